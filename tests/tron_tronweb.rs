@@ -37,13 +37,13 @@ use escrow_abi::contracts::{DevToken, GatewayEscrow};
 
 use crate::support::*;
 
-/// What a stranger's cap is here, and all that the stranger has.
+/// The cap of a payment here, and all the tokens that a payer has.
 const CAP: u64 = 25_500_000;
-/// TRX of the stranger, in sun.
+/// TRX of a payer, in sun.
 const SUN: u64 = 1_000_000_000;
 
-/// Somebody who is not among the network's roles, with TRX and just enough tokens.
-async fn stranger(world: &World, name: &str) -> Result<PrivateKeySigner> {
+/// A payer that is not among the network's roles, with TRX and just enough tokens.
+async fn new_payer(world: &World, name: &str) -> Result<PrivateKeySigner> {
     let (key, tron) = (PrivateKeySigner::from_bytes(&keccak256(name))?, world.tron()?);
     tron.dev.fund(&text(key.address()), SUN).await?;
     tron.dev.mint(&tron.token, &text(key.address()), U256::from(CAP)).await?;
@@ -67,7 +67,7 @@ async fn pay(world: &World, base: &str, key: &PrivateKeySigner, order: &Value) -
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payer_with_tronweb_signs_pays_and_reads_its_transactions() -> Result<()> {
     let world = World::with_tron(|options| options).await?;
-    let (tron, key) = (world.tron()?, stranger(&world, "a payer with tronweb").await?);
+    let (tron, key) = (world.tron()?, new_payer(&world, "a payer with tronweb").await?);
     let account = text(key.address());
     let order = Payer::on_tron(key.clone())?.quote_request(&world.spec_from_tron("tronweb")?);
     let before = world.tron_holdings().await?;
@@ -318,7 +318,7 @@ const LIES: [(Lie, &str); 19] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payer_with_tronweb_signs_nothing_that_it_did_not_ask_for() -> Result<()> {
     let world = World::with_tron(|options| options).await?;
-    let (tron, key) = (world.tron()?, stranger(&world, "a payer who reads first").await?);
+    let (tron, key) = (world.tron()?, new_payer(&world, "a payer who reads first").await?);
     let account = text(key.address());
     let payer = Payer::on_tron(key.clone())?;
     for (number, (lie, answer)) in LIES.into_iter().enumerate() {

@@ -5,16 +5,16 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 /// How long to hold: the configured time, shortened by `Prefer: wait=N` in seconds (RFC 7240).
-pub(super) fn longest(headers: &HeaderMap, hold_max: Duration) -> Duration {
-    wait_asked(headers).map_or(hold_max, |seconds| Duration::from_secs(seconds).min(hold_max))
+pub(super) fn longest(headers: &HeaderMap, long_poll_max: Duration) -> Duration {
+    wait_asked(headers).map_or(long_poll_max, |seconds| Duration::from_secs(seconds).min(long_poll_max))
 }
 
 /// The header `Preference-Applied`, when the long poll is as long as the caller wants it (RFC 7240).
 pub(super) type Applied = Option<[(HeaderName, HeaderValue); 1]>;
 
 /// What to say about the caller's `Prefer: wait=N`: nothing where the long poll is shorter than it wants.
-pub(super) fn applied(headers: &HeaderMap, hold_max: Duration) -> Applied {
-    let seconds = wait_asked(headers).filter(|seconds| Duration::from_secs(*seconds) <= hold_max)?;
+pub(super) fn applied(headers: &HeaderMap, long_poll_max: Duration) -> Applied {
+    let seconds = wait_asked(headers).filter(|seconds| Duration::from_secs(*seconds) <= long_poll_max)?;
     let value = HeaderValue::try_from(format!("wait={seconds}")).ok()?;
     Some([(HeaderName::from_static("preference-applied"), value)])
 }

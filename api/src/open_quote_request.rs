@@ -28,7 +28,7 @@ pub(super) async fn handle(
     parameters: Result<Query<Parameters>, QueryRejection>,
     write: Write,
 ) -> Result<Json<QuoteRequestResponse>, ApiError> {
-    let hold_max = if wait(parameters)? {
+    let long_poll_max = if wait(parameters)? {
         long_poll::longest(&write.headers, Duration::from_millis(state.http.quotes_hold_ms_max))
     } else {
         Duration::ZERO
@@ -37,7 +37,7 @@ pub(super) async fn handle(
     let secret = caller_secret::hash(&headers)?;
     let opening = open_quote_request::open(&state, correlation.as_str(), &caller, secret, body.json()?, permit);
     let (view, replay) = Box::pin(opening).await?;
-    let view = open_quote_request::collected(&state, &caller, view, hold_max).await;
+    let view = open_quote_request::collected(&state, &caller, view, long_poll_max).await;
     let statistics = statistics(state.services.journal.as_ref(), state.services.auctions.as_ref(), &view).await;
     Ok(Json(QuoteRequestResponse::new(&view, statistics, replay, &state.http.base_url)))
 }

@@ -49,7 +49,7 @@ impl HttpState {
         &self.app.callers
     }
 
-    pub(super) fn hold_max(&self) -> Duration {
+    pub(super) fn long_poll_max(&self) -> Duration {
         Duration::from_millis(self.http.hold_ms_max)
     }
 }

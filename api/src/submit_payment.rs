@@ -20,12 +20,12 @@ pub(super) async fn handle(
     Extension(correlation): Extension<RequestId>,
     write: Write,
 ) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
-    let hold_max = long_poll::longest(&write.headers, state.hold_max());
-    let applied = long_poll::applied(&write.headers, state.hold_max());
+    let long_poll_max = long_poll::longest(&write.headers, state.long_poll_max());
+    let applied = long_poll::applied(&write.headers, state.long_poll_max());
     let Write { caller, body, permit, .. } = write;
     // Boxed, so that nothing of the submission stays in memory while its outcome is waited for.
     let accepting = submit::accept(&state, correlation.as_str(), caller.clone(), body.json()?, permit);
     let (view, replay) = Box::pin(accepting).await?;
-    let view = if replay { view } else { submit::outcome(&state, &caller, true, view, hold_max).await };
+    let view = if replay { view } else { submit::outcome(&state, &caller, true, view, long_poll_max).await };
     Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
 }

@@ -91,7 +91,7 @@ pub struct App {
     /// Open windows of quote-requests.
     pub(crate) open_windows: OpenWindows,
     /// How many requests may be held by long polls at a time.
-    pub holds: Semaphore,
+    pub long_polls: Semaphore,
 }
 
 impl App {
@@ -113,7 +113,7 @@ impl App {
             callers: Callers::new(&config.limits, config.http.holds_max),
             writes: Writes::new(&config.http),
             open_windows: OpenWindows::new(config.http.quote_requests_open_max),
-            holds: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
+            long_polls: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
         })
     }
 

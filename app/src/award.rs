@@ -21,7 +21,7 @@ use sagas::quote_request::{self, AwardCall, AwardError, AwardOutcome, AwardRefus
 use crate::{
     App,
     admission::{
-        policy::{Proposal, Stage},
+        policy::{Proposal, RequestKind},
         writes::Permit,
     },
     authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
@@ -258,7 +258,7 @@ impl Award<'_> {
     fn proposal<'a>(&'a self, originator: &'a str, proven: &'a Proven, payer_is_contract: bool) -> Proposal<'a> {
         Proposal {
             payer_is_contract: Some(payer_is_contract),
-            stage: Stage::Award,
+            kind: RequestKind::Award,
             id: self.payment_id.as_str(),
             originator,
             proven,

@@ -19,7 +19,7 @@ use crate::{
     App,
     admission::{
         open_windows::Window,
-        policy::{Proposal, Stage},
+        policy::{Proposal, RequestKind},
         writes::Permit,
     },
     award,
@@ -204,7 +204,7 @@ impl Opening {
     fn proposal(&self) -> Proposal<'_> {
         Proposal {
             payer_is_contract: None,
-            stage: Stage::QuoteRequest,
+            kind: RequestKind::QuoteRequest,
             id: self.quote_request_id.as_str(),
             originator: &self.originator,
             proven: &self.proven,
@@ -263,12 +263,17 @@ fn outcome_unknown() -> Error {
 }
 
 /// The batch once its quotes are collected, or when the long poll is over.
-pub async fn collected(state: &App, caller: &Caller, view: QuoteRequestView, hold_max: Duration) -> QuoteRequestView {
+pub async fn collected(
+    state: &App,
+    caller: &Caller,
+    view: QuoteRequestView,
+    long_poll_max: Duration,
+) -> QuoteRequestView {
     let quote_requests = &state.services.quote_requests;
     let changed = |view: &QuoteRequestView, left| {
         let (id, version) = (view.quote_request_id.clone(), view.version);
         async move { quote_requests.changed(&id, version, left).await }
     };
     // Anybody may have this batch opened, and whoever names it is held.
-    long_poll::until(state, caller, false, view, hold_max, |view| view.quotes.is_some(), changed).await
+    long_poll::until(state, caller, false, view, long_poll_max, |view| view.quotes.is_some(), changed).await
 }

@@ -16,7 +16,7 @@ use crate::{
     App,
     admission::{
         Admission,
-        policy::{Proposal, Stage},
+        policy::{Proposal, RequestKind},
         writes::Permit,
     },
     authorization::{AuthorizationRequest, Authorized},
@@ -163,7 +163,7 @@ impl Submission {
     fn proposal(&self, payer_is_contract: bool) -> Proposal<'_> {
         Proposal {
             payer_is_contract: Some(payer_is_contract),
-            stage: Stage::Payment,
+            kind: RequestKind::Payment,
             id: self.payment_id.as_str(),
             originator: &self.originator,
             proven: &self.proven,
@@ -298,11 +298,17 @@ impl Submission {
 
 /// The payment as it stands once it is final, or when the long poll is over. `proven` says whether this call made it, with a
 /// signature.
-pub async fn outcome(state: &App, caller: &Caller, proven: bool, view: PaymentView, hold_max: Duration) -> PaymentView {
+pub async fn outcome(
+    state: &App,
+    caller: &Caller,
+    proven: bool,
+    view: PaymentView,
+    long_poll_max: Duration,
+) -> PaymentView {
     let payments = &state.services.payments;
     let changed = |view: &PaymentView, left| {
         let (payment_id, version) = (view.payment_id.clone(), view.version);
         async move { payments.changed(&payment_id, version, left).await }
     };
-    long_poll::until(state, caller, proven, view, hold_max, |view| view.status.is_final(), changed).await
+    long_poll::until(state, caller, proven, view, long_poll_max, |view| view.status.is_final(), changed).await
 }

@@ -198,25 +198,25 @@ impl Inner {
         Ok(Some(kept))
     }
 
-    /// Hears answers, for ever: each settler's by a subscription of its own, so that nobody's flood is in another's way.
-    pub(super) async fn listen_to_answers(self: &Arc<Self>) {
+    /// Follows answers, for ever: each settler's by a subscription of its own, so that nobody's flood is in another's way.
+    pub(super) async fn follow_answers(self: &Arc<Self>) {
         let permits = Arc::new(Semaphore::new(LOOKED_INTO_MAX));
         let mut heard = HashSet::new();
-        let mut listening = JoinSet::new();
+        let mut following = JoinSet::new();
         let mut known = self.known.subscribe();
         loop {
             let new: Vec<SettlerToken> = known.borrow_and_update().difference(&heard).cloned().collect();
             for settler in new {
                 heard.insert(settler.clone());
                 let (inner, permits) = (self.clone(), permits.clone());
-                listening.spawn(async move { inner.listen_to_answers_of(&settler, &permits).await });
+                following.spawn(async move { inner.follow_answers_of(&settler, &permits).await });
             }
             // The sender lives as long as `self`.
             let _ = known.changed().await;
         }
     }
 
-    async fn listen_to_answers_of(self: &Arc<Self>, settler: &SettlerToken, permits: &Arc<Semaphore>) {
+    async fn follow_answers_of(self: &Arc<Self>, settler: &SettlerToken, permits: &Arc<Semaphore>) {
         let mut answers =
             RateLimitedSubscription::new(self.client.clone(), answer_subjects(settler), ANSWERS_MAX, ANSWERS_PERIOD)
                 .shared(QUEUE_GROUP);

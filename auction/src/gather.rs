@@ -143,10 +143,10 @@ impl Inner {
         }
     }
 
-    /// Listens to answers, if that is not done yet. It begins before anyone is asked, so no answer is missed; and no earlier,
-    /// because a subscription is most of what an open auction takes, here and in the server, and there may be thousands
-    /// without anybody to ask.
-    async fn listen(&self, window: &mut Window<'_>) -> Result<(), Transient> {
+    /// Subscribes to answers, if that is not done yet. It begins before anyone is asked, so no answer is missed; and no
+    /// earlier, because a subscription is most of what an open auction takes, here and in the server, and there may be
+    /// thousands without anybody to ask.
+    async fn subscribe(&self, window: &mut Window<'_>) -> Result<(), Transient> {
         if window.live.is_none() {
             let live = self.client.subscribe(bid_subjects(&window.request.auction_id)).await;
             window.live =
@@ -155,11 +155,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Finds what is stored, and listens if others have asked.
+    /// Finds what is stored, and subscribes if others have asked.
     async fn catch_up(&self, window: &mut Window<'_>) -> Result<(), Transient> {
         self.find_stored(window).await?;
         if window.live.is_none() && !window.addressed.is_empty() {
-            self.listen(window).await?;
+            self.subscribe(window).await?;
             // What came in between.
             self.find_stored(window).await?;
         }
@@ -188,7 +188,7 @@ impl Inner {
             if !self.holds_policies(window, &settler, &credentials).await {
                 continue;
             }
-            self.listen(window).await?;
+            self.subscribe(window).await?;
             let payload = payload.get_or_insert_with(|| protocol::write(&wire::rfq(request)).into());
             let subject = rfq_subject(&token, &request.auction_id);
             // The subject for the answer is what permits the settler to bid in this auction.
@@ -338,7 +338,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// The next answer; none comes while nobody listens.
+/// The next answer; none comes without a subscription.
 async fn heard(live: &mut Option<Subscriber>) -> Option<Message> {
     match live {
         Some(live) => live.next().await,

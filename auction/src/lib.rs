@@ -86,7 +86,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct NatsAuction(Arc<Inner>);
 
-/// Keeps the registry current, gives new settlers their award consumers, takes answers to awards and listens to reports.
+/// Keeps the registry current, gives new settlers their award consumers, takes answers to awards and follows reports.
 pub struct Service {
     inner: Arc<Inner>,
     hints: mpsc::Sender<PaymentId>,
@@ -151,12 +151,12 @@ impl Service {
     pub async fn run(self, shutdown: CancellationToken) {
         shutdown
             .run_until_cancelled(async {
-                tokio::join!(self.inner.keep_registry(), self.inner.listen_to_answers(), self.listen_to_reports());
+                tokio::join!(self.inner.keep_registry(), self.inner.follow_answers(), self.follow_reports());
             })
             .await;
     }
 
-    async fn listen_to_reports(&self) {
+    async fn follow_reports(&self) {
         let client = self.inner.client.clone();
         let period = Duration::from_secs(1);
         let mut reports = RateLimitedSubscription::new(client, protocol::REPORT_SUBJECTS, REPORTS_MAX, period);

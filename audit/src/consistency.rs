@@ -106,8 +106,9 @@ impl Consistency<'_> {
         }
         if let (Some(secured), Some(award)) = (&payment.secured, &payment.award) {
             // The payer's own transaction deposits before anybody knows the price: what is left over goes back on release.
-            let own = payment.submitted.authorization.is_payer_deposit();
-            let expected = if own { payment.submitted.authorization.permitted() } else { award.quote.source_amount };
+            let is_payer_deposit = payment.submitted.authorization.is_payer_deposit();
+            let expected =
+                if is_payer_deposit { payment.submitted.authorization.permitted() } else { award.quote.source_amount };
             self.require(secured.amount == expected, "conservation", "EscrowSecured", || {
                 format!("{} is in escrow, and not {expected}", secured.amount)
             });

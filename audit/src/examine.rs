@@ -300,13 +300,13 @@ pub(super) mod tests {
         assert_eq!(found(&followed, "mark"), (false, true));
         let following = [begun.clone(), stored(behind(&begun), mark(1))];
         assert_eq!(found(&following, "mark"), (false, true));
-        let mut beside = alone;
+        let mut combined = alone;
         for (name, value) in [("Gw-Type", "DepositAbandoned,StreamMoved"), ("Gw-Schema", "1,1")] {
-            beside.headers.insert(name.into(), vec![value.into()]);
+            combined.headers.insert(name.into(), vec![value.into()]);
         }
-        let bodies = [&begun.body, &beside.body].map(|body| serde_json::from_slice::<Vec<Value>>(body).unwrap());
-        beside.body = serde_json::to_vec(&bodies.concat()).unwrap().into();
-        assert_eq!(found(&[beside], "envelope"), (false, true));
+        let bodies = [&begun.body, &combined.body].map(|body| serde_json::from_slice::<Vec<Value>>(body).unwrap());
+        combined.body = serde_json::to_vec(&bodies.concat()).unwrap().into();
+        assert_eq!(found(&[combined], "envelope"), (false, true));
     }
 
     #[test]

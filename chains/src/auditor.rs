@@ -211,6 +211,7 @@ pub trait Audit: Debug + Send + Sync {
 pub struct Discrepancies(pub Vec<Discrepancy>);
 
 impl Discrepancies {
+    /// Adds one of `kind`; `what` is a sentence for people, without a full stop.
     pub fn add(&mut self, kind: Kind, what: impl Into<String>) {
         self.0.push(Discrepancy { kind, what: what.into() });
     }
@@ -222,6 +223,7 @@ impl Discrepancies {
         }
     }
 
+    /// `holds` must be the case; where it is not, the chain contradicts the stream as `what` says.
     pub fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.add(Kind::Contradiction, what());

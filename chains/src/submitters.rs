@@ -78,12 +78,12 @@ mod tests {
     #[test]
     fn deposits_leave_alone_what_is_for_exits() {
         let payment = PaymentId::derive("eip155:x", "order-1");
-        let apart = Submitters { usual: &[1], exits: &[7, 8] };
-        assert_eq!(apart.of(Leg::Deposit, &payment), [&1]);
-        let exits = apart.of(Leg::Exit, &payment);
+        let separate = Submitters { usual: &[1], exits: &[7, 8] };
+        assert_eq!(separate.of(Leg::Deposit, &payment), [&1]);
+        let exits = separate.of(Leg::Exit, &payment);
         assert!(matches!(exits[..], [&7, &8, &1] | [&8, &7, &1]), "{exits:?}");
-        assert_eq!(apart.all().collect::<Vec<_>>(), [&1, &7, &8]);
-        assert_eq!((apart.left_over(Leg::Deposit, 10), apart.left_over(Leg::Exit, 10)), (0, 0));
+        assert_eq!(separate.all().collect::<Vec<_>>(), [&1, &7, &8]);
+        assert_eq!((separate.left_over(Leg::Deposit, 10), separate.left_over(Leg::Exit, 10)), (0, 0));
         let shared = Submitters { usual: &[1], exits: &[] };
         assert_eq!((shared.left_over(Leg::Deposit, 10), shared.left_over(Leg::Exit, 10)), (10, 0));
     }

@@ -69,7 +69,7 @@ impl Default for VerifierHttpConfig {
     }
 }
 
-/// `[callers]`: who is known, and how much each and all strangers together may ask.
+/// `[callers]`: who is known, and how much each and all unknown callers together may ask.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CallersConfig {
@@ -87,9 +87,9 @@ pub struct CallersConfig {
     pub judgements_max: usize,
     /// Judgements at work for each known caller.
     pub judgements_per_caller_max: usize,
-    /// Asks under way of all strangers together.
+    /// Asks under way of all unknown callers together.
     pub anonymous_asks_max: usize,
-    /// Judgements at work for strangers, and begun for them in a second; 0 serves none.
+    /// Judgements at work for unknown callers, and begun for them in a second; 0 serves none.
     pub anonymous_judgements_max: usize,
 }
 

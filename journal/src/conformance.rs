@@ -34,8 +34,8 @@ where
     let (one, other) = (make().await, make().await);
     assert_eq!(one.shards(), other.shards());
     a_payment_that_does_not_exist_is_empty(&*one).await;
-    the_first_append_claims(&*one, &*other).await;
-    of_many_claims_one_wins([one.clone(), other.clone()]).await;
+    the_first_append_decides(&*one, &*other).await;
+    of_many_first_appends_one_wins([one.clone(), other.clone()]).await;
     what_was_appended_is_loaded(&*one, &*other).await;
     a_stale_position_conflicts(&*one, &*other).await;
     the_same_commit_succeeds_again(&*one, &*other).await;
@@ -128,7 +128,7 @@ async fn a_payment_that_does_not_exist_is_empty(journal: &dyn Journal) {
     assert_eq!(journal.load(&fresh()).await.unwrap(), Vec::new());
 }
 
-async fn the_first_append_claims(one: &dyn Journal, other: &dyn Journal) {
+async fn the_first_append_decides(one: &dyn Journal, other: &dyn Journal) {
     let id = fresh();
     let first = one.append(&commit(&id, Position::START, "first")).await.unwrap();
     assert_eq!((first.position.version, first.position.shard), (1, id.shard(one.shards())));
@@ -141,7 +141,7 @@ async fn the_first_append_claims(one: &dyn Journal, other: &dyn Journal) {
     assert_same(&stored[0], &first);
 }
 
-async fn of_many_claims_one_wins(journals: [Arc<dyn Journal>; 2]) {
+async fn of_many_first_appends_one_wins(journals: [Arc<dyn Journal>; 2]) {
     let id = fresh();
     let openings: Vec<Commit> = (0..50).map(|n| commit(&id, Position::START, &n.to_string())).collect();
     let append = |(n, opening): (usize, &Commit)| {

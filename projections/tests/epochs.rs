@@ -102,9 +102,9 @@ fn batch(number: usize) -> QuoteRequestId {
 /// Payments, of which every third is at its end, and a batch for every fourth of them.
 fn fill(journal: &Streams, numbers: std::ops::Range<usize>) {
     for number in numbers {
-        let life = whole_life(&payment(number));
-        let commits = if number % 3 == 0 { life.len() } else { 1 + number % (life.len() - 1) };
-        for events in life.into_iter().take(commits) {
+        let all = all_commits(&payment(number));
+        let commits = if number % 3 == 0 { all.len() } else { 1 + number % (all.len() - 1) };
+        for events in all.into_iter().take(commits) {
             journal.push(payment(number), events);
         }
         if number % 4 == 0 {

@@ -76,14 +76,14 @@ fn batch(number: usize) -> QuoteRequestId {
 fn fill(journal: &Streams, count: usize) {
     for number in 0..count {
         let id = payment(number);
-        let life = whole_life(&id);
-        let commits = if number % 3 == 0 { life.len() } else { 1 + number % (life.len() - 1) };
-        for events in life.into_iter().take(commits) {
+        let all = all_commits(&id);
+        let commits = if number % 3 == 0 { all.len() } else { 1 + number % (all.len() - 1) };
+        for events in all.into_iter().take(commits) {
             journal.push(&id, events);
         }
         if number % 4 == 0 {
-            let life = [opened(&batch(number)), collected(&[30], &[]), batch_awarded("quo_0")];
-            for event in life.into_iter().take(1 + number / 4 % 3) {
+            let events = [opened(&batch(number)), collected(&[30], &[]), batch_awarded("quo_0")];
+            for event in events.into_iter().take(1 + number / 4 % 3) {
                 journal.push(batch(number), vec![event]);
             }
         }
@@ -155,7 +155,7 @@ async fn being_killed_between_batches_loses_and_repeats_nothing() {
     for round in 0..5 {
         for number in 0..300 {
             let id = payment(number);
-            journal.push(&id, whole_life(&id)[round].clone());
+            journal.push(&id, all_commits(&id)[round].clone());
         }
         let running = Running::start(directory.path(), &journal);
         // Somewhere on the way, or at the end of it.

@@ -61,11 +61,11 @@ fn an_awarded_batch_stays_awarded() {
 
 #[test]
 fn commits_are_taken_once_in_order_and_of_this_batch_alone() {
-    let life = vec![vec![opened(&id())], vec![collected(&[30], &[])], vec![batch_awarded("quo_0")]];
-    let commits = history(id(), life.clone());
+    let events = vec![vec![opened(&id())], vec![collected(&[30], &[])], vec![batch_awarded("quo_0")]];
+    let commits = history(id(), events.clone());
     let mut view = QuoteRequestView::begin(&commits[0]).unwrap();
     assert_eq!(view.apply(&commits[2]), Applied::Gap);
-    assert_eq!(view.apply(&history(QuoteRequestId::derive("payer", "other"), life)[1]), Applied::Skipped);
+    assert_eq!(view.apply(&history(QuoteRequestId::derive("payer", "other"), events)[1]), Applied::Skipped);
     for commit in &commits[1..] {
         assert_eq!((view.apply(commit), view.apply(commit)), (Applied::Next, Applied::Skipped));
     }

@@ -95,7 +95,7 @@ fn payment(number: usize) -> PaymentId {
 fn fill(journal: &Streams, count: usize) {
     for number in 0..count {
         let id = payment(number);
-        for events in whole_life(&id).into_iter().take(6) {
+        for events in all_commits(&id).into_iter().take(6) {
             journal.push(&id, events);
         }
     }
@@ -192,7 +192,7 @@ async fn nobody_notices_a_rebuild() {
         async move {
             for step in 1..7 {
                 for number in 0..PAYMENTS {
-                    journal.push(payment(number), whole_life(&payment(number))[step].clone());
+                    journal.push(payment(number), all_commits(&payment(number))[step].clone());
                     tokio::task::yield_now().await;
                 }
             }
@@ -386,8 +386,8 @@ async fn all_that_is_overdue_is_listed() {
     for number in 0..60 {
         let id = payment(number);
         let commits = number % 8;
-        let life: Vec<Vec<PaymentEvent>> = whole_life(&id);
-        for events in life.into_iter().take(commits) {
+        let all: Vec<Vec<PaymentEvent>> = all_commits(&id);
+        for events in all.into_iter().take(commits) {
             journal.push(&id, events);
         }
         // Submitted alone has no money in it, and released all is well.
@@ -465,7 +465,7 @@ async fn copies_change_places_while_pages_are_read_ahead() {
             move || {
                 for number in round * 1_000..round * 1_000 + 600 {
                     let id = payment(number);
-                    for events in whole_life(&id) {
+                    for events in all_commits(&id) {
                         journal.push(&id, events);
                     }
                 }

@@ -80,10 +80,10 @@ fn payment(number: usize) -> PaymentId {
 
 /// So many payments in all states, interleaved.
 fn fill(journal: &Streams, numbers: std::ops::Range<usize>) {
-    let lives: Vec<_> = numbers.map(|number| (number, whole_life(&payment(number)))).collect();
-    for step in 0..lives[0].1.len() {
-        for (number, life) in &lives {
-            if let Some(events) = life.get(step).filter(|_| step <= number % life.len()) {
+    let payments: Vec<_> = numbers.map(|number| (number, all_commits(&payment(number)))).collect();
+    for step in 0..payments[0].1.len() {
+        for (number, commits) in &payments {
+            if let Some(events) = commits.get(step).filter(|_| step <= number % commits.len()) {
                 journal.push(payment(*number), events.clone());
             }
         }
@@ -106,7 +106,7 @@ async fn the_others_of_the_shard_go_on_through_restarts_and_rebuilds() {
         running.shows_all_but(&bad).await;
 
         // What comes later does not bring it back, also not when it can be read.
-        journal.push(&bad, whole_life(&bad).pop().unwrap());
+        journal.push(&bad, all_commits(&bad).pop().unwrap());
         fill(&journal, 40..50);
         running.shows_all_but(&bad).await;
         assert!(matches!(running.rebuild().await[..], [Verdict::Equal { .. }]));
@@ -168,7 +168,7 @@ async fn a_version_that_can_read_it_shows_it_again() {
 async fn the_last_message_of_a_shard_may_be_the_one() {
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(1)));
     fill(&journal, 0..20);
-    let (bad, events) = (payment(5), whole_life(&payment(5)).pop().unwrap());
+    let (bad, events) = (payment(5), all_commits(&payment(5)).pop().unwrap());
     journal.set_unreadable(0, journal.head_of(0) + 1);
     journal.push(&bad, events);
     for _ in 0..3 {

@@ -235,14 +235,14 @@ fn commits_of_one_decision_are_taken_in_together() {
 
 #[test]
 fn repeated_foreign_and_early_commits_change_nothing() {
-    let commits = history(id(), whole_life(&id()));
+    let commits = history(id(), all_commits(&id()));
     let mut view = PaymentView::fold(&commits[..3]).unwrap();
     let before = view.clone();
     assert_eq!(view.apply(&commits[2]), Applied::Skipped);
     assert_eq!(view.apply(&commits[0]), Applied::Skipped);
     assert_eq!(view.apply(&commits[4]), Applied::Gap);
     let other = PaymentId::derive("payer", "order-2");
-    assert_eq!(view.apply(&history(&other, whole_life(&other))[3]), Applied::Skipped);
+    assert_eq!(view.apply(&history(&other, all_commits(&other))[3]), Applied::Skipped);
     assert_eq!(view, before);
     assert_eq!(PaymentView::fold(&[&commits[..3], &commits[4..]].concat()), Some(before));
     assert_eq!(view.apply(&commits[3]), Applied::Next);

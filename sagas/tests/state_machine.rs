@@ -444,11 +444,11 @@ proptest! {
         {
             let ended = count("EscrowReleased") + count("EscrowRefunded");
             prop_assert_eq!(ended, escrowed, "nothing is at rest with money in escrow");
-            let own = payment.submitted.authorization.is_payer_deposit();
+            let payer_deposit = payment.submitted.authorization.is_payer_deposit();
             let proven = count("EscrowOpened") + count("DepositRuledOut") + count("EscrowSecured");
             let lost = payment.withdrawn == Some(WithdrawalCause::Unanswered);
             let proven = proven > 0 || (count("QuoteAwarded") > 0 && !lost);
-            prop_assert!(!own || proven, "an own deposit is at rest only when it can't land any more");
+            prop_assert!(!payer_deposit || proven, "a payer deposit is at rest only when it can't land any more");
             prop_assert_eq!(count("WinnerTold"), count("AwardWithdrawn"), "whoever won hears of the end");
         }
         if accepted.iter().any(|event| *event == withdrawn(WithdrawalCause::Unanswered)) {

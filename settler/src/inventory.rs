@@ -1,8 +1,8 @@
 //! Inventory: which of the settler's tokens are held for quotes and awards, so that the same tokens are not promised
 //! twice.
 //!
-//! Only signed payments hold tokens, and each hold has an end: the end of the quote, of the deposit's window or of the
-//! delivery's. An unsigned request is compared with the free tokens and holds nothing.
+//! Only signed payments hold tokens, and each allocation has an end: the end of the quote, of the deposit's window or
+//! of the delivery's. An unsigned request is compared with the free tokens and holds nothing.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,11 +13,11 @@ use ruint::aliases::U256;
 
 use events::{Amount, AssetId, time::Timestamp};
 
-/// Most holds at the same time; bounds memory.
-const HOLDS_MAX: usize = 65_536;
+/// Most allocations at the same time; bounds memory.
+const ALLOCATIONS_MAX: usize = 65_536;
 
-/// The holds: of quotes to signed payments until they lapse, of awards until they are delivered, over, or impossible to
-/// deliver.
+/// The allocations: of quotes to signed payments until they lapse, of awards until they are delivered, over, or
+/// impossible to deliver.
 #[derive(Debug, Default)]
 pub struct Inventory {
     max: HashMap<AssetId, U256>,
@@ -26,17 +26,17 @@ pub struct Inventory {
 
 #[derive(Debug, Default)]
 struct State {
-    holds: HashMap<String, Hold>,
-    /// The holds by their ends, earliest first.
+    allocations: HashMap<String, Allocation>,
+    /// The allocations by their ends, earliest first.
     ends: BTreeSet<(Timestamp, String)>,
-    /// Sum of the holds of each asset.
+    /// Sum of the allocations of each asset.
     totals: HashMap<AssetId, U256>,
-    /// Counts the holds whose tokens may have left the account.
+    /// Counts the allocations whose tokens may have left the account.
     spent: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Hold {
+struct Allocation {
     asset: AssetId,
     amount: U256,
     until: Timestamp,
@@ -59,7 +59,7 @@ pub struct Funds {
 /// Tokens that a quote or an award needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need<'a> {
-    /// Key of the hold: the auction.
+    /// Key of the allocation: the auction.
     pub key: &'a str,
     /// The asset.
     pub asset: &'a AssetId,
@@ -79,8 +79,8 @@ pub enum Refusal {
 }
 
 impl Inventory {
-    /// An inventory in which holds of an asset stay within its bound in `max`, smallest units; assets without one are bounded
-    /// by the balance alone.
+    /// An inventory in which allocations of an asset stay within its bound in `max`, smallest units; assets without one
+    /// are bounded by the balance alone.
     pub fn new(max: HashMap<AssetId, U256>) -> Self {
         Self { max, state: Mutex::default() }
     }
@@ -90,7 +90,7 @@ impl Inventory {
         BalanceVersion(self.state().spent)
     }
 
-    /// Whether `funds` cover `need` in addition to all holds. Holds nothing.
+    /// Whether `funds` cover `need` in addition to all allocations. Allocates nothing.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -100,45 +100,46 @@ impl Inventory {
         state.covers(need, funds, self.limit(need.asset, funds))
     }
 
-    /// Holds `need` for a quote until `until`, if `funds` cover it. An earlier hold under the key is replaced; one that
-    /// was awarded stays as it is.
+    /// Allocates `need` to a quote until `until`, if `funds` cover it. An earlier allocation under the key is replaced;
+    /// one that was awarded stays as it is.
     ///
     /// # Errors
     /// See [`Refusal`]; then nothing has changed.
     pub fn quote(&self, need: Need<'_>, funds: Funds, until: Timestamp, now: Timestamp) -> Result<(), Refusal> {
         let mut state = self.state();
         state.lapse(now);
-        if state.holds.get(need.key).is_some_and(|hold| hold.is_awarded) {
+        if state.allocations.get(need.key).is_some_and(|allocation| allocation.is_awarded) {
             return Ok(());
         }
         state.covers(need, funds, self.limit(need.asset, funds))?;
-        state.hold(need, until, false);
+        state.allocate(need, until, false);
         Ok(())
     }
 
-    /// Holds `need` for an award until `until`, if it was held for its quote or `funds` cover it.
+    /// Allocates `need` to an award until `until`, if it was allocated to its quote or `funds` cover it.
     ///
     /// # Errors
     /// See [`Refusal`]; then nothing has changed.
     pub fn award(&self, need: Need<'_>, funds: Option<Funds>, until: Timestamp, now: Timestamp) -> Result<(), Refusal> {
         let mut state = self.state();
         state.lapse(now);
-        let standing = state.holds.get(need.key);
-        if !standing.is_some_and(|hold| hold.asset == *need.asset && hold.amount >= need.amount.get()) {
+        let standing = state.allocations.get(need.key);
+        if !standing.is_some_and(|allocation| allocation.asset == *need.asset && allocation.amount >= need.amount.get())
+        {
             let funds = funds.ok_or(Refusal::Outdated)?;
             state.covers(need, funds, self.limit(need.asset, funds))?;
         }
-        state.hold(need, until, true);
+        state.allocate(need, until, true);
         Ok(())
     }
 
-    /// Holds the tokens of an award until `until`, covered or not: the settler owes a delivery whose payment is in
+    /// Allocates the tokens of an award until `until`, covered or not: the settler owes a delivery whose payment is in
     /// escrow.
     pub fn owe(&self, need: Need<'_>, until: Timestamp) {
-        self.state().hold(need, until, true);
+        self.state().allocate(need, until, true);
     }
 
-    /// Ends the hold under `key`: the tokens have left the account, or may have.
+    /// Ends the allocation under `key`: the tokens have left the account, or may have.
     pub fn spend(&self, key: &str) {
         let mut state = self.state();
         state.remove(key);
@@ -146,15 +147,15 @@ impl Inventory {
         state.spent += 1;
     }
 
-    /// Ends the hold under `key`; nothing has left the account.
+    /// Ends the allocation under `key`; nothing has left the account.
     pub fn release(&self, key: &str) {
         self.state().remove(key);
     }
 
-    /// Ends the hold of the quote under `key`, unless it was awarded; nothing has left the account.
+    /// Ends the allocation of the quote under `key`, unless it was awarded; nothing has left the account.
     pub fn lose(&self, key: &str) {
         let mut state = self.state();
-        if state.holds.get(key).is_some_and(|hold| !hold.is_awarded) {
+        if state.allocations.get(key).is_some_and(|allocation| !allocation.is_awarded) {
             state.remove(key);
         }
     }
@@ -174,32 +175,34 @@ impl State {
         if self.spent != funds.version.0 {
             return Err(Refusal::Outdated);
         }
-        let standing = self.holds.get(need.key);
-        let replaced = standing.filter(|hold| hold.asset == *need.asset).map_or(U256::ZERO, |hold| hold.amount);
+        let standing = self.allocations.get(need.key);
+        let replaced = standing
+            .filter(|allocation| allocation.asset == *need.asset)
+            .map_or(U256::ZERO, |allocation| allocation.amount);
         let others = self.totals.get(need.asset).copied().unwrap_or_default().saturating_sub(replaced);
         let fits = others.checked_add(need.amount.get()).is_some_and(|total| total <= limit);
-        if !fits || (standing.is_none() && self.holds.len() >= HOLDS_MAX) {
+        if !fits || (standing.is_none() && self.allocations.len() >= ALLOCATIONS_MAX) {
             return Err(Refusal::Short);
         }
         Ok(())
     }
 
-    fn hold(&mut self, need: Need<'_>, until: Timestamp, is_awarded: bool) {
+    fn allocate(&mut self, need: Need<'_>, until: Timestamp, is_awarded: bool) {
         self.remove(need.key);
-        let hold = Hold { asset: need.asset.clone(), amount: need.amount.get(), until, is_awarded };
-        let total = self.totals.entry(hold.asset.clone()).or_default();
-        *total = total.saturating_add(hold.amount);
+        let allocation = Allocation { asset: need.asset.clone(), amount: need.amount.get(), until, is_awarded };
+        let total = self.totals.entry(allocation.asset.clone()).or_default();
+        *total = total.saturating_add(allocation.amount);
         self.ends.insert((until, need.key.to_owned()));
-        self.holds.insert(need.key.to_owned(), hold);
+        self.allocations.insert(need.key.to_owned(), allocation);
     }
 
     fn remove(&mut self, key: &str) {
-        let Some(hold) = self.holds.remove(key) else { return };
-        self.ends.remove(&(hold.until, key.to_owned()));
-        if let Some(total) = self.totals.get_mut(&hold.asset) {
-            *total = total.saturating_sub(hold.amount);
+        let Some(allocation) = self.allocations.remove(key) else { return };
+        self.ends.remove(&(allocation.until, key.to_owned()));
+        if let Some(total) = self.totals.get_mut(&allocation.asset) {
+            *total = total.saturating_sub(allocation.amount);
             if total.is_zero() {
-                self.totals.remove(&hold.asset);
+                self.totals.remove(&allocation.asset);
             }
         }
     }
@@ -238,7 +241,7 @@ mod tests {
         Funds { version: inventory.version(), balance: U256::from(balance) }
     }
 
-    /// Sum of the holds of `asset` at `now`.
+    /// Sum of the allocations of `asset` at `now`.
     fn held(inventory: &Inventory, asset: &AssetId, now: Timestamp) -> U256 {
         let mut state = inventory.state();
         state.lapse(now);
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_auction_replaces_its_hold() {
+    fn the_same_auction_replaces_its_allocation() {
         let inventory = Inventory::default();
         assert_eq!(quote(&inventory, "a", 60, 100, 0), Ok(()));
         assert_eq!(quote(&inventory, "a", 100, 100, 0), Ok(()));
@@ -295,7 +298,7 @@ mod tests {
     fn an_award_holds_until_it_is_settled_and_then_the_balance_is_read_again() {
         let (inventory, asset) = (Inventory::default(), asset());
         assert_eq!(quote(&inventory, "a", 60, 100, 0), Ok(()));
-        // The quote's hold needs no balance, and the notice to losers does not end it.
+        // The quote's allocation needs no balance, and the notice to losers does not end it.
         let need = Need { key: "a", asset: &asset, amount: units(60) };
         assert_eq!(inventory.award(need, None, at(1_000), at(0)), Ok(()));
         inventory.lose("a");
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn every_hold_ends_by_itself_too() {
+    fn every_allocation_ends_by_itself_too() {
         let (inventory, asset) = (Inventory::default(), asset());
         let need = Need { key: "a", asset: &asset, amount: units(60) };
         assert_eq!(inventory.award(need, Some(funds(&inventory, 100)), at(30), at(0)), Ok(()));
@@ -324,7 +327,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn holds_never_exceed_the_balance(
+        fn allocations_never_exceed_the_balance(
             steps in prop::collection::vec((0..8usize, 1..60u64, 0..3u64, 0..4u8), 1..60),
         ) {
             let (inventory, asset) = (Inventory::default(), asset());

@@ -193,7 +193,7 @@ impl Settlement {
         let mut pause = BACKOFF_MIN;
         loop {
             if over.is_cancelled() && !self.is_reserved {
-                self.release_hold();
+                self.release_allocation();
                 return Outcome::Withdrawn;
             }
             let step = self.step().await;
@@ -206,7 +206,7 @@ impl Settlement {
             };
             match step {
                 Ok(Step::Done(outcome)) => {
-                    self.release_hold();
+                    self.release_allocation();
                     return outcome;
                 }
                 Ok(Step::Wait) => {
@@ -234,8 +234,8 @@ impl Settlement {
         }
     }
 
-    /// Releases the hold of an award that has ended.
-    fn release_hold(&mut self) {
+    /// Releases the allocation of an award that has ended.
+    fn release_allocation(&mut self) {
         let key = self.job.need().key;
         match self.is_reserved && !self.has_delivered {
             true => self.context.inventory.spend(key),

@@ -32,8 +32,8 @@ const ROUNDS: usize = 20;
 /// What a quote-request that nobody signed costs.
 const UNITS: f64 = 11.0;
 
-/// Somebody who calls from an address of its own.
-struct Stranger {
+/// A client with an IP address of its own.
+struct Client {
     http: reqwest::Client,
     base: String,
 }
@@ -42,7 +42,7 @@ fn address(last: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, last).into()
 }
 
-impl Stranger {
+impl Client {
     fn new(world: &World, last: u8) -> Result<Self> {
         let http = reqwest::Client::builder().local_address(address(last)).build()?;
         Ok(Self { http, base: world.base(0) })
@@ -109,13 +109,13 @@ async fn a_flood_from_one_address_is_refused_and_everybody_else_is_served() -> R
     let world = World::start(1).await?;
     let order = hopeless(&world)?;
     // The control: nobody attacks.
-    let honest = Stranger::new(&world, 3)?;
+    let honest = Client::new(&world, 3)?;
     ensure!(honest.rounds(&order, "control").await? == ROUNDS, "not served without an attack");
 
     let begun = Instant::now();
     let (over, refused, taken) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     let flood = Arc::new((over, refused, taken));
-    let attacker = Arc::new(Stranger::new(&world, 2)?);
+    let attacker = Arc::new(Client::new(&world, 2)?);
     let mut flooders = JoinSet::new();
     for flooder in 0..FLOODERS {
         let (flood, attacker, order) = (flood.clone(), attacker.clone(), order.clone());
@@ -142,7 +142,7 @@ async fn a_flood_from_one_address_is_refused_and_everybody_else_is_served() -> R
     eventually(|| async { flood.1.load(Ordering::Relaxed) > 200 }).await?;
 
     // Who calls from elsewhere is served whatever it asks for, and its payment is made.
-    let other = Stranger::new(&world, 4)?;
+    let other = Client::new(&world, 4)?;
     let spec = world.spec("honest-payment")?;
     let (status, accepted) = other.post("/v1/payments", None, &world.payer.sign(&world.base(0), &spec).await?).await?;
     ensure!(status == StatusCode::OK, "{accepted}");
@@ -176,7 +176,7 @@ async fn connections_and_streams_of_one_address_leave_room_for_others() -> Resul
     }
     let open = || connections.iter().filter(|connection| is_open(connection)).count();
     eventually(|| async { open() <= most }).await?;
-    let honest = Stranger::new(&world, 3)?;
+    let honest = Client::new(&world, 3)?;
     let order = hopeless(&world)?;
     ensure!(honest.rounds(&order, "beside").await? == ROUNDS, "an honest caller was not served");
     ensure!(open() <= most, "{} of {tried} connections are open, {most} may be", open());
@@ -189,7 +189,7 @@ async fn connections_and_streams_of_one_address_leave_room_for_others() -> Resul
 
     let accepted = world.submit(&world.undeliverable_spec("followed")?).await?;
     let events = format!("{}/v1/payments/{accepted}/events", world.base(0));
-    let attacker = Stranger::new(&world, 5)?;
+    let attacker = Client::new(&world, 5)?;
     let mut streams = Vec::new();
     for n in 0..limits.event_streams_per_address_max + 10 {
         let stream = attacker.http.get(&events).send().await?;
@@ -223,7 +223,7 @@ async fn an_id_that_a_squatter_opened_first_is_nobody_elses_batch() -> Result<()
     let world = World::start(1).await?;
     let did = |n: usize| settler::dev::key(n).map(|key| Did::from_ed25519(&key.verifying_key()));
     let (dear, cheap) = (did(2).context("a second settler")?, did(1).context("a first settler")?);
-    let (squatter, victim) = (Stranger::new(&world, 2)?, Stranger::new(&world, 3)?);
+    let (squatter, victim) = (Client::new(&world, 2)?, Client::new(&world, 3)?);
 
     // The squatter knows the order's number and the payer's account, and wants his own settler to win.
     let spec = world.spec("order-1001")?;

@@ -1,4 +1,4 @@
-//! Strangers whose code is run at the gateway's expense: contract accounts that pay with a signature of their own (ERC-1271).
+//! Payers whose code is run at the gateway's expense: contract accounts that pay with a signature of their own (ERC-1271).
 
 use std::{
     sync::{
@@ -34,13 +34,13 @@ const ADMISSION_SECONDS: u64 = 120;
 /// near the most that one may take.
 const WORK: u64 = 420_000;
 
-/// An account whose code is a stranger's.
-struct Stranger {
+/// A payer with a contract account, whose code the payer chose.
+struct ContractPayer {
     owner: PrivateKeySigner,
     account: String,
 }
 
-impl Stranger {
+impl ContractPayer {
     /// One with money for many payments.
     async fn new(source: &Chain, mood: HostileMood, work: u64) -> Result<Self> {
         let owner = PrivateKeySigner::random();
@@ -101,6 +101,13 @@ async fn nonce(source: &Chain, at: &str) -> Result<u64> {
     Ok(next.to())
 }
 
+fn is_by_submitter(event: &PaymentEvent) -> bool {
+    let (PaymentEvent::DepositPrepared(prepared) | PaymentEvent::ReleasePrepared(prepared)) = event else {
+        return false;
+    };
+    prepared.sender.as_str() == Role::Submitter.account()
+}
+
 /// Gas of the payment's deposit transactions on chain, and how many there are.
 async fn gas_of(world: &World, payment_id: &PaymentId) -> Result<(usize, u64)> {
     let (mut count, mut gas) = (0, 0);
@@ -127,12 +134,12 @@ async fn failure(world: &World, payment_id: &PaymentId) -> Result<Value> {
 async fn code_that_burns_for_a_price_takes_no_nonce_and_holds_nobody_up() -> Result<()> {
     let world = World::start(1).await?;
     let source = &world.network.source;
-    let hostile = Stranger::new(source, HostileMood::BurnsForAPrice, 0).await?;
-    let heavy = Stranger::new(source, HostileMood::Honest, 40_000_000).await?;
-    let burning = Stranger::new(source, HostileMood::Burns, 0).await?;
+    let hostile = ContractPayer::new(source, HostileMood::BurnsForAPrice, 0).await?;
+    let heavy = ContractPayer::new(source, HostileMood::Honest, 40_000_000).await?;
+    let burning = ContractPayer::new(source, HostileMood::Burns, 0).await?;
     // Code that fails is the caller's fault, and no fault of ours.
-    for stranger in [&heavy, &burning] {
-        let (status, answer) = stranger.pays(&world, "too-heavy").await?;
+    for payer in [&heavy, &burning] {
+        let (status, answer) = payer.pays(&world, "too-heavy").await?;
         assert_eq!((status, &answer["code"]), (401, &json!("INVALID_SENDER_AUTH")), "{answer}");
     }
     let next = nonce(source, "pending").await?;
@@ -151,19 +158,27 @@ async fn code_that_burns_for_a_price_takes_no_nonce_and_holds_nobody_up() -> Res
     // Beside more of them, a payment by a key waits for no nonce of theirs.
     let first = world.submit(&world.spec("alone")?).await?;
     world.until(&first, "EscrowSecured").await?;
-    let beside: Vec<_> = join_all((0..4).map(async |n| hostile.accepted(&world, &format!("beside-{n}")).await)).await;
+    let others: Vec<_> = join_all((0..4).map(async |n| hostile.accepted(&world, &format!("beside-{n}")).await)).await;
     let second = world.submit(&world.spec("beside")?).await?;
     world.until(&second, "EscrowSecured").await?;
-    for payment_id in beside {
+    for payment_id in others {
         let payment_id = payment_id?;
         world.until(&payment_id, "Failed").await?;
         assert!(!world.types(&payment_id).await?.contains(&"DepositPrepared"));
     }
     world.completed(&first).await?;
     world.completed(&second).await?;
+    // Neither for them nor in their place, to fill a gap, was a nonce taken: what the submitter sent are the two payments.
+    let mut taken = 0;
+    for payment_id in [&first, &second] {
+        let deposits = world.events(payment_id, "DepositPrepared").await?;
+        let releases = world.events(payment_id, "ReleasePrepared").await?;
+        taken += deposits.iter().chain(&releases).filter(|event| is_by_submitter(event)).count() as u64;
+    }
+    ensure!(taken >= 2 && nonce(source, "pending").await? == next + taken, "{taken} nonces from {next} on");
 
     // The control: the same code, behaving.
-    let honest = Stranger::new(source, HostileMood::Honest, 0).await?;
+    let honest = ContractPayer::new(source, HostileMood::Honest, 0).await?;
     let payment_id = honest.accepted(&world, "honest").await?;
     world.completed(&payment_id).await?;
     world.settled_once(&[first, second, payment_id]).await
@@ -174,8 +189,8 @@ async fn code_that_burns_for_a_price_takes_no_nonce_and_holds_nobody_up() -> Res
 #[tokio::test(flavor = "multi_thread")]
 async fn code_that_turns_after_its_trial_costs_a_bounded_amount_and_is_then_refused() -> Result<()> {
     let mut world = World::start(1).await?;
-    let turning = Stranger::new(&world.network.source, HostileMood::Honest, WORK).await?;
-    let honest = Stranger::new(&world.network.source, HostileMood::Honest, 1).await?;
+    let turning = ContractPayer::new(&world.network.source, HostileMood::Honest, WORK).await?;
+    let honest = ContractPayer::new(&world.network.source, HostileMood::Honest, 1).await?;
     let source = &world.network.source;
     // No block between the trial and the turn, as when somebody pays a block's maker for that.
     let _: Value = source.dev.rpc("evm_setIntervalMining", (0,)).await?;
@@ -228,7 +243,7 @@ async fn code_that_turns_after_its_trial_costs_a_bounded_amount_and_is_then_refu
 async fn a_crowd_of_contracts_signatures_keeps_no_key_waiting() -> Result<()> {
     let world = World::start(1).await?;
     let source = &world.network.source;
-    let burning = Stranger::new(source, HostileMood::Burns, 0).await?;
+    let burning = ContractPayer::new(source, HostileMood::Burns, 0).await?;
     let body = burning.body(&world, "crowd").await?;
     let mut honest = Vec::new();
     for n in 0..20 {

@@ -15,7 +15,7 @@ use events::{PaymentEvent, PaymentId};
 
 use super::{
     delivered,
-    payer::{CAP, SUN, Stranger, ask, escrow_moves, fees, info},
+    payer::{CAP, SUN, TronPayer, ask, escrow_moves, fees, info},
 };
 use crate::support::*;
 
@@ -94,7 +94,7 @@ async fn reservations(world: &World, payment_id: &PaymentId) -> Result<Vec<B256>
 async fn what_the_network_loses_is_sent_again_as_it_was() -> Result<()> {
     let world = with_blocks_on_demand().await?;
     let (tron, before) = (world.tron()?, world.tron_holdings().await?);
-    let payer = Stranger::endowed(&world, "a payer with bad luck").await?;
+    let payer = TronPayer::endowed(&world, "a payer with bad luck").await?;
     let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("dropped")?, json!({})).await?;
     for transaction in &transactions {
         awaited(&world, tron, transaction.id).await?;
@@ -127,7 +127,7 @@ async fn a_fork_that_takes_the_deposit_away_brings_it_back_once() -> Result<()> 
     let mut payments = Vec::new();
     // With the blocks their transactions are gone, or they come into later ones.
     for lost in [true, false] {
-        let payer = Stranger::endowed(&world, &format!("a payer on a fork: {lost}")).await?;
+        let payer = TronPayer::endowed(&world, &format!("a payer on a fork: {lost}")).await?;
         let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("forked")?, json!({})).await?;
         for transaction in &transactions {
             awaited(&world, tron, transaction.id).await?;

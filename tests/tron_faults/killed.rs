@@ -2,7 +2,7 @@
 
 use super::{
     delivered,
-    payer::{CAP, SUN, Stranger, escrow_moves, fees},
+    payer::{CAP, SUN, TronPayer, escrow_moves, fees},
     restart_gateway,
 };
 use crate::support::*;
@@ -30,7 +30,7 @@ async fn a_gateway_killed_after_any_event_of_a_delivery_goes_on_and_pays_once() 
     let before = world.tron_holdings().await?;
     let mut payments = Vec::new();
     for event in DELIVERED {
-        let payer = Stranger::endowed(&world, event).await?;
+        let payer = TronPayer::endowed(&world, event).await?;
         let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("killed")?, json!({})).await?;
         world.until(&payment_id, event).await?;
         restart_gateway(&mut world).await?;
@@ -52,7 +52,7 @@ async fn a_gateway_killed_after_any_event_of_a_refund_goes_on_and_refunds_once()
     let before = world.tron_holdings().await?;
     let mut payments = Vec::new();
     for event in REFUNDED_AFTER {
-        let payer = Stranger::endowed(&world, event).await?;
+        let payer = TronPayer::endowed(&world, event).await?;
         let (payment_id, transactions) =
             payer.submit(&world, &world.undeliverable_from_tron("killed")?, json!({})).await?;
         payments.push((event, payer, payment_id, transactions));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     delivered,
     node::Mode,
-    payer::{CAP, SUN, Stranger, escrow_moves, fees},
+    payer::{CAP, SUN, TronPayer, escrow_moves, fees},
     with_lossy_node,
 };
 use crate::support::*;
@@ -18,9 +18,9 @@ async fn a_node_that_is_away_or_hangs_costs_time_and_nothing_else() -> Result<()
     let before = world.tron_holdings().await?;
     let (mut from_tron, mut to_tron) = (Vec::new(), Vec::new());
     for event in ["QuoteAwarded", "DepositPrepared", "FulfillmentSeen"] {
-        let payer = Stranger::endowed(&world, event).await?;
+        let payer = TronPayer::endowed(&world, event).await?;
         let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("away")?, json!({})).await?;
-        let waiting = Stranger::endowed(&world, &format!("waiting at {event}")).await?;
+        let waiting = TronPayer::endowed(&world, &format!("waiting at {event}")).await?;
         let signed = waiting.sign(&world, &world.spec_from_tron("waiting")?, json!({})).await?;
         world.until(&payment_id, event).await?;
         node.set(Mode::Away);
@@ -43,7 +43,7 @@ async fn a_node_that_is_away_or_hangs_costs_time_and_nothing_else() -> Result<()
         from_tron.push((waiting, waited, super::payer::signed_transactions(&signed)?));
         to_tron.push(other);
     }
-    let payer = Stranger::endowed(&world, "a payer whose node hangs").await?;
+    let payer = TronPayer::endowed(&world, "a payer whose node hangs").await?;
     let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("hung")?, json!({})).await?;
     world.until(&payment_id, "EscrowSecured").await?;
     let silences = || world.network.log("gateway-1").map(|log| log.matches("no answer in time").count());

@@ -15,13 +15,13 @@ use events::PaymentId;
 
 use crate::support::*;
 
-/// The cap of an ordinary payment, and all that a stranger has.
+/// The cap of an ordinary payment, and all the tokens that a payer has.
 pub const CAP: u64 = 25_500_000;
-/// TRX of a stranger, in sun.
+/// TRX of a payer, in sun.
 pub const SUN: u64 = 1_000_000_000;
 
 /// A payer with TRX and with tokens for one payment.
-pub struct Stranger {
+pub struct TronPayer {
     pub key: PrivateKeySigner,
     pub payer: Payer,
     pub account: String,
@@ -34,7 +34,7 @@ pub struct SignedTransaction {
     pub bytes: Vec<u8>,
 }
 
-impl Stranger {
+impl TronPayer {
     pub async fn endowed(world: &World, name: &str) -> Result<Self> {
         Self::with(world, name, SUN).await
     }

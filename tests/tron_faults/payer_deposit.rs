@@ -12,7 +12,7 @@ use events::{
 
 use super::{
     node::Mode,
-    payer::{CAP, SUN, Stranger, bring, chain_time_ms, escrow_moves, fees, info, send, soon},
+    payer::{CAP, SUN, TronPayer, bring, chain_time_ms, escrow_moves, fees, info, send, soon},
     restart_gateway, with_lossy_node,
 };
 use crate::support::*;
@@ -41,7 +41,7 @@ async fn a_deposit_that_lands_though_the_auction_failed_is_found_and_refunded() 
     let silent = Did::from_ed25519(&settler::dev::key(1).context("the network has three settlers")?.verifying_key());
     let mut payers = Vec::new();
     for name in ["before the auction ends", "after it failed", "never"] {
-        payers.push(Stranger::endowed(&world, name).await?);
+        payers.push(TronPayer::endowed(&world, name).await?);
     }
     world.network.signal_settler(1, Signal::Stop).await?;
     let mut payments = Vec::new();
@@ -102,8 +102,8 @@ async fn a_deposit_that_could_not_be_reserved_in_time_is_refunded_by_its_window(
     let before = world.tron_holdings().await?;
     // Nothing that the gateway sends arrives; what wallets send does.
     node.set(Mode::Losing);
-    let with_reservation = Stranger::endowed(&world, "a payer whose reservation is lost").await?;
-    let without = Stranger::endowed(&world, "a payer whose gateway dies").await?;
+    let with_reservation = TronPayer::endowed(&world, "a payer whose reservation is lost").await?;
+    let without = TronPayer::endowed(&world, "a payer whose gateway dies").await?;
     let spec = world.spec_from_tron("stranded")?;
     let (first, first_transactions) = with_reservation.submit(&world, &soon(spec.clone()), json!({})).await?;
     world.until(&first, "QuoteAwarded").await?;

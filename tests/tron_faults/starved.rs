@@ -3,7 +3,7 @@
 use super::{
     delivered,
     node::Mode,
-    payer::{CAP, SUN, Stranger, bring, chain_time_ms, escrow_moves, fee, fees, info, send, soon},
+    payer::{CAP, SUN, TronPayer, bring, chain_time_ms, escrow_moves, fee, fees, info, send, soon},
     with_lossy_node,
 };
 use crate::support::*;
@@ -27,7 +27,7 @@ async fn context(world: &World, payment_id: &PaymentId) -> Result<serde_json::Va
 async fn energy_that_does_not_suffice_is_burnt_by_nobody_but_a_payer_who_sends_by_himself() -> Result<()> {
     let world = World::with_tron(|options| options).await?;
     let before = world.tron_holdings().await?;
-    let payer = Stranger::endowed(&world, "a payer who saves").await?;
+    let payer = TronPayer::endowed(&world, "a payer who saves").await?;
     let spec = soon(world.spec_from_tron("starved")?);
 
     // Less than any deposit takes is not accepted at all.
@@ -66,7 +66,7 @@ async fn a_payer_without_trx_keeps_its_signatures_and_pays_once_it_has_some() ->
     let before = world.tron_holdings().await?;
     // The account is there, and has next to nothing.
     const LEAST_SUN: u64 = 1;
-    let payer = Stranger::with(&world, "a payer without TRX", LEAST_SUN).await?;
+    let payer = TronPayer::with(&world, "a payer without TRX", LEAST_SUN).await?;
     let (payment_id, transactions) = payer.submit(&world, &world.spec_from_tron("no-trx")?, json!({})).await?;
     world.until(&payment_id, "QuoteAwarded").await?;
     let told = |words| world.network.log("gateway-1").is_ok_and(|log| log.contains(words));
@@ -86,7 +86,7 @@ async fn a_payer_without_trx_keeps_its_signatures_and_pays_once_it_has_some() ->
 async fn what_expired_on_its_way_is_given_up_and_can_be_sent_by_nobody() -> Result<()> {
     let (world, node) = with_lossy_node(|options| options).await?;
     let before = world.tron_holdings().await?;
-    let payer = Stranger::endowed(&world, "a payer in no hurry").await?;
+    let payer = TronPayer::endowed(&world, "a payer in no hurry").await?;
     node.set(Mode::Losing);
     // As soon as it may be: twelve seconds past the auction.
     let expiration_ms = Utc::now().timestamp_millis().unsigned_abs() + 17_500;

@@ -14,7 +14,7 @@ use events::{PaymentEvent, PaymentId};
 
 use super::{
     delivered,
-    payer::{CAP, SUN, Stranger, escrow_moves, fees, info, soon},
+    payer::{CAP, SUN, TronPayer, escrow_moves, fees, info, soon},
     token::Deniable,
 };
 use crate::support::*;
@@ -47,9 +47,9 @@ async fn whoever_the_token_denies_holds_nobody_up_and_loses_nothing() -> Result<
     let world = World::with_tron(|options| options).await?;
     let token = Deniable::of(&world).await?;
     let before = world.tron_holdings().await?;
-    let denied = Stranger::endowed(&world, "a payer whom the token denies").await?;
-    let payer = Stranger::endowed(&world, "a payer whom it does not deny").await?;
-    let late = Stranger::endowed(&world, "a payer whom it denies later").await?;
+    let denied = TronPayer::endowed(&world, "a payer whom the token denies").await?;
+    let payer = TronPayer::endowed(&world, "a payer whom it does not deny").await?;
+    let late = TronPayer::endowed(&world, "a payer whom it denies later").await?;
     let settlers = [1, 2, 3].map(|n| Role::Settler(n).tron_account());
     let [one, two, three] = settlers.each_ref().map(String::as_str);
     token.deny(&world, &[&denied.account, one, two, three]).await?;

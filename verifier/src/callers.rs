@@ -1,7 +1,7 @@
-//! Caller authentication: gateways and settlers prove who they are by a signature over the ask, all others are strangers.
+//! Caller authentication: gateways and settlers prove who they are by a signature over the ask, all others are unknown.
 //!
-//! A signature costs a check only when it names a key that the configuration lists, so strangers cannot have work done by
-//! making some up; and it is made for this verifier, so nobody else who was shown it can use it here.
+//! A signature costs a check only when it names a key that the configuration lists, so unknown callers cannot have work
+//! done by making some up; and it is made for this verifier, so nobody else who was shown it can use it here.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use protocol::message_signature::{self, Signed};
 
 use super::bulkhead::{Ask, Bounds, Bulkhead};
 
-/// Who is known, and how much each and all strangers together may ask.
+/// Who is known, and how much each and all unknown callers together may ask.
 #[derive(Debug, Clone)]
 pub struct CallerOptions {
     /// Origins that callers have configured for this verifier; what they sign names one of them.
@@ -31,9 +31,9 @@ pub struct CallerOptions {
     pub judgements_max: usize,
     /// Judgements at work for each known caller.
     pub judgements_per_caller_max: usize,
-    /// Asks under way of all strangers together.
+    /// Asks under way of all unknown callers together.
     pub anonymous_asks_max: usize,
-    /// Judgements at work for strangers, and judgements begun for them in a second; with none they are not served.
+    /// Judgements at work for unknown callers, and judgements begun for them in a second; with none they are not served.
     pub anonymous_judgements_max: usize,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Unproven {
     /// The body has another digest than the signed one.
     #[error("the body is not the one that was signed")]
     OtherBody,
-    /// Nothing is signed, or by nobody known, and strangers are not served.
+    /// Nothing is signed, or by nobody known, and unknown callers are not served.
     #[error("only signed requests of known callers are taken")]
     Unknown,
 }
@@ -73,20 +73,20 @@ impl Caller {
         self.bulkhead.enter(self.lane)
     }
 
-    /// Whether `body` is what a known caller signed; whatever a stranger sends is its body.
+    /// Whether `body` is what a known caller signed; whatever an unknown one sends is its body.
     pub(super) fn sent(&self, body: &[u8]) -> Result<(), Unproven> {
         let holds = self.signed.as_ref().is_none_or(|signed| signed.is_of_body(body));
         if holds { Ok(()) } else { Err(Unproven::OtherBody) }
     }
 
-    /// Least time that a judgement for this caller keeps its permit. For strangers it bounds how often the chains are read,
-    /// however fast they answer.
+    /// Least time that a judgement for this caller keeps its permit. For unknown callers it bounds how often the chains
+    /// are read, however fast they answer.
     pub(super) fn pace(&self) -> Duration {
         if self.did.is_some() { Duration::ZERO } else { ANONYMOUS_PACE }
     }
 }
 
-/// Least time that a judgement for a stranger keeps its permit.
+/// Least time that a judgement for an unknown caller keeps its permit.
 const ANONYMOUS_PACE: Duration = Duration::from_secs(1);
 
 /// Who is known, and everybody's lanes.
@@ -95,8 +95,8 @@ pub(super) struct Callers {
     signature_seconds_max: u64,
     known: HashMap<String, (Did, VerifyingKey, usize)>,
     bulkhead: Bulkhead,
-    /// One lane with permits of its own: strangers can take none of the others'.
-    strangers: Option<Bulkhead>,
+    /// One lane with permits of its own: unknown callers can take none of the others'.
+    unknown: Option<Bulkhead>,
 }
 
 impl Callers {
@@ -110,13 +110,13 @@ impl Callers {
             },
         );
         let permits = options.anonymous_judgements_max;
-        let strangers = (permits > 0).then(|| {
+        let unknown = (permits > 0).then(|| {
             Bulkhead::new(1, Bounds { permits, permits_per_lane: permits, asks_per_lane: options.anonymous_asks_max })
         });
         let CallerOptions { origins, signature_seconds_max, known, .. } = options;
         let known = known.into_iter().enumerate();
         let known = known.map(|(lane, (did, key))| (did.as_str().to_owned(), (did, key, lane))).collect();
-        Self { origins, signature_seconds_max, known, bulkhead, strangers }
+        Self { origins, signature_seconds_max, known, bulkhead, unknown }
     }
 
     /// Who sends a request with this head.
@@ -124,7 +124,7 @@ impl Callers {
         let signed = Signed::read(&head.headers)?;
         let named = signed.and_then(|signed| Some((self.known.get(signed.keyid())?, signed)));
         let Some(((did, key, lane), signed)) = named else {
-            let bulkhead = self.strangers.clone().ok_or(Unproven::Unknown)?;
+            let bulkhead = self.unknown.clone().ok_or(Unproven::Unknown)?;
             return Ok(Caller { did: None, bulkhead, lane: 0, signed: None });
         };
         if !signed.is_fresh(unix_now(), self.signature_seconds_max) {

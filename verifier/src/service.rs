@@ -163,7 +163,7 @@ impl Service {
                     "asks are refused: too many under way"
                 );
             }
-            return Err(if caller.did.is_some() { Problem::Busy } else { Problem::BusyWithStrangers });
+            return Err(if caller.did.is_some() { Problem::Busy } else { Problem::BusyWithUnknown });
         };
         let asked = read_ask(question, &caller, Request::from_parts(head, body), self.body_max).await?;
         if let Err(reason) = self.judge.screen(&asked.case) {
@@ -274,7 +274,7 @@ enum Problem {
     WrongMethod,
     Unproven(Unproven),
     Busy,
-    BusyWithStrangers,
+    BusyWithUnknown,
     ChainsUnavailable,
     Internal,
 }
@@ -305,7 +305,7 @@ impl IntoResponse for Problem {
             Self::Unproven(Unproven::Unknown) => (StatusCode::UNAUTHORIZED, "CALLER_UNKNOWN", unproven.as_str()),
             Self::Unproven(_) => (StatusCode::UNAUTHORIZED, "SIGNATURE_INVALID", unproven.as_str()),
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "BUSY", "too many requests of this caller are under way"),
-            Self::BusyWithStrangers => {
+            Self::BusyWithUnknown => {
                 let message =
                     "too many unsigned requests are under way; known callers that sign have places of their own";
                 (StatusCode::SERVICE_UNAVAILABLE, "BUSY", message)

@@ -1,7 +1,7 @@
 //! Hoarding by callers, who take what there is for all: the memory for bodies, the time of connections, the windows that are
 //! open, and the journal, which keeps everything for ever. Beside each attack somebody honest is served.
 
-use std::{cell::RefCell, convert::Infallible};
+use std::{cell::RefCell, convert::Infallible, time::Duration};
 
 use axum::body::Bytes;
 use futures::{StreamExt, stream};
@@ -10,7 +10,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     task::JoinHandle,
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 use config::HttpConfig;
@@ -145,8 +145,9 @@ async fn a_refused_write_is_answered_without_its_body_and_its_connection_ended()
         assert!(answers.starts_with("HTTP/1.1 429 "), "{answers}");
         answers.to_ascii_lowercase()
     };
-    // Who waited for the rest of the body would answer 400.
-    let answer = ask("{").await;
+    // It is answered while the time in which a body may come lasts: nobody waits for the rest.
+    let body_time = Duration::from_millis(HttpConfig::default().body_ms_max);
+    let answer = timeout(body_time, ask("{")).await.expect("answered before the time of a body is over");
     assert!(answer.contains("connection: close"), "{answer}");
 
     // The control: who sends it to its end is answered over a connection that goes on.

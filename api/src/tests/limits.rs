@@ -193,12 +193,12 @@ async fn streams_and_holds_of_one_caller_are_its_own() {
         let (gateway, request) = (gateway.clone(), submission(ATTACKER, 1));
         async move { gateway.send(request).await }
     });
-    while gateway.state.holds.available_permits() > 1 {
+    while gateway.state.long_polls.available_permits() > 1 {
         tokio::task::yield_now().await;
     }
     // A second one of his is answered at once, and takes nobody's place.
     gateway.send(submission(ATTACKER, 2)).await.expect(200);
-    assert_eq!(gateway.state.holds.available_permits(), 1);
+    assert_eq!(gateway.state.long_polls.available_permits(), 1);
     assert!(!held.is_finished());
     let other = tokio::spawn({
         let (gateway, request) = (gateway.clone(), {
@@ -208,7 +208,7 @@ async fn streams_and_holds_of_one_caller_are_its_own() {
         });
         async move { gateway.send(request).await }
     });
-    while gateway.state.holds.available_permits() > 0 {
+    while gateway.state.long_polls.available_permits() > 0 {
         tokio::task::yield_now().await;
     }
     gateway.stopping.cancel();

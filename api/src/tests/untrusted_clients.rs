@@ -1,5 +1,5 @@
-//! Untrusted clients (design: strangers): what they are refused before anything is kept for them, which is windows that never
-//! end, payments that nobody can pay, deliveries to contracts, and more open quote-requests than there may be.
+//! Untrusted clients: what they are refused before anything is kept for them, which is windows that never end, payments
+//! that nobody can pay, deliveries to contracts, and more open quote-requests than there may be.
 
 use alloy::signers::local::PrivateKeySigner;
 use futures::future::join_all;

@@ -374,7 +374,7 @@ async fn replays_of_a_settle_are_held_as_what_nobody_proved() {
         tokio::spawn(async move { gateway.send(request).await })
     };
     let held = async |count: usize| {
-        while gateway.state.holds.available_permits() != 2 - count {
+        while gateway.state.long_polls.available_permits() != 2 - count {
             tokio::task::yield_now().await;
         }
     };

@@ -41,13 +41,13 @@ async fn held(
 ) -> Result<(PaymentView, bool), Refused> {
     let write = write.map_err(|error| Refused::of_form(error.0))?;
     let begun = Instant::now();
-    let hold_max = long_poll::longest(&write.headers, Duration::from_millis(state.x402.settle_hold_ms_max));
+    let long_poll_max = long_poll::longest(&write.headers, Duration::from_millis(state.x402.settle_hold_ms_max));
     let Write { caller, body, permit, .. } = write;
     let call = call::read(body, outline)?;
     // Boxed, so that nothing of the message stays in memory while its outcome is waited for.
     let settling = settle(state, correlation.as_str(), caller.clone(), call, permit);
     let Settled { view, replay, timeout } = Box::pin(settling).await?;
-    let left = hold_max.min(timeout).saturating_sub(begun.elapsed());
+    let left = long_poll_max.min(timeout).saturating_sub(begun.elapsed());
     // Whoever has seen the message can repeat it.
     Ok((outcome(state, &caller, !replay, view, left).await, replay))
 }

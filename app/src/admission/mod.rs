@@ -51,7 +51,7 @@ impl Admission {
             return Err(Code::SERVICE_PAUSED.into());
         }
         self.counterparties.judge(proposal, now).map_err(|declined| {
-            let stage = proposal.stage.name();
+            let stage = proposal.kind.name();
             tracing::warn!(id = proposal.id, originator = proposal.originator, stage, %declined, "declined");
             Code::PAYMENT_DECLINED.into()
         })

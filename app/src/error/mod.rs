@@ -36,15 +36,11 @@ impl Error {
         Self { code, message: message.into(), payment_id: None, retry_after_seconds: None }
     }
 
-    /// 503 for a transient fault, which is logged: as an error where only an operator can mend it. `what` says what could not
-    /// be done; the caller is told nothing of either.
+    /// 503 for a transient fault, which is logged with its kind. `what` says what could not be done; the caller is told nothing
+    /// of either. It is no alarm, of whatever kind: who asks can bring about that a provider refuses, and the engine raises one
+    /// where it lasts (ADR 102).
     pub(crate) fn unavailable(fault: &Transient, what: &str) -> Self {
-        let kind = fault.kind();
-        if fault.is_misconfigured() {
-            tracing::error!(kind, %fault, what, "MISCONFIGURED: only an operator can mend this");
-        } else {
-            tracing::warn!(kind, %fault, what, "transient fault");
-        }
+        tracing::warn!(kind = fault.kind(), %fault, what, "transient fault");
         Code::SERVICE_UNAVAILABLE.into()
     }
 

@@ -1,5 +1,5 @@
-//! Funds check: whether a payer can pay, asked before anything is kept for its payment (design: strangers). It reads what the
-//! payer holds of the asset, what it lets the escrow draw, and whether its signature can still be used. One piece for all that
+//! Funds check: whether a payer can pay, asked before anything is kept for its payment. It reads what the payer holds
+//! of the asset, what it lets the escrow draw, and whether its signature can still be used. One piece for all that
 //! accept or rehearse a payment, and for every family of chains.
 //!
 //! Only what only the chain can say is asked here, and only for what passed every check that needs no chain: a forged

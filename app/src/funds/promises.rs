@@ -167,6 +167,8 @@ fn key(source: &OwnedAsset) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::AssertUnwindSafe;
+
     use super::*;
 
     fn source(n: u8) -> OwnedAsset {
@@ -185,6 +187,20 @@ mod tests {
         fn make(&self, n: usize, now: u64) -> Result<Promised, Overdrawn> {
             self.0.make(&source(1), &payment(n), "10".parse().unwrap(), 100, U256::from(25), now)
         }
+    }
+
+    #[test]
+    fn a_call_that_panics_keeps_its_promise_until_it_is_over() {
+        let case = Case(Promises::new());
+        let promised = case.make(1, 0).unwrap();
+        let broken = std::panic::catch_unwind(AssertUnwindSafe(move || {
+            let _promised = promised;
+            panic!("after the append was sent");
+        }));
+        assert!(broken.is_err());
+        case.make(2, 0).unwrap().keep();
+        assert!(case.make(3, 0).is_err());
+        case.make(3, 101).unwrap().keep();
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! Horizons: the longest windows of anything new (design: strangers), whoever states them: the request, or what the payer
-//! signed.
+//! Horizons: the longest windows of anything new, whoever states them: the request, or what the payer signed.
 //!
 //! Somebody keeps something for as long as a window is open: the gateway a task, a settler what it is to deliver, the escrow
 //! the payer's money. So each has a limit in `[deadlines]`, and what goes beyond it is refused before anything is kept. What

@@ -98,8 +98,8 @@ pub async fn run(
 ) -> Result<(), Error> {
     let key = signer.key();
     let subject = selector_subject(&key);
-    let listening = client.queue_subscribe(subject.clone(), "selector".to_owned()).await;
-    let mut requests = listening.map_err(|source| Error::Subscribe { subject: subject.clone(), source })?;
+    let subscription = client.queue_subscribe(subject.clone(), "selector".to_owned()).await;
+    let mut requests = subscription.map_err(|source| Error::Subscribe { subject: subject.clone(), source })?;
     client.flush().await?;
     tracing::info!(selector = %key, subject, ?rule, "selector listens");
     while let Some(message) = shutdown.run_until_cancelled(requests.next()).await {

@@ -36,9 +36,13 @@ pub struct Evidence {
 /// Who and what a payment is about on its source chain.
 #[derive(Debug, Clone, Copy)]
 pub struct Parties {
+    /// The payment's id as contracts know it.
     pub id: B256,
+    /// The escrow contract.
     pub escrow: Address,
+    /// The account that pays.
     pub payer: Address,
+    /// The contract of the token that is paid with.
     pub token: Address,
     /// How the chain's family writes an address.
     pub text: fn(Address) -> String,

@@ -35,7 +35,9 @@ pub(crate) struct Intent<'a> {
     pub call: Call,
     /// The escrow, which the call ends in.
     pub escrow: Address,
+    /// What the nonce is taken for; the same purpose gets the same nonce again.
     pub purpose: Purpose,
+    /// Number of the attempt, 1 for the first.
     pub attempt: u32,
 }
 
@@ -57,8 +59,11 @@ struct Decision<'a> {
 
 /// Who takes part in a preparation.
 pub(crate) struct Preparation<'a> {
+    /// The chain that it is for.
     pub node: &'a Node,
+    /// The accounts that send, with their nonces and coins.
     pub submitters: &'a SubmitterAccounts,
+    /// What payers may still cost.
     pub payers: &'a PayerBudgets,
 }
 

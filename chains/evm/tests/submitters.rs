@@ -325,15 +325,15 @@ async fn deposits_never_spend_what_exits_need() -> Result<()> {
     let held = world.payment("held")?;
     world.secure(&held).await?;
     let refund = RefundOrder { payment_id: held.id().clone(), escrow: held.escrow.clone(), non_delivery: None };
-    let (usual, apart) = (key(60), key(61));
+    let (usual, for_exits) = (key(60), key(61));
     let chains = |exit_submitters| {
         let keys = Keys { reserver: key(2), submitters: vec![usual.clone()], exit_submitters };
         source_chain(&world, keys, world.ledger.clone())
     };
-    let (separate, shared) = (chains(vec![apart.clone()])?, chains(Vec::new())?);
+    let (separate, shared) = (chains(vec![for_exits.clone()])?, chains(Vec::new())?);
 
     // Coins that are for exits pay for no deposit.
-    source.dev.fund(&text(&apart), coins).await?;
+    source.dev.fund(&text(&for_exits), coins).await?;
     let fresh = world.payment("order-1")?;
     let refused = separate.prepare_deposit(&fresh.deposit(), 1).await;
     assert!(matches!(refused, Err(PrepareError::Transient(_))), "{refused:?}");
@@ -352,8 +352,8 @@ async fn deposits_never_spend_what_exits_need() -> Result<()> {
 
     // What deposits left pays for an exit, that of the usual account also where its own cannot.
     source.pass(held.escrow.refund_after).await?;
-    assert_eq!(separate.prepare_refund(&refund, 1).await?.sender.as_str(), text(&apart));
-    source.dev.fund(&text(&apart), none).await?;
+    assert_eq!(separate.prepare_refund(&refund, 1).await?.sender.as_str(), text(&for_exits));
+    source.dev.fund(&text(&for_exits), none).await?;
     source.dev.fund(&text(&usual), exits).await?;
     assert_eq!(separate.prepare_refund(&refund, 2).await?.sender.as_str(), text(&usual));
     assert_eq!(shared.prepare_refund(&refund, 3).await?.sender.as_str(), text(&usual));

@@ -143,14 +143,19 @@ impl Snapshot {
     }
 }
 
+/// A response of the RPC with the slot that it was made at (`RpcResponse`).
 #[derive(Deserialize)]
 pub(super) struct Contextual<T> {
+    /// Where the node was.
     pub context: Context,
+    /// What was asked for.
     pub value: T,
 }
 
+/// Where a node was when it answered.
 #[derive(Deserialize)]
 pub(super) struct Context {
+    /// The slot of the bank that answered, at the commitment asked for.
     pub slot: u64,
 }
 

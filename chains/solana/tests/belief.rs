@@ -301,7 +301,7 @@ async fn a_delivery_that_a_fork_took_away_is_not_seen_any_more() -> Result<()> {
     let delivery = world.delivery(&order);
     let program = program::parse_key(&world.program)?;
     let terms = program::fulfillment(&delivery)?;
-    let (hash, slot) = world.act(&[host::fulfill_native(&program, &terms)]).await?;
+    let (hash, slot) = world.send(&[host::fulfill_native(&program, &terms)]).await?;
     let seen = until(|| chain.delivery_state(&delivery), |state| *state != DeliveryState::NotSeen).await?;
     let (DeliveryState::Seen(inclusion) | DeliveryState::Final(inclusion)) = &seen else { bail!("{seen:?}") };
     assert_eq!((&inclusion.transaction_hash, inclusion.block_number), (&hash, slot));

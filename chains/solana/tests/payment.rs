@@ -39,7 +39,7 @@ async fn a_payment_is_secured_delivered_and_released() -> Result<()> {
     assert_eq!(chain.delivery_state(&delivery).await?, DeliveryState::NotSeen);
     let program = program::parse_key(&world.program)?;
     let terms = program::fulfillment(&delivery)?;
-    let (hash, slot) = world.act(&[host::fulfill_native(&program, &terms)]).await?;
+    let (hash, slot) = world.send(&[host::fulfill_native(&program, &terms)]).await?;
     let seen = until(|| chain.delivery_state(&delivery), |state| *state != DeliveryState::NotSeen).await?;
     let (DeliveryState::Seen(inclusion) | DeliveryState::Final(inclusion)) = seen else { bail!("{seen:?}") };
     assert_eq!((inclusion.transaction_hash.as_str(), inclusion.block_number), (hash.as_str(), slot));

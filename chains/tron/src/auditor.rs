@@ -143,8 +143,8 @@ impl Audit for Auditor {
             return Ok(unreadable("a deposit that is none"));
         };
         // The deposit that the stream shows must be as the stream shows it.
-        let is_own = opened.inclusion.transaction_hash == spend.deposit.transaction_hash;
-        let other = if is_own { None } else { self.on_chain().other_deposit(deposit, &opened.inclusion).await? };
+        let is_journaled = opened.inclusion.transaction_hash == spend.deposit.transaction_hash;
+        let other = if is_journaled { None } else { self.on_chain().other_deposit(deposit, &opened.inclusion).await? };
         match other {
             Some(record) => self.on_chain().made_other_deposit(deposit, &record, &parties, opened).await,
             None => self.on_chain().made_deposit(deposit, spend, &parties, &opened.inclusion, opened.amount).await,

@@ -48,9 +48,9 @@ impl<'a> Deposits<'a> {
             return Ok(DepositState::Pending);
         }
         if found.time > order.escrow.reserve_deadline {
-            let own = order.payer_deposit();
-            return match found.record.filter(|record| is_stranded(record, &own)) {
-                Some(record) => self.opened(&own, &record).await.map(DepositState::Stranded),
+            let payer_deposit = order.payer_deposit();
+            return match found.record.filter(|record| is_stranded(record, &payer_deposit)) {
+                Some(record) => self.opened(&payer_deposit, &record).await.map(DepositState::Stranded),
                 None => Ok(DepositState::Expired {
                     evidence: format!(
                         "solidified block {} {} of {} has time {}, past the reserve deadline {}, and nothing of the payment's \

@@ -48,11 +48,13 @@ struct Signed {
 }
 
 impl Signed {
-    fn read(own: &PayerTransaction) -> Result<Self, Transient> {
-        let bytes = own.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
+    fn read(transaction: &PayerTransaction) -> Result<Self, Transient> {
+        let bytes = transaction.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
         let bytes = bytes.ok_or_else(|| unusable("the payer's transaction is not hex with 0x"))?;
         let (decoded, _) = transaction::read_signed(&bytes).map_err(unusable)?;
-        if decoded.id.to_string() != own.transaction_hash || decoded.draft.expiration_ms != own.expires_at {
+        if decoded.id.to_string() != transaction.transaction_hash
+            || decoded.draft.expiration_ms != transaction.expires_at
+        {
             return Err(unusable("the payer's transaction is not what is journaled of it"));
         }
         Ok(Self { decoded, bytes })
@@ -188,24 +190,25 @@ impl<'a> PayerTransactions<'a> {
         }
     }
 
-    async fn try_out(&self, own: &Signed) -> Result<Trial, Transient> {
-        let call = &own.decoded.draft.call;
+    async fn try_out(&self, transaction: &Signed) -> Result<Trial, Transient> {
+        let call = &transaction.decoded.draft.call;
         Ok(match self.node.trial(call.owner, call.contract, call.data.clone(), call.value_sun).await? {
-            Answer::Returned { energy, .. } => Trial::Fits(Cost::new(with_reserve(energy), own.bytes.len())),
+            Answer::Returned { energy, .. } => Trial::Fits(Cost::new(with_reserve(energy), transaction.bytes.len())),
             Answer::Reverted { reason, data } => Trial::Reverts { reason, data },
         })
     }
 
-    /// Why `own`, which takes `energy`, would fail although its contract takes it; `all` is what has to be paid for altogether.
+    /// Why `transaction`, which takes `energy`, would fail although its contract takes it; `all` is what has to be paid
+    /// for altogether.
     async fn hindrance(
         &self,
         name: &str,
-        own: &Signed,
+        transaction: &Signed,
         energy: u64,
         all: Cost,
         head: &Block,
     ) -> Result<Option<PrepareError>, Transient> {
-        let draft = &own.decoded.draft;
+        let draft = &transaction.decoded.draft;
         if head.time_ms >= draft.expiration_ms {
             return Ok(Some(self.refused(format!(
                 "the payer's {name} expired at {} ms, and the chain is at {} ms",
@@ -230,7 +233,7 @@ impl<'a> PayerTransactions<'a> {
 
     /// Sends what the payer signed. So many transactions are `left`, the reservation the last of them; where it could not
     /// follow in time or could not be paid for, the deposit would only be locked up until the refund.
-    async fn send(&self, name: &str, own: &Signed, left: u64, span: &Span) -> Result<PrepareError, Transient> {
+    async fn send(&self, name: &str, transaction: &Signed, left: u64, span: &Span) -> Result<PrepareError, Transient> {
         let (now_ms, last_ms) = (span.head.time_ms, self.reservable_until.saturating_mul(1_000));
         let needed_ms = landing_ms(left, span);
         if now_ms.saturating_add(needed_ms) >= last_ms {
@@ -246,8 +249,8 @@ impl<'a> PayerTransactions<'a> {
                 "no submitter of {chain} can pay for the reservation: the {name} is not sent"
             )));
         }
-        match self.node.broadcast(&own.bytes).await {
-            Ok(()) => Ok(self.on_its_way(name, own)),
+        match self.node.broadcast(&transaction.bytes).await {
+            Ok(()) => Ok(self.on_its_way(name, transaction)),
             Err(BroadcastError::Transient(fault)) => Err(fault),
             Err(refusal @ BroadcastError::Refused { .. }) => {
                 Ok(self.refused(format!("the network refuses the payer's {name}: {refusal}")))
@@ -255,8 +258,8 @@ impl<'a> PayerTransactions<'a> {
         }
     }
 
-    fn on_its_way(&self, name: &str, own: &Signed) -> PrepareError {
-        waiting(&format!("the payer's {name} {} is on its way", own.decoded.id))
+    fn on_its_way(&self, name: &str, transaction: &Signed) -> PrepareError {
+        waiting(&format!("the payer's {name} {} is on its way", transaction.decoded.id))
     }
 
     /// Whoever has the payer's transactions can bring them as long as the escrow takes the deposit.

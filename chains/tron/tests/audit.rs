@@ -70,7 +70,7 @@ impl Done {
 }
 
 #[tokio::test]
-async fn a_payment_that_is_as_told_leaves_no_doubt() -> Result<()> {
+async fn a_payment_that_is_as_told_leaves_no_discrepancy() -> Result<()> {
     let Done { world, payment, prepared, secured, delivery, release } = Done::new().await?;
     let auditor = world.auditor();
     let case = payment.audited();
@@ -130,11 +130,11 @@ async fn a_journaled_transaction_is_what_it_is_said_to_be() -> Result<()> {
 
 /// The payer's transaction, altered and signed again.
 fn again(
-    own: &PayerTransaction,
+    transaction: &PayerTransaction,
     payer: &alloy::signers::local::PrivateKeySigner,
     alter: impl Fn(&mut Draft),
 ) -> PayerTransaction {
-    let (mut decoded, _) = read_signed(&bytes(&own.raw).unwrap()).unwrap();
+    let (mut decoded, _) = read_signed(&bytes(&transaction.raw).unwrap()).unwrap();
     alter(&mut decoded.draft);
     let signed = decoded.draft.sign(payer);
     PayerTransaction {
@@ -178,7 +178,7 @@ async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
     };
     let stranger = key(99);
     let other = stranger.address();
-    let own = |alter: &dyn Fn(&mut PayerTransaction)| {
+    let tampered = |alter: &dyn Fn(&mut PayerTransaction)| {
         let mut altered = spend.clone();
         alter(&mut altered.deposit);
         altered
@@ -186,10 +186,10 @@ async fn every_field_of_what_the_payer_signed_is_compared() -> Result<()> {
     let altered = [
         ("amount", TronSpend { amount: amount(CAP + 1), ..spend.clone() }),
         ("quote", TronSpend { quote_hash: Hash32([1; 32]), ..spend.clone() }),
-        ("hash", own(&|own| own.transaction_hash = approval.transaction_hash.clone())),
-        ("expiration", own(&|own| own.expires_at += 1)),
-        ("bytes", own(&|own| own.raw = "0x12".to_owned())),
-        ("the other transaction", own(&|own| *own = approval.clone())),
+        ("hash", tampered(&|deposit| deposit.transaction_hash = approval.transaction_hash.clone())),
+        ("expiration", tampered(&|deposit| deposit.expires_at += 1)),
+        ("bytes", tampered(&|deposit| deposit.raw = "0x12".to_owned())),
+        ("the other transaction", tampered(&|deposit| *deposit = approval.clone())),
         ("signer", TronSpend { deposit: again(&spend.deposit, &stranger, |_| {}), ..spend.clone() }),
         ("owner", deposit(&|draft| draft.call.owner = other)),
         ("contract", deposit(&|draft| draft.call.contract = other)),
@@ -364,10 +364,10 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     let left = payment.plan.reserve_deadline + 1 - world.time().await?;
     world.advance(Duration::from_secs(left)).await?;
     world.solidify().await?;
-    let own = payment.payer_deposit();
-    let opened = chains.stranded_deposit(&own).await?.context("not stranded")?;
+    let payer_deposit = payment.payer_deposit();
+    let opened = chains.stranded_deposit(&payer_deposit).await?.context("not stranded")?;
     assert_eq!(opened.inclusion.transaction_hash, spend(&order).deposit.transaction_hash);
-    assert_eq!(auditor.audit_opened(&own, &opened).await?, []);
+    assert_eq!(auditor.audit_opened(&payer_deposit, &opened).await?, []);
     let (snapshot, _) = auditor.audit_escrow(&payment.id, &payment.plan, None).await?;
     assert_eq!(snapshot.state, Some(State::Deposited));
 
@@ -377,33 +377,33 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     world.settle(&chains, &chains.prepare_refund(&refund(&order), 1).await?).await?;
     let EscrowState::Refunded(refunded) = payment.ended(&world).await? else { bail!("not refunded") };
     assert_eq!(world.tokens(&world.payer).await?, TOKENS);
-    assert_eq!(auditor.audit_return(&own, &refunded, opened.amount).await?, []);
+    assert_eq!(auditor.audit_return(&payer_deposit, &refunded, opened.amount).await?, []);
     assert_eq!(auditor.audit_refund(&payment.audited(), &refunded, opened.amount).await?, []);
     let (snapshot, discrepancies) = auditor.audit_escrow(&payment.id, &payment.plan, Some(&payment.audited())).await?;
     assert_eq!((snapshot.state, discrepancies), (Some(State::Refunded), vec![]));
 
     let other = Payment::within_tron(&world, 600, world.trx()).await?;
     let less = EscrowOpened { amount: amount(CAP - 1), ..opened.clone() };
-    assert!(is_contradicted(&auditor.audit_opened(&own, &less).await?));
+    assert!(is_contradicted(&auditor.audit_opened(&payer_deposit, &less).await?));
     assert_eq!(kinds(&auditor.audit_opened(&other.payer_deposit(), &opened).await?), [Kind::Missing]);
     let approved = spend(&order).approval.as_ref().context("no approval")?.transaction_hash.clone();
     let elsewhere = Inclusion { transaction_hash: approved, ..opened.inclusion.clone() };
     let discrepancies =
-        auditor.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, amount: opened.amount }).await?;
+        auditor.audit_opened(&payer_deposit, &EscrowOpened { inclusion: elsewhere, amount: opened.amount }).await?;
     assert!(kinds(&discrepancies).contains(&Kind::Missing), "{discrepancies:?}");
-    let mut terms = own.clone();
+    let mut terms = payer_deposit.clone();
     terms.terms_hash = Hash32([1; 32]);
     assert!(is_contradicted(&auditor.audit_opened(&terms, &opened).await?));
-    let mut early = own.clone();
+    let mut early = payer_deposit.clone();
     early.escrow.reserve_deadline = opened.inclusion.block_time - 1;
     assert!(is_contradicted(&auditor.audit_opened(&early, &opened).await?));
 
     let less = EscrowRefunded { amount: amount(CAP - 1), ..refunded.clone() };
-    assert!(is_contradicted(&auditor.audit_return(&own, &less, opened.amount).await?));
+    assert!(is_contradicted(&auditor.audit_return(&payer_deposit, &less, opened.amount).await?));
     let missing = auditor.audit_return(&other.payer_deposit(), &refunded, opened.amount).await?;
     assert_eq!(kinds(&missing), [Kind::Missing]);
     let not_back = EscrowRefunded { inclusion: opened.inclusion.clone(), ..refunded };
-    assert_eq!(kinds(&auditor.audit_return(&own, &not_back, opened.amount).await?), [Kind::Missing]);
+    assert_eq!(kinds(&auditor.audit_return(&payer_deposit, &not_back, opened.amount).await?), [Kind::Missing]);
     Ok(())
 }
 
@@ -423,28 +423,29 @@ async fn a_deposit_of_other_terms_is_the_payers_doing() -> Result<()> {
     let left = plan.reserve_deadline + 1 - world.time().await?;
     world.advance(Duration::from_secs(left)).await?;
     world.solidify().await?;
-    let own = payment.payer_deposit();
-    let opened = chains.stranded_deposit(&own).await?.context("not stranded")?;
+    let payer_deposit = payment.payer_deposit();
+    let opened = chains.stranded_deposit(&payer_deposit).await?.context("not stranded")?;
     assert_eq!(opened.amount, amount(cap));
-    assert_eq!(auditor.audit_opened(&own, &opened).await?, []);
+    assert_eq!(auditor.audit_opened(&payer_deposit, &opened).await?, []);
     let (snapshot, discrepancies) = auditor.audit_escrow(&payment.id, plan, Some(&payment.audited())).await?;
     assert_eq!((snapshot.state, discrepancies), (Some(State::Deposited), vec![]));
 
     // What the gateway says of it is compared all the same.
     let more = EscrowOpened { amount: amount(CAP), ..opened.clone() };
-    assert!(is_contradicted(&auditor.audit_opened(&own, &more).await?));
+    assert!(is_contradicted(&auditor.audit_opened(&payer_deposit, &more).await?));
     let approved = spend(&other).approval.as_ref().context("no approval")?.transaction_hash.clone();
     let elsewhere = Inclusion { transaction_hash: approved, ..opened.inclusion.clone() };
-    let discrepancies = auditor.audit_opened(&own, &EscrowOpened { inclusion: elsewhere, ..opened.clone() }).await?;
+    let discrepancies =
+        auditor.audit_opened(&payer_deposit, &EscrowOpened { inclusion: elsewhere, ..opened.clone() }).await?;
     assert!(kinds(&discrepancies).contains(&Kind::Missing), "{discrepancies:?}");
     let mut later = opened.clone();
     later.inclusion.block_number += 1;
-    assert!(is_contradicted(&auditor.audit_opened(&own, &later).await?));
+    assert!(is_contradicted(&auditor.audit_opened(&payer_deposit, &later).await?));
     // So is whether what the stream shows as submitted is what is on the chain.
-    let mut shown = own.clone();
+    let mut shown = payer_deposit.clone();
     shown.authorization = other.authorization.clone();
     assert!(is_contradicted(&auditor.audit_opened(&shown, &opened).await?));
-    let mut early = own.clone();
+    let mut early = payer_deposit.clone();
     early.escrow.reserve_deadline = opened.inclusion.block_time - 1;
     assert!(is_contradicted(&auditor.audit_opened(&early, &opened).await?));
 
@@ -453,9 +454,9 @@ async fn a_deposit_of_other_terms_is_the_payers_doing() -> Result<()> {
     world.solidify().await?;
     world.settle(&chains, &chains.prepare_refund(&refund(&other), 1).await?).await?;
     let EscrowState::Refunded(refunded) = payment.ended(&world).await? else { bail!("not refunded") };
-    assert_eq!(auditor.audit_opened(&own, &opened).await?, []);
-    assert_eq!(auditor.audit_return(&own, &refunded, opened.amount).await?, []);
-    assert!(is_contradicted(&auditor.audit_return(&own, &refunded, amount(CAP)).await?));
+    assert_eq!(auditor.audit_opened(&payer_deposit, &opened).await?, []);
+    assert_eq!(auditor.audit_return(&payer_deposit, &refunded, opened.amount).await?, []);
+    assert!(is_contradicted(&auditor.audit_return(&payer_deposit, &refunded, amount(CAP)).await?));
     let (snapshot, discrepancies) = auditor.audit_escrow(&payment.id, plan, Some(&payment.audited())).await?;
     assert_eq!((snapshot.state, discrepancies), (Some(State::Refunded), vec![]));
     Ok(())

@@ -47,8 +47,8 @@ impl From<ReleaseConfig> for ReleaseRule {
     }
 }
 
-/// `[deadlines]`: the least windows in which a new payment can succeed at all, and the longest for which anything is kept
-/// open for one (design: strangers). What lies outside is refused.
+/// `[deadlines]`: the least windows in which a new payment can succeed at all, and the longest for which anything is
+/// kept open for one. What lies outside is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeadlinesConfig {

@@ -211,8 +211,8 @@ fn keys(served: &GatewayChain, key: impl Fn(&str) -> String) -> Result<(), Error
     require(!submitters.is_empty(), &name, "must hold at least one key")?;
     let name = key("exit_submitter_keys");
     for secret in &served.exit_submitter_keys {
-        let is_apart = submitters.insert(family_rules::account_of(family, &name, secret)?);
-        require(is_apart, &name, "must not repeat a key, nor have one of submitter_keys")?;
+        let is_distinct = submitters.insert(family_rules::account_of(family, &name, secret)?);
+        require(is_distinct, &name, "must not repeat a key, nor have one of submitter_keys")?;
     }
     require(chain.exits_reserved <= EXITS_LIMIT, &key("exits_reserved"), "must be at most 10000")
 }

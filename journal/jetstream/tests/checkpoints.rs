@@ -184,7 +184,7 @@ async fn what_is_not_as_it_was_signed_is_an_alarm_and_nothing_is_signed() -> Res
     // A gateway that trusts nobody but itself.
     environment.rewrite(&["a", "b", "c", "d"]).await?;
     let found = alarm(&mut environment.gateway(2, &[])).await?;
-    assert_eq!(found, Alarm::Stranger { shard: 0, signer: did(1) });
+    assert_eq!(found, Alarm::UntrustedSigner { shard: 0, signer: did(1) });
     assert_eq!(environment.checkpoints().await?.len(), 3);
     // Put back as it was, it goes on.
     assert_eq!(step(&mut environment.gateway(1, &[])).await?, Stepped::Signed(4));

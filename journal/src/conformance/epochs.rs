@@ -11,7 +11,9 @@ use events::{
     event::{Mark, Moved},
 };
 
-use super::{PATIENCE, assert_same, commit, event, fresh, fresh_batch, next, next_where, of_many_claims_one_wins};
+use super::{
+    PATIENCE, assert_same, commit, event, fresh, fresh_batch, next, next_where, of_many_first_appends_one_wins,
+};
 use crate::{AppendError, Commit, Journal, Position, Recorded, WakeUp, envelope::Chain};
 
 /// The operator, who begins and seals epochs.
@@ -39,7 +41,7 @@ where
     assert_eq!((world.one.epochs().all().len(), world.one.epochs()), (1, world.other.epochs()));
     streams_begin_in_the_newest_epoch_and_stay(&world).await;
     marks_are_replayed_and_nothing_else(&world).await;
-    of_many_claims_one_wins([world.one.clone(), world.other.clone()]).await;
+    of_many_first_appends_one_wins([world.one.clone(), world.other.clone()]).await;
     marks_wake_nobody(&world).await;
     waiting_ends_in_every_epoch(&world).await;
     marks_are_the_journals_own(&world).await;

@@ -89,8 +89,8 @@ fn what_can_never_be_stored_is_refused() {
     assert_eq!(foreign, Some(Error::Kind("DepositAbandoned")));
     let mark: Event = Mark::Moved(Moved { to_epoch: 1 }).into();
     assert_eq!(encoded(&|commit| commit.events = vec![mark.clone()]), None);
-    let beside = encoded(&|commit| commit.events.push(mark.clone()));
-    assert_eq!(beside, Some(Error::Kind("StreamMoved")));
+    let mixed = encoded(&|commit| commit.events.push(mark.clone()));
+    assert_eq!(mixed, Some(Error::Kind("StreamMoved")));
 }
 
 #[test]

@@ -26,7 +26,7 @@ where
     a_chain_that_is_ahead_raises_the_next_nonce(&*one, &*other).await;
     many_at_once_get_distinct_consecutive_nonces([one.clone(), other.clone()]).await;
     one_purpose_asked_for_at_once_gets_one_nonce([one.clone(), other.clone()]).await;
-    accounts_are_apart(&*one).await;
+    accounts_are_independent(&*one).await;
     a_purpose_that_is_asked_for_again_is_renewed(&*one, &*other).await;
     a_retired_nonce_is_nobodys(&*one, &*other).await;
     a_retirement_is_of_what_was_read([one.clone(), other.clone()]).await;
@@ -192,7 +192,7 @@ async fn a_retirement_is_of_what_was_read(ledgers: [Arc<dyn Ledger>; 2]) {
     assert_eq!(given.len(), 10, "no nonce is two purposes'");
 }
 
-async fn accounts_are_apart(ledger: &dyn Ledger) {
+async fn accounts_are_independent(ledger: &dyn Ledger) {
     let account = fresh();
     let elsewhere = SignerAccount { chain_id: ChainId::evm(31338), ..account.clone() };
     assert_eq!(reserve(ledger, &account, "a", 0, 0).await, 0);

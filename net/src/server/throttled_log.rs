@@ -13,13 +13,13 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 pub struct ThrottledLog {
     begun: Instant,
     count: AtomicU64,
-    /// When it was told last, in milliseconds since `begun` and one more; zero for never.
-    told: AtomicU64,
+    /// When it was logged last, in milliseconds since `begun` and one more; zero for never.
+    last_logged_ms: AtomicU64,
 }
 
 impl Default for ThrottledLog {
     fn default() -> Self {
-        Self { begun: Instant::now(), count: AtomicU64::new(0), told: AtomicU64::new(0) }
+        Self { begun: Instant::now(), count: AtomicU64::new(0), last_logged_ms: AtomicU64::new(0) }
     }
 }
 
@@ -28,10 +28,11 @@ impl ThrottledLog {
     pub fn count(&self) -> Option<u64> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1);
-        let told = self.told.load(Ordering::Relaxed);
-        let is_due = told == 0 || u128::from(now.saturating_sub(told)) >= TELL_EVERY.as_millis();
+        let last_logged_ms = self.last_logged_ms.load(Ordering::Relaxed);
+        let is_due = last_logged_ms == 0 || u128::from(now.saturating_sub(last_logged_ms)) >= TELL_EVERY.as_millis();
         // Of those who come at the same time, one tells.
-        let tells = is_due && self.told.compare_exchange(told, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let tells = is_due
+            && self.last_logged_ms.compare_exchange(last_logged_ms, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         tells.then_some(count)
     }
 }
@@ -46,7 +47,7 @@ mod tests {
         assert_eq!(log.count(), Some(1));
         assert_eq!((log.count(), log.count()), (None, None));
         // As if ten seconds had passed.
-        let log = ThrottledLog { begun: Instant::now() - TELL_EVERY, told: AtomicU64::new(1), ..log };
+        let log = ThrottledLog { begun: Instant::now() - TELL_EVERY, last_logged_ms: AtomicU64::new(1), ..log };
         assert_eq!(log.count(), Some(4));
     }
 }

@@ -23,7 +23,7 @@ async fn thousands_wait_for_their_payments_and_each_sees_its_own() {
     for round in 0..2 {
         for number in 0..2_000 {
             let id = payment(number);
-            journal.push(&id, whole_life(&id)[round].clone());
+            journal.push(&id, all_commits(&id)[round].clone());
         }
     }
     for waiter in waiting {
@@ -68,7 +68,7 @@ async fn the_status_is_seen_to_move_forward_only() {
             statuses
         }
     });
-    for events in whole_life(&id) {
+    for events in all_commits(&id) {
         let (shard, sequence) = journal.push(&id, events);
         assert!(running.projections.wait_for(shard, sequence, PATIENCE).await);
     }

@@ -218,8 +218,8 @@ pub fn refunded(hash: String, block: u64) -> PaymentEvent {
     })
 }
 
-/// A payment that has gone through its whole life, a commit an event.
-pub fn whole_life(payment_id: &PaymentId) -> Vec<Vec<PaymentEvent>> {
+/// All commits of a payment that is completed, each as its events.
+pub fn all_commits(payment_id: &PaymentId) -> Vec<Vec<PaymentEvent>> {
     vec![
         vec![submitted(payment_id)],
         vec![auction_closed(&["a", "b"], &[("b", "INSUFFICIENT_LIQUIDITY")]), awarded()],

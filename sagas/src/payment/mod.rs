@@ -39,7 +39,7 @@ pub struct Payment {
     /// Why the award was taken back, once it was.
     pub withdrawn: Option<WithdrawalCause>,
     /// Whether the winner is known to find that its award is over.
-    pub told: bool,
+    pub winner_told: bool,
     /// The deposit transactions so far.
     pub deposit: Attempts,
     /// The escrow, once funded at depth.
@@ -163,7 +163,7 @@ impl Payment {
         if let Some(failed) = &self.failed {
             return match failed.refund {
                 _ if self.opened.is_some() => Stage::Refunding,
-                RefundDue::Nothing if self.withdrawn.is_some() && !self.told => Stage::Withdrawn,
+                RefundDue::Nothing if self.withdrawn.is_some() && !self.winner_told => Stage::Withdrawn,
                 RefundDue::Nothing if self.may_still_deposit() => Stage::Watching,
                 RefundDue::Nothing => Stage::Rest,
                 RefundDue::ByNonDelivery { .. } | RefundDue::AfterWindow => Stage::Refunding,

@@ -216,7 +216,7 @@ impl Engine {
                 (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
                 (command, _) => command,
             }),
-            Ok(Outcome::DepositRefused(refusal)) => self.deposit_refused(turn, state, *refusal, memory).await,
+            Ok(Outcome::DepositRefused(refusal)) => self.deposit_refused(turn, state, refusal, memory).await,
             Ok(Outcome::ReleaseRefused(refusal)) => {
                 self.over(stream_id, &mut memory.backoff);
                 memory.note_release_refused(payment_id, refusal.context.revert_reason);
@@ -276,7 +276,7 @@ impl Engine {
         &self,
         turn: Turn<'_>,
         state: &Payment,
-        refusal: Refusal,
+        refusal: Box<Refusal>,
         memory: &mut Memory,
     ) -> Option<Command> {
         let Turn { stream_id, payment_id, action, hints } = turn;
@@ -295,7 +295,7 @@ impl Engine {
             self.pause(action, hints).await;
             return None;
         }
-        Some(Box::pin(self.after_refusal(payment_id, action, refusal, hints)).await)
+        Some(Box::pin(self.after_refusal(payment_id, action, *refusal, hints)).await)
     }
 
     /// Records `events` and tells the losers of an auction that closed by them; `None` when there is no such payment.

@@ -59,16 +59,16 @@ pub fn cap() -> Amount {
     payer_deposit_submission().authorization.permitted()
 }
 
-pub fn gathered(own: PayerPlot, state: &mut State, sold: Gathered) -> Gathered {
-    match own {
+pub fn gathered(plot: PayerPlot, state: &mut State, sold: Gathered) -> Gathered {
+    match plot {
         PayerPlot::Returned => state.now = BACK,
         _ => state.now = state.now.max(10),
     }
-    state.own.deposited |= matches!(own, PayerPlot::UnsoldAndSent | PayerPlot::Returned);
-    if own.is_unsold() { Gathered { bids: Vec::new(), ..sold } } else { sold }
+    state.payer_deposit.deposited |= matches!(plot, PayerPlot::UnsoldAndSent | PayerPlot::Returned);
+    if plot.is_unsold() { Gathered { bids: Vec::new(), ..sold } } else { sold }
 }
 
-pub async fn prepare(world: &World, own: PayerPlot, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+pub async fn prepare(world: &World, plot: PayerPlot, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
     let refused = |reason| {
         let valid_until = payer_deposit_submission().escrow.reserve_deadline;
         Err(PrepareError::Refused(Box::new(Refusal { context: context(reason), valid_until })))
@@ -76,27 +76,27 @@ pub async fn prepare(world: &World, own: PayerPlot, attempt: u32) -> Result<Tran
     let prepared = world.call(|state| {
         assert!(state.awards > 0, "the settler is told first");
         let on_its_way = |what: &str| Err(PrepareError::Waiting(what.to_owned()));
-        state.own.looks += 1;
-        match own {
+        state.payer_deposit.looks += 1;
+        match plot {
             PayerPlot::Refused => return refused(REASON),
-            PayerPlot::RefusedThenLost if state.own.looks < 3 => return refused(REASON),
+            PayerPlot::RefusedThenLost if state.payer_deposit.looks < 3 => return refused(REASON),
             PayerPlot::RefusedThenLost => return on_its_way("the deposit is sent"),
             PayerPlot::Usurped => {
-                state.own.deposited = true;
+                state.payer_deposit.deposited = true;
                 state.effective = Some("somebody's".to_owned());
                 return refused("StateNotAllowed");
             }
             _ => {}
         }
-        if !state.own.approved {
-            state.own.approved = true;
+        if !state.payer_deposit.approved {
+            state.payer_deposit.approved = true;
             return on_its_way("the approval is sent");
         }
-        if !state.own.deposited {
-            state.own.deposited = true;
+        if !state.payer_deposit.deposited {
+            state.payer_deposit.deposited = true;
             return on_its_way("the deposit is sent");
         }
-        match own {
+        match plot {
             PayerPlot::NoSubmitter => Err(Transient::rate_limited("no submitter can pay").into()),
             _ => Ok(transaction(attempt)),
         }
@@ -105,32 +105,32 @@ pub async fn prepare(world: &World, own: PayerPlot, attempt: u32) -> Result<Tran
 }
 
 /// Whether the transaction takes no part in what the world does otherwise.
-pub fn took(own: PayerPlot, state: &mut State, transaction: &TransactionPrepared) -> bool {
+pub fn took(plot: PayerPlot, state: &mut State, transaction: &TransactionPrepared) -> bool {
     if state.effective.is_some() {
         return false;
     }
     if at(state.now) > at(100) {
-        assert!(state.own.deposited, "a refund of nothing");
+        assert!(state.payer_deposit.deposited, "a refund of nothing");
         *state.refunds.entry(transaction.transaction_hash.clone()).or_default() += 1;
         return true;
     }
-    assert!(state.own.deposited, "reserved before it is deposited");
-    own == PayerPlot::NeverReserved
+    assert!(state.payer_deposit.deposited, "reserved before it is deposited");
+    plot == PayerPlot::NeverReserved
 }
 
 /// The deposit at a settled block past its window, while nobody has reserved it.
 pub fn stranded(state: &State) -> Option<EscrowOpened> {
     let opened = EscrowOpened { inclusion: inclusion(5), amount: cap() };
-    (state.own.deposited && state.effective.is_none() && state.now > 30).then_some(opened)
+    (state.payer_deposit.deposited && state.effective.is_none() && state.now > 30).then_some(opened)
 }
 
-pub fn escrow_state(own: PayerPlot, state: &State) -> Option<EscrowState> {
+pub fn escrow_state(plot: PayerPlot, state: &State) -> Option<EscrowState> {
     let refunded =
         || EscrowState::Refunded(EscrowRefunded { inclusion: inclusion(9), amount: cap(), claims: Vec::new() });
-    match own {
+    match plot {
         _ if state.effective.is_some() => None,
         PayerPlot::Returned => Some(refunded()),
-        _ if !state.own.deposited => Some(EscrowState::Absent),
+        _ if !state.payer_deposit.deposited => Some(EscrowState::Absent),
         _ if !state.refunds.is_empty() => Some(refunded()),
         _ if state.now > 100 => Some(EscrowState::Lapsed),
         _ => Some(EscrowState::Held),
@@ -141,9 +141,9 @@ const UNSOLD: [&str; 3] = ["Submitted", "AuctionClosed", "Failed"];
 const AWARDED: [&str; 3] = ["Submitted", "AuctionClosed", "QuoteAwarded"];
 const STRANDED: [&str; 4] = ["EscrowOpened", "Failed", "RefundPrepared", "EscrowRefunded"];
 
-fn expected(own: PayerPlot) -> Vec<&'static str> {
+fn expected(plot: PayerPlot) -> Vec<&'static str> {
     let after = |first: &[&'static str], then: &[&'static str]| [first, then].concat();
-    match own {
+    match plot {
         PayerPlot::Delivers => DELIVERED.to_vec(),
         PayerPlot::Vanishes => UNDELIVERED.to_vec(),
         PayerPlot::Unsold => after(&UNSOLD, &["DepositRuledOut"]),
@@ -178,51 +178,51 @@ fn failure(events: &[PaymentEvent]) -> &Failed {
 }
 
 /// What holds of every such payment, whoever died where.
-fn check(own: PayerPlot, world: &World, events: &[PaymentEvent], told: &str) {
-    assert_eq!(types(events), expected(own), "{own:?} {told}");
+fn check(plot: PayerPlot, world: &World, events: &[PaymentEvent], told: &str) {
+    assert_eq!(types(events), expected(plot), "{plot:?} {told}");
     let state = world.state.lock().unwrap();
     let settled = matches!(events.last(), Some(PaymentEvent::EscrowReleased(_) | PaymentEvent::EscrowRefunded(_)));
-    assert_eq!(settled, state.own.deposited, "{own:?} {told}: what is deposited goes on or back");
+    assert_eq!(settled, state.payer_deposit.deposited, "{plot:?} {told}: what is deposited goes on or back");
     let refunds = usize::from(matches!(
-        own,
+        plot,
         PayerPlot::Vanishes | PayerPlot::UnsoldAndSent | PayerPlot::NoSubmitter | PayerPlot::NeverReserved
     ));
-    assert_eq!(state.refunds.len(), refunds, "{own:?} {told}");
-    assert!(state.deposits.len() <= 1, "{own:?} {told}");
+    assert_eq!(state.refunds.len(), refunds, "{plot:?} {told}");
+    assert!(state.deposits.len() <= 1, "{plot:?} {told}");
 }
 
 #[tokio::test]
 async fn a_death_at_any_port_call_leaves_no_money_behind() {
-    for own in ALL {
-        let (undisturbed, events) = live(World::new(Plot::PayerDeposits(own))).await;
-        check(own, &undisturbed, &events, "undisturbed");
+    for plot in ALL {
+        let (undisturbed, events) = live(World::new(Plot::PayerDeposits(plot))).await;
+        check(plot, &undisturbed, &events, "undisturbed");
         let calls = undisturbed.calls.load(Ordering::SeqCst);
-        assert!(calls > 5, "{own:?}");
+        assert!(calls > 5, "{plot:?}");
         for stop_at in (1..=calls).flat_map(|number| [(number, false), (number, true)]) {
-            let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(Plot::PayerDeposits(own)) }).await;
-            check(own, &world, &events, &format!("died at {stop_at:?}"));
+            let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(Plot::PayerDeposits(plot)) }).await;
+            check(plot, &world, &events, &format!("died at {stop_at:?}"));
         }
     }
 }
 
 #[tokio::test]
-async fn faults_change_nothing_about_own_deposits() {
-    for own in ALL {
+async fn faults_change_nothing_about_payer_deposits() {
+    for plot in ALL {
         for one_in in 4..10 {
             let (world, events) =
-                live(World { fault_one_in: Some(one_in), ..World::new(Plot::PayerDeposits(own)) }).await;
-            check(own, &world, &events, &format!("a fault at one call in {one_in}"));
+                live(World { fault_one_in: Some(one_in), ..World::new(Plot::PayerDeposits(plot)) }).await;
+            check(plot, &world, &events, &format!("a fault at one call in {one_in}"));
         }
     }
 }
 
 #[tokio::test]
 async fn an_unsold_payment_is_at_rest_only_when_its_deposit_can_not_land_any_more() {
-    for own in [PayerPlot::Unsold, PayerPlot::UnsoldAndSent] {
-        let (world, events) = live(World::new(Plot::PayerDeposits(own))).await;
+    for plot in [PayerPlot::Unsold, PayerPlot::UnsoldAndSent] {
+        let (world, events) = live(World::new(Plot::PayerDeposits(plot))).await;
         assert_eq!(failure(&events).refund, RefundDue::Nothing);
         assert_eq!(failure(&events).failed_at, at(10), "the payer is told at once");
-        let least = if own == PayerPlot::Unsold { 30 } else { 100 };
+        let least = if plot == PayerPlot::Unsold { 30 } else { 100 };
         assert!(world.state.lock().unwrap().now > least);
     }
 }
@@ -236,7 +236,7 @@ async fn a_refusal_is_told_once_the_window_is_over_and_only_if_it_stayed() {
     {
         let state = world.state.lock().unwrap();
         assert!(state.now > 30, "the payer could still have sent it");
-        assert!(state.own.looks > Options::default().refusals_max, "it was asked again until then");
+        assert!(state.payer_deposit.looks > Options::default().refusals_max, "it was asked again until then");
     }
     // What was mended is not blamed.
     let (_, events) = live(World::new(Plot::PayerDeposits(PayerPlot::RefusedThenLost))).await;
@@ -252,18 +252,18 @@ async fn a_reservation_that_somebody_else_sent_is_adopted_while_the_settler_can_
 
 #[tokio::test]
 async fn money_that_nobody_can_be_named_for_any_more_goes_back_after_its_window() {
-    for own in [PayerPlot::NoSubmitter, PayerPlot::NeverReserved] {
-        let (world, events) = live(World::new(Plot::PayerDeposits(own))).await;
+    for plot in [PayerPlot::NoSubmitter, PayerPlot::NeverReserved] {
+        let (world, events) = live(World::new(Plot::PayerDeposits(plot))).await;
         let failed = failure(&events);
-        assert_eq!(failed.refund, RefundDue::AfterWindow, "{own:?}");
-        assert!(failed.failed_at > at(30), "{own:?}");
+        assert_eq!(failed.refund, RefundDue::AfterWindow, "{plot:?}");
+        assert!(failed.failed_at > at(30), "{plot:?}");
         let context = failed.failure.blockchain_context.as_ref().unwrap();
-        assert_eq!(context.transaction_hash.as_ref(), Some(&inclusion(5).transaction_hash), "{own:?}");
-        assert!(world.state.lock().unwrap().now > 100, "{own:?}");
+        assert_eq!(context.transaction_hash.as_ref(), Some(&inclusion(5).transaction_hash), "{plot:?}");
+        assert!(world.state.lock().unwrap().now > 100, "{plot:?}");
         // In one commit: no gateway ever finds the money without the failure that sends it back.
         let commits = world.journal.load(&StreamId::from(submission().payment_id)).await.unwrap();
         let commit = commits.iter().find(|commit| types_of(commit).contains(&"EscrowOpened")).unwrap();
-        assert_eq!(types_of(commit), ["EscrowOpened", "Failed"], "{own:?}");
+        assert_eq!(types_of(commit), ["EscrowOpened", "Failed"], "{plot:?}");
     }
 }
 
@@ -272,15 +272,15 @@ fn types_of(commit: &Recorded) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn two_engines_on_one_own_deposit_reserve_it_once() {
-    for own in ALL {
-        let world = Arc::new(World::new(Plot::PayerDeposits(own)));
+async fn two_engines_on_one_payer_deposit_reserve_it_once() {
+    for plot in ALL {
+        let world = Arc::new(World::new(Plot::PayerDeposits(plot)));
         let payment = submit(&world).await;
         let (one, two) = (engine(&world), engine(&world));
         let (one, two) = tokio::join!(one.drive(&payment), two.drive(&payment));
         one.unwrap();
         two.unwrap();
         let events = history(&world, &payment).await;
-        check(own, &world, &events, "driven twice");
+        check(plot, &world, &events, "driven twice");
     }
 }

@@ -84,7 +84,7 @@ pub struct State {
     pub asked: u32,
     /// Hashes of all that was ever sent.
     pub sent: BTreeSet<String>,
-    pub own: payer_deposit::PayerDepositState,
+    pub payer_deposit: payer_deposit::PayerDepositState,
 }
 
 pub struct World {
@@ -169,7 +169,7 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable => false,
         Plot::AttestedLate | Plot::Misconfigured => false,
         Plot::Selector(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
-        Plot::PayerDeposits(own) => own.vanishes(),
+        Plot::PayerDeposits(plot) => plot.vanishes(),
     }
 }
 
@@ -202,8 +202,8 @@ pub fn escrowed(state: &State) -> bool {
 #[async_trait]
 impl Chains for World {
     async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        if let Plot::PayerDeposits(own) = self.plot {
-            return payer_deposit::prepare(self, own, attempt).await;
+        if let Plot::PayerDeposits(plot) = self.plot {
+            return payer_deposit::prepare(self, plot, attempt).await;
         }
         if matches!(self.plot, Plot::Refuses | Plot::Usurped) {
             let context = context("TRANSFER_FROM_FAILED");
@@ -270,8 +270,8 @@ impl Chains for World {
         let is_dear = self.is_dear();
         self.call(|state| {
             state.sent.insert(transaction.transaction_hash.clone());
-            if let Plot::PayerDeposits(own) = self.plot
-                && payer_deposit::took(own, state, transaction)
+            if let Plot::PayerDeposits(plot) = self.plot
+                && payer_deposit::took(plot, state, transaction)
             {
                 return;
             }
@@ -334,8 +334,8 @@ impl Chains for World {
 
     async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
         self.call(|state| {
-            if let Plot::PayerDeposits(own) = self.plot
-                && let Some(told) = payer_deposit::escrow_state(own, state)
+            if let Plot::PayerDeposits(plot) = self.plot
+                && let Some(told) = payer_deposit::escrow_state(plot, state)
             {
                 return told;
             }
@@ -381,8 +381,10 @@ impl Chains for World {
     }
 
     async fn deposit_ruled_out(&self, _: &PaymentId, _: &EscrowPlan, after: u64) -> Result<bool, Transient> {
-        self.call(|state| state.effective.is_none() && !state.own.deposited && unix_seconds(at(state.now)) > after)
-            .await
+        self.call(|state| {
+            state.effective.is_none() && !state.payer_deposit.deposited && unix_seconds(at(state.now)) > after
+        })
+        .await
     }
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
@@ -449,8 +451,8 @@ impl Auction for World {
             let answer = Answer::Quote(signed(1, quote).document().to_owned());
             let bids = vec![Bid { settler: did(1).token(), received_at: at(3), answer }];
             let gathered = Gathered { addressed, bids, held: Vec::new() };
-            if let Plot::PayerDeposits(own) = self.plot {
-                payer_deposit::gathered(own, state, gathered)
+            if let Plot::PayerDeposits(plot) = self.plot {
+                payer_deposit::gathered(plot, state, gathered)
             } else {
                 gathered
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// An own deposit's payment up to the award, up to a deposit under way, and failed in the auction.
+/// A payer deposit's payment up to the award, up to a deposit under way, and failed in the auction.
 fn payer_deposit_histories() -> [Vec<PaymentEvent>; 3] {
     let awarded = vec![payer_deposit_submitted(), auction_closed(), awarded()];
     let depositing = [awarded.clone(), vec![deposit_prepared(1)]].concat();

@@ -90,13 +90,13 @@ pub struct Gateway {
 }
 
 /// All shards, held until it is dropped.
-pub struct HeldShards {
+pub struct OwnedShards {
     /// There until the drop.
     runtime: Option<Runtime>,
     _workers: Vec<Box<dyn ShardWorker>>,
 }
 
-impl Drop for HeldShards {
+impl Drop for OwnedShards {
     fn drop(&mut self) {
         // To wait for the end is not allowed where other tasks run.
         if let Some(runtime) = self.runtime.take() {
@@ -168,7 +168,7 @@ impl Environment {
     ///
     /// # Errors
     /// When another has them.
-    pub async fn hold_shards(&self) -> Result<HeldShards> {
+    pub async fn own_shards(&self) -> Result<OwnedShards> {
         // Leases are renewed in time also while the load takes all of the bench's own runtime.
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("leases").enable_all().build()?;
         let (url, shards) = (self.nats.url(), self.shards);
@@ -185,12 +185,12 @@ impl Environment {
             Ok(workers)
         };
         let taking = runtime.spawn(take);
-        let mut held = HeldShards { runtime: Some(runtime), _workers: Vec::new() };
+        let mut held = OwnedShards { runtime: Some(runtime), _workers: Vec::new() };
         held._workers = taking.await.context("the leases' runtime panicked")??;
         Ok(held)
     }
 
-    /// Checks that no gateway took a shard since [`Environment::hold_shards`].
+    /// Checks that no gateway took a shard since [`Environment::own_shards`].
     ///
     /// # Errors
     /// When one did: what was measured meanwhile is something else.

@@ -43,7 +43,7 @@ const COMMITS: usize = 7;
 pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     let environment = Environment::start(&context.paths, SHARDS).await?;
     let journal = environment.journal().await?;
-    let _leases = environment.hold_shards().await?;
+    let _leases = environment.own_shards().await?;
     let gateway = environment.gateway("gateway").await?;
     let clients = context.pick(20, 1_000);
     for (what, payments) in [("on one payment", 1), ("on a payment each", clients)] {

@@ -165,8 +165,8 @@ async fn run(arguments: Arguments) -> Result<()> {
         (_, true) => Size::Full,
         _ => Size::Usual,
     };
-    let beside = std::env::current_exe()?.with_file_name("gw");
-    let paths = Paths { gw: arguments.gw.unwrap_or(beside), data: arguments.data };
+    let built = std::env::current_exe()?.with_file_name("gw");
+    let paths = Paths { gw: arguments.gw.unwrap_or(built), data: arguments.data };
     ensure!(paths.gw.is_file(), "{} is missing: run `make bench`", paths.gw.display());
     std::fs::create_dir_all(&paths.data)?;
     let machine = Machine::look(&paths.data)?;

@@ -60,7 +60,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
 async fn accepting(context: &Context, rows: &mut Rows) -> Result<f64> {
     let environment = Environment::start(&context.paths, SHARDS).await?;
     let journal = environment.journal().await?;
-    let _leases = environment.hold_shards().await?;
+    let _leases = environment.own_shards().await?;
     let gateways = [environment.gateway("gateway").await?];
     let [gateway] = &gateways;
     let warm = submissions::warm_up(context, &gateways).await?;

@@ -63,7 +63,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
 async fn submissions_of(context: &Context, shards: u16, count: usize) -> Result<Load> {
     let environment = Environment::start(&context.paths, shards).await?;
     let journal = environment.journal().await?;
-    let _leases = environment.hold_shards().await?;
+    let _leases = environment.own_shards().await?;
     let mut gateways = Vec::new();
     for number in 1..=count {
         gateways.push(environment.gateway(&format!("gateway-{number}")).await?);

@@ -73,7 +73,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     {
         let environment = Environment::start(&context.paths, SHARDS).await?;
         let journal = environment.journal().await?;
-        let _leases = environment.hold_shards().await?;
+        let _leases = environment.own_shards().await?;
         let gateway = environment.gateway("gateway").await?;
         let open = submit(context, &gateway, "open", payments, Duration::from_secs(1_800)).await?;
         measure(context, rows, &gateway, "open payments", &open, r#""status":"pending""#).await?;

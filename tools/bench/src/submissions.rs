@@ -89,7 +89,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     let baseline = baseline::of(context).await?.clone();
     let environment = Environment::start(&context.paths, SHARDS).await?;
     let journal = environment.journal().await?;
-    let leases = environment.hold_shards().await?;
+    let leases = environment.own_shards().await?;
     let gateways = [environment.roomy_gateway("gateway").await?];
     let [gateway] = &gateways;
     let mut accepted = warm_up(context, &gateways).await?;

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the showcase's payments ended.
 #[derive(Default)]
-struct Tally {
+struct OutcomeTally {
     completed: u32,
     failed: u32,
     refunded: u32,
@@ -46,7 +46,7 @@ struct Environment<'a> {
     payer: Payer,
     auditor: Auditor,
     base: String,
-    tally: Tally,
+    outcome_tally: OutcomeTally,
     /// Number of the newest payment.
     number: u32,
 }
@@ -62,7 +62,7 @@ pub async fn run(network: &Network) -> Result<()> {
         payer: Payer::new(Role::Payer.signer())?,
         auditor: Auditor::connect(network).await?,
         base: network.gateways[0].base_url(),
-        tally: Tally::default(),
+        outcome_tally: OutcomeTally::default(),
         number: 0,
     };
     println!("\nGateway at {}\n", environment.base);
@@ -78,7 +78,7 @@ pub async fn run(network: &Network) -> Result<()> {
     }
     environment.buys_a_page().await.context("the shop")?;
     println!("Showcase took {:.1} s.", started.elapsed().as_secs_f64());
-    let Tally { completed, failed, refunded } = environment.tally;
+    let OutcomeTally { completed, failed, refunded } = environment.outcome_tally;
     println!("payments: {completed} completed, {failed} failed, {refunded} refunded");
     Ok(())
 }
@@ -149,7 +149,7 @@ impl Environment<'_> {
         ensure!(answer.body["fulfillment_confirmation"].is_object(), "no confirmation: {}", answer.body);
         let received = self.recipients_balance().await? - before;
         ensure!(received == spec.amount.get(), "recipient received {received}, not {}", spec.amount);
-        self.tally.completed += 1;
+        self.outcome_tally.completed += 1;
         // The settler fetches its money after the answer went out.
         let payment_id = self.payment_id(&answer)?;
         self.timeline_until(&payment_id, |event| matches!(event, PaymentEvent::EscrowReleased(_))).await?;
@@ -183,7 +183,7 @@ impl Environment<'_> {
         let declines = &status.body["decline_summary"];
         ensure!(declines.as_array().is_some_and(|list| !list.is_empty()), "nobody declined: {}", status.body);
         println!("   requested_count {}, decline_summary {declines}\n", status.body["requested_count"]);
-        self.tally.failed += 1;
+        self.outcome_tally.failed += 1;
         Ok(())
     }
 
@@ -206,8 +206,8 @@ impl Environment<'_> {
         let after = self.payers_balance().await?;
         ensure!(after == before, "the payer had {before} and has {after}");
         println!("   payer has {after}, as before, to the unit\n");
-        self.tally.failed += 1;
-        self.tally.refunded += 1;
+        self.outcome_tally.failed += 1;
+        self.outcome_tally.refunded += 1;
         Ok(())
     }
 
@@ -240,7 +240,7 @@ impl Environment<'_> {
         ensure!(received == U256::from(shop::PRICE_UNITS), "the shop received {received}");
         self.timeline_until(&bought.payment_id, |event| matches!(event, PaymentEvent::EscrowReleased(_))).await?;
         println!("   shop received exactly {received}\n");
-        self.tally.completed += 1;
+        self.outcome_tally.completed += 1;
         Ok(())
     }
 

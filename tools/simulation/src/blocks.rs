@@ -73,7 +73,7 @@ fn inject_faults(world: &World, handle: &ChainHandle, random: &RandomSource, spi
     }
     if !pending.is_empty() && world.strikes(random, "transaction is stuck", faults.stuck) {
         let (hash, until) = (random.pick(&pending), handle.lock().head().number + random.number(2..=12));
-        handle.lock().hold(hash, until);
+        handle.lock().delay(hash, until);
         world.note(format!("fault: {hash} is stuck until {until}"));
     }
     if *spike > 0 {

@@ -89,9 +89,9 @@ impl Files {
             }
             let now = self.stamps();
             // A file that is being written changes from one look to the next, and half of a deny list permits the rest.
-            let quiet = now == seen;
+            let unchanged = now == seen;
             seen = now;
-            if !quiet || taken == Some(now) {
+            if !unchanged || taken == Some(now) {
                 continue;
             }
             taken = Some(now);

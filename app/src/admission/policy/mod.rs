@@ -30,7 +30,7 @@ use self::{files::Files, rules::Rules};
 #[derive(Debug, Clone, Copy)]
 pub struct Proposal<'a> {
     /// How it came.
-    pub stage: Stage,
+    pub kind: RequestKind,
     /// Id of the payment or of the quote-request.
     pub id: &'a str,
     /// Who asks (design: identity and idempotency).
@@ -45,9 +45,9 @@ pub struct Proposal<'a> {
     pub payer_is_contract: Option<bool>,
 }
 
-/// How a proposal came.
+/// Kind of request that a proposal came by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum RequestKind {
     /// A submission in one call.
     Payment,
     /// A quote-request that is opened.
@@ -56,8 +56,8 @@ pub enum Stage {
     Award,
 }
 
-impl Stage {
-    /// The stage as policies see it.
+impl RequestKind {
+    /// The kind as policies see it: the attribute `stage`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Payment => "payment",

@@ -171,7 +171,7 @@ impl Policies {
         let entities = [entity(&payer, payer_attributes)?, entity(&payment, attributes(proposal, decimals)?)?];
         let entities = Entities::from_entities(entities, Some(&self.schema)).map_err(|error| error.to_string())?;
         let context = [
-            ("stage".to_owned(), text(proposal.stage.name())),
+            ("stage".to_owned(), text(proposal.kind.name())),
             ("unix_time".to_owned(), RestrictedExpression::new_long(now.timestamp())),
         ];
         let context = Context::from_pairs(context).map_err(|error| error.to_string())?;

@@ -69,9 +69,9 @@ fn judge(
 ) -> Result<Vec<String>, Declined> {
     let originator = terms.source.account().originator();
     let id = PaymentId::derive(&originator, "order-1");
-    let stage = Stage::Payment;
+    let kind = RequestKind::Payment;
     let proposal = Proposal {
-        stage,
+        kind,
         id: id.as_str(),
         originator: &originator,
         proven: &NOBODY,
@@ -208,7 +208,7 @@ fn everyone_is_permitted_where_nothing_is_configured() {
     let nothing = Counterparties::load(&CounterpartyConfig::default(), decimals()).unwrap();
     let terms = terms("1");
     let proposal = Proposal {
-        stage: Stage::Award,
+        kind: RequestKind::Award,
         id: "pay_x",
         originator: "did:web:a",
         proven: &NOBODY,
@@ -225,7 +225,7 @@ fn a_proven_originator_is_judged_by_its_did() {
     let named = Set::new(Some("permit (principal == Payer::\"did:web:shop.example\", action, resource);"), None);
     let denied = Set::new(None, Some("did:web:shop.example"));
     let proposal = |originator| Proposal {
-        stage: Stage::Payment,
+        kind: RequestKind::Payment,
         id: "pay_x",
         originator,
         proven: &NOBODY,
@@ -252,7 +252,7 @@ fn contracts_that_pay_can_be_told_apart() {
     };
     let (nobody, these) = (only("false"), only(&format!("resource.source_account == \"{PAYER}\"")));
     let proposal = |payer_is_contract| Proposal {
-        stage: Stage::Payment,
+        kind: RequestKind::Payment,
         id: "pay_x",
         originator: "did:web:a",
         proven: &NOBODY,

@@ -80,14 +80,21 @@ impl Choice {
 /// The values of one Permit2 message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PermitMessage {
+    /// EIP-155 id of the domain's chain.
     pub chain_id: U256,
+    /// The Permit2 contract, which verifies the message.
     pub permit2: Address,
+    /// The ERC-20 token that is drawn.
     pub token: Address,
+    /// The most that may be drawn, smallest unit of the token.
     pub amount: U256,
+    /// The escrow, which alone may draw.
     pub spender: Address,
+    /// Permit2's unordered nonce: 248 bits of a word's position, 8 of the bit in it.
     pub nonce: U256,
-    /// UNIX seconds.
+    /// The last second in which Permit2 takes the message, UNIX.
     pub deadline: u64,
+    /// The deposit that the message is for; `None` where it is signed without a witness.
     pub witness: Option<GatewayDeposit>,
 }
 
@@ -166,6 +173,7 @@ pub(super) struct Expected {
     permit2: Address,
     escrow: Party,
     token: Address,
+    /// The account that pays and signs.
     pub payer: Address,
     reserver: Party,
     releaser: Party,
@@ -177,6 +185,10 @@ pub(super) struct Expected {
 }
 
 impl Expected {
+    /// What the message must be for `spend`.
+    ///
+    /// # Errors
+    /// [`AuthorizationError`] with the field of the request that is not an EVM chain's.
     pub fn of(spend: &SpendRequest) -> Result<Self, AuthorizationError> {
         let named = |field: &'static str| {
             move |error: ConvertError| AuthorizationError::malformed(field, format!("is unusable: {error}"))

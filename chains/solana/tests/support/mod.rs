@@ -254,7 +254,7 @@ impl World {
 
     /// Sends `instructions`, paid by the settler and signed by it and the payer, and waits until they are confirmed; the
     /// hash and the slot.
-    pub async fn act(&self, instructions: &[Instruction]) -> Result<(String, u64)> {
+    pub async fn send(&self, instructions: &[Instruction]) -> Result<(String, u64)> {
         let (node, settler) = (self.node(), self.settler.verifying_key().to_bytes());
         let (broadcaster, history) = (Broadcaster::of(&node), History::of(&node));
         let blockhash = broadcaster.blockhash(node.settled().await?).await?;
@@ -278,7 +278,7 @@ impl World {
         let account = host::associated_token_address(&payer, &token_program, &program::parse_key(&token.mint)?).key;
         let meta = |key, signer| AccountMeta { key, signer, writable: !signer };
         let accounts = vec![meta(account, false), meta(payer, false), meta(payer, true)];
-        self.act(&[Instruction { program_id: token_program, accounts, data: vec![CLOSE_ACCOUNT] }]).await?;
+        self.send(&[Instruction { program_id: token_program, accounts, data: vec![CLOSE_ACCOUNT] }]).await?;
         Ok(())
     }
 
@@ -320,7 +320,7 @@ impl World {
             host::ed25519(&self.releaser.verifying_key().to_bytes(), &signature, &digest.0),
             host::release(&program, &escrow, 2),
         ];
-        self.act(&instructions).await?;
+        self.send(&instructions).await?;
         Ok(())
     }
 

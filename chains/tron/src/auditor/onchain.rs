@@ -111,6 +111,10 @@ impl<'a> OnChain<'a> {
         Ok(discrepancies.0)
     }
 
+    /// Checks that the transaction that the stream names gave the payer what was `deposited`.
+    ///
+    /// # Errors
+    /// [`Transient`] when the chain gives no answer.
     pub async fn gave_back(
         &self,
         parties: &Parties,

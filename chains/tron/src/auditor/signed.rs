@@ -68,6 +68,10 @@ pub(super) struct ExpectedDeposit {
 }
 
 impl ExpectedDeposit {
+    /// What the transactions of `spend` must be on the chain with the EIP-712 id `chain`.
+    ///
+    /// # Errors
+    /// [`OrderError`] when an account or the asset of the payment is not Tron's.
     pub fn of(
         payment_id: &PaymentId,
         terms: &Terms,
@@ -129,6 +133,7 @@ impl ExpectedDeposit {
         Some(decoded.draft.call)
     }
 
+    /// Compares the approval and the deposit that the stream shows, and their signatures, with this.
     pub fn check(&self, spend: &TronSpend, discrepancies: &mut Discrepancies) {
         if let Some(approval) = &spend.approval
             && let Some(call) = self.read("approval", approval, discrepancies)

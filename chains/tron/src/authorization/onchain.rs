@@ -83,15 +83,15 @@ pub async fn prepare_onchain(
 ///
 /// # Errors
 /// [`OnchainError::Denied`] when they can come to nothing; [`OnchainError::Transient`] when the chain gives no answer.
-pub async fn confirm(spend: &SpendRequest, own: &TronSpend, node: &Node) -> Result<(), OnchainError> {
+pub async fn confirm(spend: &SpendRequest, payer_deposit: &TronSpend, node: &Node) -> Result<(), OnchainError> {
     let expected = Expected::of(spend)?;
-    let last = usize::from(own.approval.is_some());
+    let last = usize::from(payer_deposit.approval.is_some());
     let within = |index| move |error| Denied { message: Some(index), error };
     let (signing, head, prices) = tokio::try_join!(Signing::of(expected.payer, node), node.head(), node.prices())?;
     check_signing(signing, &expected).map_err(within(last))?;
 
-    let deposit = drafted(&own.deposit).map_err(within(last))?;
-    let transactions = match &own.approval {
+    let deposit = drafted(&payer_deposit.deposit).map_err(within(last))?;
+    let transactions = match &payer_deposit.approval {
         Some(approval) => vec![drafted(approval).map_err(within(0))?, deposit],
         None => vec![deposit],
     };
@@ -108,11 +108,11 @@ pub async fn confirm(spend: &SpendRequest, own: &TronSpend, node: &Node) -> Resu
         }
         _ => {
             let allowed = allowance(&expected, node).await?;
-            if allowed < U256::from(own.amount.get()) {
-                if is_on_chain(&own.deposit, node).await? {
+            if allowed < U256::from(payer_deposit.amount.get()) {
+                if is_on_chain(&payer_deposit.deposit, node).await? {
                     return Ok(());
                 }
-                let expected = format!("preceded by an approval of {}: the escrow's allowance", own.amount);
+                let expected = format!("preceded by an approval of {}: the escrow's allowance", payer_deposit.amount);
                 return Err(within(last)(AuthorizationError::mismatch("deposit", expected, allowed)).into());
             }
             let deposit = &transactions[0];
@@ -162,9 +162,9 @@ async fn tried(
     })
 }
 
-fn drafted(own: &PayerTransaction) -> Result<Draft, AuthorizationError> {
+fn drafted(signed: &PayerTransaction) -> Result<Draft, AuthorizationError> {
     let malformed = || AuthorizationError::malformed("message_prehash", "is not a transaction");
-    let bytes = own.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()).ok_or_else(malformed)?;
+    let bytes = signed.raw.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()).ok_or_else(malformed)?;
     Ok(transaction::read_signed(&bytes)?.0.draft)
 }
 

@@ -57,11 +57,17 @@ struct Accounts {
 /// The windows that are the payer's to choose, UNIX seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chosen {
+    /// The last second in which the escrow takes the deposit and the reservation.
     pub reserve_deadline: u64,
+    /// From here on anyone can send the refund.
     pub refund_after: u64,
 }
 
 impl Expected {
+    /// What the payer's transactions must be for `spend`.
+    ///
+    /// # Errors
+    /// [`AuthorizationError`] with the field of the request that is not Tron's.
     pub fn of(spend: &SpendRequest) -> Result<Self, AuthorizationError> {
         let named = |field: &'static str| {
             move |error: ConvertError| AuthorizationError::malformed(field, format!("is unusable: {error}"))

@@ -114,9 +114,9 @@ impl MintKind<'_> {
 pub(crate) const DECIMALS: u8 = 6;
 
 impl World {
-    /// A new mint with the stranger as every authority.
+    /// A new mint with the third party as every authority.
     pub fn mint(&mut self, seed: u8, kind: MintKind) -> Key {
-        let authority = key(&self.stranger);
+        let authority = key(&self.third_party);
         let extensions: Vec<_> = match kind {
             MintKind::Token => Vec::new(),
             MintKind::Token2022(extensions) => {
@@ -139,16 +139,16 @@ impl World {
         let mut instructions: Vec<_> = extensions.into_iter().map(|(_, data)| on_mint(data)).collect();
         // InitializeMint2 with a freeze authority, as the common stable coins have one.
         instructions.push(on_mint([&[20, DECIMALS][..], &authority, &[1], &authority].concat()));
-        let stranger = self.stranger.insecure_clone();
-        self.send(&instructions, &[&stranger]).unwrap();
+        let third_party = self.third_party.insecure_clone();
+        self.send(&instructions, &[&third_party]).unwrap();
         mint
     }
 
     /// Mints to a wallet's associated token account, which is made when it is not there.
     pub fn mint_to(&mut self, mint: &Key, wallet: &Key, amount: u64) -> Key {
         let program = self.account(mint).unwrap().owner.to_bytes();
-        let stranger = self.stranger.insecure_clone();
-        let authority = key(&stranger);
+        let third_party = self.third_party.insecure_clone();
+        let authority = key(&third_party);
         let to = host::associated_token_address(wallet, &program, mint).key;
         let mint_to = host::Instruction {
             program_id: program,
@@ -160,7 +160,7 @@ impl World {
             data: [&[7][..], &amount.to_le_bytes()].concat(),
         };
         let create = host::create_associated_token(authority, wallet, mint, &program);
-        self.send(&[create, mint_to], &[&stranger]).unwrap();
+        self.send(&[create, mint_to], &[&third_party]).unwrap();
         to
     }
 
@@ -176,16 +176,16 @@ impl World {
     /// Freezes a token account (or thaws it), as a mint's authority can.
     pub fn freeze(&mut self, mint: &Key, account: &Key, frozen: bool) {
         let program = self.account(mint).unwrap().owner.to_bytes();
-        let stranger = self.stranger.insecure_clone();
+        let third_party = self.third_party.insecure_clone();
         let instruction = host::Instruction {
             program_id: program,
             accounts: vec![
                 host::AccountMeta { key: *account, signer: false, writable: true },
                 host::AccountMeta { key: *mint, signer: false, writable: false },
-                host::AccountMeta { key: key(&stranger), signer: true, writable: false },
+                host::AccountMeta { key: key(&third_party), signer: true, writable: false },
             ],
             data: vec![if frozen { 10 } else { 11 }],
         };
-        self.send(&[instruction], &[&stranger]).unwrap();
+        self.send(&[instruction], &[&third_party]).unwrap();
     }
 }

@@ -48,7 +48,7 @@ pub struct World {
     /// Delivers.
     pub settler: Keypair,
     /// Has no part in the payment.
-    pub stranger: Keypair,
+    pub third_party: Keypair,
     /// The cluster's time in UNIX seconds.
     pub now: u64,
 }
@@ -66,7 +66,7 @@ impl World {
             releaser: keypair(5),
             payer: keypair(6),
             settler: keypair(7),
-            stranger: keypair(8),
+            third_party: keypair(8),
             now: 1_800_000_000,
         };
         world.svm.add_program_from_file(world.program, PROGRAM).unwrap();

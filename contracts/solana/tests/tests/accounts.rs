@@ -28,7 +28,7 @@ fn fake_config(world: &mut World, owner: Key) {
         domain_version: DOMAIN_VERSION,
         bump: host::config_address(&world.program).bump,
         cluster_id: world.cluster_id,
-        reserver: key(&world.stranger),
+        reserver: key(&world.third_party),
     };
     put(world, SOMEWHERE, owner, config.to_bytes().to_vec());
 }
@@ -39,7 +39,7 @@ fn every_account_of_a_deposit_is_checked() {
     let fake_token_account = payment.accounts.payer_token;
     let other_mint = world.mint(41, MintKind::Token);
     let of_other_mint = world.mint_to(&other_mint, &key(&world.payer), 500);
-    let of_stranger = world.mint_to(&payment.accounts.mint, &key(&world.stranger), 500);
+    let third_party_tokens = world.mint_to(&payment.accounts.mint, &key(&world.third_party), 500);
     let other_escrow = host::escrow_address(&world.program, &[2; 32]).key;
     let other_vault = host::vault_address(&world.program, &[2; 32]).key;
     let cases: [(usize, Key, GatewayError); 16] = [
@@ -49,7 +49,7 @@ fn every_account_of_a_deposit_is_checked() {
         (3, SOMEWHERE, GatewayError::EscrowInvalid),
         (4, other_vault, GatewayError::VaultInvalid),
         (4, fake_token_account, GatewayError::VaultInvalid),
-        (5, of_stranger, GatewayError::TokenOwnerMismatch),
+        (5, third_party_tokens, GatewayError::TokenOwnerMismatch),
         (5, of_other_mint, GatewayError::TokenMintMismatch),
         (5, SOMEWHERE, GatewayError::TokenAccountInvalid),
         (6, SOMEWHERE, GatewayError::AllowanceMissing),
@@ -83,14 +83,14 @@ fn every_account_of_a_deposit_is_checked() {
 #[test]
 fn a_configuration_of_somebodys_own_making_is_refused() {
     let (mut world, mut payment) = ready();
-    let stranger = world.stranger.insecure_clone();
-    for owner in [ids::SYSTEM_PROGRAM, key(&stranger), world.program] {
+    let third_party = world.third_party.insecure_clone();
+    for owner in [ids::SYSTEM_PROGRAM, key(&third_party), world.program] {
         fake_config(&mut world, owner);
-        payment.accounts.reserver = key(&stranger);
+        payment.accounts.reserver = key(&third_party);
         let mut instructions = payment.deposit_by(&world, &world.payer);
         instructions[1].accounts[2].key = SOMEWHERE;
         let submitter = world.submitter.insecure_clone();
-        refused(world.send(&instructions, &[&submitter, &stranger]), GatewayError::ConfigInvalid);
+        refused(world.send(&instructions, &[&submitter, &third_party]), GatewayError::ConfigInvalid);
     }
 }
 
@@ -99,17 +99,17 @@ fn a_configuration_of_somebodys_own_making_is_refused() {
 fn an_account_at_the_right_address_must_be_the_programs() {
     let (mut world, payment) = ready();
     payment.deposit(&mut world).unwrap();
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let release = payment.release(&world);
     let escrow = host::escrow_address(&world.program, &payment.data.payment_id).key;
     let config = host::config_address(&world.program).key;
     for (address, error) in [(escrow, GatewayError::EscrowInvalid), (config, GatewayError::ConfigInvalid)] {
         let real = world.account(&address).unwrap();
         world.put(address, Account { owner: ids::SYSTEM_PROGRAM.into(), ..real.clone() });
-        refused(world.send(&release, &[&stranger]), error);
+        refused(world.send(&release, &[&third_party]), error);
         world.put(address, real);
     }
-    world.send(&release, &[&stranger]).unwrap();
+    world.send(&release, &[&third_party]).unwrap();
 }
 
 #[test]
@@ -156,11 +156,11 @@ fn two() -> (World, Payment, Payment) {
 #[test]
 fn every_account_of_an_end_is_checked() {
     let (mut world, payment, other) = two();
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let other_mint = world.mint(41, MintKind::Token);
     let settlers = payment.token_of(&payment.data.settler);
     let payers = payment.accounts.payer_token;
-    let strangers = world.mint_to(&payment.accounts.mint, &key(&stranger), 1);
+    let third_party_tokens = world.mint_to(&payment.accounts.mint, &key(&third_party), 1);
     let settlers_other = world.mint_to(&other_mint, &payment.data.settler, 1);
     let escrow = host::escrow_address(&world.program, &payment.data.payment_id).key;
     let forged = world.account(&escrow).unwrap().data;
@@ -177,11 +177,11 @@ fn every_account_of_an_end_is_checked() {
             (1, other.vault(&world), GatewayError::VaultInvalid),
             (1, right_receiver, GatewayError::VaultInvalid),
             (2, wrong_receiver, GatewayError::TokenAddressMismatch),
-            (2, strangers, GatewayError::TokenAddressMismatch),
+            (2, third_party_tokens, GatewayError::TokenAddressMismatch),
             (2, settlers_other, GatewayError::TokenAddressMismatch),
             (2, payment.vault(&world), GatewayError::TokenAddressMismatch),
             (3, other_mint, GatewayError::MintInvalid),
-            (4, key(&stranger), GatewayError::RentPayerMismatch),
+            (4, key(&third_party), GatewayError::RentPayerMismatch),
             (5, ids::TOKEN_2022_PROGRAM, GatewayError::TokenProgramInvalid),
             (5, SOMEWHERE, GatewayError::TokenProgramInvalid),
         ];
@@ -200,19 +200,19 @@ fn every_account_of_an_end_is_checked() {
             };
             let last = instructions.last_mut().unwrap();
             last.accounts[*index].key = *replacement;
-            refused(world.send(&instructions, &[&stranger]), *error);
+            refused(world.send(&instructions, &[&third_party]), *error);
         }
         for index in [0, 1, 2, 4] {
             let mut refund = payment.refund(&world);
             refund.accounts[index].writable = false;
-            refused(world.send(&[refund], &[&stranger]), GatewayError::AccountNotWritable);
+            refused(world.send(&[refund], &[&third_party]), GatewayError::AccountNotWritable);
         }
         let mut fewer = payment.refund(&world);
         fewer.accounts.pop();
-        refused(world.send(&[fewer], &[&stranger]), GatewayError::AccountsInvalid);
+        refused(world.send(&[fewer], &[&third_party]), GatewayError::AccountsInvalid);
         let mut more = payment.refund(&world);
         more.accounts.extend([more.accounts[3].clone(), more.accounts[3].clone()]);
-        refused(world.send(&[more], &[&stranger]), GatewayError::AccountsInvalid);
+        refused(world.send(&[more], &[&third_party]), GatewayError::AccountsInvalid);
     }
     assert_eq!([payment.vault(&world), other.vault(&world)].map(|vault| world.tokens(&vault)), [250, 250]);
 }
@@ -220,14 +220,14 @@ fn every_account_of_an_end_is_checked() {
 #[test]
 fn an_escrow_of_another_payment_takes_nothing_from_this_vault() {
     let (mut world, payment, other) = two();
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     // The other's escrow and word with this one's vault, and the other way round.
     let mut crossed = other.release(&world);
     crossed[1].accounts[1].key = payment.vault(&world);
-    refused(world.send(&crossed, &[&stranger]), GatewayError::VaultInvalid);
+    refused(world.send(&crossed, &[&third_party]), GatewayError::VaultInvalid);
     let mut crossed = payment.release(&world);
     crossed[0] = other.release(&world)[0].clone();
-    refused(world.send(&crossed, &[&stranger]), GatewayError::SignedMessageMismatch);
+    refused(world.send(&crossed, &[&third_party]), GatewayError::SignedMessageMismatch);
 }
 
 #[test]
@@ -237,20 +237,20 @@ fn an_associated_account_that_was_given_away_gets_nothing() {
     let settlers = payment.token_of(&payment.data.settler);
     // SPL Token lets the owner field of an account be changed, and the address stays.
     let mut account = world.account(&settlers).unwrap();
-    account.data[32..64].copy_from_slice(&key(&world.stranger));
+    account.data[32..64].copy_from_slice(&key(&world.third_party));
     world.put(settlers, account);
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let release = payment.release(&world);
-    refused(world.send(&release, &[&stranger]), GatewayError::TokenOwnerMismatch);
+    refused(world.send(&release, &[&third_party]), GatewayError::TokenOwnerMismatch);
 }
 
 #[test]
 fn records_are_reclaimed_only_as_what_they_are() {
     let (mut world, payment) = ready();
     payment.deposit(&mut world).unwrap();
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let release = payment.release(&world);
-    world.send(&release, &[&stranger]).unwrap();
+    world.send(&release, &[&third_party]).unwrap();
     let delivery = payment.fulfillment(&world, &key(&keypair(70)), true);
     let settler = world.settler.insecure_clone();
     let fulfill = host::fulfill_native(&world.program, &delivery);
@@ -264,7 +264,7 @@ fn records_are_reclaimed_only_as_what_they_are() {
     for other in [record, config, SOMEWHERE] {
         let mut reclaim = host::reclaim_escrow(&world.program, &payment.data.payment_id, submitter);
         reclaim.accounts[0].key = other;
-        refused(world.send(&[reclaim], &[&stranger]), GatewayError::EscrowInvalid);
+        refused(world.send(&[reclaim], &[&third_party]), GatewayError::EscrowInvalid);
     }
     for other in [escrow, config, SOMEWHERE] {
         let mut reclaim = host::reclaim_fulfillment(&world.program, &delivery);

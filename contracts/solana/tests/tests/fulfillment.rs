@@ -86,18 +86,18 @@ fn the_same_delivery_is_made_once() {
 }
 
 #[test]
-fn a_stranger_cannot_use_up_somebodys_delivery() {
+fn a_third_party_cannot_use_up_somebodys_delivery() {
     let (mut world, payment) = ready(MintKind::Token);
     let delivery = payment.fulfillment(&world, &recipient(), true);
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     // Its own delivery has its own key.
-    let own = Fulfillment { settler: key(&stranger), ..delivery.clone() };
+    let own = Fulfillment { settler: key(&third_party), ..delivery.clone() };
     let fulfill = host::fulfill_native(&world.program, &own);
-    world.send(&[fulfill], &[&stranger]).unwrap();
+    world.send(&[fulfill], &[&third_party]).unwrap();
     // At the settler's key it cannot be made.
     let mut stolen = host::fulfill_native(&world.program, &delivery);
-    stolen.accounts[0].key = key(&stranger);
-    refused(world.send(&[stolen], &[&stranger]), GatewayError::FulfillmentInvalid);
+    stolen.accounts[0].key = key(&third_party);
+    refused(world.send(&[stolen], &[&third_party]), GatewayError::FulfillmentInvalid);
     // Lamports sent there first do not stand in the way.
     let record = host::fulfillment_address(&world.program, &delivery.key(&world.program)).key;
     for lamports in [900_000, 50_000_000] {
@@ -184,10 +184,10 @@ fn another_recipient_or_account_is_refused() {
     refused(world.send(&[elsewhere], &[&settler]), GatewayError::RecipientInvalid);
 
     let delivery = payment.fulfillment(&world, &recipient(), false);
-    let stranger = key(&world.stranger);
+    let third_party = key(&world.third_party);
     let other_mint = world.mint(41, MintKind::Token);
     let of_recipient = world.mint_to(&payment.accounts.mint, &recipient(), 1);
-    let of_stranger = world.mint_to(&payment.accounts.mint, &stranger, 1_000);
+    let third_party_tokens = world.mint_to(&payment.accounts.mint, &third_party, 1_000);
     let other_of_recipient = world.mint_to(&other_mint, &recipient(), 1);
     let other_of_settler = world.mint_to(&other_mint, &key(&settler), 1_000);
     let real = world.account(&payment.token_of(&key(&settler))).unwrap();
@@ -196,10 +196,10 @@ fn another_recipient_or_account_is_refused() {
     let cases = [
         (1, [0x55; 32], GatewayError::FulfillmentInvalid),
         (2, ids::TOKEN_PROGRAM, GatewayError::SystemProgramInvalid),
-        (4, of_stranger, GatewayError::TokenOwnerMismatch),
+        (4, third_party_tokens, GatewayError::TokenOwnerMismatch),
         (4, other_of_settler, GatewayError::TokenMintMismatch),
         (4, invented, GatewayError::TokenAccountInvalid),
-        (5, of_stranger, GatewayError::TokenAddressMismatch),
+        (5, third_party_tokens, GatewayError::TokenAddressMismatch),
         (5, other_of_recipient, GatewayError::TokenAddressMismatch),
         (5, invented, GatewayError::TokenAddressMismatch),
         (6, other_mint, GatewayError::MintInvalid),
@@ -227,11 +227,11 @@ fn another_recipient_or_account_is_refused() {
 #[test]
 fn the_settler_signs_and_has_the_money() {
     let (mut world, payment) = ready(MintKind::Token);
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let delivery = payment.fulfillment(&world, &recipient(), true);
     let mut unsigned = host::fulfill_native(&world.program, &delivery);
     unsigned.accounts[0].signer = false;
-    refused(world.send(&[unsigned], &[&stranger]), GatewayError::SignatureMissing);
+    refused(world.send(&[unsigned], &[&third_party]), GatewayError::SignatureMissing);
     let too_much = Fulfillment { amount: 1_001, ..payment.fulfillment(&world, &recipient(), false) };
     refused(deliver_tokens(&mut world, &payment, &too_much), GatewayError::BalanceTooSmall);
     // Of native coins the system program says so itself.
@@ -247,18 +247,18 @@ fn a_record_comes_back_to_the_settler_after_thirty_days() {
     let delivery = payment.fulfillment(&world, &recipient(), true);
     let before = world.lamports(&delivery.settler);
     let first = deliver_native(&mut world, &delivery).unwrap().fee;
-    let (settler, stranger) = (world.settler.insecure_clone(), world.stranger.insecure_clone());
+    let (settler, third_party) = (world.settler.insecure_clone(), world.third_party.insecure_clone());
     let reclaim = host::reclaim_fulfillment(&world.program, &delivery);
     world.set_time(delivery.fulfill_by + RECLAIM_DELAY_SECONDS - 1);
-    refused(world.send(std::slice::from_ref(&reclaim), &[&stranger, &settler]), GatewayError::ReclaimTooEarly);
+    refused(world.send(std::slice::from_ref(&reclaim), &[&third_party, &settler]), GatewayError::ReclaimTooEarly);
     world.set_time(delivery.fulfill_by + RECLAIM_DELAY_SECONDS);
     let mut stolen = reclaim.clone();
-    stolen.accounts[1].key = key(&stranger);
-    refused(world.send(&[stolen], &[&stranger]), GatewayError::SettlerMismatch);
+    stolen.accounts[1].key = key(&third_party);
+    refused(world.send(&[stolen], &[&third_party]), GatewayError::SettlerMismatch);
     let mut unsigned = reclaim.clone();
     unsigned.accounts[1].signer = false;
-    refused(world.send(&[unsigned], &[&stranger]), GatewayError::SignatureMissing);
-    world.send(&[reclaim], &[&stranger, &settler]).unwrap();
+    refused(world.send(&[unsigned], &[&third_party]), GatewayError::SignatureMissing);
+    world.send(&[reclaim], &[&third_party, &settler]).unwrap();
     assert!(world.record(&delivery).is_none());
     assert_eq!(world.lamports(&delivery.settler), before - delivery.amount - first);
     // The key is free again and the time is over.

@@ -36,7 +36,7 @@ fn every_transaction_fits_into_a_packet_and_well_below_the_compute_limit() {
         let mut payment = Payment::new(&mut world, kind);
         payment.data.ed25519_index = 2;
         let (submitter, reserver) = (world.submitter.insecure_clone(), world.reserver.insecure_clone());
-        let (stranger, settler) = (world.stranger.insecure_clone(), world.settler.insecure_clone());
+        let (third_party, settler) = (world.third_party.insecure_clone(), world.settler.insecure_clone());
         let accounts = payment.accounts.clone();
         let measure = |world: &mut World, name: &str, parts: &[host::Instruction], signers: &[&_]| {
             let instructions = [&budget(), parts].concat();
@@ -51,11 +51,11 @@ fn every_transaction_fits_into_a_packet_and_well_below_the_compute_limit() {
         measure(&mut world, "deposit_and_reserve", &deposit, &[&submitter, &reserver]);
 
         let release = [
-            host::create_associated_token(key(&stranger), &key(&settler), &accounts.mint, &accounts.token_program),
+            host::create_associated_token(key(&third_party), &key(&settler), &accounts.mint, &accounts.token_program),
             sign(&payment.delivery(), &world.domain(), &world.releaser),
             host::release(&world.program, &payment.end(), 3),
         ];
-        measure(&mut world, "release", &release, &[&stranger]);
+        measure(&mut world, "release", &release, &[&third_party]);
 
         let payer = world.payer.insecure_clone();
         for (id, name) in [(2, "cancel"), (3, "refund")] {
@@ -64,16 +64,16 @@ fn every_transaction_fits_into_a_packet_and_well_below_the_compute_limit() {
             payment.data.ed25519_index = 0;
             payment.deposit(&mut world).unwrap();
             let create =
-                host::create_associated_token(key(&stranger), &key(&payer), &accounts.mint, &accounts.token_program);
+                host::create_associated_token(key(&third_party), &key(&payer), &accounts.mint, &accounts.token_program);
             if name == "cancel" {
                 let word = sign(&payment.non_delivery(), &world.domain(), &world.releaser);
                 let cancel = host::cancel(&world.program, &payment.end(), 3);
-                measure(&mut world, name, &[create, word, cancel], &[&stranger]);
+                measure(&mut world, name, &[create, word, cancel], &[&third_party]);
             } else {
                 let now = world.now;
                 world.set_time(payment.data.refund_after);
                 let refund = payment.refund(&world);
-                measure(&mut world, name, &[create, refund], &[&stranger]);
+                measure(&mut world, name, &[create, refund], &[&third_party]);
                 world.set_time(now);
             }
         }
@@ -93,7 +93,7 @@ fn every_transaction_fits_into_a_packet_and_well_below_the_compute_limit() {
 
         world.set_time(payment.data.refund_after + gateway_program::rules::RECLAIM_DELAY_SECONDS);
         let reclaim = [host::reclaim_escrow(&world.program, &[1; 32], key(&submitter))];
-        measure(&mut world, "reclaim_escrow", &reclaim, &[&stranger]);
+        measure(&mut world, "reclaim_escrow", &reclaim, &[&third_party]);
         let reclaim = [host::reclaim_fulfillment(&world.program, &delivery)];
         measure(&mut world, "reclaim_fulfillment", &reclaim, &[&settler]);
     }

@@ -5,8 +5,8 @@
 
 mod accounts;
 mod conservation;
+mod escrow_states;
 mod fulfillment;
-mod life;
 mod limits;
 mod mints;
 mod setup;

@@ -63,9 +63,9 @@ fn deposits_of_a_harmless_mint_go_in_and_out() {
         let mut world = World::new();
         let payment = Payment::new(&mut world, MintKind::Token2022(&[extension]));
         payment.deposit(&mut world).unwrap();
-        let stranger = world.stranger.insecure_clone();
+        let third_party = world.third_party.insecure_clone();
         let release = payment.release(&world);
-        world.send(&release, &[&stranger]).unwrap();
+        world.send(&release, &[&third_party]).unwrap();
         assert_eq!(world.tokens(&payment.token_of(&payment.data.settler)), 250, "{extension:?}");
     }
 }
@@ -86,7 +86,7 @@ fn deposits_and_deliveries_of_a_harmful_mint_are_refused() {
         refused(payment.deposit(&mut world), error);
         let settler = world.settler.insecure_clone();
         let from = world.mint_to(&payment.accounts.mint, &key(&settler), 500);
-        let recipient = key(&world.stranger);
+        let recipient = key(&world.third_party);
         world.mint_to(&payment.accounts.mint, &recipient, 1);
         let delivery = payment.fulfillment(&world, &recipient, false);
         let fulfill = host::fulfill_token(&world.program, &delivery, from, payment.accounts.token_program);
@@ -113,7 +113,7 @@ fn what_became_of_the_mint_holds_up_no_end() {
 
         let other = Payment::of(&world, 2, mint, ids::TOKEN_2022_PROGRAM);
         refused(other.deposit(&mut world), GatewayError::MintPermanentDelegate);
-        let stranger = world.stranger.insecure_clone();
+        let third_party = world.third_party.insecure_clone();
         let (instructions, settlers, payers) = match end {
             "release" => (payment.release(&world).to_vec(), 250, 750),
             "cancel" => (payment.cancel(&world).to_vec(), 0, 1_000),
@@ -122,7 +122,7 @@ fn what_became_of_the_mint_holds_up_no_end() {
                 (vec![payment.refund(&world)], 0, 1_000)
             }
         };
-        world.send(&instructions, &[&stranger]).unwrap();
+        world.send(&instructions, &[&third_party]).unwrap();
         assert_eq!(world.tokens(&payment.token_of(&payment.data.settler)), settlers, "{end}");
         assert_eq!(world.tokens(&payment.accounts.payer_token), payers, "{end}");
     }
@@ -168,7 +168,7 @@ fn wrapped_coins_go_in_and_out() {
     let lamports = 1_461_600;
     world.put(mint, Account { lamports, data, owner: program.into(), executable: false, rent_epoch: u64::MAX });
 
-    let (payer, stranger) = (world.payer.insecure_clone(), world.stranger.insecure_clone());
+    let (payer, third_party) = (world.payer.insecure_clone(), world.third_party.insecure_clone());
     let payment = Payment::of(&world, 1, mint, program);
     let from = payment.accounts.payer_token;
     let sync = |account| host::Instruction {
@@ -177,8 +177,8 @@ fn wrapped_coins_go_in_and_out() {
         data: vec![17],
     };
     let delegate = host::delegate_address(&world.program, &key(&payer)).key;
-    let create = |wallet| host::create_associated_token(key(&stranger), wallet, &mint, &program);
-    world.send(&[create(&key(&payer)), create(&payment.data.settler)], &[&stranger]).unwrap();
+    let create = |wallet| host::create_associated_token(key(&third_party), wallet, &mint, &program);
+    world.send(&[create(&key(&payer)), create(&payment.data.settler)], &[&third_party]).unwrap();
     world.fund(&from, 1_000);
     let approve = host::approve_checked(&program, from, mint, delegate, key(&payer), 300, 9);
     world.send(&[sync(from), approve], &[&payer]).unwrap();
@@ -190,9 +190,9 @@ fn wrapped_coins_go_in_and_out() {
     payment.deposit(&mut world).unwrap();
     assert_eq!(world.tokens(&vault), 250 + 3_000_000 - rent);
     world.fund(&vault, 7);
-    world.send(&[sync(vault)], &[&stranger]).unwrap();
+    world.send(&[sync(vault)], &[&third_party]).unwrap();
     let release = payment.release(&world);
-    world.send(&release, &[&stranger]).unwrap();
+    world.send(&release, &[&third_party]).unwrap();
     assert_eq!(world.tokens(&payment.token_of(&payment.data.settler)), 257 + 3_000_000 - rent);
     assert_eq!(world.tokens(&from), 750);
 }

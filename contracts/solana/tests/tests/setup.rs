@@ -36,14 +36,14 @@ fn lamports_at_the_address_do_not_stand_in_the_way() {
 #[test]
 fn nobody_else_sets_it_up() {
     let mut world = World::bare();
-    let (submitter, stranger) = (world.submitter.insecure_clone(), world.stranger.insecure_clone());
+    let (submitter, third_party) = (world.submitter.insecure_clone(), world.third_party.insecure_clone());
     let with = |authority: &Keypair, world: &World| {
         let mut instruction = world.initialization();
         instruction.accounts[1].key = key(authority);
         instruction
     };
-    let instruction = with(&stranger, &world);
-    refused(world.send(&[instruction], &[&submitter, &stranger]), GatewayError::UpgradeAuthorityMismatch);
+    let instruction = with(&third_party, &world);
+    refused(world.send(&[instruction], &[&submitter, &third_party]), GatewayError::UpgradeAuthorityMismatch);
 
     // The authority is named and does not sign.
     let mut unsigned = world.initialization();
@@ -65,9 +65,9 @@ fn the_program_data_account_must_be_its_own() {
     let mut world = World::bare();
     let own = host::program_data_address(&world.program).key;
     let real = world.account(&own).unwrap();
-    let stranger = key(&world.stranger);
+    let third_party = key(&world.third_party);
     let mut forged = real.clone();
-    forged.data[13..45].copy_from_slice(&stranger);
+    forged.data[13..45].copy_from_slice(&third_party);
 
     // A forged one elsewhere, even one of the loader.
     world.put([0x55; 32], forged.clone());

@@ -41,8 +41,8 @@ fn every_offset_must_be_the_canonical_one() {
     field(&mut data, 2, key_at);
     field(&mut data, 4, message_at);
     let moved = host::Instruction { program_id: ids::ED25519_PROGRAM, accounts: vec![], data: data.clone() };
-    let stranger = world.stranger.insecure_clone();
-    world.send(std::slice::from_ref(&moved), &[&stranger]).expect("the precompile itself is content");
+    let third_party = world.third_party.insecure_clone();
+    world.send(std::slice::from_ref(&moved), &[&third_party]).expect("the precompile itself is content");
     refused_with(&mut world, &payment, moved, GatewayError::SignatureFormInvalid);
 
     // Each alone, beside an honest signature, with the instruction as long as the canonical one or longer.
@@ -52,7 +52,7 @@ fn every_offset_must_be_the_canonical_one() {
         data.extend_from_slice(&honest[16..]);
         field(&mut data, index, value);
         let one = host::Instruction { program_id: ids::ED25519_PROGRAM, accounts: vec![], data };
-        world.send(std::slice::from_ref(&one), &[&stranger]).expect("the precompile itself is content");
+        world.send(std::slice::from_ref(&one), &[&third_party]).expect("the precompile itself is content");
         refused_with(&mut world, &payment, one, GatewayError::SignatureFormInvalid);
     }
 }
@@ -120,8 +120,8 @@ fn two_signatures_in_one_instruction_are_refused() {
     }
     header.extend_from_slice(&one[16..]);
     let two = host::Instruction { program_id: ids::ED25519_PROGRAM, accounts: vec![], data: header };
-    let stranger = world.stranger.insecure_clone();
-    world.send(std::slice::from_ref(&two), &[&stranger]).expect("the precompile itself is content");
+    let third_party = world.third_party.insecure_clone();
+    world.send(std::slice::from_ref(&two), &[&third_party]).expect("the precompile itself is content");
     refused_with(&mut world, &payment, two, GatewayError::SignatureFormInvalid);
 }
 
@@ -279,22 +279,22 @@ fn an_allowance_that_is_too_small_or_used_up_is_refused() {
 fn only_the_releasers_word_ends_an_escrow() {
     let (mut world, payment) = ready();
     payment.deposit(&mut world).unwrap();
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let [_, release] = payment.release(&world);
     let [_, cancel] = payment.cancel(&world);
     for signer in [world.payer.insecure_clone(), world.settler.insecure_clone(), world.reserver.insecure_clone()] {
         let word = sign(&payment.delivery(), &world.domain(), &signer);
-        refused(world.send(&[word, release.clone()], &[&stranger]), GatewayError::SignerMismatch);
+        refused(world.send(&[word, release.clone()], &[&third_party]), GatewayError::SignerMismatch);
         let word = sign(&payment.non_delivery(), &world.domain(), &signer);
-        refused(world.send(&[word, cancel.clone()], &[&stranger]), GatewayError::SignerMismatch);
+        refused(world.send(&[word, cancel.clone()], &[&third_party]), GatewayError::SignerMismatch);
     }
-    let outcome = world.send(std::slice::from_ref(&release), &[&stranger]);
+    let outcome = world.send(std::slice::from_ref(&release), &[&third_party]);
     assert_eq!(custom_code(&outcome), Some(GatewayError::SignatureInstructionMissing.code()));
     let elsewhere = Domain { cluster_id: [0xc2; 32], ..world.domain() };
     let word = sign(&payment.delivery(), &elsewhere, &world.releaser);
-    refused(world.send(&[word, release], &[&stranger]), GatewayError::SignedMessageMismatch);
+    refused(world.send(&[word, release], &[&third_party]), GatewayError::SignedMessageMismatch);
     let word = sign(&payment.non_delivery(), &elsewhere, &world.releaser);
-    refused(world.send(&[word, cancel], &[&stranger]), GatewayError::SignedMessageMismatch);
+    refused(world.send(&[word, cancel], &[&third_party]), GatewayError::SignedMessageMismatch);
 }
 
 #[test]
@@ -307,15 +307,15 @@ fn both_signatures_on_the_transaction_are_needed() {
     unsigned[1].accounts[1].signer = false;
     refused(world.send(&unsigned, &[&submitter]), GatewayError::SignatureMissing);
     // Somebody else admits the deposit.
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let mut other = instructions.clone();
-    other[1].accounts[1].key = key(&stranger);
-    refused(world.send(&other, &[&submitter, &stranger]), GatewayError::ReserverNotAdmitted);
+    other[1].accounts[1].key = key(&third_party);
+    refused(world.send(&other, &[&submitter, &third_party]), GatewayError::ReserverNotAdmitted);
     // Nobody pays for the accounts.
     let reserver = world.reserver.insecure_clone();
     let mut unpaid = instructions;
     unpaid[1].accounts[0].signer = false;
-    refused(world.send(&unpaid, &[&stranger, &reserver]), GatewayError::SignatureMissing);
+    refused(world.send(&unpaid, &[&third_party, &reserver]), GatewayError::SignatureMissing);
 }
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {

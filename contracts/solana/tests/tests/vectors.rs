@@ -68,7 +68,7 @@ fn vectors(world: &mut World, payment: &Payment) -> Value {
     });
     let non_delivery_fields =
         json!({ "payment_id": hex::encode(d.payment_id), "quote_hash": hex::encode(d.quote_hash) });
-    let fulfillment = payment.fulfillment(world, &key(&world.stranger), false);
+    let fulfillment = payment.fulfillment(world, &key(&world.third_party), false);
     let delivery_key = fulfillment.key(&program);
     let address = |address: host::Address| json!({ "key": base58(&address.key), "bump": address.bump });
     payment.deposit(world).unwrap();
@@ -116,7 +116,7 @@ fn vectors(world: &mut World, payment: &Payment) -> Value {
             )),
             "fulfill_native": instruction(&host::fulfill_native(
                 &program,
-                &payment.fulfillment(world, &key(&world.stranger), true),
+                &payment.fulfillment(world, &key(&world.third_party), true),
             )),
             "reclaim_escrow":
                 instruction(&host::reclaim_escrow(&program, &d.payment_id, payment.accounts.rent_payer)),

@@ -81,7 +81,7 @@ pub enum Alarm {
     },
     /// A checkpoint by a key that is not trusted.
     #[error("a checkpoint of shard {shard} is signed by {signer}, which is not trusted")]
-    Stranger {
+    UntrustedSigner {
         /// The shard.
         shard: u16,
         /// The signer.
@@ -262,7 +262,7 @@ impl Checkpointer {
         if checkpoint.shard == shard && self.trusted.contains(&checkpoint.signer) {
             return Ok(());
         }
-        Err(Alarm::Stranger { shard, signer: checkpoint.signer.clone() })
+        Err(Alarm::UntrustedSigner { shard, signer: checkpoint.signer.clone() })
     }
 
     /// `found`, when each is trusted and follows the one before.

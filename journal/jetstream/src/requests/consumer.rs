@@ -91,7 +91,7 @@ pub(crate) async fn next(
 /// The message as it lies in its stream.
 fn stored(message: Message) -> Result<Stored, String> {
     let reply = message.reply.as_deref().unwrap_or_default();
-    let (sequence, nanos) = place(reply).ok_or_else(|| format!("a consumer delivers with reply {reply:?}"))?;
+    let (sequence, nanos) = ack_position(reply).ok_or_else(|| format!("a consumer delivers with reply {reply:?}"))?;
     Ok(Stored {
         subject: message.subject.into_string(),
         sequence,
@@ -103,7 +103,7 @@ fn stored(message: Message) -> Result<Stored, String> {
 
 /// Stream sequence and time in nanoseconds, of `$JS.ACK.{stream}.{consumer}.{delivered}.{sequence}.{its number}.{time}.
 /// {messages behind it}`, with domain and account before the stream in the newer form.
-fn place(reply: &str) -> Option<(u64, i64)> {
+fn ack_position(reply: &str) -> Option<(u64, i64)> {
     let tokens = reply.strip_prefix("$JS.ACK.")?;
     let newer = if tokens.split('.').count() >= 9 { 2 } else { 0 };
     let mut tokens = tokens.split('.').skip(newer + 3);
@@ -115,17 +115,17 @@ fn place(reply: &str) -> Option<(u64, i64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::place;
+    use super::ack_position;
 
     #[test]
-    fn both_forms_of_a_place_are_read() {
+    fn both_forms_of_a_position_are_read() {
         let (older, newer) = ("EVT_00.c.1.42.7.1763760000123456789.3", "_.hash.EVT_00.c.1.42.7.1763760000123456789.3");
         for tokens in [older, newer, &format!("{newer}.more"), &format!("{newer}.more.and.more")] {
             let reply = format!("$JS.ACK.{tokens}");
-            assert_eq!(place(&reply), Some((42, 1_763_760_000_123_456_789)), "{reply}");
+            assert_eq!(ack_position(&reply), Some((42, 1_763_760_000_123_456_789)), "{reply}");
         }
         for bad in ["", "$JS.ACK.", "$JS.ACK.EVT_00.c.1.42.7.1", "$JS.ACK.EVT_00.c.1.x.7.1.3", "_INBOX.a.b"] {
-            assert_eq!(place(bad), None, "{bad}");
+            assert_eq!(ack_position(bad), None, "{bad}");
         }
     }
 }

@@ -47,8 +47,8 @@ struct Head {
     known: watch::Sender<Known>,
     /// Sequence of the newest commit that this process appended.
     own: watch::Sender<u64>,
-    /// Whether the listening task was started.
-    listening: AtomicBool,
+    /// Whether the task that follows hints was started.
+    following: AtomicBool,
     /// Whether the task that gives hints was started.
     telling: AtomicBool,
     /// Whether the shard is sealed and the sequence that is known is its last.
@@ -77,7 +77,7 @@ impl Default for Head {
         Self {
             known: watch::Sender::default(),
             own: watch::Sender::default(),
-            listening: AtomicBool::default(),
+            following: AtomicBool::default(),
             telling: AtomicBool::default(),
             ended: AtomicBool::default(),
             waited_beyond: AtomicU64::new(u64::MAX),
@@ -155,8 +155,8 @@ pub(super) async fn wait_beyond(inner: &Arc<Inner>, shard: u16, sequence: u64) -
         return wait_at_the_end(inner, head, shard, sequence).await;
     }
     let mut known = head.known.subscribe();
-    if !head.listening.swap(true, Ordering::Relaxed) {
-        tokio::spawn(listen(Arc::downgrade(inner), shard));
+    if !head.following.swap(true, Ordering::Relaxed) {
+        tokio::spawn(follow(Arc::downgrade(inner), shard));
     }
     // A waiter that was woken and comes back with the same sequence asked a replica that lags behind, or the hint was wrong.
     if head.waited_beyond.load(Ordering::Relaxed) == sequence {
@@ -181,8 +181,8 @@ async fn wait_at_the_end(inner: &Inner, head: &Head, shard: u16, sequence: u64) 
     Ok(())
 }
 
-/// Listens and looks for as long as the journal exists and the shard is not sealed.
-async fn listen(journal: Weak<Inner>, shard: u16) {
+/// Follows hints, and looks at the head, for as long as the journal exists and the shard is not sealed.
+async fn follow(journal: Weak<Inner>, shard: u16) {
     let mut heard = None;
     loop {
         {
@@ -210,7 +210,7 @@ async fn listen(journal: Weak<Inner>, shard: u16) {
     }
 }
 
-/// The next hint; `None` for one that cannot be read. Where nothing is listened to, none comes.
+/// The next hint; `None` for one that cannot be read. Without a subscription none comes.
 async fn next_hint(heard: &mut Option<Subscriber>) -> Option<u64> {
     match heard {
         Some(subscriber) => match subscriber.next().await {

@@ -148,7 +148,7 @@ impl Task {
             let ended = tokio::select! {
                 biased;
                 _ = &mut released => true,
-                () = self.hold(term, &mut held) => false,
+                () = self.keep_lease(term, &mut held) => false,
             };
             self.term.send_replace(None);
             info!(shard = self.shard, term, ended, "shard is given up");
@@ -160,8 +160,8 @@ impl Task {
         }
     }
 
-    /// Holds the shard until the lease is lost, or some wake-ups may have been.
-    async fn hold(&self, term: u64, held: &mut Held) {
+    /// Keeps the lease, and does the shard's work, until it is lost, or some wake-ups may have been.
+    async fn keep_lease(&self, term: u64, held: &mut Held) {
         let until = watch::Sender::new(held.until);
         let tell = |next: Instant| {
             until.send_replace(next);

@@ -94,7 +94,7 @@ pub(super) fn winner_told(payment: &mut Payment, stage: Stage) -> Followed {
     if stage != Stage::Withdrawn {
         return Err(NOT_LEGAL);
     }
-    payment.told = true;
+    payment.winner_told = true;
     Ok(())
 }
 

@@ -65,7 +65,7 @@ fn begin(submitted: Box<Submitted>) -> Payment {
         choice: None,
         award: None,
         withdrawn: None,
-        told: false,
+        winner_told: false,
         deposit: Attempts::default(),
         secured: None,
         opened: None,

@@ -34,7 +34,7 @@ impl Environment<'_> {
         ensure!(answer.text("status") == "completed", "not completed: {}", answer.body);
         let received = self.received(&spec.destination).await? - before;
         ensure!(received == spec.amount.get(), "recipient received {received}, not {}", spec.amount);
-        self.tally.completed += 1;
+        self.outcome_tally.completed += 1;
         let payment_id = self.payment_id(&answer)?;
         self.timeline_until(&payment_id, |event| matches!(event, PaymentEvent::EscrowReleased(_))).await?;
         println!("   recipient received exactly {received}");

@@ -23,8 +23,8 @@ pub(super) struct NodeView<'a> {
     pub unseen: &'a [Arc<Block>],
     /// A branch that it left; it has the blocks still.
     pub side: &'a [Arc<Block>],
-    /// Blocks that it makes up on top.
-    pub claimed: u64,
+    /// Made-up blocks that it reports on top.
+    pub reported: u64,
     /// What it calls finalized.
     pub finalized: u64,
     /// What it calls safe.
@@ -56,7 +56,7 @@ impl SimChain {
             }
             NodeKind::OnFork => self.view_of(&self.branch, head, self.finalized),
             NodeKind::LyingHead { ahead } => {
-                NodeView { claimed: ahead, safe: head, ..self.view_of(&self.branch, head, head) }
+                NodeView { reported: ahead, safe: head, ..self.view_of(&self.branch, head, head) }
             }
         }
     }
@@ -64,7 +64,7 @@ impl SimChain {
     fn view_of<'a>(&'a self, branch: &'a [Arc<Block>], head: u64, finalized: u64) -> NodeView<'a> {
         let (branch, unseen) = branch.split_at(index_of(head + 1));
         let side = if unseen.is_empty() { self.fork.as_slice() } else { &[] };
-        NodeView { branch, unseen, side, claimed: 0, finalized, safe: self.safe_number(head).max(finalized) }
+        NodeView { branch, unseen, side, reported: 0, finalized, safe: self.safe_number(head).max(finalized) }
     }
 }
 
@@ -76,7 +76,7 @@ impl<'a> NodeView<'a> {
 
     /// The number of the block it calls newest.
     pub fn newest(&self) -> u64 {
-        self.head().header.number + self.claimed
+        self.head().header.number + self.reported
     }
 
     /// The block that `parameter` names: a tag, a number, a hash, or an object with one of these (EIP-1898). `None` when
@@ -105,7 +105,7 @@ impl<'a> NodeView<'a> {
     }
 
     fn tip(&self) -> Named<'a> {
-        if self.claimed == 0 { Named::Block(self.head()) } else { Named::MadeUp(self.claimed) }
+        if self.reported == 0 { Named::Block(self.head()) } else { Named::MadeUp(self.reported) }
     }
 
     fn tagged(&self, text: &str) -> Result<Option<Named<'a>>, RpcFault> {
@@ -128,7 +128,7 @@ impl<'a> NodeView<'a> {
         let head = self.head().header.number;
         match self.branch.get(index_of(number)) {
             Some(block) => Some(Named::Block(block)),
-            None if number <= head + self.claimed => Some(Named::MadeUp(number - head)),
+            None if number <= head + self.reported => Some(Named::MadeUp(number - head)),
             None => None,
         }
     }

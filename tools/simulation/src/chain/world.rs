@@ -179,7 +179,7 @@ impl SimChain {
 
     /// Keeps a transaction that waits out of every block before `block`, and with it what follows it of its sender;
     /// whether it waits. One that replaces it is not kept.
-    pub fn hold(&mut self, hash: B256, block: u64) -> bool {
+    pub fn delay(&mut self, hash: B256, block: u64) -> bool {
         self.pool.get_mut(hash).is_some_and(|waiting| {
             waiting.not_before = block;
             true

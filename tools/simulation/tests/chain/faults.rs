@@ -172,15 +172,15 @@ async fn a_transaction_that_is_too_cheap_waits_until_it_is_replaced() -> Result<
 async fn a_transaction_is_held_back_or_forgotten() -> Result<()> {
     let chain = chain(31_337)?.shared();
     let send = || lock(&chain).submit(&key(10), key(11).address(), U256::from(1), Vec::new().into());
-    let (held, behind) = (send()?, send()?);
-    assert!(lock(&chain).hold(held, 3));
+    let (delayed, behind) = (send()?, send()?);
+    assert!(lock(&chain).delay(delayed, 3));
     mine(&chain, 2)?;
-    assert_eq!(lock(&chain).pending(), [held, behind]);
+    assert_eq!(lock(&chain).pending(), [delayed, behind]);
     mine(&chain, 1)?;
     assert_eq!(progress(&chain), (vec![], 2));
-    let held_again = lock(&chain).hold(held, 9);
-    let dropped = lock(&chain).drop_transaction(held);
-    assert_eq!((held_again, dropped), (false, false), "it is mined");
+    let delayed_again = lock(&chain).delay(delayed, 9);
+    let dropped = lock(&chain).drop_transaction(delayed);
+    assert_eq!((delayed_again, dropped), (false, false), "it is mined");
     let (lost, stuck) = (send()?, send()?);
     assert!(lock(&chain).drop_transaction(lost));
     mine(&chain, 3)?;

@@ -140,7 +140,7 @@ fn play(seed: u64) -> Result<Vec<B256>> {
             }
             _ => match chain.pending().first() {
                 Some(hash) if roll(2) == 0 => assert!(chain.drop_transaction(*hash)),
-                Some(hash) => assert!(chain.hold(*hash, chain.head().number + 1 + roll(4))),
+                Some(hash) => assert!(chain.delay(*hash, chain.head().number + 1 + roll(4))),
                 None => {}
             },
         }

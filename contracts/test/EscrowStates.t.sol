@@ -6,7 +6,7 @@ import {ContractSigner} from "./support/ContractSigner.sol";
 import {EscrowFixture} from "./support/EscrowFixture.sol";
 
 /// @notice What happens to the money once it is in: reservation, release, cancellation, refund.
-contract EscrowLifeTest is EscrowFixture {
+contract EscrowStatesTest is EscrowFixture {
     bytes32 private constant ID = keccak256("pay_1");
     bytes32 private constant QUOTE = keccak256("quote");
 

@@ -1,4 +1,4 @@
-//! The life of an escrow, in both token programs: who, when, with whose word, and that every lamport comes back.
+//! The states of an escrow, in both token programs: who, when, with whose word, and that every lamport comes back.
 
 use gateway_program::{GatewayError, account::State, host, log, rules::RECLAIM_DELAY_SECONDS};
 use gateway_program_tests::{Extension, MintKind, Payment, World, custom_code, key, keypair, refused, sign};
@@ -52,8 +52,8 @@ fn a_release_pays_the_settler_and_returns_the_vault() {
         let vault_rent = world.lamports(&payment.vault(&world));
         let before = world.lamports(&key(&world.submitter));
         let instructions = payment.release(&world);
-        let stranger = world.stranger.insecure_clone();
-        let done = world.send(&instructions, &[&stranger]).unwrap();
+        let third_party = world.third_party.insecure_clone();
+        let done = world.send(&instructions, &[&third_party]).unwrap();
 
         assert_eq!(world.tokens(&payment.token_of(&payment.data.settler)), 250);
         assert!(world.account(&payment.vault(&world)).is_none());
@@ -77,9 +77,9 @@ fn a_cancellation_pays_the_payer_back() {
         let mut world = World::new();
         let payment = Payment::new(&mut world, kind);
         payment.deposit(&mut world).unwrap();
-        let stranger = world.stranger.insecure_clone();
+        let third_party = world.third_party.insecure_clone();
         let instructions = payment.cancel(&world);
-        world.send(&instructions, &[&stranger]).unwrap();
+        world.send(&instructions, &[&third_party]).unwrap();
         assert_eq!(world.tokens(&payment.accounts.payer_token), 1_000);
         assert!(world.account(&payment.vault(&world)).is_none());
         assert_eq!(world.escrow(&payment.data.payment_id).unwrap().state(), Some(State::Refunded));
@@ -92,13 +92,13 @@ fn anyone_may_refund_when_the_time_is_over_and_not_before() {
         let mut world = World::new();
         let payment = Payment::new(&mut world, kind);
         payment.deposit(&mut world).unwrap();
-        let stranger = world.stranger.insecure_clone();
+        let third_party = world.third_party.insecure_clone();
         let refund = payment.refund(&world);
 
         world.set_time(payment.data.refund_after - 1);
-        refused(world.send(std::slice::from_ref(&refund), &[&stranger]), GatewayError::RefundWindowNotOpen);
+        refused(world.send(std::slice::from_ref(&refund), &[&third_party]), GatewayError::RefundWindowNotOpen);
         world.set_time(payment.data.refund_after);
-        let done = world.send(&[refund], &[&stranger]).unwrap();
+        let done = world.send(&[refund], &[&third_party]).unwrap();
         assert_eq!(world.tokens(&payment.accounts.payer_token), 1_000);
         assert_eq!(world.escrow(&payment.data.payment_id).unwrap().state(), Some(State::Refunded));
         let line = log::Refunded {
@@ -118,7 +118,7 @@ fn a_refund_may_make_the_payers_token_account_in_the_same_transaction() {
     payment.deposit(&mut world).unwrap();
     // The payer empties and closes its account.
     let payer = world.payer.insecure_clone();
-    let to = world.mint_to(&payment.accounts.mint, &key(&world.stranger), 1);
+    let to = world.mint_to(&payment.accounts.mint, &key(&world.third_party), 1);
     let from = payment.accounts.payer_token;
     let meta = |key, signer, writable| host::AccountMeta { key, signer, writable };
     let move_all = host::Instruction {
@@ -135,12 +135,13 @@ fn a_refund_may_make_the_payers_token_account_in_the_same_transaction() {
     assert!(world.account(&from).is_none());
 
     world.set_time(payment.data.refund_after);
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let accounts = &payment.accounts;
     let refund = payment.refund(&world);
-    refused(world.send(std::slice::from_ref(&refund), &[&stranger]), GatewayError::TokenAccountInvalid);
-    let create = host::create_associated_token(key(&stranger), &key(&payer), &accounts.mint, &accounts.token_program);
-    world.send(&[create, refund], &[&stranger]).unwrap();
+    refused(world.send(std::slice::from_ref(&refund), &[&third_party]), GatewayError::TokenAccountInvalid);
+    let create =
+        host::create_associated_token(key(&third_party), &key(&payer), &accounts.mint, &accounts.token_program);
+    world.send(&[create, refund], &[&third_party]).unwrap();
     assert_eq!(world.tokens(&from), 250);
 }
 
@@ -150,16 +151,16 @@ fn release_and_refund_are_never_possible_in_the_same_second() {
         let mut world = World::new();
         let payment = Payment::new(&mut world, MintKind::Token);
         payment.deposit(&mut world).unwrap();
-        let stranger = world.stranger.insecure_clone();
+        let third_party = world.third_party.insecure_clone();
         world.set_time(payment.data.refund_after - seconds_to_the_end);
         let (release, cancel, refund) = (payment.release(&world), payment.cancel(&world), payment.refund(&world));
         if seconds_to_the_end == 0 {
-            refused(world.send(&release, &[&stranger]), GatewayError::ReleaseWindowClosed);
-            refused(world.send(&cancel, &[&stranger]), GatewayError::ReleaseWindowClosed);
-            world.send(&[refund], &[&stranger]).unwrap();
+            refused(world.send(&release, &[&third_party]), GatewayError::ReleaseWindowClosed);
+            refused(world.send(&cancel, &[&third_party]), GatewayError::ReleaseWindowClosed);
+            world.send(&[refund], &[&third_party]).unwrap();
         } else {
-            refused(world.send(&[refund], &[&stranger]), GatewayError::RefundWindowNotOpen);
-            world.send(&release, &[&stranger]).unwrap();
+            refused(world.send(&[refund], &[&third_party]), GatewayError::RefundWindowNotOpen);
+            world.send(&release, &[&third_party]).unwrap();
         }
     }
 }
@@ -170,22 +171,22 @@ fn an_end_is_final() {
         let mut world = World::new();
         let payment = Payment::new(&mut world, MintKind::Token);
         payment.deposit(&mut world).unwrap();
-        let stranger = world.stranger.insecure_clone();
+        let third_party = world.third_party.insecure_clone();
         let (release, cancel, refund) = (payment.release(&world), payment.cancel(&world), payment.refund(&world));
         match end {
-            "release" => world.send(&release, &[&stranger]).unwrap(),
-            "cancel" => world.send(&cancel, &[&stranger]).unwrap(),
+            "release" => world.send(&release, &[&third_party]).unwrap(),
+            "cancel" => world.send(&cancel, &[&third_party]).unwrap(),
             _ => {
                 world.set_time(payment.data.refund_after);
-                world.send(std::slice::from_ref(&refund), &[&stranger]).unwrap()
+                world.send(std::slice::from_ref(&refund), &[&third_party]).unwrap()
             }
         };
         let balances =
             [payment.accounts.payer_token, payment.token_of(&payment.data.settler)].map(|a| world.tokens(&a));
-        refused(world.send(&release, &[&stranger]), GatewayError::StateNotAllowed);
-        refused(world.send(&cancel, &[&stranger]), GatewayError::StateNotAllowed);
+        refused(world.send(&release, &[&third_party]), GatewayError::StateNotAllowed);
+        refused(world.send(&cancel, &[&third_party]), GatewayError::StateNotAllowed);
         world.set_time(payment.data.refund_after);
-        refused(world.send(&[refund], &[&stranger]), GatewayError::StateNotAllowed);
+        refused(world.send(&[refund], &[&third_party]), GatewayError::StateNotAllowed);
         let after = [payment.accounts.payer_token, payment.token_of(&payment.data.settler)].map(|a| world.tokens(&a));
         assert_eq!(balances, after);
     }
@@ -197,9 +198,9 @@ fn a_second_deposit_of_the_same_payment_is_refused_before_and_after_the_end() {
     let payment = Payment::new(&mut world, MintKind::Token);
     payment.deposit(&mut world).unwrap();
     refused(payment.deposit(&mut world), GatewayError::PaymentIdUsed);
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let release = payment.release(&world);
-    world.send(&release, &[&stranger]).unwrap();
+    world.send(&release, &[&third_party]).unwrap();
     refused(payment.deposit(&mut world), GatewayError::PaymentIdUsed);
     assert_eq!(world.tokens(&payment.accounts.payer_token), 750);
 }
@@ -211,17 +212,17 @@ fn all_rent_comes_back_to_the_lamport() {
     let (submitter, reserver) = (world.submitter.insecure_clone(), world.reserver.insecure_clone());
     let before = world.lamports(&key(&submitter));
     let fee = payment.deposit(&mut world).unwrap().fee;
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let release = payment.release(&world);
-    world.send(&release, &[&stranger]).unwrap();
+    world.send(&release, &[&third_party]).unwrap();
 
     let reclaim = host::reclaim_escrow(&world.program, &payment.data.payment_id, key(&submitter));
     world.set_time(payment.data.refund_after + RECLAIM_DELAY_SECONDS - 1);
-    refused(world.send(std::slice::from_ref(&reclaim), &[&stranger]), GatewayError::ReclaimTooEarly);
+    refused(world.send(std::slice::from_ref(&reclaim), &[&third_party]), GatewayError::ReclaimTooEarly);
     world.set_time(payment.data.refund_after + RECLAIM_DELAY_SECONDS);
-    let to_stranger = host::reclaim_escrow(&world.program, &payment.data.payment_id, key(&stranger));
-    refused(world.send(&[to_stranger], &[&stranger]), GatewayError::RentPayerMismatch);
-    world.send(&[reclaim], &[&stranger]).unwrap();
+    let to_third_party = host::reclaim_escrow(&world.program, &payment.data.payment_id, key(&third_party));
+    refused(world.send(&[to_third_party], &[&third_party]), GatewayError::RentPayerMismatch);
+    world.send(&[reclaim], &[&third_party]).unwrap();
     assert!(world.account(&host::escrow_address(&world.program, &payment.data.payment_id).key).is_none());
     assert_eq!(world.lamports(&key(&submitter)), before - fee);
 
@@ -238,9 +239,9 @@ fn an_escrow_that_has_not_ended_is_not_reclaimed() {
     let payment = Payment::new(&mut world, MintKind::Token);
     payment.deposit(&mut world).unwrap();
     world.set_time(payment.data.refund_after + RECLAIM_DELAY_SECONDS);
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let reclaim = host::reclaim_escrow(&world.program, &payment.data.payment_id, key(&world.submitter));
-    refused(world.send(&[reclaim], &[&stranger]), GatewayError::StateNotAllowed);
+    refused(world.send(&[reclaim], &[&third_party]), GatewayError::StateNotAllowed);
 }
 
 #[test]
@@ -283,9 +284,9 @@ fn lamports_sent_before_do_not_stand_in_the_way() {
     assert_eq!(world.lamports(&vault), 50_000_000);
     assert_eq!(before - world.lamports(&submitter), fee + record_rent - 1_000_000, "only what is missing is paid");
 
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let release = payment.release(&world);
-    world.send(&release, &[&stranger]).unwrap();
+    world.send(&release, &[&third_party]).unwrap();
     assert_eq!(world.tokens(&payment.token_of(&payment.data.settler)), 250);
 }
 
@@ -294,18 +295,18 @@ fn tokens_sent_to_the_vault_do_not_hold_up_the_end() {
     let mut world = World::new();
     let payment = Payment::new(&mut world, MintKind::Token);
     payment.deposit(&mut world).unwrap();
-    let stranger = world.stranger.insecure_clone();
-    let from = world.mint_to(&payment.accounts.mint, &key(&stranger), 5);
+    let third_party = world.third_party.insecure_clone();
+    let from = world.mint_to(&payment.accounts.mint, &key(&third_party), 5);
     let vault = payment.vault(&world);
     let meta = |key, signer, writable| host::AccountMeta { key, signer, writable };
     let gift = host::Instruction {
         program_id: payment.accounts.token_program,
-        accounts: vec![meta(from, false, true), meta(vault, false, true), meta(key(&stranger), true, false)],
+        accounts: vec![meta(from, false, true), meta(vault, false, true), meta(key(&third_party), true, false)],
         data: [&[3][..], &5_u64.to_le_bytes()].concat(),
     };
-    world.send(&[gift], &[&stranger]).unwrap();
+    world.send(&[gift], &[&third_party]).unwrap();
     let release = payment.release(&world);
-    world.send(&release, &[&stranger]).unwrap();
+    world.send(&release, &[&third_party]).unwrap();
     assert_eq!(world.tokens(&payment.token_of(&payment.data.settler)), 255);
     assert!(world.account(&vault).is_none());
 }
@@ -316,28 +317,28 @@ fn who_is_owed_may_name_another_account_of_its_own_will_only() {
     let payment = Payment::new(&mut world, MintKind::Token);
     payment.deposit(&mut world).unwrap();
     let own = payment.token_of(&payment.data.settler);
-    let other = world.mint_to(&payment.accounts.mint, &key(&world.stranger), 1);
-    let (stranger, settler) = (world.stranger.insecure_clone(), world.settler.insecure_clone());
+    let other = world.mint_to(&payment.accounts.mint, &key(&world.third_party), 1);
+    let (third_party, settler) = (world.third_party.insecure_clone(), world.settler.insecure_clone());
     world.freeze(&payment.accounts.mint, &own, true);
     let release = payment.release(&world);
-    refused(world.send(&release, &[&stranger]), GatewayError::TokenAccountInvalid);
+    refused(world.send(&release, &[&third_party]), GatewayError::TokenAccountInvalid);
 
     let mut elsewhere = release.clone();
     elsewhere[1].accounts[2].key = other;
-    refused(world.send(&elsewhere, &[&stranger]), GatewayError::TokenAddressMismatch);
+    refused(world.send(&elsewhere, &[&third_party]), GatewayError::TokenAddressMismatch);
     // Named, but it does not sign.
     let receiver = |wallet, signer| host::AccountMeta { key: wallet, signer, writable: false };
     elsewhere[1].accounts.push(receiver(key(&settler), false));
-    refused(world.send(&elsewhere, &[&stranger]), GatewayError::SignatureMissing);
+    refused(world.send(&elsewhere, &[&third_party]), GatewayError::SignatureMissing);
     // Somebody else signs.
-    elsewhere[1].accounts[8] = receiver(key(&stranger), true);
-    refused(world.send(&elsewhere, &[&stranger]), GatewayError::TokenOwnerMismatch);
+    elsewhere[1].accounts[8] = receiver(key(&third_party), true);
+    refused(world.send(&elsewhere, &[&third_party]), GatewayError::TokenOwnerMismatch);
     // To the vault itself would be nowhere: the token program closes no account that holds something.
     elsewhere[1].accounts[8] = receiver(key(&settler), true);
     elsewhere[1].accounts[2].key = payment.vault(&world);
-    assert_eq!(custom_code(&world.send(&elsewhere, &[&stranger, &settler])), Some(NON_NATIVE_HAS_BALANCE));
+    assert_eq!(custom_code(&world.send(&elsewhere, &[&third_party, &settler])), Some(NON_NATIVE_HAS_BALANCE));
     elsewhere[1].accounts[2].key = other;
-    world.send(&elsewhere, &[&stranger, &settler]).unwrap();
+    world.send(&elsewhere, &[&third_party, &settler]).unwrap();
     assert_eq!(world.tokens(&other), 251);
 }
 
@@ -346,7 +347,7 @@ fn a_payer_whose_account_is_frozen_can_take_the_refund_elsewhere() {
     let mut world = World::new();
     let payment = Payment::new(&mut world, MintKind::Token);
     payment.deposit(&mut world).unwrap();
-    let other = world.mint_to(&payment.accounts.mint, &key(&world.stranger), 1);
+    let other = world.mint_to(&payment.accounts.mint, &key(&world.third_party), 1);
     let payer = world.payer.insecure_clone();
     world.freeze(&payment.accounts.mint, &payment.accounts.payer_token, true);
     world.set_time(payment.data.refund_after);
@@ -427,22 +428,22 @@ fn a_word_for_one_payment_or_quote_does_not_end_another() {
     let mut world = World::new();
     let payment = Payment::new(&mut world, MintKind::Token);
     payment.deposit(&mut world).unwrap();
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let domain = world.domain();
     let mut changed = [payment.delivery(), payment.delivery(), payment.delivery()];
     changed[0].payment_id = [2; 32];
     changed[1].quote_hash = [2; 32];
-    changed[2].settler = key(&world.stranger);
+    changed[2].settler = key(&world.third_party);
     for delivery in changed {
         let [_, release] = payment.release(&world);
         let word = sign(&delivery, &domain, &world.releaser);
-        refused(world.send(&[word, release], &[&stranger]), GatewayError::SignedMessageMismatch);
+        refused(world.send(&[word, release], &[&third_party]), GatewayError::SignedMessageMismatch);
     }
     // A non-delivery is no delivery, nor the other way round.
     let [delivery, release] = payment.release(&world);
     let [non_delivery, cancel] = payment.cancel(&world);
-    refused(world.send(&[non_delivery, release], &[&stranger]), GatewayError::SignedMessageMismatch);
-    refused(world.send(&[delivery, cancel], &[&stranger]), GatewayError::SignedMessageMismatch);
+    refused(world.send(&[non_delivery, release], &[&third_party]), GatewayError::SignedMessageMismatch);
+    refused(world.send(&[delivery, cancel], &[&third_party]), GatewayError::SignedMessageMismatch);
 }
 
 #[test]
@@ -462,13 +463,13 @@ fn an_instruction_of_another_length_or_tag_is_refused() {
         refused(payment.submit(&mut world, &[signature.clone(), broken]), GatewayError::InstructionInvalid);
     }
     payment.deposit(&mut world).unwrap();
-    let stranger = world.stranger.insecure_clone();
+    let third_party = world.third_party.insecure_clone();
     let mut refund = payment.refund(&world);
     refund.data.push(0);
-    refused(world.send(&[refund], &[&stranger]), GatewayError::InstructionInvalid);
+    refused(world.send(&[refund], &[&third_party]), GatewayError::InstructionInvalid);
     let [word, mut release] = payment.release(&world);
     release.data.pop();
-    let outcome = world.send(&[word, release], &[&stranger]);
+    let outcome = world.send(&[word, release], &[&third_party]);
     assert_eq!(custom_code(&outcome), Some(GatewayError::InstructionInvalid.code()));
 }
 
