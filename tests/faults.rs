@@ -28,7 +28,10 @@ async fn nats_server_killed_in_every_leg_of_a_payment_loses_nothing() -> Result<
     let mut world = World::start(1).await?;
     let mut payments = Vec::new();
     for event in ["Submitted", "DepositPrepared", "EscrowSecured", "FulfillmentSeen", "FulfillmentConfirmed"] {
-        let payment_id = world.submit(&world.spec(&format!("nats-killed-after-{event}"))?).await?;
+        // Time enough for settlers to come back to a server that was killed, also where much else runs.
+        let quote_window = Duration::from_secs(60);
+        let spec = PaymentSpec { quote_window, ..world.spec(&format!("nats-killed-after-{event}"))? };
+        let payment_id = world.submit(&spec).await?;
         world.until(&payment_id, event).await?;
         world.network.nats.kill().await?;
         world.network.nats.restart().await?;
