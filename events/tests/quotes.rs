@@ -42,6 +42,10 @@ fn p256(seed: u8) -> SigningKey {
     SigningKey::P256(p256::ecdsa::SigningKey::from_slice(&[seed; 32]).unwrap())
 }
 
+fn p384(seed: u8) -> SigningKey {
+    SigningKey::P384(p384::ecdsa::SigningKey::from_slice(&[seed; 48]).unwrap())
+}
+
 /// Somebody who may offer quotes: a DID, its key, the name of its verification method, and the suite it signs with.
 #[derive(Clone)]
 struct Settler {
@@ -84,6 +88,8 @@ impl Settler {
             Self::by_key(secp256k1(SEED), Suite::EcdsaSecp256k1Signature2019),
             Self::by_key(secp256k1(SEED), Suite::EcdsaSecp256k1RecoverySignature2020),
             Self::by_key(p256(SEED), Suite::EcdsaRdfc2019),
+            Self::by_key(p384(SEED), Suite::EcdsaRdfc2019),
+            Self::by_key(p256(SEED), Suite::EcdsaJcs2019),
             Self::by_account(&evm, "blockchainAccountId", secp256k1(SEED), Suite::EcdsaSecp256k1RecoverySignature2020),
             Self::by_account(&solana, "controller", ed25519(SEED), Suite::EddsaRdfc2022),
         ]

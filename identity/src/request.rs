@@ -14,7 +14,7 @@ use proofs::{
     did::{self, Did, Purpose},
     envelope,
     json::Document,
-    suites::{Secured, verify_text},
+    suites::{self, Secured, verify_text},
 };
 
 use super::{Identities, VERIFY_MAX, legacy::Auth};
@@ -181,7 +181,7 @@ impl Identities {
         let method = auth.verification_method;
         let (did, _) = Did::of_url(method)
             .map_err(|_| refused("verification_method_id", "is not a DID URL with a fragment".to_owned()))?;
-        let signer = did::resolve(&did, &trust.web).await.map_err(|error| match error {
+        let signer = did::resolve(&did, trust.web, now).await.map_err(|error| match error {
             did::Error::Unavailable { .. } => Refusal::Unavailable(format!("{at}: {error}")),
             _ => refused("verification_method_id", error.to_string()),
         })?;
@@ -214,18 +214,21 @@ fn credential_fault(is_transient: bool, text: String) -> Refusal {
     if is_transient { Refusal::Unavailable(text) } else { Refusal::Credential(text) }
 }
 
-/// The key that the proof names. A proof that was made for another service does not hold at this one.
+/// The key that the proof names, of several proofs the first. A proof that was made for another service does not hold at
+/// this one.
 fn check_domain(document: &Document, audience: Option<&str>) -> Result<String, Refusal> {
-    let secured = Secured::of(document).map_err(|error| Refusal::Proof(format!("proof: {error}")))?;
-    let proof = secured.proof();
-    if let (Some(domain), Some(audience)) = (&proof.domain, audience) {
+    let refused = |error: suites::Error| Refusal::Proof(format!("proof: {error}"));
+    let proofs = Secured::all(document).map_err(refused)?;
+    for domain in proofs.iter().filter_map(|secured| secured.proof().domain.as_ref()) {
+        let Some(audience) = audience else { continue };
         let url = url::Url::parse(audience).ok();
         let host = url.as_ref().and_then(url::Url::host_str).unwrap_or_default();
         if domain != audience && domain != host {
             return Err(Refusal::Proof(format!("proof: domain is neither {audience} nor {host}")));
         }
     }
-    Ok(proof.verification_method.clone())
+    let first = proofs.first().ok_or(suites::Error::NoProofs).map_err(refused)?;
+    Ok(first.proof().verification_method.clone())
 }
 
 /// SHA-256 of a value's RFC 8785 form. Values from outside have one: they were read from JSON.

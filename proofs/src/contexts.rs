@@ -219,6 +219,8 @@ fn null_term(context: &syntax::Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use sha2::{Digest, Sha256};
+
     use super::*;
 
     #[test]
@@ -229,6 +231,18 @@ mod tests {
         }
         assert!(QUOTE.iter().all(|url| Contexts::bundled().knows(url)));
         assert!(!Contexts::bundled().knows("https://www.w3.org/2018/credentials/v1/"));
+    }
+
+    /// `LICENSES.md` says from which package these bytes are.
+    #[test]
+    fn every_bundled_context_has_the_bytes_that_licenses_md_states() {
+        let stated = include_str!("../contexts/LICENSES.md");
+        for bundled in BUNDLED {
+            let name = format!("| `{}.jsonld` |", bundled.path.replace('/', "-"));
+            let line = stated.lines().find(|line| line.starts_with(&name)).unwrap();
+            let digest = hex::encode(Sha256::digest(bundled.text));
+            assert!(line.ends_with(&format!("| `{digest}` |")), "{}: {digest}", bundled.path);
+        }
     }
 
     #[test]

@@ -70,10 +70,10 @@ pub enum Error {
     /// What is said of the subject, or of the credential, stands where a reader of `credentialSubject` misses it.
     #[error("credential says something in a place where it is not looked for: {0}")]
     Hidden(&'static str),
-    /// The proof names a key of another than the issuer.
+    /// No proof names a key of the issuer.
     #[error("credential is signed by {0}, not by its issuer")]
     NotTheIssuer(Did),
-    /// The issuer cannot be resolved.
+    /// The issuer, or who signed beside him, cannot be resolved.
     #[error("credential's issuer: {0}")]
     Issuer(#[from] did::Error),
     /// The proof does not hold.
@@ -88,7 +88,8 @@ impl Error {
     }
 }
 
-/// Checks that a credential holds and is about `holder`.
+/// Checks that a credential holds and is about `holder`. Of several proofs each has to hold, and one has to be the
+/// issuer's; others may witness it.
 ///
 /// # Errors
 /// See [`Error`]; only [`Error::is_transient`] ones may go away by themselves.
@@ -97,15 +98,18 @@ pub async fn verify(document: &Document, holder: &Did, trust: Trust<'_>) -> Resu
     if credential.subject != *holder {
         return Err(Error::Subject(holder.clone()));
     }
-    let secured = Secured::of(document)?;
-    let signer = secured.proof().signer()?;
-    if signer != credential.issuer {
-        return Err(Error::NotTheIssuer(signer));
+    let proofs = Secured::all(document)?;
+    let signers = proofs.iter().map(|secured| secured.proof().signer()).collect::<Result<Vec<Did>, _>>()?;
+    if !signers.contains(&credential.issuer) {
+        let other = signers.into_iter().next().ok_or(suites::Error::NoProofs)?;
+        return Err(Error::NotTheIssuer(other));
     }
-    let issuer = did::resolve(&credential.issuer, &trust.web).await?;
-    let verified = secured.verify(&issuer, Purpose::AssertionMethod, trust.now, trust.contexts)?;
-    if let Some(nquads) = verified.nquads {
-        check_statements(document, &nquads)?;
+    for (secured, did) in proofs.iter().zip(&signers) {
+        let signer = did::resolve(did, trust.web, trust.now).await?;
+        let verified = secured.verify(&signer, Purpose::AssertionMethod, trust.now, trust.contexts)?;
+        if let Some(nquads) = verified.nquads {
+            check_statements(document, &nquads)?;
+        }
     }
     Ok(credential)
 }

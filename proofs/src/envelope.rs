@@ -15,6 +15,8 @@ use crate::{
 
 /// Most credentials in one envelope.
 pub const CREDENTIALS_MAX: usize = 16;
+/// Where they stand.
+const CREDENTIALS: &str = "/verifiableCredential";
 /// The member that the holder's proof does not cover.
 const EXCLUDED: &str = "/sender_auth/verifiable_credential";
 
@@ -33,9 +35,12 @@ pub enum Error {
     /// The first context is not the gateway's.
     #[error("request's first @context is not {GATEWAY_V1}")]
     Context,
-    /// `verifiableCredential` is not a list of one to [`CREDENTIALS_MAX`] objects.
-    #[error("verifiableCredential is not a list of 1 to {CREDENTIALS_MAX} credentials")]
+    /// `verifiableCredential` is not a list of at most [`CREDENTIALS_MAX`] objects.
+    #[error("verifiableCredential is not a list of at most {CREDENTIALS_MAX} credentials")]
     Credentials,
+    /// Several proofs, and not all of one DID.
+    #[error("request's proofs are of several DIDs: {0} and {1}")]
+    SeveralHolders(Did, Did),
     /// The holder cannot be resolved.
     #[error("request's signer: {0}")]
     Signer(#[from] did::Error),
@@ -84,6 +89,9 @@ pub async fn verify(document: &Document, trust: Trust<'_>) -> Result<Holder, Err
 /// Checks the holder's proof over a request alone, and says who signed. The credentials are under the proof and not
 /// believed yet.
 ///
+/// Of several proofs each has to hold and be of the same DID: a list of proofs is in no hash, so whoever passes a request
+/// on could else choose among its holders.
+///
 /// # Errors
 /// See [`Error`]; never [`Error::Credential`].
 pub async fn verify_holder(document: &Document, trust: Trust<'_>) -> Result<Did, Error> {
@@ -91,11 +99,25 @@ pub async fn verify_holder(document: &Document, trust: Trust<'_>) -> Result<Did,
     if contexts.first().and_then(Value::as_str) != Some(GATEWAY_V1) {
         return Err(Error::Context);
     }
-    presented(document)?;
-    let secured = Secured::of(&document.without(EXCLUDED))?;
-    let did = secured.proof().signer()?;
-    let signer = did::resolve(&did, &trust.web).await?;
-    secured.verify(&signer, Purpose::Authentication, trust.now, trust.contexts)?;
+    let covered = document.without(EXCLUDED);
+    let mut proofs = Secured::all(&covered)?;
+    if presented(document)?.is_empty() {
+        // A list of none says nothing in RDF, so the N-Quads that were signed are those without it.
+        let without = Secured::all(&covered.without(CREDENTIALS))?;
+        let signed = |(whole, without): (Secured, Secured)| {
+            if whole.proof().suite.signs_nquads() { without } else { whole }
+        };
+        proofs = proofs.into_iter().zip(without).map(signed).collect();
+    }
+    let signers = proofs.iter().map(|secured| secured.proof().signer()).collect::<Result<Vec<Did>, _>>()?;
+    let did = signers.first().cloned().ok_or(suites::Error::NoProofs)?;
+    if let Some(other) = signers.into_iter().find(|signer| *signer != did) {
+        return Err(Error::SeveralHolders(did, other));
+    }
+    let signer = did::resolve(&did, trust.web, trust.now).await?;
+    for secured in &proofs {
+        secured.verify(&signer, Purpose::Authentication, trust.now, trust.contexts)?;
+    }
     Ok(did)
 }
 
@@ -117,9 +139,9 @@ pub async fn verify_credentials(document: &Document, holder: &Did, trust: Trust<
 
 /// The credentials in a request, not believed yet.
 fn presented(document: &Document) -> Result<&[Value], Error> {
-    match document.members().get("verifiableCredential") {
+    match document.pointer(CREDENTIALS) {
         None => Ok(&[]),
-        Some(Value::Array(items)) if (1..=CREDENTIALS_MAX).contains(&items.len()) => Ok(items),
+        Some(Value::Array(items)) if items.len() <= CREDENTIALS_MAX => Ok(items),
         Some(_) => Err(Error::Credentials),
     }
 }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use json_ld::syntax::{self, Parse, parse};
+use json_ld::syntax::{self, Parse};
 use serde_json::{Map, Value};
 
 /// Largest document, in bytes.
@@ -78,25 +78,7 @@ impl Document {
     /// The first [`Rule`] broken, with the JSON pointer of the value; what is broken before there are values (size,
     /// depth, syntax, surrogates) has an empty pointer.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        if text.len() > DOCUMENT_BYTES_MAX {
-            return Err(Error::at("", Rule::TooLarge));
-        }
-        if depth(text) > DEPTH_MAX {
-            return Err(Error::at("", Rule::TooDeep));
-        }
-        let (value, _) = syntax::Value::parse_str(text).map_err(|error| {
-            let rule = match error {
-                parse::Error::MissingLowSurrogate(..)
-                | parse::Error::InvalidLowSurrogate(..)
-                | parse::Error::InvalidUnicodeCodePoint(..) => Rule::LoneSurrogate,
-                _ => Rule::Syntax,
-            };
-            Error::at("", rule)
-        })?;
-        match convert(value, &mut String::new())? {
-            Value::Object(members) => Ok(Self(members)),
-            _ => Err(Error::at("", Rule::NotAnObject)),
-        }
+        parse(text, Reading::Signed).map(Self)
     }
 
     /// Takes members that were built and not read, under the same rules.
@@ -144,6 +126,44 @@ impl Document {
     }
 }
 
+/// Reads a JSON object that nobody signs, such as a DID document: by the rules of [`Document::parse`], but numbers and
+/// control characters may stand in it, as it is never hashed. A number that `f64` cannot hold is read as null.
+///
+/// # Errors
+/// As [`Document::parse`], but [`Rule::Number`] and [`Rule::ControlCharacter`].
+pub fn parse_unsigned(text: &str) -> Result<Map<String, Value>, Error> {
+    parse(text, Reading::Unsigned)
+}
+
+/// What a document is read for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    Signed,
+    Unsigned,
+}
+
+fn parse(text: &str, reading: Reading) -> Result<Map<String, Value>, Error> {
+    if text.len() > DOCUMENT_BYTES_MAX {
+        return Err(Error::at("", Rule::TooLarge));
+    }
+    if depth(text) > DEPTH_MAX {
+        return Err(Error::at("", Rule::TooDeep));
+    }
+    let (value, _) = syntax::Value::parse_str(text).map_err(|error| {
+        let rule = match error {
+            syntax::parse::Error::MissingLowSurrogate(..)
+            | syntax::parse::Error::InvalidLowSurrogate(..)
+            | syntax::parse::Error::InvalidUnicodeCodePoint(..) => Rule::LoneSurrogate,
+            _ => Rule::Syntax,
+        };
+        Error::at("", rule)
+    })?;
+    match convert(value, reading, &mut String::new())? {
+        Value::Object(members) => Ok(members),
+        _ => Err(Error::at("", Rule::NotAnObject)),
+    }
+}
+
 /// The deepest nesting in a text, counted before anything is built from it: even freeing a deep tree recurses.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
@@ -163,21 +183,22 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-fn convert(value: syntax::Value, pointer: &mut String) -> Result<Value, Error> {
+fn convert(value: syntax::Value, reading: Reading, pointer: &mut String) -> Result<Value, Error> {
     let length = pointer.len();
     Ok(match value {
         syntax::Value::Null => Value::Null,
         syntax::Value::Boolean(value) => Value::Bool(value),
-        syntax::Value::Number(_) => return Err(Error::at(pointer, Rule::Number)),
+        syntax::Value::Number(_) if reading == Reading::Signed => return Err(Error::at(pointer, Rule::Number)),
+        syntax::Value::Number(number) => serde_json::from_str(number.as_str()).unwrap_or_default(),
         syntax::Value::String(text) => {
-            check_characters(&text, pointer)?;
+            check_characters(&text, reading, pointer)?;
             Value::String(text.into_string())
         }
         syntax::Value::Array(items) => {
             let mut values = Vec::with_capacity(items.len());
             for (index, item) in items.into_iter().enumerate() {
                 pointer.push_str(&format!("/{index}"));
-                values.push(convert(item, pointer)?);
+                values.push(convert(item, reading, pointer)?);
                 pointer.truncate(length);
             }
             Value::Array(values)
@@ -187,11 +208,11 @@ fn convert(value: syntax::Value, pointer: &mut String) -> Result<Value, Error> {
             for entry in object {
                 let (key, value) = entry.into_pair();
                 push_token(pointer, &key);
-                check_characters(&key, pointer)?;
+                check_characters(&key, reading, pointer)?;
                 if members.contains_key(key.as_str()) {
                     return Err(Error::at(pointer, Rule::DuplicateKey));
                 }
-                let value = convert(value, pointer)?;
+                let value = convert(value, reading, pointer)?;
                 members.insert(key.into_string(), value);
                 pointer.truncate(length);
             }
@@ -212,10 +233,14 @@ pub(crate) fn push_token(pointer: &mut String, token: &str) {
     }
 }
 
-fn check_characters(text: &str, pointer: &str) -> Result<(), Error> {
+fn check_characters(text: &str, reading: Reading, pointer: &str) -> Result<(), Error> {
     let refused =
         |c: char| matches!(c, '\0'..='\u{1f}' | '\u{7f}' | '\u{fffe}' | '\u{ffff}') && !matches!(c, '\n' | '\r');
-    if text.contains(refused) { Err(Error::at(pointer, Rule::ControlCharacter)) } else { Ok(()) }
+    if reading == Reading::Signed && text.contains(refused) {
+        Err(Error::at(pointer, Rule::ControlCharacter))
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

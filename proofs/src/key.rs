@@ -4,6 +4,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use ed25519_dalek::VerifyingKey as Ed25519;
 use k256::ecdsa::VerifyingKey as Secp256k1;
 use p256::ecdsa::VerifyingKey as P256;
+use p384::ecdsa::VerifyingKey as P384;
 use serde_json::{Map, Value};
 use sha3::{Digest, Keccak256};
 
@@ -11,6 +12,7 @@ use sha3::{Digest, Keccak256};
 const ED25519_PREFIX: [u8; 2] = [0xed, 0x01];
 const SECP256K1_PREFIX: [u8; 2] = [0xe7, 0x01];
 const P256_PREFIX: [u8; 2] = [0x80, 0x24];
+const P384_PREFIX: [u8; 2] = [0x81, 0x24];
 
 /// The public key of a verification method.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Key {
     Secp256k1(Secp256k1),
     /// A P-256 public key.
     P256(P256),
+    /// A P-384 public key.
+    P384(P384),
     /// The 20 bytes of an EVM address: a secp256k1 key known only by its Keccak-256.
     Address([u8; 20]),
     /// The 20 bytes of a Tron address behind its 0x41: made from the key as on EVM, but its wallets sign texts otherwise.
@@ -29,7 +33,7 @@ pub enum Key {
 
 /// A text or JSON object is not a key that is verified here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is not an Ed25519, secp256k1 or P-256 public key")]
+#[error("is not an Ed25519, secp256k1, P-256 or P-384 public key")]
 pub struct NotAKey;
 
 impl Key {
@@ -38,8 +42,8 @@ impl Key {
     /// # Errors
     /// [`NotAKey`] for other bases, other kinds of key and points that are not on their curve.
     pub fn from_multibase(text: &str) -> Result<Self, NotAKey> {
-        // The longest is 'z' and base58 of 35 bytes; decoding is quadratic, so nothing longer is tried.
-        let encoded = text.strip_prefix('z').filter(|encoded| encoded.len() <= 64).ok_or(NotAKey)?;
+        // The longest is 'z' and base58 of 51 bytes; decoding is quadratic, so nothing longer is tried.
+        let encoded = text.strip_prefix('z').filter(|encoded| encoded.len() <= 72).ok_or(NotAKey)?;
         let bytes = bs58::decode(encoded).into_vec().map_err(|_| NotAKey)?;
         let (prefix, key) = bytes.split_first_chunk::<2>().ok_or(NotAKey)?;
         match *prefix {
@@ -48,6 +52,7 @@ impl Key {
                 Secp256k1::from_sec1_bytes(key).map(Self::Secp256k1).map_err(|_| NotAKey)
             }
             P256_PREFIX if key.len() == 33 => P256::from_sec1_bytes(key).map(Self::P256).map_err(|_| NotAKey),
+            P384_PREFIX if key.len() == 49 => P384::from_sec1_bytes(key).map(Self::P384).map_err(|_| NotAKey),
             _ => Err(NotAKey),
         }
     }
@@ -62,26 +67,25 @@ impl Key {
         if key.is_weak() { Err(NotAKey) } else { Ok(Self::Ed25519(key)) }
     }
 
-    /// A public JWK (RFC 7517): `OKP` with `Ed25519`, `EC` with `secp256k1` or `P-256`.
+    /// A public JWK (RFC 7517): `OKP` with `Ed25519`, `EC` with `secp256k1`, `P-256` or `P-384`.
     ///
     /// # Errors
     /// [`NotAKey`] for anything else, and for a JWK with a private part.
     pub fn from_jwk(jwk: &Map<String, Value>) -> Result<Self, NotAKey> {
         let text = |name: &str| jwk.get(name).and_then(Value::as_str).ok_or(NotAKey);
-        let coordinate = |name: &str| {
+        let coordinate = |name: &str, length: usize| {
             let bytes = URL_SAFE_NO_PAD.decode(text(name)?).map_err(|_| NotAKey)?;
-            <[u8; 32]>::try_from(bytes).map_err(|_| NotAKey)
+            if bytes.len() == length { Ok(bytes) } else { Err(NotAKey) }
         };
         if jwk.contains_key("d") {
             return Err(NotAKey);
         }
-        if (text("kty")?, text("crv")?) == ("OKP", "Ed25519") {
-            return Self::from_ed25519(&coordinate("x")?);
-        }
-        let point = [&[4][..], &coordinate("x")?, &coordinate("y")?].concat();
+        let point = |length| Ok([&[4][..], &coordinate("x", length)?, &coordinate("y", length)?].concat());
         match (text("kty")?, text("crv")?) {
-            ("EC", "secp256k1") => Secp256k1::from_sec1_bytes(&point).map(Self::Secp256k1).map_err(|_| NotAKey),
-            ("EC", "P-256") => P256::from_sec1_bytes(&point).map(Self::P256).map_err(|_| NotAKey),
+            ("OKP", "Ed25519") => Self::from_ed25519(&coordinate("x", 32)?),
+            ("EC", "secp256k1") => Secp256k1::from_sec1_bytes(&point(32)?).map(Self::Secp256k1).map_err(|_| NotAKey),
+            ("EC", "P-256") => P256::from_sec1_bytes(&point(32)?).map(Self::P256).map_err(|_| NotAKey),
+            ("EC", "P-384") => P384::from_sec1_bytes(&point(48)?).map(Self::P384).map_err(|_| NotAKey),
             _ => Err(NotAKey),
         }
     }
@@ -92,6 +96,7 @@ impl Key {
             Self::Ed25519(key) => [&ED25519_PREFIX[..], key.as_bytes()].concat(),
             Self::Secp256k1(key) => [&SECP256K1_PREFIX[..], key.to_encoded_point(true).as_bytes()].concat(),
             Self::P256(key) => [&P256_PREFIX[..], key.to_encoded_point(true).as_bytes()].concat(),
+            Self::P384(key) => [&P384_PREFIX[..], key.to_encoded_point(true).as_bytes()].concat(),
             Self::Address(_) | Self::TronAddress(_) => return None,
         };
         Some(format!("z{}", bs58::encode(bytes).into_string()))
@@ -102,7 +107,7 @@ impl Key {
         match self {
             Self::Secp256k1(own) => own == key,
             Self::Address(address) | Self::TronAddress(address) => *address == address_of(key),
-            Self::Ed25519(_) | Self::P256(_) => false,
+            Self::Ed25519(_) | Self::P256(_) | Self::P384(_) => false,
         }
     }
 }
@@ -137,6 +142,7 @@ mod tests {
             "z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp",
             "zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme",
             "zDnaerx9CtbPJ1q36T5Ln5wYt3MQYeGRG5ehnPAmxcf5mDZpv",
+            "z82Lm1MpAkeJcix9K8TMiLd5NMAhnwkjjCBeWHXyu3U4oT2MVJJKXkcVBgjGhnLBn2Kaau9",
         ] {
             assert_eq!(Key::from_multibase(text).unwrap().to_multibase().as_deref(), Some(text));
         }
@@ -145,7 +151,7 @@ mod tests {
             "z",
             "6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp",
             "z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooW",
-            "z82Lm1MpAkeJcix9K8TMiLd5NMAhnwkjjCBeWHXyu3U4oT2MVJJKXkcVBgjGhnLBn2Kaau9",
+            "z82Lm1MpAkeJcix9K8TMiLd5NMAhnwkjjCBeWHXyu3U4oT2MVJJKXkcVBgjGhnLBn2Kaau8",
             "zXwpPGC8JoVmDGyGcY8dXxCcVnZiMSiLKiRTu1f5dNfNFRGSx",
         ] {
             assert_eq!(Key::from_multibase(bad), Err(NotAKey), "{bad}");

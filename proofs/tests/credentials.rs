@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use crate::support::{did, document, ed25519, now, options, p256, secp256k1, signed};
+use crate::support::{did, document, ed25519, now, options, p256, p384, secp256k1, signed};
 use async_trait::async_trait;
 use futures::executor::block_on;
 use proofs::{
@@ -48,7 +48,7 @@ fn issue(value: Value, key: &SigningKey) -> Document {
     let suite = match key {
         SigningKey::Ed25519(_) => Suite::EddsaRdfc2022,
         SigningKey::Secp256k1(_) => Suite::EcdsaSecp256k1Signature2019,
-        SigningKey::P256(_) => Suite::EcdsaRdfc2019,
+        SigningKey::P256(_) | SigningKey::P384(_) => Suite::EcdsaRdfc2019,
     };
     sign(&document(value), suite, key, &options, &contexts()).unwrap()
 }
@@ -61,7 +61,7 @@ fn verify(credential: &Document, holder: &Did) -> Result<Credential, credential:
 #[test]
 fn a_credential_says_who_says_what_of_whom() {
     let holder = did(&ed25519(1));
-    for key in [ed25519(9), p256(9)] {
+    for key in [ed25519(9), p256(9), p384(9)] {
         let issuer = did(&key);
         let credential = verify(&issue(kyc(&issuer, &holder), &key), &holder).unwrap();
         assert_eq!((&credential.issuer, &credential.subject), (&issuer, &holder));
@@ -133,6 +133,30 @@ fn credentials_that_do_not_count() {
     assert!(matches!(verify(&wrong, &holder), Err(Error::Proof(suites::Error::Purpose { .. }))));
 }
 
+/// The members of a document with all these proofs over it.
+fn with_proofs(signed: &[Document]) -> Document {
+    let mut members = signed[0].members().clone();
+    let proofs: Vec<Value> = signed.iter().map(|document| document.members()["proof"].clone()).collect();
+    members.insert("proof".to_owned(), proofs.into());
+    document(Value::Object(members))
+}
+
+#[test]
+fn a_credential_may_have_witnesses_beside_its_issuer() {
+    let (key, witness, holder) = (ed25519(9), p384(8), did(&ed25519(1)));
+    let value = kyc(&did(&key), &holder);
+    let (own, other) = (issue(value.clone(), &key), issue(value.clone(), &witness));
+    for proofs in [[own.clone(), other.clone()], [other.clone(), own.clone()]] {
+        assert!(verify(&with_proofs(&proofs), &holder).is_ok());
+    }
+    assert_eq!(verify(&other, &holder), Err(credential::Error::NotTheIssuer(did(&witness))));
+    // One that does not hold takes the others with it.
+    let mut later = value;
+    later["credentialSubject"]["level"] = "gold".into();
+    let broken = with_proofs(&[own, issue(later, &witness)]);
+    assert_eq!(verify(&broken, &holder), Err(credential::Error::Proof(suites::Error::Signature)));
+}
+
 struct Site {
     text: Result<String, ResolveError>,
     asked: Mutex<usize>,
@@ -171,6 +195,18 @@ fn an_issuer_on_the_web_is_asked_when_its_origin_is_named() {
     };
     let origins = ["https://kyc.example".to_owned()];
     assert!(matches!(ask(&origins, Ok(text.to_string())), (Ok(_), 1)));
+    // Numbers of somebody else's, and an end that is to come; then the key's time is over.
+    let until = |time: &str| {
+        let mut text = text.clone();
+        text["service"] = json!([{"id": "#pay", "type": "Bank", "priority": 1}]);
+        text["verificationMethod"][0]["revoked"] = time.into();
+        ask(&origins, Ok(text.to_string())).0
+    };
+    assert!(until("2027-01-01T12:00:01Z").is_ok());
+    assert!(matches!(
+        until("2027-01-01T12:00:00Z"),
+        Err(credential::Error::Proof(suites::Error::Unauthorised(did::Unauthorised::Ended { .. })))
+    ));
     let (stranger, asked) = ask(&[], Ok(text.to_string()));
     assert_eq!((stranger, asked), (Err(credential::Error::Issuer(did::Error::Origin(issuer))), 0));
     let (away, _) = ask(&origins, Err(ResolveError::Unavailable("timed out".to_owned())));
@@ -233,6 +269,42 @@ fn an_envelope_says_who_asks_and_what_is_said_of_him() {
 }
 
 #[test]
+fn several_proofs_of_a_request_are_of_one_holder() {
+    let (key, other) = (ed25519(1), p256(2));
+    let sealed = |key: &SigningKey, suite| {
+        let options = options(key, Purpose::Authentication);
+        sign(&document(request(vec![])), suite, key, &options, &contexts()).unwrap()
+    };
+    let own = [sealed(&key, Suite::EddsaRdfc2022), sealed(&key, Suite::EddsaJcs2022)];
+    assert_eq!(open(&with_proofs(&own)).unwrap().did, did(&key));
+    let both = with_proofs(&[sealed(&key, Suite::EddsaRdfc2022), sealed(&other, Suite::EcdsaRdfc2019)]);
+    assert_eq!(open(&both), Err(envelope::Error::SeveralHolders(did(&key), did(&other))));
+    let mut altered = with_proofs(&own).members().clone();
+    altered["proof"][1]["created"] = "2027-01-01T11:59:59Z".into();
+    assert_eq!(open(&document(Value::Object(altered))), Err(envelope::Error::Proof(suites::Error::Signature)));
+}
+
+#[test]
+fn a_list_of_no_credentials_is_none() {
+    let key = ed25519(1);
+    let options = options(&key, Purpose::Authentication);
+    for suite in [Suite::EddsaRdfc2022, Suite::EddsaJcs2022] {
+        let mut value = request(vec![]);
+        if suite == Suite::EddsaJcs2022 {
+            value["verifiableCredential"] = json!([]);
+        }
+        let signed = sign(&document(value), suite, &key, &options, &contexts()).unwrap();
+        // Its N-Quads are the same with it, its RFC 8785 form is not.
+        let mut members = signed.members().clone();
+        members.insert("verifiableCredential".to_owned(), json!([]));
+        let opened = open(&document(Value::Object(members.clone()))).unwrap();
+        assert_eq!((opened.did, opened.credentials), (did(&key), Vec::new()));
+        members.remove("verifiableCredential");
+        assert_eq!(open(&document(Value::Object(members))).is_ok(), suite == Suite::EddsaRdfc2022);
+    }
+}
+
+#[test]
 fn envelopes_that_do_not_hold() {
     use envelope::Error;
     let (key, issuer) = (ed25519(1), ed25519(9));
@@ -242,7 +314,7 @@ fn envelopes_that_do_not_hold() {
     assert!(open(&sealed(request(vec![]), Purpose::Authentication)).is_ok());
     let asserted = open(&sealed(request(vec![]), Purpose::AssertionMethod));
     assert!(matches!(asserted, Err(Error::Proof(suites::Error::Purpose { .. }))));
-    assert_eq!(open(&document(request(vec![]))), Err(Error::Proof(suites::Error::NotOneProof)));
+    assert_eq!(open(&document(request(vec![]))), Err(Error::Proof(suites::Error::NoProofs)));
     let mut reordered = request(vec![]);
     reordered["@context"] = json!([DATA_INTEGRITY_V2, GATEWAY_V1]);
     assert_eq!(open(&sealed(reordered, Purpose::Authentication)), Err(Error::Context));

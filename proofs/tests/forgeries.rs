@@ -1,6 +1,6 @@
 //! Altered and forged proofs, each refused for its own reason.
 
-use crate::support::{did, document, ed25519, now, options, p256, quote, secp256k1, signed};
+use crate::support::{did, document, ed25519, now, options, p256, p384, quote, secp256k1, signed};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::TimeDelta;
 use proofs::{
@@ -12,7 +12,7 @@ use proofs::{
 };
 use serde_json::{Value, json};
 
-const SUITES: [Suite; 8] = [
+const SUITES: [Suite; 9] = [
     Suite::Ed25519Signature2018,
     Suite::EcdsaSecp256k1Signature2019,
     Suite::EcdsaSecp256k1RecoverySignature2020,
@@ -21,12 +21,14 @@ const SUITES: [Suite; 8] = [
     Suite::EddsaRdfc2022,
     Suite::EddsaJcs2022,
     Suite::EcdsaRdfc2019,
+    Suite::EcdsaJcs2019,
 ];
 
 fn key(suite: Suite, seed: u8) -> SigningKey {
     match suite {
         Suite::EcdsaSecp256k1Signature2019 | Suite::EcdsaSecp256k1RecoverySignature2020 => secp256k1(seed),
         Suite::EcdsaRdfc2019 => p256(seed),
+        Suite::EcdsaJcs2019 => p384(seed),
         _ => ed25519(seed),
     }
 }
@@ -153,7 +155,7 @@ fn a_hundred_altered_proofs_are_refused_each_for_its_reason() {
         }
 
         // What would not be hashed at all.
-        if suite != Suite::EddsaJcs2022 {
+        if !matches!(suite, Suite::EddsaJcs2022 | Suite::EcdsaJcs2019) {
             forge.refuses(
                 |quote| quote["discount"] = "1".into(),
                 |error| {
@@ -258,6 +260,7 @@ fn key_kind(suite: Suite) -> &'static str {
         SigningKey::Ed25519(_) => "ed25519",
         SigningKey::Secp256k1(_) => "secp256k1",
         SigningKey::P256(_) => "p256",
+        SigningKey::P384(_) => "p384",
     }
 }
 

@@ -5,11 +5,16 @@
 use std::{fs, path::Path};
 
 use proofs::{
+    canonical::canonicalize,
     contexts::Contexts,
+    did::Purpose,
     json::Document,
     key::Key,
-    suites::{Secured, Suite},
+    suites::{Error, Secured, Suite},
 };
+use serde_json::{Value, json};
+
+use crate::support::now;
 
 const EXAMPLES: &str = include_str!("contexts/credentials-examples-v2.jsonld");
 const EDDSA_KEY: &str = "z6MkrJVnaZkeFzdQyMZu1cgjg7k1pZZ6pvBQ7XJPt4swbTQ2";
@@ -44,6 +49,11 @@ fn published_vectors_verify() {
             multibase("zDnaepBuvsQ8cpsWrVKw8fbpGpvPeNSjVPTWoq6cRqaYzBKVP"),
         ),
         (
+            "vc-di-ecdsa-ecdsa-rdfc-2019-p384.json",
+            Suite::EcdsaRdfc2019,
+            multibase("z82LkuBieyGShVBhvtE2zoiD6Kma4tJGFtkAhxR5pfkp5QPw4LutoYWhvQCnGjdVn14kujQ"),
+        ),
+        (
             "eip712-signature-2021.json",
             Suite::EthereumEip712Signature2021,
             Key::from_jwk(jwk.as_object().unwrap()).unwrap(),
@@ -60,6 +70,114 @@ fn published_vectors_verify() {
         assert_eq!(secured.proof().suite, suite, "{name}");
         let verified = secured.verify_with_key(&key, &contexts);
         assert!(verified.is_ok(), "{name}: {verified:?}");
+    }
+}
+
+/// The credential of a published vector, with this `proof`.
+fn alumni(proof: Value) -> Document {
+    with_proof(&read("vc-di-eddsa-eddsa-rdfc-2022.json"), proof)
+}
+
+fn with_proof(document: &Document, proof: Value) -> Document {
+    let mut members = document.members().clone();
+    members.insert("proof".to_owned(), proof);
+    Document::from_members(members).unwrap()
+}
+
+/// A `DataIntegrityProof` by the `did:key` of a key.
+fn proof(cryptosuite: &str, key: &str, created: &str, value: &str) -> Value {
+    json!({
+        "type": "DataIntegrityProof",
+        "cryptosuite": cryptosuite,
+        "created": created,
+        "verificationMethod": format!("did:key:{key}#{key}"),
+        "proofPurpose": "assertionMethod",
+        "proofValue": value,
+    })
+}
+
+/// Checks everything but the purpose, by the key that the proof itself names.
+fn verify(secured: &Secured) -> Result<(), Error> {
+    let signer = secured.proof().signer()?.expand().unwrap();
+    secured.verify(&signer, Purpose::AssertionMethod, now(), &contexts()).map(drop)
+}
+
+#[test]
+fn ecdsa_jcs_proofs_of_another_library_verify_on_both_curves() {
+    for name in ["ecdsa-jcs-2019-p256.json", "ecdsa-jcs-2019-p384.json"] {
+        let signed = read(name);
+        let secured = Secured::of(&signed).unwrap();
+        assert_eq!(secured.proof().suite, Suite::EcdsaJcs2019);
+        assert_eq!(verify(&secured), Ok(()), "{name}");
+        let mut altered = signed.members().clone();
+        altered.insert("name".to_owned(), "Degree of another".into());
+        let altered = Secured::of(&Document::from_members(altered).unwrap()).unwrap();
+        assert_eq!(verify(&altered), Err(Error::Signature), "{name}");
+    }
+}
+
+/// A P-384 proof covers the N-Quads in which SHA-384 told the blank nodes apart; hashed elsewhere are those of SHA-256.
+#[test]
+fn blank_nodes_are_told_apart_by_the_hash_of_the_curve() {
+    let secured = Secured::of(&read("ecdsa-rdfc-2019-p384-blank-nodes.json")).unwrap();
+    assert_eq!(verify(&secured), Ok(()));
+    let key = secured.proof().signer().unwrap().to_string();
+    let key = Key::from_multibase(key.strip_prefix("did:key:").unwrap()).unwrap();
+    let verified = secured.verify_with_key(&key, &contexts()).unwrap();
+    assert_eq!(verified.nquads, canonicalize(secured.document(), &contexts()).ok());
+}
+
+/// A chain of another library's proofs: the third covers the first two, which are a set, and the fourth the third.
+fn chain() -> (Document, [Value; 4]) {
+    let signed = read("eddsa-rdfc-2022-chain.json");
+    let proofs: Vec<Value> = signed.members()["proof"].as_array().unwrap().clone();
+    (signed, proofs.try_into().unwrap())
+}
+
+#[test]
+fn sets_and_chains_of_proofs_of_another_library_verify() {
+    let (signed, chain) = chain();
+    let verdicts = |proofs: &[Value]| -> Result<Vec<_>, Error> {
+        Ok(Secured::all(&with_proof(&signed, proofs.into()))?.iter().map(verify).collect())
+    };
+    for length in 1..=4 {
+        assert_eq!(verdicts(&chain[..length]), Ok(vec![Ok(()); length]), "{length}");
+    }
+    // The order of the list means nothing.
+    let turned: Vec<Value> = chain.iter().rev().cloned().collect();
+    assert_eq!(verdicts(&turned), Ok(vec![Ok(()); 4]));
+    // What is covered cannot be exchanged, and its absence is noticed.
+    let mut altered = chain.clone();
+    altered[0]["created"] = "2024-05-01T12:00:01Z".into();
+    let broken = Err(Error::Signature);
+    assert_eq!(verdicts(&altered), Ok(vec![broken.clone(), Ok(()), broken, Ok(())]));
+    let missing = |result: Result<Vec<_>, Error>| matches!(result, Err(Error::Member { member, .. }) if member == "previousProof");
+    assert!(missing(verdicts(&chain[1..])));
+    let mut own = chain.clone();
+    own[2]["previousProof"] = own[2]["id"].clone();
+    assert!(missing(verdicts(&own)));
+    let mut nothing = chain.clone();
+    nothing[3]["previousProof"] = json!([true]);
+    assert!(missing(verdicts(&nothing)));
+    let mut twice = chain.clone();
+    twice[1]["id"] = twice[0]["id"].clone();
+    assert!(matches!(verdicts(&twice), Err(Error::Member { member, .. }) if member == "id"));
+    let five: Vec<Value> = chain.iter().cloned().chain([proof("eddsa-rdfc-2022", "z6Mk", "", "z")]).collect();
+    assert_eq!(verdicts(&five), Err(Error::NoProofs));
+    assert_eq!(verdicts(&[]), Err(Error::NoProofs));
+}
+
+#[test]
+fn a_proof_that_is_derived_for_every_reader_is_refused_by_its_name() {
+    let derived = |cryptosuite: &str| {
+        proof(cryptosuite, "zDnaepBuvsQ8cpsWrVKw8fbpGpvPeNSjVPTWoq6cRqaYzBKVP", "2024-05-01T12:00:00Z", "uAAAA")
+    };
+    for name in ["ecdsa-sd-2023", "bbs-2023"] {
+        let unknown = Err(Error::UnknownSuite(name.to_owned()));
+        assert_eq!(Secured::of(&alumni(derived(name))).map(drop), unknown);
+        // Nor does another proof beside it make up for it.
+        assert_eq!(Secured::all(&alumni(json!([chain().1[0], derived(name)]))).map(drop), unknown);
+        assert_eq!(Error::UnknownSuite(name.to_owned()).to_string(), format!("proof suite `{name}` is not supported"));
     }
 }
 
@@ -95,6 +213,15 @@ fn documents_of_other_libraries_verify() {
             "json-web-signature-2020-p256.json",
             Suite::JsonWebSignature2020,
             jwk("P-256", "_0hPwdblPHWJetEX1COjYCdDdo0OQzK0H6ImWvAvxR4", "7Obvldav-gSYyQbBdicESwZapXGQWftVTZFeyrxU2Ls"),
+        ),
+        (
+            "json-web-signature-2020-p384.json",
+            Suite::JsonWebSignature2020,
+            jwk(
+                "P-384",
+                "-CiR50XBfZ3ek4upyUFQp3-hevFu1vmw49W_s0yfASy_gPu4vpL5kWZjTKf7R4ma",
+                "L7Cy7Tqb3UlkIU44uPPLvOeq8T4Xcij26oP4DmI7AeRa_qA8zfHMsUFIzKZxi-Uj",
+            ),
         ),
         ("ecdsa-secp256k1-signature-2019.json", Suite::EcdsaSecp256k1Signature2019, Key::Secp256k1(secp256k1.unwrap())),
     ];

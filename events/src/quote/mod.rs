@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use proofs::{
     canonical::{self, NQuads},
     contexts::{Contexts, GATEWAY_V1, QUOTE},
-    did::Purpose,
+    did::{DidDocument, Purpose},
     json::{self, Document},
     suites::{self, Options, Secured, Suite},
 };
@@ -213,7 +213,7 @@ impl SignedQuote {
     fn verify(document: &str) -> Result<Self, Error> {
         let secured = Secured::of(&read(document)?)?;
         let quote = content(secured.document().members())?;
-        let signer = quote.settler.as_str().parse::<proofs::did::Did>()?.expand()?;
+        let signer = signer(&quote)?;
         let proof = secured.proof();
         if proof.proof_purpose != Purpose::AssertionMethod.as_str() {
             let found = proof.proof_purpose.clone();
@@ -253,17 +253,25 @@ impl SignedQuote {
     }
 }
 
-/// The canonical N-Quads of a document without its proof, which may be absent: the preimage of `quote_hash`.
+/// The canonical N-Quads of a quote without its proof, which may be absent: the preimage of `quote_hash`.
 ///
-/// Says nothing about whether the document is a quote, or who signed it.
+/// The proof is not looked at, so this says nothing about who signed.
 ///
 /// # Errors
-/// [`Error::TooLarge`], [`Error::Json`], [`Error::Context`], [`Error::Superseded`], [`Error::Canonical`].
+/// What [`SignedQuote::parse`] would refuse whatever the proof: [`Error::TooLarge`], [`Error::Json`], [`Error::Context`],
+/// [`Error::Superseded`], [`Error::UnknownMember`], [`Error::Malformed`], [`Error::Settler`], [`Error::Canonical`].
 pub fn canonical(document: &str) -> Result<NQuads, Error> {
     if document.len() > DOCUMENT_BYTES_MAX {
         return Err(Error::TooLarge);
     }
-    Ok(canonical::canonicalize(&read(document)?.without("/proof"), Contexts::bundled())?)
+    let document = read(document)?.without("/proof");
+    signer(&content(document.members())?)?;
+    Ok(canonical::canonicalize(&document, Contexts::bundled())?)
+}
+
+/// The keys that may sign a quote: those that its settler's DID itself says.
+fn signer(quote: &Quote) -> Result<DidDocument, Error> {
+    Ok(quote.settler.as_str().parse::<proofs::did::Did>()?.expand()?)
 }
 
 /// The auction of a payment in the one-call flow bears the payment's id.

@@ -93,6 +93,7 @@ fn another_signs(forge: &mut Forge, settler: &Settler) {
         SigningKey::Ed25519(_) => ed25519(8),
         SigningKey::Secp256k1(_) => secp256k1(8),
         SigningKey::P256(_) => p256(8),
+        SigningKey::P384(_) => p384(8),
     };
     let stranger = Settler::by_key(other, settler.suite);
     let foreign =
@@ -167,7 +168,7 @@ fn members_are_smuggled(forge: &mut Forge, suite: Suite) {
     );
     forge.refuses(|quote| quote["destination"]["memo"] = "1".into(), unknown("destination/memo"));
     forge.refuses(|quote| quote["destination"]["id"] = "urn:x:y".into(), unknown("destination/id"));
-    if suite != Suite::EddsaJcs2022 {
+    if !matches!(suite, Suite::EddsaJcs2022 | Suite::EcdsaJcs2019) {
         forge.refuses(
             |quote| quote["id"] = "quote-1".into(),
             |error| {

@@ -12,7 +12,7 @@ mod rdfc10;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha384};
 
 pub use quad::{Quad, Term};
 
@@ -34,6 +34,16 @@ impl NQuads {
     /// SHA-256 of the text; of a quote without its proof, the `quote_hash`.
     pub fn sha256(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
+    }
+}
+
+impl HashAlgorithm {
+    /// The hash of `bytes`.
+    pub(crate) fn digest(self, bytes: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha256 => Sha256::digest(bytes).to_vec(),
+            Self::Sha384 => Sha384::digest(bytes).to_vec(),
+        }
     }
 }
 
@@ -119,7 +129,16 @@ pub fn canonicalize(document: &Document, contexts: &Contexts) -> Result<NQuads, 
 }
 
 pub(crate) fn canonicalize_members(members: &Map<String, Value>, contexts: &Contexts) -> Result<NQuads, Error> {
-    canonicalize_dataset(&expand::to_quads(members, contexts)?)
+    canonicalize_members_by(members, contexts, HashAlgorithm::Sha256)
+}
+
+/// As [`canonicalize_members`], blank nodes told apart by `hash`: proofs by keys of P-384 sign the form of SHA-384.
+pub(crate) fn canonicalize_members_by(
+    members: &Map<String, Value>,
+    contexts: &Contexts,
+    hash: HashAlgorithm,
+) -> Result<NQuads, Error> {
+    label_dataset(&expand::to_quads(members, contexts)?, hash).map(|labelled| labelled.nquads)
 }
 
 /// The canonical form of an RDF dataset (RDFC-1.0 with SHA-256).
@@ -130,7 +149,8 @@ pub fn canonicalize_dataset(quads: &[Quad]) -> Result<NQuads, Error> {
     label_dataset(quads, HashAlgorithm::Sha256).map(|labelled| labelled.nquads)
 }
 
-/// The hash that tells blank nodes apart. Everything the gateway signs uses SHA-256.
+/// The hash that tells blank nodes apart, and of what is signed. Everything the gateway signs uses SHA-256; what keys of
+/// P-384 sign, SHA-384.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HashAlgorithm {
     /// SHA-256, the default of RDFC-1.0.

@@ -6,8 +6,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use sha2::{Digest, Sha256, Sha384};
-
 use super::{Error, HashAlgorithm, Labelled, NQuads, Quad};
 
 /// Units of work one dataset may cost: about one short SHA-256 each.
@@ -93,10 +91,7 @@ impl<'a> State<'a> {
     }
 
     fn digest(&self, text: &str) -> String {
-        match self.hash {
-            HashAlgorithm::Sha256 => hex::encode(Sha256::digest(text)),
-            HashAlgorithm::Sha384 => hex::encode(Sha384::digest(text)),
-        }
+        hex::encode(self.hash.digest(text.as_bytes()))
     }
 
     fn pay(&mut self, work: usize) -> Result<(), Error> {

@@ -9,16 +9,15 @@ mod web;
 use std::{fmt, str::FromStr};
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 
 pub use document::{DidDocument, Method, Unauthorised};
 pub use web::{Location, ResolveError, Resolver, Web};
 
 use crate::key::{Key, parse_evm_address};
 
-/// Longest DID accepted.
-const DID_CHARS_MAX: usize = 256;
-
-/// A DID of the form `^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$` (spec 2.1).
+/// A DID of the form `^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$` (spec 2.1). It may be as long as what it stands in; where a name
+/// has to be short, its hash is used.
 ///
 /// The EVM account in a `did:pkh:eip155` is written in lower case and the chain in a `did:pkh:tron` in decimal digits, so that
 /// one account is one DID.
@@ -29,7 +28,7 @@ pub struct Did(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The text breaks the pattern.
-    #[error("DID must match ^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$ and have at most 256 characters")]
+    #[error("DID must match ^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$")]
     Pattern,
     /// A method other than `key`, `pkh` and `web`.
     #[error("DID method of `{0}` is not supported")]
@@ -137,7 +136,7 @@ impl Did {
         match self.method() {
             "key" => {
                 let key = Key::from_multibase(self.id());
-                let key = key.map_err(|_| self.malformed("is not an Ed25519, secp256k1 or P-256 public key"))?;
+                let key = key.map_err(|_| self.malformed("is not an Ed25519, secp256k1, P-256 or P-384 public key"))?;
                 Ok(DidDocument::of_one_key(self, &[self.id()], key))
             }
             "pkh" => self.expand_pkh(),
@@ -183,12 +182,12 @@ impl Did {
     }
 }
 
-/// The document of a DID, of a `did:web` from its site.
+/// The document of a DID as it holds at `now`, of a `did:web` from its site.
 ///
 /// # Errors
 /// See [`Error`]; only [`Error::Unavailable`] may go away by itself.
-pub async fn resolve(did: &Did, web: &Web<'_>) -> Result<DidDocument, Error> {
-    if did.method() == "web" { web.resolve(did).await } else { did.expand() }
+pub async fn resolve(did: &Did, web: Web<'_>, now: DateTime<Utc>) -> Result<DidDocument, Error> {
+    if did.method() == "web" { web.resolve(did, now).await } else { did.expand() }
 }
 
 /// A resolver that asks nobody, for those who trust no sites.
@@ -212,7 +211,7 @@ impl FromStr for Did {
             && method.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         let id_ok = !id.is_empty()
             && id.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b':' | b'%' | b'-'));
-        if !method_ok || !id_ok || text.len() > DID_CHARS_MAX {
+        if !method_ok || !id_ok {
             return Err(Error::Pattern);
         }
         Ok(Self(normalised_pkh(text).unwrap_or_else(|| text.to_owned())))

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 
 use super::{Did, DidDocument, Error};
 
@@ -58,7 +59,7 @@ impl fmt::Debug for Web<'_> {
 }
 
 impl Web<'_> {
-    pub(super) async fn resolve(&self, did: &Did) -> Result<DidDocument, Error> {
+    pub(super) async fn resolve(&self, did: &Did, now: DateTime<Utc>) -> Result<DidDocument, Error> {
         let location = Location::of(did)?;
         if !self.origins.contains(&location.origin) {
             return Err(Error::Origin(did.clone()));
@@ -67,7 +68,7 @@ impl Web<'_> {
             ResolveError::Unavailable(reason) => Error::Unavailable { did: did.clone(), reason },
             ResolveError::Refused(reason) => Error::Document { did: did.clone(), reason },
         })?;
-        DidDocument::parse(did, &text)
+        DidDocument::parse(did, &text, now)
     }
 }
 
@@ -87,7 +88,7 @@ impl Location {
         let (host, port) = match authority.split_once("%3A").or_else(|| authority.split_once("%3a")) {
             Some((host, port)) => {
                 let number = port.parse::<u16>().ok().filter(|number| *number != 0 && number.to_string() == port);
-                (host, Some(number.ok_or_else(|| malformed("port is not a number from 0 to 65535"))?))
+                (host, Some(number.ok_or_else(|| malformed("port is not a number from 1 to 65535 without leading zeros"))?))
             }
             None => (authority, None),
         };
@@ -175,7 +176,7 @@ mod tests {
         let origins = ["https://bank.example".to_owned()];
         let ask = |origins: &[String], answer: Result<String, ResolveError>| {
             let site = Site { answer, asked: Mutex::default() };
-            let result = block_on(resolve(&did, &Web { origins, resolver: &site }));
+            let result = block_on(resolve(&did, Web { origins, resolver: &site }, DateTime::UNIX_EPOCH));
             (result, site.asked.into_inner().unwrap())
         };
         let text = r#"{"id":"did:web:bank.example:kyc"}"#.to_owned();

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::key::Key;
 
-/// Longest signature as text: 65 bytes in hex with 0x.
-const SIGNATURE_CHARS_MAX: usize = 132;
+/// Longest signature as text: 96 bytes, of P-384, in hex with 0x.
+const SIGNATURE_CHARS_MAX: usize = 194;
 
 /// What wallets put before a text, and its length in bytes, when they sign it: EIP-191, and TIP-191 for
 /// `signMessageV2` of TronWeb.
@@ -17,8 +17,8 @@ const EVM_PREFIX: &str = "\x19Ethereum Signed Message:\n";
 const TRON_PREFIX: &str = "\x19TRON Signed Message:\n";
 
 /// Checks a signature over `text` in the way that is usual for the kind of key: Ed25519 over its bytes, secp256k1 and
-/// P-256 over their SHA-256 (r and s in 64 bytes), an address as its wallets do (r, s, v in 65 bytes): `personal_sign` on
-/// EVM, `signMessageV2` on Tron.
+/// P-256 over their SHA-256 (r and s in 64 bytes), P-384 over their SHA-384 (r and s in 96 bytes), an address as its
+/// wallets do (r, s, v in 65 bytes): `personal_sign` on EVM, `signMessageV2` on Tron.
 ///
 /// Of an address of Tron `personal_sign` counts too. Wallets of both families that hold the key sign so, signatures of that
 /// form are in journals, and it gives nothing away: the key is the same, and what is signed here names its own purpose.
@@ -31,7 +31,7 @@ pub fn verify_text(key: &Key, text: &str, signature: &str) -> Result<(), Error> 
     let bytes = decode(signature).ok_or(Error::Signature)?;
     let by_wallet = |prefix| verify_recoverable(key, &wallet_digest(prefix, text), &bytes);
     match key {
-        Key::Ed25519(_) | Key::Secp256k1(_) | Key::P256(_) => verify_bytes(key, text.as_bytes(), &bytes),
+        Key::Ed25519(_) | Key::Secp256k1(_) | Key::P256(_) | Key::P384(_) => verify_bytes(key, text.as_bytes(), &bytes),
         Key::Address(_) => by_wallet(EVM_PREFIX),
         Key::TronAddress(_) => by_wallet(TRON_PREFIX).or_else(|_| by_wallet(EVM_PREFIX)),
     }
@@ -76,7 +76,7 @@ mod tests {
         let signature: k256::ecdsa::Signature = secp256k1.sign(b"text");
         let signature = format!("0x{}", hex::encode(signature.to_bytes()));
         assert_eq!(verify_text(&Key::Secp256k1(*secp256k1.verifying_key()), "text", &signature), Ok(()));
-        for bad in ["", "0x", "z", "0x00", "text", &"z".repeat(133)] {
+        for bad in ["", "0x", "z", "0x00", "text", &"z".repeat(195)] {
             assert_eq!(verify_text(&key, "text", bad), Err(Error::Signature), "{bad}");
         }
     }

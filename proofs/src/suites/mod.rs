@@ -1,6 +1,6 @@
 //! Data Integrity proofs: who signed a document, with what, and for what.
 //!
-//! [`Secured::of`] takes a document apart, [`Secured::verify`] checks the proof against the DID document of the signer, and
+//! [`Secured::all`] takes a document and its proofs apart, [`Secured::verify`] checks the proof against the DID document of the signer, and
 //! [`sign`] makes one. The suites:
 //!
 //! | `type` | value in | signs | with |
@@ -8,12 +8,15 @@
 //! | `Ed25519Signature2018` | `jws` | N-Quads | Ed25519 |
 //! | `EcdsaSecp256k1Signature2019` | `jws` | N-Quads | secp256k1 |
 //! | `EcdsaSecp256k1RecoverySignature2020` | `jws` | N-Quads | secp256k1, or an address |
-//! | `JsonWebSignature2020` | `jws` | N-Quads | Ed25519, secp256k1, P-256 |
+//! | `JsonWebSignature2020` | `jws` | N-Quads | Ed25519, secp256k1, P-256, P-384 |
 //! | `Ed25519Signature2020` | `proofValue` | N-Quads | Ed25519 |
 //! | `EthereumEip712Signature2021` | `proofValue` | EIP-712 typed data | secp256k1, or an address |
 //! | `DataIntegrityProof`, `eddsa-rdfc-2022` | `proofValue` | N-Quads | Ed25519 |
 //! | `DataIntegrityProof`, `eddsa-jcs-2022` | `proofValue` | RFC 8785 | Ed25519 |
-//! | `DataIntegrityProof`, `ecdsa-rdfc-2019` | `proofValue` | N-Quads | P-256 |
+//! | `DataIntegrityProof`, `ecdsa-rdfc-2019` | `proofValue` | N-Quads | P-256, P-384 |
+//! | `DataIntegrityProof`, `ecdsa-jcs-2019` | `proofValue` | RFC 8785 | P-256, P-384 |
+//!
+//! `ecdsa-sd-2023` and `bbs-2023`, whose proofs are derived anew for every reader, are not among them.
 
 mod detached;
 mod eip712;
@@ -23,7 +26,7 @@ mod sign;
 mod verify;
 
 pub use detached::verify_text;
-pub use proof::{Proof, Secured, Suite};
+pub use proof::{PROOFS_MAX, Proof, Secured, Suite};
 pub use sign::{Options, SigningKey, sign};
 pub use verify::Verified;
 
@@ -38,6 +41,9 @@ pub enum Error {
     /// There is no `proof`, or it is neither an object nor a list of one.
     #[error("there is not exactly one proof")]
     NotOneProof,
+    /// There is no `proof`, or it is neither an object nor a list of one to [`PROOFS_MAX`].
+    #[error("there is no proof, or more than {PROOFS_MAX}")]
+    NoProofs,
     /// A suite that is not verified here.
     #[error("proof suite `{0}` is not supported")]
     UnknownSuite(String),

@@ -1,4 +1,4 @@
-//! Parsing: a document and its proof, separated.
+//! Parsing: a document and its proofs, separated.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
@@ -27,13 +27,17 @@ pub enum Suite {
     EddsaJcs2022,
     /// `DataIntegrityProof` with `ecdsa-rdfc-2019`.
     EcdsaRdfc2019,
+    /// `DataIntegrityProof` with `ecdsa-jcs-2019`.
+    EcdsaJcs2019,
 }
 
+/// Most proofs of one document: each is verified, and its signer may have to be asked for.
+pub const PROOFS_MAX: usize = 4;
 const DATA_INTEGRITY_PROOF: &str = "DataIntegrityProof";
 
 impl Suite {
     /// Every suite.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Ed25519Signature2018,
         Self::EcdsaSecp256k1Signature2019,
         Self::EcdsaSecp256k1RecoverySignature2020,
@@ -43,6 +47,7 @@ impl Suite {
         Self::EddsaRdfc2022,
         Self::EddsaJcs2022,
         Self::EcdsaRdfc2019,
+        Self::EcdsaJcs2019,
     ];
 
     /// The value of `type`, or of `cryptosuite` beside `DataIntegrityProof`.
@@ -57,6 +62,7 @@ impl Suite {
             Self::EddsaRdfc2022 => "eddsa-rdfc-2022",
             Self::EddsaJcs2022 => "eddsa-jcs-2022",
             Self::EcdsaRdfc2019 => "ecdsa-rdfc-2019",
+            Self::EcdsaJcs2019 => "ecdsa-jcs-2019",
         }
     }
 
@@ -71,12 +77,23 @@ impl Suite {
             | Self::EthereumEip712Signature2021
             | Self::EddsaRdfc2022
             | Self::EddsaJcs2022
-            | Self::EcdsaRdfc2019 => "proofValue",
+            | Self::EcdsaRdfc2019
+            | Self::EcdsaJcs2019 => "proofValue",
         }
     }
 
     pub(super) fn is_data_integrity(self) -> bool {
-        matches!(self, Self::EddsaRdfc2022 | Self::EddsaJcs2022 | Self::EcdsaRdfc2019)
+        matches!(self, Self::EddsaRdfc2022 | Self::EddsaJcs2022 | Self::EcdsaRdfc2019 | Self::EcdsaJcs2019)
+    }
+
+    /// Whether it signs RFC 8785 forms, in which every member stands as it was written.
+    pub(super) fn signs_jcs(self) -> bool {
+        matches!(self, Self::EddsaJcs2022 | Self::EcdsaJcs2019)
+    }
+
+    /// Whether it signs N-Quads, in which only what the document says in RDF stands.
+    pub(crate) fn signs_nquads(self) -> bool {
+        !self.signs_jcs() && self != Self::EthereumEip712Signature2021
     }
 
     /// Contexts that map the proof's members, for documents whose own contexts do not.
@@ -93,7 +110,7 @@ impl Suite {
             }
             Self::Ed25519Signature2020 => &["https://w3id.org/security/suites/ed25519-2020/v1"],
             Self::EthereumEip712Signature2021 => &["https://w3id.org/security/suites/eip712sig-2021/v1"],
-            Self::EddsaRdfc2022 | Self::EddsaJcs2022 | Self::EcdsaRdfc2019 => &[DATA_INTEGRITY_V2],
+            Self::EddsaRdfc2022 | Self::EddsaJcs2022 | Self::EcdsaRdfc2019 | Self::EcdsaJcs2019 => &[DATA_INTEGRITY_V2],
         }
     }
 
@@ -139,38 +156,84 @@ pub struct Proof {
     pub domain: Option<String>,
     /// What it answers, if it says so.
     pub challenge: Option<String>,
+    /// Its own name, by which other proofs say that they cover it.
+    pub(super) id: Option<String>,
+    /// Names of the proofs that it covers beside the document.
+    pub(super) previous: Vec<String>,
     /// The signature as text.
     pub(super) value: String,
     /// All members but the signature.
     pub(super) options: Map<String, Value>,
 }
 
-/// A document and the one proof beside it.
+/// A document and a proof beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secured {
+    /// What the proof covers: the document, with those proofs in it that it names as previous.
     pub(super) document: Document,
     pub(super) proof: Proof,
 }
 
 impl Secured {
-    /// Takes the proof from the document.
+    /// Takes the one proof from the document.
     ///
     /// # Errors
     /// What is wrong with the form of the proof; nothing is verified yet.
     pub fn of(document: &Document) -> Result<Self, Error> {
-        let mut members = document.members().clone();
-        let proof = match members.remove("proof") {
-            Some(Value::Object(proof)) => proof,
-            Some(Value::Array(proofs)) => match <[Value; 1]>::try_from(proofs) {
-                Ok([Value::Object(proof)]) => proof,
-                _ => return Err(Error::NotOneProof),
-            },
+        match document.members().get("proof") {
+            Some(Value::Object(_)) => {}
+            Some(Value::Array(proofs)) if proofs.len() == 1 => {}
             _ => return Err(Error::NotOneProof),
-        };
-        Ok(Self { document: Document::from_checked(members), proof: Proof::read(proof)? })
+        }
+        // One that stands alone has nothing it could name as previous.
+        Self::all(document)?.pop().ok_or(Error::NotOneProof)
     }
 
-    /// The document without its proof.
+    /// Takes every proof from the document, in the order of the list, each with what it covers: proofs of a set cover
+    /// the document, those of a chain also the proofs that their `previousProof` names (Data Integrity 1.0, section 4.3).
+    ///
+    /// # Errors
+    /// What is wrong with the form of a proof; nothing is verified yet.
+    pub fn all(document: &Document) -> Result<Vec<Self>, Error> {
+        let mut members = document.members().clone();
+        let written = match members.remove("proof") {
+            Some(proof @ Value::Object(_)) => vec![proof],
+            Some(Value::Array(proofs)) if (1..=PROOFS_MAX).contains(&proofs.len()) => proofs,
+            _ => return Err(Error::NoProofs),
+        };
+        let mut proofs = Vec::with_capacity(written.len());
+        for proof in &written {
+            let Value::Object(proof) = proof else { return Err(Error::NoProofs) };
+            proofs.push(Proof::read(proof.clone())?);
+        }
+        let names: Vec<Option<&str>> = proofs.iter().map(|proof| proof.id.as_deref()).collect();
+        let repeated = |at: usize| names[at].is_some() && names[..at].contains(&names[at]);
+        if (0..names.len()).any(repeated) {
+            return Err(member("id", "is another proof's, too"));
+        }
+        let unknown =
+            |proof: &Proof, name: &String| proof.id.as_ref() == Some(name) || !names.contains(&Some(name.as_str()));
+        if proofs.iter().any(|proof| proof.previous.iter().any(|name| unknown(proof, name))) {
+            return Err(member("previousProof", "names a proof that is not beside it"));
+        }
+        let covered = |proof: &Proof| {
+            let previous = written
+                .iter()
+                .zip(&names)
+                .filter(|(_, name)| name.is_some_and(|name| proof.previous.iter().any(|previous| previous == name)));
+            let previous: Vec<Value> = previous.map(|(written, _)| written.clone()).collect();
+            let mut members = members.clone();
+            if !previous.is_empty() {
+                members.insert("proof".to_owned(), Value::Array(previous));
+            }
+            Document::from_checked(members)
+        };
+        let documents: Vec<Document> = proofs.iter().map(covered).collect();
+        let secured = documents.into_iter().zip(proofs).map(|(document, proof)| Self { document, proof });
+        Ok(secured.collect())
+    }
+
+    /// What the proof covers: the document without its proofs, but for those that this one names as previous.
     pub fn document(&self) -> &Document {
         &self.document
     }
@@ -204,7 +267,7 @@ impl Proof {
             let known = match name.as_str() {
                 "type" | "created" | "expires" | "verificationMethod" | "proofPurpose" | "challenge" | "domain"
                 | "nonce" | "id" | "@context" => true,
-                "cryptosuite" => suite.is_data_integrity(),
+                "cryptosuite" | "previousProof" => suite.is_data_integrity(),
                 "eip712" | "eip712Domain" => suite == Suite::EthereumEip712Signature2021,
                 _ => false,
             };
@@ -232,6 +295,8 @@ impl Proof {
             proof_purpose: required("proofPurpose")?,
             domain: text(&options, "domain")?.map(str::to_owned),
             challenge: text(&options, "challenge")?.map(str::to_owned),
+            id: text(&options, "id")?.map(str::to_owned),
+            previous: previous(&options)?,
             value,
             options,
         })
@@ -248,6 +313,17 @@ fn text<'a>(members: &'a Map<String, Value>, name: &'static str) -> Result<Optio
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(member(name, "is not a string")),
     }
+}
+
+/// The names in `previousProof`: one, or a list of some.
+fn previous(members: &Map<String, Value>) -> Result<Vec<String>, Error> {
+    let wrong = || member("previousProof", "is neither a string nor a list of strings");
+    let names = match members.get("previousProof") {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(names)) if !names.is_empty() => names.as_slice(),
+        Some(name) => std::slice::from_ref(name),
+    };
+    names.iter().map(|name| name.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
 }
 
 fn time(members: &Map<String, Value>, name: &'static str) -> Result<Option<DateTime<Utc>>, Error> {

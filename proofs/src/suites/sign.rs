@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Error, Suite, jws,
-    verify::{Input, jws_algorithm},
+    verify::{Input, hash_algorithm, jws_algorithm},
 };
 use crate::{contexts::Contexts, did::Purpose, json::Document, key::Key};
 
@@ -20,6 +20,8 @@ pub enum SigningKey {
     Secp256k1(k256::ecdsa::SigningKey),
     /// P-256.
     P256(p256::ecdsa::SigningKey),
+    /// P-384.
+    P384(p384::ecdsa::SigningKey),
 }
 
 /// The proof options: its members besides the signature.
@@ -42,10 +44,11 @@ impl SigningKey {
             Self::Ed25519(key) => Key::Ed25519(key.verifying_key()),
             Self::Secp256k1(key) => Key::Secp256k1(*key.verifying_key()),
             Self::P256(key) => Key::P256(*key.verifying_key()),
+            Self::P384(key) => Key::P384(*key.verifying_key()),
         }
     }
 
-    /// Signs bytes: Ed25519 as they are, ECDSA over their SHA-256, r and s in 64 bytes.
+    /// Signs bytes: Ed25519 as they are, ECDSA over their SHA-256, r and s in 64 bytes, on P-384 over their SHA-384, in 96.
     fn sign(&self, bytes: &[u8]) -> Vec<u8> {
         match self {
             Self::Ed25519(key) => key.sign(bytes).to_bytes().to_vec(),
@@ -55,6 +58,10 @@ impl SigningKey {
             }
             Self::P256(key) => {
                 let signature: p256::ecdsa::Signature = key.sign(bytes);
+                signature.to_bytes().to_vec()
+            }
+            Self::P384(key) => {
+                let signature: p384::ecdsa::Signature = key.sign(bytes);
                 signature.to_bytes().to_vec()
             }
         }
@@ -86,22 +93,22 @@ pub fn sign(
     }
     proof.insert("verificationMethod".to_owned(), options.verification_method.as_str().into());
     proof.insert("proofPurpose".to_owned(), options.purpose.as_str().into());
-    if suite == Suite::EddsaJcs2022
+    if suite.signs_jcs()
         && let Some(context) = document.members().get("@context")
     {
         proof.insert("@context".to_owned(), context.clone());
     }
     let wrong_key = || Error::KeyKind { suite };
+    let input = || Input::of(document, &proof, suite, hash_algorithm(suite, &key.public()), contexts);
     let value = match (suite, key) {
         (Suite::EddsaRdfc2022 | Suite::EddsaJcs2022 | Suite::Ed25519Signature2020, SigningKey::Ed25519(_))
-        | (Suite::EcdsaRdfc2019, SigningKey::P256(_)) => {
-            let input = Input::of(document, &proof, suite, contexts)?;
-            format!("z{}", bs58::encode(key.sign(&input.bytes)).into_string())
+        | (Suite::EcdsaRdfc2019 | Suite::EcdsaJcs2019, SigningKey::P256(_) | SigningKey::P384(_)) => {
+            format!("z{}", bs58::encode(key.sign(&input()?.bytes)).into_string())
         }
         _ => {
             let alg = jws_algorithm(suite, &key.public()).ok_or_else(wrong_key)?;
             let header = jws::encode(&jws::header(alg));
-            let signed = jws::signing_input(&header, &Input::of(document, &proof, suite, contexts)?.bytes);
+            let signed = jws::signing_input(&header, &input()?.bytes);
             let signature = match (suite, key) {
                 (Suite::EcdsaSecp256k1RecoverySignature2020, SigningKey::Secp256k1(key)) => {
                     let signed = key.sign_prehash_recoverable(&Sha256::digest(&signed));

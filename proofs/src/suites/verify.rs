@@ -4,12 +4,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use ed25519_dalek::Signature as Ed25519Signature;
 use k256::ecdsa::{RecoveryId, Signature as Secp256k1Signature, VerifyingKey as Secp256k1};
 use p256::ecdsa::{Signature as P256Signature, signature::hazmat::PrehashVerifier};
+use p384::ecdsa::Signature as P384Signature;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha384};
 
 use super::{CLOCK_SKEW_SECONDS_MAX, Error, Secured, Suite, eip712, jws, proof::member};
 use crate::{
-    canonical::{self, NQuads, Reason, canonicalize, canonicalize_members},
+    canonical::{self, HashAlgorithm, NQuads, Reason, canonicalize, canonicalize_members_by},
     contexts::Contexts,
     did::{DidDocument, Purpose},
     json::Document,
@@ -19,7 +20,8 @@ use crate::{
 /// The result of a successful verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// The document's canonical N-Quads, of suites that sign these. Of a quote, their SHA-256 is the `quote_hash`.
+    /// The canonical N-Quads (RDFC-1.0 with SHA-256) of what the proof covers, of suites that sign N-Quads. Of a quote,
+    /// their SHA-256 is the `quote_hash`.
     pub nquads: Option<NQuads>,
 }
 
@@ -59,21 +61,17 @@ impl Secured {
     pub fn verify_with_key(&self, key: &Key, contexts: &Contexts) -> Result<Verified, Error> {
         let suite = self.proof.suite;
         let wrong_key = || Error::KeyKind { suite };
-        let input = || Input::of(&self.document, &self.proof.options, suite, contexts);
+        let input = || Input::of(&self.document, &self.proof.options, suite, hash_algorithm(suite, key), contexts);
         match (suite, key) {
-            (Suite::EddsaRdfc2022 | Suite::EddsaJcs2022 | Suite::Ed25519Signature2020, Key::Ed25519(_)) => {
-                let input = input()?;
-                verify_bytes(key, &input.bytes, &multibase(&self.proof.value)?)?;
-                Ok(input.verified())
-            }
-            (Suite::EcdsaRdfc2019, Key::P256(_)) => {
+            (Suite::EddsaRdfc2022 | Suite::EddsaJcs2022 | Suite::Ed25519Signature2020, Key::Ed25519(_))
+            | (Suite::EcdsaRdfc2019 | Suite::EcdsaJcs2019, Key::P256(_) | Key::P384(_)) => {
                 let input = input()?;
                 verify_bytes(key, &input.bytes, &multibase(&self.proof.value)?)?;
                 Ok(input.verified())
             }
             (Suite::EthereumEip712Signature2021, Key::Secp256k1(_) | Key::Address(_) | Key::TronAddress(_)) => {
                 let signature = self.proof.value.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
-                let signature = signature.ok_or_else(|| member("proofValue", "is no 0x hex"))?;
+                let signature = signature.ok_or_else(|| member("proofValue", "is not hex digits after 0x"))?;
                 let digest = eip712::digest(&self.document, &self.proof.options)?;
                 verify_recoverable(key, &digest, &signature)?;
                 Ok(Verified { nquads: None })
@@ -86,7 +84,7 @@ impl Secured {
             }
             (
                 Suite::Ed25519Signature2018 | Suite::EcdsaSecp256k1Signature2019 | Suite::JsonWebSignature2020,
-                Key::Ed25519(_) | Key::Secp256k1(_) | Key::P256(_),
+                Key::Ed25519(_) | Key::Secp256k1(_) | Key::P256(_) | Key::P384(_),
             ) => {
                 let alg = jws_algorithm(suite, key).ok_or_else(wrong_key)?;
                 let input = input()?;
@@ -105,10 +103,19 @@ pub(super) fn jws_algorithm(suite: Suite, key: &Key) -> Option<&'static str> {
         (Suite::Ed25519Signature2018 | Suite::JsonWebSignature2020, Key::Ed25519(_)) => Some("EdDSA"),
         (Suite::EcdsaSecp256k1Signature2019 | Suite::JsonWebSignature2020, Key::Secp256k1(_)) => Some("ES256K"),
         (Suite::JsonWebSignature2020, Key::P256(_)) => Some("ES256"),
+        (Suite::JsonWebSignature2020, Key::P384(_)) => Some("ES384"),
         (Suite::EcdsaSecp256k1RecoverySignature2020, Key::Secp256k1(_) | Key::Address(_) | Key::TronAddress(_)) => {
             Some("ES256K-R")
         }
         _ => None,
+    }
+}
+
+/// The hash of what is signed: SHA-384 for P-384 in the suites of Data Integrity ECDSA Cryptosuites 1.0, SHA-256 else.
+pub(super) fn hash_algorithm(suite: Suite, key: &Key) -> HashAlgorithm {
+    match (suite, key) {
+        (Suite::EcdsaRdfc2019 | Suite::EcdsaJcs2019, Key::P384(_)) => HashAlgorithm::Sha384,
+        _ => HashAlgorithm::Sha256,
     }
 }
 
@@ -124,11 +131,12 @@ impl Input {
         document: &Document,
         options: &Map<String, Value>,
         suite: Suite,
+        hash: HashAlgorithm,
         contexts: &Contexts,
     ) -> Result<Self, Error> {
         match suite {
             Suite::EthereumEip712Signature2021 => Ok(Self { bytes: Vec::new(), nquads: None }),
-            Suite::EddsaJcs2022 => {
+            Suite::EddsaJcs2022 | Suite::EcdsaJcs2019 => {
                 let mut members = document.members().clone();
                 if let Some(context) = options.get("@context") {
                     if !begins_with(members.get("@context"), context) {
@@ -136,13 +144,17 @@ impl Input {
                     }
                     members.insert("@context".to_owned(), context.clone());
                 }
-                let bytes = [jcs_hash(options)?, jcs_hash(&members)?].concat();
+                let bytes = [jcs_hash(options, hash)?, jcs_hash(&members, hash)?].concat();
                 Ok(Self { bytes, nquads: None })
             }
             _ => {
                 let nquads = canonicalize(document, contexts)?;
-                let options_hash = options_hash(document, options, suite, contexts)?;
-                Ok(Self { bytes: [options_hash, nquads.sha256()].concat(), nquads: Some(nquads) })
+                let options_hash = options_hash(document, options, suite, hash, contexts)?;
+                let document_hash = match hash {
+                    HashAlgorithm::Sha256 => nquads.sha256().to_vec(),
+                    other => digest_nquads(document.members(), other, contexts)?,
+                };
+                Ok(Self { bytes: [options_hash, document_hash].concat(), nquads: Some(nquads) })
             }
         }
     }
@@ -157,25 +169,35 @@ fn options_hash(
     document: &Document,
     options: &Map<String, Value>,
     suite: Suite,
+    hash: HashAlgorithm,
     contexts: &Contexts,
-) -> Result<[u8; 32], Error> {
+) -> Result<Vec<u8>, Error> {
     let context = document.members().get("@context").cloned().unwrap_or_default();
     if options.get("@context").is_some_and(|stated| *stated != context) {
         return Err(Error::Context);
     }
     let mut members = options.clone();
     members.insert("@context".to_owned(), context);
-    let nquads = match canonicalize_members(&members, contexts) {
+    let digest = match digest_nquads(&members, hash, contexts) {
         Err(canonical::Error::Refused {
             reason: Reason::UnmappedTerm(_) | Reason::UnmappedType | Reason::RelativeId(_),
             ..
         }) => {
             members.insert("@context".to_owned(), suite.contexts().into());
-            canonicalize_members(&members, contexts)
+            digest_nquads(&members, hash, contexts)
         }
         result => result,
     };
-    nquads.map(|nquads| nquads.sha256()).map_err(Error::CanonicalOptions)
+    digest.map_err(Error::CanonicalOptions)
+}
+
+/// Hash of the canonical N-Quads, in which the same hash told the blank nodes apart.
+fn digest_nquads(
+    members: &Map<String, Value>,
+    hash: HashAlgorithm,
+    contexts: &Contexts,
+) -> Result<Vec<u8>, canonical::Error> {
+    Ok(hash.digest(canonicalize_members_by(members, contexts, hash)?.as_str().as_bytes()))
 }
 
 fn as_list(context: &Value) -> Vec<Value> {
@@ -185,25 +207,25 @@ fn as_list(context: &Value) -> Vec<Value> {
     }
 }
 
-/// Whether the document's contexts begin with the proof's (eddsa-jcs-2022, section 3.3.2).
+/// Whether the document's contexts begin with the proof's (section 3.3.2 of both, eddsa-jcs-2022 and ecdsa-jcs-2019).
 fn begins_with(document: Option<&Value>, proof: &Value) -> bool {
     document.is_some_and(|document| as_list(document).starts_with(&as_list(proof)))
 }
 
-fn jcs_hash(members: &Map<String, Value>) -> Result<[u8; 32], Error> {
+fn jcs_hash(members: &Map<String, Value>, hash: HashAlgorithm) -> Result<Vec<u8>, Error> {
     let bytes =
         serde_json_canonicalizer::to_vec(members).map_err(|error| canonical::Error::JsonLd(error.to_string()))?;
-    Ok(Sha256::digest(bytes).into())
+    Ok(hash.digest(&bytes))
 }
 
-/// `z`, then base58btc of the 64 bytes of a signature.
+/// `z`, then base58btc of the 64 bytes of a signature, of P-384 the 96.
 fn multibase(text: &str) -> Result<Vec<u8>, Error> {
     let malformed = || member("proofValue", "is not the base58btc multibase of a signature");
-    let encoded = text.strip_prefix('z').filter(|encoded| encoded.len() <= 96).ok_or_else(malformed)?;
+    let encoded = text.strip_prefix('z').filter(|encoded| encoded.len() <= 136).ok_or_else(malformed)?;
     bs58::decode(encoded).into_vec().map_err(|_| malformed())
 }
 
-/// Verifies a signature over bytes: Ed25519 strictly, ECDSA over their SHA-256.
+/// Verifies a signature over bytes: Ed25519 strictly, ECDSA over their SHA-256, on P-384 over their SHA-384.
 pub(super) fn verify_bytes(key: &Key, bytes: &[u8], signature: &[u8]) -> Result<(), Error> {
     let verified = match key {
         Key::Ed25519(key) => {
@@ -218,6 +240,10 @@ pub(super) fn verify_bytes(key: &Key, bytes: &[u8], signature: &[u8]) -> Result<
         Key::P256(key) => {
             let signature = P256Signature::from_slice(signature).map_err(|_| Error::Signature)?;
             key.verify_prehash(&Sha256::digest(bytes), &signature).is_ok()
+        }
+        Key::P384(key) => {
+            let signature = P384Signature::from_slice(signature).map_err(|_| Error::Signature)?;
+            key.verify_prehash(&Sha384::digest(bytes), &signature).is_ok()
         }
         Key::Address(_) | Key::TronAddress(_) => false,
     };

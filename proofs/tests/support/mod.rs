@@ -26,6 +26,10 @@ pub fn p256(seed: u8) -> SigningKey {
     SigningKey::P256(p256::ecdsa::SigningKey::from_slice(&[seed; 32]).unwrap())
 }
 
+pub fn p384(seed: u8) -> SigningKey {
+    SigningKey::P384(p384::ecdsa::SigningKey::from_slice(&[seed; 48]).unwrap())
+}
+
 /// The `did:key` of a key.
 pub fn did(key: &SigningKey) -> Did {
     Did::from_key(&key.public()).unwrap()
