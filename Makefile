@@ -8,11 +8,13 @@
 # bench  what is measured against the design (BRIEF=1: only that it works; ONLY="baseline sagas"; see tools/bench/README.md)
 # docs   the manual as a book with search, in target/book
 # tools  fetch the pinned development tools into .tools/
+#
+# LINTED=1: what is compiled is looked at by Clippy at once, and `check` leaves it out (scripts/cargo)
 
 .PHONY: programs demo check check-tools check-crates check-contracts advisories test-build test sim bench docs tools
 
 # One package alone would be built with fewer features of its dependencies than all together, and so nearly everything twice.
-build := cargo build --locked --workspace
+build := scripts/cargo build --locked --workspace
 target = $${CARGO_TARGET_DIR:-target}
 
 # BUILT=1: `make programs` was run, and the lock of the build folder is somebody else's.
@@ -35,7 +37,7 @@ check-crates: check-tools
 	scripts/check-arrows
 	scripts/check-cycles
 	scripts/stage "links of the documents" scripts/check-links.py --paths
-	scripts/stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(if $(LINTED),,scripts/stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings)
 	scripts/stage cargo-deny .tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources
 	scripts/stage "build of gw" $(build) --bin gw
 	"$(target)/debug/gw" protocol --check protocol
@@ -65,7 +67,7 @@ bench_profile := $(if $(bench_brief),dev,$(or $(PROFILE),bench-run))
 
 bench:
 	scripts/tools.sh run
-	$(if $(BUILT),,scripts/stage "build of the benches" cargo build --locked \
+	$(if $(BUILT),,scripts/stage "build of the benches" scripts/cargo build --locked \
 	  $(if $(bench_brief),--workspace,-p gateway -p bench) --profile $(bench_profile) --bin gw --bin bench)
 	ulimit -n "$$(ulimit -H -n)"; scripts/stage benches \
 	  "$(target)/$(if $(filter dev,$(bench_profile)),debug,$(bench_profile))/bench" \

@@ -10,11 +10,11 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-nextest=(cargo nextest run --workspace --locked)
+nextest=(scripts/cargo nextest run --workspace --locked)
 have_nextest() { cargo nextest --version >/dev/null 2>&1; }
 
 if [[ "${1:-}" == build ]]; then
-  if have_nextest; then tests=("${nextest[@]}"); else tests=(cargo test --workspace --locked --lib --bins --tests); fi
+  if have_nextest; then tests=("${nextest[@]}"); else tests=(scripts/cargo test --workspace --locked --lib --bins --tests); fi
   exec scripts/stage "build of the tests" "${tests[@]}" --no-run
 fi
 
@@ -109,14 +109,14 @@ quick() {
     run build "${nextest[@]}" "${targets[@]}" --no-run
     run crates "${tests_in[@]}" "${nextest[@]}" "${targets[@]}" --profile quick --no-fail-fast
   else
-    run crates cargo test --workspace --locked --no-fail-fast "${targets[@]}" -- \
+    run crates scripts/cargo test --workspace --locked --no-fail-fast "${targets[@]}" -- \
       --skip every_broken_variant --skip a_death_at_any_call_does_no_harm --skip nothing_breaks_where_everything_happens
   fi
 }
 
 simulation_and_examples() {
   beside simulation "${nextest[@]}" --no-fail-fast -E 'package(simulation)'
-  beside examples cargo test --workspace --locked --no-fail-fast --doc
+  beside examples scripts/cargo test --workspace --locked --no-fail-fast --doc
 }
 
 everything() {
@@ -126,11 +126,11 @@ everything() {
     run build "${nextest[@]}" --no-run
     begin simulation_and_examples
     # A test of a network takes about a quarter of a processor: it waits for blocks.
-    local threads="${TEST_THREADS:-$((5 * $(getconf _NPROCESSORS_ONLN) / 2))}"
+    local threads="${TEST_THREADS:-$((7 * $(getconf _NPROCESSORS_ONLN) / 2))}"
     run crates "${tests_in[@]}" "${nextest[@]}" --no-fail-fast -E 'not package(simulation)' --test-threads "$threads"
   else
-    run crates cargo test --workspace --locked --no-fail-fast --lib --bins --tests
-    run examples cargo test --workspace --locked --no-fail-fast --doc
+    run crates scripts/cargo test --workspace --locked --no-fail-fast --lib --bins --tests
+    run examples scripts/cargo test --workspace --locked --no-fail-fast --doc
   fi
   finish
 }
