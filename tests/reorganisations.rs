@@ -128,7 +128,8 @@ async fn a_delivery_that_moves_to_another_block_stays_finalizing_and_completes_t
     assert!(confirmed.to_string().contains(&second.transaction_hash), "{confirmed}");
     let statuses = world.statuses(&payment_id).await?;
     let from = statuses.iter().position(|(event, _)| event == "FulfillmentSeen").context("seen")?;
-    let until = statuses.iter().position(|(event, _)| event == "FulfillmentConfirmed").context("confirmed")?;
+    let at_depth = |event: &str| matches!(event, "FulfillmentFinalized" | "FulfillmentConfirmed");
+    let until = statuses.iter().position(|(event, _)| at_depth(event)).context("at its depth")?;
     assert!(statuses[from..until].iter().all(|(_, status)| status == "finalizing"), "{statuses:?}");
     world.network.start_settler(1)?;
     world.released(&payment_id).await?;

@@ -78,11 +78,18 @@ impl Consistency<'_> {
         if let Some(award) = &payment.award {
             self.award(payment, &award.quote, &award.event.document);
         }
-        if let Some(seen) = &payment.confirmed {
+        if let Some(delivery) = payment.delivery() {
             let quote = payment.award.as_ref().map(|award| &award.quote);
             let by = quote.map_or(plan.fulfillment_deadline, |quote| unix_seconds(quote.fulfill_by));
-            let at = seen.inclusion.block_time;
-            self.require(at <= by, "deadline", "FulfillmentConfirmed", || format!("delivered at {at}, due by {by}"));
+            let at = delivery.block_time;
+            let event = if payment.finalized.is_some() { "FulfillmentFinalized" } else { "FulfillmentConfirmed" };
+            self.require(at <= by, "deadline", event, || format!("delivered at {at}, due by {by}"));
+        }
+        if let (Some(finalized), Some(confirmed)) = (&payment.finalized, &payment.confirmed) {
+            let (depth, attested) = (&finalized.inclusion, &confirmed.inclusion);
+            self.require(depth == attested, "delivery", "FulfillmentConfirmed", || {
+                format!("at its depth by {depth:?}, and attested by {attested:?}")
+            });
         }
         self.unattested(payment);
         if let Some(released) = &payment.released {
@@ -126,11 +133,14 @@ impl Consistency<'_> {
     /// A delivery that was made and not attested: in time as any, and, once the escrow is to be returned for it, somebody's
     /// loss.
     fn unattested(&mut self, payment: &Payment) {
-        let (true, Some(seen), Some(award)) = (payment.unattested, &payment.seen, &payment.award) else { return };
-        let (at, by) = (seen.block_time, unix_seconds(award.quote.fulfill_by));
-        self.require(at <= by, "deadline", "AttestationAwaited", || format!("delivered at {at}, due by {by}"));
+        let (Some(seen), Some(award)) = (&payment.seen, &payment.award) else { return };
+        if payment.unattested && payment.finalized.is_none() {
+            let (at, by) = (seen.block_time, unix_seconds(award.quote.fulfill_by));
+            self.require(at <= by, "deadline", "AttestationAwaited", || format!("delivered at {at}, due by {by}"));
+        }
         let failed = payment.failed.as_ref().filter(|failed| failed.failure.code == Failure::DELIVERED_NOT_ATTESTED);
-        if failed.is_some() && payment.released.is_none() {
+        let lost_by = if payment.attestation_missed { Some("AttestationMissed") } else { failed.map(|_| "Failed") };
+        if let Some(event) = lost_by.filter(|_| payment.released.is_none()) {
             let (submitted, quote) = (&payment.submitted, &award.quote);
             let what = format!(
                 "settler {} delivered {} of {} by {} on {}, and verifier {} at {} did not attest it before the refund window \
@@ -144,7 +154,7 @@ impl Consistency<'_> {
                 submitted.verifier.endpoint,
                 quote.source_amount,
             );
-            self.findings.push(Finding::new(Severity::Loss, "unattested", self.examined.place_of("Failed"), what));
+            self.findings.push(Finding::new(Severity::Loss, "unattested", self.examined.place_of(event), what));
         }
     }
 

@@ -52,10 +52,13 @@ impl Entry {
             PaymentEvent::DepositAbandoned(abandoned)
             | PaymentEvent::ReleaseAbandoned(abandoned)
             | PaymentEvent::RefundAbandoned(abandoned) => abandoned.evidence.clone(),
+            PaymentEvent::DepositMined(mined) => placed("not settled yet:", &mined.inclusion),
             PaymentEvent::EscrowSecured(secured) => placed(&format!("{} by", secured.amount), &secured.inclusion),
             PaymentEvent::EscrowOpened(opened) => placed(&format!("{} by", opened.amount), &opened.inclusion),
             PaymentEvent::DepositRuledOut(_) => "nothing was taken, and nothing can be any more".to_owned(),
             PaymentEvent::FulfillmentSeen(seen) => placed("by", &seen.inclusion),
+            PaymentEvent::FulfillmentFinalized(finalized) => placed("at its depth:", &finalized.inclusion),
+            PaymentEvent::AttestationMissed(_) => "no release can land any more; the escrow goes back".to_owned(),
             PaymentEvent::AttestationAwaited(awaited) => placed("not attested:", &awaited.inclusion),
             PaymentEvent::FulfillmentConfirmed(confirmed) => placed("by", &confirmed.inclusion),
             PaymentEvent::EscrowReleased(released) => left(placed("by", &released.inclusion), &released.claims),

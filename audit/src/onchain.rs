@@ -313,9 +313,11 @@ impl<'a> Check<'a> {
 
     async fn destination(&mut self) {
         let Some(case) = self.case() else { return };
-        let (inclusion, event) = match (&self.payment.confirmed, &self.payment.seen) {
-            (Some(confirmed), _) => (&confirmed.inclusion, "FulfillmentConfirmed"),
-            (None, Some(seen)) if self.payment.unattested => (seen, "AttestationAwaited"),
+        let payment = self.payment;
+        let (inclusion, event) = match (&payment.confirmed, &payment.finalized, &payment.seen) {
+            (Some(confirmed), ..) => (&confirmed.inclusion, "FulfillmentConfirmed"),
+            (None, Some(finalized), _) => (&finalized.inclusion, "FulfillmentFinalized"),
+            (None, None, Some(seen)) if payment.unattested => (seen, "AttestationAwaited"),
             _ => return,
         };
         let Some(node) = self.node(case.quote.destination.asset().chain(), event) else { return };

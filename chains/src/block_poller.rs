@@ -55,6 +55,13 @@ impl<T: PartialEq + Send + Sync + 'static> BlockPoller<T> {
     }
 }
 
+impl<T: Clone> BlockPoller<T> {
+    /// The newest block that was seen; `None` where nobody has waited for one yet. It ages while nobody waits.
+    pub fn newest(&self) -> Option<T> {
+        self.newest.borrow().as_ref().map(|(block, _)| block.clone())
+    }
+}
+
 async fn poll<T, F>(newest: Weak<Newest<T>>, every: Duration, look: impl Fn() -> F)
 where
     T: PartialEq,

@@ -99,6 +99,14 @@ impl Chains for ChainRegistry {
         self.of(&order.escrow.chain_id)?.deposit_state(order, versions).await
     }
 
+    async fn deposit_mined(
+        &self,
+        order: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<Option<Inclusion>, Transient> {
+        self.of(&order.escrow.chain_id)?.deposit_mined(order, versions).await
+    }
+
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         self.of(order.destination.asset().chain())?.delivery_state(order).await
     }
@@ -144,6 +152,10 @@ impl Chains for ChainRegistry {
         signature: &str,
     ) -> Result<bool, Transient> {
         self.of(&escrow.chain_id)?.attestation_holds(statement, escrow, signature).await
+    }
+
+    fn head(&self, chain_id: &ChainId) -> Option<u64> {
+        self.of(chain_id).ok()?.head(chain_id)
     }
 
     async fn next_block(&self, chain_id: &ChainId) {

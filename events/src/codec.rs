@@ -70,7 +70,7 @@ pub enum Error {
 }
 
 /// Types of [`PaymentEvent`].
-const PAYMENT_TYPES: [&str; 25] = [
+const PAYMENT_TYPES: [&str; 28] = [
     "Submitted",
     "AuctionClosed",
     "SelectorAsked",
@@ -80,13 +80,16 @@ const PAYMENT_TYPES: [&str; 25] = [
     "WinnerTold",
     "DepositPrepared",
     "DepositRepriced",
+    "DepositMined",
     "DepositAbandoned",
     "EscrowSecured",
     "EscrowOpened",
     "DepositRuledOut",
     "FulfillmentSeen",
+    "FulfillmentFinalized",
     "AttestationAwaited",
     "FulfillmentConfirmed",
+    "AttestationMissed",
     "ReleasePrepared",
     "ReleaseRepriced",
     "ReleaseAbandoned",

@@ -98,6 +98,7 @@ impl Failure {
     /// The settlement could not be completed.
     pub const SETTLEMENT_FAILED: &'static str = "SETTLEMENT_FAILED";
     /// The delivery was made, but its verifier did not attest it before the refund window opened: the payer has both the
-    /// delivery and, by the refund, the money.
+    /// delivery and, by the refund, the money. Only payments that gateways failed before
+    /// [`FulfillmentFinalized`](crate::event::FulfillmentFinalized) have this reason; since then such a payment is completed.
     pub const DELIVERED_NOT_ATTESTED: &'static str = "DELIVERED_NOT_ATTESTED";
 }

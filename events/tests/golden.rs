@@ -8,19 +8,20 @@ use std::{collections::BTreeSet, path::PathBuf};
 use serde_json::Value;
 
 use events::{
-    Amount, ChainId, Did, Event, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestEvent,
+    Account, Amount, ChainId, Did, Event, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestEvent,
     QuoteRequestId, Terms,
     codec::{self, Error},
     event::{
-        AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, Claim, CollectedQuote, CounterpartyDecision,
-        Decline, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
-        Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, Mark, Moved, PayerTransaction, Permit2, QuoteAwarded,
-        QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted,
-        TransactionAbandoned, TransactionPrepared, TronSpend, Validity, VerifierRef, WinnerTold, WithdrawalCause,
+        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardWithdrawn, Claim, CollectedQuote,
+        CounterpartyDecision, Decline, DepositMined, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded,
+        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion,
+        Mark, Moved, PayerTransaction, Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered,
+        SelectorAsked, SelectorRef, SolanaSpend, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend,
+        Validity, VerifierRef, WinnerTold, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
-    quote_request::{CollectedDocument, QuoteRequestAwarded, QuoteRequestOpened, QuotesCollected},
+    quote_request::{BatchSelection, CollectedDocument, QuoteRequestAwarded, QuoteRequestOpened, QuotesCollected},
     time::Timestamp,
 };
 
@@ -72,9 +73,10 @@ fn golden() -> Vec<(&'static str, Event)> {
         release_from: None,
     };
     let confirmed_to_be_released = FulfillmentConfirmed { release_from: Some(at(50)), ..confirmed.clone() };
+    let finalized = FulfillmentFinalized { inclusion: inclusion(10), finalized_at: at(44) };
     let awaited = AttestationAwaited { inclusion: inclusion(10), awaited_at: at(46) };
     let refunded = EscrowRefunded { inclusion: inclusion(1), amount: amount("25500000"), claims: Vec::new() };
-    let claim = |owner: &str, units: &str| Claim { owner: owner.into(), amount: amount(units) };
+    let claim = |owner: &str, units: &str| Claim { owner: account(owner), amount: amount(units) };
     let refunded_as_a_claim = EscrowRefunded { claims: vec![claim(PAYER, "25500000")], ..refunded.clone() };
     let released = EscrowReleased { inclusion: inclusion(1), claims: Vec::new() };
     let released_as_claims =
@@ -90,7 +92,14 @@ fn golden() -> Vec<(&'static str, Event)> {
             valid_until: at(55),
             document: r#"{"type":"GatewayQuote"}"#.into(),
         }],
+        selection: None,
     };
+    let selection = BatchSelection {
+        quote_hash: Some(hash(0x41)),
+        choice: r#"{"type":"GatewaySelection"}"#.into(),
+        signature: "0x1e".into(),
+    };
+    let collected_with_a_selection = QuotesCollected { selection: Some(selection), ..collected.clone() };
     let held = |policy: &str, expires| HeldPolicy {
         settler: settler(1),
         policy: policy.into(),
@@ -103,15 +112,17 @@ fn golden() -> Vec<(&'static str, Event)> {
     let proven = Submitted { originator: settler(7).to_string(), identities: identities(), ..submitted() };
     let opened_by_a_holder =
         QuoteRequestOpened { originator: settler(7).to_string(), identities: identities(), ..opened() };
-    let nothing = QuotesCollected { auction: nobody.clone(), quotes: Vec::new() };
+    let nothing = QuotesCollected { auction: nobody.clone(), quotes: Vec::new(), selection: None };
     let batch_awarded =
         QuoteRequestAwarded { quote_id: "quo_1".into(), payment_id: submitted().payment_id, awarded_at: at(31) };
     let batches = [
         ("quote_request_opened", QuoteRequestEvent::Opened(Box::new(opened()))),
         ("quote_request_opened_by_a_holder", QuoteRequestEvent::Opened(Box::new(opened_by_a_holder))),
         ("quote_request_opened_with_least", QuoteRequestEvent::Opened(Box::new(opened_with_least()))),
+        ("quote_request_opened_with_a_selector", QuoteRequestEvent::Opened(Box::new(opened_with_a_selector()))),
         ("quote_request_opened_with_a_secret", QuoteRequestEvent::Opened(Box::new(opened_with_a_secret()))),
         ("quotes_collected", QuoteRequestEvent::Collected(Box::new(collected))),
+        ("quotes_collected_with_a_selection", QuoteRequestEvent::Collected(Box::new(collected_with_a_selection))),
         ("quotes_collected_without_quotes", QuoteRequestEvent::Collected(Box::new(nothing))),
         ("quote_request_awarded", QuoteRequestEvent::Awarded(batch_awarded)),
     ];
@@ -132,6 +143,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("quote_awarded", PaymentEvent::QuoteAwarded(Box::new(awarded))),
         ("deposit_prepared", PaymentEvent::DepositPrepared(prepared())),
         ("deposit_repriced", PaymentEvent::DepositRepriced(repriced())),
+        ("deposit_mined", PaymentEvent::DepositMined(DepositMined { inclusion: inclusion(1) })),
         ("deposit_abandoned", PaymentEvent::DepositAbandoned(abandoned())),
         (
             "escrow_secured",
@@ -144,7 +156,9 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("winner_told", PaymentEvent::WinnerTold(WinnerTold { told_at: at(43) })),
         ("deposit_ruled_out", PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(41) })),
         ("fulfillment_seen", PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion(10) })),
+        ("fulfillment_finalized", PaymentEvent::FulfillmentFinalized(finalized)),
         ("attestation_awaited", PaymentEvent::AttestationAwaited(awaited)),
+        ("attestation_missed", PaymentEvent::AttestationMissed(AttestationMissed { missed_at: at(57) })),
         ("fulfillment_confirmed", PaymentEvent::FulfillmentConfirmed(confirmed)),
         ("fulfillment_confirmed_to_be_released", PaymentEvent::FulfillmentConfirmed(confirmed_to_be_released)),
         ("release_prepared", PaymentEvent::ReleasePrepared(prepared())),

@@ -15,7 +15,7 @@ use sagas::{ports::Transient, release::attestation_due};
 use crate::{
     fault::Fault,
     service::Projections,
-    view::{PaymentStatus, PaymentView, Transaction},
+    view::{PaymentStatus, PaymentView, RefundOwed, Transaction},
 };
 
 /// The overdue step of a payment.
@@ -31,7 +31,7 @@ pub enum OverdueStage {
     Unattested,
     /// Delivered, and the settler has not been paid while the refund window comes near.
     Unreleased,
-    /// Failed, and the payer does not have the money back.
+    /// Failed, or delivered and not attested in time, and the payer does not have the money back.
     Unrefunded,
 }
 
@@ -128,7 +128,7 @@ pub fn overdue(view: &PaymentView, shard: u16, now: Timestamp, grace: Duration) 
     let step = match view.status {
         PaymentStatus::Pending => pending(view),
         PaymentStatus::Finalizing => finalizing(view, grace),
-        PaymentStatus::Completed => completed(view),
+        PaymentStatus::Completed => completed(view, grace),
         PaymentStatus::Failed => failed(view),
     }?;
     let grace = if step.needs_proof { TimeDelta::from_std(grace).unwrap_or(TimeDelta::MAX) } else { TimeDelta::zero() };
@@ -173,31 +173,42 @@ fn pending(view: &PaymentView) -> Option<Step<'_>> {
 }
 
 fn finalizing(view: &PaymentView, grace: Duration) -> Option<Step<'_>> {
-    let windows = &view.windows;
     if view.unattested {
-        // Of the refund window's margin a quarter is left for an operator to wake the verifier, or to have another instance
-        // of it sign. Nothing has to be proven by a chain, so the grace can only make this earlier.
-        let late = attestation_due(windows.fulfillment_deadline, windows.refund_after);
-        let graced = windows.fulfillment_deadline.saturating_add(grace.as_secs());
-        return Some(Step {
-            stage: OverdueStage::Unattested,
-            since: from_unix_seconds(late.min(graced))?,
-            waits_for: "the fulfillment verifier to attest the delivery, before the refund window opens and the settler \
-                        loses what it delivered",
-            transaction: view.fulfillment.as_ref(),
-            needs_proof: false,
-        });
+        // Recorded by a gateway from before a delivery at its depth completed its payment.
+        return unattested(view, grace);
     }
     Some(Step {
         stage: OverdueStage::Undelivered,
-        since: from_unix_seconds(windows.fulfillment_deadline)?,
-        waits_for: "the delivery to have its depth and the verifier's attestation, or to be gone for good",
+        since: from_unix_seconds(view.windows.fulfillment_deadline)?,
+        waits_for: "the delivery to have its depth, or to be gone for good",
         transaction: view.fulfillment.as_ref().or(view.deposit.as_ref()),
         needs_proof: true,
     })
 }
 
-fn completed(view: &PaymentView) -> Option<Step<'_>> {
+/// Of the refund window's margin a quarter is left for an operator to wake the verifier, or to have another instance of it
+/// sign. Nothing has to be proven by a chain, so the grace can only make this earlier.
+fn unattested(view: &PaymentView, grace: Duration) -> Option<Step<'_>> {
+    let windows = &view.windows;
+    let late = attestation_due(windows.fulfillment_deadline, windows.refund_after);
+    let graced = windows.fulfillment_deadline.saturating_add(grace.as_secs());
+    Some(Step {
+        stage: OverdueStage::Unattested,
+        since: from_unix_seconds(late.min(graced))?,
+        waits_for: "the fulfillment verifier to attest the delivery, before the refund window opens and the settler \
+                    loses what it delivered",
+        transaction: view.fulfillment.as_ref(),
+        needs_proof: false,
+    })
+}
+
+fn completed(view: &PaymentView, grace: Duration) -> Option<Step<'_>> {
+    if let Some(owed) = &view.refund_owed {
+        return unrefunded(view, owed);
+    }
+    if view.unattested {
+        return unattested(view, grace);
+    }
     // Within half the window the settler or the gateway releases; then there is still time to find out what keeps them.
     let windows = &view.windows;
     let window = windows.refund_after.saturating_sub(windows.fulfillment_deadline);
@@ -224,7 +235,11 @@ fn failed(view: &PaymentView) -> Option<Step<'_>> {
         let since = from_unix_seconds(windows.reserve_deadline)?;
         return Some(Step { stage: OverdueStage::Undeposited, since, waits_for, transaction: None, needs_proof: true });
     };
-    let since = if owed.after_window { from_unix_seconds(windows.refund_after)? } else { owed.failed_at };
+    unrefunded(view, owed)
+}
+
+fn unrefunded<'a>(view: &'a PaymentView, owed: &RefundOwed) -> Option<Step<'a>> {
+    let since = if owed.after_window { from_unix_seconds(view.windows.refund_after)? } else { owed.since };
     let waits_for = match &view.refund {
         None => "a refund transaction",
         Some(refund) if refund.block_number.is_none() => "the refund transaction to be mined and settled",

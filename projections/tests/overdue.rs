@@ -81,7 +81,9 @@ fn a_delivery_that_is_not_paid_is_overdue_half_way_to_the_refund_window() {
 
 #[test]
 fn a_delivery_that_is_not_attested_is_an_alarm_before_the_refund_window_and_names_who_could_help() {
-    let unattested = and(in_escrow(), vec![seen(hash(0x22), 30), unattested(hash(0x22), 30)]);
+    let finalized = and(in_escrow(), vec![seen(hash(0x22), 30), finalized(hash(0x22), 30)]);
+    becomes(finalized.clone(), OverdueStage::Unattested, FULFILLMENT + GRACE);
+    let unattested = and(finalized, vec![unattested(hash(0x22), 30)]);
     let found = becomes(unattested.clone(), OverdueStage::Unattested, FULFILLMENT + GRACE);
     assert_eq!((found.amount, found.since), (amount(105), at(FULFILLMENT + GRACE)));
     assert_eq!(found.transaction.unwrap().transaction_hash, hash(0x22));
@@ -91,9 +93,18 @@ fn a_delivery_that_is_not_attested_is_an_alarm_before_the_refund_window_and_name
     let patient = |second| overdue(&view(unattested.clone()), 0, at(second), Duration::from_secs(86_400));
     assert_eq!(patient(due), None);
     assert_eq!(patient(due + 1).map(|found| (found.stage, found.since)), Some((OverdueStage::Unattested, at(due))));
-    // It is one no more once it is attested, or has moved and is looked for.
+    // It is one no more once it is attested; once that is too late, the payer is owed the escrow.
     let attested = and(unattested.clone(), vec![confirmed(hash(0x22), 30)]);
     assert_eq!(stage(&view(attested), at(REFUND_AFTER)), Some(OverdueStage::Unreleased));
+    let missed = and(unattested, vec![attestation_missed()]);
+    becomes(missed.clone(), OverdueStage::Unrefunded, REFUND_AFTER + GRACE);
+    assert_eq!(stage(&view(and(missed, vec![refunded(hash(0x44), 90)])), at(1_000_000)), None);
+}
+
+#[test]
+fn a_delivery_that_an_older_gateway_recorded_as_not_attested_is_an_alarm_until_it_moves() {
+    let unattested = and(in_escrow(), vec![seen(hash(0x22), 30), unattested(hash(0x22), 30)]);
+    becomes(unattested.clone(), OverdueStage::Unattested, FULFILLMENT + GRACE);
     let moved = and(unattested, vec![seen(hash(0x22), 31)]);
     assert_eq!(stage(&view(moved), at(REFUND_AFTER)), Some(OverdueStage::Undelivered));
 }

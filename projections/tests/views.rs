@@ -49,7 +49,7 @@ fn a_settler_that_declined_twice_counts_once_under_its_last_reason() {
 
 #[test]
 fn what_could_not_be_paid_out_is_shown_with_who_is_owed_it() {
-    let claim = |units| Claim { owner: "0x01".to_owned(), amount: amount(units) };
+    let claim = |units| Claim { owner: ACCOUNT.parse().unwrap(), amount: amount(units) };
     let PaymentEvent::EscrowReleased(release) = released() else { unreachable!() };
     let release = EscrowReleased { claims: vec![claim(100), claim(5)], ..release };
     let before = vec![secured(hash(0x11), 20), confirmed(hash(0x22), 33)];
@@ -79,6 +79,24 @@ fn the_deposit_is_the_last_attempt_until_one_succeeds() {
     // The attempt that was thought lost may be the one that is found in escrow.
     let secured = [again, vec![secured(hash(0x11), 20)]].concat();
     assert_eq!(view(secured).deposit, transaction(1, hash(0x11), Some(20)));
+}
+
+#[test]
+fn a_deposit_has_its_block_from_the_one_that_it_is_mined_in_and_is_settled_at_its_depth() {
+    let prepared = vec![awarded(), deposit_prepared(1, hash(0x11))];
+    let mined = [prepared, vec![deposit_mined(hash(0x11), 19)]].concat();
+    let shown = view(mined.clone());
+    assert_eq!((shown.deposit.clone(), shown.deposit_settled()), (transaction(1, hash(0x11), Some(19)), false));
+    let moved = view([mined.clone(), vec![deposit_mined(hash(0x11), 20)]].concat());
+    assert_eq!((moved.deposit, moved.updated_at), (transaction(1, hash(0x11), Some(20)), at(5)));
+    let secured = view([mined.clone(), vec![secured(hash(0x11), 19)]].concat());
+    assert_eq!((secured.deposit.clone(), secured.deposit_settled()), (shown.deposit, true));
+    assert_eq!(secured.updated_at, at(5), "what is told apart has changed");
+    // A block that was left holds it no more.
+    let gone = view([mined.clone(), vec![deposit_abandoned(1)]].concat());
+    assert_eq!(gone.deposit, transaction(1, hash(0x11), None));
+    let never = view([mined, vec![failed(RefundDue::Nothing, None)]].concat());
+    assert_eq!(never.deposit, transaction(1, hash(0x11), None));
 }
 
 #[test]
@@ -120,7 +138,8 @@ fn a_delivery_is_provisional_until_it_is_confirmed() {
 
 #[test]
 fn a_final_status_never_changes() {
-    let late = [seen(hash(0x99), 99), confirmed(hash(0x99), 99), failed(RefundDue::Nothing, None)];
+    let late =
+        [seen(hash(0x99), 99), finalized(hash(0x99), 99), confirmed(hash(0x99), 99), failed(RefundDue::Nothing, None)];
     let completed = view(vec![secured(hash(0x11), 20), confirmed(hash(0x22), 33)]);
     let failure = view(vec![secured(hash(0x11), 20), failed(RefundDue::AfterWindow, None)]);
     for shown in [completed, failure] {
@@ -165,14 +184,14 @@ fn a_payment_that_failed_in_the_auction_is_open_while_the_payers_own_transaction
     assert_eq!((&watched.refund_owed, &watched.escrowed), (&None, &None));
 
     let ruled_out = payer_deposit([unsold.clone(), vec![vec![ruled_out()]]].concat());
-    assert_eq!((ruled_out.status, ruled_out.at_rest, ruled_out.updated_at), (PaymentStatus::Failed, true, at(3)));
+    assert_eq!((ruled_out.status, ruled_out.at_rest, ruled_out.updated_at), (PaymentStatus::Failed, true, at(2)));
     assert_eq!((ruled_out.deposit, ruled_out.refund_owed), (None, None));
 
     let found = [unsold, vec![vec![escrow_opened(hash(0x11), 21)]]].concat();
     let view = payer_deposit(found.clone());
     assert_eq!((view.status, view.at_rest, view.escrowed), (PaymentStatus::Failed, false, Some(amount(110))));
     assert_eq!(view.deposit, transaction(1, hash(0x11), Some(21)));
-    assert_eq!(view.refund_owed, Some(RefundOwed { failed_at: at(60), after_window: true }));
+    assert_eq!(view.refund_owed, Some(RefundOwed { since: at(60), after_window: true }));
     assert_eq!(view.failure, watched.failure, "why it failed stays");
     let back =
         payer_deposit([found, vec![vec![refund_prepared(1, hash(0x33))], vec![refunded(hash(0x33), 210)]]].concat());
@@ -191,7 +210,7 @@ fn a_deposit_that_nobody_can_be_named_for_is_owed_as_soon_as_it_is_shown() {
     let view = PaymentView::fold(&history(id(), commits[..3].to_vec())).unwrap();
     assert_eq!((view.status, view.at_rest, view.escrowed), (PaymentStatus::Failed, false, Some(amount(110))));
     assert_eq!(view.deposit, transaction(1, hash(0x11), Some(21)));
-    assert_eq!(view.refund_owed, Some(RefundOwed { failed_at: at(60), after_window: true }));
+    assert_eq!(view.refund_owed, Some(RefundOwed { since: at(60), after_window: true }));
     assert!(PaymentView::fold(&history(id(), commits)).unwrap().at_rest);
     // After an award the failure itself rests on the proof that nothing was deposited, nor can be.
     let commits = vec![vec![payer_deposit_submitted(&id())], vec![awarded()], vec![failed(RefundDue::Nothing, None)]];
@@ -225,6 +244,58 @@ fn the_time_of_update_moves_only_with_what_is_shown() {
     let commits = vec![vec![submitted(&id())], vec![deposit_prepared(1, hash(0x11))], vec![deposit_abandoned(1)]];
     let view = PaymentView::fold(&history(id(), commits)).unwrap();
     assert_eq!((view.updated_at, view.version), (at(2), 3));
+}
+
+#[test]
+fn the_time_of_update_stands_still_once_the_payment_is_completed_unless_money_is_left_as_a_claim() {
+    let completed = vec![secured(hash(0x11), 20), seen(hash(0x22), 30), finalized(hash(0x22), 30)];
+    let at_the_depth = view(completed.clone());
+    assert_eq!((at_the_depth.status, at_the_depth.updated_at), (PaymentStatus::Completed, at(4)));
+    let release = vec![confirmed(hash(0x22), 30), release_prepared(1, hash(0x55)), released()];
+    assert_eq!(view([completed.clone(), release].concat()).updated_at, at(4));
+    let refund = vec![
+        unattested(hash(0x22), 30),
+        attestation_missed(),
+        refund_prepared(1, hash(0x33)),
+        refunded(hash(0x33), 70),
+    ];
+    assert_eq!(view([completed.clone(), refund].concat()).updated_at, at(4));
+    let PaymentEvent::EscrowReleased(release) = released() else { unreachable!() };
+    let claims = vec![Claim { owner: ACCOUNT.parse().unwrap(), amount: amount(5) }];
+    let with_claims = PaymentEvent::EscrowReleased(EscrowReleased { claims, ..release });
+    assert_eq!(view([completed, vec![with_claims]].concat()).updated_at, at(5));
+    // A failed payment's refund is shown in the timeline alone.
+    let failed = vec![secured(hash(0x11), 20), failed(RefundDue::AfterWindow, None)];
+    let refund = vec![refund_prepared(1, hash(0x33)), refunded(hash(0x33), 70)];
+    assert_eq!(view([failed, refund].concat()).updated_at, at(3));
+}
+
+#[test]
+fn a_delivery_at_its_depth_completes_the_payment_whatever_its_verifier_says() {
+    let depth = vec![awarded(), secured(hash(0x11), 20), seen(hash(0x22), 30), finalized(hash(0x22), 30)];
+    let completed = view(depth.clone());
+    assert_eq!((completed.status, completed.unattested, completed.at_rest), (PaymentStatus::Completed, true, false));
+    let confirmation = completed.confirmation().unwrap();
+    assert_eq!(Some(confirmation.destination.clone()), transaction(10, hash(0x22), Some(30)));
+    assert_eq!(confirmation.fulfillment_timestamp, Some(at(30)));
+    let attested = view([depth.clone(), vec![confirmed(hash(0x22), 30)]].concat());
+    assert_eq!((attested.status, attested.unattested), (PaymentStatus::Completed, false));
+    let missed = [depth, vec![unattested(hash(0x22), 30), attestation_missed()]].concat();
+    let owed = view(missed.clone());
+    assert_eq!((owed.status, &owed.failure), (PaymentStatus::Completed, &None));
+    assert_eq!(owed.refund_owed, Some(RefundOwed { since: at(70), after_window: true }));
+    let back = view([missed, vec![refund_prepared(1, hash(0x33)), refunded(hash(0x33), 70)]].concat());
+    assert_eq!((back.status, back.failure, back.at_rest), (PaymentStatus::Completed, None, true));
+}
+
+/// A gateway from before the depth completed payments recorded that the attestation was missing, and failed the payment for
+/// it: it stays what its payer was told.
+#[test]
+fn a_payment_that_failed_for_its_attestation_before_stays_failed() {
+    let open = vec![secured(hash(0x11), 20), seen(hash(0x22), 30), unattested(hash(0x22), 30)];
+    assert_eq!(view(open.clone()).status, PaymentStatus::Finalizing);
+    assert_eq!(view([open.clone(), vec![finalized(hash(0x22), 30)]].concat()).status, PaymentStatus::Completed);
+    assert_eq!(view([open, vec![failed(RefundDue::AfterWindow, None)]].concat()).status, PaymentStatus::Failed);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use events::{
     Failure, PaymentEvent,
-    event::{Claim, EscrowRefunded, RefundDue, TransactionPrepared, Validity, WithdrawalCause},
+    event::{Claim, EscrowRefunded, Inclusion, RefundDue, TransactionPrepared, Validity, WithdrawalCause},
     failure::{BlockchainContext, RetryClassification},
 };
 use sagas::{
@@ -191,6 +191,17 @@ fn a_replacement_is_of_the_same_attempt_chain_sender_and_nonce_and_of_other_byte
 }
 
 #[test]
+fn a_transaction_without_a_nonce_is_not_replaced() {
+    for validity in [Validity::LastBlockHeight(1), Validity::Expiration(1)] {
+        let first = TransactionPrepared { validity, ..version(1, 1) };
+        let second = TransactionPrepared { validity, ..version(1, 2) };
+        let deposit = [submitted(), auction_closed(), awarded(), PaymentEvent::DepositPrepared(first)];
+        given(&deposit).refuses(Command::RepriceDeposit(second.clone()));
+        assert!(evolve(fold(&deposit).unwrap(), &PaymentEvent::DepositRepriced(second)).is_err(), "{validity:?}");
+    }
+}
+
+#[test]
 fn a_transaction_is_replaced_a_bounded_number_of_times() {
     let mut events = vec![submitted(), auction_closed(), awarded(), deposit_prepared(1)];
     for n in 2..=VERSIONS_MAX as u32 {
@@ -199,6 +210,28 @@ fn a_transaction_is_replaced_a_bounded_number_of_times() {
     let one_more = version(1, VERSIONS_MAX as u32 + 1);
     given(&events).refuses(Command::RepriceDeposit(one_more.clone()));
     assert!(evolve(fold(&events).unwrap(), &PaymentEvent::DepositRepriced(one_more)).is_err());
+}
+
+#[test]
+fn a_deposit_in_a_block_is_recorded_once_and_again_when_it_moves_and_nothing_rests_on_it() {
+    let mut events = vec![submitted(), auction_closed(), awarded(), deposit_prepared(1), deposit_repriced(1, 2)];
+    let of = |version: &TransactionPrepared, block| {
+        let transaction_hash = version.transaction_hash.clone();
+        Inclusion { transaction_hash, ..inclusion(block) }
+    };
+    let mined = |block| of(&version(1, 2), block);
+    given(&events).refuses(Command::ObserveMinedDeposit(inclusion(5)));
+    events.extend(given(&events).when(Command::ObserveMinedDeposit(mined(5))));
+    assert_eq!(types(&events[5..]), ["DepositMined"]);
+    assert!(given(&events).when(Command::ObserveMinedDeposit(mined(5))).is_empty());
+    assert_eq!(types(&given(&events).when(Command::ObserveMinedDeposit(mined(6)))), ["DepositMined"]);
+    assert_eq!(given(&events).0.stage(), Stage::Depositing);
+    let superseded = DepositState::Superseded { evidence: "nonce taken".to_owned() };
+    events.extend(given(&events).when(Command::ObserveDeposit { state: superseded, at: at(12) }));
+    assert_eq!(given(&events).0.deposit_mined, None);
+    for history in [&events, &until_secured()] {
+        given(history).refuses(Command::ObserveMinedDeposit(mined(5)));
+    }
 }
 
 #[test]
@@ -221,12 +254,6 @@ fn a_delivery_that_moves_is_recorded_again_and_one_that_stays_is_not() {
 #[test]
 fn confirming_a_delivery_that_moved_records_where_it_settled() {
     let mut events = until_secured();
-    let confirm = |block| Command::ConfirmDelivery {
-        inclusion: inclusion(block),
-        attestation: "0x".to_owned(),
-        at: at(25),
-        release_from: at(45),
-    };
     assert_eq!(types(&given(&events).when(confirm(7))), ["FulfillmentSeen", "FulfillmentConfirmed"]);
     events.push(seen(7));
     assert_eq!(types(&given(&events).when(confirm(7))), ["FulfillmentConfirmed"]);
@@ -258,38 +285,77 @@ fn a_release_is_prepared_only_of_what_was_confirmed_and_one_attempt_at_a_time() 
     assert_eq!(given(&events).0.stage(), Stage::Rest);
 }
 
+fn confirm(block: u64) -> Command {
+    let attestation = "0x".to_owned();
+    Command::ConfirmDelivery { inclusion: inclusion(block), attestation, at: at(58), release_from: at(70) }
+}
+
 #[test]
-fn a_settled_delivery_without_an_attestation_is_recorded_where_it_is() {
-    let mut events = until_secured();
-    let awaits = |block| Command::AwaitAttestation { inclusion: inclusion(block), at: at(55) };
-    assert_eq!(given(&events).when(awaits(7)), [seen(7), unattested(7)]);
-    events.push(seen(7));
-    assert!(evolve(fold(&events).unwrap(), &unattested(8)).is_err());
-    events.extend(given(&events).when(awaits(7)));
-    assert!(given(&events).0.unattested);
-    assert!(given(&events).when(awaits(7)).is_empty());
-    // What moves is not for good, however deep it was.
-    assert_eq!(given(&events).when(awaits(8)), [seen(8), unattested(8)]);
-    let moved = [events.clone(), vec![seen(8)]].concat();
-    assert!(!given(&moved).0.unattested);
+fn a_delivery_at_its_depth_is_recorded_where_it_is_and_no_failure_follows() {
+    let finalize = |block| Command::FinalizeDelivery { inclusion: inclusion(block), at: at(24) };
+    assert_eq!(given(&until_secured()).when(finalize(7)), [seen(7), finalized(7)]);
+    let mut events = [until_secured(), vec![seen(7)]].concat();
+    assert_eq!(given(&events).when(finalize(8)), [seen(8), finalized(8)]);
+    assert!(evolve(fold(&events).unwrap(), &finalized(8)).is_err(), "it was seen elsewhere");
+    events.extend(given(&events).when(finalize(7)));
+    let payment = given(&events).0;
+    assert_eq!((payment.stage(), payment.delivery()), (Stage::Attesting, Some(&inclusion(7))));
+    for (command, event) in [
+        (Command::FailUndelivered { attestation: None, at: at(200) }, failed(RefundDue::AfterWindow)),
+        (Command::ObserveDelivery(inclusion(8)), seen(8)),
+        (finalize(7), finalized(7)),
+        (Command::PrepareRefund(transaction(1)), refund_prepared(1)),
+        (Command::PrepareRelease(transaction(1)), release_prepared(1)),
+    ] {
+        given(&events).refuses(command);
+        assert!(evolve(fold(&events).unwrap(), &event).is_err(), "{event:?}");
+    }
+    given(&events).refuses(confirm(8));
+    assert_eq!(types(&given(&events).when(confirm(7))), ["FulfillmentConfirmed"]);
+    assert_eq!(given(&events).when(observed(EscrowState::Released(inclusion(9)))), [released()]);
+}
+
+#[test]
+fn an_attestation_that_lags_is_recorded_once_and_one_that_is_missed_returns_the_escrow() {
+    let mut events = [until_secured(), vec![seen(7), finalized(7)]].concat();
+    let awaits = || Command::AwaitAttestation { at: at(55) };
+    given(&until_secured()).refuses(awaits());
+    events.extend(given(&events).when(awaits()));
+    assert_eq!(events.last(), Some(&unattested(7)));
+    assert!(given(&events).when(awaits()).is_empty());
     // It may still be attested, and then nothing more is awaited.
-    let confirm = Command::ConfirmDelivery {
-        inclusion: inclusion(7),
-        attestation: "0x".to_owned(),
-        at: at(58),
-        release_from: at(70),
-    };
-    assert_eq!(types(&given(&events).when(confirm)), ["FulfillmentConfirmed"]);
-    let fail = |block| Command::FailUnattested { inclusion: inclusion(block), at: at(101) };
-    assert_eq!(types(&given(&events).when(fail(7))), ["Failed"]);
-    let failed = given(&until_secured()).when(fail(7));
-    assert_eq!(types(&failed), ["FulfillmentSeen", "AttestationAwaited", "Failed"]);
-    let (reason, refund) = failure(&failed);
-    assert_eq!(reason.code, Failure::DELIVERED_NOT_ATTESTED);
-    assert_eq!(reason.retry_classification, Some(RetryClassification::ReconcileThenDecide));
-    assert_eq!(*refund, RefundDue::AfterWindow);
-    // Nobody says so of a delivery that is not on record as settled.
-    assert!(evolve(fold(&[until_secured(), vec![seen(7)]].concat()).unwrap(), failed.last().unwrap()).is_err());
+    assert_eq!(types(&given(&events).when(confirm(7))), ["FulfillmentConfirmed"]);
+    let miss = || Command::MissAttestation { at: at(101) };
+    given(&[until_secured(), vec![seen(7)]].concat()).refuses(miss());
+    events.extend(given(&events).when(miss()));
+    assert_eq!(events.last(), Some(&attestation_missed()));
+    assert_eq!((given(&events).0.stage(), given(&events).0.failed), (Stage::Refunding, None));
+    for command in [miss(), confirm(7), awaits(), Command::FailUndelivered { attestation: None, at: at(200) }] {
+        given(&events).refuses(command);
+    }
+    events.extend(given(&events).when(Command::PrepareRefund(transaction(1))));
+    let PaymentEvent::EscrowRefunded(refund) = refunded() else { unreachable!() };
+    events.extend(given(&events).when(observed(EscrowState::Refunded(refund))));
+    assert_eq!(given(&events).0.stage(), Stage::Rest);
+}
+
+/// Gateways recorded the missing attestation before they recorded the depth, and failed the payment for it.
+#[test]
+fn streams_from_before_the_depth_was_recorded_are_read_and_driven_on() {
+    let open = [until_secured(), vec![seen(7), unattested(7)]].concat();
+    assert_eq!(given(&open).0.stage(), Stage::Finalizing);
+    assert!(evolve(fold(&[until_secured(), vec![seen(7)]].concat()).unwrap(), &unattested(8)).is_err());
+    let finalize = Command::FinalizeDelivery { inclusion: inclusion(7), at: at(24) };
+    let completed = [open.clone(), given(&open).when(finalize)].concat();
+    assert_eq!(given(&completed).0.stage(), Stage::Attesting);
+    assert!(given(&completed).when(Command::AwaitAttestation { at: at(56) }).is_empty(), "it is on record");
+    let PaymentEvent::Failed(mut old) = failed(RefundDue::AfterWindow) else { unreachable!() };
+    old.failure.code = Failure::DELIVERED_NOT_ATTESTED.to_owned();
+    let old = PaymentEvent::Failed(old);
+    assert_eq!(given(&[open, vec![old.clone()]].concat()).0.stage(), Stage::Refunding);
+    assert!(evolve(fold(&completed).unwrap(), &old).is_err(), "a completed payment never fails");
+    // Nobody said so of a delivery that is not on record as settled.
+    assert!(evolve(fold(&[until_secured(), vec![seen(7)]].concat()).unwrap(), &old).is_err());
 }
 
 fn observed(state: EscrowState) -> Command {
@@ -298,8 +364,8 @@ fn observed(state: EscrowState) -> Command {
 
 #[test]
 fn a_payout_that_became_a_claim_ends_the_payment_and_is_recorded() {
-    let claim = |owner: &str, units: &str| Claim { owner: owner.to_owned(), amount: amount(units) };
-    let claims = vec![claim("0xsettler", "1000"), claim("0xpayer", "10")];
+    let claim = |owner: &str, units: &str| Claim { owner: owner.parse().unwrap(), amount: amount(units) };
+    let claims = vec![claim(OTHER, "1000"), claim(PAYER, "10")];
     let mut events = undisturbed();
     events.pop();
     let release = Command::ObserveEscrow { state: EscrowState::Released(inclusion(9)), claims: claims.clone() };
@@ -326,6 +392,11 @@ fn an_undelivered_payment_owes_a_refund_and_ends_when_it_is_made() {
     let (reason, refund) = failure(&events);
     assert_eq!(reason.retry_classification, Some(RetryClassification::RetryWithNewRequestId));
     assert_eq!(*refund, RefundDue::ByNonDelivery { attestation: "0x01".to_owned() });
+    assert_eq!(reason.blockchain_context, None, "nothing reached the chain");
+    let lost = given(&[until_secured(), vec![seen(7)]].concat());
+    let lost = lost.when(Command::FailUndelivered { attestation: None, at: at(61) });
+    let context = failure(&lost).0.blockchain_context.as_ref().unwrap();
+    assert_eq!(context.transaction_hash.as_ref(), Some(&inclusion(7).transaction_hash), "what did not last is told");
     assert_eq!(given(&events).0.stage(), Stage::Refunding);
     events.extend(given(&events).when(Command::PrepareRefund(transaction(1))));
     given(&events).refuses(Command::PrepareRefund(transaction(2)));
@@ -352,9 +423,10 @@ fn terminal_states_never_change() {
             at: at(1),
             release_from: at(45),
         },
-        Command::AwaitAttestation { inclusion: inclusion(20), at: at(1) },
+        Command::FinalizeDelivery { inclusion: inclusion(20), at: at(1) },
+        Command::AwaitAttestation { at: at(1) },
         Command::FailUndelivered { attestation: None, at: at(200) },
-        Command::FailUnattested { inclusion: inclusion(20), at: at(200) },
+        Command::MissAttestation { at: at(200) },
     ];
     let mut completed = undisturbed();
     completed.pop();
@@ -399,7 +471,9 @@ fn any_event() -> impl Strategy<Value = PaymentEvent> {
         prop_oneof![Just(WithdrawalCause::Unanswered), Just(WithdrawalCause::NotDeposited)].prop_map(withdrawn),
         Just(winner_told()),
         (7u64..9).prop_map(seen),
+        (7u64..9).prop_map(finalized),
         (7u64..9).prop_map(confirmed),
+        Just(attestation_missed()),
         Just(released()),
         Just(failed(RefundDue::Nothing)),
         Just(failed(RefundDue::AfterWindow)),
@@ -434,6 +508,8 @@ proptest! {
         prop_assert!(count("EscrowSecured") <= 1);
         prop_assert!(count("FulfillmentConfirmed") <= 1);
         prop_assert!(count("Failed") + count("FulfillmentConfirmed") <= 1);
+        prop_assert!(count("Failed") + count("FulfillmentFinalized") <= 1);
+        prop_assert!(count("AttestationMissed") + count("FulfillmentConfirmed") <= 1);
         let escrowed = count("EscrowSecured") + count("EscrowOpened");
         prop_assert!(escrowed <= 1, "one escrow a payment");
         prop_assert!(count("EscrowOpened") + count("DepositRuledOut") <= 1);

@@ -8,9 +8,10 @@ use ed25519_dalek::SigningKey;
 use events::{
     ChainId, Did, Event, Failure, OwnedAsset, PaymentId, Terms,
     event::{
-        AttestationAwaited, AuctionClosed, Authorization, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowSecured,
-        Failed, FulfillmentSeen, Inclusion, PayerTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked,
-        SelectorRef, Submitted, TronSpend, VerifierRef,
+        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, DepositRuledOut, EscrowOpened,
+        EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion,
+        PayerTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked, SelectorRef, Submitted, TronSpend,
+        VerifierRef,
     },
     quote::auction_of,
     selection::{Choice, SelectorSigner, Shown},
@@ -62,7 +63,7 @@ fn submitted(answer_by: i64) -> Submitted {
             fulfillment_deadline: unix_seconds(at(60)),
             refund_after: unix_seconds(at(100)),
         },
-        fulfillment_proxies: vec![ACCOUNT.to_owned()],
+        fulfillment_proxies: vec![ACCOUNT.parse().unwrap()],
         verifier: VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint: "https://verifier.example".to_owned() },
         whitelist: Vec::new(),
         blacklist: Vec::new(),
@@ -276,6 +277,24 @@ fn a_delivery_that_was_not_attested_is_somebodys_loss_and_no_fault_of_the_record
     let unattested = failed_with(Failure::DELIVERED_NOT_ATTESTED, RefundDue::AfterWindow);
     assert_eq!(found_of_payer_deposit(&sold, awaited(59)), Vec::<String>::new());
     assert_eq!(found_of_payer_deposit(&sold, [awaited(59), vec![unattested.clone()]].concat()), ["unattested"]);
+    let completed = |second| {
+        let inclusion = inclusion(second);
+        let finalized = FulfillmentFinalized { inclusion: inclusion.clone(), finalized_at: at(65) };
+        let missed = PaymentEvent::AttestationMissed(AttestationMissed { missed_at: at(101) });
+        let seen = PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion });
+        vec![secured.clone(), seen, PaymentEvent::FulfillmentFinalized(finalized), missed]
+    };
+    assert_eq!(found_of_payer_deposit(&sold, completed(59)[..3].to_vec()), Vec::<String>::new());
+    assert_eq!(found_of_payer_deposit(&sold, completed(59)), ["unattested"]);
+    let attested = |second| {
+        let (attestation, release_from) = ("0x".to_owned(), None);
+        let confirmed =
+            FulfillmentConfirmed { inclusion: inclusion(second), attestation, confirmed_at: at(66), release_from };
+        [&completed(59)[..3], &[PaymentEvent::FulfillmentConfirmed(confirmed)]].concat()
+    };
+    assert_eq!(found_of_payer_deposit(&sold, attested(59)), Vec::<String>::new());
+    assert_eq!(found_of_payer_deposit(&sold, attested(58)), ["delivery"], "another one is attested");
+    assert_eq!(found_of_payer_deposit(&sold, completed(61)[..3].to_vec()), ["deadline"]);
     // What came too late is none that had to be attested.
     assert_eq!(found_of_payer_deposit(&sold, awaited(61)), ["deadline"]);
     let mut report = Report::default();

@@ -6,7 +6,7 @@ use alloy::{signers::local::PrivateKeySigner, sol_types::SolCall};
 use async_trait::async_trait;
 
 use chains::{registry::Chain, setup::SetupError, submitters::Leg};
-use escrow_abi::contracts::{GatewayEscrow, address, parse_address, text, word};
+use escrow_abi::contracts::{GatewayEscrow, address, word};
 use events::{
     Account, ChainId, PaymentId,
     event::{Claim, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
@@ -32,7 +32,7 @@ use super::{
     query::Query,
     rpc::Fault,
     submitters::{SignerHealth, SubmitterAccounts, maintain_every},
-    transaction::{plain, raw_bytes},
+    transaction::{account_of, plain, raw_bytes},
     transaction_status::Transactions,
 };
 
@@ -81,9 +81,9 @@ impl EvmChain {
             if keys.submitters.is_empty() {
                 return Err(SetupError::NoSubmitter(chain_id));
             }
-            let configured = node.config().common.reserver.clone();
-            if parse_address(&configured) != Ok(keys.reserver.address()) {
-                return Err(SetupError::Reserver { chain_id, configured, key: text(keys.reserver.address()) });
+            let (configured, key) = (node.config().common.reserver.clone(), account_of(&keys.reserver));
+            if configured != key {
+                return Err(SetupError::Reserver { chain_id, configured, key });
             }
             (reserver, usual, exits) = (Some(keys.reserver), keys.submitters, keys.exit_submitters);
         }
@@ -252,6 +252,14 @@ impl Chains for EvmChain {
         Ok(state)
     }
 
+    async fn deposit_mined(
+        &self,
+        _: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<Option<Inclusion>, Transient> {
+        self.transactions().mined(versions).await
+    }
+
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
         self.transactions().deposit_secured(order).await
     }
@@ -297,6 +305,10 @@ impl Chains for EvmChain {
 
     async fn next_block(&self, _: &ChainId) {
         self.log_watcher.next_block().await;
+    }
+
+    fn head(&self, _: &ChainId) -> Option<u64> {
+        self.log_watcher.head()
     }
 
     fn cursor(&self, _: &ChainId, contract: &Account) -> Option<Cursor> {

@@ -6,7 +6,7 @@ use chains::escrow::{EscrowRecord, State};
 use escrow_abi::contracts::{GatewayEscrow, account, address, seconds, text, units, word};
 use events::{
     PaymentId,
-    event::{EscrowPlan, EscrowSecured, TransactionPrepared},
+    event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
     failure::BlockchainContext,
     mutant,
 };
@@ -104,6 +104,23 @@ impl<'a> Transactions<'a> {
                 Ok(DepositState::Pending)
             }
         }
+    }
+
+    /// The block, not settled, that holds one of `versions` with its effect; `None` while none does.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn mined(&self, versions: &[TransactionPrepared]) -> Result<Option<Inclusion>, Transient> {
+        // The newest version is the likeliest to be there.
+        for version in versions.iter().rev() {
+            let Some(receipt) = Query::of(self.node).receipt(hash_of(version)?).await? else { continue };
+            if !receipt.success {
+                return Ok(None);
+            }
+            let block = self.node.canonical(receipt.block_number, receipt.block_hash).await?;
+            return Ok(Some(self.node.inclusion(receipt.transaction_hash, block)));
+        }
+        Ok(None)
     }
 
     /// Whether the newest settled block is later than the UNIX second `after` and holds no escrow of this plan for the

@@ -12,7 +12,7 @@ use chains::{
 };
 use events::{
     ChainId, PaymentId,
-    event::{EscrowPlan, EscrowSecured, TransactionPrepared, Validity},
+    event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
 };
 use sagas::ports::{
     Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
@@ -84,7 +84,7 @@ impl SolanaChain {
                 return Err(SetupError::NoSubmitter(chain_id));
             }
             let configured = node.config().common.reserver.clone();
-            let key = keys::account(&keys.reserver);
+            let key = holder(keys.reserver.verifying_key().as_bytes());
             if configured != key {
                 return Err(SetupError::Reserver { chain_id, configured, key });
             }
@@ -195,6 +195,14 @@ impl Chains for SolanaChain {
         Escrows::of(&self.node).state(payment_id, escrow).await
     }
 
+    async fn deposit_mined(
+        &self,
+        _: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<Option<Inclusion>, Transient> {
+        Transactions::of(&self.node).mined(versions).await
+    }
+
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
         Transactions::of(&self.node).deposit_secured(order).await
     }
@@ -219,6 +227,10 @@ impl Chains for SolanaChain {
         signature: &str,
     ) -> Result<bool, Transient> {
         Ok(Escrows::of(&self.node).attestation_holds(statement, escrow, signature))
+    }
+
+    fn head(&self, _: &ChainId) -> Option<u64> {
+        self.node.newest()
     }
 
     async fn next_block(&self, _chain_id: &ChainId) {

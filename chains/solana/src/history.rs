@@ -266,7 +266,8 @@ impl<'a> History<'a> {
         Ok((hash, time.ok_or_else(|| self.node.contradiction(format!("no time of slot {slot}")))?))
     }
 
-    async fn inclusion(
+    /// `transaction_hash` in the block of `slot`.
+    pub(super) async fn inclusion(
         &self,
         transaction_hash: String,
         slot: u64,

@@ -29,7 +29,7 @@ use sagas::ports::Transient;
 
 use super::{
     authorization::ClusterId,
-    program::{ConvertError, parse_key, text},
+    program::text,
     rpc::{Fault, Rpc},
 };
 
@@ -73,16 +73,6 @@ pub enum ConnectError {
     Depth {
         /// The chain.
         chain_id: ChainId,
-    },
-    /// An account cannot be read.
-    #[error("{field} of {chain_id}: {error}")]
-    Account {
-        /// The chain.
-        chain_id: ChainId,
-        /// The key in the configuration.
-        field: &'static str,
-        /// What is wrong.
-        error: Box<ConvertError>,
     },
 }
 
@@ -209,18 +199,6 @@ impl Node {
         }
         if config.common.required_depth != Depth::Finalized {
             return Err(ConnectError::Depth { chain_id });
-        }
-        for (field, account) in [
-            ("escrow_contract", &config.common.escrow_contract),
-            ("fulfillment_proxy", &config.common.fulfillment_proxy),
-            ("reserver", &config.common.reserver),
-            ("releaser", &config.common.releaser),
-        ] {
-            parse_key(account).map_err(|error| ConnectError::Account {
-                chain_id: chain_id.clone(),
-                field,
-                error: Box::new(error),
-            })?;
         }
         Ok(Self(Arc::new(Inner {
             config: config.clone(),
@@ -391,6 +369,11 @@ impl Node {
         let data =
             BASE64.decode(data.as_bytes()).map_err(|error| self.contradiction(format!("an account: {error}")))?;
         Ok(Account { owner, lamports: raw.lamports, data })
+    }
+
+    /// The newest slot that was seen while anybody waited for one.
+    pub fn newest(&self) -> Option<u64> {
+        self.0.poller.newest()
     }
 
     /// Returns when the chain has a new slot, or after a bounded time. All callers share one poller.

@@ -7,7 +7,7 @@ use gateway_program::{Key, account::Escrow};
 
 use events::{
     PaymentId,
-    event::{EscrowPlan, EscrowSecured, TransactionPrepared},
+    event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
     failure::BlockchainContext,
 };
 use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
@@ -91,6 +91,24 @@ impl<'a> Transactions<'a> {
                 Ok(DepositState::Pending)
             }
         }
+    }
+
+    /// The slot, not finalized, that holds one of `versions` with its effect; `None` while none does.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn mined(&self, versions: &[TransactionPrepared]) -> Result<Option<Inclusion>, Transient> {
+        let settled = self.node.settled().await?;
+        let history = History::of(self.node);
+        for version in versions.iter().rev() {
+            let Some(status) = history.status(&version.transaction_hash, settled.slot).await? else { continue };
+            if status.error.is_some() {
+                return Ok(None);
+            }
+            let hash = version.transaction_hash.clone();
+            return history.inclusion(hash, status.slot, Commitment::Confirmed).await.map(Some);
+        }
+        Ok(None)
     }
 
     /// Whether the finalized state is later than the UNIX second `after` and holds no escrow of this plan for the payment.

@@ -20,14 +20,14 @@ use sagas::ports::{
 };
 
 use super::{
-    address::{account_of, parse_address, text},
+    address::{account_of, text},
     calls::{self, GatewayCall, refused},
     cost::{Cost, with_margin},
     deliveries::Deliveries,
     deposits::Deposits,
     escrows::Escrows,
     node::{Answer, Block, BroadcastError, Node},
-    reservation::{self, Next},
+    reservation,
     submitters::{Senders, Warnings},
     transaction::{Call, Draft, Reference},
     transaction_status::Transactions,
@@ -91,9 +91,9 @@ impl TronChain {
             if keys.submitters.is_empty() {
                 return Err(SetupError::NoSubmitter(chain_id));
             }
-            let configured = node.config().common.reserver.clone();
-            if parse_address(&configured) != Ok(keys.reserver.address()) {
-                return Err(SetupError::Reserver { chain_id, configured, key: text(keys.reserver.address()) });
+            let (configured, key) = (node.config().common.reserver.clone(), account_of(&keys.reserver));
+            if configured != key {
+                return Err(SetupError::Reserver { chain_id, configured, key });
             }
         }
         Ok(Self { node, keys, clock, warnings: Warnings::default() })
@@ -137,10 +137,7 @@ impl TronChain {
             expiration_ms: expiration(&span.head, taken_until).map_err(refuse)?,
         };
         let cost = Cost::new(energy, draft.raw_data().len() + SIGNATURE_BYTES);
-        draft.fee_limit_sun = cost.fee_limit(&prices).ok_or_else(|| {
-            let chain_id = node.chain_id();
-            Transient::misconfigured(format!("{chain_id} takes no fee_limit that covers {energy} energy"))
-        })?;
+        draft.fee_limit_sun = cost.fee_limit(&prices)?;
         // Nothing is signed before somebody can pay.
         let submitter = submitters.choose(&cost, &prices).await?.ok_or_else(|| {
             Transient::rate_limited(format!("no submitter of {} has the TRX for a transaction", node.chain_id()))
@@ -186,10 +183,8 @@ impl Chains for TronChain {
         let Authorization::Tron(spend) = &order.authorization else {
             return Err(Transient::misconfigured("the payer signed for another family").into());
         };
-        match reservation::next(order, spend, &self.keys()?.reserver, &submitters).await? {
-            Next::Reserve(call) => self.prepare(&submitters, call, attempt).await,
-            Next::NotYet(why) => Err(why),
-        }
+        let call = reservation::next(order, spend, &self.keys()?.reserver, &submitters).await?;
+        self.prepare(&submitters, call, attempt).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
@@ -272,6 +267,10 @@ impl Chains for TronChain {
         signature: &str,
     ) -> Result<bool, Transient> {
         Ok(Escrows::of(&self.node).attestation_holds(statement, escrow, signature))
+    }
+
+    fn head(&self, _: &ChainId) -> Option<u64> {
+        self.node.newest()
     }
 
     async fn next_block(&self, _chain_id: &ChainId) {

@@ -26,7 +26,7 @@ use sagas::ports::Transient;
 
 pub use super::query::{AccountResources, Answer, Block, BlockInfos, BroadcastError, Info, Log, Prices, State};
 use super::{
-    address::{ConvertError, parse_address, text},
+    address::text,
     query::{Trial, Tried},
     rpc::{ClientError, Rpc},
 };
@@ -68,16 +68,6 @@ pub enum ConnectError {
     Depth {
         /// The chain.
         chain_id: ChainId,
-    },
-    /// A contract or account is not an address.
-    #[error("{field} of {chain_id}: {error}")]
-    Address {
-        /// The chain.
-        chain_id: ChainId,
-        /// The key in the configuration.
-        field: &'static str,
-        /// What is wrong.
-        error: ConvertError,
     },
     /// The HTTP client cannot be built.
     #[error("HTTP client of {chain_id}: {reason}")]
@@ -128,14 +118,6 @@ impl Node {
         }
         if config.common.required_depth != Depth::Finalized {
             return Err(ConnectError::Depth { chain_id: chain_id() });
-        }
-        for (field, account) in [
-            ("escrow_contract", &config.common.escrow_contract),
-            ("fulfillment_proxy", &config.common.fulfillment_proxy),
-            ("reserver", &config.common.reserver),
-            ("releaser", &config.common.releaser),
-        ] {
-            parse_address(account).map_err(|error| ConnectError::Address { chain_id: chain_id(), field, error })?;
         }
         let timeout = Duration::from_millis(config.common.rpc_timeout_ms);
         let rpc = Rpc::new(&url, timeout, config.api_key.as_ref());
@@ -390,6 +372,12 @@ impl Node {
     /// [`BroadcastError`]. Neither kind says what becomes of the transaction.
     pub async fn broadcast(&self, signed: &[u8]) -> Result<(), BroadcastError> {
         self.rpc().await?.send(signed).await
+    }
+
+    /// The number of the newest block that was seen while anybody waited for one: it leads the block's id.
+    pub fn newest(&self) -> Option<u64> {
+        let id = self.0.poller.newest()?;
+        id.first_chunk().map(|number| u64::from_be_bytes(*number))
     }
 
     /// Returns when the chain has a new block, or after a bounded time. All callers share one poller.

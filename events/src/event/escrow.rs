@@ -38,6 +38,13 @@ pub struct Inclusion {
     pub block_time: u64,
 }
 
+/// Payload of [`PaymentEvent::DepositMined`](super::PaymentEvent::DepositMined).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepositMined {
+    /// The transaction under way, in the block that holds it for now.
+    pub inclusion: Inclusion,
+}
+
 /// Payload of [`PaymentEvent::EscrowSecured`](super::PaymentEvent::EscrowSecured).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EscrowSecured {
@@ -70,6 +77,15 @@ pub struct FulfillmentSeen {
     pub inclusion: Inclusion,
 }
 
+/// Payload of [`PaymentEvent::FulfillmentFinalized`](super::PaymentEvent::FulfillmentFinalized).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FulfillmentFinalized {
+    /// The transaction that paid the recipient, in its settled block.
+    pub inclusion: Inclusion,
+    /// When it was found at its depth.
+    pub finalized_at: Timestamp,
+}
+
 /// Payload of [`PaymentEvent::AttestationAwaited`](super::PaymentEvent::AttestationAwaited).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttestationAwaited {
@@ -77,6 +93,13 @@ pub struct AttestationAwaited {
     pub inclusion: Inclusion,
     /// When it was recorded that the attestation is missing.
     pub awaited_at: Timestamp,
+}
+
+/// Payload of [`PaymentEvent::AttestationMissed`](super::PaymentEvent::AttestationMissed).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttestationMissed {
+    /// When a settled block inside the refund window was found in which the escrow still holds the money.
+    pub missed_at: Timestamp,
 }
 
 /// Payload of [`PaymentEvent::FulfillmentConfirmed`](super::PaymentEvent::FulfillmentConfirmed).
@@ -109,7 +132,7 @@ pub struct EscrowReleased {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// Account that is owed, on the payment's source chain.
-    pub owner: String,
+    pub owner: Account,
     /// How much, smallest unit of the source asset.
     pub amount: Amount,
 }

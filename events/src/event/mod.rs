@@ -20,8 +20,9 @@ pub use self::{
     },
     authorization::{Authorization, PayerTransaction, Permit2, SolanaSpend, TronSpend},
     escrow::{
-        AttestationAwaited, Claim, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased,
-        EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, RefundDue,
+        AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded,
+        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion,
+        RefundDue,
     },
     payment::{CollectedQuote, CounterpartyDecision, PaymentEvent, SelectorRef, Submitted, VerifierRef},
     quote_request::QuoteRequestEvent,

@@ -6,8 +6,8 @@ use super::{
     auction::{AuctionClosed, AwardWithdrawn, QuoteAwarded, SelectorAnswered, SelectorAsked, WinnerTold},
     authorization::Authorization,
     escrow::{
-        AttestationAwaited, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
-        Failed, FulfillmentConfirmed, FulfillmentSeen,
+        AttestationAwaited, AttestationMissed, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded,
+        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen,
     },
     transaction::{TransactionAbandoned, TransactionPrepared},
 };
@@ -39,6 +39,8 @@ pub enum PaymentEvent {
     DepositPrepared(TransactionPrepared),
     /// The deposit under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
     DepositRepriced(TransactionPrepared),
+    /// The deposit under way is in a block that is not settled yet; recorded again when it moves to another block.
+    DepositMined(DepositMined),
     /// The deposit that was prepared last can never land, in none of its versions.
     DepositAbandoned(TransactionAbandoned),
     /// The payer's funds are in escrow, reserved for the winner, at the depth the source chain requires.
@@ -49,10 +51,16 @@ pub enum PaymentEvent {
     DepositRuledOut(DepositRuledOut),
     /// The delivery is on the destination chain, not yet deep enough; recorded again when it moves to another block.
     FulfillmentSeen(FulfillmentSeen),
-    /// The delivery has its depth, and the verifier has not attested it so far.
+    /// The delivery has its depth, which completes the payment, and the verifier did not attest it at once.
+    FulfillmentFinalized(FulfillmentFinalized),
+    /// The delivery has had its depth for a while, and the verifier has not attested it so far. It does not complete the
+    /// payment: gateways from before [`PaymentEvent::FulfillmentFinalized`] recorded it of payments that they went on to fail.
     AttestationAwaited(AttestationAwaited),
-    /// The delivery has its depth and the verifier attested it.
+    /// The delivery has its depth, which completes the payment unless it was completed before, and the verifier attested it.
     FulfillmentConfirmed(FulfillmentConfirmed),
+    /// The refund window opened before the delivery was attested, so the settler cannot be paid any more and the escrow is
+    /// about to be returned. The payment stays completed.
+    AttestationMissed(AttestationMissed),
     /// The gateway brings the release itself: it is signed and about to be broadcast.
     ReleasePrepared(TransactionPrepared),
     /// The release under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
@@ -86,13 +94,16 @@ impl PaymentEvent {
             Self::WinnerTold(_) => "WinnerTold",
             Self::DepositPrepared(_) => "DepositPrepared",
             Self::DepositRepriced(_) => "DepositRepriced",
+            Self::DepositMined(_) => "DepositMined",
             Self::DepositAbandoned(_) => "DepositAbandoned",
             Self::EscrowSecured(_) => "EscrowSecured",
             Self::EscrowOpened(_) => "EscrowOpened",
             Self::DepositRuledOut(_) => "DepositRuledOut",
             Self::FulfillmentSeen(_) => "FulfillmentSeen",
+            Self::FulfillmentFinalized(_) => "FulfillmentFinalized",
             Self::AttestationAwaited(_) => "AttestationAwaited",
             Self::FulfillmentConfirmed(_) => "FulfillmentConfirmed",
+            Self::AttestationMissed(_) => "AttestationMissed",
             Self::ReleasePrepared(_) => "ReleasePrepared",
             Self::ReleaseRepriced(_) => "ReleaseRepriced",
             Self::ReleaseAbandoned(_) => "ReleaseAbandoned",
@@ -129,7 +140,7 @@ pub struct Submitted {
     /// The escrow the payer signed for.
     pub escrow: EscrowPlan,
     /// The proxy through which each destination is delivered, in the order of the terms' destinations.
-    pub fulfillment_proxies: Vec<String>,
+    pub fulfillment_proxies: Vec<Account>,
     /// Who attests delivery.
     pub verifier: VerifierRef,
     /// Settlers that may win; empty when any may.

@@ -69,6 +69,11 @@ impl PaymentView {
         Some(signed.quote().settler.clone())
     }
 
+    /// Whether the block that is shown of the deposit is settled (spec 2.7: until then it is provisional).
+    pub fn deposit_settled(&self) -> bool {
+        self.escrowed.is_some() || self.status == PaymentStatus::Failed
+    }
+
     /// The confirmation; present exactly when the payment is completed.
     pub fn confirmation(&self) -> Option<Confirmation<'_>> {
         if self.status != PaymentStatus::Completed {
@@ -115,16 +120,16 @@ impl PaymentView {
         }
     }
 
-    /// Takes in one event and says whether anything but version and sequence may have changed.
+    /// Takes in one event and says whether anything that the responses show has changed (spec 2.11, `updated_at`).
     fn evolve(&mut self, event: &PaymentEvent) -> bool {
         match event {
             // A payment is submitted once; its first commit made this view.
             PaymentEvent::Submitted(_)
             | PaymentEvent::SelectorAsked(_)
             | PaymentEvent::SelectorAnswered(_)
-            | PaymentEvent::DepositAbandoned(_)
             | PaymentEvent::ReleaseAbandoned(_)
-            | PaymentEvent::RefundAbandoned(_) => return false,
+            | PaymentEvent::RefundAbandoned(_) => false,
+            PaymentEvent::DepositAbandoned(_) => self.deposit_is_in_no_block(),
             PaymentEvent::DepositRuledOut(_) => self.deposit_ruled_out(),
             PaymentEvent::AwardWithdrawn(withdrawn) => self.award_withdrawn(withdrawn),
             PaymentEvent::WinnerTold(_) => self.winner_told(),
@@ -132,69 +137,100 @@ impl PaymentView {
             PaymentEvent::AuctionClosed(closed) => self.auction_closed(closed),
             PaymentEvent::QuoteAwarded(awarded) => self.awarded(awarded),
             PaymentEvent::DepositPrepared(prepared) | PaymentEvent::DepositRepriced(prepared) => {
-                self.deposit = Some(prepared.into())
+                replace(&mut self.deposit, Some(prepared.into()))
             }
+            PaymentEvent::DepositMined(mined) => replace(&mut self.deposit, Some((&mined.inclusion).into())),
             PaymentEvent::EscrowSecured(secured) => self.secured(secured),
-            // The three that change the status do so while it is not final.
-            PaymentEvent::FulfillmentSeen(_) | PaymentEvent::FulfillmentConfirmed(_) | PaymentEvent::Failed(_)
+            // Those that change the status do so while it is not final.
+            PaymentEvent::FulfillmentSeen(_) | PaymentEvent::FulfillmentFinalized(_) | PaymentEvent::Failed(_)
                 if self.status.is_final() =>
             {
-                return false;
+                false
             }
             PaymentEvent::FulfillmentSeen(seen) => self.delivered(&seen.inclusion, PaymentStatus::Finalizing),
-            PaymentEvent::AttestationAwaited(_) => self.unattested = true,
+            PaymentEvent::FulfillmentFinalized(finalized) => {
+                let changed = self.completed(&finalized.inclusion);
+                self.unattested = true;
+                changed
+            }
+            PaymentEvent::AttestationAwaited(_) => {
+                self.unattested = true;
+                false
+            }
             PaymentEvent::FulfillmentConfirmed(confirmed) => self.confirmed(confirmed),
+            PaymentEvent::AttestationMissed(missed) => {
+                self.refund_owed = Some(RefundOwed { since: missed.missed_at, after_window: true });
+                false
+            }
             PaymentEvent::Failed(failed) => self.failed(failed),
             PaymentEvent::RefundPrepared(prepared) | PaymentEvent::RefundRepriced(prepared) => {
-                self.refund = Some(prepared.into())
+                self.refund = Some(prepared.into());
+                false
             }
             PaymentEvent::EscrowRefunded(refunded) => {
                 self.refund = Some((&refunded.inclusion).into());
-                self.escrow_ended(&refunded.claims);
+                self.escrow_ended(&refunded.claims)
             }
             PaymentEvent::ReleasePrepared(prepared) | PaymentEvent::ReleaseRepriced(prepared) => {
-                self.release = Some(prepared.into())
+                self.release = Some(prepared.into());
+                false
             }
             PaymentEvent::EscrowReleased(released) => {
                 self.release = Some((&released.inclusion).into());
-                self.escrow_ended(&released.claims);
+                self.escrow_ended(&released.claims)
             }
         }
-        true
+    }
+
+    /// The block that was seen to hold the deposit does not hold it any more.
+    fn deposit_is_in_no_block(&mut self) -> bool {
+        self.deposit.as_mut().is_some_and(|deposit| deposit.block_number.take().is_some())
     }
 
     /// The failure before it says that the payer deposit is still watched.
-    fn deposit_ruled_out(&mut self) {
+    fn deposit_ruled_out(&mut self) -> bool {
         self.watched = false;
         self.at_rest = true;
+        false
     }
 
-    fn award_withdrawn(&mut self, withdrawn: &AwardWithdrawn) {
+    fn award_withdrawn(&mut self, withdrawn: &AwardWithdrawn) -> bool {
         self.winner_untold = true;
         self.watched = self.payer_deposit && withdrawn.cause != WithdrawalCause::NotDeposited;
+        false
     }
 
-    fn winner_told(&mut self) {
+    fn winner_told(&mut self) -> bool {
         self.winner_untold = false;
         self.at_rest = !self.watched;
+        false
     }
 
-    fn secured(&mut self, secured: &EscrowSecured) {
-        self.deposit = Some((&secured.inclusion).into());
-        self.escrowed = Some(secured.amount);
+    fn secured(&mut self, secured: &EscrowSecured) -> bool {
+        // What was provisional is settled, which is shown, too.
+        let settled = replace(&mut self.escrowed, Some(secured.amount));
+        replace(&mut self.deposit, Some((&secured.inclusion).into())) || settled
     }
 
-    fn confirmed(&mut self, confirmed: &FulfillmentConfirmed) {
-        self.delivered(&confirmed.inclusion, PaymentStatus::Completed);
-        self.fulfilled_at = from_unix_seconds(confirmed.inclusion.block_time);
+    /// The delivery has its depth: the status follows the chain (spec 3.1).
+    fn completed(&mut self, inclusion: &Inclusion) -> bool {
+        let fulfilled = replace(&mut self.fulfilled_at, from_unix_seconds(inclusion.block_time));
+        self.delivered(inclusion, PaymentStatus::Completed) || fulfilled
     }
 
-    fn auction_closed(&mut self, closed: &AuctionClosed) {
+    /// The settler can be paid. Payments that were not completed before are now.
+    fn confirmed(&mut self, confirmed: &FulfillmentConfirmed) -> bool {
+        self.unattested = false;
+        !self.status.is_final() && self.completed(&confirmed.inclusion)
+    }
+
+    fn auction_closed(&mut self, closed: &AuctionClosed) -> bool {
         self.declines = Some(DeclineCount::of(&closed.declines));
         self.requested_count = Some(closed.addressed.len() as u64);
+        true
     }
 
-    fn awarded(&mut self, awarded: &QuoteAwarded) {
+    fn awarded(&mut self, awarded: &QuoteAwarded) -> bool {
         self.quote = Some(AwardedQuote {
             quote_id: awarded.quote_id.clone(),
             quote_hash: awarded.quote_hash,
@@ -202,30 +238,31 @@ impl PaymentView {
         });
         // A failure from here on rests on the proof, unless the winner is lost.
         self.watched = false;
+        true
     }
 
-    fn delivered(&mut self, inclusion: &Inclusion, status: PaymentStatus) {
-        self.fulfillment = Some(inclusion.into());
-        self.status = status;
+    fn delivered(&mut self, inclusion: &Inclusion, status: PaymentStatus) -> bool {
         self.unattested = false;
+        let moved = replace(&mut self.fulfillment, Some(inclusion.into()));
+        replace(&mut self.status, status) || moved
     }
 
-    fn escrow_ended(&mut self, claims: &[Claim]) {
-        self.claims = claims.to_vec();
+    fn escrow_ended(&mut self, claims: &[Claim]) -> bool {
         self.at_rest = true;
+        replace(&mut self.claims, claims.to_vec())
     }
 
     /// The payer deposit is there and can only go back. It may be found before the failure or after it.
-    fn opened(&mut self, opened: &EscrowOpened) {
-        self.deposit = Some((&opened.inclusion).into());
+    fn opened(&mut self, opened: &EscrowOpened) -> bool {
         self.escrowed = Some(opened.amount);
         if let Some(failed_at) = self.failed_at {
-            self.refund_owed = Some(RefundOwed { failed_at, after_window: true });
+            self.refund_owed = Some(RefundOwed { since: failed_at, after_window: true });
             self.at_rest = false;
         }
+        replace(&mut self.deposit, Some((&opened.inclusion).into()))
     }
 
-    fn failed(&mut self, failed: &Failed) {
+    fn failed(&mut self, failed: &Failed) -> bool {
         self.status = PaymentStatus::Failed;
         self.failed_at = Some(failed.failed_at);
         self.at_rest = failed.refund == RefundDue::Nothing && !self.watched && !self.winner_untold;
@@ -234,9 +271,12 @@ impl PaymentView {
             RefundDue::ByNonDelivery { .. } => Some(false),
             RefundDue::AfterWindow => Some(true),
         };
-        let failed_at = failed.failed_at;
-        self.refund_owed = after_window.map(|after_window| RefundOwed { failed_at, after_window });
+        let since = failed.failed_at;
+        self.refund_owed = after_window.map(|after_window| RefundOwed { since, after_window });
         self.failure = Some(failed.failure.clone());
+        if self.escrowed.is_none() {
+            self.deposit_is_in_no_block();
+        }
         // A deposit that reverted was mined, and its failure is the only place that says in which block, and which of its
         // versions it was.
         if let (Some(deposit), Some(context)) = (&mut self.deposit, &failed.failure.blockchain_context)
@@ -247,5 +287,13 @@ impl PaymentView {
             deposit.transaction_hash.clone_from(mined);
             deposit.block_number = context.block_number;
         }
+        true
     }
+}
+
+/// Sets `shown` to `value` and says whether that is another one.
+fn replace<T: PartialEq>(shown: &mut T, value: T) -> bool {
+    let changed = *shown != value;
+    *shown = value;
+    changed
 }

@@ -106,11 +106,11 @@ impl From<&EscrowPlan> for Windows {
     }
 }
 
-/// A refund that is due after a failure.
+/// A refund that is due after a failure, or because a delivery was not attested in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefundOwed {
-    /// When the payment failed.
-    pub failed_at: Timestamp,
+    /// Since when: when the payment failed, or the attestation was missed.
+    pub since: Timestamp,
     /// Whether the refund has to wait for its window. If not, the releaser's signed non-delivery allows it at once.
     pub after_window: bool,
 }
@@ -194,7 +194,7 @@ pub struct PaymentView {
     pub fulfilled_at: Option<Timestamp>,
     /// The account that attests the delivery.
     pub verifier: VerifierRef,
-    /// Whether the delivery has its depth where it is shown, and its attestation has been missing for a while.
+    /// Whether the delivery has its depth where it is shown, and is not attested.
     pub unattested: bool,
     /// The gateway's own transaction that pays the settler, and the one that did, whosever it was; absent while the settler
     /// is left to bring it.
@@ -222,7 +222,7 @@ pub struct PaymentView {
     pub watched: bool,
     /// When the payment failed.
     pub failed_at: Option<Timestamp>,
-    /// The refund that is due; present from a failure with money in escrow on.
+    /// The refund that is due; present from a failure with money in escrow on, and from a missed attestation.
     pub refund_owed: Option<RefundOwed>,
     /// Whether nothing is left for the engine to do: released, refunded, or failed before money moved and past the time in
     /// which it could.
@@ -280,7 +280,7 @@ pub(crate) mod test_support {
                 fulfillment_deadline: 0,
                 refund_after: 0,
             },
-            fulfillment_proxies: vec![account.to_owned()],
+            fulfillment_proxies: vec![account.parse().unwrap()],
             verifier: VerifierRef {
                 account: account.parse().unwrap(),
                 endpoint: "https://verifier.example".to_owned(),

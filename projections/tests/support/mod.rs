@@ -66,7 +66,7 @@ pub fn submitted(payment_id: &PaymentId) -> PaymentEvent {
             fulfillment_deadline: 1_800_000_100,
             refund_after: 1_800_000_200,
         },
-        fulfillment_proxies: vec![ACCOUNT.to_owned(), ACCOUNT.to_owned()],
+        fulfillment_proxies: vec![ACCOUNT.parse().unwrap(), ACCOUNT.parse().unwrap()],
         verifier: VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
         whitelist: Vec::new(),
         blacklist: Vec::new(),
@@ -145,6 +145,10 @@ pub fn inclusion(chain: u64, hash: String, block_number: u64) -> Inclusion {
     }
 }
 
+pub fn deposit_mined(hash: String, block: u64) -> PaymentEvent {
+    PaymentEvent::DepositMined(DepositMined { inclusion: inclusion(1, hash, block) })
+}
+
 pub fn secured(hash: String, block: u64) -> PaymentEvent {
     PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(1, hash, block), amount: amount(105) })
 }
@@ -168,6 +172,15 @@ pub fn confirmed(hash: String, block: u64) -> PaymentEvent {
         confirmed_at: at(50),
         release_from: Some(at(55)),
     })
+}
+
+pub fn finalized(hash: String, block: u64) -> PaymentEvent {
+    let finalized = FulfillmentFinalized { inclusion: inclusion(10, hash, block), finalized_at: at(49) };
+    PaymentEvent::FulfillmentFinalized(finalized)
+}
+
+pub fn attestation_missed() -> PaymentEvent {
+    PaymentEvent::AttestationMissed(AttestationMissed { missed_at: at(70) })
 }
 
 pub fn unattested(hash: String, block: u64) -> PaymentEvent {
@@ -252,6 +265,7 @@ pub fn opened(id: &QuoteRequestId) -> QuoteRequestEvent {
         counterparty: None,
         identities: Vec::new(),
         selector: None,
+        selector_answer_by: None,
         caller_secret_hash: None,
         opened_at: at(0),
         request: r#"{"request_id":"batch-1"}"#.to_owned(),
@@ -280,7 +294,7 @@ pub fn collected(valid_until: &[u64], declines: &[(&str, &str)]) -> QuoteRequest
         valid_until: at(*seconds),
         document: format!(r#"{{"n":{n}}}"#),
     });
-    QuoteRequestEvent::Collected(Box::new(QuotesCollected { auction, quotes: documents.collect() }))
+    QuoteRequestEvent::Collected(Box::new(QuotesCollected { auction, quotes: documents.collect(), selection: None }))
 }
 
 pub fn batch_awarded(quote_id: &str) -> QuoteRequestEvent {

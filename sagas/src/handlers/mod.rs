@@ -12,8 +12,8 @@ mod settlement;
 use std::time::Duration;
 
 use events::{
-    Account, ChainId, PaymentId,
-    event::{EscrowPlan, TransactionPrepared, VerifierRef},
+    Account, ChainId, PaymentId, Payload,
+    event::{EscrowPlan, Inclusion, TransactionPrepared, VerifierRef},
     time::{Timestamp, from_unix_seconds},
 };
 
@@ -21,7 +21,7 @@ use crate::{
     payment::{Awarded, Payment, Stage},
     ports::{
         Award, AwardEnd, DeliveryOrder, DepositOrder, PayerDeposit, RefundOrder, ReleaseOrder, RequestForQuotes,
-        Reservation, SelectionRequest, VerificationCase,
+        Reservation, SelectionRequest, Statement, VerificationCase,
     },
 };
 
@@ -86,6 +86,19 @@ pub enum Action {
         /// Whether the refund window is open, so that no attestation can be used any more.
         window_open: bool,
     },
+    /// Have the delivery attested, which has its depth.
+    FollowAttestation {
+        /// The delivery.
+        delivery: Inclusion,
+        /// What the releaser is to sign.
+        statement: Statement,
+        /// What the verifier is shown.
+        case: VerificationCase,
+        /// Who attests.
+        verifier: VerifierRef,
+        /// Whether the attestation has been missing for so long that the escrow itself is looked at, too.
+        is_late: bool,
+    },
     /// See whether the escrow has paid out.
     FollowEscrow {
         /// The payment.
@@ -142,6 +155,7 @@ impl Action {
             | Self::GiveUpDeposit { order }
             | Self::FollowDeposit { order, .. } => Some(&order.escrow.chain_id),
             Self::FollowDelivery { order, .. } => Some(order.destination.asset().chain()),
+            Self::FollowAttestation { delivery, .. } => Some(&delivery.chain_id),
             Self::FollowEscrow { escrow, .. } => Some(&escrow.chain_id),
             Self::WatchDeposit { deposit } => Some(&deposit.escrow.chain_id),
             Self::SecureRelease { order, .. } | Self::FollowRelease { order, .. } => Some(&order.escrow.chain_id),
@@ -232,15 +246,22 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
         (Stage::Awarded, Some(award)) => escrow::next_awarded(payment, award, now),
         (Stage::Depositing, Some(award)) => escrow::next_depositing(payment, award),
         (Stage::Secured | Stage::Finalizing, Some(award)) => settlement::next(payment, award, now),
+        (Stage::Attesting, Some(award)) => settlement::next_attesting(payment, award, now),
         (Stage::Completed, award) => release::next(payment, award, now),
         (Stage::Withdrawn, Some(award)) => escrow::next_withdrawn(payment, award),
         (Stage::Watching, _) => refund::next_watching(payment, now),
         (Stage::Refunding, _) => refund::next(payment, now),
         (Stage::Rest, _) => Step::Rest,
         // `evolve` lets a payment into these stages only with an award.
-        (Stage::Awarded | Stage::Withdrawn | Stage::Depositing | Stage::Secured | Stage::Finalizing, None) => {
-            Step::Rest
-        }
+        (
+            Stage::Awarded
+            | Stage::Withdrawn
+            | Stage::Depositing
+            | Stage::Secured
+            | Stage::Finalizing
+            | Stage::Attesting,
+            None,
+        ) => Step::Rest,
     }
 }
 
@@ -283,5 +304,6 @@ fn case(payment: &Payment, award: &Awarded) -> VerificationCase {
         terms: payment.submitted.terms.clone(),
         escrow: payment.submitted.escrow.clone(),
         quote_document: award.event.document.clone(),
+        payloads: Payload::of_request(&payment.submitted.request),
     }
 }

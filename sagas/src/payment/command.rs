@@ -84,12 +84,19 @@ pub enum Command {
         /// When.
         at: Timestamp,
     },
+    /// The deposit under way is in a block that is not settled yet.
+    ObserveMinedDeposit(Inclusion),
     /// The delivery was seen on chain.
     ObserveDelivery(Inclusion),
-    /// The delivery has its depth, and the verifier has not attested it for a while.
-    AwaitAttestation {
+    /// The delivery has its depth, and the verifier did not attest it at once.
+    FinalizeDelivery {
         /// The delivery in its settled block.
         inclusion: Inclusion,
+        /// When.
+        at: Timestamp,
+    },
+    /// The delivery has had its depth for a while, and the verifier has not attested it.
+    AwaitAttestation {
         /// When.
         at: Timestamp,
     },
@@ -111,10 +118,8 @@ pub enum Command {
         /// When.
         at: Timestamp,
     },
-    /// The delivery was made, but no attestation was to be had before the refund window opened.
-    FailUnattested {
-        /// The delivery in its settled block.
-        inclusion: Inclusion,
+    /// No attestation was to be had before the refund window opened, and no release can land any more.
+    MissAttestation {
         /// When.
         at: Timestamp,
     },
@@ -166,11 +171,13 @@ impl Command {
             Self::ExhaustDeposit { .. } => "ExhaustDeposit",
             Self::AdoptDeposit(_) => "AdoptDeposit",
             Self::ObserveDeposit { .. } => "ObserveDeposit",
+            Self::ObserveMinedDeposit(_) => "ObserveMinedDeposit",
             Self::ObserveDelivery(_) => "ObserveDelivery",
+            Self::FinalizeDelivery { .. } => "FinalizeDelivery",
             Self::AwaitAttestation { .. } => "AwaitAttestation",
             Self::ConfirmDelivery { .. } => "ConfirmDelivery",
             Self::FailUndelivered { .. } => "FailUndelivered",
-            Self::FailUnattested { .. } => "FailUnattested",
+            Self::MissAttestation { .. } => "MissAttestation",
             Self::ObserveEscrow { .. } => "ObserveEscrow",
             Self::PrepareRelease(_) => "PrepareRelease",
             Self::RepriceRelease(_) => "RepriceRelease",

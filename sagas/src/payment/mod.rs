@@ -10,8 +10,8 @@ pub use evolve::{IllegalTransition, evolve, fold};
 
 use events::{
     event::{
-        AuctionClosed, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, Inclusion,
-        QuoteAwarded, RefundDue, SelectorAsked, Submitted, TransactionPrepared, WithdrawalCause,
+        AuctionClosed, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
+        Inclusion, QuoteAwarded, RefundDue, SelectorAsked, Submitted, TransactionPrepared, WithdrawalCause,
     },
     mutant,
     quote::Quote,
@@ -42,6 +42,8 @@ pub struct Payment {
     pub winner_told: bool,
     /// The deposit transactions so far.
     pub deposit: Attempts,
+    /// The block, not settled, in which the deposit under way was seen last.
+    pub deposit_mined: Option<Inclusion>,
     /// The escrow, once funded at depth.
     pub secured: Option<EscrowSecured>,
     /// The escrow that the payer's own transaction funded and that nobody can be paid from any more.
@@ -50,10 +52,14 @@ pub struct Payment {
     pub ruled_out: bool,
     /// Where the delivery was seen last.
     pub seen: Option<Inclusion>,
-    /// Whether the delivery where it was seen last has its depth, and no attestation was to be had.
+    /// The delivery at its depth, where that was recorded before it was attested.
+    pub finalized: Option<Box<FulfillmentFinalized>>,
+    /// Whether it is on record that the attestation of the delivery, where it was seen last, has been missing for a while.
     pub unattested: bool,
-    /// The delivery, once confirmed.
+    /// The delivery, once attested.
     pub confirmed: Option<Box<FulfillmentConfirmed>>,
+    /// Whether the refund window opened before the delivery was attested.
+    pub attestation_missed: bool,
     /// The gateway's own release transactions so far.
     pub release: Attempts,
     /// The transaction that released the escrow.
@@ -87,7 +93,7 @@ pub struct Attempts {
     /// Attempts so far.
     pub count: u32,
     /// All versions of the attempt that may still land, oldest and cheapest first; empty when there is none. They share
-    /// attempt, chain, sender and validity, so at most one of them lands, and it may be any.
+    /// attempt, chain, sender and nonce, so at most one of them lands, and it may be any. Without a nonce there is one version.
     pub live: Vec<TransactionPrepared>,
 }
 
@@ -111,13 +117,15 @@ pub enum Stage {
     Secured,
     /// The delivery was seen and is accruing depth.
     Finalizing,
-    /// Delivered; the settler has yet to be paid.
+    /// Delivered for good; the attestation that pays the settler is awaited.
+    Attesting,
+    /// Delivered for good and attested; the settler has yet to be paid.
     Completed,
     /// Failed before the escrow, and the winner is yet to be told.
     Withdrawn,
     /// Failed before the escrow, with a transaction of the payer's that may still deposit.
     Watching,
-    /// Failed, with money still in escrow.
+    /// Money is still in escrow that can only go back to the payer: failed, or delivered and not attested in time.
     Refunding,
     /// Nothing is left to do.
     Rest,
@@ -155,6 +163,12 @@ impl Payment {
         self.submitted.authorization.is_payer_deposit() && !proven && !self.ruled_out
     }
 
+    /// The delivery, once it has its depth; the payment is completed then (spec 3.1).
+    pub fn delivery(&self) -> Option<&Inclusion> {
+        let attested = self.confirmed.as_ref().map(|confirmed| &confirmed.inclusion);
+        attested.or(self.finalized.as_ref().map(|finalized| &finalized.inclusion))
+    }
+
     /// Where the payment stands.
     pub fn stage(&self) -> Stage {
         if self.released.is_some() || self.refunded.is_some() {
@@ -169,8 +183,12 @@ impl Payment {
                 RefundDue::ByNonDelivery { .. } | RefundDue::AfterWindow => Stage::Refunding,
             };
         }
-        if self.confirmed.is_some() && !mutant!("completed-is-not-terminal") {
-            Stage::Completed
+        if self.delivery().is_some() && !mutant!("completed-is-not-terminal") {
+            match &self.confirmed {
+                Some(_) => Stage::Completed,
+                None if self.attestation_missed => Stage::Refunding,
+                None => Stage::Attesting,
+            }
         } else if self.secured.is_some() {
             if self.seen.is_some() { Stage::Finalizing } else { Stage::Secured }
         } else if self.award.is_some() {

@@ -64,6 +64,21 @@ pub trait Chains: Send + Sync {
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient>;
 
+    /// The block that holds a prepared deposit, of whose versions any may have landed, while that block is not settled and the
+    /// transaction succeeded in it; asked while [`Chains::deposit_state`] says `Pending`. `None` while no block does, and on
+    /// chains that tell nothing before it is settled. Nothing rests on it: it is shown as provisional (spec 2.7).
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn deposit_mined(
+        &self,
+        order: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<Option<Inclusion>, Transient> {
+        let _ = (order, versions);
+        Ok(None)
+    }
+
     /// Where the delivery stands.
     ///
     /// # Errors
@@ -142,6 +157,14 @@ pub trait Chains: Send + Sync {
         signature: &str,
     ) -> Result<bool, Transient>;
 
+    /// The number (slot on Solana) of the newest block of the chain that was seen, without asking it; `None` where none was.
+    /// Chains are followed while something on them is awaited, so what it says of others ages. It is shown, and nothing rests
+    /// on it.
+    fn head(&self, chain_id: &ChainId) -> Option<u64> {
+        let _ = chain_id;
+        None
+    }
+
     /// Returns when the chain has a new block, or after a bounded time.
     async fn next_block(&self, chain_id: &ChainId);
 
@@ -153,7 +176,7 @@ pub trait Chains: Send + Sync {
     }
 
     /// Returns when something may have happened to the payment since. It may return for nothing, and what happens may
-    /// escape it, so within [`UNSEEN_MAX`] the caller looks without it.
+    /// escape it, so within [`UNSEEN_MAX`](super::UNSEEN_MAX) the caller looks without it.
     async fn next_event(&self, waiting: &Waiting<'_>) {
         self.next_block(waiting.chain_id).await;
     }

@@ -2,15 +2,9 @@
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
-
 use events::{
-    Did, Event, PaymentEvent, PaymentId, StreamId,
-    event::Inclusion,
-    failure::BlockchainContext,
-    mutant,
-    quote::auction_of,
-    time::{Timestamp, unix_seconds},
+    Did, Event, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId, failure::BlockchainContext, mutant,
+    quote::auction_of, quote_request::BatchSelection, time::unix_seconds,
 };
 use journal::{ReadError, Recorded};
 
@@ -24,9 +18,8 @@ use super::{
 use crate::{
     handlers::{Action, Step, WakeCondition, next},
     payment::{self, Command, IllegalTransition, Payment, Stage, decide},
-    ports::{AuctionOver, Cursor, Refusal, Transient, UNSEEN_MAX, Waiting},
+    ports::{AuctionOver, Cursor, Refusal, SelectionRequest, UNSEEN_MAX, Waiting},
     quote_request,
-    release::attestation_due,
 };
 
 /// The wait before a quote selector is asked again. Its time is short, so this does not grow.
@@ -34,10 +27,6 @@ const SELECTOR_PAUSE: Duration = Duration::from_millis(250);
 
 /// The wait after the source chain refused a release, where no event can be awaited.
 const RELEASE_PAUSE: Duration = Duration::from_secs(5);
-
-/// How long a delivery at its depth is without an attestation before that is recorded: verifiers see the same blocks, some a
-/// little later.
-const ATTESTATION_PATIENCE: TimeDelta = TimeDelta::seconds(20);
 
 /// The engine: the saga of one payment or batch at a time, over the ports.
 #[derive(Clone)]
@@ -80,8 +69,6 @@ struct Memory {
     refused: Option<Box<BlockchainContext>>,
     /// Why the release was refused last, to be said once.
     release_refused: Option<String>,
-    /// Since when the delivery has its depth and no attestation.
-    unattested: Option<Timestamp>,
 }
 
 impl Memory {
@@ -99,7 +86,6 @@ impl Memory {
 #[derive(Clone, Copy)]
 struct Turn<'a> {
     stream_id: &'a StreamId,
-    payment_id: &'a PaymentId,
     action: &'a Action,
     hints: &'a HintReceiver,
 }
@@ -173,7 +159,7 @@ impl Engine {
                 }
                 Step::Do(action) => action,
             };
-            let turn = Turn { stream_id, payment_id, action: &action, hints };
+            let turn = Turn { stream_id, action: &action, hints };
             let Some(command) = self.command(turn, &loaded.state, &mut memory).await else { continue };
             let events = match decide(&loaded.state, command) {
                 Ok(events) => events,
@@ -202,15 +188,9 @@ impl Engine {
 
     /// Performs the action and says what follows from its outcome; `None` after a wait, when the state is looked at anew.
     async fn command(&self, turn: Turn<'_>, state: &Payment, memory: &mut Memory) -> Option<Command> {
-        let Turn { stream_id, payment_id, action, hints } = turn;
+        let (Turn { stream_id, action, hints }, payment_id) = (turn, &state.submitted.payment_id);
         let since = action.wake_condition().and_then(|wake| self.ports.chains.cursor(wake.chain_id, wake.contract));
         let outcome = Box::pin(perform(&self.ports, &self.options, state, action, &mut memory.agreed)).await;
-        let outcome = match outcome {
-            Ok(Outcome::Unattested(inclusion, fault)) => {
-                self.unattested(state, inclusion, fault, &mut memory.unattested)
-            }
-            outcome => outcome,
-        };
         match outcome {
             Ok(Outcome::Command(command)) => Some(match (*command, memory.refused.take()) {
                 (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
@@ -234,8 +214,7 @@ impl Engine {
                 self.pause(action, hints).await;
                 None
             }
-            // What is unattested was made something else above.
-            Ok(Outcome::Nothing | Outcome::Unattested(..)) => {
+            Ok(Outcome::Nothing) => {
                 self.over(stream_id, &mut memory.backoff);
                 self.pause(action, hints).await;
                 None
@@ -249,28 +228,6 @@ impl Engine {
         }
     }
 
-    /// What follows when the delivery has its depth and no attestation: that is recorded once it has lasted, or when its
-    /// time is short.
-    fn unattested(
-        &self,
-        state: &Payment,
-        inclusion: Inclusion,
-        fault: Option<Transient>,
-        unattested: &mut Option<Timestamp>,
-    ) -> Result<Outcome, Transient> {
-        let at = self.ports.clock.now();
-        let escrow = &state.submitted.escrow;
-        let due = attestation_due(escrow.fulfillment_deadline, escrow.refund_after);
-        let waited = at - *unattested.get_or_insert(at) >= ATTESTATION_PATIENCE;
-        match fault {
-            _ if !state.unattested && (waited || unix_seconds(at) > due) => {
-                Ok(Outcome::Command(Box::new(Command::AwaitAttestation { inclusion, at })))
-            }
-            Some(fault) => Err(fault),
-            None => Ok(Outcome::Nothing),
-        }
-    }
-
     /// What follows when the source chain refused the deposit: another look after a wait, or the end of the deposit.
     async fn deposit_refused(
         &self,
@@ -279,7 +236,7 @@ impl Engine {
         refusal: Box<Refusal>,
         memory: &mut Memory,
     ) -> Option<Command> {
-        let Turn { stream_id, payment_id, action, hints } = turn;
+        let (Turn { stream_id, action, hints }, payment_id) = (turn, &state.submitted.payment_id);
         let is_payer_deposit = state.submitted.authorization.is_payer_deposit();
         let again = memory.refused.as_deref() == Some(&refusal.context);
         self.over(stream_id, &mut memory.backoff);
@@ -450,6 +407,25 @@ impl Engine {
         Ok(appended.map(|at| Loaded { state, at }))
     }
 
+    /// What the quote selector of a batch says, asked again until its time is over. A batch only has its quotes ordered by it,
+    /// so a selector that is away, or says what does not count, is not waited for any longer.
+    async fn select(&self, request: &SelectionRequest) -> Option<BatchSelection> {
+        let (auction_id, selector, clock) = (&request.auction_id, &request.selector, &self.ports.clock);
+        while clock.now() < request.answer_by {
+            match self.ports.selector.choose(request).await {
+                Ok(choice) => match quote_request::selected(request, choice) {
+                    Ok(selection) => return Some(selection),
+                    Err(refused) => {
+                        tracing::warn!(auction_id, %selector, %refused, "the quote selector is not followed")
+                    }
+                },
+                Err(fault) => tracing::info!(auction_id, %selector, %fault, "the quote selector does not answer"),
+            }
+            clock.sleep(SELECTOR_PAUSE).await;
+        }
+        None
+    }
+
     /// Drives a batch until its quotes are collected; what comes then is the caller's to decide.
     async fn drive_quote_request(&self, shard: Option<u16>, stream_id: &StreamId) -> Result<u64, Stuck> {
         let mut backoff = Backoff::default();
@@ -472,7 +448,11 @@ impl Engine {
                     continue;
                 }
             };
-            let collected = batch.collect(gathered, self.ports.clock.now());
+            let mut collected = batch.collect(gathered, self.ports.clock.now());
+            if let Some(request) = batch.selection(&collected) {
+                collected.selection = self.select(&request).await;
+            }
+            let collected = QuoteRequestEvent::Collected(Box::new(collected));
             quote_request::evolve(Some(batch), &collected)?;
             if let Some(at) = self.append(stream_id, at, vec![collected.into()]).await? {
                 return Ok(at.sequence());

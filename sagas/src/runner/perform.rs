@@ -1,5 +1,7 @@
 //! Performing one action through the ports.
 
+use std::time::Duration;
+
 use events::{
     Account, PaymentId,
     event::{EscrowPlan, EscrowRefunded, Inclusion, TransactionPrepared, VerifierRef},
@@ -19,6 +21,9 @@ use crate::{
     },
 };
 
+/// How long the completion of a payment waits for the attestation that mostly comes with it.
+const ATTESTED_AT_ONCE: Duration = Duration::from_secs(1);
+
 /// What came of an action.
 pub(super) enum Outcome {
     /// Something to record.
@@ -33,8 +38,6 @@ pub(super) enum Outcome {
     DepositRefused(Box<Refusal>),
     /// The source chain refused the release, for now; look again as after [`Outcome::AwaitEvent`].
     ReleaseRefused(Box<Refusal>),
-    /// The delivery has its depth, and the verifier does not attest it, or cannot be asked.
-    Unattested(Inclusion, Option<Transient>),
 }
 
 impl Outcome {
@@ -82,11 +85,15 @@ pub(super) async fn perform(
             let exhausted = || Command::ExhaustDeposit { at: ports.clock.now() };
             Box::pin(rule_out(ports, order, 0, exhausted)).await
         }
-        Action::FollowDeposit { order, versions } => Box::pin(follow_deposit(ports, order, versions)).await,
+        Action::FollowDeposit { order, versions } => Box::pin(follow_deposit(ports, payment, order, versions)).await,
         Action::WatchDeposit { deposit } => Box::pin(watch_deposit(ports, deposit)).await,
         Action::FollowDelivery { order, case, verifier, payout_account, window_open } => {
             let delivery = Delivery { order, case, verifier, payout_account, window_open: *window_open };
             Box::pin(delivery.follow(ports, options, payment)).await
+        }
+        Action::FollowAttestation { delivery, statement, case, verifier, is_late } => {
+            let attesting = Attesting { delivery, statement, case, verifier, is_late: *is_late };
+            Box::pin(attesting.follow(ports, options, payment)).await
         }
         Action::FollowEscrow { payment_id, escrow, patience: _, until: _ } => {
             match ports.chains.escrow_state(payment_id, escrow).await? {
@@ -182,6 +189,7 @@ async fn refused(ports: &Ports, order: &DepositOrder, refusal: Box<Refusal>) -> 
 /// Looks for what became of the deposit under way.
 async fn follow_deposit(
     ports: &Ports,
+    payment: &Payment,
     order: &DepositOrder,
     versions: &[TransactionPrepared],
 ) -> Result<Outcome, Transient> {
@@ -192,7 +200,19 @@ async fn follow_deposit(
         DepositState::Pending if mutant!("new-attempt-without-proof") && waited(ports, versions) => {
             DepositState::Superseded { evidence: "no receipt".to_owned() }
         }
-        DepositState::Pending => return keep_alive(ports, versions, Command::RepriceDeposit).await,
+        DepositState::Pending => {
+            // Nothing rests on it, so what cannot be told now is told later.
+            let mined = ports.chains.deposit_mined(order, versions).await.unwrap_or_else(|fault| {
+                tracing::debug!(%fault, "whether the deposit is mined is not known");
+                None
+            });
+            return match mined {
+                Some(inclusion) if payment.deposit_mined.as_ref() != Some(&inclusion) => {
+                    Ok(Outcome::command(Command::ObserveMinedDeposit(inclusion)))
+                }
+                _ => keep_alive(ports, versions, Command::RepriceDeposit).await,
+            };
+        }
         state => state,
     };
     Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() }))
@@ -325,8 +345,8 @@ async fn secure_refund(
         EscrowState::Held | EscrowState::Lapsed => match ports.chains.prepare_refund(order, attempt).await {
             Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
             Err(PrepareError::Transient(fault)) => Err(fault),
-            // The chain's clock may be behind ours, or the escrow may have paid out in a block not yet deep.
             Err(waiting @ PrepareError::Waiting(_)) => Err(Transient::unreachable(waiting)),
+            // The chain's clock may be behind ours, or the escrow may have paid out in a block not yet deep.
             Err(refused @ PrepareError::Refused(_)) => Err(Transient::contradiction(refused)),
         },
         EscrowState::Absent => Err(Transient::contradiction("the escrow that was secured is not there now")),
@@ -398,40 +418,14 @@ impl Delivery<'_> {
                 Ok(Outcome::command(Command::ObserveDelivery(inclusion)))
             }
             DeliveryState::Seen(_) => Ok(Outcome::AwaitEvent),
-            DeliveryState::Final(inclusion) => {
-                let statement = Statement::Delivery {
-                    payment_id: self.order.payment_id.clone(),
-                    quote_hash: self.order.quote_hash,
-                    payout_account: self.payout_account.clone(),
-                };
-                let at = ports.clock.now();
-                let attested = self.attested(ports, &statement).await;
-                match attested {
-                    Ok(Some(attestation)) => {
-                        let release_from = options.release.release_from(at, self.case.escrow.refund_after);
-                        Ok(Outcome::command(Command::ConfirmDelivery { inclusion, attestation, at, release_from }))
-                    }
-                    // Deep, but not attested: it is on chain all the same, and shown as such.
-                    _ if payment.seen.as_ref() != Some(&inclusion) => {
-                        Ok(Outcome::command(Command::ObserveDelivery(inclusion)))
-                    }
-                    // A release may have landed although the verifier does not answer now: the chain decides.
-                    unattested if self.window_open => match escrow_state(ports, payment).await? {
-                        EscrowState::Lapsed | EscrowState::Refunded(_) => {
-                            Ok(Outcome::command(Command::FailUnattested { inclusion, at }))
-                        }
-                        _ => Ok(Outcome::Unattested(inclusion, unattested.err())),
-                    },
-                    unattested => Ok(Outcome::Unattested(inclusion, unattested.err())),
-                }
-            }
+            DeliveryState::Final(inclusion) => Ok(self.settled(ports, options, inclusion).await),
             DeliveryState::Impossible => {
                 let statement = Statement::NonDelivery {
                     payment_id: self.order.payment_id.clone(),
                     quote_hash: self.order.quote_hash,
                 };
                 let at = ports.clock.now();
-                match self.attested(ports, &statement).await {
+                match attested(ports, self.verifier, self.case, &statement).await {
                     Ok(Some(attestation)) => {
                         Ok(Outcome::command(Command::FailUndelivered { attestation: Some(attestation), at }))
                     }
@@ -443,19 +437,80 @@ impl Delivery<'_> {
         }
     }
 
-    /// The verifier's signature under `statement`, believed only when the escrow would believe it.
-    async fn attested(&self, ports: &Ports, statement: &Statement) -> Result<Option<String>, Transient> {
-        let answer = match statement {
-            Statement::Delivery { .. } => ports.verifier.attest_delivery(self.verifier, self.case).await?,
-            Statement::NonDelivery { .. } => ports.verifier.attest_non_delivery(self.verifier, self.case).await?,
+    /// What to record of a delivery at its depth. It completes the payment, so that the verifier is waited for only as long as
+    /// nobody notices: most often it has seen the same block, and one commit says both.
+    async fn settled(&self, ports: &Ports, options: &Options, inclusion: Inclusion) -> Outcome {
+        let at = ports.clock.now();
+        let statement = Statement::Delivery {
+            payment_id: self.order.payment_id.clone(),
+            quote_hash: self.order.quote_hash,
+            payout_account: self.payout_account.clone(),
         };
-        let Some(signature) = answer else { return Ok(None) };
-        if mutant!("attestation-not-checked")
-            || ports.chains.attestation_holds(statement, &self.case.escrow, &signature).await?
-        {
-            Ok(Some(signature))
-        } else {
-            Err(Transient::contradiction("the verifier's signature is not the releaser's"))
+        // In this order, so that the same happenings always come to the same.
+        let attested = tokio::select! {
+            biased;
+            attested = attested(ports, self.verifier, self.case, &statement) => attested.ok().flatten(),
+            () = ports.clock.sleep(ATTESTED_AT_ONCE) => None,
+        };
+        let Some(attestation) = attested else {
+            return Outcome::command(Command::FinalizeDelivery { inclusion, at });
+        };
+        let release_from = options.release.release_from(at, self.case.escrow.refund_after);
+        Outcome::command(Command::ConfirmDelivery { inclusion, attestation, at, release_from })
+    }
+}
+
+/// A delivery at its depth that is to be attested.
+struct Attesting<'a> {
+    delivery: &'a Inclusion,
+    statement: &'a Statement,
+    case: &'a VerificationCase,
+    verifier: &'a VerifierRef,
+    is_late: bool,
+}
+
+impl Attesting<'_> {
+    async fn follow(&self, ports: &Ports, options: &Options, payment: &Payment) -> Result<Outcome, Transient> {
+        let attested = attested(ports, self.verifier, self.case, self.statement).await;
+        let at = ports.clock.now();
+        if let Ok(Some(attestation)) = attested {
+            let release_from = options.release.release_from(at, self.case.escrow.refund_after);
+            let inclusion = self.delivery.clone();
+            return Ok(Outcome::command(Command::ConfirmDelivery { inclusion, attestation, at, release_from }));
         }
+        let unattested = attested.map(|_| Outcome::Nothing);
+        if !self.is_late {
+            return unattested;
+        }
+        // A settler that was given the attestation may have released although the gateway is given none: the chain decides.
+        match escrow_state(ports, payment).await {
+            Ok(EscrowState::Lapsed) => Ok(Outcome::command(Command::MissAttestation { at })),
+            Ok(state @ (EscrowState::Released(_) | EscrowState::Refunded(_))) => {
+                ended(ports, &self.case.payment_id, &self.case.escrow, state).await
+            }
+            _ if !payment.unattested => Ok(Outcome::command(Command::AwaitAttestation { at })),
+            Ok(EscrowState::Held | EscrowState::Absent) => unattested,
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+/// The verifier's signature under `statement`, believed only when the escrow would believe it.
+async fn attested(
+    ports: &Ports,
+    verifier: &VerifierRef,
+    case: &VerificationCase,
+    statement: &Statement,
+) -> Result<Option<String>, Transient> {
+    let answer = match statement {
+        Statement::Delivery { .. } => ports.verifier.attest_delivery(verifier, case).await?,
+        Statement::NonDelivery { .. } => ports.verifier.attest_non_delivery(verifier, case).await?,
+    };
+    let Some(signature) = answer else { return Ok(None) };
+    if mutant!("attestation-not-checked") || ports.chains.attestation_holds(statement, &case.escrow, &signature).await?
+    {
+        Ok(Some(signature))
+    } else {
+        Err(Transient::contradiction("the verifier's signature is not the releaser's"))
     }
 }

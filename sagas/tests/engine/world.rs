@@ -52,8 +52,14 @@ pub enum Plot {
     Overtaken,
     /// As `Idle`, and the escrow refuses every release, so that somebody brings the refund.
     Unreleasable,
+    /// As `Delivers`, and the deposit is in a block before that block is settled.
+    MinedFirst,
     /// The settler delivers, and the verifier answers only long after.
     AttestedLate,
+    /// The settler delivers, and the verifier takes the question and keeps it.
+    AttestationHangs,
+    /// The settler delivers and brings its attestation; the verifier answers nobody else.
+    AttestedElsewhere,
     /// The payer's selector does this with the quotes of two settlers.
     Selector(selection::Conduct),
     /// The payer deposits by transactions of its own.
@@ -62,6 +68,9 @@ pub enum Plot {
 
 /// Second up to which a deposit that was refused when it was tried out may be sent by whoever saw it.
 pub const REFUSED_UNTIL: i64 = 20;
+
+/// Second at which the block that holds the deposit is settled.
+pub const MINED_UNTIL: i64 = 14;
 
 #[derive(Default)]
 pub struct State {
@@ -167,8 +176,8 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::WordRefused | Plot::WordTooLate => true,
         Plot::Delivers | Plot::Refuses | Plot::Usurped | Plot::Superseded | Plot::NoQuotes | Plot::Unattested => false,
         Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable => false,
-        Plot::AttestedLate | Plot::Misconfigured => false,
-        Plot::Selector(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
+        Plot::AttestedLate | Plot::AttestationHangs | Plot::AttestedElsewhere | Plot::Misconfigured => false,
+        Plot::MinedFirst | Plot::Selector(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
         Plot::PayerDeposits(plot) => plot.vanishes(),
     }
 }
@@ -306,6 +315,9 @@ impl Chains for World {
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
         self.call(|state| {
+            if self.plot == Plot::MinedFirst && state.now < MINED_UNTIL {
+                return DepositState::Pending;
+            }
             if state.effective.is_some() {
                 return DepositState::Secured(EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot) });
             }
@@ -317,6 +329,17 @@ impl Chains for World {
                 return DepositState::Superseded { evidence: "nonce taken".to_owned() };
             }
             DepositState::Pending
+        })
+        .await
+    }
+
+    async fn deposit_mined(&self, _: &DepositOrder, _: &[TransactionPrepared]) -> Result<Option<Inclusion>, Transient> {
+        if self.plot != Plot::MinedFirst {
+            return Ok(None);
+        }
+        self.call(|state| {
+            let transaction_hash = state.effective.clone()?;
+            Some(Inclusion { transaction_hash, ..inclusion(4) })
         })
         .await
     }
@@ -409,7 +432,11 @@ impl Chains for World {
 impl Verifier for World {
     async fn attest_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
         let silent = match self.plot {
-            Plot::Unattested => true,
+            Plot::Unattested | Plot::AttestedElsewhere => true,
+            Plot::AttestationHangs if self.state.lock().unwrap().asked == 0 => {
+                self.state.lock().unwrap().asked += 1;
+                return std::future::pending().await;
+            }
             Plot::AttestedLate => self.state.lock().unwrap().now < 70,
             _ => false,
         };
@@ -445,7 +472,10 @@ impl Auction for World {
                 return Gathered { addressed, bids: Vec::new(), held: Vec::new() };
             }
             if matches!(self.plot, Plot::Selector(_)) {
-                return selection::gathered();
+                return match &request.payment_id {
+                    Some(_) => selection::gathered(),
+                    None => selection::gathered_for_batch(),
+                };
             }
             let quote = Quote { auction_id: request.auction_id.clone(), valid_until: at(50), ..quote(1, "1010") };
             let answer = Answer::Quote(signed(1, quote).document().to_owned());

@@ -7,10 +7,11 @@ use ed25519_dalek::SigningKey;
 use events::{
     Amount, ChainId, Did, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
     event::{
-        AttestationAwaited, AuctionClosed, Authorization, AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowPlan,
-        EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion,
-        PayerTransaction, Permit2, QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
-        TronSpend, Validity, VerifierRef, WinnerTold, WithdrawalCause,
+        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardWithdrawn, DepositRuledOut,
+        EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,
+        FulfillmentFinalized, FulfillmentSeen, Inclusion, PayerTransaction, Permit2, QuoteAwarded, RefundDue,
+        Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, Validity, VerifierRef, WinnerTold,
+        WithdrawalCause,
     },
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds, unix_seconds},
@@ -76,7 +77,7 @@ pub fn submission() -> Submitted {
             fulfillment_deadline: unix_seconds(at(60)),
             refund_after: unix_seconds(at(100)),
         },
-        fulfillment_proxies: vec![OTHER.to_owned(), PAYER.to_owned()],
+        fulfillment_proxies: vec![OTHER.parse().unwrap(), PAYER.parse().unwrap()],
         verifier: VerifierRef { account: OTHER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
         whitelist: Vec::new(),
         blacklist: Vec::new(),
@@ -245,6 +246,15 @@ pub fn confirmed(block: u64) -> PaymentEvent {
         confirmed_at: at(25),
         release_from: Some(at(45)),
     })
+}
+
+pub fn finalized(block: u64) -> PaymentEvent {
+    let finalized = FulfillmentFinalized { inclusion: inclusion(block), finalized_at: at(24) };
+    PaymentEvent::FulfillmentFinalized(finalized)
+}
+
+pub fn attestation_missed() -> PaymentEvent {
+    PaymentEvent::AttestationMissed(AttestationMissed { missed_at: at(101) })
 }
 
 pub fn unattested(block: u64) -> PaymentEvent {

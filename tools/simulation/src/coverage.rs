@@ -182,7 +182,7 @@ pub const EXPECTED: [(Kind, &[&str]); 3] = [
             "a completed payment is attested",
             "a completed payment is delivered for good",
             "a nonce serves one purpose",
-            "a delivered payment never fails with nothing said",
+            "a delivered payment never fails",
             "a delivery whose attestation is awaited is for good",
             "a payment fails on evidence only",
             "a payment that failed free of charge stays so",

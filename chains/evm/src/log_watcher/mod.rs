@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use chains::block_poller::BlockPoller;
-use escrow_abi::contracts::{address, parse_address, word};
+use escrow_abi::contracts::{address, word};
 use events::Account;
 use sagas::ports::{Cursor, Transient, Waiting};
 
@@ -52,12 +52,9 @@ impl LogWatcher {
     /// Follows the escrows and proxies that the configuration of `node` trusts.
     pub fn new(node: Node) -> Self {
         let config = &node.config().common;
-        let addresses = |default: &String, others: &[String]| {
-            others.iter().chain([default]).filter_map(|text| parse_address(text).ok()).collect()
-        };
         Self(Arc::new(Inner {
-            escrows: addresses(&config.escrow_contract, &config.trusted_escrow_contracts),
-            proxies: addresses(&config.fulfillment_proxy, &config.trusted_fulfillment_proxies),
+            escrows: config.escrows().filter_map(|account| address(account).ok()).collect(),
+            proxies: config.proxies().filter_map(|account| address(account).ok()).collect(),
             poller: BlockPoller::new(config.poll_ms),
             seen: Mutex::default(),
             at_work: tokio::sync::Mutex::default(),
@@ -96,8 +93,13 @@ impl LogWatcher {
         waiting.is_pushed && !self.seen().has_unsettled_event(payment)
     }
 
-    /// Returns when the chain has a new block, or after a bounded time. All callers share one poller; what it finds is asked
-    /// for events while anybody waits for them.
+    /// The number of the newest block that was seen while anybody waited for one.
+    pub fn head(&self) -> Option<u64> {
+        self.0.poller.newest().map(|block| block.number)
+    }
+
+    /// Returns when the chain has a new block, or after a bounded time. All who wait at this log watcher share one poller,
+    /// which is not the node's; what it finds is asked for events while anybody waits for them.
     pub async fn next_block(&self) {
         let inner = Arc::downgrade(&self.0);
         let look = move || {

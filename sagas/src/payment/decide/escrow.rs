@@ -3,8 +3,8 @@
 use events::{
     Failure, PaymentEvent,
     event::{
-        AwardWithdrawn, DepositRuledOut, EscrowOpened, EscrowSecured, Failed, RefundDue, TransactionAbandoned,
-        TransactionPrepared, WithdrawalCause,
+        AwardWithdrawn, DepositMined, DepositRuledOut, EscrowOpened, EscrowSecured, Failed, Inclusion, RefundDue,
+        TransactionAbandoned, TransactionPrepared, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     time::Timestamp,
@@ -68,6 +68,18 @@ pub(super) fn exhaust(payment: &Payment, at: Timestamp) -> Decided {
 /// The deposit is in escrow, whoever sent it.
 pub(super) fn adopt(payment: &Payment, secured: EscrowSecured) -> Decided {
     (payment.stage() == Stage::Awarded).then(|| vec![PaymentEvent::EscrowSecured(secured)])
+}
+
+/// The deposit under way is in a block that is not settled yet.
+pub(super) fn observe_mined(payment: &Payment, inclusion: Inclusion) -> Decided {
+    let is_live = |version: &TransactionPrepared| version.transaction_hash == inclusion.transaction_hash;
+    if payment.stage() != Stage::Depositing || !payment.deposit.live.iter().any(is_live) {
+        return None;
+    }
+    Some(match payment.deposit_mined.as_ref() == Some(&inclusion) {
+        true => Vec::new(),
+        false => vec![PaymentEvent::DepositMined(DepositMined { inclusion })],
+    })
 }
 
 /// The deposit under way was looked at.

@@ -44,13 +44,15 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
         Command::ExhaustDeposit { at } => escrow::exhaust(payment, at),
         Command::AdoptDeposit(secured) => escrow::adopt(payment, secured),
         Command::ObserveDeposit { state, at } => escrow::observe(payment, state, at),
+        Command::ObserveMinedDeposit(inclusion) => escrow::observe_mined(payment, inclusion),
         Command::ObserveDelivery(inclusion) => settlement::observe_delivery(payment, inclusion),
-        Command::AwaitAttestation { inclusion, at } => settlement::await_attestation(payment, inclusion, at),
+        Command::FinalizeDelivery { inclusion, at } => settlement::finalize(payment, inclusion, at),
+        Command::AwaitAttestation { at } => settlement::await_attestation(payment, at),
         Command::ConfirmDelivery { inclusion, attestation, at, release_from } => {
             settlement::confirm(payment, inclusion, attestation, at, release_from)
         }
         Command::FailUndelivered { attestation, at } => settlement::fail_undelivered(payment, attestation, at),
-        Command::FailUnattested { inclusion, at } => settlement::fail_unattested(payment, inclusion, at),
+        Command::MissAttestation { at } => settlement::miss_attestation(payment, at),
         Command::ObserveEscrow { state, claims } => release::observe_escrow(payment, state, claims),
         Command::PrepareRelease(transaction) => release::prepare(payment, transaction),
         Command::RepriceRelease(transaction) => release::reprice(payment, transaction),

@@ -14,7 +14,7 @@ use crate::{
 
 /// The escrow was looked at, while it is to be released or refunded.
 pub(super) fn observe_escrow(payment: &Payment, state: EscrowState, claims: Vec<Claim>) -> Decided {
-    if !matches!(payment.stage(), Stage::Completed | Stage::Refunding) {
+    if !matches!(payment.stage(), Stage::Attesting | Stage::Completed | Stage::Refunding) {
         return None;
     }
     Some(match state {

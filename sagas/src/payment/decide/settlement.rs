@@ -2,7 +2,10 @@
 
 use events::{
     Failure, PaymentEvent,
-    event::{AttestationAwaited, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, RefundDue},
+    event::{
+        AttestationAwaited, AttestationMissed, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen,
+        Inclusion, RefundDue,
+    },
     failure::{BlockchainContext, Domain, RetryClassification},
     time::Timestamp,
 };
@@ -26,9 +29,24 @@ pub(super) fn observe_delivery(payment: &Payment, inclusion: Inclusion) -> Decid
     }
 }
 
-/// The delivery has its depth, and the verifier has not attested it so far.
-pub(super) fn await_attestation(payment: &Payment, inclusion: Inclusion, at: Timestamp) -> Decided {
-    is_open(payment).then(|| unattested(payment, inclusion, at))
+/// The delivery has its depth, and the verifier did not attest it at once.
+pub(super) fn finalize(payment: &Payment, inclusion: Inclusion, at: Timestamp) -> Decided {
+    if !is_open(payment) {
+        return None;
+    }
+    let mut events = seen_there(payment, &inclusion);
+    events.push(PaymentEvent::FulfillmentFinalized(FulfillmentFinalized { inclusion, finalized_at: at }));
+    Some(events)
+}
+
+/// The delivery has had its depth for a while, and the verifier has not attested it so far.
+pub(super) fn await_attestation(payment: &Payment, at: Timestamp) -> Decided {
+    let finalized = payment.finalized.as_deref().filter(|_| payment.stage() == Stage::Attesting)?;
+    if payment.unattested {
+        return Some(Vec::new());
+    }
+    let inclusion = finalized.inclusion.clone();
+    Some(vec![PaymentEvent::AttestationAwaited(AttestationAwaited { inclusion, awaited_at: at })])
 }
 
 /// The delivery has its depth and the verifier attested it.
@@ -39,14 +57,21 @@ pub(super) fn confirm(
     at: Timestamp,
     release_from: Timestamp,
 ) -> Decided {
-    if !is_open(payment) {
-        return None;
-    }
-    let mut events = seen_there(payment, &inclusion);
+    let mut events = match payment.stage() {
+        Stage::Secured | Stage::Finalizing => seen_there(payment, &inclusion),
+        Stage::Attesting if payment.delivery() == Some(&inclusion) => Vec::new(),
+        _ => return None,
+    };
     let release_from = Some(release_from);
     let confirmed = FulfillmentConfirmed { inclusion, attestation, confirmed_at: at, release_from };
     events.push(PaymentEvent::FulfillmentConfirmed(confirmed));
     Some(events)
+}
+
+/// The delivery was not attested before the refund window opened.
+pub(super) fn miss_attestation(payment: &Payment, at: Timestamp) -> Decided {
+    let missed = PaymentEvent::AttestationMissed(AttestationMissed { missed_at: at });
+    (payment.stage() == Stage::Attesting).then(|| vec![missed])
 }
 
 /// No delivery was made, and none can be made any more.
@@ -68,17 +93,6 @@ pub(super) fn fail_undelivered(payment: &Payment, attestation: Option<String>, a
     Some(vec![PaymentEvent::Failed(Box::new(Failed { failure, refund, failed_at: at }))])
 }
 
-/// The delivery was not attested before the refund window opened.
-pub(super) fn fail_unattested(payment: &Payment, inclusion: Inclusion, at: Timestamp) -> Decided {
-    if !is_open(payment) {
-        return None;
-    }
-    let failed = delivered_not_attested(payment, &inclusion, at);
-    let mut events = unattested(payment, inclusion, at);
-    events.push(failed);
-    Some(events)
-}
-
 /// The delivery as it is recorded before what follows from it: again where it is deep at first sight, or has moved to another
 /// block since it was seen.
 fn seen_there(payment: &Payment, inclusion: &Inclusion) -> Vec<PaymentEvent> {
@@ -88,44 +102,13 @@ fn seen_there(payment: &Payment, inclusion: &Inclusion) -> Vec<PaymentEvent> {
     }
 }
 
-/// The delivery is for good where it is, and not attested; nothing where that is recorded.
-fn unattested(payment: &Payment, inclusion: Inclusion, at: Timestamp) -> Vec<PaymentEvent> {
-    let mut events = seen_there(payment, &inclusion);
-    if !payment.unattested || !events.is_empty() {
-        events.push(PaymentEvent::AttestationAwaited(AttestationAwaited { inclusion, awaited_at: at }));
-    }
-    events
-}
-
-/// The recipient was paid, and the payer gets the money back. The reason says so: whoever ships twice, or pays again, for a
-/// plain failure would be cheated.
-fn delivered_not_attested(payment: &Payment, inclusion: &Inclusion, at: Timestamp) -> PaymentEvent {
-    let verifier = &payment.submitted.verifier;
-    let failure = Failure {
-        code: Failure::DELIVERED_NOT_ATTESTED.to_owned(),
-        message: format!(
-            "the delivery was made and is final ({} on {}), but the fulfillment verifier {} at {} did not attest it before \
-             the refund window opened, so the settler cannot be paid and the escrow is returned",
-            inclusion.transaction_hash, inclusion.chain_id, verifier.account, verifier.endpoint
-        ),
-        domain: Some(Domain::VerificationService),
-        retry_classification: Some(RetryClassification::ReconcileThenDecide),
-        blockchain_context: undeliverable(payment).map(|context| BlockchainContext {
-            transaction_hash: Some(inclusion.transaction_hash.clone()),
-            block_number: Some(inclusion.block_number),
-            ..context
-        }),
-    };
-    PaymentEvent::Failed(Box::new(Failed { failure, refund: RefundDue::AfterWindow, failed_at: at }))
-}
-
-/// Where the delivery was expected; with its transaction when one was seen that did not last.
+/// The delivery that was seen and did not last; nothing where none reached its chain (spec 2.9).
 fn undeliverable(payment: &Payment) -> Option<BlockchainContext> {
-    let quote = &payment.award.as_ref()?.quote;
+    let (quote, seen) = (&payment.award.as_ref()?.quote, payment.seen.as_ref()?);
     Some(BlockchainContext {
         chain_id: quote.destination.asset().chain().clone(),
-        transaction_hash: payment.seen.as_ref().map(|seen| seen.transaction_hash.clone()),
-        block_number: payment.seen.as_ref().map(|seen| seen.block_number),
+        transaction_hash: Some(seen.transaction_hash.clone()),
+        block_number: Some(seen.block_number),
         contract_address: Some(quote.fulfillment_proxy.to_string()),
         revert_reason: None,
         gas_used: None,

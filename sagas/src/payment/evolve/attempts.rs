@@ -30,6 +30,9 @@ impl Attempts {
         {
             return Err("a replacement has the chain, the sender and the validity of what it replaces");
         }
+        if newest.validity.nonce().is_none() {
+            return Err("a transaction without a nonce is not replaced: both could land");
+        }
         let hash = &transaction.transaction_hash;
         if self.live.iter().any(|version| version.transaction_hash == *hash || version.raw == transaction.raw) {
             return Err("a replacement differs from what it replaces");

@@ -1,6 +1,8 @@
 //! The fold of the deposit: its attempts, the escrow that it funds, and failure before the escrow is secured.
 
-use events::event::{EscrowOpened, EscrowSecured, Failed, RefundDue, TransactionAbandoned, TransactionPrepared};
+use events::event::{
+    DepositMined, EscrowOpened, EscrowSecured, Failed, RefundDue, TransactionAbandoned, TransactionPrepared,
+};
 
 use super::{Followed, NOT_LEGAL};
 use crate::payment::{Payment, Stage};
@@ -23,7 +25,21 @@ pub(super) fn abandoned(payment: &mut Payment, stage: Stage, abandoned: &Transac
     if stage != Stage::Depositing {
         return Err(NOT_LEGAL);
     }
-    Ok(payment.deposit.give_up(abandoned)?)
+    payment.deposit.give_up(abandoned)?;
+    payment.deposit_mined = None;
+    Ok(())
+}
+
+pub(super) fn mined(payment: &mut Payment, stage: Stage, mined: &DepositMined) -> Followed {
+    if stage != Stage::Depositing {
+        return Err(NOT_LEGAL);
+    }
+    let hash = &mined.inclusion.transaction_hash;
+    if !payment.deposit.live.iter().any(|version| version.transaction_hash == *hash) {
+        return Err("the transaction is not the deposit under way".into());
+    }
+    payment.deposit_mined = Some(mined.inclusion.clone());
+    Ok(())
 }
 
 pub(super) fn secured(payment: &mut Payment, stage: Stage, secured: &EscrowSecured) -> Followed {

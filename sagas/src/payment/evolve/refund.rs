@@ -27,7 +27,7 @@ pub(super) fn abandoned(payment: &mut Payment, stage: Stage, abandoned: &Transac
 }
 
 pub(super) fn refunded(payment: &mut Payment, stage: Stage, refunded: &EscrowRefunded) -> Followed {
-    if !matches!(stage, Stage::Refunding | Stage::Completed) {
+    if !matches!(stage, Stage::Refunding | Stage::Attesting | Stage::Completed) {
         return Err(NOT_LEGAL);
     }
     payment.refunded = Some(refunded.clone());

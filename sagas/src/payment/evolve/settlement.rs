@@ -1,8 +1,8 @@
-//! The fold of the delivery: seen, attested or not, confirmed, and failure while money is in escrow.
+//! The fold of the delivery: seen, at its depth, attested or not, and failure while money is in escrow.
 
 use events::{
     Failure,
-    event::{AttestationAwaited, Failed, FulfillmentConfirmed, FulfillmentSeen, RefundDue},
+    event::{AttestationAwaited, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, RefundDue},
 };
 
 use super::{Followed, NOT_LEGAL};
@@ -17,8 +17,21 @@ pub(super) fn seen(payment: &mut Payment, stage: Stage, seen: &FulfillmentSeen) 
     Ok(())
 }
 
+/// The delivery has its depth. From here on no failure can follow.
+pub(super) fn finalized(payment: &mut Payment, stage: Stage, finalized: &FulfillmentFinalized) -> Followed {
+    if stage != Stage::Finalizing {
+        return Err(NOT_LEGAL);
+    }
+    if payment.seen.as_ref() != Some(&finalized.inclusion) {
+        return Err("the delivery that has its depth was seen elsewhere".into());
+    }
+    payment.finalized = Some(Box::new(finalized.clone()));
+    Ok(())
+}
+
+/// In [`Stage::Finalizing`] only gateways from before [`FulfillmentFinalized`] recorded it.
 pub(super) fn attestation_awaited(payment: &mut Payment, stage: Stage, awaited: &AttestationAwaited) -> Followed {
-    if stage != Stage::Finalizing || payment.unattested {
+    if !matches!(stage, Stage::Finalizing | Stage::Attesting) || payment.unattested {
         return Err(NOT_LEGAL);
     }
     if payment.seen.as_ref() != Some(&awaited.inclusion) {
@@ -29,7 +42,7 @@ pub(super) fn attestation_awaited(payment: &mut Payment, stage: Stage, awaited: 
 }
 
 pub(super) fn confirmed(payment: &mut Payment, stage: Stage, confirmed: &FulfillmentConfirmed) -> Followed {
-    if stage != Stage::Finalizing {
+    if !matches!(stage, Stage::Finalizing | Stage::Attesting) {
         return Err(NOT_LEGAL);
     }
     payment.confirmed = Some(Box::new(confirmed.clone()));
@@ -37,7 +50,16 @@ pub(super) fn confirmed(payment: &mut Payment, stage: Stage, confirmed: &Fulfill
     Ok(())
 }
 
-/// A failure while money is in escrow.
+/// The escrow takes no release any more; what is in it can only go back.
+pub(super) fn attestation_missed(payment: &mut Payment, stage: Stage) -> Followed {
+    if stage != Stage::Attesting {
+        return Err(NOT_LEGAL);
+    }
+    payment.attestation_missed = true;
+    Ok(())
+}
+
+/// A failure while money is in escrow. That of a delivery which was not attested is one that older gateways recorded.
 pub(super) fn failed(payment: &mut Payment, failed: &Failed) -> Followed {
     if failed.refund == RefundDue::Nothing {
         return Err("money is in escrow and must be returned".into());

@@ -26,7 +26,7 @@ use sagas::{
 use self::entry::{End, Entry};
 use super::{ChainHandle, TOKENS, World, projection::View};
 use crate::{
-    chain::{NodeKind, SimChain},
+    chain::{NodeKind, SimChain, SimError},
     coverage,
 };
 
@@ -163,6 +163,7 @@ impl Invariants {
                     deposits: BTreeMap::new(),
                     refunds: BTreeMap::new(),
                     releases: BTreeMap::new(),
+                    finalized_at: None,
                     confirmed_at: None,
                 };
                 self.payments.insert(payment_id.clone(), entry);
@@ -201,14 +202,14 @@ impl Invariants {
         let entry = self.payments.get(&view.payment_id).filter(|entry| entry.version == view.version);
         let Some(state) = entry.and_then(|entry| entry.state.as_ref()) else { return Ok(()) };
         let status = match state {
-            Payment { confirmed: Some(_), .. } => PaymentStatus::Completed,
+            state if state.delivery().is_some() => PaymentStatus::Completed,
             Payment { failed: Some(_), .. } => PaymentStatus::Failed,
             Payment { seen: Some(_), .. } => PaymentStatus::Finalizing,
             _ => PaymentStatus::Pending,
         };
         let holds = view.status == status
             && view.at_rest == (state.stage() == Stage::Rest)
-            && view.unattested == state.unattested
+            && view.unattested == (state.delivery().is_some() && state.confirmed.is_none())
             && view.escrowed == state.secured.as_ref().map(|secured| secured.amount)
             && view.quote.as_ref().map(|quote| quote.quote_hash)
                 == state.award.as_ref().map(|award| award.event.quote_hash)
@@ -298,7 +299,7 @@ impl Invariants {
             require(counts.released + counts.refunded <= 1, "an escrow pays out once", || {
                 format!("{payment_id}: {counts:?}")
             })?;
-            let record = chain.escrow_record(payment_id).unwrap_or_default();
+            let record = chain.escrow_record(payment_id).map_err(|error| unreadable(payment_id, &error))?;
             let Some(record) = record else { continue };
             require(!entry.free, "a payment that failed free of charge stays so", || {
                 format!("{payment_id} is in escrow: {record:?}")
@@ -372,13 +373,18 @@ impl Invariants {
             })?;
             require(entry.end.is_some(), "every payment comes to an end", || payment_id.to_string())?;
             let Some(handle) = world.chain(&entry.submitted.escrow.chain_id) else { continue };
-            let record = handle.lock().escrow_record(payment_id).unwrap_or_default();
+            let record = handle.lock().escrow_record(payment_id).map_err(|error| unreadable(payment_id, &error))?;
             let empty = record.is_none_or(|record| matches!(record.state, State::Released | State::Refunded));
             require(empty, "every escrow is empty in the end", || payment_id.to_string())?;
             shown(views, &payment_id.into())?;
         }
         Ok(())
     }
+}
+
+/// The escrow's record of the payment cannot be read, which is not the same as that there is none.
+fn unreadable(payment_id: &PaymentId, error: &SimError) -> Violation {
+    Violation::new("every escrow can be read", format!("{payment_id}: {error}"))
 }
 
 /// Every process shows the stream, at rest.

@@ -127,6 +127,14 @@ impl Chains for SimAdapter {
         self.inner.deposit_state(order, versions).await
     }
 
+    async fn deposit_mined(
+        &self,
+        order: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<Option<Inclusion>, Transient> {
+        self.inner.deposit_mined(order, versions).await
+    }
+
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         self.inner.delivery_state(order).await
     }

@@ -9,10 +9,11 @@ use alloy::{
 };
 use serde_json::{Value, json};
 
+use chains::escrow::EscrowRecord;
 use chains_evm::attest;
 use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, units, word};
 use events::{
-    Failure, PaymentEvent, PaymentId,
+    PaymentEvent, PaymentId,
     event::{
         Failed, FulfillmentConfirmed, Inclusion, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
         WithdrawalCause,
@@ -24,7 +25,7 @@ use sagas::{
     ports::Statement,
 };
 
-use super::{Violation, ask, number, require, settled};
+use super::{Violation, ask, number, require, settled, unreadable};
 use crate::{coverage, world::World};
 
 /// Seconds without faults, from the confirmed delivery to the refund window, in which the gateway must have signed a release: it
@@ -53,7 +54,9 @@ pub(super) struct Entry {
     pub(super) deposits: BTreeMap<u32, Vec<TransactionPrepared>>,
     pub(super) refunds: BTreeMap<u32, Vec<TransactionPrepared>>,
     pub(super) releases: BTreeMap<u32, Vec<TransactionPrepared>>,
-    /// When its delivery was found confirmed, in the world's UNIX seconds.
+    /// When its delivery was found at its depth without an attestation, in the world's UNIX seconds.
+    pub(super) finalized_at: Option<u64>,
+    /// When its delivery was found attested, in the world's UNIX seconds.
     pub(super) confirmed_at: Option<u64>,
 }
 
@@ -102,6 +105,8 @@ impl Entry {
             PaymentEvent::RefundPrepared(prepared) | PaymentEvent::RefundRepriced(prepared) => {
                 self.refunds.entry(prepared.attempt).or_default().push(prepared.clone());
             }
+            // It may be gone when it is looked at.
+            PaymentEvent::DepositMined(_) => {}
             PaymentEvent::DepositAbandoned(abandoned) => self.abandoned(world, abandoned, &self.deposits)?,
             PaymentEvent::ReleasePrepared(prepared) | PaymentEvent::ReleaseRepriced(prepared) => {
                 self.releases.entry(prepared.attempt).or_default().push(prepared.clone());
@@ -110,10 +115,23 @@ impl Entry {
             PaymentEvent::RefundAbandoned(abandoned) => self.abandoned(world, abandoned, &self.refunds)?,
             PaymentEvent::EscrowSecured(secured) => {
                 included(world, &secured.inclusion, "a secured escrow is settled")?;
-                let record = self.record(world, payment_id);
+                let record = self.record(world, payment_id)?;
                 let right = record
                     .is_some_and(|record| self.quote.as_ref().is_some_and(|quote| record.quote_hash == quote.hash()));
                 require(right, "a secured escrow is settled", || format!("{payment_id} is not in escrow"))?;
+            }
+            PaymentEvent::FulfillmentFinalized(finalized) => {
+                self.ended(payment_id, End::Completed)?;
+                self.finalized_at = Some(world.seconds());
+                self.settled_delivery(world, payment_id, &finalized.inclusion)?;
+            }
+            PaymentEvent::AttestationMissed(_) => {
+                let handle = world.chain(&self.submitted.escrow.chain_id);
+                let time = handle.map(|handle| settled(&handle.lock()).1);
+                let lapsed = time.is_none_or(|time| time >= self.submitted.escrow.refund_after);
+                require(lapsed, "who delivered in time is paid", || {
+                    format!("{payment_id} could be released, and {time:?} is settled")
+                })?;
             }
             PaymentEvent::AttestationAwaited(awaited) => {
                 let invariant = "a delivery whose attestation is awaited is for good";
@@ -125,7 +143,9 @@ impl Entry {
             }
             PaymentEvent::FulfillmentConfirmed(confirmed) => {
                 self.confirmed_at = Some(world.seconds());
-                self.ended(payment_id, End::Completed)?;
+                if self.end != Some(End::Completed) {
+                    self.ended(payment_id, End::Completed)?;
+                }
                 self.confirmed(world, payment_id, confirmed)?;
             }
             PaymentEvent::Failed(failed) => {
@@ -166,12 +186,14 @@ impl Entry {
         Ok(())
     }
 
-    /// Who delivered and is attested was refunded to the payer only where there was no time for a release without faults.
+    /// What was delivered for good is refunded to the payer only where there was no time for a release without faults, to have
+    /// it attested included.
     fn left_unreleased(&self, world: &World, payment_id: &PaymentId) -> Result<(), Violation> {
-        let Some(confirmed_at) = self.confirmed_at else { return Ok(()) };
+        let Some(delivered_at) = self.confirmed_at.or(self.finalized_at) else { return Ok(()) };
         let calm = crate::world::BEGIN + world.plan.faults_end_after.as_secs();
-        let (begin, end) = (confirmed_at.max(calm), self.submitted.escrow.refund_after);
-        let within = if self.releases.is_empty() { RELEASE_SIGNED_WITHIN } else { RELEASED_WITHIN };
+        let (begin, end) = (delivered_at.max(calm), self.submitted.escrow.refund_after);
+        let is_unsigned = self.confirmed_at.is_some() && self.releases.is_empty();
+        let within = if is_unsigned { RELEASE_SIGNED_WITHIN } else { RELEASED_WITHIN };
         require(begin + within > end, "who delivered and is attested is paid in time", || {
             let signed = self.releases.len();
             format!(
@@ -185,8 +207,9 @@ impl Entry {
         require(before.is_none(), "terminal states never change", || format!("{payment_id}: {before:?}, then {end:?}"))
     }
 
-    fn record(&self, world: &World, payment_id: &PaymentId) -> Option<chains::escrow::EscrowRecord> {
-        world.chain(&self.submitted.escrow.chain_id)?.lock().escrow_record(payment_id).ok()?
+    fn record(&self, world: &World, payment_id: &PaymentId) -> Result<Option<EscrowRecord>, Violation> {
+        let Some(chain) = world.chain(&self.submitted.escrow.chain_id) else { return Ok(None) };
+        chain.lock().escrow_record(payment_id).map_err(|error| unreadable(payment_id, &error))
     }
 
     /// Whether the very delivery that was quoted is on its chain.
@@ -217,17 +240,22 @@ impl Entry {
         })
     }
 
+    /// The delivery is where it is said to be, for good.
+    fn settled_delivery(&self, world: &World, payment_id: &PaymentId, inclusion: &Inclusion) -> Result<(), Violation> {
+        included(world, inclusion, "a completed payment is delivered for good")?;
+        let block = self.delivery(world);
+        require(block == Some(inclusion.block_number), "a completed payment is delivered for good", || {
+            format!("{payment_id} was delivered in {block:?}, not in {}", inclusion.block_number)
+        })
+    }
+
     fn confirmed(
         &self,
         world: &World,
         payment_id: &PaymentId,
         confirmed: &FulfillmentConfirmed,
     ) -> Result<(), Violation> {
-        included(world, &confirmed.inclusion, "a completed payment is delivered for good")?;
-        let block = self.delivery(world);
-        require(block == Some(confirmed.inclusion.block_number), "a completed payment is delivered for good", || {
-            format!("{payment_id} was delivered in {block:?}, not in {}", confirmed.inclusion.block_number)
-        })?;
+        self.settled_delivery(world, payment_id, &confirmed.inclusion)?;
         let statement = self.quote.as_ref().map(|quote| Statement::Delivery {
             payment_id: payment_id.clone(),
             quote_hash: quote.hash(),
@@ -247,7 +275,7 @@ impl Entry {
         let Some(handle) = world.chain(&self.submitted.escrow.chain_id) else { return Ok(()) };
         if failed.refund == RefundDue::Nothing {
             self.free = true;
-            let record = self.record(world, payment_id);
+            let record = self.record(world, payment_id)?;
             require(record.is_none(), invariant, || format!("{payment_id} is in escrow: {record:?}"))?;
             let (_, time) = settled(&handle.lock());
             let open = self.deposits.values().flatten().filter_map(admitted_until).max();
@@ -259,19 +287,9 @@ impl Entry {
         let Some(quote) = self.quote() else {
             return Err(Violation::new(invariant, format!("{payment_id} has no quote and owes a refund")));
         };
-        let (_, source_time) = settled(&handle.lock());
-        let delivered = self.delivered(world);
-        let said = failed.failure.code == Failure::DELIVERED_NOT_ATTESTED;
-        require(delivered == said, "a delivered payment never fails with nothing said", || {
-            format!("{payment_id}, delivered: {delivered}, fails with {}", failed.failure.code)
+        require(!self.delivered(world), "a delivered payment never fails", || {
+            format!("{payment_id} fails with {}", failed.failure.code)
         })?;
-        if delivered {
-            return require(
-                source_time >= self.submitted.escrow.refund_after && failed.refund == RefundDue::AfterWindow,
-                invariant,
-                || format!("{payment_id} was delivered, and its window is not over"),
-            );
-        }
         let Some(destination) = world.chain(quote.destination.asset().chain()) else { return Ok(()) };
         let (_, time) = settled(&destination.lock());
         let fulfill_by = events::time::unix_seconds(quote.fulfill_by);
