@@ -110,7 +110,9 @@ impl Rpc {
             }
             // The error's own text may hold the whole URL, and so a key.
             RpcError::Transport(kind) => Fault::Unanswered(match kind.as_http_error() {
-                Some(error) => refused(error.status, format!("{place}: HTTP status {}", error.status)),
+                Some(error) => {
+                    Transient::of_http_status(error.status, format!("{place}: HTTP status {}", error.status))
+                }
                 None => Transient::unreachable(format!("{place}: no answer")),
             }),
             RpcError::DeserError { err, .. } => {
@@ -122,24 +124,15 @@ impl Rpc {
     }
 }
 
-/// The fault of an HTTP status other than success.
-fn refused(status: u16, text: String) -> Transient {
-    match status {
-        // The key in the URL is wrong or has ended, or the provider does not serve this caller.
-        401 | 403 => Transient::misconfigured(text),
-        429 => Transient::rate_limited(text),
-        _ => Transient::unreachable(text),
-    }
-}
-
 /// Whether a node refuses because too much was asked of it for now. The code −32005 alone does not say so: it stands for every
 /// limit, also for that of one answer's size (EIP-1474). A header that is not found is a node's that lags.
 fn is_rate_limit(answer: &ErrorPayload) -> bool {
     const RATES: [&str; 4] = ["rate limit", "rate exceeded", "too many requests", "request count exceeded"];
     let words = answer.message.to_ascii_lowercase();
+    let is_rate = RATES.iter().any(|rate| words.contains(rate));
     match answer.code {
-        -32005 => RATES.iter().any(|rate| words.contains(rate)),
-        _ => words != "header not found" && answer.is_retry_err(),
+        -32005 => is_rate,
+        _ => is_rate || (words != "header not found" && answer.is_retry_err()),
     }
 }
 
@@ -197,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_and_keys_are_told_from_other_refusals() {
+    fn limits_are_told_from_other_refusals() {
         let answer = |code, message: &'static str| ErrorPayload { code, message: message.into(), data: None };
         for (code, message) in [
             (429, "over capacity"),
@@ -205,6 +198,10 @@ mod tests {
             (-32005, "daily request count exceeded, request rate limited"),
             (-32007, "100/second request limit reached - reduce calls per second"),
             (-32000, "too many requests"),
+            // Not every node writes it in lower case.
+            (-32000, "Rate limit exceeded"),
+            (-32000, "Too Many Requests"),
+            (-32005, "Project ID request rate exceeded"),
         ] {
             assert!(is_rate_limit(&answer(code, message)), "{message}");
         }
@@ -216,8 +213,6 @@ mod tests {
         ] {
             assert!(!is_rate_limit(&answer(code, message)), "{message}");
         }
-        let kinds = [401, 403, 429, 503].map(|status| refused(status, String::new()).kind());
-        assert_eq!(kinds, ["misconfigured", "misconfigured", "rate limited", "unreachable"]);
     }
 
     #[test]

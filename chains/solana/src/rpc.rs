@@ -73,17 +73,6 @@ fn is_known(data: &RpcResponseErrorData) -> bool {
     error.is_some_and(|error| error == "AlreadyProcessed")
 }
 
-/// The fault that an HTTP status other than success is. An endpoint that refuses the key in its URL does so until somebody
-/// changes the configuration.
-fn of_status(place: &str, status: u16) -> Transient {
-    let text = format!("{place}: HTTP status {status}");
-    match status {
-        401 | 403 => Transient::misconfigured(text),
-        429 => Transient::rate_limited(text),
-        _ => Transient::unreachable(text),
-    }
-}
-
 fn sort(place: &str, error: &ClientError) -> Fault {
     match error.kind.as_ref() {
         ClientErrorKind::RpcError(RpcError::RpcResponseError { code, message, data }) => {
@@ -96,23 +85,15 @@ fn sort(place: &str, error: &ClientError) -> Fault {
         }
         // The error's own text may hold the whole URL, and so a key.
         ClientErrorKind::Reqwest(error) => match error.status() {
-            Some(status) => Fault::Unanswered(of_status(place, status.as_u16())),
+            Some(status) => {
+                let text = format!("{place}: HTTP status {}", status.as_u16());
+                Fault::Unanswered(Transient::of_http_status(status.as_u16(), text))
+            }
             None => Fault::Unanswered(Transient::unreachable(format!("{place}: no answer"))),
         },
         ClientErrorKind::SerdeJson(error) => {
             Fault::Unanswered(Transient::unreachable(format!("{place}: unreadable answer: {error}")))
         }
         _ => Fault::Unanswered(Transient::unreachable(format!("{place}: no usable answer"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_http_status_has_its_kind() {
-        let kinds = [401, 403, 429, 503].map(|status| of_status("getSlot at https://node", status).kind());
-        assert_eq!(kinds, ["misconfigured", "misconfigured", "rate limited", "unreachable"]);
     }
 }

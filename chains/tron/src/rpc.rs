@@ -131,18 +131,14 @@ impl Rpc {
     /// What a status other than 200 says. Where it asks to be left alone, nothing is sent for a while.
     fn status_fault(&self, place: &str, response: &Response) -> Transient {
         let status = response.status();
-        let asked = asked_for(response.headers());
-        let mut what = format!("{place}: HTTP status {}", status.as_u16());
-        if let StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE = status {
-            what.push_str(&format!(", nothing is sent for {} ms", self.pause(asked).as_millis()));
-        }
+        let what = format!("{place}: HTTP status {}", status.as_u16());
         match status {
-            StatusCode::UNAUTHORIZED => Transient::misconfigured(what),
             // TronGrid answers 403 to who asks too often, too, which others can bring about.
             StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                Transient::rate_limited(what)
+                let pause_ms = self.pause(asked_for(response.headers())).as_millis();
+                Transient::rate_limited(format!("{what}, nothing is sent for {pause_ms} ms"))
             }
-            _ => Transient::unreachable(what),
+            other => Transient::of_http_status(other.as_u16(), what),
         }
     }
 

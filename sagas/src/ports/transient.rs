@@ -49,6 +49,16 @@ impl Transient {
         Self::Misconfigured(Arc::from(source.into()))
     }
 
+    /// The fault that a node's HTTP status other than success is. The key in the node's URL is wrong or has ended, or the
+    /// provider does not serve this caller (401, 403); too much was asked for now (429); anything else is no answer.
+    pub fn of_http_status<E: Into<Box<dyn Error + Send + Sync>>>(status: u16, source: E) -> Self {
+        match status {
+            401 | 403 => Self::misconfigured(source),
+            429 => Self::rate_limited(source),
+            _ => Self::unreachable(source),
+        }
+    }
+
     /// The kind as it stands in logs.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -76,7 +86,7 @@ impl From<ledger::Error> for Transient {
         match error {
             ledger::Error::Unavailable(_) | ledger::Error::Contended => Self::unreachable(error),
             ledger::Error::Exhausted { .. } => Self::rate_limited(error),
-            ledger::Error::Account(_) | ledger::Error::Damaged(_) => Self::misconfigured(error),
+            ledger::Error::Damaged(_) => Self::misconfigured(error),
         }
     }
 }
@@ -102,6 +112,12 @@ impl Eq for Transient {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_http_status_has_its_kind() {
+        let kinds = [401, 403, 429, 503].map(|status| Transient::of_http_status(status, "no").kind());
+        assert_eq!(kinds, ["misconfigured", "misconfigured", "rate limited", "unreachable"]);
+    }
 
     #[test]
     fn a_fault_says_what_its_source_says_and_keeps_it() {
