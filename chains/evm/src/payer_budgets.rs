@@ -15,14 +15,14 @@ use alloy::primitives::Address;
 use escrow_abi::contracts::{address, text};
 use events::event::TransactionPrepared;
 use journal::{
-    budget::{self, Budget, BudgetKey, Budgets, Room},
+    budget::{self, Budget, BudgetKey, Budgets, Room, Standing},
     ledger::Purpose,
 };
 use sagas::ports::{Clock, DepositOrder, DepositState, PrepareError, Transient};
 
 use super::{
     node::Node,
-    payers::{self, ContractPayer, loss_window},
+    payers::{self, ContractPayer, account_budget},
     query::Query,
     transaction::{self, hash_of},
 };
@@ -99,12 +99,6 @@ impl Seen {
     }
 }
 
-/// What deposits of an account without code count against.
-fn budget_of(node: &Node, account: Address) -> Budget {
-    let key = BudgetKey::account(node.chain_id(), &text(account));
-    Budget { key, gas_max: node.config().gas.account_loss_max, window: loss_window(node) }
-}
-
 /// The budgets of the payers on one chain.
 pub(crate) struct PayerBudgets {
     node: Node,
@@ -164,12 +158,16 @@ impl PayerBudgets {
 
     /// Whether an account without code may make one more deposit.
     async fn room_of_key(&self, account: Address, purpose: &Purpose, gas: u64) -> Result<Room, budget::Error> {
-        let budget = budget_of(&self.node, account);
-        // It may have been a contract when this attempt was begun.
-        if self.key_deposits.has(&budget.key, purpose) || self.budgets.charged(&budget.key, purpose).await?.is_some() {
+        let budget = account_budget(&self.node, account);
+        if self.key_deposits.has(&budget.key, purpose) {
             return Ok(Room::Now);
         }
-        let room = self.budgets.room_of(&budget, gas, self.clock.now()).await?;
+        let Standing { is_at_stake, room, .. } =
+            self.budgets.standing_of(&budget, purpose, gas, self.clock.now()).await?;
+        // It may have been a contract when this attempt was begun.
+        if is_at_stake {
+            return Ok(Room::Now);
+        }
         let most = self.node.config().gas.account_deposits_max;
         let is_full = room == Room::Now && !self.key_deposits.enter(&budget.key, purpose, most, Instant::now());
         Ok(if is_full { Room::Soon } else { room })
@@ -187,20 +185,32 @@ impl PayerBudgets {
     ) -> Result<(), Transient> {
         let (Some(newest), false) = (versions.last(), matches!(state, DepositState::Pending)) else { return Ok(()) };
         let account = address(order.terms.source.account())?;
-        let budget = budget_of(&self.node, account);
+        let budget = account_budget(&self.node, account);
         let key = &budget.key;
         let purpose = Purpose::deposit(&order.payment_id, newest.attempt);
-        // What an account without code deposits is charged nowhere before it is lost, whichever process prepared it.
-        if self.key_deposits.has(key, &purpose) || self.budgets.charged(key, &purpose).await?.is_none() {
+        let now = self.clock.now();
+        let mut is_of_key = self.key_deposits.has(key, &purpose);
+        if !is_of_key {
+            let standing = self.budgets.standing_of(&budget, &purpose, 0, now).await?;
+            if standing.is_counted {
+                // Its end was seen before, by this process or another.
+                return Ok(());
+            }
+            // What an account without code deposits is charged nowhere before it is lost, whichever process prepared it.
+            is_of_key = !standing.is_at_stake;
+        }
+        if is_of_key {
             // One that came too late, or found its payment ended, is not the payer's doing.
             let lost = match state {
                 DepositState::Reverted(_) => self.lost_in(versions).await?.unwrap_or(0),
                 _ => 0,
             };
             if lost > 0 {
-                let (now, all) = (self.clock.now(), Budget { gas_max: u64::MAX, ..budget.clone() });
-                if self.budgets.charge_one(&all, &purpose, lost, &[], now).await? == Room::Now {
-                    self.budgets.settle_one(key, &purpose, lost, now).await?;
+                let all = Budget { gas_max: u64::MAX, ..budget.clone() };
+                // A loss that is counted already, whoever saw it, is not put at stake again, so that nothing is settled.
+                if self.budgets.charge_one(&all, &purpose, lost, &[], now).await? == Room::Now
+                    && self.budgets.settle_one(key, &purpose, lost, now).await?
+                {
                     let payer = text(account);
                     tracing::info!(payment_id = %order.payment_id, payer, lost, "an account's deposit cost gas in vain");
                 }
@@ -213,10 +223,10 @@ impl PayerBudgets {
         let most =
             || transaction::unsigned(&newest.raw).map_or(self.node.config().gas.deposit_max, |sent| sent.gas_limit);
         let lost = lost.unwrap_or_else(|| if matches!(state, DepositState::Superseded { .. }) { 0 } else { most() });
-        if lost > 0 {
+        if budget::settle(&*self.budgets, key, &purpose, lost, now).await? && lost > 0 {
             tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "a contract account's deposit cost gas");
         }
-        Ok(budget::settle(&*self.budgets, key, &purpose, lost, self.clock.now()).await?)
+        Ok(())
     }
 
     /// What the version that is in a block has cost in vain; `None` when none is.

@@ -48,10 +48,9 @@ impl ContractPayer {
         let code = self.code_hash.map(|hash| BudgetKey::code(chain_id, Hash32(hash.0)));
         let factory = self.factory.map(|factory| BudgetKey::factory(chain_id, &text(factory)));
         let shared = [code, factory].into_iter().flatten().map(|key| (key, gas.code_loss_max));
-        let own = (BudgetKey::account(chain_id, &text(self.account)), gas.account_loss_max);
         let all = (BudgetKey::chain(chain_id), gas.chain_loss_max);
-        let budgets = [own].into_iter().chain(shared).chain([all]);
-        budgets.map(|(key, gas_max)| Budget { key, gas_max, window }).collect()
+        let others = shared.chain([all]).map(|(key, gas_max)| Budget { key, gas_max, window });
+        [account_budget(node, self.account)].into_iter().chain(others).collect()
     }
 
     /// When it may cost again what a deposit may; `None` when it may now.
@@ -70,8 +69,14 @@ impl ContractPayer {
     }
 }
 
+/// What the deposits of one account count against, whether it has code or not.
+pub(crate) fn account_budget(node: &Node, account: Address) -> Budget {
+    let key = BudgetKey::account(node.chain_id(), &text(account));
+    Budget { key, gas_max: node.config().gas.account_loss_max, window: loss_window(node) }
+}
+
 /// How long what was lost counts.
-pub(crate) fn loss_window(node: &Node) -> TimeDelta {
+fn loss_window(node: &Node) -> TimeDelta {
     TimeDelta::seconds(i64::try_from(node.config().gas.loss_window_seconds).unwrap_or(i64::MAX / 1_000))
 }
 

@@ -17,7 +17,7 @@ use tracing::debug;
 use events::{CommitId, time::Timestamp};
 use journal::{
     budget::{
-        Budget, BudgetKey, Budgets, Error, Room,
+        Budget, BudgetKey, Budgets, Error, Room, Standing,
         state::{self, Entry},
     },
     ledger::Purpose,
@@ -171,8 +171,12 @@ impl Budgets for NatsBudgets {
         self.0.write(&budget.key, |last| state::charge(last, budget, purpose, gas, others, now)).await
     }
 
-    async fn settle_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<(), Error> {
-        self.0.write(key, |last| ((), state::settle(last, purpose, lost, now))).await
+    async fn settle_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<bool, Error> {
+        let settle = |last: Option<&Entry>| {
+            let changed = state::settle(last, purpose, lost, now);
+            (changed.is_some(), changed)
+        };
+        self.0.write(key, settle).await
     }
 
     async fn charged(&self, key: &BudgetKey, purpose: &Purpose) -> Result<Option<Vec<BudgetKey>>, Error> {
@@ -181,5 +185,15 @@ impl Budgets for NatsBudgets {
 
     async fn room_of(&self, budget: &Budget, gas: u64, now: Timestamp) -> Result<Room, Error> {
         Ok(state::room(self.0.read(&budget.key).await?.as_ref(), budget, gas, now))
+    }
+
+    async fn standing_of(
+        &self,
+        budget: &Budget,
+        purpose: &Purpose,
+        gas: u64,
+        now: Timestamp,
+    ) -> Result<Standing, Error> {
+        Ok(state::standing(self.0.read(&budget.key).await?.as_ref(), budget, purpose, gas, now))
     }
 }

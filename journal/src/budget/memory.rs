@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use events::time::Timestamp;
 
 use super::{
-    Budget, BudgetKey, Budgets, Error, Room,
+    Budget, BudgetKey, Budgets, Error, Room, Standing,
     state::{self, Entry},
 };
 use crate::ledger::Purpose;
@@ -44,12 +44,11 @@ impl Budgets for MemoryBudgets {
         Ok(room)
     }
 
-    async fn settle_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<(), Error> {
+    async fn settle_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<bool, Error> {
         let mut entries = self.entries();
-        if let Some(entry) = state::settle(entries.get(key), purpose, lost, now) {
-            entries.insert(key.clone(), entry);
-        }
-        Ok(())
+        let Some(entry) = state::settle(entries.get(key), purpose, lost, now) else { return Ok(false) };
+        entries.insert(key.clone(), entry);
+        Ok(true)
     }
 
     async fn charged(&self, key: &BudgetKey, purpose: &Purpose) -> Result<Option<Vec<BudgetKey>>, Error> {
@@ -58,5 +57,15 @@ impl Budgets for MemoryBudgets {
 
     async fn room_of(&self, budget: &Budget, gas: u64, now: Timestamp) -> Result<Room, Error> {
         Ok(state::room(self.entries().get(&budget.key), budget, gas, now))
+    }
+
+    async fn standing_of(
+        &self,
+        budget: &Budget,
+        purpose: &Purpose,
+        gas: u64,
+        now: Timestamp,
+    ) -> Result<Standing, Error> {
+        Ok(state::standing(self.entries().get(&budget.key), budget, purpose, gas, now))
     }
 }

@@ -79,6 +79,17 @@ pub enum Room {
     At(Timestamp),
 }
 
+/// What a budget says of one purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether something is at stake for it.
+    pub is_at_stake: bool,
+    /// Whether its loss is counted: nothing is to be settled for it any more.
+    pub is_counted: bool,
+    /// Whether so much more may be lost, whatever is at stake now.
+    pub room: Room,
+}
+
 /// Why nothing is known of a budget. All are safe to retry.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -113,11 +124,12 @@ pub trait Budgets: Send + Sync {
         now: Timestamp,
     ) -> Result<Room, Error>;
 
-    /// Takes what is at stake for `purpose` off the budget, and counts `lost` instead. Without effect where nothing is.
+    /// Takes what is at stake for `purpose` off the budget, and counts `lost` instead. Returns whether something was at
+    /// stake; else it has no effect. It may say that nothing was where the store's first answer was lost.
     ///
     /// # Errors
     /// See [`Error`].
-    async fn settle_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<(), Error>;
+    async fn settle_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<bool, Error>;
 
     /// The other budgets that `purpose` is charged to; `None` when nothing is at stake for it.
     ///
@@ -130,6 +142,18 @@ pub trait Budgets: Send + Sync {
     /// # Errors
     /// See [`Error`].
     async fn room_of(&self, budget: &Budget, gas: u64, now: Timestamp) -> Result<Room, Error>;
+
+    /// The same, and what became of `purpose`, by one look.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    async fn standing_of(
+        &self,
+        budget: &Budget,
+        purpose: &Purpose,
+        gas: u64,
+        now: Timestamp,
+    ) -> Result<Standing, Error>;
 }
 
 /// Puts `gas` at stake for `purpose` in all of `budgets`, of which the first is the one it is settled by; in none when one of
@@ -159,7 +183,8 @@ pub async fn charge(
     Ok(Room::Now)
 }
 
-/// Settles what `purpose` is charged to: `key`, and all that were charged with it.
+/// Settles what `purpose` is charged to: `key`, and all that were charged with it. Returns whether it was charged to
+/// anything.
 ///
 /// # Errors
 /// See [`Error`]; to be repeated then.
@@ -169,8 +194,8 @@ pub async fn settle(
     purpose: &Purpose,
     lost: u64,
     now: Timestamp,
-) -> Result<(), Error> {
-    let Some(others) = budgets.charged(key, purpose).await? else { return Ok(()) };
+) -> Result<bool, Error> {
+    let Some(others) = budgets.charged(key, purpose).await? else { return Ok(false) };
     for other in &others {
         budgets.settle_one(other, purpose, lost, now).await?;
     }

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use events::time::Timestamp;
 
-use super::{Budget, BudgetKey, Error, OPEN_MAX, Room};
+use super::{Budget, BudgetKey, Error, OPEN_MAX, Room, Standing};
 use crate::ledger::Purpose;
 
 const SCHEMA: u32 = 1;
@@ -86,6 +86,12 @@ impl Entry {
         self.open.iter().find(|charge| charge.purpose == asked).map(|charge| charge.others.clone())
     }
 
+    /// Whether a loss of the purpose is counted.
+    fn has_counted(&self, purpose: &Purpose) -> bool {
+        let asked = digest(purpose);
+        self.counted.iter().any(|counted| counted.purpose == asked)
+    }
+
     /// What was never settled is lost, and what was lost long ago does not count.
     fn drop_old(&mut self, window: TimeDelta, now: Timestamp) {
         self.open.retain(|charge| now - charge.at < window);
@@ -125,6 +131,15 @@ pub fn room(last: Option<&Entry>, budget: &Budget, gas: u64, now: Timestamp) -> 
     entry.room(budget.gas_max, budget.window, gas)
 }
 
+/// What became of `purpose`, and whether `gas` more may be lost.
+pub fn standing(last: Option<&Entry>, budget: &Budget, purpose: &Purpose, gas: u64, now: Timestamp) -> Standing {
+    Standing {
+        is_at_stake: last.is_some_and(|entry| entry.charged(purpose).is_some()),
+        is_counted: last.is_some_and(|entry| entry.has_counted(purpose)),
+        room: room(last, budget, gas, now),
+    }
+}
+
 /// Decides on putting `gas` at stake: whether there is room, and the entry to be stored where something changes.
 pub fn charge(
     last: Option<&Entry>,
@@ -137,8 +152,7 @@ pub fn charge(
     let mut entry = last.cloned().unwrap_or_default();
     entry.drop_old(budget.window, now);
     let asked = digest(purpose);
-    let is_counted = entry.counted.iter().any(|counted| counted.purpose == asked);
-    if is_counted || entry.open.iter().any(|charge| charge.purpose == asked && charge.gas >= gas) {
+    if entry.has_counted(purpose) || entry.open.iter().any(|charge| charge.purpose == asked && charge.gas >= gas) {
         return (Room::Now, None);
     }
     entry.open.retain(|charge| charge.purpose != asked);
@@ -236,6 +250,10 @@ mod tests {
         assert_eq!(put(&mut entry, 3, 500, at(20)), Room::Now);
         assert_eq!(room(entry.as_ref(), &budget(1_000), 600, at(30)), Room::At(again));
         assert_eq!(room(entry.as_ref(), &budget(1_000), 500, at(30)), Room::Now);
+        let looked = |n, gas| standing(entry.as_ref(), &budget(1_000), &purpose(n), gas, at(30));
+        assert_eq!(looked(2, 500), Standing { is_at_stake: false, is_counted: true, room: Room::Now });
+        assert_eq!(looked(3, 600), Standing { is_at_stake: true, is_counted: false, room: Room::At(again) });
+        assert_eq!(looked(4, 500), Standing { is_at_stake: false, is_counted: false, room: Room::Now });
         end(&mut entry, 3, 0, at(40));
         assert_eq!(put(&mut entry, 4, 600, again), Room::Now);
     }
