@@ -11,8 +11,12 @@ use super::{Error, Family};
 const ACCOUNT_CHARS_MAX: usize = 128;
 /// Version byte of a Tron address.
 const TRON_ADDRESS_PREFIX: u8 = 0x41;
-/// Bytes of a Tron account's Base58: the prefix, 20 address bytes, 4 bytes of a double SHA-256 checksum.
-const TRON_BYTES: usize = 25;
+/// Bytes of an address on EVM and Tron.
+const ADDRESS_BYTES: usize = 20;
+/// Bytes of a Solana account.
+const SOLANA_BYTES: usize = 32;
+/// Bytes of a Tron account's Base58: the prefix, the address, 4 bytes of a double SHA-256 checksum.
+const TRON_BYTES: usize = 1 + ADDRESS_BYTES + 4;
 
 /// An account of one family, normalised, without the chain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,23 +31,26 @@ impl Account {
     /// # Errors
     /// The rule of spec 2.2 that the text breaks: length, white space, form, EIP-55 checksum, zero address.
     pub fn parse(family: Family, text: &str) -> Result<Self, Error> {
-        if !(1..=ACCOUNT_CHARS_MAX).contains(&text.chars().count()) {
-            return Err(Error::AccountLength);
+        check_text(text)?;
+        let decoded = || bs58::decode(text).into_vec();
+        match family {
+            Family::Evm => check_evm(text)?,
+            Family::Solana => check_solana(&decoded().map_err(|_| Error::SolanaAccount)?)?,
+            Family::Tron => check_tron(&decoded().map_err(|_| Error::TronAccount)?)?,
         }
-        if text.chars().any(char::is_whitespace) {
-            return Err(Error::AccountWhitespace);
-        }
-        let text = match family {
-            Family::Evm => parse_evm(text)?,
-            Family::Solana => parse_solana(text)?,
-            Family::Tron => parse_tron(text)?,
-        };
-        Ok(Self { family, text })
+        Ok(Self::normalised(family, text))
     }
 
     /// The account of `family` that has these 20 address bytes (EVM, Tron) or 32 key bytes (Solana); `None` for another
     /// number of bytes and for the zero account, which is nobody's.
     pub fn from_bytes(family: Family, bytes: &[u8]) -> Option<Self> {
+        let length = match family {
+            Family::Evm | Family::Tron => ADDRESS_BYTES,
+            Family::Solana => SOLANA_BYTES,
+        };
+        if bytes.len() != length || is_zero(bytes) {
+            return None;
+        }
         let text = match family {
             Family::Evm => format!("0x{}", hex::encode(bytes)),
             Family::Solana => bs58::encode(bytes).into_string(),
@@ -52,7 +59,16 @@ impl Account {
                 bs58::encode(prefixed).with_check().into_string()
             }
         };
-        Self::parse(family, &text).ok()
+        Some(Self { family, text })
+    }
+
+    /// The account of a text that was checked.
+    fn normalised(family: Family, text: &str) -> Self {
+        let text = match family {
+            Family::Evm => text.to_ascii_lowercase(),
+            Family::Solana | Family::Tron => text.to_owned(),
+        };
+        Self { family, text }
     }
 
     /// The family the account belongs to.
@@ -99,22 +115,25 @@ impl FromStr for Account {
         if text.starts_with("0x") {
             return Self::parse(Family::Evm, text);
         }
-        if text.len() > ACCOUNT_CHARS_MAX {
-            return Err(Error::AccountLength);
-        }
-        let family = match bs58::decode(text).into_vec() {
-            Ok(bytes) if bytes.len() == TRON_BYTES => Family::Tron,
-            _ => Family::Solana,
+        check_text(text)?;
+        let bytes = bs58::decode(text).into_vec().map_err(|_| Error::Account)?;
+        let family = match bytes.len() {
+            TRON_BYTES => {
+                check_tron(&bytes)?;
+                Family::Tron
+            }
+            SOLANA_BYTES => {
+                check_solana(&bytes)?;
+                Family::Solana
+            }
+            _ => return Err(Error::Account),
         };
-        Self::parse(family, text).map_err(|error| match error {
-            Error::SolanaAccount => Error::Account,
-            known => known,
-        })
+        Ok(Self::normalised(family, text))
     }
 }
 
 /// The EIP-55 checksummed form of a lower-case EVM address with `0x`.
-pub fn eip55(lower: &str) -> String {
+fn eip55(lower: &str) -> String {
     let digits = lower.strip_prefix("0x").unwrap_or(lower);
     let hash = Keccak256::digest(digits.as_bytes());
     let cased = digits.chars().enumerate().map(|(i, c)| {
@@ -124,46 +143,54 @@ pub fn eip55(lower: &str) -> String {
     format!("0x{}", cased.collect::<String>())
 }
 
-fn parse_evm(text: &str) -> Result<String, Error> {
+/// What holds of every family's text, so that nothing long is decoded: Base58 takes the square of its length.
+fn check_text(text: &str) -> Result<(), Error> {
+    if !(1..=ACCOUNT_CHARS_MAX).contains(&text.chars().count()) {
+        return Err(Error::AccountLength);
+    }
+    if text.chars().any(char::is_whitespace) {
+        return Err(Error::AccountWhitespace);
+    }
+    Ok(())
+}
+
+fn check_evm(text: &str) -> Result<(), Error> {
     let digits = text.strip_prefix("0x").ok_or(Error::EvmAccount)?;
-    if digits.len() != 40 || !digits.bytes().all(|c| c.is_ascii_hexdigit()) {
+    if digits.len() != 2 * ADDRESS_BYTES || !digits.bytes().all(|c| c.is_ascii_hexdigit()) {
         return Err(Error::EvmAccount);
     }
-    let lower = text.to_ascii_lowercase();
     let mixed = digits.bytes().any(|c| c.is_ascii_uppercase()) && digits.bytes().any(|c| c.is_ascii_lowercase());
-    if mixed && eip55(&lower) != text {
+    if mixed && eip55(&text.to_ascii_lowercase()) != text {
         return Err(Error::Eip55);
     }
     if digits.bytes().all(|c| c == b'0') {
         return Err(Error::ZeroAccount);
     }
-    Ok(lower)
+    Ok(())
 }
 
-fn parse_solana(text: &str) -> Result<String, Error> {
-    let bytes = bs58::decode(text).into_vec().map_err(|_| Error::SolanaAccount)?;
-    if bytes.len() != 32 {
+/// `bytes` are those of the text.
+fn check_solana(bytes: &[u8]) -> Result<(), Error> {
+    if bytes.len() != SOLANA_BYTES {
         return Err(Error::SolanaAccount);
     }
-    if bytes.iter().all(|byte| *byte == 0) {
-        return Err(Error::ZeroAccount);
-    }
-    Ok(text.to_owned())
+    if is_zero(bytes) { Err(Error::ZeroAccount) } else { Ok(()) }
 }
 
-fn parse_tron(text: &str) -> Result<String, Error> {
-    let bytes = bs58::decode(text).into_vec().map_err(|_| Error::TronAccount)?;
+/// `bytes` are those of the text.
+fn check_tron(bytes: &[u8]) -> Result<(), Error> {
     if bytes.len() != TRON_BYTES || bytes[0] != TRON_ADDRESS_PREFIX {
         return Err(Error::TronAccount);
     }
-    let checksum = Sha256::digest(Sha256::digest(&bytes[..21]));
-    if checksum[..4] != bytes[21..] {
+    let (address, checksum) = bytes.split_at(1 + ADDRESS_BYTES);
+    if Sha256::digest(Sha256::digest(address))[..4] != *checksum {
         return Err(Error::TronAccount);
     }
-    if bytes[1..21].iter().all(|byte| *byte == 0) {
-        return Err(Error::ZeroAccount);
-    }
-    Ok(text.to_owned())
+    if is_zero(&address[1..]) { Err(Error::ZeroAccount) } else { Ok(()) }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
 }
 
 #[cfg(test)]
