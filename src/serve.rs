@@ -115,16 +115,26 @@ impl Assembled {
         following: &DedicatedRuntime,
         shutdown: &CancellationToken,
     ) -> Result<Self> {
-        let projections = Projections::open(&config.projections.directory, opened.journal.shards())?;
+        let Opened { client, journal, reads, ledger, budgets, parking, auction, pause, identifiers } = opened;
+        let (settlers, auction_service, reports) = auction;
+        let settlers = Arc::new(settlers);
+        let projections = Projections::open(&config.projections.directory, journal.shards())?;
         let counterparties = counterparties(config).context("[counterparty]")?;
         let clock = Arc::new(SystemClock);
-        let (ledger, budgets) = (opened.ledger.clone(), opened.budgets.clone());
         let ConnectedChains { chains, evm, authorizer, funds } =
             ConnectedChains::new(config, ledger, budgets, clock.clone())?;
         let (verifier, did) = verifier_client(config, chains.clone())?;
-        let ports = opened.ports(chains, verifier, &projections, clock.clone());
-        let Opened { client, journal, reads, auction, pause, identifiers, .. } = opened;
-        let (settlers, auction_service, reports) = auction;
+        let heads = chains.clone();
+        let ports = Ports {
+            journal: journal.clone(),
+            chains,
+            auction: settlers.clone(),
+            selector: Arc::new(NatsSelector::new(client.clone())),
+            verifier: Arc::new(verifier),
+            open_streams: Arc::new(projections.clone()),
+            parking,
+            clock: clock.clone(),
+        };
         let engine = Engine::new(ports, EngineOptions { release: config.release.into(), ..EngineOptions::default() });
         let owner = CommitId::random().to_string();
         let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), watching(config));
@@ -135,17 +145,18 @@ impl Assembled {
             reads,
             payments: Arc::new(views.clone()),
             quote_requests: Arc::new(views),
-            auctions: Arc::new(settlers),
+            auctions: settlers,
             authorizer,
             clock: clock.clone(),
             admission: Admission::new(pause.state(), counterparties.clone()),
             identities,
             identifiers: Arc::new(identifiers),
+            heads,
             funds,
             readiness: Arc::new(readiness),
             stopping: shutdown.clone(),
         };
-        let state = Arc::new(HttpState::new(config, services)?);
+        let state = Arc::new(HttpState::new(config, services));
         Ok(Self {
             client,
             journal,
@@ -246,7 +257,7 @@ fn verifier_client(
     let signer = config.gateway.key.as_ref().and_then(signing_key).map(Signer::new);
     let did = signer.as_ref().map(|signer| signer.did().to_string());
     if did.is_none() {
-        tracing::warn!("without `[gateway] key` this gateway is a stranger to verifiers");
+        tracing::warn!("without `[gateway] key` this gateway is an unknown caller to verifiers");
     }
     let options = verifier::Options { trusted_origins, wait_max: VERIFIER_WAIT_MAX, signer };
     Ok((HttpVerifier::new(chains, options)?, did))
@@ -326,27 +337,6 @@ impl Opened {
             identifiers,
             client,
         })
-    }
-
-    /// What the engine reaches the world through.
-    fn ports(
-        &self,
-        chains: Arc<ChainRegistry>,
-        verifier: HttpVerifier,
-        projections: &Projections,
-        clock: Arc<SystemClock>,
-    ) -> Ports {
-        let (settlers, ..) = &self.auction;
-        Ports {
-            journal: self.journal.clone(),
-            chains,
-            auction: Arc::new(settlers.clone()),
-            selector: Arc::new(NatsSelector::new(self.client.clone())),
-            verifier: Arc::new(verifier),
-            open_streams: Arc::new(projections.clone()),
-            parking: self.parking.clone(),
-            clock,
-        }
     }
 }
 

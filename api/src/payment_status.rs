@@ -23,13 +23,13 @@ pub(super) async fn handle(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Response, ApiError> {
     let payment_id: Option<PaymentId> = path.ok().and_then(|Path(text)| text.parse().ok());
-    let view = resolve::find(&state, &payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?).await?;
+    let view = resolve::find_live(&state, &payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?).await?;
     let base_url = &state.http.base_url;
     let mut response = if status_page::is_wanted(&headers) {
         let page = status_page::render(&view, base_url).into();
-        docs::page(&page, &docs::documents(&state).content_security_policy)
+        docs::page(&page, &docs::CONTENT_SECURITY_POLICY)
     } else {
-        Json(StatusBody::new(view, base_url)).into_response()
+        Json(StatusBody::new(view, state.services.heads.as_ref(), base_url)).into_response()
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)

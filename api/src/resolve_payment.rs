@@ -41,8 +41,8 @@ pub(super) async fn handle(
         }
     };
     let payment_id = PaymentId::derive(&originator, &request_id);
-    let view = resolve::find(&state, &payment_id).await?;
-    Ok(Json(StatusBody::new(view, &state.http.base_url)))
+    let view = resolve::find_live(&state, &payment_id).await?;
+    Ok(Json(StatusBody::new(view, state.services.heads.as_ref(), &state.http.base_url)))
 }
 
 fn invalid(message: &str) -> ApiError {

@@ -7,12 +7,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use ::auction::Progress;
+use chains::registry::ChainRegistry;
 use config::{DeadlinesConfig, GatewayConfig, HttpConfig, X402Config};
-use events::{Family, caip};
+use events::{ChainId, Family};
 use identity::{Identities, Proven};
-use journal::Journal;
+use journal::{StreamLog, StreamStore};
 use net::callers::Callers;
-use sagas::ports::Clock;
+use sagas::ports::{Chains, Clock};
 
 use crate::{
     admission::{Admission, bounded_journal::BoundedJournal, open_windows::OpenWindows, writes::Writes},
@@ -21,7 +22,7 @@ use crate::{
     funds::{Funds, FundsCheck},
     payment_identifiers::Identifiers,
     request::{body::JsonBody, corridors::Corridors, envelope},
-    views::{payments::Payments, quote_requests::QuoteRequests},
+    views::{auction_progress::AuctionProgress, payments::Payments, quote_requests::QuoteRequests},
 };
 
 /// Whether the gateway can serve.
@@ -39,13 +40,25 @@ pub trait Readiness: Send + Sync {
     }
 }
 
+/// How far chains are, as far as the gateway has seen them.
+pub trait ChainHeads: Send + Sync {
+    /// The newest block (slot on Solana) of the chain that was seen, without asking it; `None` where none was.
+    fn head(&self, chain_id: &ChainId) -> Option<u64>;
+}
+
+impl ChainHeads for ChainRegistry {
+    fn head(&self, chain_id: &ChainId) -> Option<u64> {
+        Chains::head(self, chain_id)
+    }
+}
+
 /// The parts of the gateway that the routes call.
 #[derive(Clone)]
 pub struct Services {
     /// The event streams.
-    pub journal: Arc<dyn Journal>,
+    pub journal: Arc<dyn StreamStore>,
     /// The same streams for reading alone, best over a connection of its own: no answer should wait behind appends.
-    pub reads: Arc<dyn Journal>,
+    pub reads: Arc<dyn StreamLog>,
     /// The read model.
     pub payments: Arc<dyn Payments>,
     /// The read model of quote-requests.
@@ -62,6 +75,8 @@ pub struct Services {
     pub admission: Admission,
     /// Whom payment identifiers of x402 belong to.
     pub identifiers: Arc<dyn Identifiers>,
+    /// How many confirmations there are.
+    pub heads: Arc<dyn ChainHeads>,
     /// What reads the payers' funds, for each family of source chains.
     pub funds: BTreeMap<Family, Arc<dyn Funds>>,
     /// What `/readyz` asks.
@@ -89,32 +104,32 @@ pub struct App {
     /// How many writes are taken at a time.
     pub writes: Writes,
     /// Open windows of quote-requests.
-    pub(crate) open_windows: OpenWindows,
+    pub(crate) open_windows: Arc<OpenWindows>,
     /// How many requests may be held by long polls at a time.
     pub long_polls: Semaphore,
+    /// What open auctions of payments have come to.
+    pub(crate) auction_progress: AuctionProgress,
 }
 
 impl App {
     /// The state for a configuration that was loaded.
-    ///
-    /// # Errors
-    /// The rule that an account of a chain breaks, which loading the configuration has checked already.
-    pub fn new(config: &GatewayConfig, mut services: Services) -> Result<Self, caip::Error> {
+    pub fn new(config: &GatewayConfig, mut services: Services) -> Self {
         let reads = Arc::clone(&services.reads);
         services.journal = Arc::new(BoundedJournal::new(services.journal, reads, &config.http));
         let funds = FundsCheck::new(services.funds.clone());
-        Ok(Self {
+        Self {
             services,
             funds,
             http: config.http.clone(),
             deadlines: config.deadlines,
             x402: config.x402,
-            corridors: Corridors::new(config)?,
+            corridors: Corridors::new(config),
             callers: Callers::new(&config.limits, config.http.holds_max),
             writes: Writes::new(&config.http),
-            open_windows: OpenWindows::new(config.http.quote_requests_open_max),
+            open_windows: Arc::new(OpenWindows::new(config.http.quote_requests_open_max)),
             long_polls: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
-        })
+            auction_progress: AuctionProgress::default(),
+        }
     }
 
     /// Verifies what a body whose form was checked claims about who asks; see [`envelope::prove`].

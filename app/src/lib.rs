@@ -1,11 +1,11 @@
 //! The use cases of the gateway: no axum and no connection. JSON bodies and status codes are known here, because they are the
 //! contract.
 //!
-//! One file a use case: [`submit`], [`rehearse`], [`prepare`], [`open_quote_request`], [`award`], [`resolve`], and the two of
-//! [`x402`]. [`request`] reads what callers ask for and checks it by itself; [`authorization`] checks what payers signed, and
-//! [`funds`] whether they hold it; [`admission`] decides whether something new may be taken at all, and `idempotency` who
-//! holds a key; [`views`] are what callers are shown, and `long_poll` holds them until there is something new. What goes
-//! wrong is an [`error::Error`] with an [`error::Code`] of the one table that there is.
+//! One file a use case: [`submit`], [`rehearse`], [`prepare`], [`open_quote_request`], [`award`], [`resolve`],
+//! [`timeline`], and the two of [`x402`]. [`request`] reads what callers ask for and checks it by itself; [`authorization`] checks what payers signed, and
+//! [`funds`] whether they hold it; [`admission`] decides whether something new may be taken at all, `idempotency` who
+//! holds a key, and `existing` what a refused retry is answered with; [`views`] are what callers are shown, and `long_poll`
+//! holds them until there is something new. What goes wrong is an [`error::Error`] with an [`error::Code`] of the one table that there is.
 //!
 //! The crate knows no web framework; the crate `api` puts it on the wire.
 
@@ -14,7 +14,9 @@ mod app;
 pub mod authorization;
 pub mod award;
 mod bulkhead;
+mod connected;
 pub mod error;
+mod existing;
 mod families;
 pub mod funds;
 mod idempotency;
@@ -27,7 +29,8 @@ pub mod request;
 pub mod resolve;
 pub mod schema;
 pub mod submit;
+pub mod timeline;
 pub mod views;
 pub mod x402;
 
-pub use self::app::{App, Readiness, Services};
+pub use self::app::{App, ChainHeads, Readiness, Services};

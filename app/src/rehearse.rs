@@ -5,14 +5,9 @@ use serde::Serialize;
 
 use events::PaymentId;
 use net::callers::Caller;
+use projections::PaymentView;
 
-use crate::{
-    App,
-    error::Error,
-    request::body::JsonBody,
-    schema,
-    submit::{Submission, Verdict},
-};
+use crate::{App, error::Error, existing::Refused, request::body::JsonBody, schema, submit::Submission};
 
 /// A submission that would be accepted, or is a replay.
 // Body of the 200.
@@ -25,9 +20,7 @@ pub struct VerifiedBody {
     /// Tracking id of the payment.
     // The one that it would have, or has.
     payment_id: PaymentId,
-    /// Whether the submission would be answered with a payment that exists.
-    idempotent_replay: bool,
-    // That payment's status.
+    /// Only where the payment exists: the submission would be a replay, and this is its status.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::StatusName")]
     status: Option<&'static str>,
@@ -38,16 +31,18 @@ pub struct VerifiedBody {
 /// # Errors
 /// What the submission would be refused with.
 pub async fn rehearse(state: &App, caller: Caller, body: JsonBody) -> Result<VerifiedBody, Error> {
-    let submission = Submission::read(body, caller, state).await?;
-    let existing = match submission.judge(state, &state.services.admission.unpaused()).await? {
-        Verdict::Replay(view) => Some(*view),
-        // A submission would find out by its append.
-        Verdict::New(_) => submission.stored(state).await?,
+    let (payment_id, existing) = match attempt(state, &caller, &body).await {
+        Ok(verified) => verified,
+        Err(refusal) => {
+            let existing = Refused::submission(&body, &caller).answer(state, refusal).await?;
+            (existing.view.payment_id.clone(), Some(existing.view))
+        }
     };
-    Ok(VerifiedBody {
-        valid: true,
-        payment_id: submission.payment_id,
-        idempotent_replay: existing.is_some(),
-        status: existing.map(|view| view.status.as_str()),
-    })
+    Ok(VerifiedBody { valid: true, payment_id, status: existing.map(|view| view.status.as_str()) })
+}
+
+async fn attempt(state: &App, caller: &Caller, body: &JsonBody) -> Result<(PaymentId, Option<PaymentView>), Error> {
+    let submission = Submission::read(body, caller, state).await?;
+    let existing = submission.rehearse(state).await?;
+    Ok((submission.payment_id, existing))
 }

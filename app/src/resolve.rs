@@ -1,16 +1,19 @@
-//! Resolving a payment: finding it by its id, or by who asked for it under which request id.
+//! Resolving a payment or a batch: finding it by its id, or a payment by who asked for it under which request id.
 
 use std::time::Duration;
 
-use events::{Account, Did, PaymentId};
+use events::{Account, Did, PaymentId, QuoteRequestId};
 use journal::ReadError;
-use projections::PaymentView;
+use projections::{PaymentView, QuoteRequestView};
 
 use crate::{
     App,
     error::{Code, Error},
     families,
-    views::payments::{from_journal, read_failed},
+    views::{
+        payments::{from_journal, read_failed},
+        quote_requests::{self, AuctionStatistics, statistics},
+    },
 };
 
 /// The payment's view, however lately it was accepted and by whichever gateway.
@@ -31,6 +34,34 @@ pub async fn find(state: &App, payment_id: &PaymentId) -> Result<PaymentView, Er
         read => read.map_err(|error| read_failed(&error).about(payment_id))?,
     };
     view.ok_or_else(|| Code::PAYMENT_NOT_FOUND.into())
+}
+
+/// The same with what an auction that is open has come to so far: who was asked, and who declined.
+///
+/// # Errors
+/// As [`find`].
+pub async fn find_live(state: &App, payment_id: &PaymentId) -> Result<PaymentView, Error> {
+    let view = find(state, payment_id).await?;
+    let (reads, auctions) = (state.services.reads.as_ref(), state.services.auctions.as_ref());
+    Ok(state.auction_progress.complete(reads, auctions, view).await)
+}
+
+/// The batch's view, however lately it was opened and by whichever gateway, with who was asked for quotes and who declined.
+///
+/// # Errors
+/// 404 when there is no such batch, 503 when that cannot be said, 500 when what is stored of it cannot be read.
+pub async fn find_batch(state: &App, id: &QuoteRequestId) -> Result<(QuoteRequestView, AuctionStatistics), Error> {
+    let services = &state.services;
+    let view = match services.quote_requests.view(id).await {
+        Ok(Some(view)) => Some(view),
+        Ok(None) | Err(_) => {
+            let read = quote_requests::from_journal(services.journal.as_ref(), id).await;
+            read.map_err(|error| read_failed(&error))?
+        }
+    };
+    let view = view.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
+    let statistics = statistics(services.journal.as_ref(), services.auctions.as_ref(), &view).await;
+    Ok((view, statistics))
 }
 
 /// The originator that an account is by itself. Its family shows in its form.

@@ -117,11 +117,8 @@ pub(super) fn prepared_payment() -> Examples {
 
 /// Rehearsals that went well.
 pub(super) fn verification() -> Examples {
-    let new = json!({"valid": true, "payment_id": payment_id(), "idempotent_replay": false});
-    vec![
-        ("would be accepted", new.clone()),
-        ("a replay", and(new, json!({"idempotent_replay": true, "status": "completed"}))),
-    ]
+    let new = json!({"valid": true, "payment_id": payment_id()});
+    vec![("would be accepted", new.clone()), ("a replay", and(new, json!({"status": "completed"})))]
 }
 
 /// A request without what authorizes it.
@@ -131,7 +128,7 @@ pub(super) fn unsigned_request() -> Examples {
 
 /// A transaction that was mined.
 fn transaction(hash: &str, chain: &str, block: u64) -> Value {
-    json!({"transaction_hash": hash, "chain_id": chain, "block_number": block})
+    json!({"transaction_hash": hash, "chain_id": chain, "block_number": block, "settled": true})
 }
 
 fn quote() -> Value {
@@ -233,6 +230,7 @@ pub(super) fn timeline() -> Examples {
         "event": "Submitted",
         "at": "2030-01-01T00:00:00.412Z",
         "status": "pending",
+        "cause": "payment_request",
         "summary": "The payment was accepted.",
         "data": {"request_id": REQUEST_ID, "fulfillment_amount": "25000000"},
     });
@@ -242,6 +240,7 @@ pub(super) fn timeline() -> Examples {
         "event": "EscrowSecured",
         "at": "2030-01-01T00:00:12.020Z",
         "status": "pending",
+        "cause": "deposit_settled",
         "summary": "The funds are in escrow, reserved for the settler.",
         "transactions": {"deposit": transaction(DEPOSIT, SOURCE_CHAIN, 1_024)},
         "data": {"amount": "25025000", "block_time": "2030-01-01T00:00:11Z"},
@@ -266,7 +265,8 @@ fn quote_request_id() -> QuoteRequestId {
 }
 
 fn quotes() -> Value {
-    json!({"quotes": [{"quote_id": QUOTE_ID, "fulfillment_quote": quote()}], "decline_summary": []})
+    let quotes = json!([{"quote_id": QUOTE_ID, "fulfillment_quote": quote()}]);
+    json!({"quotes": quotes, "quotes_ordered_by": "price", "decline_summary": []})
 }
 
 /// Answers to a quote-request.
@@ -275,7 +275,7 @@ pub(super) fn quote_request_response() -> Examples {
     vec![
         ("ready", and(and(batch("ready"), quotes()), created.clone())),
         ("collecting", and(batch("collecting"), created.clone())),
-        ("no quotes", and(and(batch("ready"), json!({"quotes": []})), created)),
+        ("no quotes", and(and(batch("ready"), json!({"quotes": [], "quotes_ordered_by": "price"})), created)),
     ]
 }
 
@@ -300,7 +300,7 @@ fn deadline_limits() -> Value {
     json!({
         "quote_ms_min": 100,
         "quote_seconds_max": 600,
-        "settlement_ms_min": 1000,
+        "settlement_ms_min": 0,
         "settlement_seconds_max": 86400,
         "refund_seconds_max": 86400,
     })
@@ -315,6 +315,10 @@ fn chain_defaults() -> Value {
         "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
         "escrow_contract_address": "0x5fbdb2315678afecb367f032d93f642f64180aa3",
         "fulfillment_proxy": "0xe7f1725e7734ce288f8367e1bb143e90bb3f0512",
+        "escrow_contract_addresses": ["0x5fbdb2315678afecb367f032d93f642f64180aa3"],
+        "fulfillment_proxies": ["0xe7f1725e7734ce288f8367e1bb143e90bb3f0512"],
+        "fulfillment_verifiers": [{"account": verifier, "endpoint": "http://127.0.0.1:8090"}],
+        "settler_policies": ["kyc"],
         "reserver": "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
         "releaser": verifier,
         "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",
@@ -340,6 +344,10 @@ fn solana_defaults() -> Value {
         "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
         "escrow_contract_address": program,
         "fulfillment_proxy": program,
+        "escrow_contract_addresses": [program],
+        "fulfillment_proxies": [program],
+        "fulfillment_verifiers": [{"account": verifier, "endpoint": "http://127.0.0.1:8090"}],
+        "settler_policies": ["kyc"],
         "reserver": "GyGKxMyg1p9SsHfm15MkNUu1u9TN2JtTspcdmrtGUdse",
         "releaser": verifier,
         "signature_cluster_id": "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
@@ -365,6 +373,10 @@ fn tron_defaults() -> Value {
         "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
         "escrow_contract_address": "TJhSSbZ8dVqtEiLYgva1WWcV4R4NkRCARH",
         "fulfillment_proxy": "TX7cLPN5XdNGBzyF9ti4nsHCPZhq7qqJ7C",
+        "escrow_contract_addresses": ["TJhSSbZ8dVqtEiLYgva1WWcV4R4NkRCARH"],
+        "fulfillment_proxies": ["TX7cLPN5XdNGBzyF9ti4nsHCPZhq7qqJ7C"],
+        "fulfillment_verifiers": [{"account": verifier, "endpoint": "http://127.0.0.1:8090"}],
+        "settler_policies": ["kyc"],
         "reserver": "TYBNgWfhGuNzdLtjKtxXTfskAhTbMcqbaG",
         "releaser": verifier,
         "message_schemes": ["TRON"],

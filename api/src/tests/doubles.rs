@@ -13,7 +13,7 @@ use ruint::aliases::U256;
 use serde_json::{Map, Value, json};
 
 use app::{
-    Readiness,
+    ChainHeads, Readiness,
     authorization::{
         AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared, PreparedDraw, SignedMessage,
         UnsignedMessage,
@@ -22,7 +22,7 @@ use app::{
     views::payments::{Payments, from_journal},
 };
 use events::{
-    Hash32, PaymentId,
+    ChainId, Hash32, PaymentId,
     event::{Authorization, EscrowPlan, Permit2},
     time::{Timestamp, unix_seconds},
 };
@@ -152,6 +152,15 @@ impl Clock for SetClock {
 
     async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
+    }
+}
+
+/// Every chain's newest block is 3.
+pub struct SetHeads;
+
+impl ChainHeads for SetHeads {
+    fn head(&self, _: &ChainId) -> Option<u64> {
+        Some(3)
     }
 }
 

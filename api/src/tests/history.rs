@@ -1,10 +1,11 @@
 //! The history of a payment: by its request id, and as a timeline.
 
 use events::{
-    OwnedAsset, Terms,
+    ChainId, OwnedAsset, Terms,
     event::{
-        AttestationAwaited, Claim, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowReleased, Failed, Inclusion,
-        PayerTransaction, RefundDue, TransactionPrepared, TronSpend, VerifierRef,
+        AttestationAwaited, AttestationMissed, Claim, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowReleased,
+        Failed, FulfillmentFinalized, Inclusion, PayerTransaction, RefundDue, TransactionPrepared, TronSpend,
+        VerifierRef,
     },
 };
 
@@ -98,20 +99,20 @@ async fn a_timeline_tells_every_stage_with_its_transactions() {
         .map(|entry| {
             assert!(entry["at"].as_str().unwrap().parse::<Timestamp>().is_ok());
             assert!(!entry["summary"].as_str().unwrap().is_empty());
-            ["id", "event", "status"].map(|member| entry[member].as_str().unwrap())
+            ["id", "event", "status", "cause"].map(|member| entry[member].as_str().unwrap())
         })
         .collect();
     assert_eq!(
         shown,
         [
-            ["1.0", "Submitted", "pending"],
-            ["2.0", "AuctionClosed", "pending"],
-            ["2.1", "QuoteAwarded", "pending"],
-            ["3.0", "DepositPrepared", "pending"],
-            ["4.0", "EscrowSecured", "pending"],
-            ["5.0", "FulfillmentSeen", "finalizing"],
-            ["6.0", "FulfillmentConfirmed", "completed"],
-            ["7.0", "EscrowReleased", "completed"],
+            ["1.0", "Submitted", "pending", "payment_request"],
+            ["2.0", "AuctionClosed", "pending", "all_settlers_answered"],
+            ["2.1", "QuoteAwarded", "pending", "best_quote"],
+            ["3.0", "DepositPrepared", "pending", "award_accepted"],
+            ["4.0", "EscrowSecured", "pending", "deposit_settled"],
+            ["5.0", "FulfillmentSeen", "finalizing", "delivery_mined"],
+            ["6.0", "FulfillmentConfirmed", "completed", "delivery_attested"],
+            ["7.0", "EscrowReleased", "completed", "release_settled"],
         ]
     );
     let hash = |byte: u8| Hash32([byte; 32]).to_string();
@@ -121,7 +122,11 @@ async fn a_timeline_tells_every_stage_with_its_transactions() {
     );
     assert_eq!(
         entries[6]["transactions"],
-        json!({"fulfillment": {"transaction_hash": hash(2), "chain_id": "eip155:31338", "block_number": 2}})
+        json!({
+            "fulfillment": {
+                "transaction_hash": hash(2), "chain_id": "eip155:31338", "block_number": 2, "settled": true,
+            },
+        })
     );
     assert_eq!(entries[7]["transactions"]["release"]["transaction_hash"], hash(3));
     assert_eq!(entries[0]["data"]["fulfillment_amount"], "1000000");
@@ -174,7 +179,7 @@ async fn money_that_could_not_be_handed_over_is_shown_with_the_call_that_brings_
             "escrow_contract": ESCROW, "call": format!("claimFor({owner}, {token})"),
         })
     };
-    let claim = |owner: &str, amount: &str| Claim { owner: owner.to_owned(), amount: amount.parse().unwrap() };
+    let claim = |owner: &str, amount: &str| Claim { owner: owner.parse().unwrap(), amount: amount.parse().unwrap() };
     let read = async |id: &PaymentId| {
         let status = gateway.get(&format!("/v1/payments/{id}/status")).await.expect(200).body;
         let timeline = gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect(200).body;
@@ -241,6 +246,9 @@ async fn a_missing_attestation_and_the_gateways_own_release_are_shown() {
     gateway.append(&id, vec![prepared()]).await;
     gateway.append(&id, vec![secured()]).await;
     gateway.append(&id, vec![seen()]).await;
+    let finalized =
+        FulfillmentFinalized { inclusion: delivery.inclusion.clone(), finalized_at: confirmation.confirmed_at };
+    gateway.append(&id, vec![PaymentEvent::FulfillmentFinalized(finalized)]).await;
     let awaited = AttestationAwaited { inclusion: delivery.inclusion, awaited_at: confirmation.confirmed_at };
     gateway.append(&id, vec![PaymentEvent::AttestationAwaited(awaited)]).await;
     gateway.append(&id, vec![PaymentEvent::FulfillmentConfirmed(confirmation)]).await;
@@ -251,7 +259,10 @@ async fn a_missing_attestation_and_the_gateways_own_release_are_shown() {
     let entries = timeline["entries"].as_array().unwrap();
     let entry = |event: &str| entries.iter().find(|entry| entry["event"] == event).unwrap();
     let awaited = entry("AttestationAwaited");
-    assert_eq!(awaited["status"], "finalizing");
+    assert_eq!(
+        (&awaited["status"], &entry("FulfillmentFinalized")["status"]),
+        (&json!("completed"), &json!("completed"))
+    );
     assert_eq!(awaited["transactions"]["fulfillment"]["transaction_hash"], Hash32([2; 32]).to_string());
     assert!(awaited["data"]["fulfillment_verifier"]["endpoint"].is_string(), "{awaited}");
     assert_eq!(entry("FulfillmentConfirmed")["data"]["release_from"], "2030-01-01T00:05:00Z");
@@ -261,6 +272,42 @@ async fn a_missing_attestation_and_the_gateways_own_release_are_shown() {
         assert_eq!((&entry(event)["transactions"], &entry(event)["data"]), (&shown, &json!({"attempt": 1})), "{event}");
     }
     assert!(!timeline.to_string().contains("\"raw\""));
+}
+
+#[tokio::test]
+async fn a_payment_whose_attestation_is_missed_stays_completed_and_tells_of_its_refund() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let PaymentEvent::FulfillmentSeen(delivery) = seen() else { unreachable!() };
+    let time = at("2030-01-01T00:00:07Z");
+    let finalized = FulfillmentFinalized { inclusion: delivery.inclusion.clone(), finalized_at: time };
+    gateway.append(&id, vec![closed(&[]), awarded(DOCUMENT)]).await;
+    gateway.append(&id, vec![secured()]).await;
+    gateway.append(&id, vec![seen(), PaymentEvent::FulfillmentFinalized(finalized)]).await;
+    let status = format!("/v1/payments/{id}/status");
+    let completed = gateway.get(&status).await.expect(200).body;
+    assert_eq!(completed["status"], "completed");
+    assert_eq!(completed["fulfillment_confirmation"]["destination_tx_hash"], Hash32([2; 32]).to_string());
+    gateway.append(&id, vec![PaymentEvent::AttestationMissed(AttestationMissed { missed_at: time })]).await;
+    let refund = Inclusion { chain_id: ChainId::evm(31_337), ..delivery.inclusion };
+    let refunded = EscrowRefunded { inclusion: refund, amount: "105".parse().unwrap(), claims: Vec::new() };
+    gateway.append(&id, vec![PaymentEvent::EscrowRefunded(refunded)]).await;
+    assert_eq!(gateway.get(&status).await.expect(200).body, completed, "what was told stands, its time included");
+    let timeline = gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect(200).body;
+    let entries = timeline["entries"].as_array().unwrap();
+    let shown: Vec<_> = entries[4..]
+        .iter()
+        .map(|entry| ["event", "status", "cause"].map(|member| entry[member].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ["FulfillmentSeen", "completed", "delivery_mined"],
+        ["FulfillmentFinalized", "completed", "delivery_settled"],
+        ["AttestationMissed", "completed", "refund_window"],
+        ["EscrowRefunded", "completed", "refund_settled"],
+    ];
+    assert_eq!(shown, expected);
+    assert!(entries[6]["summary"].as_str().unwrap().contains("goes back to the payer"), "{}", entries[6]);
+    assert_eq!(timeline["at_rest"], true);
 }
 
 /// A payment whose payer deposits by a transaction of its own, and that failed in the auction.
@@ -304,7 +351,7 @@ fn payer_deposit_submitted(id: &PaymentId) -> PaymentEvent {
             refund_after: 1_893_456_180,
         },
         terms,
-        fulfillment_proxies: vec![VERIFIER.to_owned()],
+        fulfillment_proxies: vec![VERIFIER.parse().unwrap()],
         verifier: VerifierRef { account: VERIFIER.parse().unwrap(), endpoint: "https://verifier.example".to_owned() },
         whitelist: Vec::new(),
         blacklist: Vec::new(),
@@ -347,7 +394,7 @@ async fn a_payer_deposit_is_told_of_after_the_failure_live_and_later() {
     );
     assert_eq!((&entry["data"]["amount"], &entry["data"]["block_time"]), (&json!("5"), &json!("2030-01-01T00:02:00Z")));
     let deposit = json!({
-        "transaction_hash": Hash32([1; 32]).to_string(), "chain_id": "tron:728126428", "block_number": 1,
+        "transaction_hash": Hash32([1; 32]).to_string(), "chain_id": "tron:728126428", "block_number": 1, "settled": true,
     });
     assert_eq!(entry["transactions"], json!({"deposit": deposit}));
     let status = gateway.get(&format!("/v1/payments/{id}/status")).await.expect(200).body;

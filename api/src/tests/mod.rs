@@ -6,6 +6,7 @@ mod browsers;
 mod document;
 mod doubles;
 mod event_streams;
+mod existing;
 mod fresh_views;
 mod history;
 mod hoarding;
@@ -59,19 +60,19 @@ use app::{
     payment_identifiers::{Identifiers, MemoryIdentifiers},
     views::payments::Payments,
 };
-use config::GatewayConfig;
+use config::{GatewayConfig, SettlerPolicyConfig};
 use events::{
     CommitId, Family, Hash32, PaymentEvent, PaymentId,
     event::{Authorization, EscrowPlan, Permit2, Submitted},
     time::{Timestamp, unix_seconds},
 };
 use identity::Identities;
-use journal::{Commit, Journal, Position, StreamStore, memory::MemoryJournal};
+use journal::{Commit, Position, StreamLog, StreamStore, memory::MemoryJournal};
 use net::callers::limits::Networks;
 use projections::Unavailable;
 
 use self::{
-    doubles::{JournalPayments, LenientAuthorizer, SetClock, SetFunds, SetReadiness},
+    doubles::{JournalPayments, LenientAuthorizer, SetClock, SetFunds, SetHeads, SetReadiness},
     quote_requests::SetAuctions,
 };
 use super::{routes::router, state::HttpState};
@@ -129,7 +130,7 @@ impl Gateway {
 
     /// A gateway that appends to one journal and whose read model follows another.
     pub fn with_journal(
-        appended: Arc<dyn Journal>,
+        appended: Arc<dyn StreamLog>,
         journal: MemoryJournal,
         change: impl FnOnce(&mut GatewayConfig),
     ) -> Self {
@@ -137,7 +138,7 @@ impl Gateway {
     }
 
     pub fn with_parts(
-        appended: Arc<dyn Journal>,
+        appended: Arc<dyn StreamLog>,
         journal: MemoryJournal,
         authorizer: Arc<dyn Authorizer>,
         change: impl FnOnce(&mut GatewayConfig),
@@ -156,7 +157,7 @@ impl Gateway {
     }
 
     fn with_identifiers(
-        appended: Arc<dyn Journal>,
+        appended: Arc<dyn StreamLog>,
         journal: MemoryJournal,
         authorizer: Arc<dyn Authorizer>,
         identifiers: Arc<dyn Identifiers>,
@@ -188,13 +189,14 @@ impl Gateway {
             admission: Admission::new(PauseState::follow(&pause), counterparties),
             identities: Identities::load(&config.identity).unwrap(),
             identifiers,
+            heads: Arc::new(SetHeads),
             funds: [Family::Evm, Family::Solana, Family::Tron]
                 .map(|family| (family, funds.clone() as Arc<dyn Funds>))
                 .into(),
             readiness: ready.clone(),
             stopping: stopping.clone(),
         };
-        let state = Arc::new(HttpState::new(&config, services).unwrap());
+        let state = Arc::new(HttpState::new(&config, services));
         let router = router(state.clone());
         Self { router, state, journal, payments, auctions, clock, ready, funds, stopping, pause }
     }
@@ -300,9 +302,14 @@ pub fn config() -> GatewayConfig {
     let contract = |chain: &str| format!("{chain}:{TRUSTED}").try_into().unwrap();
     config.trust.escrow_contracts = vec![contract("eip155:31337")];
     config.trust.fulfillment_proxies = vec![contract("eip155:31338")];
-    config.trust.verifiers =
-        vec![config::VerifierEndpoint { account: TRUSTED.to_owned(), endpoint: "https://verifier.example".to_owned() }];
+    config.trust.verifiers = vec![config::VerifierEndpoint {
+        account: TRUSTED.parse().unwrap(),
+        endpoint: "https://verifier.example".to_owned(),
+    }];
     config.trust.selectors = vec![SELECTOR.parse().unwrap()];
+    let policy =
+        || SettlerPolicyConfig { issuers: vec!["did:web:kyc.example".parse().unwrap()], kind: "Kyc".to_owned() };
+    config.settlers.policies = ["aml", "kyc"].map(|name| (name.to_owned(), policy())).into();
     config
 }
 
@@ -311,7 +318,7 @@ pub fn deadline_limits() -> Value {
     json!({
         "quote_ms_min": 100,
         "quote_seconds_max": 600,
-        "settlement_ms_min": 1_000,
+        "settlement_ms_min": 0,
         "settlement_seconds_max": 86_400,
         "refund_seconds_max": 86_400,
     })

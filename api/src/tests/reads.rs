@@ -4,14 +4,15 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use events::{
-    ChainId, Failure,
+    ChainId, Did, Failure,
     event::{
-        AuctionClosed, Decline, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion, QuoteAwarded,
-        RefundDue, TransactionPrepared, Validity,
+        AuctionClosed, Decline, DepositMined, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentSeen, Inclusion,
+        QuoteAwarded, RefundDue, TransactionPrepared, Validity,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
 };
 use journal::StreamStore;
+use sagas::ports::{Bid, Gathered};
 
 use super::*;
 
@@ -113,6 +114,40 @@ fn confirmation(id: &PaymentId) -> Value {
     })
 }
 
+/// Spec 2.11: what a pending payment drew, while it draws it; whoever declined and then quoted has not declined.
+#[tokio::test]
+async fn who_declined_is_shown_while_the_auction_is_open() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let addressed: Vec<Did> = (0..4).map(|i| format!("did:web:{i}").parse().unwrap()).collect();
+    let received_at = at("2029-12-31T00:00:00Z");
+    let bid = |settler: usize, answer| Bid { settler: addressed[settler].token(), received_at, answer };
+    let decline = |settler, reason: &str| bid(settler, sagas::ports::Answer::Decline(reason.to_owned()));
+    let quote = bid(2, sagas::ports::Answer::Quote("a quote".to_owned()));
+    let bids = vec![
+        decline(0, "BUSY"),
+        decline(0, "INSUFFICIENT_LIQUIDITY"),
+        decline(1, "INSUFFICIENT_LIQUIDITY"),
+        decline(2, "BUSY"),
+        quote,
+    ];
+    *gateway.auctions.0.lock().unwrap() = Some(Gathered { addressed: addressed.clone(), bids, held: Vec::new() });
+    let shown = status(&gateway, &id).await.body;
+    assert_eq!((&shown["status"], &shown["requested_count"]), (&json!("pending"), &json!(4)));
+    let expected = json!({
+        "reason": "INSUFFICIENT_LIQUIDITY",
+        "count": 2,
+        "retry_classification": "RETRY_AFTER_DELAY",
+        "docs_url": "https://pay.example/docs/errors#INSUFFICIENT_LIQUIDITY",
+    });
+    assert_eq!(shown["decline_summary"], json!([expected]));
+    let resolved = format!("/v1/payments/resolve?request_id=order-1&account={PAYER}");
+    assert_eq!(gateway.get(&resolved).await.expect(200).body, shown);
+    // What is on record in the end is the record's.
+    gateway.append(&id, vec![closed(&[]), awarded(DOCUMENT)]).await;
+    assert_eq!(status(&gateway, &id).await.body["decline_summary"], json!([]));
+}
+
 #[tokio::test]
 async fn a_payment_is_shown_as_it_becomes_known() {
     let gateway = Gateway::new();
@@ -151,12 +186,24 @@ async fn a_payment_is_shown_as_it_becomes_known() {
     assert!(response.get("quote_id").is_none() && response.get("fulfillment_quote").is_none(), "{response}");
     assert_eq!(response["transactions"], json!({"deposit": deposit}));
 
+    // Spec 2.7: from the block that it is mined in, and told apart from the block in which it stays.
+    let block = |response: &Value, stage: &str| {
+        let transaction = &response["transactions"][stage];
+        (transaction["block_number"].as_u64(), transaction["settled"].as_bool())
+    };
+    assert_eq!(block(&replay().await, "deposit"), (None, None));
+    gateway.append(&id, vec![PaymentEvent::DepositMined(DepositMined { inclusion: inclusion(31_337, 1) })]).await;
+    assert_eq!(block(&replay().await, "deposit"), (Some(1), Some(false)));
+    // The block itself, and two above it.
+    assert_eq!(status(&gateway, &id).await.body["transactions"]["deposit"]["confirmations"], 3);
     gateway.append(&id, vec![secured()]).await;
+    assert_eq!(block(&replay().await, "deposit"), (Some(1), Some(true)));
+    assert_eq!(status(&gateway, &id).await.body["transactions"]["deposit"].get("confirmations"), None);
     gateway.append(&id, vec![seen()]).await;
     let response = replay().await;
     assert_eq!(response["status"], "finalizing");
-    assert_eq!(response["transactions"]["deposit"]["block_number"], 1);
-    assert_eq!(response["transactions"]["fulfillment"]["block_number"], 2);
+    assert_eq!(block(&response, "deposit"), (Some(1), Some(true)));
+    assert_eq!(block(&response, "fulfillment"), (Some(2), Some(false)));
     assert!(response.get("fulfillment_confirmation").is_none());
 
     gateway.append(&id, vec![confirmed()]).await;
@@ -238,6 +285,34 @@ async fn a_failure_on_chain_carries_its_context() {
     assert_eq!(answer.body["transactions"]["deposit"]["block_number"], 7);
 }
 
+/// Spec 2.9: only when the failure happened on chain. Streams of before have contexts of what never reached one.
+#[tokio::test]
+async fn a_failure_of_which_nothing_reached_a_chain_has_no_context_and_says_why_in_words() {
+    let gateway = Gateway::new();
+    let context = |revert_reason: Option<&str>| BlockchainContext {
+        chain_id: ChainId::evm(31_337),
+        transaction_hash: None,
+        block_number: None,
+        contract_address: Some(ESCROW.to_owned()),
+        revert_reason: revert_reason.map(str::to_owned),
+        gas_used: None,
+        estimated_gas_needed: None,
+    };
+    for (request_id, reason, message) in [
+        ("refused", Some("TRANSFER_FROM_FAILED"), "nobody offered (TRANSFER_FROM_FAILED)"),
+        ("undelivered", None, "nobody offered"),
+    ] {
+        let mut body = body();
+        body["request_id"] = request_id.into();
+        let id = gateway.post(&body).await.expect(200).payment_id();
+        let failure = Failure { blockchain_context: Some(context(reason)), ..no_quotes() };
+        gateway.append(&id, vec![closed(&[]), awarded(DOCUMENT)]).await;
+        gateway.append(&id, vec![failed(failure)]).await;
+        let error = status(&gateway, &id).await.body["error"].clone();
+        assert_eq!((&error["message"], error.get("blockchain_context")), (&json!(message), None), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_payment_can_be_read_at_once_and_an_unknown_one_is_404() {
     let gateway = Gateway::new();
@@ -297,6 +372,31 @@ async fn a_hold_ends_by_itself_and_the_caller_may_shorten_it() {
         let answer = gateway.send(request.body(body.into()).unwrap()).await.expect(200);
         assert_eq!(answer.body["status"], "pending");
         assert_eq!(started.elapsed().as_secs(), seconds, "{prefer:?}");
+    }
+}
+
+/// The hold is one of the request, so that a slow body, or checks that wait for a node, take nothing on top of it (spec 8).
+#[tokio::test(start_paused = true)]
+async fn a_hold_counts_from_the_arrival_of_its_request() {
+    let gateway = Gateway::configured(|config| {
+        config.http.hold_ms_max = 5_000;
+        config.http.quotes_hold_ms_max = 5_000;
+    });
+    let mut quotes = body();
+    quotes.as_object_mut().unwrap().remove("sender_auth");
+    for (path, body) in [("/v1/payments", body()), ("/v1/payments/quote-requests?wait=true", quotes)] {
+        let (first, second) = (body.to_string(), b"  ".as_slice());
+        let slow = futures::stream::unfold(0, move |n| {
+            let chunk = if n == 0 { first.clone().into_bytes() } else { second.to_vec() };
+            async move {
+                tokio::time::sleep(Duration::from_millis(900)).await;
+                (n < 2).then_some((Ok::<_, std::convert::Infallible>(chunk), n + 1))
+            }
+        });
+        let request = Request::post(path).header("content-type", "application/json");
+        let started = Instant::now();
+        gateway.send(request.body(Body::from_stream(slow)).unwrap()).await.expect(200);
+        assert_eq!(started.elapsed().as_millis() / 10, 500, "{path}");
     }
 }
 

@@ -8,7 +8,7 @@ use app::authorization::{
 };
 use chains_solana::authorization::{Choice, ClusterId, EscrowSettings, SpendRequest, allowance_delegate, prepare};
 use config::{GatewayChain, examples::with_solana};
-use events::OwnedAsset;
+use events::{Account, OwnedAsset};
 use sagas::ports::Transient;
 
 use super::*;
@@ -22,11 +22,11 @@ const RELEASER: &str = "8SFqwqnq4whPhs8icwHA2hQg3hUoN1qrCLK1SBx3WKwe";
 const CLUSTER: &str = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
 
 /// The delegate of every payer's token account; an error stands for a node that is away.
-struct SetApprovals(Mutex<Result<Option<String>, ()>>);
+struct SetApprovals(Mutex<Result<Option<Account>, ()>>);
 
 #[async_trait]
 impl Approvals for SetApprovals {
-    async fn delegate(&self, _: &OwnedAsset) -> Result<Option<String>, Transient> {
+    async fn delegate(&self, _: &OwnedAsset) -> Result<Option<Account>, Transient> {
         self.0.lock().unwrap().clone().map_err(|()| Transient::unreachable("node secret.internal is down"))
     }
 }
@@ -36,6 +36,11 @@ fn chain() -> GatewayChain {
     let path = directory.path().join("gateway.toml");
     std::fs::write(&path, with_solana(include_str!("../../../config/gateway.example.toml"))).unwrap();
     GatewayConfig::load(&path).unwrap().chains.remove(1)
+}
+
+/// The address that draws for deposits that `signer` signs.
+fn drawn_by(signer: &SigningKey) -> Account {
+    allowance_delegate(&PROGRAM.parse().unwrap(), &account(signer).parse().unwrap()).unwrap()
 }
 
 fn gateway() -> (Gateway, Arc<SetApprovals>) {
@@ -94,6 +99,10 @@ async fn the_defaults_of_a_solana_chain_show_its_signing_domain() {
         "fulfillment_verifier": {"account": RELEASER, "endpoint": "http://127.0.0.1:8090"},
         "escrow_contract_address": PROGRAM,
         "fulfillment_proxy": PROGRAM,
+        "escrow_contract_addresses": [PROGRAM],
+        "fulfillment_proxies": [PROGRAM],
+        "fulfillment_verifiers": [{"account": RELEASER, "endpoint": "http://127.0.0.1:8090"}],
+        "settler_policies": ["aml", "kyc"],
         "reserver": "GyGKxMyg1p9SsHfm15MkNUu1u9TN2JtTspcdmrtGUdse",
         "releaser": RELEASER,
         "signature_cluster_id": CLUSTER,
@@ -127,7 +136,7 @@ async fn what_was_prepared_and_signed_is_accepted() {
     let payer = key(7);
     let body = signed(&gateway, &unsigned(&payer), &payer).await;
     let payload = &body["sender_auth"]["signed_messages"][0]["payload"];
-    let delegate = allowance_delegate(PROGRAM, &account(&payer)).unwrap();
+    let delegate = drawn_by(&payer);
     // The longest delay among the chains of the payment counts: the destination's.
     let deadline = unix_seconds(at("2030-01-01T00:10:00Z"));
     assert_eq!(
@@ -135,7 +144,7 @@ async fn what_was_prepared_and_signed_is_accepted() {
         &json!({"reserve_deadline": deadline, "refund_after": deadline + 7_200, "allowance_delegate": delegate})
     );
     let verified = gateway.post_to(VERIFY, &body).await.expect(200);
-    assert_eq!(verified.body["idempotent_replay"], false);
+    assert_eq!((&verified.body["valid"], verified.body.get("status")), (&json!(true), None));
     let accepted = gateway.post(&body).await.expect(200);
     assert_eq!(accepted.body["payment_id"], verified.body["payment_id"]);
     let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
@@ -173,7 +182,6 @@ async fn the_payers_signature_is_checked_against_the_whole_request() {
         (&format!("{message}/payload/reserve_deadline"), json!("1")),
         (&format!("{message}/payload/delegate_signer"), json!(account(&stranger))),
         (&format!("{message}/payload/allowance_delegate"), json!(account(&stranger))),
-        ("/sender_auth/signed_messages/1", good["sender_auth"]["signed_messages"][0].clone()),
     ] {
         let mut body = good.clone();
         set(&mut body, pointer, value.clone());
@@ -199,7 +207,16 @@ async fn the_payers_signature_is_checked_against_the_whole_request() {
         let rule = format!("sender_auth.signed_messages[0]: message_prehash.{named} must be ");
         assert!(answer.message().starts_with(&rule), "{answer:?}");
     }
-    gateway.post(&good).await.expect(200);
+    // Of several messages the first that authorizes the payment counts, and the others are kept.
+    let mut several = good.clone();
+    let own = good["sender_auth"]["signed_messages"][0].clone();
+    let mut others = own.clone();
+    others["signature"] = json!(format!("0x{}", hex::encode(stranger.sign(&[7; 32]).to_bytes())));
+    several["sender_auth"]["signed_messages"] = json!([others, own, own]);
+    let accepted = gateway.post(&several).await.expect(200);
+    let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
+    assert_eq!(serde_json::from_str::<Value>(&submitted.request).unwrap(), several);
+    assert_eq!(gateway.post(&good).await.expect(200).body["idempotent_replay"], true);
 }
 
 #[tokio::test]
@@ -209,16 +226,16 @@ async fn a_delegate_signer_counts_when_the_payer_approved_it() {
     let mut body = unsigned(&payer);
     body["payload"] = json!({"delegate_signer": account(&delegate)});
     let body = signed(&gateway, &body, &delegate).await;
-    let address = allowance_delegate(PROGRAM, &account(&delegate)).unwrap();
+    let address = drawn_by(&delegate);
 
     *approvals.0.lock().unwrap() = Err(());
     gateway.post(&body).await.expect_error(503, "SERVICE_UNAVAILABLE");
-    for other in [None, allowance_delegate(PROGRAM, &account(&payer))] {
+    for other in [None, Some(drawn_by(&payer))] {
         *approvals.0.lock().unwrap() = Ok(other);
         for path in ["/v1/payments", VERIFY] {
             let answer = gateway.post_to(path, &body).await.expect_error(401, "INVALID_SENDER_AUTH");
             let message = answer.message();
-            assert!(message.contains("payload.delegate_signer") && message.contains(&address), "{answer:?}");
+            assert!(message.contains("payload.delegate_signer") && message.contains(address.as_str()), "{answer:?}");
         }
     }
     *approvals.0.lock().unwrap() = Ok(Some(address));
@@ -237,7 +254,8 @@ async fn a_delegate_signer_counts_when_the_payer_approved_it() {
 async fn what_does_not_fit_solana_is_refused_by_its_field() {
     let (gateway, _) = gateway();
     let sol = format!("{CHAIN}/slip44:501");
-    let token_account = allowance_delegate(PROGRAM, PROGRAM).unwrap();
+    let program = PROGRAM.parse().unwrap();
+    let token_account = allowance_delegate(&program, &program).unwrap();
     let to = |asset: &str, account: &str| json!([{"asset_identifier": asset, "account": account}]);
     for (pointer, value, code, named) in [
         ("/source/asset_identifier", json!(sol), "UNSUPPORTED_ASSET", "source.asset_identifier"),
@@ -245,7 +263,7 @@ async fn what_does_not_fit_solana_is_refused_by_its_field() {
         ("/source/account", json!("11111111111111111111111111111111"), "INVALID_REQUEST", "source.account"),
         ("/source/account", json!(token_account), "INVALID_REQUEST", "source.account"),
         ("/destination", to(&sol, RECIPIENT), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
-        ("/destination", to(&sol, &token_account), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
+        ("/destination", to(&sol, token_account.as_str()), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
         ("/destination", to(&sol, &"1".repeat(32)), "INVALID_DESTINATION_ACCOUNT", "destination[0].account"),
         ("/destination", to(&format!("{CHAIN}/slip44:60"), RELEASER), "UNSUPPORTED_ASSET", "destination[0]"),
         ("/max_source_amount", json!("18446744073709551616"), "INVALID_REQUEST", "max_source_amount"),
@@ -267,7 +285,7 @@ async fn what_does_not_fit_solana_is_refused_by_its_field() {
     set(&mut body, "/fulfillment_amount", json!("18446744073709551615"));
     let accepted = gateway.post(&body).await.expect(200);
     let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
-    assert_eq!(submitted.fulfillment_proxies, [PROGRAM]);
+    assert_eq!(submitted.fulfillment_proxies, [PROGRAM.parse::<events::Account>().unwrap()]);
 }
 
 #[tokio::test]
@@ -351,9 +369,9 @@ async fn windows_beyond_the_limits_are_refused_in_a_payload_and_in_what_is_signe
         fulfillment_deadline: at("2030-01-01T00:10:00Z"),
         cluster_id: ClusterId::parse(CLUSTER).unwrap(),
         escrow: EscrowSettings {
-            program: PROGRAM.to_owned(),
-            reserver: "GyGKxMyg1p9SsHfm15MkNUu1u9TN2JtTspcdmrtGUdse".to_owned(),
-            releaser: RELEASER.to_owned(),
+            program: PROGRAM.parse().unwrap(),
+            reserver: "GyGKxMyg1p9SsHfm15MkNUu1u9TN2JtTspcdmrtGUdse".parse().unwrap(),
+            releaser: RELEASER.parse().unwrap(),
             refund_delay_seconds: 7_200,
         },
         quote_hash: Hash32::ZERO,

@@ -66,15 +66,16 @@ impl World {
         dev.control("time", json!({"unix_ms": NOW_MS})).await.unwrap();
         let mut served = chain();
         let ChainConfig::Tron(config) = &mut served.chain else { panic!("the section is of a Tron chain") };
-        let contracts = dev.deploy_contracts(&config.common.reserver, &config.common.reserver).await.unwrap();
+        let reserver = config.common.reserver.as_str();
+        let contracts = dev.deploy_contracts(reserver, reserver).await.unwrap();
         let token = dev.deploy_token("Tether USD", "USDT", 6).await.unwrap();
         dev.mint(&token, &account(&payer()), U256::from(10_000_000)).await.unwrap();
         dev.fund(&account(&payer()), 1_000_000_000).await.unwrap();
         dev.mine(3).await.unwrap();
 
         config.common.rpc_url = tron.url();
-        config.common.escrow_contract = contracts.escrow.clone();
-        config.common.fulfillment_proxy = contracts.proxy.clone();
+        config.common.escrow_contract = contracts.escrow.parse().unwrap();
+        config.common.fulfillment_proxy = contracts.proxy.parse().unwrap();
         config.common.assets[0].asset_identifier = format!("{CHAIN}/trc20:{token}").parse().unwrap();
         let node = Node::connect(config).unwrap();
         let reserver = served.reserver_key.expose().parse().unwrap();
@@ -139,6 +140,8 @@ fn altered(body: &Value, index: usize, alter: impl FnOnce(&mut transaction::Draf
     message["message"] = json!(id.to_string());
     message["message_prehash"] = json!(format!("0x{}", hex::encode(raw_data)));
     message["signature"] = json!(signature(id, &payer()));
+    // What is said of it would be another transaction's.
+    message.as_object_mut().unwrap().remove("payload");
     body
 }
 
@@ -157,6 +160,12 @@ async fn the_defaults_of_a_tron_chain_can_be_sent_back() {
         "fulfillment_verifier": {"account": chain().chain.common().releaser, "endpoint": "http://127.0.0.1:8090"},
         "escrow_contract_address": world.escrow,
         "fulfillment_proxy": world.proxy,
+        "escrow_contract_addresses": [world.escrow],
+        "fulfillment_proxies": [world.proxy],
+        "fulfillment_verifiers": [
+            {"account": chain().chain.common().releaser, "endpoint": "http://127.0.0.1:8090"},
+        ],
+        "settler_policies": ["aml", "kyc"],
         "reserver": chain().chain.common().reserver,
         "releaser": chain().chain.common().releaser,
         "message_schemes": ["TRON"],
@@ -192,7 +201,7 @@ async fn what_was_prepared_and_signed_is_accepted() {
     let shown: Vec<_> = messages.iter().map(|message| message["payload"]["contract"].as_str().unwrap()).collect();
     assert_eq!(shown, [&world.token, &world.escrow]);
     let verified = gateway.post_to(VERIFY, &body).await.expect(200);
-    assert_eq!(verified.body["idempotent_replay"], false);
+    assert_eq!((&verified.body["valid"], verified.body.get("status")), (&json!(true), None));
     let accepted = gateway.post(&body).await.expect(200);
     assert_eq!(accepted.body["payment_id"], verified.body["payment_id"]);
     let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
@@ -203,9 +212,8 @@ async fn what_was_prepared_and_signed_is_accepted() {
         assert_eq!(message["message"], kept.transaction_hash);
         assert_eq!(kept.expires_at, FULFILLMENT_DEADLINE * 1_000);
     }
-    let releaser = chain().chain.common().releaser.clone();
-    let EscrowPlan { contract, releaser: by, .. } = &submitted.escrow;
-    assert_eq!((contract.as_str(), by.as_str()), (world.escrow.as_str(), releaser.as_str()));
+    let EscrowPlan { contract, releaser, .. } = &submitted.escrow;
+    assert_eq!((contract.as_str(), releaser), (world.escrow.as_str(), &chain().chain.common().releaser));
     // The longest delay among the chains of the payment counts: the destination's.
     assert_eq!(submitted.escrow.refund_after, FULFILLMENT_DEADLINE + 7_200);
     let timeline = gateway.get(&format!("/v1/payments/{}/timeline", accepted.payment_id())).await.expect(200);
@@ -256,8 +264,9 @@ async fn the_payers_transactions_are_checked_against_the_whole_request() {
         (&at(approval, "signature"), json!("0x1234"), index("signature", 0)),
         (&at(approval, "signature"), messages[1]["signature"].clone(), index("signature", 0)),
         (deposit, messages[0].clone(), index("message_prehash.contract_address", 1)),
-        (approval, messages[1].clone(), index("message_prehash.contract_address", 0)),
-        ("/sender_auth/signed_messages/2", messages[1].clone(), "sender_auth.signed_messages: must hold ".into()),
+        (approval, messages[1].clone(), index("deposit must be preceded by an approval of 1100000: the escrow's", 0)),
+        (&at(deposit, "payload/amount"), json!("1"), index("payload.amount", 1)),
+        (&at(approval, "payload/spender"), json!(world.token), index("payload.spender", 0)),
     ] {
         let mut body = good.clone();
         set(&mut body, pointer, value.clone());
@@ -272,7 +281,19 @@ async fn the_payers_transactions_are_checked_against_the_whole_request() {
     unsaid["sender_auth"]["signed_messages"][1].as_object_mut().unwrap().remove("message_prehash");
     let answer = gateway.post(&unsaid).await.expect_error(401, "INVALID_SENDER_AUTH");
     assert!(answer.message().starts_with(&index("message_prehash", 1)), "{answer:?}");
-    gateway.post(&good).await.expect(200);
+    // What is of another payer or payment is kept, and does not count; what the chain denies is named by its place.
+    let mut several = good.clone();
+    let foreign = json!({"message": "11", "signature": "0x22", "payload": {"note": 7}});
+    several["sender_auth"]["signed_messages"].as_array_mut().unwrap().insert(0, foreign.clone());
+    several["sender_auth"]["signed_messages"].as_array_mut().unwrap().push(foreign);
+    let cheap = altered(&several, 2, |draft| draft.fee_limit_sun = 1_000_000);
+    let answer = gateway.post(&cheap).await.expect_error(401, "INVALID_SENDER_AUTH");
+    assert!(answer.message().starts_with(&index("message_prehash.fee_limit", 2)), "{answer:?}");
+    let accepted = gateway.post(&several).await.expect(200);
+    let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
+    assert_eq!(serde_json::from_str::<Value>(&submitted.request).unwrap(), several);
+    let replay = gateway.post(&good).await.expect(200);
+    assert_eq!(replay.body["idempotent_replay"], true);
 }
 
 /// What only the chain can say stops something new, by whatever way it comes.
@@ -347,7 +368,7 @@ async fn what_does_not_fit_tron_is_refused_by_its_field() {
         set(&mut body, "/request_id", json!(format!("order-{}", asset.len())));
         let accepted = gateway.post(&body).await.expect(200);
         let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
-        assert_eq!(submitted.fulfillment_proxies, [world.proxy.as_str()]);
+        assert_eq!(submitted.fulfillment_proxies, [world.proxy.parse::<events::Account>().unwrap()]);
     }
 }
 

@@ -188,7 +188,7 @@ async fn a_payer_who_cannot_pay_is_refused_before_anything_is_kept() {
     gateway.funds.used.store(true, Ordering::SeqCst);
     let asked = gateway.funds.asked();
     for path in ["/v1/payments", VERIFY] {
-        assert_eq!(gateway.post_to(path, &body()).await.expect(200).body["idempotent_replay"], true);
+        assert_eq!(gateway.post_to(path, &body()).await.expect(200).body["status"], "pending", "{path}");
     }
     // Whoever sends it again may ask what to sign.
     let prepared = gateway.post_to(PREPARE, &unsigned(body())).await.expect(200);

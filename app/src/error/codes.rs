@@ -3,7 +3,9 @@
 //! `openapi/operations.rs`, names it, too.
 //!
 //! An entry has, in this order: the code, its status, where it arises, what the caller should do next, whether the
-//! `request_id` may be used again, whether the contract names it; its message, its explanation and its remedy.
+//! `request_id` may be used again where nothing exists under it, whether the contract names it; its message, its explanation
+//! and its remedy. An explanation tells of this call alone: whether an earlier one was accepted, the journal says for each
+//! answer.
 
 use http::StatusCode;
 
@@ -40,17 +42,18 @@ codes! {
     INVALID_REQUEST Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The request is not of the form the contract asks for.",
         "A member of the body, a parameter or a header does not keep the rule that the contract sets for it, or the \
-         body is not JSON. The message names the member and the rule. Nothing was accepted.",
-        "Correct what the message names and send the request again; the `request_id` is still free.";
+         body is not JSON. The message names the member and the rule. This call accepted nothing.",
+        "Correct what the message names and send the request again, under the same `request_id` where \
+         `request_id_reusable` is true.";
     INVALID_REQUEST_ID Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), true,
         "A request_id has 1 to 128 characters out of letters, digits, `_`, `-` and `.`.",
-        "The `request_id` contains a character that is not allowed, is empty, or has more than 128 characters. \
-         Nothing was accepted.",
+        "The `request_id` contains a character that is not allowed, is empty, or has more than 128 characters. This \
+         call accepted nothing.",
         "Use 1 to 128 ASCII letters, digits, `_`, `-` and `.`; a UUID is fine.";
     INVALID_SOURCE_ASSET Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), true,
         "The source asset is no CAIP-19 identifier.",
         "`source.asset_identifier` is not of the form `{chain_id}/{asset_namespace}:{asset_reference}`, such as \
-         `eip155:1/erc20:0x…`. Nothing was accepted.",
+         `eip155:1/erc20:0x…`. This call accepted nothing.",
         "Write the asset as a CAIP-19 identifier; `/v1/defaults` lists those that are served, ready to be copied.";
     INVALID_DESTINATION_ACCOUNT Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), true,
         "A destination account is not valid on its chain.",
@@ -61,66 +64,68 @@ codes! {
          checksum.";
     UNSUPPORTED_ASSET Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The asset is well formed, but this gateway does not serve it.",
-        "The identifier is a proper one, but its chain or asset is not among those that this gateway serves. Nothing \
-         was accepted.",
+        "The identifier is a proper one, but its chain or asset is not among those that this gateway serves. This call \
+         accepted nothing.",
         "Choose an asset that `/v1/defaults` lists.";
     MESSAGE_SCHEME_NOT_SERVED Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "This gateway takes no payment that is signed in this way on this chain.",
-        "`EVM_PERMIT2`, a Permit2 transfer without a witness, binds neither the verifier nor the refund window nor the quote, \
-         so it trusts the gateway's reserver with the whole cap. It is off unless the operator says otherwise. Nothing was \
-         accepted.",
+        "`EVM_PERMIT2`, a Permit2 transfer without a witness, binds neither the verifier nor the refund window nor the \
+         quote, so it trusts the gateway's reserver with the whole cap. It is off unless the operator says otherwise. \
+         This call accepted nothing.",
         "Sign in a way that `message_schemes` of `/v1/defaults` lists for the source's chain: `EVM_PERMIT2_ESCROW` on EVM.";
     INVALID_DEADLINE Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "A deadline is past, too near, too far away, or out of order.",
-        "`quote_deadline` and `fulfillment_deadline` must both lie in the future, in this order, far enough apart for the \
-         payment to be made, and no further away than `deadlines` of `/v1/defaults` says; the same holds for the windows that \
-         are signed. Nothing was accepted.",
+        "`quote_deadline` and `fulfillment_deadline` must both lie in the future, in this order, far enough apart for \
+         the payment to be made, and no further away than `deadlines` of `/v1/defaults` says; the same holds for the \
+         windows that are signed. This call accepted nothing.",
         "Set both deadlines anew, sign again where the signature covers them, and check the clock of the machine that \
          sets them.";
     UNTRUSTED_VERIFIER Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The fulfillment verifier is neither the default one nor a trusted one.",
         "The verifier decides whether a delivery counts and thereby releases the escrow, so only verifiers that the \
-         operator has configured are accepted. Nothing was accepted.",
+         operator has configured are accepted. This call accepted nothing.",
         "Leave `fulfillment_verifier` out, or take account and endpoint from `/v1/defaults`.";
     UNTRUSTED_ESCROW Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The escrow contract is neither the default one nor trusted by this gateway.",
-        "`escrow_contract_address` names a contract that this gateway would not deposit into. Nothing was accepted.",
+        "`escrow_contract_address` names a contract that this gateway would not deposit into. This call accepted \
+         nothing.",
         "Leave `escrow_contract_address` out, or take it from `/v1/defaults` for the source's chain, and sign for \
          that contract.";
     UNTRUSTED_PROXY Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.",
         "`fulfillment_proxy` must be known to this gateway on the chain of every destination, because the delivery is \
-         recognised by its event. Nothing was accepted.",
+         recognised by its event. This call accepted nothing.",
         "Leave `fulfillment_proxy` out; then each destination gets the default of its chain.";
     UNTRUSTED_SELECTOR Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The quote selector is not trusted by this gateway.",
-        "`quote_selector` names a service that the operator has not configured. Nothing was accepted.",
+        "`quote_selector` names a service that the operator has not configured. This call accepted nothing.",
         "Leave `quote_selector` out; the gateway then takes the cheapest valid quote. Or ask the operator which selectors \
          are trusted.";
     INVALID_PROOF Some(StatusCode::UNAUTHORIZED), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "A proof of who asks does not hold.",
-        "The request claims an originator, by a Data Integrity `proof` or by a deprecated carrier, and the proof does not \
-         hold: its form, its suite, its key, its time, its canonical form or its signature. The message names the place \
-         and the reason. Nothing was accepted.",
+        "The request claims an originator, by a Data Integrity `proof` or by a deprecated carrier, and the proof does \
+         not hold: its form, its suite, its key, its time, its canonical form or its signature. The message names the \
+         place and the reason. This call accepted nothing.",
         "Sign exactly the body that is sent, with a key that the DID authorises for `authentication`, and `proof` \
          beside the signed members. Or leave the proof out; the source account is then the originator.";
     INVALID_CREDENTIAL Some(StatusCode::UNAUTHORIZED), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "A credential that came with the request does not count.",
-        "The request presents a credential that is not of the data model 1.1, is not signed by its issuer, is not in its \
-         time, or is about somebody else than the holder. The message names it and the reason. Nothing was accepted.",
+        "The request presents a credential that is not of the data model 1.1, is not signed by its issuer, is not in \
+         its time, or is about somebody else than the holder. The message names it and the reason. This call accepted \
+         nothing.",
         "Leave the credential out, or present one that holds. Whether an issuer is believed is another question, and \
          answered with 403.";
     INVALID_SENDER_AUTH Some(StatusCode::UNAUTHORIZED), WalletOrchestration, NotRetryableFixRequest, Some(true), false,
         "The signature or sender authorization could not be verified.",
         "What was signed is not exactly this request, or not signed by the source account. The gateway rebuilds the \
-         signed message from the request and compares field by field; the message names the first difference. Nothing \
-         was accepted.",
+         signed message from the request and compares field by field; the message names the first difference. This call \
+         accepted nothing.",
         "Build the message again from the request that is sent, with the contracts of `/v1/defaults`, and sign it \
          with the source account's key. `POST /v1/payments/prepare` returns exactly what to sign.";
     PAYMENT_DECLINED Some(StatusCode::FORBIDDEN), PaymentGateway, NotRetryable, Some(true), false,
         "The payment is declined.",
-        "The operator of this gateway does not take the payment: the counterparty authorization declined the originator, \
-         an account, an asset or the amount. Which one is not told. Nothing was accepted.",
+        "The operator of this gateway does not take the payment: the counterparty authorization declined the \
+         originator, an account, an asset or the amount. Which one is not told. This call accepted nothing.",
         "Sending it again does not help. Ask the operator, quoting the `request_id` of the error, if you think it is a \
          mistake.";
     NOT_FOUND Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
@@ -139,7 +144,7 @@ codes! {
         "Use the `quote_request_id` of the response that opened the batch, or send that request again to learn it.";
     QUOTE_NOT_FOUND Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The quote-request has no quote with this id.",
-        "`quote_id` is none of the quotes that were collected for this quote-request. Nothing was accepted.",
+        "`quote_id` is none of the quotes that were collected for this quote-request. This call accepted nothing.",
         "Read the quote-request and award one of its `quotes`.";
     CHAIN_NOT_SUPPORTED Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
         "This gateway does not serve the chain.",
@@ -161,10 +166,17 @@ codes! {
         "The request_id is in use by another account. Use a new request_id.",
         "This `request_id` is in use with another source account. Nothing was created.",
         "Use a new `request_id`.";
+    AWARD_TERMS_MISMATCH Some(StatusCode::CONFLICT), PaymentGateway, NotRetryableFixRequest, Some(true), false,
+        "The award says something else than the quote-request whose quote it awards.",
+        "An award may repeat what its quote-request asked for, and the quotes are for that: `source`, `destination`, amounts, \
+         deadlines, settlers, policies, selector, verifier and contracts. The message names the member that differs. This call \
+         accepted nothing.",
+        "Repeat the members as the quote-request's response echoes them, or leave them out. For other terms open a new \
+         quote-request.";
     QUOTE_REQUEST_COLLECTING Some(StatusCode::CONFLICT), PaymentGateway, RetryAfterDelay, Some(true), false,
         "The quote-request is still collecting quotes.",
         "A quote can be awarded once the collection is complete; until then the quote-request has the status \
-         `collecting`. Nothing was accepted.",
+         `collecting`. This call accepted nothing.",
         "Poll the quote-request until it is `ready`, then award one of its `quotes`.";
     QUOTE_REQUEST_ALREADY_AWARDED Some(StatusCode::CONFLICT), PaymentGateway, ReconcileThenDecide, Some(true), false,
         "A quote of this quote-request was awarded to another payment already.",
@@ -174,18 +186,18 @@ codes! {
          payment open a new quote-request.";
     QUOTE_EXPIRED Some(StatusCode::CONFLICT), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The quote has lapsed.",
-        "The settler's offer was valid until a time that is past, or its deadlines leave no time to pay. Nothing was \
-         accepted.",
+        "The settler's offer was valid until a time that is past, or its deadlines leave no time to pay. This call \
+         accepted nothing.",
         "Award a quote that is still valid, or open a new quote-request.";
     REQUEST_TOO_LARGE Some(StatusCode::PAYLOAD_TOO_LARGE), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The request is too large to process.",
-        "The body has more bytes than this gateway reads. Nothing was accepted.",
+        "The body has more bytes than this gateway reads. This call accepted nothing.",
         "Leave out what the payment does not need; deprecated credentials are the usual reason.";
     CONTRACT_PAYER_EXHAUSTED Some(StatusCode::TOO_MANY_REQUESTS), PaymentGateway, RetryAfterDelay, Some(true), false,
         "Deposits of contract accounts like this one came to nothing too often.",
-        "The account that pays is a contract, whose code the deposit runs at the gateway's expense. Deposits of this account, of \
-         others with the same code or factory, or of contract accounts as a whole have used gas without leaving a deposit, as \
-         much as they may within a time. Nothing was accepted.",
+        "The account that pays is a contract, whose code the deposit runs at the gateway's expense. Deposits of this \
+         account, of others with the same code or factory, or of contract accounts as a whole have used gas without \
+         leaving a deposit, as much as they may within a time. This call accepted nothing.",
         "Come again at the time that the message names, find out why the account's code refuses or burns gas in a deposit, or \
          pay from an account with a key.";
     RATE_LIMITED Some(StatusCode::TOO_MANY_REQUESTS), PaymentGateway, RetryAfterDelay, None, false,
@@ -204,16 +216,17 @@ codes! {
          never start a second payment. Quote the response's `request_id` to support.";
     INVALID_X402_VERSION Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The message is not of x402 version 2.",
-        "`x402Version` of the message or of its payload is missing or not 2. Nothing was accepted.",
+        "`x402Version` of the message or of its payload is missing or not 2. This call accepted nothing.",
         "Send both as 2, and the payload and the requirement in the form of that version.";
     INVALID_PAYMENT_IDENTIFIER Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "A payment identifier has 16 to 128 characters out of letters, digits, `_` and `-`.",
-        "The extension `payment-identifier` of the payload is not of the form that x402 gives it. Nothing was accepted.",
+        "The extension `payment-identifier` of the payload is not of the form that x402 gives it. This call accepted \
+         nothing.",
         "Send `{\"info\": {\"required\": …, \"id\": …}}` with an `id` of 16 to 128 letters, digits, `_` and `-`, or leave the \
          extension out where the merchant does not require it.";
     PAYMENT_IDENTIFIER_REQUIRED Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The merchant requires a payment identifier, and the payload has none.",
-        "The extension `payment-identifier` says that it is required, and bears no `id`. Nothing was accepted.",
+        "The extension `payment-identifier` says that it is required, and bears no `id`. This call accepted nothing.",
         "Put an `id` of your own into it, a new one for each payment.";
     PAYMENT_IDENTIFIER_CONFLICT Some(StatusCode::CONFLICT), PaymentGateway, RetryWithNewRequestId, None, false,
         "The payment identifier belongs to another payload.",
@@ -223,39 +236,41 @@ codes! {
          identifier, and another `request_id`.";
     UNSUPPORTED_SCHEME Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "The x402 scheme is not one of this gateway's.",
-        "The requirement asks for another scheme than `gw-escrow`. Nothing was accepted.",
+        "The requirement asks for another scheme than `gw-escrow`. This call accepted nothing.",
         "Merchants take scheme and network from `/x402/v1/supported`.";
     INVALID_NETWORK Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "A network of the requirement is not served.",
-        "`network` or `extra.gw.destination.network` is not a CAIP-2 id, or that of a chain that this gateway does not serve, or \
-         `network` is of a family from which x402 is not paid. Nothing was accepted.",
+        "`network` or `extra.gw.destination.network` is not a CAIP-2 id, or that of a chain that this gateway does not \
+         serve, or `network` is of a family from which x402 is not paid. This call accepted nothing.",
         "Merchants take the networks from `/x402/v1/supported`.";
     INVALID_PAYMENT_REQUIREMENTS Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "The requirement is not one that this gateway can serve.",
         "A member of the requirement has the wrong form, or names an asset, a contract or an account that is not the \
-         gateway's own on that chain. The message names the member. Nothing was accepted.",
+         gateway's own on that chain. The message names the member. This call accepted nothing.",
         "Merchants build their requirements from `/x402/v1/supported`, and read it again when the gateway has changed.";
     PAYMENT_REQUIREMENTS_MISMATCH Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "The payment is not what the requirement asks for.",
         "What the payer accepted, or the payment request in the payload, differs from the merchant's requirement. The \
-         message names the member. Nothing was accepted.",
+         message names the member. This call accepted nothing.",
         "Build the payment request from the requirement as it stands in the 402, and sign that.";
     INSUFFICIENT_FUNDS Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryAfterDelay, Some(true), false,
         "The payer does not hold the amount.",
-        "At the newest block the source account holds less of the asset than may be drawn from it: `max_source_amount`, what \
-         the payer signed where there is none, or the price of the awarded quote. What it has signed away for payments that are not \
-         deposited yet counts as gone. Nothing was accepted, and no settler was asked.",
+        "At the newest block the source account holds less of the asset than may be drawn from it: \
+         `max_source_amount`, what the payer signed where there is none, or the price of the awarded quote. What it has \
+         signed away for payments that are not deposited yet counts as gone. This call accepted nothing, and no settler \
+         was asked.",
         "Fund the account, or wait for its other payments, and send the same request again, as long as its deadlines last.";
     INSUFFICIENT_ALLOWANCE Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryAfterDelay, Some(true), false,
         "The payer does not let the escrow draw the amount.",
-        "The source account holds enough, and has approved less than may be drawn from it to what draws it: Permit2 on EVM \
-         chains, the program's address for the payer's key on Solana, the escrow on Tron. Nothing was accepted, and no settler \
-         was asked.",
+        "The source account holds enough, and has approved less than may be drawn from it to what draws it: Permit2 on \
+         EVM chains, the program's address for the payer's key on Solana, the escrow on Tron. This call accepted \
+         nothing, and no settler was asked.",
         "Send the `approval` that `/v1/payments/prepare` answers with, once its block is there the same request again.";
     NONCE_ALREADY_USED Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryWithNewRequestId, Some(false), false,
         "What the payer signed was used up or revoked on chain.",
-        "Permit2 takes a signature once, and its nonce, which is made of payment id and terms, is marked as used: by an earlier \
-         deposit, or because the account invalidated it. Nothing can be drawn by it. Nothing was accepted.",
+        "Permit2 takes a signature once, and its nonce, which is made of payment id and terms, is marked as used: by \
+         an earlier deposit, or because the account invalidated it. Nothing can be drawn by it. This call accepted \
+         nothing.",
         "Look for an earlier payment under this `request_id`. For another payment use a new `request_id` and sign again.";
     SETTLEMENT_PENDING Some(StatusCode::OK), PaymentGateway, RetryAfterDelay, Some(false), false,
         "The payment is accepted and not delivered yet. The identical call later gives the outcome.",
@@ -331,7 +346,8 @@ codes! {
         "The delivery was made, but not attested in time. The funds in escrow are returned.",
         "The settler delivered and the delivery is final: `transactions.fulfillment` is the transaction, and the recipient has \
          the money. The fulfillment verifier did not attest it before the refund window opened, so the escrow cannot pay the \
-         settler and goes back to the payer.",
+         settler and goes back to the payer. Only payments of older gateways have failed so; a delivery that is final \
+         completes its payment now.",
         "The recipient was paid: do not pay again. Whether the settler is owed something outside of this service is between \
          you and it; the settler and the verifier are in the timeline.";
     INSUFFICIENT_LIQUIDITY None, SettlerAgent, RetryAfterDelay, None, true,

@@ -1,6 +1,7 @@
 //! Views: what callers are shown of payments and quote-requests. They are the read models, views that are as new as the
 //! journal, and the bodies they are shown as.
 
+pub(crate) mod auction_progress;
 pub mod fresh;
 pub mod payment_body;
 pub mod payments;

@@ -14,6 +14,7 @@ use events::{
 use projections::{AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, Transaction};
 
 use crate::{
+    app::ChainHeads,
     error::{Code, docs_url},
     schema,
 };
@@ -108,7 +109,7 @@ impl ClaimBody {
     pub fn all(view: &PaymentView) -> Vec<Self> {
         let asset = view.source.asset();
         let claim = |claim: &Claim| Self {
-            owner: claim.owner.clone(),
+            owner: claim.owner.to_string(),
             asset: asset.clone(),
             amount: claim.amount,
             chain_id: asset.chain().clone(),
@@ -132,6 +133,20 @@ pub struct TransactionsBody {
     fulfillment: Option<TransactionBody>,
 }
 
+impl TransactionsBody {
+    /// The same with how many confirmations there are of what is not settled.
+    fn confirmed_by(mut self, heads: &dyn ChainHeads) -> Self {
+        for transaction in [&mut self.deposit, &mut self.fulfillment].into_iter().flatten() {
+            if let (Some(false), Some(block)) = (transaction.settled, transaction.block_number) {
+                // A head that lags behind the block says nothing.
+                let above = heads.head(&transaction.chain_id).and_then(|head| head.checked_sub(block));
+                transaction.confirmations = above.map(|above| above + 1);
+            }
+        }
+        self
+    }
+}
+
 /// A transaction on a chain.
 // Spec 2.7.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -145,6 +160,13 @@ pub struct TransactionBody {
     /// Absent until mined; provisional until the payment is `completed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_number: Option<u64>,
+    /// Beside a `block_number`: whether the block has the depth that its chain requires, so that the transaction stays there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled: Option<bool>,
+    /// While not settled, in the status read: the blocks (slots on Solana) from the transaction's own to the newest that this
+    /// gateway has seen, both counted. Absent means unknown, never zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirmations: Option<u64>,
 }
 
 /// The receipt of a completed payment.
@@ -204,6 +226,7 @@ pub struct FailureBody {
     retry_classification: Option<RetryClassification>,
     /// Whether the same `request_id` may be sent again. Absent is read as false.
     request_id_reusable: bool,
+    /// Only where a transaction of the payment reached a chain and failed there, or did not last.
     #[serde(skip_serializing_if = "Option::is_none")]
     blockchain_context: Option<BlockchainContextBody>,
 }
@@ -277,11 +300,11 @@ impl PaymentResponse {
 
 impl StatusBody {
     /// The status read of a payment.
-    pub fn new(view: PaymentView, base_url: &str) -> Self {
+    pub fn new(view: PaymentView, heads: &dyn ChainHeads, base_url: &str) -> Self {
         Self {
             payment_id: view.payment_id.clone(),
             status: view.status.as_str(),
-            transactions: transactions(&view),
+            transactions: transactions(&view).map(|transactions| transactions.confirmed_by(heads)),
             updated_at: date_time(view.updated_at),
             quote_id: view.quote.as_ref().map(|quote| quote.quote_id.clone()),
             fulfillment_quote: view.quote.as_ref().and_then(document),
@@ -310,12 +333,16 @@ impl DeclineBody {
 /// The stages that have a transaction. On a final status the object is there even when it has none (spec 2.7: present
 /// on every outcome).
 pub fn transactions(view: &PaymentView) -> Option<TransactionsBody> {
-    let body = |transaction: &Transaction| TransactionBody {
+    let body = |transaction: &Transaction, settled: bool| TransactionBody {
         transaction_hash: transaction.transaction_hash.clone(),
         chain_id: transaction.chain_id.clone(),
         block_number: transaction.block_number,
+        settled: transaction.block_number.map(|_| settled),
+        confirmations: None,
     };
-    let (deposit, fulfillment) = (view.deposit.as_ref().map(body), view.fulfillment.as_ref().map(body));
+    let deposit = view.deposit.as_ref().map(|deposit| body(deposit, view.deposit_settled()));
+    let delivered = view.status == PaymentStatus::Completed;
+    let fulfillment = view.fulfillment.as_ref().map(|fulfillment| body(fulfillment, delivered));
     let known = deposit.is_some() || fulfillment.is_some() || view.status.is_final();
     known.then_some(TransactionsBody { deposit, fulfillment })
 }
@@ -357,13 +384,19 @@ impl FailureBody {
     pub fn new(failure: Failure, base_url: &str) -> Self {
         let Failure { code, message, domain, retry_classification, blockchain_context } = failure;
         let entry = Code::find(&code);
+        // What was refused before anything was sent did not happen on chain (spec 2.9); why it was is told all the same.
+        let (on_chain, refused) = match blockchain_context {
+            Some(context) if context.transaction_hash.is_some() => (Some(context), None),
+            context => (None, context.and_then(|context| context.revert_reason)),
+        };
+        let message = refused.map_or(message.clone(), |reason| format!("{message} ({reason})"));
         Self {
             docs_url: docs_url(base_url, &code),
             domain: domain.or(entry.map(|entry| entry.domain)),
             retry_classification: retry_classification.or(entry.map(|entry| entry.retry_classification)),
             // The payment exists, so its id is spent (idempotency rule 8).
             request_id_reusable: false,
-            blockchain_context: blockchain_context.map(BlockchainContextBody::from),
+            blockchain_context: on_chain.map(BlockchainContextBody::from),
             code,
             message,
         }

@@ -7,9 +7,15 @@ use chrono::Utc;
 
 use ::auction::Progress;
 use events::QuoteRequestId;
-use journal::{Journal, ReadError, Recorded, envelope};
+use journal::{ReadError, Recorded, StreamStore};
 use projections::{DeclineCount, QuoteRequestView, Unavailable};
-use sagas::{auction, quote_request};
+use sagas::{
+    auction,
+    ports::{Answer, RequestForQuotes},
+    quote_request,
+};
+
+use super::payments::unreadable;
 
 /// Quote-requests as they are shown.
 #[async_trait]
@@ -32,16 +38,10 @@ pub trait QuoteRequests: Send + Sync {
 }
 
 /// The view of a batch as the journal has it; `None` proves that there is no such batch.
-pub async fn from_journal(journal: &dyn Journal, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, ReadError> {
+pub async fn from_journal(journal: &dyn StreamStore, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, ReadError> {
     let commits = journal.load(&id.into()).await?;
     let Some(first) = commits.first() else { return Ok(None) };
-    let unreadable = || ReadError::Unreadable {
-        shard: first.position.shard,
-        sequence: first.position.sequence,
-        subject: Some(envelope::subject(first.position.shard, &first.stream_id)),
-        reason: "the batch's first commit does not open it".to_owned(),
-    };
-    QuoteRequestView::fold(&commits).map(Some).ok_or_else(unreadable)
+    QuoteRequestView::fold(&commits).map(Some).ok_or_else(|| unreadable(first))
 }
 
 /// Auction statistics: who was asked for quotes and who declined.
@@ -55,17 +55,25 @@ pub struct AuctionStatistics {
 
 /// The statistics of a batch: as recorded, and while quotes are collected as it is for now. What cannot be read for now is
 /// left out, since a provisional figure is worth no error.
-pub async fn statistics(journal: &dyn Journal, auctions: &dyn Progress, view: &QuoteRequestView) -> AuctionStatistics {
+pub async fn statistics(journal: &dyn StreamStore, auctions: &dyn Progress, view: &QuoteRequestView) -> AuctionStatistics {
     if view.quotes.is_some() {
         return AuctionStatistics { requested_count: view.requested_count, declines: view.declines.clone() };
     }
     let commits = journal.load(&(&view.quote_request_id).into()).await.unwrap_or_default();
     let batch = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events)).ok().flatten();
     let Some(batch) = batch else { return AuctionStatistics::default() };
-    let request = auction::request_for_batch(&batch.opened);
-    match auctions.so_far(&request).await {
-        Ok(gathered) => {
-            let sifted = auction::sift(&request, None, gathered, Utc::now());
+    so_far(auctions, &auction::request_for_batch(&batch.opened)).await
+}
+
+/// The statistics of an open auction as it is for now; nothing where they cannot be read.
+pub(super) async fn so_far(auctions: &dyn Progress, request: &RequestForQuotes) -> AuctionStatistics {
+    match auctions.so_far(request).await {
+        Ok(mut gathered) => {
+            // Quotes are not counted, and to check one costs far more than a read may.
+            for bid in gathered.bids.iter_mut().filter(|bid| matches!(bid.answer, Answer::Quote(_))) {
+                bid.answer = Answer::Malformed(String::new());
+            }
+            let sifted = auction::sift(request, None, gathered, Utc::now());
             let asked = sifted.addressed.len() as u64;
             let mut counts = BTreeMap::<String, u64>::new();
             for decline in sifted.declines {
@@ -75,7 +83,7 @@ pub async fn statistics(journal: &dyn Journal, auctions: &dyn Progress, view: &Q
             AuctionStatistics { requested_count: (asked > 0).then_some(asked), declines: Some(declines.collect()) }
         }
         Err(error) => {
-            tracing::debug!(quote_request_id = %view.quote_request_id, %error, "the statistics of an auction are unknown for now");
+            tracing::debug!(auction_id = request.auction_id, %error, "the statistics of an auction are unknown for now");
             AuctionStatistics::default()
         }
     }

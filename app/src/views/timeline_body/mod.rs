@@ -3,6 +3,7 @@
 //! An entry shows what concerns the payer: stages, transactions, amounts, reasons. It never shows signatures, raw
 //! transactions, other settlers' bids, or text that a settler wrote.
 
+mod cause;
 mod shown;
 
 use std::collections::BTreeMap;
@@ -11,11 +12,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use events::{PaymentId, time::Timestamp};
+use events::{PaymentEvent, PaymentId, event::Submitted, time::Timestamp};
 use journal::Recorded;
 use projections::{Applied, PaymentView};
 
-use self::shown::{Shown, shown};
+use self::{
+    cause::{Cause, cause},
+    shown::{Shown, shown},
+};
 use super::payment_body::{TransactionBody, date_time};
 use crate::schema;
 
@@ -53,6 +57,7 @@ pub struct Entry {
     // The payment's status from then on.
     #[schemars(with = "schema::StatusName")]
     status: &'static str,
+    cause: Cause,
     /// For humans; may be reworded.
     summary: String,
     /// Transactions by stage.
@@ -129,11 +134,12 @@ impl History {
     pub fn of(commits: &[Recorded], base_url: &str) -> Option<Self> {
         let (first, rest) = commits.split_first()?;
         let mut view = PaymentView::begin(first)?;
+        let PaymentEvent::Submitted(submitted) = first.payment_events().next()? else { return None };
         let mut entries = Vec::new();
-        add(first, &view, base_url, &mut entries);
+        add(first, submitted, &view, base_url, &mut entries);
         for recorded in rest {
             match view.apply(recorded) {
-                Applied::Next => add(recorded, &view, base_url, &mut entries),
+                Applied::Next => add(recorded, submitted, &view, base_url, &mut entries),
                 Applied::Skipped => {}
                 Applied::Gap => break,
             }
@@ -148,7 +154,7 @@ impl From<History> for TimelineBody {
     }
 }
 
-fn add(recorded: &Recorded, view: &PaymentView, base_url: &str, entries: &mut Vec<Entry>) {
+fn add(recorded: &Recorded, submitted: &Submitted, view: &PaymentView, base_url: &str, entries: &mut Vec<Entry>) {
     let version = recorded.position.version;
     for (index, event) in recorded.payment_events().enumerate() {
         let Shown { summary, transactions, data } = shown(event, view, base_url);
@@ -158,6 +164,7 @@ fn add(recorded: &Recorded, view: &PaymentView, base_url: &str, entries: &mut Ve
             event: event.type_name(),
             at: date_time(recorded.stored_at),
             status: view.status.as_str(),
+            cause: cause(event, submitted, view),
             summary,
             transactions: transactions.into_iter().collect(),
             data,

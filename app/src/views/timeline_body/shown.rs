@@ -8,8 +8,8 @@ use events::{
     PaymentEvent,
     event::{
         AttestationAwaited, AuctionClosed, AwardWithdrawn, EscrowOpened, EscrowRefunded, EscrowReleased, Failed,
-        FulfillmentConfirmed, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, Submitted, TransactionAbandoned,
-        TransactionPrepared, WithdrawalCause,
+        FulfillmentConfirmed, FulfillmentFinalized, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, Submitted,
+        TransactionAbandoned, TransactionPrepared, WithdrawalCause,
     },
     selection::Choice,
     time::{Timestamp, from_unix_seconds},
@@ -34,11 +34,23 @@ impl Shown {
         Self { summary: summary.into(), transactions: None, data }
     }
 
-    fn at(mut self, stage: &'static str, inclusion: &Inclusion) -> Self {
+    /// The transaction of a stage in a settled block.
+    fn at(self, stage: &'static str, inclusion: &Inclusion) -> Self {
+        self.in_block(stage, inclusion, true)
+    }
+
+    /// The transaction of a stage in a block that may be left.
+    fn provisionally_at(self, stage: &'static str, inclusion: &Inclusion) -> Self {
+        self.in_block(stage, inclusion, false)
+    }
+
+    fn in_block(mut self, stage: &'static str, inclusion: &Inclusion, settled: bool) -> Self {
         let transaction = TransactionBody {
             transaction_hash: inclusion.transaction_hash.clone(),
             chain_id: inclusion.chain_id.clone(),
             block_number: Some(inclusion.block_number),
+            settled: Some(settled),
+            confirmations: None,
         };
         self.transactions = Some((stage, transaction));
         self
@@ -49,6 +61,8 @@ impl Shown {
             transaction_hash: prepared.transaction_hash.clone(),
             chain_id: prepared.chain_id.clone(),
             block_number: None,
+            settled: None,
+            confirmations: None,
         };
         self.transactions = Some((stage, transaction));
         self
@@ -72,6 +86,11 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
         }
         PaymentEvent::DepositPrepared(prepared) => deposit_prepared(prepared, view),
         PaymentEvent::DepositRepriced(prepared) => repriced("deposit", prepared),
+        PaymentEvent::DepositMined(mined) => {
+            let data = json!({"block_time": block_time(&mined.inclusion)});
+            let summary = "The deposit is on chain and gathers confirmations.";
+            Shown::new(summary, data).provisionally_at("deposit", &mined.inclusion)
+        }
         PaymentEvent::DepositAbandoned(abandoned) => {
             self::abandoned("deposit", "another attempt may follow", abandoned)
         }
@@ -85,9 +104,16 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
         }
         PaymentEvent::FulfillmentSeen(seen) => {
             let data = json!({"block_time": block_time(&seen.inclusion)});
-            Shown::new("The delivery is on chain and gathers confirmations.", data).at("fulfillment", &seen.inclusion)
+            let summary = "The delivery is on chain and gathers confirmations.";
+            Shown::new(summary, data).provisionally_at("fulfillment", &seen.inclusion)
         }
+        PaymentEvent::FulfillmentFinalized(finalized) => fulfillment_finalized(finalized),
         PaymentEvent::FulfillmentConfirmed(confirmed) => fulfillment_confirmed(confirmed),
+        PaymentEvent::AttestationMissed(_) => Shown::new(
+            "The refund window opened before the fulfillment verifier attested the delivery: the settler cannot be paid any \
+             more, and the escrow goes back to the payer. The payment stays completed.",
+            json!({"fulfillment_verifier": {"account": view.verifier.account, "endpoint": view.verifier.endpoint}}),
+        ),
         PaymentEvent::AttestationAwaited(awaited) => attestation_awaited(awaited, view),
         PaymentEvent::ReleasePrepared(prepared) => {
             let summary =
@@ -141,12 +167,19 @@ fn escrow_opened(opened: &EscrowOpened) -> Shown {
     Shown::new(summary, data).at("deposit", &opened.inclusion)
 }
 
+fn fulfillment_finalized(finalized: &FulfillmentFinalized) -> Shown {
+    let data = json!({"block_time": block_time(&finalized.inclusion)});
+    let summary = "The delivery is final. The fulfillment verifier's attestation, with which the settler is paid, is yet to come.";
+    Shown::new(summary, data).at("fulfillment", &finalized.inclusion)
+}
+
 fn fulfillment_confirmed(confirmed: &FulfillmentConfirmed) -> Shown {
     let data = json!({
         "block_time": block_time(&confirmed.inclusion),
         "release_from": confirmed.release_from.map(date_time),
     });
-    Shown::new("The delivery is final.", data).at("fulfillment", &confirmed.inclusion)
+    Shown::new("The delivery is final, and the fulfillment verifier attested it.", data)
+        .at("fulfillment", &confirmed.inclusion)
 }
 
 fn attestation_awaited(awaited: &AttestationAwaited, view: &PaymentView) -> Shown {
