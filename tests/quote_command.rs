@@ -50,9 +50,37 @@ fn the_hash_is_that_of_the_canonical_form_with_or_without_the_proof() -> Result<
     assert_eq!(succeeded(&gw(&["hash", "-"], &value.to_string())?), format!("{HASH}\n"));
     value.as_object_mut().context("an object")?.remove("proof");
     assert_eq!(succeeded(&gw(&["hash", "-"], &value.to_string())?), format!("{HASH}\n"));
-    value["discount"] = json!("1");
-    let said = gw(&["hash", "-"], &value.to_string())?;
-    assert!(refused(&said, 1).contains("key `discount` is mapped by no context"), "{said:?}");
+    Ok(())
+}
+
+/// A second spelling of a quote would have the same hash or, as a quote, none (ADR 28).
+#[test]
+fn what_is_not_a_quote_has_no_hash() -> Result<()> {
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 5] = [
+        (|quote| quote["discount"] = json!("1"), "unknown member `discount`"),
+        (|quote| quote["digestMultibase"] = json!("z1"), "unknown member `digestMultibase`"),
+        (|quote| quote["type"] = json!(["GatewayQuote"]), "malformed"),
+        (|quote| quote["settler"] = json!({"id": quote["settler"]}), "malformed"),
+        (|quote| quote["sourceAmount"] = json!("025025000"), "malformed"),
+    ];
+    for (change, reason) in changes {
+        let mut value: Value = serde_json::from_str(QUOTE)?;
+        change(&mut value);
+        for with_proof in [true, false] {
+            if !with_proof {
+                value.as_object_mut().context("an object")?.remove("proof");
+            }
+            for arguments in [&["hash", "-"][..], &["hash", "--nquads", "-"], &["verify", "-"]] {
+                let said = gw(arguments, &value.to_string())?;
+                let said = refused(&said, 1);
+                assert!(said.contains(reason) || arguments[0] == "verify", "{said}");
+            }
+        }
+    }
+    // Neither has what nobody signed so.
+    let forged = gw(&["hash", "-"], &QUOTE.replace("25025000", "25025001"))?;
+    assert!(refused(&forged, 1).contains("signature does not verify"), "{forged:?}");
     Ok(())
 }
 

@@ -34,25 +34,21 @@ pub struct Route {
 /// Every route there is.
 pub const ROUTES: &[Route] = &[
     Route { method: Method::POST, path: "/v1/payments", handler: || post(submit_payment::handle) },
-    Route { method: Method::GET, path: "/v1/payments/{payment_id}/status", handler: || get(payment_status::handle) },
-    Route {
-        method: Method::GET,
-        path: "/v1/payments/{payment_id}/timeline",
-        handler: || get(payment_timeline::handle),
-    },
-    Route { method: Method::GET, path: "/v1/payments/{payment_id}/events", handler: || get(payment_events::handle) },
+    Route { method: Method::GET, path: "/v1/payments/{paymentId}/status", handler: || get(payment_status::handle) },
+    Route { method: Method::GET, path: "/v1/payments/{paymentId}/timeline", handler: || get(payment_timeline::handle) },
+    Route { method: Method::GET, path: "/v1/payments/{paymentId}/events", handler: || get(payment_events::handle) },
     Route { method: Method::POST, path: "/v1/payments/verify", handler: || post(verify_payment::handle) },
     Route { method: Method::POST, path: "/v1/payments/prepare", handler: || post(prepare_payment::handle) },
     Route { method: Method::GET, path: "/v1/payments/resolve", handler: || get(resolve_payment::handle) },
     Route { method: Method::POST, path: "/v1/payments/quote-requests", handler: || post(open_quote_request::handle) },
     Route {
         method: Method::GET,
-        path: "/v1/payments/quote-requests/{quote_request_id}",
+        path: "/v1/payments/quote-requests/{quoteRequestId}",
         handler: || get(quote_request_status::handle),
     },
     Route {
         method: Method::POST,
-        path: "/v1/payments/quote-requests/{quote_request_id}/award",
+        path: "/v1/payments/quote-requests/{quoteRequestId}/award",
         handler: || post(award_quote::handle),
     },
     Route { method: Method::GET, path: "/v1/defaults", handler: || get(defaults::handle) },
@@ -66,6 +62,7 @@ pub const ROUTES: &[Route] = &[
     Route { method: Method::GET, path: "/docs", handler: || get(documentation::reference) },
     Route { method: Method::GET, path: "/docs/errors", handler: || get(documentation::errors) },
     Route { method: Method::GET, path: "/docs/quote-hash", handler: || get(documentation::quote_hash) },
+    Route { method: Method::GET, path: "/contexts", handler: || get(contexts::index) },
     Route { method: Method::GET, path: "/contexts/{vocabulary}/{version}", handler: || get(contexts::handle) },
 ];
 

@@ -36,7 +36,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print the `quote_hash` of a document, with or without its proof.
+    /// Print the `quote_hash` of a quote. It may have no proof yet; one that it has must hold.
     Hash {
         /// The JSON document; `-` reads standard input.
         #[arg(value_name = "FILE|-")]
@@ -70,9 +70,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     match args.command {
-        Command::Hash { nquads, .. } => match quote::canonical(&text) {
-            Ok(canonical) if nquads => super::answer(canonical.as_str().trim_end())?,
-            Ok(canonical) => super::answer(&Hash32(canonical.sha256()).to_string())?,
+        Command::Hash { nquads, .. } => match hash(&text, nquads) {
+            Ok(answer) => super::answer(&answer)?,
             Err(error) => {
                 eprintln!("gw quote: {error}");
                 return Ok(ExitCode::from(REFUSED));
@@ -93,6 +92,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The `quote_hash`, or the N-Quads that are hashed, of what `verify` would not refuse but for a missing proof: a hash of
+/// something else would be on no chain.
+fn hash(text: &str, nquads: bool) -> Result<String, quote::Error> {
+    let has_proof = Document::parse(text).is_ok_and(|document| document.members().contains_key("proof"));
+    if has_proof {
+        let signed = SignedQuote::parse_stored(text)?;
+        if !nquads {
+            return Ok(signed.hash().to_string());
+        }
+    }
+    let canonical = quote::canonical(text)?;
+    Ok(if nquads { canonical.as_str().trim_end().to_owned() } else { Hash32(canonical.sha256()).to_string() })
 }
 
 /// The text, cut off where it is too long for a quote in any case.

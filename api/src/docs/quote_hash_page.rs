@@ -21,8 +21,9 @@ const STEPS: [(&str, &str); 5] = [
     ),
     (
         "Make RDF of it",
-        "Expand it by JSON-LD 1.1 and convert it to an RDF dataset. Load the contexts from `/contexts/` of a gateway, or \
-         from a copy: they have fixed bytes, and the address in the document only names them. Give the processor no base \
+        "Expand it by JSON-LD 1.1 and convert it to an RDF dataset. Load the contexts from a gateway: \
+         `/contexts` says for the URL of each at which path it is. Or load them from a copy: their bytes are fixed, and the \
+         URL in the document only names them. Give the processor no base \
          address, and let it fail on what it cannot map (`safe: true`) instead of leaving it out.",
     ),
     (

@@ -1,6 +1,6 @@
 //! The table of operations: what the document says about each route.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -21,14 +21,14 @@ use crate::caller_secret::{SECRET_CHARS_MAX, SECRET_CHARS_MIN};
 
 /// The sections of the document.
 pub(super) const TAGS: [(&str, &str); 5] = [
-    ("payments", "Submitting a payment, and following it to its end."),
+    (PAYMENT, "Submitting a payment, and following it to its end."),
     ("quote-requests", "The two-phase flow: collect quotes first, authorize the spend with the award of one."),
     (x402::TAG, "The gateway as a facilitator, for merchants who ask for payment with a 402."),
     ("corridors", "What the gateway serves."),
     ("operations", "Probes and this documentation."),
 ];
 
-const PAYMENT: &str = "payments";
+pub(super) const PAYMENT: &str = "payments";
 const QUOTES: &str = "quote-requests";
 const CORRIDORS: &str = "corridors";
 const OPERATION: &str = "operations";
@@ -61,6 +61,7 @@ const QUOTED: &[&Code] = &[
     Code::QUOTE_REQUEST_NOT_FOUND,
     Code::QUOTE_NOT_FOUND,
     Code::QUOTE_REQUEST_COLLECTING,
+    Code::AWARD_TERMS_MISMATCH,
     Code::QUOTE_REQUEST_ALREADY_AWARDED,
     Code::QUOTE_EXPIRED,
 ];
@@ -96,7 +97,7 @@ pub const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: Method::GET,
-        path: "/v1/payments/{payment_id}/status",
+        path: "/v1/payments/{paymentId}/status",
         id: "readPaymentStatus",
         tag: PAYMENT,
         summary: "Read a payment's status",
@@ -111,7 +112,7 @@ pub const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: Method::GET,
-        path: "/v1/payments/{payment_id}/timeline",
+        path: "/v1/payments/{paymentId}/timeline",
         id: "readPaymentTimeline",
         tag: PAYMENT,
         summary: "Read everything that happened to a payment",
@@ -126,7 +127,7 @@ pub const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: Method::GET,
-        path: "/v1/payments/{payment_id}/events",
+        path: "/v1/payments/{paymentId}/events",
         id: "followPayment",
         tag: PAYMENT,
         summary: "Follow a payment live",
@@ -237,7 +238,7 @@ pub const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: Method::GET,
-        path: "/v1/payments/quote-requests/{quote_request_id}",
+        path: "/v1/payments/quote-requests/{quoteRequestId}",
         id: "readQuoteRequest",
         tag: QUOTES,
         summary: "Read a quote-request",
@@ -251,7 +252,7 @@ pub const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: Method::POST,
-        path: "/v1/payments/quote-requests/{quote_request_id}/award",
+        path: "/v1/payments/quote-requests/{quoteRequestId}/award",
         id: "awardQuote",
         tag: QUOTES,
         summary: "Award a quote",
@@ -395,12 +396,30 @@ pub const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: Method::GET,
+        path: "/contexts",
+        id: "listContexts",
+        tag: OPERATION,
+        summary: "Where the JSON-LD contexts are that signed documents name",
+        description: "By the URL in a document's `@context`, the path under which this service has the context. What \
+                      follows `/docs/quote-hash` loads contexts by it.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Json("ContextIndex", || {
+            let contexts = BUNDLED.iter().take(1).map(|context| (context.url, format!("/contexts/{}", context.path)));
+            vec![("index", json!({"contexts": contexts.collect::<BTreeMap<_, _>>()}))]
+        }),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INTERNAL_ERROR]],
+    },
+    Operation {
+        method: Method::GET,
         path: "/contexts/{vocabulary}/{version}",
         id: "readContext",
         tag: OPERATION,
         summary: "A JSON-LD context that signed documents name",
-        description: "The bytes that every gateway has built in. They never change under one name, so they may be kept for \
-                      ever.",
+        description: "The bytes that every gateway has built in; `/contexts` is their index. What they say does not change \
+                      under one name, so they may be kept for ever.",
         parameters: context_parameters,
         request: None,
         response: Body::Object("application/ld+json", "A JSON-LD context."),
@@ -412,7 +431,7 @@ pub const OPERATIONS: &[Operation] = &[
 
 fn payment_id() -> Value {
     json!({
-        "name": "payment_id",
+        "name": "paymentId",
         "in": "path",
         "required": true,
         "description": "The payment's id.",
@@ -422,7 +441,7 @@ fn payment_id() -> Value {
 
 fn quote_request_id() -> Value {
     json!({
-        "name": "quote_request_id",
+        "name": "quoteRequestId",
         "in": "path",
         "required": true,
         "description": "The batch's id.",

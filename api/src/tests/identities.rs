@@ -109,7 +109,8 @@ async fn the_holder_of_an_envelope_is_the_originator_with_every_suite() {
         (of_key(&k1), Suite::EcdsaSecp256k1RecoverySignature2020),
         (of_key(&k1), Suite::JsonWebSignature2020),
         (pkh, Suite::EcdsaSecp256k1RecoverySignature2020),
-        (of_key(&SigningKey::P256(p256)), Suite::EcdsaRdfc2019),
+        (of_key(&SigningKey::P256(p256.clone())), Suite::EcdsaRdfc2019),
+        (of_key(&SigningKey::P256(p256)), Suite::EcdsaJcs2019),
     ];
     for (index, (holder, suite)) in signers.iter().enumerate() {
         let request_id = format!("order-{index}");
@@ -156,8 +157,8 @@ async fn a_proof_that_does_not_hold_is_refused_with_the_reason() {
         (replace("/remark", json!("unsigned")), "/remark"),
         (replace("/sender_auth/signed_messages/0/payload", json!({"n": 1})), "is a number outside a string"),
         (replace("/proof", json!({})), "proof member `type` is missing"),
-        (replace("/proof", json!([])), "there is not exactly one proof"),
-        (replace("/proof", json!([good["proof"], good["proof"]])), "there is not exactly one proof"),
+        (replace("/proof", json!([])), "there is no proof, or more than 4"),
+        (replace("/proof", json!(vec![good["proof"].clone(); 5])), "there is no proof, or more than 4"),
         (replace("/proof/type", json!("Unheard2030")), "is not of this suite"),
         (replace("/proof/cryptosuite", json!("bbs-2023")), "proof suite `bbs-2023` is not supported"),
         (replace("/proof/proofPurpose", json!("assertionMethod")), "proof is for `assertionMethod`"),
@@ -182,6 +183,21 @@ async fn a_proof_that_does_not_hold_is_refused_with_the_reason() {
     let method = good["proof"]["verificationMethod"].clone();
     set(&mut stolen, "/proof/verificationMethod", method);
     gateway.post(&stolen).await.expect_error(401, "INVALID_PROOF");
+    // Several proofs are of one DID, and each holds.
+    let jcs = alice.envelope(&body(), Suite::EddsaJcs2022, &[], at(NOW)).unwrap();
+    let with_proofs = |other: &Value| {
+        let mut body = good.clone();
+        set(&mut body, "/proof", json!([good["proof"], other]));
+        body
+    };
+    let both = gateway.post(&with_proofs(&jcs["proof"])).await.expect(200);
+    assert_eq!(both.body["payment_id"], id_of(alice.did().as_str(), "order-1"));
+    let mixed = gateway.post(&with_proofs(&enveloped(&mallory, &body())["proof"])).await;
+    assert!(mixed.expect_error(401, "INVALID_PROOF").message().contains("proofs are of several DIDs"));
+    let mut forged = jcs["proof"].clone();
+    forged["created"] = json!("2029-12-31T23:59:59Z");
+    let forged = gateway.post(&with_proofs(&forged)).await;
+    assert!(forged.expect_error(401, "INVALID_PROOF").message().contains("signature does not verify"));
     // A proof for another service, and one for this one, by its address and by its name.
     for (domain, status) in [("https://other.example", 401), ("https://pay.example", 200), ("pay.example", 200)] {
         let mut options = good.clone();

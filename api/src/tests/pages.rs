@@ -20,6 +20,7 @@ use super::{Answer, FORGED, Gateway, at, bad_bodies::credential_auth, body, set,
 use crate::{
     docs::SCRIPT_PATH,
     openapi::{OPERATIONS, document},
+    worked_quote::DOCUMENT,
 };
 
 async fn page(gateway: &Gateway, path: &str) -> String {
@@ -186,6 +187,23 @@ async fn contexts_are_served_as_they_are_bundled() {
     gateway.get("/contexts/gateway").await.expect_error(404, "NOT_FOUND");
 }
 
+/// What a program does that follows the page: it loads what the document names from where the index says.
+#[tokio::test]
+async fn the_index_leads_from_a_documents_contexts_to_their_bytes() {
+    let gateway = Gateway::new();
+    let index = gateway.get("/contexts").await.expect(200).body;
+    let contexts = index["contexts"].as_object().unwrap();
+    assert_eq!(contexts.len(), BUNDLED.len());
+    for context in BUNDLED {
+        let path = contexts[context.url].as_str().unwrap();
+        assert_eq!(gateway.get(path).await.expect(200).text, context.text, "{}", context.url);
+    }
+    let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+    let named = document["@context"].as_array().unwrap();
+    assert!(named.iter().all(|url| contexts.contains_key(url.as_str().unwrap())), "{named:?}");
+    assert!(page(&gateway, "/docs/quote-hash").await.contains("<code>/contexts</code>"));
+}
+
 fn deprecation(answer: &Answer) -> Option<&str> {
     let link = answer.headers.get("link").map(|link| link.to_str().unwrap());
     let deprecation = answer.headers.get("deprecation").map(|since| since.to_str().unwrap());
@@ -223,6 +241,37 @@ async fn using_a_deprecated_member_is_said_in_a_header() {
     assert_eq!(deprecation(&answer), None);
 }
 
+/// The documents take their time to be made, and nothing of a payment's page is in them.
+#[tokio::test]
+async fn a_status_page_is_answered_without_the_documents() {
+    let gateway = Gateway::new();
+    let payment_id = gateway.post(&body()).await.expect(200).payment_id();
+    let request = Request::get(format!("/v1/payments/{payment_id}/status")).header("accept", "text/html");
+    let answer = gateway.send(request.body(Body::empty()).unwrap()).await.expect(200);
+    let policy = answer.headers["content-security-policy"].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    assert!(gateway.state.documents.get().is_none());
+    // The control.
+    gateway.get("/docs/errors").await.expect(200);
+    assert!(gateway.state.documents.get().is_some());
+}
+
+/// Redoc shows a schema in the sections that it names, with an anchor of its kind and name; others have none.
+#[tokio::test]
+async fn the_link_of_a_deprecation_leads_to_what_the_reference_page_shows() {
+    let gateway = Gateway::new();
+    let answer = gateway.post(&with("/originator_auth", json!(1))).await.expect_error(400, "INVALID_REQUEST");
+    let link = answer.headers["link"].to_str().unwrap();
+    let link = link.strip_prefix("<https://pay.example/docs#schema/").unwrap();
+    let (name, _) = link.split_once(">; rel=\"deprecation\"").unwrap();
+    let document = document("https://pay.example");
+    let schema = &document["components"]["schemas"][name];
+    assert_eq!(schema["deprecated"], true, "{name}");
+    let [section] = schema["x-tags"].as_array().unwrap().as_slice() else { panic!("{schema}") };
+    let sections = document["tags"].as_array().unwrap();
+    assert!(sections.iter().any(|tag| tag["name"] == *section), "{section} is not a section of {sections:?}");
+}
+
 /// The examples of the document are sent as they are; `Gateway` checks every answer against the document.
 #[tokio::test]
 async fn every_example_of_a_body_can_be_sent() {
@@ -232,7 +281,7 @@ async fn every_example_of_a_body_can_be_sent() {
     for (path, item) in document["paths"].as_object().unwrap() {
         let examples = &item["post"]["requestBody"]["content"]["application/json"]["examples"];
         for (name, example) in examples.as_object().into_iter().flatten() {
-            let concrete = path.replace("{quote_request_id}", &example_id(&document, "quote_request_id"));
+            let concrete = path.replace("{quoteRequestId}", &example_id(&document, "quote_request_id"));
             let request = Request::post(&concrete).header("content-type", "application/json");
             let answer = gateway.send(request.body(example["value"].to_string().into()).unwrap()).await;
             // Nothing has collected quotes here that the award could name.
@@ -250,8 +299,8 @@ async fn every_example_of_a_body_can_be_sent() {
             continue;
         }
         let concrete = path
-            .replace("{payment_id}", &example_id(&document, "payment_id"))
-            .replace("{quote_request_id}", &example_id(&document, "quote_request_id"))
+            .replace("{paymentId}", &example_id(&document, "payment_id"))
+            .replace("{quoteRequestId}", &example_id(&document, "quote_request_id"))
             .replace("{vocabulary}/{version}", "gateway/v1");
         gateway.get(&concrete).await.expect(200);
     }

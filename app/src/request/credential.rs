@@ -34,7 +34,11 @@ pub fn check_credential(credential: &Object<'_>, faults: &mut Faults) {
     }
     let _ = credential.required_object("credentialSubject", faults);
     let _ = credential.optional_object("credentialStatus", faults);
-    let _ = credential.required_object("proof", faults);
+    match credential.required::<&Value>("proof", faults) {
+        None | Some(Value::Object(_)) => {}
+        Some(Value::Array(proofs)) if !proofs.is_empty() && proofs.iter().all(Value::is_object) => {}
+        Some(_) => faults.invalid(&credential.path("proof"), "must be an object, or an array of objects"),
+    }
 }
 
 fn strings_with(credential: &Object<'_>, name: &str, needed: &str, faults: &mut Faults) {

@@ -32,10 +32,10 @@ fn spend(scheme: Scheme) -> SpendRequest {
         quote_deadline: from_unix_seconds(QUOTE_DEADLINE).unwrap(),
         fulfillment_deadline: from_unix_seconds(FULFILLMENT_DEADLINE).unwrap(),
         escrow: EscrowSettings {
-            contract: "0x1000000000000000000000000000000000000001".into(),
-            reserver: "0x2000000000000000000000000000000000000002".into(),
-            releaser: "0x3000000000000000000000000000000000000003".into(),
-            permit2: "0x000000000022D473030F116dDEE9F6B43aC78BA3".into(),
+            contract: "0x1000000000000000000000000000000000000001".parse().unwrap(),
+            reserver: "0x2000000000000000000000000000000000000002".parse().unwrap(),
+            releaser: "0x3000000000000000000000000000000000000003".parse().unwrap(),
+            permit2: "0x000000000022D473030F116dDEE9F6B43aC78BA3".parse().unwrap(),
             refund_delay_seconds: REFUND_AFTER - FULFILLMENT_DEADLINE,
         },
         quote_hash: Hash32::ZERO,
@@ -66,7 +66,7 @@ fn what_was_prepared_and_signed_is_authorized() {
         assert_eq!(plan.reserve_deadline, FULFILLMENT_DEADLINE);
         assert_eq!(plan.fulfillment_deadline, FULFILLMENT_DEADLINE);
         assert_eq!(plan.refund_after, REFUND_AFTER);
-        assert_eq!(plan.contract.as_str(), spend.escrow.contract);
+        assert_eq!(plan.contract, spend.escrow.contract);
         let permit = match (scheme, &authorization) {
             (Scheme::EvmPermit2Escrow, Authorization::EvmPermit2Escrow(permit)) => permit,
             (Scheme::EvmPermit2, Authorization::EvmPermit2(permit)) => permit,
@@ -217,12 +217,20 @@ fn all_forms_of_the_prehash_mean_the_same() -> Result<()> {
             Some(numbers.to_string()),
             Some(bare.to_string()),
             Some(format!(" {data:#} ")),
+            Some(bare_numbers(&data)),
             Some(preimage.clone()),
             None,
         ] {
             let message = SignedMessage { message_prehash: prehash, ..original.clone() };
             assert_eq!(authorize(&spend, &message)?, expected, "{:?}", message.message_prehash);
         }
+
+        // Of 256 bits the last counts, too.
+        let nonce = data["message"]["nonce"].as_str().unwrap();
+        let other = format!("{}{}", &nonce[..nonce.len() - 1], if nonce.ends_with('7') { '8' } else { '7' });
+        let prehash = bare_numbers(&data).replace(nonce, &other);
+        let message = SignedMessage { message_prehash: Some(prehash), ..original.clone() };
+        assert_eq!(authorize(&spend, &message).unwrap_err().field(), "message.nonce");
 
         let mut forged = preimage.clone().into_bytes();
         forged[10] = if forged[10] == b'0' { b'1' } else { b'0' };
@@ -337,8 +345,22 @@ fn only_erc20_sources_on_evm_can_be_permitted() {
     spend.terms.source = coin;
     assert_eq!(prepare(&spend, &Choice::default()).unwrap_err().field(), "source.asset_identifier");
     let mut spend = original;
-    spend.escrow.contract = "somewhere".to_owned();
+    spend.escrow.contract = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t".parse().unwrap();
     assert_eq!(prepare(&spend, &Choice::default()).unwrap_err().field(), "escrow_contract_address");
+}
+
+/// The typed data as `json.dumps` of Python writes it from integers: every number bare, of whatever length.
+fn bare_numbers(data: &Value) -> String {
+    let mut text = data.to_string();
+    for name in ["amount", "nonce", "deadline", "reserveDeadline", "fulfillmentDeadline", "refundAfter"] {
+        if let Some((before, rest)) = text.split_once(&format!("\"{name}\":\"")) {
+            let (digits, after) = rest.split_once('"').unwrap();
+            text = format!("{before}\"{name}\": {digits}{after}");
+        }
+    }
+    let nonce = data["message"]["nonce"].as_str().unwrap();
+    assert!(nonce.len() > 20 && text.contains(&format!(": {nonce}")), "{text}");
+    text
 }
 
 /// `0x1901 ‖ domainSeparator ‖ structHash` by an encoder that shares nothing with the one under test.

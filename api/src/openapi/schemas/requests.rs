@@ -11,13 +11,15 @@ use app::{
         order::{DESTINATIONS_MAX, SETTLERS_MAX, request_id_pattern},
         sender_auth::SIGNED_MESSAGES_MAX,
     },
+    schema::CHAIN_ID_PATTERN,
 };
-use proofs::contexts::GATEWAY_V1;
+use proofs::{contexts::GATEWAY_V1, suites::PROOFS_MAX};
 
 use super::{
     AMOUNT_DIGITS_MAX, AMOUNT_PATTERN, BARE_HEX_PATTERN, DID_PATTERN, HEX_PATTERN, VERSION_PATTERN, described,
     free_form, matching, object, schema, text,
 };
+use crate::openapi::operations::PAYMENT;
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
@@ -47,8 +49,7 @@ pub(super) fn order_members(request_id: &str) -> Vec<(&'static str, Value)> {
                 "items": schema("OwnedAsset"),
                 "minItems": 1,
                 "maxItems": DESTINATIONS_MAX,
-                "uniqueItems": true,
-                "description": "Where the amount may arrive; the settler chooses among them.",
+                "description": "Where the amount may arrive; the settler chooses among them. A repeated item says nothing more.",
             }),
         ),
         ("fulfillment_amount", amount("Exact amount to be received at the destination, in the smallest unit.")),
@@ -58,7 +59,10 @@ pub(super) fn order_members(request_id: &str) -> Vec<(&'static str, Value)> {
         ),
         (
             "quote_deadline",
-            deadline("End of quote collection: in the future, and before `fulfillment_deadline` by whole seconds."),
+            deadline(
+                "End of quote collection: in the future, and before `fulfillment_deadline`. For a payment the two lie in \
+                 different seconds, as chains count in whole ones.",
+            ),
         ),
         (
             "fulfillment_deadline",
@@ -69,7 +73,8 @@ pub(super) fn order_members(request_id: &str) -> Vec<(&'static str, Value)> {
             json!({
                 "type": "object",
                 "additionalProperties": {"type": "boolean"},
-                "description": "Policy name to whether settlers must hold that policy.",
+                "description": "Policy name to whether settlers must hold that policy. One that is required has to be among the \
+                                `settler_policies` of `/v1/defaults`.",
             }),
         ),
         (
@@ -83,11 +88,27 @@ pub(super) fn order_members(request_id: &str) -> Vec<(&'static str, Value)> {
         ("escrow_contract_address", text("Escrow contract on the source's chain. Empty means the default.")),
         (
             "fulfillment_proxy",
-            text("Contract that emits proof of fulfillment on the destination chain. Empty means the default."),
+            text(
+                "Contract that emits proof of fulfillment on the destination chain, for all destinations. Empty means the \
+                 default.",
+            ),
         ),
+        ("fulfillment_proxies", proxies_by_chain()),
         ("settler_requirements", schema("SettlerRequirements")),
         ("originator_auth", originator_auth()),
     ]
+}
+
+/// The proxies where one does not fit all destinations.
+fn proxies_by_chain() -> Value {
+    json!({
+        "type": "object",
+        "propertyNames": {"pattern": CHAIN_ID_PATTERN},
+        "additionalProperties": {"type": "string"},
+        "description": "The same for each destination chain, by its CAIP-2 id, in the place of `fulfillment_proxy`: \
+                        destinations of several families have no contract's address in common. A chain that is left out, \
+                        or is empty, has the default.",
+    })
 }
 
 /// The deprecated carrier of the originator's credential.
@@ -109,8 +130,8 @@ pub(super) fn envelope_members() -> Vec<(&'static str, Value)> {
                 "items": {"type": "string"},
                 "maxItems": CONTEXTS_MAX,
                 "description": format!(
-                    "JSON-LD context URLs of the envelope, `{GATEWAY_V1}` first. Only those under `/contexts/` and those \
-                     of the operator are known."
+                    "JSON-LD context URLs of the envelope, `{GATEWAY_V1}` first; only together with `proof`. Only those under \
+                     `/contexts/` and those of the operator are known."
                 ),
             }),
         ),
@@ -131,9 +152,12 @@ fn proof() -> Value {
     json!({
         "type": ["object", "array"],
         "items": {"type": "object"},
-        "description": "Proof of the holder over the whole body but `sender_auth.verifiable_credential`: an object, or a list \
-                        of one. `proofPurpose` is `authentication`, `verificationMethod` a DID URL; the DID is the \
-                        originator. Its value stands in `jws` or `proofValue`, by the suite that `type` names.",
+        "description": format!(
+            "Proof of the holder over the whole body but `sender_auth.verifiable_credential`: an object, or a list of up to \
+             {PROOFS_MAX} that are all of one DID and each have to hold. `proofPurpose` is `authentication`, \
+             `verificationMethod` a DID URL; the DID is the originator. Its value stands in `jws` or `proofValue`, by the \
+             suite that `type` names; `previousProof` names proofs of the list that it covers, too."
+        ),
     })
 }
 
@@ -170,6 +194,8 @@ fn sender_auth() -> Value {
                 "items": schema("SignedMessage"),
                 "minItems": 1,
                 "maxItems": SIGNED_MESSAGES_MAX,
+                "description": "The first that authorizes the payment counts; on Tron the first deposit that does, and the \
+                                approval in front of it. The others are kept with the request.",
             },
             "verifiable_credential": {
                 "$ref": "#/components/schemas/VerifiableCredentialAuth",
@@ -191,8 +217,8 @@ fn signed_message() -> Value {
                  or without it.",
             ),
             "message_prehash": text(
-                "Original data before hashing. On EVM the EIP-712 typed data as a JSON string, or the 66 bytes that \
-                 begin with 0x1901 in hex. On Solana the ordered bytes in hex with 0x prefix. On Tron the transaction's \
+                "Original data before hashing. On EVM the EIP-712 typed data as a JSON string, its numbers as JSON \
+                 integers of any length or in strings, or the 66 bytes that begin with 0x1901 in hex. On Solana the ordered bytes in hex with 0x prefix. On Tron the transaction's \
                  `raw_data` in hex, whose SHA-256 is `message`: a token approval and the deposit, in this order, or the \
                  deposit alone where the allowance stands already.",
             ),
@@ -212,7 +238,7 @@ fn settler_requirements() -> Value {
     let list = |description: &str| {
         json!({
             "type": "array",
-            "items": {"type": "string", "pattern": DID_PATTERN, "maxLength": 256},
+            "items": {"type": "string", "pattern": DID_PATTERN},
             "minItems": 1,
             "maxItems": SETTLERS_MAX,
             "uniqueItems": true,
@@ -246,6 +272,8 @@ fn credential_auth() -> Value {
         }),
     );
     schema["deprecated"] = true.into();
+    // The reference page shows it in this section, where the `Link` of a `Deprecation` leads.
+    schema["x-tags"] = json!([PAYMENT]);
     schema
 }
 
@@ -270,7 +298,14 @@ fn credential() -> Value {
             "expirationDate": deadline("Valid until."),
             "credentialSubject": free_form("Free-form claims."),
             "credentialStatus": free_form("Free-form; not consulted."),
-            "proof": free_form("Free-form proof."),
+            "proof": {
+                "type": ["object", "array"],
+                "items": {"type": "object"},
+                "minItems": 1,
+                "description": format!(
+                    "Free-form proof, or a list of up to {PROOFS_MAX}, one of them the issuer's. Each has to hold."
+                ),
+            },
         }),
     )
 }

@@ -16,6 +16,7 @@ use app::{
 use protocol_documents::polish;
 
 use crate::{
+    contexts,
     defaults::DefaultsBody,
     health::Health,
     x402::{SettleBody, VerifyBody, supported::SupportedBody},
@@ -35,6 +36,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         of::<PreparedBody>,
         of::<VerifiedBody>,
         of::<DefaultsBody<'static>>,
+        of::<contexts::IndexBody>,
         of::<Health>,
         of::<ErrorResponse>,
         of::<SupportedBody>,

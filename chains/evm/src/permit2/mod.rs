@@ -25,10 +25,10 @@
 //!     quote_deadline: from_unix_seconds(1_800_000_000).unwrap(),
 //!     fulfillment_deadline: from_unix_seconds(1_800_000_600).unwrap(),
 //!     escrow: EscrowSettings {
-//!         contract: "0x1000000000000000000000000000000000000001".into(),
-//!         reserver: "0x2000000000000000000000000000000000000002".into(),
-//!         releaser: "0x3000000000000000000000000000000000000003".into(),
-//!         permit2: "0x000000000022d473030f116ddee9f6b43ac78ba3".into(),
+//!         contract: "0x1000000000000000000000000000000000000001".parse().unwrap(),
+//!         reserver: "0x2000000000000000000000000000000000000002".parse().unwrap(),
+//!         releaser: "0x3000000000000000000000000000000000000003".parse().unwrap(),
+//!         permit2: "0x000000000022d473030f116ddee9f6b43ac78ba3".parse().unwrap(),
 //!         refund_delay_seconds: 900,
 //!     },
 //!     quote_hash: Hash32::ZERO,
@@ -48,13 +48,14 @@
 
 mod permit_message;
 mod typed_data;
+mod typed_json;
 
 use alloy::primitives::{Address, B256};
 use serde_json::Value;
 
 use escrow_abi::signature::{self, SignatureError};
 use events::{
-    Amount, Hash32, PaymentId, Terms,
+    Account, Amount, Hash32, PaymentId, Terms,
     event::{Authorization, EscrowPlan, Permit2},
     time::Timestamp,
 };
@@ -83,13 +84,13 @@ pub enum Scheme {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EscrowSettings {
     /// The escrow contract: the permit's spender.
-    pub contract: String,
+    pub contract: Account,
     /// Account that signs reservations.
-    pub reserver: String,
+    pub reserver: Account,
     /// Account that attests delivery and non-delivery.
-    pub releaser: String,
+    pub releaser: Account,
     /// Uniswap's Permit2 on the source chain.
-    pub permit2: String,
+    pub permit2: Account,
     /// Least time between `fulfillment_deadline` and the refund window.
     pub refund_delay_seconds: u64,
 }

@@ -11,7 +11,7 @@ use escrow_abi::{
     contracts::{self, ConvertError},
     eip712::{GatewayDeposit, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain, uint},
 };
-use events::{Account, Amount, Family, Hash32, event::EscrowPlan, time::unix_seconds};
+use events::{Amount, Hash32, event::EscrowPlan, time::unix_seconds};
 
 use super::{AuthorizationError, Scheme, SpendRequest};
 
@@ -154,29 +154,16 @@ impl PermitMessage {
     }
 }
 
-/// An account of the escrow's, as plans and as contracts have it.
-struct Party {
-    account: Account,
-    address: Address,
-}
-
-impl Party {
-    fn parse(text: &str) -> Result<Self, ConvertError> {
-        let account = Account::parse(Family::Evm, text).map_err(|_| ConvertError::Address(text.to_owned()))?;
-        Ok(Self { address: contracts::address(&account)?, account })
-    }
-}
-
 /// What the request demands.
 pub(super) struct Expected {
     evm_id: u64,
     permit2: Address,
-    escrow: Party,
+    escrow: Address,
     token: Address,
     /// The account that pays and signs.
     pub payer: Address,
-    reserver: Party,
-    releaser: Party,
+    reserver: Address,
+    releaser: Address,
     nonce: U256,
     payment_id: B256,
     terms_hash: B256,
@@ -202,12 +189,12 @@ impl Expected {
         let (payment_id, terms_hash) = (spend.payment_id.on_chain(), spend.terms.hash());
         Ok(Self {
             evm_id,
-            permit2: contracts::parse_address(&spend.escrow.permit2).map_err(named("permit2"))?,
-            escrow: Party::parse(&spend.escrow.contract).map_err(named("escrow_contract_address"))?,
+            permit2: contracts::address(&spend.escrow.permit2).map_err(named("permit2"))?,
+            escrow: contracts::address(&spend.escrow.contract).map_err(named("escrow_contract_address"))?,
             token: contracts::erc20(source.asset()).map_err(named("source.asset_identifier"))?,
             payer: contracts::address(source.account()).map_err(named("source.account"))?,
-            reserver: Party::parse(&spend.escrow.reserver).map_err(named("reserver"))?,
-            releaser: Party::parse(&spend.escrow.releaser).map_err(named("fulfillment_verifier.account"))?,
+            reserver: contracts::address(&spend.escrow.reserver).map_err(named("reserver"))?,
+            releaser: contracts::address(&spend.escrow.releaser).map_err(named("fulfillment_verifier.account"))?,
             nonce: nonce(payment_id, terms_hash).into(),
             payment_id: contracts::word(payment_id),
             terms_hash: contracts::word(terms_hash),
@@ -237,8 +224,8 @@ impl Expected {
                 termsHash: self.terms_hash,
                 quoteHash: contracts::word(spend.quote_hash),
                 payer: self.payer,
-                reserver: self.reserver.address,
-                releaser: self.releaser.address,
+                reserver: self.reserver,
+                releaser: self.releaser,
                 reserveDeadline: fits("payload.reserve_deadline", reserve_deadline)?,
                 fulfillmentDeadline: fits("fulfillment_deadline", self.fulfillment_deadline)?,
                 refundAfter: fits(
@@ -252,7 +239,7 @@ impl Expected {
             permit2: self.permit2,
             token: self.token,
             amount: amount.get(),
-            spender: self.escrow.address,
+            spender: self.escrow,
             nonce: self.nonce,
             deadline: choice.permit_deadline.unwrap_or(reserve_deadline),
             witness,
@@ -276,7 +263,7 @@ impl Expected {
             }
             None => {}
         }
-        equal("message.spender", self.escrow.address, message.spender)?;
+        equal("message.spender", self.escrow, message.spender)?;
         equal("message.nonce", self.nonce, message.nonce)?;
         let (reserve_deadline, refund_after) = match (&message.witness, spend.scheme) {
             (Some(witness), Scheme::EvmPermit2Escrow) => self.check_witness(spend, witness)?,
@@ -292,9 +279,9 @@ impl Expected {
         }
         Ok(EscrowPlan {
             chain_id: spend.terms.source.asset().chain().clone(),
-            contract: self.escrow.account.clone(),
-            reserver: self.reserver.account.clone(),
-            releaser: self.releaser.account.clone(),
+            contract: spend.escrow.contract.clone(),
+            reserver: spend.escrow.reserver.clone(),
+            releaser: spend.escrow.releaser.clone(),
             reserve_deadline,
             fulfillment_deadline: self.fulfillment_deadline,
             refund_after,
@@ -306,8 +293,8 @@ impl Expected {
         equal("message.witness.termsHash", self.terms_hash, witness.termsHash)?;
         equal("message.witness.quoteHash", contracts::word(spend.quote_hash), witness.quoteHash)?;
         equal("message.witness.payer", self.payer, witness.payer)?;
-        equal("message.witness.reserver", self.reserver.address, witness.reserver)?;
-        equal("message.witness.releaser", self.releaser.address, witness.releaser)?;
+        equal("message.witness.reserver", self.reserver, witness.reserver)?;
+        equal("message.witness.releaser", self.releaser, witness.releaser)?;
         equal(
             "message.witness.fulfillmentDeadline",
             self.fulfillment_deadline,

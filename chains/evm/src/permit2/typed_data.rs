@@ -10,9 +10,8 @@ use escrow_abi::{
     contracts,
     eip712::{GatewayDeposit, uint},
 };
-use events::json::UniqueValue;
 
-use super::{AuthorizationError, Scheme, permit_message::PermitMessage};
+use super::{AuthorizationError, Scheme, permit_message::PermitMessage, typed_json};
 
 /// Largest typed data accepted, in bytes.
 const BYTES_MAX: usize = 16 * 1024;
@@ -103,10 +102,9 @@ pub(super) fn read(scheme: Scheme, text: &str) -> Result<PermitMessage, Authoriz
         let reason = format!("must have at most {BYTES_MAX} bytes");
         return Err(AuthorizationError::malformed("message_prehash", reason));
     }
-    let value: UniqueValue = serde_json::from_str(text).map_err(|error| {
+    let value = typed_json::read(text).map_err(|error| {
         AuthorizationError::malformed("message_prehash", format!("is not a JSON object with unique keys: {error}"))
     })?;
-    let value = value.into_inner();
     let whole = Object::exactly("message_prehash", &value, &["types", "primaryType", "domain", "message"])?;
     let primary_type = whole.text("primaryType")?;
     if primary_type != primary(scheme) {
