@@ -170,6 +170,7 @@ fn award(number: usize, request: &RequestForQuotes) -> Award {
             terms: request.terms.clone(),
             escrow: request.escrow.clone(),
             quote_document: "{}".to_owned(),
+            payloads: request.payloads.clone(),
         },
         quote_hash: events::Hash32::sha256(b"quote"),
         verifier: VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
@@ -279,12 +280,54 @@ async fn a_registration_under_anothers_key_does_not_count() -> Result<()> {
 async fn a_settler_that_comes_during_the_window_is_asked() -> Result<()> {
     let server = server().await?;
     let gateway = Gateway::start(&server).await?;
+    let two = Bidder::start(&server, 2, silence).await?;
+    registered(&gateway, 2).await?;
+    let asked = two.asked();
     let request = request(Duration::from_secs(3600));
     let window = gather(&gateway, &request);
+    until("the window is open", || async { two.asked() > asked }).await?;
     let _one = Bidder::start(&server, 1, quote("{}")).await?;
+    until("the newcomer has answered", || async { stored_bids(&server).await.is_ok_and(|bids| bids > 0) }).await?;
+    let bid = protocol::write(&Bid::decline("INSUFFICIENT_LIQUIDITY")).into();
+    two.client.publish(bid_subject(&token(2), &request.auction_id), bid).await?;
     let gathered = tokio::time::timeout(PATIENCE, window).await???;
-    assert_eq!(gathered.addressed, [did(1)]);
-    assert_eq!(gathered.bids.len(), 1);
+    let mut both = vec![did(1), did(2)];
+    both.sort();
+    assert_eq!(gathered.addressed, both);
+    assert!(matches!(answer_of(&gathered.bids, &token(1)), Some(Answer::Quote(_))), "{:?}", gathered.bids);
+    Ok(())
+}
+
+/// Whoever asks for what nobody serves hears so at once, and not after the window; one that is started anew is waited for.
+#[tokio::test]
+async fn a_window_that_nobody_serves_closes_at_once() -> Result<()> {
+    let server = server().await?;
+    let gateway = Gateway::start(&server).await?;
+    let elsewhere = Corridor { source_asset: DESTINATION.parse()?, destination_asset: SOURCE.parse()? };
+    let elsewhere = Registration { corridors: vec![elsewhere], ..registration(3) };
+    let _elsewhere = Bidder::registered(&server, 3, elsewhere, silence).await?;
+    let one = Bidder::start(&server, 1, quote("{}")).await?;
+    registered(&gateway, 1).await?;
+    let request = request(Duration::from_secs(3600));
+    let nobodys = RequestForQuotes { whitelist: vec![did(3)], ..request.clone() };
+    let begun = std::time::Instant::now();
+    let gathered = tokio::time::timeout(PATIENCE, gateway.auction.gather(&nobodys)).await??;
+    assert_eq!((gathered.addressed.len(), gathered.bids.len()), (0, 0));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+
+    let mut leave = async_nats::HeaderMap::new();
+    leave.insert("KV-Operation", "DEL");
+    let context = jetstream::new(one.client.clone());
+    context.publish_with_headers(registration_subject(&token(1)), leave, "".into()).await?.await?;
+    until("it is known to have left", || async {
+        let probe = RequestForQuotes { auction_id: "probe".to_owned(), whitelist: vec![did(1)], ..nobodys.clone() };
+        tokio::time::timeout(Duration::from_millis(200), gateway.auction.gather(&probe)).await.is_err()
+    })
+    .await?;
+    let window = gather(&gateway, &request);
+    let _back = Bidder::start(&server, 1, quote("{}")).await?;
+    let gathered = tokio::time::timeout(PATIENCE, window).await???;
+    assert_eq!((gathered.addressed, gathered.bids.len()), (vec![did(1)], 1));
     Ok(())
 }
 
@@ -427,6 +470,8 @@ async fn an_award_waits_for_a_settler_that_is_away() -> Result<()> {
     let notice: AwardNotice = protocol::read(&message.payload)?;
     assert_eq!(notice.payment_id, payment_of(&request));
     assert_eq!(notice.quote_hash, award.quote_hash);
+    assert_eq!(notice.payloads, request.payloads);
+    assert_eq!(notice.payloads[0].as_str(), r#"{"order":12345678901234567890123}"#);
     assert_eq!(events::event::EscrowPlan::from(notice.escrow), request.escrow);
     message.double_ack().await.map_err(anyhow::Error::msg)?;
     let info = consumer.get_info().await?;
@@ -441,7 +486,7 @@ async fn two_awards_of_one_payment_to_one_settler_are_not_mixed_up() -> Result<(
     let award = award(1, &request(Duration::from_secs(1)));
     gateway.auction.award(&award).await?;
     let other = Award { quote_hash: events::Hash32::sha256(b"another quote"), ..award };
-    assert!(gateway.auction.award(&other).await.is_err());
+    assert!(gateway.auction.award(&other).await.is_err_and(|fault| fault.is_misconfigured()));
     Ok(())
 }
 

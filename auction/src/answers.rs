@@ -30,6 +30,7 @@ use sagas::{
 
 use super::{
     Inner,
+    awards::read_stored,
     rate_limited::RateLimitedSubscription,
     streams::{ANSWERS_STREAM, answered_subject},
 };
@@ -193,9 +194,8 @@ impl Inner {
     async fn kept_answer(&self, settler: &SettlerToken, payment_id: &PaymentId) -> Result<Option<Kept>, Transient> {
         let found = self.last_under(ANSWERS_STREAM, &answered_subject(settler, payment_id)).await?;
         let Some(found) = found else { return Ok(None) };
-        let kept: Kept =
-            protocol::read(&found.1).map_err(|error| Transient::contradiction(format!("a kept answer: {error}")))?;
-        Ok(Some(kept))
+        let kept = protocol::read(&found.1);
+        kept.map(Some).map_err(|error| Transient::misconfigured(format!("a kept answer: {error}")))
     }
 
     /// Follows answers, for ever: each settler's by a subscription of its own, so that nobody's flood is in another's way.
@@ -229,8 +229,14 @@ impl Inner {
             let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
             let inner = self.clone();
             looked_into.spawn(async move {
-                if let Err(fault) = inner.take_answer(&message).await {
-                    tracing::debug!(subject = %message.subject, %fault, "an answer is not taken for now");
+                match inner.take_answer(&message).await {
+                    Ok(()) => {}
+                    Err(fault) if fault.is_misconfigured() => {
+                        tracing::error!(subject = %message.subject, %fault, "an answer cannot be taken");
+                    }
+                    Err(fault) => {
+                        tracing::debug!(subject = %message.subject, %fault, "an answer is not taken for now");
+                    }
                 }
                 drop((own_permit, permit));
             });
@@ -278,7 +284,43 @@ impl Inner {
             return Ok(true);
         }
         let found = self.last_under(AWARDS_STREAM, &award_subject(settler, payment_id)).await?;
-        let read = found.map(|(_, payload)| AwardMessage::read(&payload));
-        Ok(matches!(read, Some(Ok(AwardMessage::Award(notice))) if notice.quote_hash == quote_hash))
+        found.map_or(Ok(false), |(_, payload)| is_award_of(&payload, quote_hash))
+    }
+}
+
+/// Whether `payload`, stored under an award's subject, is the award of this quote. One that cannot be read may be: the settler
+/// would take [`AnswerStatus::Unknown`] as final, and free tokens that a deposit was promised.
+fn is_award_of(payload: &[u8], quote_hash: Hash32) -> Result<bool, Transient> {
+    let stored = read_stored(payload)?;
+    Ok(matches!(stored, AwardMessage::Award(notice) if notice.quote_hash == quote_hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use ed25519_dalek::SigningKey;
+    use serde_json::json;
+
+    use events::Did;
+    use protocol::AwardEnd;
+
+    use super::*;
+
+    #[test]
+    fn a_stored_award_that_cannot_be_read_is_not_said_to_be_unknown() {
+        let (quote_hash, payment_id) = (Hash32([7; 32]), PaymentId::derive("payer", "award-1"));
+        let unusable = [
+            json!({"version": "1.0", "payment_id": payment_id, "quote_hash": quote_hash, "escrow": {"contract": "?"}}),
+            json!({"version": "2.0", "payment_id": payment_id, "quote_hash": quote_hash}),
+            json!({"version": "1.0", "payment_id": payment_id, "quote_hash": quote_hash, "ended": "not a code"}),
+        ];
+        let unusable = unusable.iter().map(|message| message.to_string().into_bytes()).chain([b"?".to_vec()]);
+        for payload in unusable {
+            let fault = is_award_of(&payload, quote_hash).unwrap_err();
+            assert!(fault.is_misconfigured(), "{fault:?}");
+            assert!(fault.to_string().starts_with("a stored award: "), "{fault}");
+        }
+        let settler = Did::from_ed25519(&SigningKey::from_bytes(&[7; 32]).verifying_key());
+        let end = AwardEnd { version: Version, settler, payment_id, quote_hash, ended: "NOT_DEPOSITED".to_owned() };
+        assert_eq!(is_award_of(&protocol::write(&end), quote_hash), Ok(false));
     }
 }

@@ -93,14 +93,13 @@ impl Inner {
         let (_, payload) = stored.ok_or_else(|| {
             Transient::unreachable("award is not known to be stored: another is said to be stored, and is not found")
         })?;
-        let stored = AwardMessage::read(&payload)
-            .map_err(|error| Transient::contradiction(format!("award is not known to be stored: {error}")))?;
+        let stored = read_stored(&payload)?;
         if stored.quote_hash() == notice.quote_hash {
             return Ok(());
         }
         let (found, awarded) = (stored.quote_hash(), notice.quote_hash);
         tracing::error!(subject, stored = %found, %awarded, "two awards for one payment");
-        Err(Transient::contradiction("award is not known to be stored: another award is stored for this payment"))
+        Err(Transient::misconfigured("award is not known to be stored: another award is stored for this payment"))
     }
 
     /// The newest message under `subject` with its sequence, read from the leader: a replica may not have it yet.
@@ -116,6 +115,12 @@ impl Inner {
             Err(_) => Err(Transient::unreachable(format!("{subject}: no answer in time"))),
         }
     }
+}
+
+/// Reads what is stored under an award's subject. What cannot be read is for an operator to mend: nothing overwrites an award
+/// but its end.
+pub(super) fn read_stored(payload: &[u8]) -> Result<AwardMessage, Transient> {
+    AwardMessage::read(payload).map_err(|error| Transient::misconfigured(format!("a stored award: {error}")))
 }
 
 /// What became of a message that was to be the next under its subject.
