@@ -97,7 +97,7 @@ async fn journal_and_ledger_work_within_these_permissions() -> Result<()> {
     assert!(audited.load(&payment).await?.is_empty());
 
     let ledger = NatsLedger::connect(gateway, journal_jetstream::ledger::Options::default()).await?;
-    let account = SignerAccount { chain_id: ChainId::evm(1), address: RELEASER.to_owned() };
+    let account = SignerAccount { chain_id: ChainId::evm(1), address: RELEASER.parse()? };
     let purpose = Purpose("pay_x/deposit/1".to_owned());
     assert_eq!(ledger.reserve(&account, &purpose, 7, 7, chrono::Utc::now()).await?, 7);
     Ok(())

@@ -223,7 +223,7 @@ async fn a_superseded_nonce_is_found_at_depth_only() -> Result<()> {
     let world = World::start().await?;
     let payment = world.payment("order")?;
     let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
-    let account = SignerAccount { chain_id: payment.escrow.chain_id.clone(), address: text(&world.submitter) };
+    let account = SignerAccount { chain_id: payment.escrow.chain_id.clone(), address: text(&world.submitter).parse()? };
     let open = world.ledger.open(&account).await?;
     assert_eq!(open[0].purpose, Purpose(format!("{}/deposit/1", payment.id())));
     // Any transaction of the same account takes the nonce.

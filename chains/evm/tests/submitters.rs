@@ -63,7 +63,7 @@ impl World {
 }
 
 fn submitter_account(world: &World, signer: &PrivateKeySigner) -> SignerAccount {
-    SignerAccount { chain_id: world.source.config.common.chain_id.clone(), address: text(signer) }
+    SignerAccount { chain_id: world.source.config.common.chain_id.clone(), address: text(signer).parse().unwrap() }
 }
 
 /// The engine's port over the source chain with these submitters, on the ledger and the clock of `world`.

@@ -15,7 +15,7 @@ use rand::Rng;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::debug;
 
-use events::{CommitId, Family, time::Timestamp};
+use events::{CommitId, time::Timestamp};
 use journal::ledger::{
     Error, Ledger, Purpose, Reservation, SignerAccount,
     state::{Changed, Decision, Entry, decide, retire},
@@ -83,17 +83,9 @@ impl NatsLedger {
     }
 }
 
-/// Subject of an account. EVM addresses mean the same in any case, those of other families do not.
-fn subject(account: &SignerAccount) -> Result<String, Error> {
-    let chain = account.chain_id.token();
-    let address = match account.chain_id.family() {
-        Some(Family::Evm) => account.address.to_ascii_lowercase(),
-        _ => account.address.clone(),
-    };
-    if address.is_empty() || !address.bytes().all(|c| c.is_ascii_alphanumeric()) {
-        return Err(Error::Account(account.address.clone()));
-    }
-    Ok(format!("gw.sig.{chain}.{address}"))
+/// Subject of an account. Its text is one token: hex or Base58.
+fn subject(account: &SignerAccount) -> String {
+    format!("gw.sig.{}.{}", account.chain_id.token(), account.address)
 }
 
 impl Inner {
@@ -119,7 +111,7 @@ impl Inner {
         account: &SignerAccount,
         decide: impl Fn(Option<&Entry>) -> Result<Step<T>, Error>,
     ) -> Result<T, Error> {
-        let subject = subject(account)?;
+        let subject = subject(account);
         let deadline = Instant::now() + self.options.timeout;
         let turn = self.turn(&subject);
         let Ok(_turn) = timeout_at(deadline, turn.lock()).await else { return Err(Error::Contended) };
@@ -196,7 +188,7 @@ impl Ledger for NatsLedger {
 
     async fn open(&self, account: &SignerAccount) -> Result<Vec<Reservation>, Error> {
         let deadline = Instant::now() + self.0.options.timeout;
-        let (last, _) = self.0.last(&subject(account)?, deadline).await?;
+        let (last, _) = self.0.last(&subject(account), deadline).await?;
         Ok(last.map(|last| last.open().to_vec()).unwrap_or_default())
     }
 }
@@ -204,17 +196,16 @@ impl Ledger for NatsLedger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use events::ChainId;
 
     #[test]
-    fn an_address_is_one_token() {
+    fn an_account_has_one_subject_however_it_is_written() {
         let of = |chain: &str, address: &str| {
-            subject(&SignerAccount { chain_id: chain.parse().unwrap(), address: address.into() })
+            subject(&SignerAccount { chain_id: chain.parse().unwrap(), address: address.parse().unwrap() })
         };
-        assert_eq!(of("eip155:1", "0xAB").unwrap(), "gw.sig.eip155-1.0xab");
-        assert_eq!(of("tron:728126428", "TAb").unwrap(), "gw.sig.tron-728126428.TAb");
-        for bad in ["", "0x.1", "0x1 ", "*", ">"] {
-            assert!(matches!(of(ChainId::evm(1).as_str(), bad), Err(Error::Account(_))), "{bad}");
-        }
+        let evm = "gw.sig.eip155-1.0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+        assert_eq!(of("eip155:1", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"), evm);
+        assert_eq!(of("eip155:1", "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"), evm);
+        let tron = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";
+        assert_eq!(of("tron:728126428", tron), format!("gw.sig.tron-728126428.{tron}"));
     }
 }

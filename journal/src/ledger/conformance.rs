@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use events::{ChainId, CommitId, Hash32, time::Timestamp};
+use events::{Account, ChainId, CommitId, Family, Hash32, time::Timestamp};
 
 use super::{Ledger, Purpose, Reservation, SignerAccount};
 
@@ -34,8 +34,9 @@ where
 
 /// An account unlike any other.
 pub fn fresh() -> SignerAccount {
-    let hash = Hash32::sha256(CommitId::random().as_str()).to_string();
-    SignerAccount { chain_id: ChainId::evm(31337), address: hash[..42].to_owned() }
+    let hash = Hash32::sha256(CommitId::random().as_str());
+    let address = Account::from_bytes(Family::Evm, &hash.0[..20]);
+    SignerAccount { chain_id: ChainId::evm(31337), address: address.expect("not zero") }
 }
 
 fn purpose(text: impl ToString) -> Purpose {

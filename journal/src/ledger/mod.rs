@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
-use events::{ChainId, PaymentId, time::Timestamp};
+use events::{Account, ChainId, PaymentId, time::Timestamp};
 
 /// The purpose of a nonce, for example `pay_…/deposit/1`. Unique for ever.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,8 +50,8 @@ impl Purpose {
 pub struct SignerAccount {
     /// Its chain.
     pub chain_id: ChainId,
-    /// Its address, normalised.
-    pub address: String,
+    /// Its address.
+    pub address: Account,
 }
 
 /// A nonce that was given out and whose transaction is not known to be final.
@@ -74,9 +74,6 @@ pub enum Error {
     /// Too many others reserved at the same moment.
     #[error("signer ledger is contended")]
     Contended,
-    /// The account's address is not one of any family.
-    #[error("`{0}` is not an account")]
-    Account(String),
     /// A stored entry cannot be read.
     #[error("signer ledger holds an unreadable entry: {0}")]
     Damaged(String),

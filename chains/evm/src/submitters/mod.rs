@@ -12,7 +12,6 @@ use alloy::{
 use chrono::TimeDelta;
 
 use chains::submitters::{Leg, Submitters};
-use escrow_abi::contracts::text;
 use events::{PaymentId, event::TransactionPrepared, mutant, time::Timestamp};
 use journal::ledger::{Ledger, Purpose, RENEW_AFTER, SignerAccount};
 use sagas::{
@@ -26,7 +25,7 @@ use super::{
     node::{At, Node},
     query::{Fees, Query},
     rpc::Fault,
-    transaction::{self, hash_of, plain},
+    transaction::{self, account_of, hash_of, plain},
     transaction_status::sender_and_nonce,
 };
 
@@ -130,7 +129,7 @@ impl SubmitterAccounts {
 
     /// The account of a submitter in the ledger.
     pub fn account(&self, signer: &PrivateKeySigner) -> SignerAccount {
-        SignerAccount { chain_id: self.node.chain_id().clone(), address: text(signer.address()) }
+        SignerAccount { chain_id: self.node.chain_id().clone(), address: account_of(signer) }
     }
 
     /// The one of `signers` that `purpose` has a nonce of.
@@ -143,8 +142,7 @@ impl SubmitterAccounts {
         purpose: &Purpose,
     ) -> Result<Option<&'a PrivateKeySigner>, Transient> {
         for signer in signers {
-            let open = self.ledger.open(&self.account(signer)).await;
-            let open = open.map_err(Transient::from)?;
+            let open = self.ledger.open(&self.account(signer)).await?;
             if open.iter().any(|reservation| reservation.purpose == *purpose) {
                 return Ok(Some(signer));
             }
@@ -182,7 +180,8 @@ impl SubmitterAccounts {
         Err(Transient::rate_limited(format!("no submitter of {} has the coins for its gas", self.node.chain_id())))
     }
 
-    /// Takes the nonce with which `signer` sends for `purpose`: the same one however often it is asked for.
+    /// Takes the nonce with which `signer` sends for `purpose`: the same one however often it is asked for, until it is
+    /// retired.
     ///
     /// # Errors
     /// [`Transient`].
@@ -256,7 +255,7 @@ impl SubmitterAccounts {
 
     /// Says what keeps a transaction waiting, once in a while for each account.
     fn warn_of(&self, waiting: &TransactionPrepared, reason: &'static str) {
-        let account = SignerAccount { chain_id: waiting.chain_id.clone(), address: waiting.sender.to_string() };
+        let account = SignerAccount { chain_id: waiting.chain_id.clone(), address: waiting.sender.clone() };
         if self.watch.is_due(&account, self.clock.now()) {
             tracing::warn!(chain_id = %waiting.chain_id, sender = waiting.sender.as_str(), nonce = waiting.validity.nonce(), "{reason}");
         }
@@ -300,7 +299,7 @@ impl SubmitterAccounts {
     /// finds out which.
     async fn unblock(&self, signer: &PrivateKeySigner) -> Result<(), Transient> {
         let (node, query, account) = (&self.node, Query::of(&self.node), self.account(signer));
-        let open = self.ledger.open(&account).await.map_err(Transient::from)?;
+        let open = self.ledger.open(&account).await?;
         let next = query.nonce(signer.address(), At::Latest).await?;
         let now = self.clock.now();
         let awaited = open.iter().any(|reservation| reservation.nonce >= next);
@@ -323,14 +322,13 @@ impl SubmitterAccounts {
         if known && now - given_out < admission + gap_age {
             return Ok(());
         }
-        if let Some(reservation) = &blocked.reservation {
-            let retired = self.ledger.retire(&account, reservation).await;
-            if !retired.map_err(Transient::from)? {
-                return Ok(());
-            }
+        if let Some(reservation) = &blocked.reservation
+            && !self.ledger.retire(&account, reservation).await?
+        {
+            return Ok(());
         }
         let purpose = blocked.reservation.as_ref().map_or("none", |reservation| &reservation.purpose.0);
-        tracing::warn!(chain_id = %account.chain_id, sender = account.address, nonce = next, purpose, known,
+        tracing::warn!(chain_id = %account.chain_id, sender = account.address.as_str(), nonce = next, purpose, known,
             "using up a nonce that nothing else does");
         self.fill(signer, next).await?;
         self.watch.restart(&account, now);
@@ -361,7 +359,7 @@ impl SubmitterAccounts {
         let deposits_left = balance.checked_div(price).unwrap_or(U256::MAX).saturating_to::<u64>();
         let seen = SignerHealth {
             chain_id: account.chain_id.clone(),
-            account: account.address.clone(),
+            account: account.address.to_string(),
             balance,
             deposits_left,
             low: deposits_left < self.node.config().common.submitter_deposits_warning,

@@ -98,12 +98,12 @@ impl Watch {
 
     /// Notes that no node will take `transaction`.
     pub fn give_up(&self, transaction: &TransactionPrepared) {
-        let account = SignerAccount { chain_id: transaction.chain_id.clone(), address: transaction.sender.to_string() };
+        let account = SignerAccount { chain_id: transaction.chain_id.clone(), address: transaction.sender.clone() };
         // Entries are replaced whole, so a poisoned lock guards nothing half done.
         let mut all = self.hopeless.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(nonce) = transaction.validity.nonce() else { return };
         if all.insert(account.clone(), nonce) != Some(nonce) {
-            tracing::warn!(chain_id = %account.chain_id, sender = account.address, nonce,
+            tracing::warn!(chain_id = %account.chain_id, sender = account.address.as_str(), nonce,
                 "a node takes a transaction for larger than a block");
         }
     }
