@@ -142,10 +142,11 @@ impl Entry {
                 })?;
             }
             PaymentEvent::FulfillmentConfirmed(confirmed) => {
-                self.confirmed_at = Some(world.seconds());
-                if self.end != Some(End::Completed) {
+                // Completed by its depth, once, and attested then, once.
+                if self.finalized_at.is_none() || self.confirmed_at.is_some() {
                     self.ended(payment_id, End::Completed)?;
                 }
+                self.confirmed_at = Some(world.seconds());
                 self.confirmed(world, payment_id, confirmed)?;
             }
             PaymentEvent::Failed(failed) => {
