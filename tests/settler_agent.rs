@@ -9,10 +9,11 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use async_nats::jetstream::{self, consumer::PullConsumer};
 use async_trait::async_trait;
 use axum::{Router, body::Bytes, extract::State, routing::post};
+use futures::StreamExt;
 use ruint::aliases::U256;
 use serde_json::json;
 use tokio::{net::TcpListener, sync::mpsc};
@@ -26,12 +27,14 @@ use chains::{
 };
 use devkit::NatsServer;
 use events::{
-    Account, AssetId, ChainId, PaymentId,
+    Account, AssetId, ChainId, Hash32, PaymentId,
     event::{EscrowPlan, Inclusion, VerifierRef},
     quote::SignedQuote,
 };
 use identity::SettlerPolicies;
-use protocol::{AWARDS_STREAM, AttestationRequest, DELIVERY_ATTESTATION_PATH, award_consumer};
+use protocol::{
+    AWARDS_STREAM, AttestationRequest, DELIVERY_ATTESTATION_PATH, Word, answer_subjects, award_consumer, award_subject,
+};
 use sagas::ports::{
     Answer, Auction, Award, AwardAnswer, DeliveryOrder, DeliveryState, RequestForQuotes, Transient, VerificationCase,
 };
@@ -55,6 +58,7 @@ pub struct World {
     pub balances: AtomicU32,
     /// Every call up to this number fails, counted over all calls.
     faults: AtomicU32,
+    account: Account,
 }
 
 impl World {
@@ -68,6 +72,7 @@ impl World {
             trials: AtomicU32::new(0),
             balances: AtomicU32::new(0),
             faults: AtomicU32::new(0),
+            account: ACCOUNT.parse().unwrap(),
         })
     }
 
@@ -109,8 +114,8 @@ fn inclusion() -> Inclusion {
 
 #[async_trait]
 impl DeliveryChain for World {
-    fn account(&self) -> Account {
-        ACCOUNT.parse().unwrap()
+    fn account(&self) -> &Account {
+        &self.account
     }
 
     async fn balance(&self, _: &AssetId) -> Result<U256, Transient> {
@@ -251,6 +256,7 @@ impl Environment {
             terms: request.terms.clone(),
             escrow: request.escrow.clone(),
             quote_document: quote.document().to_owned(),
+            payloads: Vec::new(),
         };
         // The endpoint came from a payer; the settler asks the one it is configured with.
         let verifier = VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() };
@@ -377,6 +383,34 @@ async fn an_award_of_anothers_quote_is_refused() -> Result<()> {
     environment.until_awards_are("both are refused", (0, 0)).await?;
     assert_eq!(environment.world.deliveries(), 0);
     Ok(())
+}
+
+#[tokio::test]
+async fn an_award_that_cannot_be_read_is_refused_at_once() -> Result<()> {
+    let environment = Environment::start().await?;
+    let _settler = environment.settler(true).await?;
+    // Whoever has quoted is there for awards.
+    environment.quoted(&request(Duration::from_secs(600))).await?;
+    let gateway = connect(&environment.server, Role::Gateway).await?;
+    let mut answers = gateway.subscribe(answer_subjects(&token(1))).await?;
+    gateway.flush().await?;
+    let (payment_id, quote_hash) = (PaymentId::derive("payer", "unreadable"), Hash32([7; 32]));
+    let unreadable = [
+        // Nothing says what is refused; it is not kept all the same.
+        json!({"version": "1.0", "escrow": {"contract": "nobody's"}}),
+        json!({
+            "version": "1.0", "payment_id": payment_id, "quote_hash": quote_hash, "escrow": {"contract": "nobody's"},
+        }),
+    ];
+    for award in unreadable {
+        let subject = award_subject(&token(1), &PaymentId::derive("payer", &award.to_string()));
+        jetstream::new(gateway.clone()).publish(subject, award.to_string().into()).await?.await?;
+    }
+    let message = tokio::time::timeout(PATIENCE, answers.next()).await?.context("an answer")?;
+    let answer: protocol::AwardAnswer = protocol::read(&message.payload)?;
+    assert_eq!((&answer.payment_id, answer.quote_hash, answer.word), (&payment_id, quote_hash, Word::Refuse));
+    assert_eq!(answer.reason.as_deref(), Some("AWARD_INVALID"));
+    environment.until_awards_are("neither is kept", (0, 0)).await
 }
 
 #[tokio::test]

@@ -6,12 +6,11 @@ mod registration;
 
 use std::{sync::Arc, time::Duration};
 
-use async_nats::jetstream::{self, context::PublishError};
-use bytes::Bytes;
+use async_nats::jetstream;
 use ed25519_dalek::SigningKey;
 use tokio_util::sync::CancellationToken;
 
-use events::{Did, SettlerToken};
+use events::Did;
 use journal_jetstream::connection::{self, Identity};
 use protocol::message_signature::Signer;
 
@@ -21,6 +20,7 @@ use crate::{
     claims,
     config::{Config, Options},
     inventory::Inventory,
+    nats::Nats,
     nats_credentials::inbox_prefix,
     quoting::Quoter,
     settlement::SettlementContext,
@@ -67,21 +67,6 @@ pub struct Settler {
     claims: claims::Service,
 }
 
-/// The settler's own subjects on NATS. Cheap to clone.
-#[derive(Clone)]
-struct Nats {
-    token: SettlerToken,
-    client: async_nats::Client,
-    jetstream: jetstream::Context,
-}
-
-impl Nats {
-    /// Publishes and waits until the message is stored.
-    async fn publish(&self, subject: String, payload: Bytes) -> Result<(), PublishError> {
-        self.jetstream.publish(subject, payload).await?.await.map(drop)
-    }
-}
-
 impl Settler {
     /// Connects to NATS and the chains as the configuration says.
     ///
@@ -107,21 +92,20 @@ impl Settler {
         let token = options.settler.token();
         let inventory = Arc::new(Inventory::new(options.inventory_max.clone()));
         let trials = Arc::new(Trials::default());
+        let nats = Nats { token, jetstream: jetstream::new(client.clone()), client };
         let context = Arc::new(SettlementContext {
             options: options.clone(),
             inventory: inventory.clone(),
             trials: trials.clone(),
             verifiers: verifier::Client::new(Signer::new(key.clone()))?,
-            client: client.clone(),
-            token: token.clone(),
+            nats: nats.clone(),
         });
-        let nats = Nats { token, jetstream: jetstream::new(client.clone()), client };
         let (service, claims) = claims::open(&options, chains.clone());
         let quoter = Quoter::new(options.clone(), key, chains.clone(), inventory.clone(), trials);
         Ok(Self {
             registrar: Registrar::new(nats.clone(), &options, &chains),
-            bidding: Arc::new(Bidding::new(nats.clone(), quoter, inventory)),
-            awards: Arc::new(Awards::new(nats, chains, context, claims)),
+            bidding: Arc::new(Bidding::new(nats, quoter, inventory)),
+            awards: Arc::new(Awards::new(chains, context, claims)),
             claims: service,
             options,
         })

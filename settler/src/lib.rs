@@ -2,7 +2,7 @@
 //!
 //! The crate is both the agent behind `gw settler` and a library to build one's own. [`Settler::connect`] makes the
 //! agent of a [`Config`]; [`Settler::new`] takes other chains, by the trait [`chains::settler::DeliveryChain`]. A settler
-//! in another language needs the crate [`protocol`] alone: the JSON messages and the NATS subjects.
+//! in another language needs the documents in the folder `protocol` alone: the JSON messages and the NATS subjects.
 //!
 //! What keeps a settler's money safe:
 //! - it deals only with the escrows, the proxies and the verifiers of its own configuration, whatever a request names;
@@ -25,6 +25,7 @@ pub mod verifier;
 
 mod agent;
 mod balances;
+mod nats;
 mod recent;
 mod settlement;
 

@@ -15,7 +15,7 @@ use chains::{
     settler::{DeliveryChain, ReservationState},
 };
 use events::{
-    Hash32, PaymentId, SettlerToken,
+    Hash32, PaymentId,
     event::Inclusion,
     time::{from_unix_seconds, unix_seconds},
 };
@@ -29,6 +29,7 @@ use crate::{
     config::Options,
     inventory::{Inventory, Refusal},
     job::{Job, refusal},
+    nats::Nats,
     quoting::Decline,
     trials::{Bulkhead, Trial, Trials},
     verifier,
@@ -107,17 +108,15 @@ pub struct SettlementContext {
     /// For attestations.
     pub verifiers: verifier::Client,
     /// For answers and reports.
-    pub client: async_nats::Client,
-    /// The settler's token.
-    pub token: SettlerToken,
+    pub nats: Nats,
 }
 
 impl SettlementContext {
     /// Sends `answer` to the gateway and returns which answer counts.
     async fn answer(&self, answer: &AwardAnswer) -> Result<AnswerStatus, Fault> {
         let unsaid = |why: String| Fault::Gateway(why);
-        let subject = answer_subject(&self.token, &answer.payment_id);
-        let said = self.client.request(subject, protocol::write(answer).into());
+        let subject = answer_subject(&self.nats.token, &answer.payment_id);
+        let said = self.nats.client.request(subject, protocol::write(answer).into());
         let receipt = tokio::time::timeout(RECEIPT_MAX, said).await.map_err(|_| unsaid("no answer".to_owned()))?;
         let receipt = receipt.map_err(|error| unsaid(error.to_string()))?;
         let receipt: AwardReceipt = protocol::read(&receipt.payload).map_err(|error| unsaid(error.to_string()))?;
@@ -394,9 +393,9 @@ impl Settlement {
         }
         self.reported = Some(transaction_hash.to_owned());
         let payment_id = self.job.payment_id.clone();
-        let subject = report_subject(&self.context.token, &payment_id);
+        let subject = report_subject(&self.context.nats.token, &payment_id);
         let report = Report { version: Version, payment_id, transaction_hash: transaction_hash.to_owned() };
-        if let Err(error) = self.context.client.publish(subject, protocol::write(&report).into()).await {
+        if let Err(error) = self.context.nats.client.publish(subject, protocol::write(&report).into()).await {
             tracing::debug!(%error, "report was not sent");
         }
     }

@@ -6,10 +6,12 @@
 //! these limits is not made. The outcome is then unknown, which is safe: the award is tried before it is accepted.
 
 use std::{
+    num::NonZeroU32,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
@@ -26,7 +28,7 @@ const SIGNED_MAX: usize = 16;
 /// Concurrent trials for unsigned requests.
 const UNSIGNED_MAX: usize = 4;
 /// Trials a second for unsigned requests, and the largest burst.
-const UNSIGNED_PER_SECOND: f64 = 20.0;
+const UNSIGNED_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).unwrap();
 /// Longest time of one trial on the node.
 const TRIAL_MAX: Duration = Duration::from_secs(2);
 /// How long a successful outcome is cached.
@@ -64,14 +66,8 @@ pub struct Trials {
     cache: Mutex<RecentMap<OwnedAsset, (Instant, Trial)>>,
     signed: Semaphore,
     unsigned: Semaphore,
-    bucket: Mutex<TokenBucket>,
-}
-
-/// Rate limit: a token bucket.
-#[derive(Debug)]
-struct TokenBucket {
-    left: f64,
-    since: Instant,
+    /// Rate limit of trials for unsigned requests: a token bucket.
+    unsigned_rate: DefaultDirectRateLimiter,
 }
 
 impl Default for Trials {
@@ -80,7 +76,7 @@ impl Default for Trials {
             cache: Mutex::new(RecentMap::new(CACHED_MAX)),
             signed: Semaphore::new(SIGNED_MAX),
             unsigned: Semaphore::new(UNSIGNED_MAX),
-            bucket: Mutex::new(TokenBucket { left: UNSIGNED_PER_SECOND, since: Instant::now() }),
+            unsigned_rate: RateLimiter::direct(Quota::per_second(UNSIGNED_PER_SECOND)),
         }
     }
 }
@@ -96,9 +92,7 @@ impl Trials {
             Bulkhead::Signed => timeout(TRIAL_MAX, self.signed.acquire()).await.ok()?.ok()?,
             Bulkhead::Unsigned => {
                 let permit = self.unsigned.try_acquire().ok()?;
-                if !self.bucket().take(Instant::now()) {
-                    return None;
-                }
+                self.unsigned_rate.check().ok()?;
                 permit
             }
         };
@@ -124,22 +118,5 @@ impl Trials {
     fn cache(&self) -> MutexGuard<'_, RecentMap<OwnedAsset, (Instant, Trial)>> {
         // Inserting cannot panic half way.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn bucket(&self) -> MutexGuard<'_, TokenBucket> {
-        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl TokenBucket {
-    fn take(&mut self, now: Instant) -> bool {
-        let earned = now.saturating_duration_since(self.since).as_secs_f64() * UNSIGNED_PER_SECOND;
-        self.left = (self.left + earned).min(UNSIGNED_PER_SECOND);
-        self.since = now;
-        let has = self.left >= 1.0;
-        if has {
-            self.left -= 1.0;
-        }
-        has
     }
 }

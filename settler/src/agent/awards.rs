@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use events::{ChainId, PaymentId, SettlerToken, quote::auction_of};
 use protocol::{AWARDS_STREAM, AwardEnd, AwardMessage, AwardNotice, award_consumer};
 
-use super::{ENDS_MAX, Nats, RETRY_PAUSE};
+use super::{ENDS_MAX, RETRY_PAUSE};
 use crate::{
     chain_registry::Chains,
     claims,
@@ -50,7 +50,6 @@ enum PullError {
 
 /// Settles awards.
 pub(super) struct Awards {
-    nats: Nats,
     chains: Chains,
     context: Arc<SettlementContext>,
     claims: claims::Handle,
@@ -66,9 +65,9 @@ struct Work {
 }
 
 impl Awards {
-    pub(super) fn new(nats: Nats, chains: Chains, context: Arc<SettlementContext>, claims: claims::Handle) -> Self {
+    pub(super) fn new(chains: Chains, context: Arc<SettlementContext>, claims: claims::Handle) -> Self {
         let work = Mutex::new(Work { underway: HashMap::new(), ended: RecentSet::new(ENDS_MAX) });
-        Self { nats, chains, context, claims, work }
+        Self { chains, context, claims, work }
     }
 
     /// Settles awards until it is dropped.
@@ -84,7 +83,7 @@ impl Awards {
     }
 
     async fn pull(self: &Arc<Self>, settlements: &mut JoinSet<()>) -> Result<(), PullError> {
-        let consumer = own_consumer(&self.nats.token, &self.nats.jetstream)?;
+        let consumer = own_consumer(&self.context.nats.token, &self.context.nats.jetstream)?;
         let mut awards = consumer
             .stream()
             .max_messages_per_batch(AWARDS_BATCH)
@@ -108,7 +107,13 @@ impl Awards {
                 }
                 Err(error) => {
                     tracing::error!(%error, "award is unusable");
-                    settlements.spawn(async move { acknowledge(&acker, AckKind::Term).await });
+                    let awards = self.clone();
+                    settlements.spawn(async move {
+                        if let Some((payment_id, quote_hash)) = AwardMessage::awarded(&message.payload) {
+                            awards.context.refuse(&payment_id, quote_hash).await;
+                        }
+                        acknowledge(&acker, AckKind::Term).await;
+                    });
                 }
             }
         }

@@ -13,9 +13,10 @@ use tokio::{sync::Semaphore, task::JoinSet};
 use events::Hash32;
 use protocol::{AuctionOver, Bid, Rfq, bid_subject, over_subjects, rfq_subjects, split_subject};
 
-use super::{ENDS_MAX, Nats, RETRY_PAUSE};
+use super::{ENDS_MAX, RETRY_PAUSE};
 use crate::{
     inventory::Inventory,
+    nats::Nats,
     quoting::{Decline, Quoter},
     recent::RecentSet,
 };

@@ -5,10 +5,10 @@ use std::time::Duration;
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 
-use super::{Nats, RETRY_PAUSE};
+use super::RETRY_PAUSE;
 use protocol::{ChainAccounts, Corridor, REGISTRATION_RENEWAL, Registration, Version, registration_subject};
 
-use crate::{chain_registry::Chains, config::Options};
+use crate::{chain_registry::Chains, config::Options, nats::Nats};
 
 /// How long a settler that shuts down waits until its registration is withdrawn.
 const WITHDRAWAL_MAX: Duration = Duration::from_secs(2);
