@@ -71,7 +71,7 @@ pub enum OpenError {
 }
 
 /// Why the read model gives no answer. The journal has it: load the stream and use
-/// [`PaymentView::fold`] or [`QuoteRequestView::fold`].
+/// [`PaymentView::fold`](crate::PaymentView::fold) or [`QuoteRequestView::fold`](crate::QuoteRequestView::fold).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The shard has not caught up with its stream, or is being built again.
