@@ -55,6 +55,26 @@ async fn submit(world: &World, request_id: &str, selector: &str) -> Result<Payme
     Ok(answer.text("payment_id").parse()?)
 }
 
+/// Whose quote a batch that names the selector offers first, and what its quotes are ordered by.
+async fn first_of_batch(world: &World, request_id: &str) -> Result<(Did, String)> {
+    let mut body = world.payer.quote_request(&world.spec(request_id)?);
+    body["quote_selector"] = json!(selector());
+    let opened = world.payer.open(&world.base(0), &body, true).await?;
+    let id = opened.text("quote_request_id").to_owned();
+    let collected = async {
+        loop {
+            let batch = world.payer.batch(&world.base(0), &id).await?;
+            if batch.text("status") == "ready" {
+                return anyhow::Ok(batch);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let batch = tokio::time::timeout(PATIENCE, collected).await.context("the batch is held up")??;
+    let first = SignedQuote::parse(&batch.body["quotes"][0]["fulfillment_quote"].to_string())?;
+    Ok((first.quote().settler.clone(), batch.text("quotes_ordered_by").to_owned()))
+}
+
 /// The settler that won, and for how much.
 async fn winner(world: &World, payment_id: &PaymentId) -> Result<(Did, String)> {
     let events = world.events(payment_id, "QuoteAwarded").await?;
@@ -136,8 +156,13 @@ async fn what_the_named_selector_chose_is_paid_and_nothing_is_when_it_did_not_ch
     let awarded = &timeline["entries"][4]["data"]["quote_hash"];
     assert_eq!(&timeline["entries"][3]["data"]["quote_hash"], awarded, "{timeline}");
 
+    // Quotes that nobody has signed for yet come in its order, too.
+    assert_eq!(first_of_batch(&world, "ordered").await?, (settler(2)?, "selector".to_owned()));
+
     // Somebody else's signature, and a choice of what was not shown, are not choices, and the gateway makes none.
     world.network.kill_selector().await?;
+    // Without it quotes come all the same, by their price.
+    assert_eq!(first_of_batch(&world, "unordered").await?, (settler(1)?, "price".to_owned()));
     let stranger = SelectorSigner::Ed25519(SigningKey::from_bytes(&[9; 32]));
     let foreign_key =
         liar(&world, move |request, quotes| Choice::of(shown(request, quotes), quotes[0]).sign(&stranger).into())

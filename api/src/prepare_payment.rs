@@ -22,6 +22,6 @@ use super::{error::ApiError, state::HttpState, write::Write};
 
 /// Makes the messages. Nothing is kept.
 pub(super) async fn handle(State(state): State<Arc<HttpState>>, write: Write) -> Result<Json<PreparedBody>, ApiError> {
-    let Write { body, permit: _permit, .. } = write;
-    Ok(Json(prepare(&state, body.json()?).await?))
+    let Write { caller, body, permit: _permit, .. } = write;
+    Ok(Json(prepare(&state, &caller, body.json()?).await?))
 }

@@ -1,9 +1,12 @@
 //! Awarding a quote (design: HTTP): a payment out of a collected quote.
 //!
 //! The order of checks is that of a submission: body, then the batch and the quote that it names, because they are what
-//! the signature is checked against, then the signature, then a payment that exists, then time and admission.
+//! the signature is checked against, then the signature, then a payment that exists, then time and admission. A refusal asks
+//! for a payment that exists, too.
 
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use events::{
     Amount, Family, PaymentEvent, PaymentId, QuoteRequestId,
@@ -13,7 +16,7 @@ use events::{
     time::Timestamp,
 };
 use identity::Proven;
-use journal::{Journal, Recorded};
+use journal::{Recorded, StreamStore};
 use net::callers::Caller;
 use projections::PaymentView;
 use sagas::quote_request::{self, AwardCall, AwardError, AwardOutcome, AwardRefusal, QuoteRequest};
@@ -26,8 +29,9 @@ use crate::{
     },
     authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
     error::{Code, Error},
+    existing::{Refused, claim::Claim, may_look_up},
     funds::{Draw, Promised, Spend},
-    request::{award::AwardRequest, body::JsonBody, envelope, fields::Faults, horizons},
+    request::{award::AwardRequest, body::JsonBody, echo, envelope, fields::Faults, horizons, sender_auth},
     views::payments::read_failed,
 };
 
@@ -43,20 +47,52 @@ pub async fn accept(
     body: JsonBody,
     permit: Permit,
 ) -> Result<(PaymentView, bool), Error> {
-    let request = AwardRequest::read(&body.members)?;
-    let batch = load(state, &id).await?;
-    let quote = quote(&batch, &request.quote_id)?;
+    // Held until it is answered, also where nothing is appended.
+    let permit = Arc::new(permit);
+    let request = AwardRequest::read(&body.members);
+    if let Err(refusal) = &request
+        && !may_look_up(&caller)
+    {
+        return Err(refusal.clone());
+    }
+    let batch = load(state, &id).await;
+    let refusal = match (request, &batch) {
+        (Err(refusal), _) => refusal,
+        (Ok(_), Err(refusal)) => refusal.clone(),
+        (Ok(request), Ok(batch)) => match attempt(state, batch, &request, correlation, &caller, &body, &permit).await {
+            Err(refusal) => refusal,
+            accepted => return accepted,
+        },
+    };
+    let quote_id = body.members.get("quote_id").and_then(Value::as_str).unwrap_or_default();
+    let claim = batch.ok().and_then(|batch| Claim::of_award(&body.members, &batch.opened.terms));
+    let refused = Refused { caller: &caller, body: &body, claim, award: Some((&id, quote_id)) };
+    Ok((refused.answer(state, refusal).await?.view, true))
+}
+
+async fn attempt(
+    state: &App,
+    batch: &QuoteRequest,
+    request: &AwardRequest,
+    correlation: &str,
+    caller: &Caller,
+    body: &JsonBody,
+    permit: &Arc<Permit>,
+) -> Result<(PaymentView, bool), Error> {
+    let quote = quote(batch, &request.quote_id)?;
     let mut faults = Faults::default();
     request.sender_auth.check_family(batch.opened.terms.source.family(), &mut faults);
     faults.or(Some(()))?;
+    sender_auth::check_payloads(&body.text)?;
+    echo::check(&body.members, &batch.opened)?;
 
-    let proven = state.prove(&body).await?;
-    let originator = awarder(&proven, &batch)?;
+    let proven = state.prove(body).await?;
+    let originator = awarder(&proven, batch)?;
     let payment_id = PaymentId::derive(&originator, &request.request_id);
-    let award = Award { batch: &batch, quote, payment_id };
+    let award = Award { batch, quote, payment_id };
     let sender_auth = &request.sender_auth;
     let spend = award.authorization(state, sender_auth.message_scheme, &sender_auth.signed_messages)?;
-    let spend = AuthorizationRequest { caller: Some(&caller), ..spend };
+    let spend = AuthorizationRequest { caller: Some(caller), ..spend };
     let authorized = state.services.authorizer.authorize(&spend).await?;
 
     let journal = Arc::clone(&state.services.journal);
@@ -65,11 +101,12 @@ pub async fn accept(
         return Ok((award.replay(&existing)?, true));
     }
     let now = state.services.clock.now();
-    let (counterparty, promised) = award.admit(state, &originator, &proven, &spend, &authorized, now).await?;
+    let admitted = award.admit(state, &originator, &proven, &spend, &authorized, now).await;
+    let (counterparty, promised) = admitted.map_err(Error::nothing_exists)?;
     caller.accept(&originator, body.text.len())?;
     let Authorized { authorization, escrow } = authorized;
     let call = AwardCall {
-        quote_request_id: id,
+        quote_request_id: batch.id().clone(),
         quote_id: request.quote_id.clone(),
         request_id: request.request_id.clone(),
         originator: originator.clone(),
@@ -77,10 +114,10 @@ pub async fn accept(
         escrow,
         counterparty,
         identities: proven.identities(),
-        request: body.text,
+        request: body.text.clone(),
         correlation: correlation.to_owned(),
     };
-    award.append(journal, call, promised, permit, now).await
+    award.append(journal, call, promised, Arc::clone(permit), now).await
 }
 
 /// Who awards. Of a batch that a proven DID opened nobody else may take a quote: it can be taken once, so another who pays
@@ -198,20 +235,21 @@ impl Award<'_> {
         }
     }
 
-    /// Appends the payment's first commit, and gives `permit` back.
+    /// Appends the payment's first commit, and holds `permit` until that has ended.
     async fn append(
         &self,
-        journal: Arc<dyn Journal>,
+        journal: Arc<dyn StreamStore>,
         call: AwardCall,
         promised: Promised,
-        permit: Permit,
+        permit: Arc<Permit>,
         now: Timestamp,
     ) -> Result<(PaymentView, bool), Error> {
+        // What the payer has signed away stays so, whatever becomes of this call, unless it is certain that nothing is stored.
+        let kept = promised.keep();
         let awarding = async move {
             let awarded = quote_request::award(journal.as_ref(), &call, now).await;
-            // What the payer has signed away stays so when the caller is gone before this.
-            if matches!(&awarded, Ok(AwardOutcome::Created(_)) | Err(AwardError::Unknown(_))) {
-                promised.keep();
+            if !matches!(&awarded, Ok(AwardOutcome::Created(_)) | Err(AwardError::Unknown(_))) {
+                kept.take_back();
             }
             awarded
         };

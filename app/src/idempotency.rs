@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 
-use journal::{AppendError, Commit, Journal, Recorded};
+use journal::{AppendError, Commit, Recorded, StreamStore};
 
 use crate::{
     admission::writes::Permit,
@@ -44,9 +44,9 @@ pub enum KeyError {
 /// # Errors
 /// See [`KeyError`].
 pub async fn append_first(
-    journal: Arc<dyn Journal>,
+    journal: Arc<dyn StreamStore>,
     commit: Commit,
-    permit: Permit,
+    permit: Arc<Permit>,
     ended: impl FnOnce(&Result<Keyed, KeyError>) + Send + 'static,
 ) -> Result<Keyed, KeyError> {
     let keyed = permit.finish(async move {
@@ -59,7 +59,7 @@ pub async fn append_first(
     keyed.await.unwrap_or(Err(KeyError::OutcomeUnknown))
 }
 
-async fn resolve(journal: &dyn Journal, commit: &Commit) -> Result<Keyed, KeyError> {
+async fn resolve(journal: &dyn StreamStore, commit: &Commit) -> Result<Keyed, KeyError> {
     let stream_id = &commit.stream_id;
     let mut unknown = false;
     for _ in 0..=RESOLVE_ATTEMPTS {

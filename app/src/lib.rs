@@ -33,4 +33,7 @@ pub mod timeline;
 pub mod views;
 pub mod x402;
 
-pub use self::app::{App, ChainHeads, Readiness, Services};
+pub use self::{
+    app::{App, Readiness, Services},
+    views::heads::ChainHeads,
+};

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use events::{
     CommitId, Hash32, OwnedAsset, QuoteRequestEvent, QuoteRequestId, Terms,
@@ -24,7 +25,8 @@ use crate::{
     },
     award,
     error::{Code, Error},
-    idempotency::{KeyError, append_first},
+    existing::{EXEMPT, READ_MAX, claim::Claim, is_unchanged, may_look_up},
+    idempotency::{KeyError, Keyed, append_first},
     long_poll,
     request::{
         batch_terms::{BatchTerms, comes_to_the_same},
@@ -32,7 +34,10 @@ use crate::{
         envelope,
         quote_request::QuoteRequest,
     },
-    views::{payments::read_failed, quote_requests::from_journal},
+    views::{
+        payments::read_failed,
+        quote_requests::{AuctionStatistics, from_journal, statistics},
+    },
 };
 
 /// The batch, and whether it was there before.
@@ -47,6 +52,22 @@ pub async fn open(
     body: JsonBody,
     permit: Permit,
 ) -> Result<(QuoteRequestView, bool), Error> {
+    // Held until it is answered, also where nothing is appended.
+    let permit = Arc::new(permit);
+    match attempt(state, correlation, caller, secret, &body, &permit).await {
+        Err(refusal) => Ok((existing(state, caller, secret, &body, refusal).await?, true)),
+        accepted => accepted,
+    }
+}
+
+async fn attempt(
+    state: &App,
+    correlation: &str,
+    caller: &Caller,
+    secret: Option<Hash32>,
+    body: &JsonBody,
+    permit: &Arc<Permit>,
+) -> Result<(QuoteRequestView, bool), Error> {
     let opening = Opening::read(body, secret, state).await?;
     match opening.judge(state, caller).await? {
         Verdict::New { decision, now } => opening.append(state, decision, now, correlation, permit).await,
@@ -54,8 +75,60 @@ pub async fn open(
     }
 }
 
+/// The batch that a refused quote-request is a repetition of, whatever the configuration says now; see [`existing`].
+///
+/// # Errors
+/// 409 where it differs from the batch that exists, else `refusal`, with what the journal says of the id.
+///
+/// [`existing`]: crate::existing
+async fn existing(
+    state: &App,
+    caller: &Caller,
+    secret: Option<Hash32>,
+    body: &JsonBody,
+    refusal: Error,
+) -> Result<QuoteRequestView, Error> {
+    let claim = Claim::of_order(&body.members).filter(|_| refusal.is_undecided());
+    let Some(claim) = claim else { return Err(refusal) };
+    let is_account = claim.account.as_ref().is_some_and(|account| account.originator() == claim.originator);
+    let id = match secret.filter(|_| is_account) {
+        Some(secret) => QuoteRequestId::derive_with_secret(&claim.originator, &claim.request_id, &secret),
+        None => QuoteRequestId::derive(&claim.originator, &claim.request_id),
+    };
+    let seen = state.services.quote_requests.view(&id).await.ok().flatten();
+    let view = match seen {
+        Some(view) => view,
+        None if !may_look_up(caller) => return Err(refusal),
+        None => match timeout(READ_MAX, from_journal(state.services.journal.as_ref(), &id)).await {
+            Ok(Ok(Some(view))) => view,
+            Ok(Ok(None)) => return Err(refusal.nothing_exists()),
+            Ok(Err(_)) | Err(_) => return Err(refusal),
+        },
+    };
+    if claim.account.as_ref().is_some_and(|account| account != view.terms.source.account()) {
+        return Err(Code::REQUEST_ID_TAKEN.into());
+    }
+    let Some(terms) = claim.terms else { return Err(refusal.exists()) };
+    if terms.hash() != view.terms_hash {
+        return Err(other_economics());
+    }
+    let Ok(stored) = serde_json::from_str::<Map<String, Value>>(&view.request) else { return Err(refusal.exists()) };
+    // A proof is over the whole body, which was checked when the batch was opened.
+    if body.members == stored {
+        return Ok(view);
+    }
+    let same_form = !refusal.is_of_form() || is_unchanged(&body.members, &stored, &EXEMPT);
+    if !same_form || !is_account {
+        return Err(refusal.exists());
+    }
+    match asked(&body.members, &terms).differences(&asked(&stored, &view.terms)).first() {
+        Some(member) => Err(differs(member)),
+        None => Ok(view),
+    }
+}
+
 /// A quote-request whose body is in order.
-struct Opening {
+struct Opening<'a> {
     quote_request_id: QuoteRequestId,
     originator: String,
     proven: Proven,
@@ -64,7 +137,7 @@ struct Opening {
     terms_hash: Hash32,
     asked: BatchTerms,
     request: QuoteRequest,
-    text: String,
+    text: &'a str,
 }
 
 /// What an opening comes to.
@@ -75,11 +148,11 @@ enum Verdict {
     Replay(Box<QuoteRequestView>),
 }
 
-impl Opening {
+impl<'a> Opening<'a> {
     /// Checks a body by itself, and who asks.
-    async fn read(body: JsonBody, secret: Option<Hash32>, state: &App) -> Result<Self, Error> {
+    async fn read(body: &'a JsonBody, secret: Option<Hash32>, state: &App) -> Result<Self, Error> {
         let request = QuoteRequest::read(&body.members, &state.corridors)?;
-        let proven = state.prove(&body).await?;
+        let proven = state.prove(body).await?;
         let originator = envelope::originator(&proven, &request.order.terms);
         // Nobody else can ask in the name of a DID that has to prove itself.
         let secret = secret.filter(|_| proven.originator().is_none());
@@ -90,7 +163,7 @@ impl Opening {
         };
         let terms_hash = request.order.terms.hash();
         let asked = asked(&body.members, &request.order.terms);
-        Ok(Self { quote_request_id, originator, proven, secret, terms_hash, asked, request, text: body.text })
+        Ok(Self { quote_request_id, originator, proven, secret, terms_hash, asked, request, text: &body.text })
     }
 
     /// Checks everything else.
@@ -115,7 +188,7 @@ impl Opening {
                 let existing = from_journal(services.journal.as_ref(), &self.quote_request_id).await;
                 match existing.map_err(|error| read_failed(&error))? {
                     Some(view) => Ok(Verdict::Replay(Box::new(self.replay(state, view).await?))),
-                    None => Err(refusal),
+                    None => Err(refusal.nothing_exists()),
                 }
             }
         }
@@ -142,14 +215,14 @@ impl Opening {
         state.open_windows.admit(&window, state.services.quote_requests.as_ref(), now)
     }
 
-    /// Appends the batch's first commit, and gives `permit` back.
+    /// Appends the batch's first commit, and holds `permit` until that has ended.
     async fn append(
         &self,
         state: &App,
         decision: Option<CounterpartyDecision>,
         now: Timestamp,
         correlation: &str,
-        permit: Permit,
+        permit: &Arc<Permit>,
     ) -> Result<(QuoteRequestView, bool), Error> {
         let commit = Commit {
             stream_id: self.quote_request_id.clone().into(),
@@ -159,12 +232,16 @@ impl Opening {
             correlation: correlation.to_owned(),
             causation: correlation.to_owned(),
         };
-        let keyed = append_first(Arc::clone(&state.services.journal), commit, permit, |_| ()).await;
-        let keyed = keyed.map_err(|error| match error {
-            KeyError::NotStored(answer) => {
-                state.open_windows.forget(&self.quote_request_id);
-                answer
+        let (windows, id) = (Arc::clone(&state.open_windows), self.quote_request_id.clone());
+        // Whoever has gone before the journal answers has no window either.
+        let give_back = move |keyed: &Result<Keyed, KeyError>| {
+            if matches!(keyed, Err(KeyError::NotStored(_))) {
+                windows.forget(&id);
             }
+        };
+        let keyed = append_first(Arc::clone(&state.services.journal), commit, Arc::clone(permit), give_back).await;
+        let keyed = keyed.map_err(|error| match error {
+            KeyError::NotStored(answer) => answer,
             KeyError::OutcomeUnknown => outcome_unknown(),
         })?;
         let view = QuoteRequestView::fold(&keyed.commits).ok_or_else(|| {
@@ -181,8 +258,7 @@ impl Opening {
             return Err(Code::REQUEST_ID_TAKEN.into());
         }
         if view.terms_hash != self.terms_hash {
-            let message = "The request_id was used for a quote-request with other economics. Use a new request_id.";
-            return Err(Error::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message));
+            return Err(other_economics());
         }
         let body: Map<String, Value> = serde_json::from_str(&view.request).map_err(|error| {
             tracing::error!(quote_request_id = %self.quote_request_id, %error, "the batch's request cannot be read");
@@ -193,12 +269,7 @@ impl Opening {
             let batch = award::load(state, &self.quote_request_id).await?;
             differing.retain(|member| !comes_to_the_same(member, &self.request.order, &batch.opened));
         }
-        let Some(member) = differing.first() else { return Ok(view) };
-        let message = format!(
-            "{member}: differs from the quote-request that was opened under this request_id before, by you or by somebody \
-             else. Use a new request_id; with a Caller-Secret nobody else can use one of yours."
-        );
-        Err(Error::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message))
+        differing.first().map_or(Ok(view), |member| Err(differs(member)))
     }
 
     fn proposal(&self) -> Proposal<'_> {
@@ -243,9 +314,12 @@ impl Opening {
             counterparty,
             identities: self.proven.identities(),
             selector: order.selector.map(|selector| selector.key()),
+            selector_answer_by: order.selector.map(|selector| {
+                selector.of_payment(order.quote_deadline, unix_seconds(order.fulfillment_deadline)).answer_by
+            }),
             caller_secret_hash: self.secret,
             opened_at: now,
-            request: self.text.clone(),
+            request: self.text.to_owned(),
         }))
     }
 }
@@ -256,24 +330,40 @@ fn asked(body: &Map<String, Value>, terms: &Terms) -> BatchTerms {
     BatchTerms::of(body, source, terms.destination().first().map_or(source, OwnedAsset::family))
 }
 
+fn other_economics() -> Error {
+    let message = "The request_id was used for a quote-request with other economics. Use a new request_id.";
+    Error::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message)
+}
+
+fn differs(member: &str) -> Error {
+    let message = format!(
+        "{member}: differs from the quote-request that was opened under this request_id before, by you or by somebody \
+         else. Use a new request_id; with a Caller-Secret nobody else can use one of yours."
+    );
+    Error::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message)
+}
+
 fn outcome_unknown() -> Error {
     let message = "It is not known whether the quote-request was accepted. Send the same request again: it can be \
                    accepted only once.";
     Error::new(Code::OUTCOME_UNKNOWN, message)
 }
 
-/// The batch once its quotes are collected, or when the long poll is over.
+/// The batch once its quotes are collected, or when the long poll is over, with who was asked for quotes and who declined.
 pub async fn collected(
     state: &App,
     caller: &Caller,
     view: QuoteRequestView,
     long_poll_max: Duration,
-) -> QuoteRequestView {
+) -> (QuoteRequestView, AuctionStatistics) {
     let quote_requests = &state.services.quote_requests;
     let changed = |view: &QuoteRequestView, left| {
         let (id, version) = (view.quote_request_id.clone(), view.version);
         async move { quote_requests.changed(&id, version, left).await }
     };
     // Anybody may have this batch opened, and whoever names it is held.
-    long_poll::until(state, caller, false, view, long_poll_max, |view| view.quotes.is_some(), changed).await
+    let collected = |view: &QuoteRequestView| view.quotes.is_some();
+    let view = long_poll::until(state, caller, false, view, long_poll_max, collected, changed).await;
+    let statistics = statistics(state.services.journal.as_ref(), state.services.auctions.as_ref(), &view).await;
+    (view, statistics)
 }

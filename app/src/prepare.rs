@@ -10,7 +10,8 @@
 //! Where the payer's allowance is too small, `approval` is the call by which it gives it. What cannot be paid at all is refused
 //! as the submission would be. On Tron the approval is one of the messages.
 //!
-//! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides.
+//! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides, and
+//! what it echoes of the quote-request.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,16 +21,19 @@ use events::{
     Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId, event::EscrowPlan, quote::SignedQuote,
     quote_request::CollectedDocument,
 };
+use net::callers::Caller;
 
 use crate::{
     App,
     authorization::{AuthorizationRequest, AuthorizeError, MessageScheme, UnsignedMessage},
     award::{self, Award},
     error::{Code, Error},
+    existing::{self, claim::Claim},
+    families::has_countersignature,
     funds::{Approval, Spend},
     request::{
         body::JsonBody,
-        credential, envelope,
+        credential, echo, envelope,
         fields::{Faults, Object},
         horizons,
         order::{self, Order},
@@ -83,9 +87,18 @@ struct Manner {
 ///
 /// # Errors
 /// What the submission would be refused with, but for its signature; see [`Code`].
-pub async fn prepare(state: &App, body: JsonBody) -> Result<PreparedBody, Error> {
+pub async fn prepare(state: &App, caller: &Caller, body: JsonBody) -> Result<PreparedBody, Error> {
     let is_award = ["quote_request_id", "quote_id"].iter().any(|name| body.members.contains_key(*name));
-    if is_award { of_award(&body, state).await } else { of_order(&body, state).await }
+    if is_award {
+        return of_award(&body, state).await;
+    }
+    match of_order(&body, state).await {
+        // Whom the submission is going to be from, it says itself.
+        Err(refusal) if !body.members.contains_key("originator") => {
+            Err(existing::decided(state, caller, Claim::of_order(&body.members), refusal).await)
+        }
+        prepared => prepared,
+    }
 }
 
 async fn of_order(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
@@ -142,6 +155,7 @@ async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     let mut faults = Faults::default();
     manner.check_family(terms.source.family(), &mut faults);
     faults.or(Some(()))?;
+    echo::check(&json.members, &batch.opened)?;
     let originator = manner.originator(json, &terms.source, &batch.opened.originator, state).await?;
     let payment_id = PaymentId::derive(&originator, request_id);
     let award = Award { batch: &batch, quote, payment_id };
@@ -190,7 +204,7 @@ impl Manner {
         let originator: Option<&str> = body.optional("originator", faults);
         let originator = originator
             .and_then(|text| text.parse().map_err(|rule: events::did::Error| faults.invalid("originator", rule)).ok());
-        envelope::check(body, faults);
+        envelope::check_form(body, faults);
         Self { scheme, payload: payload.cloned(), originator }
     }
 
@@ -241,14 +255,6 @@ impl Manner {
             let price = signed.quote().source_amount.to_string();
             self.payload.get_or_insert_default().entry("permitted_amount").or_insert_with(|| price.into());
         }
-    }
-}
-
-/// Whether what is prepared for a payer of this family holds a signature of the gateway's.
-fn has_countersignature(family: Family) -> bool {
-    match family {
-        Family::Tron => true,
-        Family::Evm | Family::Solana => false,
     }
 }
 

@@ -9,7 +9,7 @@ use events::{
 };
 use identity::Proven;
 use journal::{Commit, Position};
-use net::callers::{Caller, Kind, price};
+use net::callers::Caller;
 use projections::PaymentView;
 
 use crate::{
@@ -21,10 +21,11 @@ use crate::{
     },
     authorization::{AuthorizationRequest, Authorized},
     error::{Code, Error},
+    existing::Refused,
     funds::{Draw, Promised, Spend},
     idempotency::{KeyError, Keyed, append_first},
     long_poll,
-    request::{body::JsonBody, envelope, horizons, order::Order, payment::PaymentRequest},
+    request::{body::JsonBody, envelope, horizons, order::Order, payment::PaymentRequest, sender_auth},
     views::payments::{from_journal, read_failed},
 };
 
@@ -39,6 +40,21 @@ pub async fn accept(
     body: JsonBody,
     permit: Permit,
 ) -> Result<(PaymentView, bool), Error> {
+    // Held until it is answered, also where nothing is appended.
+    let permit = Arc::new(permit);
+    match attempt(state, correlation, &caller, &body, &permit).await {
+        Err(refusal) => Ok((Refused::submission(&body, &caller).answer(state, refusal).await?.view, true)),
+        accepted => accepted,
+    }
+}
+
+async fn attempt(
+    state: &App,
+    correlation: &str,
+    caller: &Caller,
+    body: &JsonBody,
+    permit: &Arc<Permit>,
+) -> Result<(PaymentView, bool), Error> {
     let submission = Submission::read(body, caller, state).await?;
     let admitted = match submission.judge(state, &state.services.admission).await? {
         Verdict::New(admitted) => admitted,
@@ -52,14 +68,14 @@ pub async fn accept(
 }
 
 /// A submission whose body is in order.
-pub(crate) struct Submission {
+pub(crate) struct Submission<'a> {
     pub(crate) payment_id: PaymentId,
     originator: String,
     proven: Proven,
     pub(crate) terms_hash: Hash32,
     request: PaymentRequest,
-    text: String,
-    caller: Caller,
+    text: &'a str,
+    caller: &'a Caller,
 }
 
 /// What a submission comes to.
@@ -87,16 +103,17 @@ pub(crate) enum Accepted {
     Before(PaymentView),
 }
 
-impl Submission {
+impl<'a> Submission<'a> {
     /// What is asked for.
     pub(crate) fn order(&self) -> &Order {
         &self.request.order
     }
 
     /// Checks a body by itself, and who asks.
-    pub(crate) async fn read(body: JsonBody, caller: Caller, state: &App) -> Result<Self, Error> {
+    pub(crate) async fn read(body: &'a JsonBody, caller: &'a Caller, state: &App) -> Result<Self, Error> {
         let request = PaymentRequest::read(&body.members, &state.corridors)?;
-        let proven = state.prove(&body).await?;
+        sender_auth::check_payloads(&body.text)?;
+        let proven = state.prove(body).await?;
         let originator = envelope::originator(&proven, &request.order.terms);
         let payment_id = PaymentId::derive(&originator, &request.order.request_id);
         Ok(Self {
@@ -105,7 +122,7 @@ impl Submission {
             originator,
             proven,
             request,
-            text: body.text,
+            text: &body.text,
             caller,
         })
     }
@@ -124,8 +141,17 @@ impl Submission {
             // The read model may not have the payment yet; only the journal proves that this is a new one.
             Err(refusal) => match self.stored(state).await? {
                 Some(view) => Ok(Verdict::Replay(Box::new(view))),
-                None => Err(refusal),
+                None => Err(refusal.nothing_exists()),
             },
+        }
+    }
+
+    /// Makes all checks and accepts nothing, whether or not the gateway is paused: the payment, where it was accepted before.
+    pub(crate) async fn rehearse(&self, state: &App) -> Result<Option<PaymentView>, Error> {
+        match self.judge(state, &state.services.admission.unpaused()).await? {
+            Verdict::Replay(view) => Ok(Some(*view)),
+            // A submission would find out by its append.
+            Verdict::New(_) => self.stored(state).await,
         }
     }
 
@@ -155,7 +181,7 @@ impl Submission {
     }
 
     /// The payment that was accepted before under the same id, as the journal has it.
-    pub(crate) async fn stored(&self, state: &App) -> Result<Option<PaymentView>, Error> {
+    async fn stored(&self, state: &App) -> Result<Option<PaymentView>, Error> {
         let existing = from_journal(state.services.journal.as_ref(), &self.payment_id).await;
         existing.map_err(|error| read_failed(&error))?.map(|view| self.replay(view)).transpose()
     }
@@ -193,7 +219,7 @@ impl Submission {
             quote_hash: Hash32::ZERO,
             message_scheme: sender_auth.message_scheme,
             signed_messages: &sender_auth.signed_messages,
-            caller: Some(&self.caller),
+            caller: Some(self.caller),
         }
     }
 
@@ -242,7 +268,7 @@ impl Submission {
             counterparty,
             identities: self.proven.identities(),
             submitted_at: now,
-            request: self.text.clone(),
+            request: self.text.to_owned(),
         }))
     }
 
@@ -251,18 +277,13 @@ impl Submission {
         Ok(self.caller.accept(&self.originator, self.text.len())?)
     }
 
-    /// Takes what it costs to bind an identifier to a payment that there is, of the address that asks.
-    pub(crate) fn charge_for_identifier(&self) -> Result<(), Error> {
-        Ok(self.caller.spend(Kind::Unsigned, price::IDENTIFIER)?)
-    }
-
-    /// Appends the payment's first commit, and gives `permit` back.
+    /// Appends the payment's first commit, and holds `permit` until that has ended.
     pub(crate) async fn append(
         &self,
         state: &App,
         admitted: Box<Admitted>,
         correlation: &str,
-        permit: Permit,
+        permit: &Arc<Permit>,
     ) -> Result<Accepted, Error> {
         let Admitted { authorized, counterparty, promised, now } = *admitted;
         let commit = Commit {
@@ -273,13 +294,14 @@ impl Submission {
             correlation: correlation.to_owned(),
             causation: correlation.to_owned(),
         };
-        // What the payer has signed away stays so when the caller is gone before the append has ended.
-        let keep = move |keyed: &Result<Keyed, KeyError>| {
-            if matches!(keyed, Ok(Keyed { mine: true, .. }) | Err(KeyError::OutcomeUnknown)) {
-                promised.keep();
+        // What the payer has signed away stays so, whatever becomes of this call, unless it is certain that nothing is stored.
+        let kept = promised.keep();
+        let ended = move |keyed: &Result<Keyed, KeyError>| {
+            if matches!(keyed, Ok(Keyed { mine: false, .. }) | Err(KeyError::NotStored(_))) {
+                kept.take_back();
             }
         };
-        let keyed = append_first(Arc::clone(&state.services.journal), commit, permit, keep).await;
+        let keyed = append_first(Arc::clone(&state.services.journal), commit, Arc::clone(permit), ended).await;
         let keyed = keyed.map_err(|error| match error {
             KeyError::NotStored(answer) => answer,
             KeyError::OutcomeUnknown => self.outcome_unknown(),

@@ -105,8 +105,10 @@ pub struct QuoteRequestView {
     pub requested_count: Option<u64>,
     /// Declines by reason, in order of the reasons; absent while collecting.
     pub declines: Option<Vec<DeclineCount>>,
-    /// The eligible quotes, best first; absent while collecting.
+    /// The eligible quotes, the selector's choice first, else best first; absent while collecting.
     pub quotes: Option<Vec<OfferedQuote>>,
+    /// Whether the first of them is there because the quote selector that the request named chose it.
+    pub ordered_by_selector: bool,
     /// The award.
     pub award: Option<BatchAward>,
     /// Whether nothing is left for the engine to do: the quotes are collected.
@@ -191,6 +193,7 @@ impl QuoteRequestView {
             requested_count: None,
             declines: None,
             quotes: None,
+            ordered_by_selector: false,
             award: None,
             at_rest: false,
             version: recorded.position.version,
@@ -205,7 +208,9 @@ impl QuoteRequestView {
             QuoteRequestEvent::Collected(collected) => {
                 self.requested_count = Some(collected.auction.addressed.len() as u64);
                 self.declines = Some(DeclineCount::of(&collected.auction.declines));
-                self.quotes = Some(collected.quotes.iter().map(OfferedQuote::from).collect());
+                let (quotes, by_selector) = collected.offered();
+                self.quotes = Some(quotes.into_iter().map(OfferedQuote::from).collect());
+                self.ordered_by_selector = by_selector;
                 self.at_rest = true;
             }
             QuoteRequestEvent::Awarded(awarded) => {

@@ -31,7 +31,7 @@ pub fn selector_subject(key: &SelectorKey) -> String {
 pub struct SelectionRequest {
     /// Version of the protocol.
     pub version: Version,
-    /// The auction; bears the id of the payment.
+    /// The auction; bears the id of the payment, or of the quote-request.
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,128}$"))]
     pub auction_id: String,
     /// What was quoted for, in the form whose hash is `terms_hash`.
@@ -40,7 +40,7 @@ pub struct SelectionRequest {
     pub terms_hash: Hash32,
     /// When quotes could come in at the latest.
     pub quote_deadline: Timestamp,
-    /// When the choice has to be there; without it the payment fails.
+    /// When the choice has to be there; without it a payment fails, and the quotes of a quote-request are ordered by price.
     pub answer_by: Timestamp,
     /// The signed quote documents, as JSON texts; at least one.
     #[schemars(length(min = 1), inner(length(max = DOCUMENT_BYTES_MAX)))]

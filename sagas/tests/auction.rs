@@ -1,7 +1,13 @@
 //! Judging bids.
 
 use crate::given::*;
-use events::{Did, event::Submitted, identity::HeldPolicy, quote::Quote, time::Timestamp};
+use events::{
+    Account, Did,
+    event::{EscrowPlan, Submitted},
+    identity::HeldPolicy,
+    quote::Quote,
+    time::Timestamp,
+};
 use proptest::prelude::*;
 use sagas::{
     auction::judge,
@@ -47,7 +53,7 @@ fn the_most_recent_answer_of_a_settler_counts_and_declines_count_once() {
 
 #[test]
 fn free_form_text_of_a_settler_is_never_kept_as_a_reason() {
-    for text in ["<script>", "no money", "", &"A".repeat(65)] {
+    for text in ["<script>", "no money", "", &"A".repeat(129)] {
         let judged =
             judge(&submission(), gathered(&[1], vec![bid(1, at(1), Answer::Decline(text.to_owned()))]), at(10));
         assert_eq!(judged.declines[0].reason, "UNSPECIFIED");
@@ -98,6 +104,27 @@ fn every_rule_of_a_quote_is_checked() {
         let judged = judge(&submission(), gathered(&[1], vec![bid]), at(10));
         assert_eq!(judged.winner, None, "{rule}");
         assert!(judged.dropped[0].reason.contains(rule), "{rule}: {}", judged.dropped[0].reason);
+    }
+}
+
+#[test]
+fn a_contract_of_another_family_is_not_taken_even_where_the_request_names_it() {
+    let foreign: Account = "11111111111111111111111111111112".parse().unwrap();
+    let escrow_plan = EscrowPlan { contract: foreign.clone(), ..submission().escrow };
+    let proxies = vec![foreign.clone(); submission().fulfillment_proxies.len()];
+    let asked = [
+        ("escrow contract differs", Submitted { escrow: escrow_plan, ..submission() }),
+        ("fulfillment proxy differs", Submitted { fulfillment_proxies: proxies, ..submission() }),
+    ];
+    for (rule, submitted) in asked {
+        let quote = Quote {
+            escrow_contract: submitted.escrow.contract.clone(),
+            fulfillment_proxy: submitted.fulfillment_proxies[0].clone(),
+            ..quote(1, "1010")
+        };
+        let bid = bid(1, at(1), Answer::Quote(signed(1, quote).document().to_owned()));
+        let judged = judge(&submitted, gathered(&[1], vec![bid]), at(10));
+        assert_eq!((judged.winner, judged.dropped[0].reason.as_str()), (None, rule));
     }
 }
 

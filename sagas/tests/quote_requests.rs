@@ -6,14 +6,14 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use events::{
-    Epochs, Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
+    Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
     event::{Authorization, CollectedQuote, EscrowPlan, Submitted},
     quote::{Quote, SignedQuote},
     quote_request::QuotesCollected,
     time::unix_seconds,
 };
 use journal::{
-    AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore,
+    AppendError, Commit, ReadError, Recorded, StreamStore,
     memory::{Fault, MemoryJournal},
 };
 use sagas::{
@@ -27,10 +27,7 @@ use crate::given::{batch::*, *};
 
 fn collection(settlers: &[u8], bids: Vec<sagas::ports::Bid>) -> QuotesCollected {
     let gathered = Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids, held: Vec::new() };
-    match batch(&[opened()]).collect(gathered, at(10)) {
-        QuoteRequestEvent::Collected(collected) => *collected,
-        other => panic!("{other:?}"),
-    }
+    batch(&[opened()]).collect(gathered, at(10))
 }
 
 fn payment(request_id: &str) -> PaymentId {
@@ -390,31 +387,5 @@ impl StreamStore for Process {
         let loaded = self.journal.load(stream_id).await;
         tokio::task::yield_now().await;
         loaded
-    }
-}
-
-#[async_trait]
-impl ShardLog for Process {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
-    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
-        self.journal.replay(shard, from, limit).await
-    }
-
-    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
-        self.journal.head(shard).await
-    }
-
-    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
-        self.journal.wait_beyond(shard, sequence).await
-    }
-}
-
-#[async_trait]
-impl ShardLeases for Process {
-    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
-        self.journal.work(shard, owner).await
     }
 }

@@ -17,8 +17,9 @@ pub(super) fn render() -> String {
     let mut nav = String::from("<a class=\"home\" href=\"/docs\">API reference</a><h2>Errors</h2>");
     let mut main = String::from(
         "<header><h1>Errors</h1><p>Branch on <code>code</code>; <code>message</code> is for humans and may be \
-         reworded. <code>retry_classification</code> says what to do next, and <code>request_id_reusable</code> \
-         whether the same <code>request_id</code> is still free.</p></header>",
+         reworded. <code>retry_classification</code> says what to do next. <code>request_id_reusable</code> is decided \
+         anew for each answer: <code>true</code> where no payment exists under the <code>request_id</code>, \
+         <code>false</code> where one does, and left out where neither is known.</p></header>",
     );
     for (title, description, answers) in groups {
         nav.push_str(&format!("<h3>{title}</h3><ul>"));
@@ -38,7 +39,7 @@ fn section(code: &Code) -> String {
         format!("<span class=\"status {class}\">{}</span> ", status.as_u16())
     });
     let reusable = match code.request_id_reusable {
-        Some(true) => "yes, the id is free",
+        Some(true) => "yes, where no payment exists under it",
         Some(false) => "no, the id is spent",
         None => "not said by this code",
     };

@@ -137,13 +137,15 @@ impl Operation {
 
 /// Where the id in an answer leads.
 fn links(answer: &str) -> Option<Value> {
-    let (parameter, operations): (&str, &[&str]) = match answer {
-        "PaymentResponse" => ("payment_id", &["readPaymentStatus", "readPaymentTimeline", "followPayment"]),
-        "QuoteRequestResponse" => ("quote_request_id", &["readQuoteRequest", "awardQuote"]),
+    let (member, parameter, operations): (&str, &str, &[&str]) = match answer {
+        "PaymentResponse" => {
+            ("payment_id", "paymentId", &["readPaymentStatus", "readPaymentTimeline", "followPayment"])
+        }
+        "QuoteRequestResponse" => ("quote_request_id", "quoteRequestId", &["readQuoteRequest", "awardQuote"]),
         _ => return None,
     };
     let link = |operation: &&str| {
-        let value = format!("$response.body#/{parameter}");
+        let value = format!("$response.body#/{member}");
         ((*operation).to_owned(), json!({"operationId": operation, "parameters": {parameter: value}}))
     };
     Some(operations.iter().map(link).collect::<Map<_, _>>().into())

@@ -8,9 +8,12 @@ use serde_json::json;
 use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 
 use events::{Epochs, StreamId};
-use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
+use journal::{AppendError, ReadError, Recorded, ShardLog, StreamStore, memory::Fault};
 
-use super::{quote_requests::quote_request, *};
+use super::{
+    quote_requests::{award_body, open_batch, quote_request},
+    *,
+};
 
 const ROUTES: [&str; 7] = [
     "/v1/payments",
@@ -105,7 +108,8 @@ async fn the_write_above_is_refused_at_once_and_nothing_of_it_is_stored() {
     let refused = environment.gateway.post(&order("order-1")).await.expect_error(503, "SERVICE_UNAVAILABLE");
     assert_eq!(started.elapsed(), Duration::ZERO);
     assert_eq!(refused.headers["retry-after"], "1");
-    assert_eq!(refused.body["request_id_reusable"], true);
+    // Nobody looked whether there is such a payment.
+    assert!(refused.body.get("request_id_reusable").is_none(), "{refused:?}");
     assert_eq!(refused.body["retry_classification"], "RETRY_AFTER_DELAY");
     assert!(refused.message().contains("safe to send the same request again"), "{refused:?}");
     assert_eq!(environment.stored("order-1").await, 0);
@@ -206,6 +210,66 @@ async fn what_a_payer_signed_away_stays_so_when_the_client_is_gone() {
     environment.free((2, 1)).await;
     assert_eq!(environment.stored("order-gone").await, 1);
     environment.gateway.post(&order("order-next")).await.expect_error(400, "INSUFFICIENT_FUNDS");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_payer_signed_away_by_an_award_stays_so_when_the_client_is_gone() {
+    let environment = Environment::new(|config| config.http.writes_in_flight_max = 2);
+    environment.slow.gate.add_permits(1);
+    let batch = open_batch(&environment.gateway).await;
+    environment.gateway.funds.set(1_100_000, u64::MAX);
+    let gone = tokio::spawn({
+        let (gateway, path) = (environment.gateway.clone(), batch.award_path());
+        let award = award_body("order-gone", &batch.quote_ids[0]);
+        async move { gateway.post_to(&path, &award).await }
+    });
+    // The batch's own append, and that of the award.
+    environment.begun(2).await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    environment.slow.gate.add_permits(10);
+    environment.free((2, 1)).await;
+    assert_eq!(environment.stored("order-gone").await, 1);
+    environment.gateway.post(&order("order-next")).await.expect_error(400, "INSUFFICIENT_FUNDS");
+}
+
+/// What is certain not to be stored leaves the payer what it had.
+#[tokio::test(start_paused = true)]
+async fn what_a_payer_signed_for_nothing_is_its_own_again() {
+    let environment = Environment::new(|_| {});
+    environment.slow.gate.add_permits(10);
+    environment.gateway.funds.set(1_100_000, u64::MAX);
+    environment.slow.journal.inject(Fault::Unavailable);
+    environment.gateway.post(&order("order-lost")).await.expect_error(503, "SERVICE_UNAVAILABLE");
+    assert_eq!(environment.stored("order-lost").await, 0);
+    environment.gateway.post(&order("order-next")).await.expect(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_is_given_back_when_the_client_is_gone_before_it_is_known_not_to_open() {
+    let environment = Environment::new(|config| {
+        config.limits.exempt = Networks::default();
+        config.http.writes_in_flight_max = 4;
+        // One for each address.
+        config.http.quote_requests_open_max = 16;
+    });
+    let ask = |request_id: &str| {
+        let mut body = quote_request();
+        set(&mut body, "/request_id", json!(request_id));
+        let gateway = environment.gateway.clone();
+        tokio::spawn(async move { gateway.post_to("/v1/payments/quote-requests", &body).await })
+    };
+    let gone = ask("batch-gone");
+    environment.begun(1).await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    // The control: as long as it may open, it is the caller's one window.
+    let refused = ask("batch-early").await.unwrap().expect_error(429, "RATE_LIMITED");
+    assert!(refused.message().contains("open quote-requests"), "{refused:?}");
+    environment.slow.journal.inject(Fault::Unavailable);
+    environment.slow.gate.add_permits(10);
+    environment.free((4, 1)).await;
+    ask("batch-next").await.unwrap().expect(200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,12 +389,5 @@ impl ShardLog for Slow {
 
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         self.journal.wait_beyond(shard, sequence).await
-    }
-}
-
-#[async_trait]
-impl ShardLeases for Slow {
-    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
-        self.journal.work(shard, owner).await
     }
 }

@@ -15,7 +15,7 @@ use auction::Progress;
 use events::{
     Did, QuoteRequestEvent, QuoteRequestId,
     quote::{Quote, SignedQuote},
-    quote_request::{QuoteRequestAwarded, QuoteRequestOpened},
+    quote_request::{BatchSelection, QuoteRequestAwarded, QuoteRequestOpened},
 };
 use journal::{ShardLog, StreamStore, memory::Fault};
 use projections::QuoteRequestView;
@@ -137,7 +137,7 @@ fn quote(n: u8, request: &RequestForQuotes) -> SignedQuote {
         destination: request.terms.destination()[0].clone(),
         fulfillment_amount: request.terms.fulfillment_amount,
         delivery_account: RECIPIENT.parse().unwrap(),
-        fulfillment_proxy: request.fulfillment_proxies[0].parse().unwrap(),
+        fulfillment_proxy: request.fulfillment_proxies[0].clone(),
         fulfill_by: at("2030-01-01T00:05:00Z"),
         valid_until: at("2030-01-01T00:02:00Z"),
     };
@@ -176,8 +176,8 @@ pub async fn collect(gateway: &Gateway, id: &QuoteRequestId, quoting: &[u8]) -> 
     let mut bids: Vec<_> = quoting.iter().zip(documents).map(|(n, answer)| bid(*n, answer)).collect();
     bids.push(bid(9, BidAnswer::Decline("INSUFFICIENT_LIQUIDITY".to_owned())));
     let addressed = quoting.iter().map(|n| did(*n)).chain([did(9)]).collect();
-    let event = state.collect(Gathered { addressed, bids, held: Vec::new() }, at("2030-01-01T00:00:30Z"));
-    append(gateway, id, event).await;
+    let collected = state.collect(Gathered { addressed, bids, held: Vec::new() }, at("2030-01-01T00:00:30Z"));
+    append(gateway, id, QuoteRequestEvent::Collected(Box::new(collected))).await;
     quotes
 }
 
@@ -272,7 +272,10 @@ async fn the_same_economics_are_the_original_batch_with_its_original_deadlines()
         ("/escrow_contract_address", json!(ESCROW)),
         ("/fulfillment_proxy", json!(PROXY)),
         ("/fulfillment_verifier", json!({"account": VERIFIER, "endpoint": "HTTP://127.0.0.1:8090"})),
-        ("/@context", json!(["https://x.example"])),
+        ("/fulfillment_proxies", json!({"eip155:31338": PROXY})),
+        ("/destination/1", json!({"asset_identifier": DESTINATION_ASSET, "account": RECIPIENT})),
+        ("/@context", json!([])),
+        ("/verifiableCredential", json!([])),
         ("/source/account", json!("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359")),
         ("/source/asset_identifier", json!(SOURCE_ASSET.replace("31337", "031337"))),
     ] {
@@ -404,7 +407,7 @@ async fn a_journal_that_fails_opens_nothing_or_says_that_it_is_unknown() {
     // Stored by this very request, whatever its acknowledgement said.
     assert_eq!(answer.body["idempotent_replay"], false);
 
-    let journal: Arc<dyn Journal> = Arc::new(idempotency::Unresolvable::unknown());
+    let journal: Arc<dyn StreamLog> = Arc::new(idempotency::Unresolvable::unknown());
     let gateway = Gateway::with_journal(journal, MemoryJournal::new(4), |_| {});
     let answer = gateway.post_to(PATH, &quote_request()).await.expect_error(500, "OUTCOME_UNKNOWN");
     assert_eq!(answer.body["retry_classification"], "RECONCILE_THEN_DECIDE");

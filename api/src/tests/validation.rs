@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use app::authorization::registry::Authorizers;
 use journal::ShardLog;
 
 use super::{
@@ -30,7 +31,7 @@ async fn every_rule_is_kept_and_its_field_named() {
         assert_eq!((answer.status.as_u16(), answer.body["code"].as_str()), (400, Some(code)), "{what}: {answer:?}");
         assert!(answer.message().starts_with(&format!("{field}: ")), "{what}: {answer:?}");
         let answer = answer.expect_error(400, code);
-        assert_eq!(answer.body["request_id_reusable"], true, "{what}");
+        edit.check_flag(&answer);
         assert_eq!(answer.body["retry_classification"], "NOT_RETRYABLE_FIX_REQUEST", "{what}");
     }
     for shard in 0..gateway.journal.shards() {
@@ -84,7 +85,7 @@ async fn a_past_deadline_yields_to_a_bad_signature() {
 
 #[tokio::test]
 async fn deadlines_leave_room() {
-    let gateway = Gateway::new();
+    let gateway = Gateway::configured(|config| config.deadlines.settlement_ms_min = 1_000);
     // Apart by whole seconds and still too near.
     let mut body = with("/quote_deadline", json!("2030-01-01T00:01:00.900Z"));
     set(&mut body, "/fulfillment_deadline", json!("2030-01-01T00:01:01.100Z"));
@@ -94,6 +95,92 @@ async fn deadlines_leave_room() {
     let mut body = with("/fulfillment_deadline", json!("2030-01-01T00:01:00Z"));
     set(&mut body, "/sender_auth/signed_messages/0/signature", json!(FORGED));
     gateway.post(&body).await.expect_error(400, "INVALID_DEADLINE");
+}
+
+/// Chains count in whole seconds: only a payment for whose deposit there is none is refused, whatever else it says.
+#[tokio::test]
+async fn deadlines_in_one_second_leave_none_for_a_deposit() {
+    let journal = MemoryJournal::new(4);
+    let evm: Arc<dyn Authorizer> = Arc::new(LenientAuthorizer);
+    let authorizer = Arc::new(Authorizers::new([(Family::Evm, evm)]));
+    let gateway = Gateway::with_parts(Arc::new(journal.clone()), journal, authorizer, |_| {});
+    for fulfillment in ["00:01:00.000000001Z", "00:01:00.001Z", "00:01:00.400Z", "00:01:00.999Z"] {
+        let body = with("/fulfillment_deadline", json!(format!("2030-01-01T{fulfillment}")));
+        let mut unsigned = body.clone();
+        unsigned.as_object_mut().unwrap().remove("sender_auth");
+        for (path, body) in
+            [("/v1/payments", &body), ("/v1/payments/verify", &body), ("/v1/payments/prepare", &unsigned)]
+        {
+            let answer = gateway.post_to(path, body).await.expect_error(400, "INVALID_DEADLINE");
+            let rule = "fulfillment_deadline: must lie in a later second than quote_deadline";
+            assert!(answer.message().starts_with(rule), "{path} {fulfillment}: {answer:?}");
+        }
+    }
+    let mut body = with("/quote_deadline", json!("2030-01-01T00:00:59.9995Z"));
+    set(&mut body, "/fulfillment_deadline", json!("2030-01-01T00:01:00.0005Z"));
+    gateway.post(&body).await.expect(200);
+    // A retry's deadlines are exempt, so these are no reason to refuse it.
+    set(&mut body, "/fulfillment_deadline", json!("2030-01-01T00:00:59.9999Z"));
+    assert_eq!(gateway.post(&body).await.expect(200).body["idempotent_replay"], true);
+}
+
+/// They are a set, so that a repeated item changes nothing, not even what is signed.
+#[tokio::test]
+async fn a_repeated_destination_is_the_same_payment() {
+    let gateway = Gateway::new();
+    let once = gateway.post(&body()).await.expect(200);
+    let mut repeated = body();
+    let item = repeated["destination"][0].clone();
+    repeated["destination"] = json!(vec![item; 16]);
+    let again = gateway.post(&repeated).await.expect(200);
+    assert_eq!((&again.body["payment_id"], &again.body["idempotent_replay"]), (&once.body["payment_id"], &json!(true)));
+    set(&mut repeated, "/request_id", json!("order-2"));
+    let other = gateway.post(&repeated).await.expect(200).payment_id();
+    let [one, two] = [gateway.submitted(once.payment_id().as_str()).await, gateway.submitted(other.as_str()).await];
+    assert_eq!((one.terms_hash, one.terms.destination().len()), (two.terms_hash, two.terms.destination().len()));
+    assert_eq!(two.fulfillment_proxies.len(), 1);
+}
+
+/// What a payer says beside its signatures is kept as it came, and bounded, as it is passed on to others.
+#[tokio::test]
+async fn payloads_are_kept_and_have_a_limit() {
+    let gateway = Gateway::new();
+    let payload = |bytes: usize| json!({"note": "x".repeat(bytes - r#"{"note":""}"#.len())});
+    let mut body = with("/sender_auth/signed_messages/0/payload", payload(8_000));
+    set(
+        &mut body,
+        "/sender_auth/signed_messages/1",
+        json!({"message": "0x33", "signature": "0x44", "payload": payload(193)}),
+    );
+    let answer = gateway.post(&body).await.expect_error(413, "REQUEST_TOO_LARGE");
+    assert!(
+        answer.message().starts_with("sender_auth.signed_messages: payloads must have at most 8192 "),
+        "{answer:?}"
+    );
+    set(&mut body, "/sender_auth/signed_messages/1/payload", payload(192));
+    let accepted = gateway.post(&body).await.expect(200);
+    let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
+    let kept: Vec<Value> = events::Payload::of_request(&submitted.request)
+        .iter()
+        .map(|payload| serde_json::from_str(payload.as_str()).unwrap())
+        .collect();
+    assert_eq!(kept, [payload(8_000), payload(192)]);
+}
+
+/// No account is one of two families of chains, so a request for several names one proxy for each.
+#[tokio::test]
+async fn a_proxy_can_be_named_for_each_chain() {
+    let gateway = Gateway::new();
+    let mut body = with("/destination/1", json!({"asset_identifier": SOURCE_ASSET, "account": RECIPIENT}));
+    set(&mut body, "/fulfillment_proxies", json!({"eip155:31338": TRUSTED}));
+    let accepted = gateway.post(&body).await.expect(200);
+    let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
+    let asset = |index: usize| submitted.terms.destination()[index].asset().to_string();
+    assert_eq!((asset(0), asset(1)), (SOURCE_ASSET.to_owned(), DESTINATION_ASSET.to_owned()));
+    assert_eq!(submitted.fulfillment_proxies.iter().map(events::Account::as_str).collect::<Vec<_>>(), [PROXY, TRUSTED]);
+    set(&mut body, "/fulfillment_proxy", json!(PROXY));
+    let answer = gateway.post(&body).await.expect_error(400, "INVALID_REQUEST");
+    assert!(answer.message().starts_with("fulfillment_proxies: must not be given together with"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -115,7 +202,7 @@ async fn what_was_asked_for_is_what_is_journaled() {
     assert_eq!(submitted.terms_hash, submitted.terms.hash());
     // Sorted by asset, whatever the order in the body.
     assert_eq!(submitted.terms.destination()[0].asset().to_string(), SOURCE_ASSET);
-    assert_eq!(submitted.fulfillment_proxies, [PROXY, PROXY]);
+    assert_eq!(submitted.fulfillment_proxies.iter().map(events::Account::as_str).collect::<Vec<_>>(), [PROXY, PROXY]);
     assert_eq!(submitted.required_policies, ["aml", "kyc"]);
     assert_eq!(submitted.whitelist[0].as_str(), "did:web:a");
     assert_eq!(submitted.blacklist[0].as_str(), "did:web:b");

@@ -36,8 +36,8 @@ pub struct ErrorResponse {
     /// What to do about submitting a new request.
     #[schemars(schema_with = "schema::retry_classification")]
     retry_classification: RetryClassification,
-    /// True: no payment was created, so the id is free. False: a payment exists and the id is spent. Absent is read as
-    /// false.
+    /// True: no payment exists under the id, so it is free. False: a payment exists and the id is spent. Absent where neither is
+    /// known; it is read as false.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id_reusable: Option<bool>,
 }
@@ -45,7 +45,7 @@ pub struct ErrorResponse {
 impl Error {
     /// The body to answer with.
     pub fn into_body(self, request_id: &str, base_url: &str) -> ErrorResponse {
-        let code = self.code;
+        let (code, request_id_reusable) = (self.code, self.request_id_reusable());
         ErrorResponse {
             code: code.code,
             message: self.message(),
@@ -54,7 +54,26 @@ impl Error {
             docs_url: docs_url(base_url, code.code),
             domain: code.domain,
             retry_classification: code.retry_classification,
-            request_id_reusable: code.request_id_reusable,
+            request_id_reusable,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::error::Code;
+
+    fn sent(message: String) -> Value {
+        let body = Error::new(Code::INVALID_REQUEST, message).into_body("req_1", "https://pay.example");
+        serde_json::from_str(&serde_json::to_string(&body).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn messages_are_sent_cut_to_length_between_characters() {
+        assert_eq!(sent("ü".repeat(600))["message"], "ü".repeat(500));
+        assert_eq!(sent("ü".repeat(500))["message"], "ü".repeat(500));
     }
 }

@@ -18,8 +18,8 @@ pub struct Code {
     pub domain: Domain,
     /// What the caller should do next.
     pub retry_classification: RetryClassification,
-    /// Whether the same `request_id` may be sent again for a new payment; `None` where that is not the question or not
-    /// known.
+    /// Whether the same `request_id` may be sent again for a new payment where none exists under it, which the journal says
+    /// for each answer; `None` where that is not the question. `Some(false)` also where the code itself says that one exists.
     pub request_id_reusable: Option<bool>,
     /// Whether the contract names it. When a body has several faults, such a code is the one that is answered.
     pub named_by_contract: bool,

@@ -4,6 +4,7 @@
 mod body;
 mod code;
 mod codes;
+mod faults;
 
 use http::StatusCode;
 
@@ -26,21 +27,33 @@ pub struct Error {
     pub code: &'static Code,
     message: String,
     payment_id: Option<PaymentId>,
+    standing: Standing,
     /// When to come again, where the error knows better than the configuration.
     retry_after_seconds: Option<u64>,
+}
+
+/// What is known of the payment, or the batch, under the request's id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Nothing: the journal was not asked, or did not answer.
+    Unknown,
+    /// The journal has none.
+    Absent,
+    /// There is one.
+    Exists,
 }
 
 impl Error {
     /// An error with a message of its own. The message is shown to anyone, so it must not carry secrets or internals.
     pub fn new(code: &'static Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), payment_id: None, retry_after_seconds: None }
+        Self { code, message: message.into(), payment_id: None, standing: Standing::Unknown, retry_after_seconds: None }
     }
 
-    /// 503 for a transient fault, which is logged with its kind. `what` says what could not be done; the caller is told nothing
-    /// of either. It is no alarm, of whatever kind: who asks can bring about that a provider refuses, and the engine raises one
-    /// where it lasts (ADR 102).
+    /// 503 for a transient fault, which is logged with its kind, once in a while. `what` says what could not be done; the caller
+    /// is told nothing of either. It is not an alarm, of whatever kind: who asks can bring about that a provider refuses. The
+    /// engine raises one where a payment under way waits for it (ADR 102).
     pub(crate) fn unavailable(fault: &Transient, what: &str) -> Self {
-        tracing::warn!(kind = fault.kind(), %fault, what, "transient fault");
+        faults::log(fault, what);
         Code::SERVICE_UNAVAILABLE.into()
     }
 
@@ -48,6 +61,42 @@ impl Error {
     pub fn about(mut self, payment_id: &PaymentId) -> Self {
         self.payment_id = Some(payment_id.clone());
         self
+    }
+
+    /// Says that the journal has nothing under the request's id.
+    pub(crate) fn nothing_exists(mut self) -> Self {
+        self.standing = Standing::Absent;
+        self
+    }
+
+    /// Says that there is something under the request's id already, so that the id is spent.
+    pub(crate) fn exists(mut self) -> Self {
+        self.standing = Standing::Exists;
+        self
+    }
+
+    /// Whether it is still to be found out if something exists under the request's id: of a refusal that says nothing of it.
+    pub(crate) fn is_undecided(&self) -> bool {
+        let status = self.status();
+        // x402's own refusals are answered with 200.
+        let refuses = status.is_client_error() || status.is_success() || status == StatusCode::SERVICE_UNAVAILABLE;
+        refuses && self.standing == Standing::Unknown && self.request_id_reusable().is_none()
+    }
+
+    /// Whether it is about the form of a body or about what it names, which no configuration and no clock makes wrong.
+    pub(crate) fn is_of_form(&self) -> bool {
+        let by_rule = self.code.named_by_contract || matches!(self.code.code, "INVALID_REQUEST" | "AWARD_TERMS_MISMATCH");
+        self.status().is_client_error() && (by_rule || self.status() == StatusCode::NOT_FOUND)
+    }
+
+    /// Whether the `request_id` may be used for a new request (spec 2.10). `Some(true)` only where the journal was asked and has
+    /// nothing under it, so that nobody begins a second payment in the belief that there is none.
+    pub fn request_id_reusable(&self) -> Option<bool> {
+        match self.standing {
+            Standing::Unknown => self.code.request_id_reusable.filter(|reusable| !reusable),
+            Standing::Absent => self.code.request_id_reusable,
+            Standing::Exists => Some(false),
+        }
     }
 
     /// Says when to come again.
@@ -140,11 +189,5 @@ mod tests {
             }
             assert_eq!(Code::find(code.code), Some(*code));
         }
-    }
-
-    #[test]
-    fn messages_are_cut_to_length_between_characters() {
-        let error = Error::new(Code::INVALID_REQUEST, "ü".repeat(600));
-        assert_eq!(error.message().chars().count(), 500);
     }
 }

@@ -3,9 +3,9 @@
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
-use events::{Amount, OwnedAsset, QuoteRequestId, time::Timestamp};
+use events::{Amount, OwnedAsset, PaymentId, QuoteRequestId, time::Timestamp};
 use projections::{
     OfferedQuote,
     QuoteRequestStatus::{self, Awarded, Collecting, Expired, Ready},
@@ -17,6 +17,10 @@ use super::{
     quote_requests::AuctionStatistics,
 };
 use crate::schema;
+
+/// What quotes can be ordered by.
+const BY_SELECTOR: &str = "selector";
+const BY_PRICE: &str = "price";
 
 /// The batch, with the corridor that the award is built from.
 // Body of `POST /v1/payments/quote-requests`.
@@ -55,9 +59,21 @@ pub struct QuoteRequestBody {
     /// The original batch's, on a replay too.
     #[schemars(with = "Timestamp")]
     quote_deadline: String,
-    /// There once collection is complete; empty when no settler offered a usable quote.
+    /// There once collection is complete; empty when no settler offered a usable quote. In the order that `quotes_ordered_by`
+    /// says.
     #[serde(skip_serializing_if = "Option::is_none")]
     quotes: Option<Vec<QuoteBody>>,
+    /// `selector`: the quote that the request's `quote_selector` chose comes first, the others behind it by price. `price`: the
+    /// cheapest comes first; no selector was named, or it chose none in time. There with `quotes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = [BY_SELECTOR, BY_PRICE]))]
+    quotes_ordered_by: Option<&'static str>,
+    /// The quote that was awarded. Only in the status read, once it is `awarded`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    awarded_quote_id: Option<String>,
+    /// The payment that it was awarded to. Only in the status read, once it is `awarded`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_id: Option<PaymentId>,
     /// Settlers asked. Absent means unknown, never zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_count: Option<u64>,
@@ -101,7 +117,8 @@ struct QuoteBody {
 /// What [`QuoteRequestResponse::new`] says of the status.
 fn knows_two_statuses(schema: &mut Schema) {
     let statuses = [Collecting, Ready];
-    if let Some(properties) = schema.get_mut("properties") {
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.retain(|name, _| !matches!(name.as_str(), "awarded_quote_id" | "payment_id"));
         properties["status"] = json!({
             "type": "string",
             "enum": statuses.map(|status| status.as_str()),
@@ -138,6 +155,7 @@ impl QuoteRequestBody {
         statistics: AuctionStatistics,
         base_url: &str,
     ) -> Self {
+        let award = view.award.as_ref().filter(|_| status == Awarded);
         let quote = |offered: &OfferedQuote| {
             let fulfillment_quote = signed_document(&offered.document)?;
             Some(QuoteBody { quote_id: offered.quote_id.clone(), fulfillment_quote })
@@ -150,6 +168,12 @@ impl QuoteRequestBody {
             max_source_amount: view.terms.max_source_amount,
             fulfillment_deadline: view.fulfillment_deadline_text.clone(),
             quote_deadline: view.quote_deadline_text.clone(),
+            quotes_ordered_by: view
+                .quotes
+                .as_ref()
+                .map(|_| if view.ordered_by_selector { BY_SELECTOR } else { BY_PRICE }),
+            awarded_quote_id: award.map(|award| award.quote_id.clone()),
+            payment_id: award.map(|award| award.payment_id.clone()),
             quotes: view.quotes.as_ref().map(|quotes| quotes.iter().filter_map(quote).collect()),
             requested_count: statistics.requested_count,
             decline_summary: statistics.declines.map(|declines| DeclineBody::summary(&declines, base_url)),

@@ -11,21 +11,16 @@ use super::{
 use crate::{
     App,
     error::{Code, Error},
+    existing::Refused,
     payment_identifiers::Binding,
     resolve,
     submit::Submission,
 };
 
-/// A message whose payment is what its requirement asks for.
-pub(super) struct Checked {
-    pub(super) message: Message,
-    pub(super) payment: Payment,
-}
-
-/// The payment of a message.
-pub(super) enum Payment {
+/// The payment of a message that is what its requirement asks for.
+pub(super) enum Payment<'a> {
     /// It has to be judged.
-    Due(Box<Submission>),
+    Due(Box<Submission<'a>>),
     /// It was made with this very payload, as its identifier shows.
     Known(Box<PaymentView>),
 }
@@ -34,14 +29,14 @@ pub(super) enum Payment {
 ///
 /// # Errors
 /// What the call is answered with.
-pub(super) async fn check(state: &App, caller: Caller, call: Call) -> Result<Checked, Refusal> {
+pub(super) async fn check<'a>(state: &App, caller: &'a Caller, call: &'a Call) -> Result<Payment<'a>, Refusal> {
     let Call { request, message } = call;
-    if let Some(binding) = binding(state, &message).await? {
+    if let Some(binding) = binding(state, message).await? {
         message.check_accepted()?;
         // The payload passed every other check when it made the payment, to the byte, and contracts, clocks and keys may
         // have changed since.
         if let Some(view) = payment_of(state, binding).await? {
-            return Ok(Checked { message, payment: Payment::Known(Box::new(view)) });
+            return Ok(Payment::Known(Box::new(view)));
         }
     }
     // The form of the request comes before every judgement.
@@ -53,8 +48,40 @@ pub(super) async fn check(state: &App, caller: Caller, call: Call) -> Result<Che
             "paymentRequirements.network: is not a source of x402 payments; /x402/v1/supported lists those that are";
         return Err(Error::new(Code::INVALID_NETWORK, rule).into());
     }
-    resolved.check(submission.order(), &state.corridors, state.services.clock.now())?;
-    Ok(Checked { message, payment: Payment::Due(Box::new(submission)) })
+    resolved.check(submission.order(), state.services.clock.now())?;
+    Ok(Payment::Due(Box::new(submission)))
+}
+
+/// The payment that a refused message is a replay of: authorised, and what the merchant asks for, whatever the configuration
+/// says now.
+///
+/// # Errors
+/// What the call is answered with instead.
+pub(super) async fn existing(
+    state: &App,
+    caller: &Caller,
+    call: &Call,
+    refusal: Refusal,
+) -> Result<Box<PaymentView>, Refusal> {
+    let refused = Refused::submission(&call.request, caller);
+    let (refusal, again): (Error, fn(Error) -> Refusal) = match refusal {
+        Refusal::Form(refusal) => (refusal, Refusal::Form),
+        Refusal::Payment(refusal) => (refusal, Refusal::Payment),
+    };
+    // Which payload an identifier belongs to is no question of the payment.
+    if *refusal.code == *Code::PAYMENT_IDENTIFIER_CONFLICT {
+        return Err(again(refusal));
+    }
+    let existing = refused.answer(state, refusal).await.map_err(again)?;
+    call.message.check_accepted().map_err(|error| Refusal::Payment(error.about(&existing.view.payment_id).exists()))?;
+    match call.message.requirement.difference(&existing.submitted) {
+        None => Ok(Box::new(existing.view)),
+        Some(member) => {
+            let message = format!("paymentRequirements.{member}: differs from the payment that exists");
+            let mismatch = Error::new(Code::PAYMENT_REQUIREMENTS_MISMATCH, message);
+            Err(Refusal::Payment(mismatch.about(&existing.view.payment_id).exists()))
+        }
+    }
 }
 
 /// What the message's identifier was bound to before by this payload.

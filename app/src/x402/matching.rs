@@ -73,7 +73,7 @@ impl<'a> Resolved<'a> {
         if contract(requirement.reserver.as_deref(), corridor, &corridor.reserver, name)? != corridor.reserver {
             return Err(invalid(name, format!("is not the reserver of {chain}")));
         }
-        let (releaser, verifier_origin) = verifier(requirement, corridor, corridors)?;
+        let (releaser, verifier_origin) = verifier(requirement, corridor)?;
         signing_domain(requirement, corridor)?;
         if let (Some(quote), Some(fulfillment)) =
             (requirement.quote_deadline_seconds, requirement.fulfillment_deadline_seconds)
@@ -104,27 +104,18 @@ impl<'a> Resolved<'a> {
         self.source.chain().family()
     }
 
-    /// The destination's chain.
-    fn destination_chain(&self) -> &ChainId {
-        self.destination.asset().chain()
-    }
-
     /// Judges a payment by the requirement. The deadlines only ever come nearer, so that what passes once always will.
     ///
     /// # Errors
     /// `PAYMENT_REQUIREMENTS_MISMATCH` with the first field that differs.
-    pub(super) fn check(&self, order: &Order, corridors: &Corridors, now: Timestamp) -> Result<(), Error> {
+    pub(super) fn check(&self, order: &Order, now: Timestamp) -> Result<(), Error> {
         let terms = &order.terms;
         let verifier_is_asked = || {
             order.verifier.account == self.releaser
                 && net::origin::origin(&order.verifier.endpoint).as_deref() == Some(&self.verifier_origin)
         };
         let proxies = &order.fulfillment_proxies;
-        let target = corridors.get(self.destination_chain());
-        let proxy_is_asked = || {
-            let family = target.map_or(Family::Evm, |target| target.family);
-            proxies.iter().all(|proxy| Account::parse(family, proxy).as_ref() == Ok(&self.proxy))
-        };
+        let proxy_is_asked = || proxies.iter().all(|proxy| *proxy == self.proxy);
         let rules: [(bool, &str, String); 7] = [
             (*terms.source.asset() == self.source, "source.asset_identifier", format!("must be {}", self.source)),
             (
@@ -220,7 +211,7 @@ fn contract(stated: Option<&str>, corridor: &Corridor, default: &Account, field:
 }
 
 /// Account and origin of the verifier that is asked for, the default or a trusted one.
-fn verifier(requirement: &Requirement, corridor: &Corridor, corridors: &Corridors) -> Result<(Account, String), Error> {
+fn verifier(requirement: &Requirement, corridor: &Corridor) -> Result<(Account, String), Error> {
     let account = requirement.releaser.as_deref().map(|text| {
         Account::parse(corridor.family, text).map_err(|rule| invalid("extra.gw.releaser", caip_rule(&rule)))
     });
@@ -229,23 +220,30 @@ fn verifier(requirement: &Requirement, corridor: &Corridor, corridors: &Corridor
         net::origin::origin(text).ok_or_else(|| invalid("extra.gw.fulfillmentVerifierEndpoint", rule))
     });
     let (account, origin) = (account.transpose()?, origin.transpose()?);
-    let of_account: Vec<(Account, String)> = corridors
-        .verifiers(corridor)
-        .filter(|(known, _)| account.as_ref().is_none_or(|account| known == account))
-        .collect();
+    let of_account: Vec<(&Account, &str)> =
+        corridor.verifiers().filter(|(known, _)| account.as_ref().is_none_or(|account| *known == account)).collect();
     if of_account.is_empty() {
         return Err(invalid("extra.gw.releaser", "is neither the default verifier's account nor a trusted one's"));
     }
     let found = of_account.into_iter().find(|(_, known)| origin.as_ref().is_none_or(|origin| known == origin));
-    found.ok_or_else(|| {
+    found.map(|(account, origin)| (account.clone(), origin.to_owned())).ok_or_else(|| {
         invalid("extra.gw.fulfillmentVerifierEndpoint", "is neither the default verifier's origin nor a trusted one's")
     })
 }
 
-/// On Solana a signature binds the cluster and the version of what is signed.
+/// On Solana a signature binds the cluster and the version of what is signed. Elsewhere there is neither, and a merchant who
+/// names one means another network.
 fn signing_domain(requirement: &Requirement, corridor: &Corridor) -> Result<(), Error> {
-    let Some((cluster_id, version)) = &corridor.signature_domain else { return Ok(()) };
     let Requirement { signature_cluster_id, signature_domain_version, .. } = requirement;
+    let Some((cluster_id, version)) = &corridor.signature_domain else {
+        let stated = [
+            ("extra.gw.svmSignatureClusterId", signature_cluster_id.is_some()),
+            ("extra.gw.svmSignatureDomainVersion", signature_domain_version.is_some()),
+        ];
+        let stated = stated.into_iter().find(|(_, stated)| *stated);
+        return stated
+            .map_or(Ok(()), |(field, _)| Err(invalid(field, "must not be given where network is not Solana's")));
+    };
     if signature_cluster_id.as_ref().is_some_and(|stated| stated != cluster_id) {
         return Err(invalid("extra.gw.svmSignatureClusterId", format!("must be {cluster_id}")));
     }

@@ -18,7 +18,10 @@ pub use self::{
     settle::{Settled, settle},
     verify::{Verified, verify},
 };
-use crate::error::{Code, Error};
+use crate::{
+    error::{Code, Error},
+    families,
+};
 
 /// The scheme.
 pub const SCHEME: &str = "gw-escrow";
@@ -31,13 +34,10 @@ pub const IDENTIFIER_CHARS_MIN: usize = 16;
 /// Most characters of a payment identifier (design: x402).
 pub const IDENTIFIER_CHARS_MAX: usize = 128;
 
-/// Whether payments come from chains of this family. A payer on Tron signs a transaction with the reserver's signature in it,
-/// which it gets by preparing the payment; no 402 holds that.
+/// Whether payments come from chains of this family. Whose payers sign a transaction with the reserver's signature in it get
+/// that by preparing the payment; no 402 holds it.
 pub fn is_source(family: Family) -> bool {
-    match family {
-        Family::Evm | Family::Solana => true,
-        Family::Tron => false,
-    }
+    !families::has_countersignature(family)
 }
 
 /// Why a call is not followed.

@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use events::{Account, AssetId, ChainId, event::Submitted};
+
+use super::SCHEME;
 use crate::{
     error::{Code, Error},
     request::fields::{Faults, Object},
@@ -90,6 +93,59 @@ impl Requirement {
             signature_domain_version: gw.optional("svmSignatureDomainVersion", faults),
         })
     }
+}
+
+impl Requirement {
+    /// The first member in which a payment that exists is not what is asked for; `None` when it is. Read without the
+    /// configuration: what the merchant leaves open may be whatever the payment was accepted with. Deadlines are not compared, as
+    /// theirs were when it was accepted.
+    pub(super) fn difference(&self, submitted: &Submitted) -> Option<&'static str> {
+        let (source, escrow) = (&submitted.terms.source, &submitted.escrow);
+        let (from, to) = (source.family(), submitted.terms.destination());
+        let ([destination], [proxy]) = (to, submitted.fulfillment_proxies.as_slice()) else {
+            return Some("extra.gw.destination");
+        };
+        let target = destination.family();
+        let is_account =
+            |stated: &str, family, account: &Account| Account::parse(family, stated).as_ref() == Ok(account);
+        let may_be = |stated: &Option<String>, family, account: &Account| {
+            stated.as_ref().is_none_or(|stated| is_account(stated, family, account))
+        };
+        let origin = |text: &str| net::origin::origin(text);
+        let endpoint_is = |stated: &String| origin(stated) == origin(&submitted.verifier.endpoint);
+        let funded = is_account(&self.pay_to, from, &escrow.contract);
+        let terms = &submitted.terms;
+        let members = [
+            ("network", is_chain(&self.network, source.asset().chain())),
+            ("asset", is_asset(&self.asset, source.asset())),
+            ("amount", self.amount.parse().ok() == terms.max_source_amount && terms.max_source_amount.is_some()),
+            ("extra.gw.destination.network", is_chain(&self.destination.network, destination.asset().chain())),
+            ("extra.gw.destination.asset", is_asset(&self.destination.asset, destination.asset())),
+            ("extra.gw.destination.address", is_account(&self.destination.address, target, destination.account())),
+            ("payTo", funded || is_account(&self.pay_to, target, destination.account())),
+            ("extra.gw.fulfillmentAmount", self.fulfillment_amount.parse() == Ok(terms.fulfillment_amount)),
+            ("extra.gw.escrow", may_be(&self.escrow, from, &escrow.contract)),
+            ("extra.gw.fulfillmentProxy", may_be(&self.fulfillment_proxy, target, proxy)),
+            ("extra.gw.reserver", may_be(&self.reserver, from, &escrow.reserver)),
+            ("extra.gw.releaser", may_be(&self.releaser, from, &escrow.releaser)),
+            ("extra.gw.fulfillmentVerifierEndpoint", self.verifier_endpoint.as_ref().is_none_or(endpoint_is)),
+            ("scheme", self.scheme == SCHEME),
+        ];
+        members.into_iter().find(|(_, holds)| !holds).map(|(member, _)| member)
+    }
+}
+
+fn is_chain(text: &str, chain: &ChainId) -> bool {
+    text.parse().as_ref() == Ok(chain)
+}
+
+/// Whether `text` is the asset, by its CAIP-19 id or by its bare reference.
+fn is_asset(text: &str, asset: &AssetId) -> bool {
+    let stated = match text.contains('/') {
+        true => text.parse::<AssetId>(),
+        false => format!("{}/{}:{text}", asset.chain(), asset.namespace()).parse(),
+    };
+    stated.as_ref() == Ok(asset)
 }
 
 fn text(object: &Object<'_>, name: &str, faults: &mut Faults) -> Option<String> {

@@ -5,20 +5,21 @@
 //! without a payment that he signed and that his budget has paid for. A binding whose payment was not appended binds nothing
 //! but the identifier to the payload; the identical call goes through.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use net::callers::Caller;
+use events::{Hash32, PaymentId};
+use net::callers::{Caller, Kind, price};
 use projections::PaymentView;
 
 use super::{
     Refusal,
-    checks::{Checked, Payment, check},
+    checks::{Payment, check, existing},
     message::{Call, Message},
 };
 use crate::{
     App,
     admission::writes::Permit,
-    error::Code,
+    error::{Code, Error},
     payment_identifiers::Binding,
     submit::{Accepted, Submission, Verdict},
 };
@@ -44,41 +45,74 @@ pub async fn settle(
     call: Call,
     permit: Permit,
 ) -> Result<Settled, Refusal> {
-    let Checked { message, payment } = check(state, caller, call).await?;
-    let timeout = Duration::from_secs(message.requirement.timeout_seconds_max);
-    let settled = |view, replay| Settled { view, replay, timeout };
-    let submission = match payment {
-        Payment::Known(view) => return Ok(settled(*view, true)),
+    let (permit, timeout) = (Arc::new(permit), Duration::from_secs(call.message.requirement.timeout_seconds_max));
+    let (view, replay) = match attempt(state, correlation, &caller, &call, &permit).await {
+        Ok(settled) => settled,
+        Err(refusal) => {
+            let view = existing(state, &caller, &call, refusal).await?;
+            if call.message.identifier.is_some() {
+                charge_for_identifier(&caller)?;
+            }
+            bind_identifier(state, &call.message, &view.payment_id, view.terms_hash).await?;
+            (*view, true)
+        }
+    };
+    Ok(Settled { view, replay, timeout })
+}
+
+async fn attempt(
+    state: &App,
+    correlation: &str,
+    caller: &Caller,
+    call: &Call,
+    permit: &Arc<Permit>,
+) -> Result<(PaymentView, bool), Refusal> {
+    let submission = match check(state, caller, call).await? {
+        Payment::Known(view) => return Ok((*view, true)),
         Payment::Due(submission) => submission,
     };
-    let admitted = match admit(state, &message, &submission).await? {
-        Verdict::Replay(view) => return Ok(settled(*view, true)),
+    let admitted = match admit(state, caller, &call.message, &submission).await? {
+        Verdict::Replay(view) => return Ok((*view, true)),
         Verdict::New(admitted) => admitted,
     };
     Ok(match submission.append(state, admitted, correlation, permit).await? {
-        Accepted::New(view) => settled(view, false),
-        Accepted::Before(view) => settled(submission.replay(view)?, true),
+        Accepted::New(view) => (view, false),
+        Accepted::Before(view) => (submission.replay(view)?, true),
     })
 }
 
 /// Makes every check that is left, and binds the payment identifier to this payload.
-async fn admit(state: &App, message: &Message, submission: &Submission) -> Result<Verdict, Refusal> {
+async fn admit(
+    state: &App,
+    caller: &Caller,
+    message: &Message,
+    submission: &Submission<'_>,
+) -> Result<Verdict, Refusal> {
     let verdict = submission.judge(state, &state.services.admission).await?;
     // A binding is for ever: it is paid for first, by whom it is made for, or by who asks where anybody could.
     match &verdict {
         Verdict::New(_) => submission.charge()?,
-        Verdict::Replay(_) if message.identifier.is_some() => submission.charge_for_identifier()?,
+        Verdict::Replay(_) if message.identifier.is_some() => charge_for_identifier(caller)?,
         Verdict::Replay(_) => {}
     }
-    bind_identifier(state, message, submission).await?;
+    bind_identifier(state, message, &submission.payment_id, submission.terms_hash).await?;
     Ok(verdict)
 }
 
+/// Takes what it costs to bind an identifier to a payment that there is, of the address that asks.
+fn charge_for_identifier(caller: &Caller) -> Result<(), Error> {
+    Ok(caller.spend(Kind::Unsigned, price::IDENTIFIER)?)
+}
+
 /// Binds the payment identifier to this payload.
-async fn bind_identifier(state: &App, message: &Message, submission: &Submission) -> Result<(), Refusal> {
+async fn bind_identifier(
+    state: &App,
+    message: &Message,
+    payment_id: &PaymentId,
+    terms_hash: Hash32,
+) -> Result<(), Refusal> {
     let Some(identifier) = &message.identifier else { return Ok(()) };
-    let Submission { payment_id, terms_hash, .. } = submission;
-    let binding = Binding { payload: message.fingerprint, payment_id: payment_id.clone(), terms_hash: *terms_hash };
+    let binding = Binding { payload: message.fingerprint, payment_id: payment_id.clone(), terms_hash };
     let bound = state.services.identifiers.bind(identifier, &binding).await.map_err(|error| {
         tracing::warn!(%error, "a payment identifier cannot be bound");
         Code::SERVICE_UNAVAILABLE

@@ -6,10 +6,10 @@ use projections::PaymentView;
 
 use super::{
     Refusal,
-    checks::{Payment, check},
+    checks::{Payment, check, existing},
     message::Call,
 };
-use crate::{App, submit::Verdict};
+use crate::App;
 
 /// What verifying a payment comes to that is not refused.
 pub enum Verified {
@@ -24,17 +24,19 @@ pub enum Verified {
 /// # Errors
 /// What a settle would be refused with; a pause refuses nothing here.
 pub async fn verify(state: &App, caller: Caller, call: Call) -> Result<Verified, Refusal> {
-    let submission = match check(state, caller, call).await?.payment {
+    match attempt(state, &caller, &call).await {
+        Err(refusal) => Ok(Verified::Known(existing(state, &caller, &call, refusal).await?)),
+        verified => verified,
+    }
+}
+
+async fn attempt(state: &App, caller: &Caller, call: &Call) -> Result<Verified, Refusal> {
+    let submission = match check(state, caller, call).await? {
         Payment::Due(submission) => submission,
         Payment::Known(view) => return Ok(Verified::Known(view)),
     };
-    let verdict = submission.judge(state, &state.services.admission.unpaused()).await?;
-    Ok(match verdict {
-        Verdict::Replay(view) => Verified::Known(view),
-        // A settle would find out by its append.
-        Verdict::New(_) => match submission.stored(state).await? {
-            Some(view) => Verified::Known(Box::new(view)),
-            None => Verified::New(submission.payment_id),
-        },
+    Ok(match submission.rehearse(state).await? {
+        Some(view) => Verified::Known(Box::new(view)),
+        None => Verified::New(submission.payment_id),
     })
 }

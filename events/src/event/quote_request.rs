@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{AuctionClosed, CounterpartyDecision, EscrowPlan, VerifierRef};
 use crate::{
-    Did, Hash32, PaymentId, QuoteRequestId, Terms, identity::ProvenIdentity, selection::SelectorKey, time::Timestamp,
+    Account, Did, Hash32, PaymentId, QuoteRequestId, Terms, identity::ProvenIdentity, selection::SelectorKey,
+    time::Timestamp,
 };
 
 /// One thing that happened to a quote-request batch.
@@ -63,7 +64,7 @@ pub struct QuoteRequestOpened {
     /// award: see [`EscrowPlan::of_batch`].
     pub escrow: EscrowPlan,
     /// The proxy through which each destination is delivered, in the order of the terms' destinations.
-    pub fulfillment_proxies: Vec<String>,
+    pub fulfillment_proxies: Vec<Account>,
     /// Who attests delivery.
     pub verifier: VerifierRef,
     /// Settlers that may win; empty when any may.
@@ -84,6 +85,9 @@ pub struct QuoteRequestOpened {
     /// The quote selector that the request named; absent where it named none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<SelectorKey>,
+    /// When the selector has to have chosen; absent where none is named, and in batches of gateways that asked none for batches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector_answer_by: Option<Timestamp>,
     /// SHA-256 of the secret by which a caller is told apart that proved nothing; absent where it gave none. With it the
     /// id is derived by [`QuoteRequestId::derive_with_secret`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,6 +105,35 @@ pub struct QuotesCollected {
     pub auction: AuctionClosed,
     /// The eligible quotes, best first (design: selection).
     pub quotes: Vec<CollectedDocument>,
+    /// What the quote selector that the request named said of them, in time; absent where it named none or that said nothing
+    /// that counts. Verified before it was recorded; a batch does not wait for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<BatchSelection>,
+}
+
+/// The choice of a quote selector among the quotes of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchSelection {
+    /// The quote that it prefers; absent when it takes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote_hash: Option<Hash32>,
+    /// The text that it signed.
+    pub choice: String,
+    /// Its signature, hex with 0x.
+    pub signature: String,
+}
+
+impl QuotesCollected {
+    /// The quotes in the order in which they are offered: the selector's choice first, the rest best first. `true` where the
+    /// selector has chosen.
+    pub fn offered(&self) -> (Vec<&CollectedDocument>, bool) {
+        let chosen = self.selection.as_ref().and_then(|selection| selection.quote_hash);
+        let is_chosen = |quote: &&CollectedDocument| Some(quote.quote_hash) == chosen;
+        let (mut offered, rest): (Vec<_>, Vec<_>) = self.quotes.iter().partition(is_chosen);
+        let by_selector = !offered.is_empty();
+        offered.extend(rest);
+        (offered, by_selector)
+    }
 }
 
 /// An eligible quote of a batch, as its settler signed it.

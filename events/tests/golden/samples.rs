@@ -9,6 +9,10 @@ pub const PROXY: &str = "0x0000000000000000000000000000000000090211";
 pub const RESERVER: &str = "0x0000000000000000000000000000000000004e5e";
 pub const RELEASER: &str = "0x0000000000000000000000000000000000004e1e";
 
+pub fn account(text: &str) -> Account {
+    text.parse().unwrap()
+}
+
 pub fn at(second: u32) -> Timestamp {
     format!("2026-01-02T03:04:{second:02}.250Z").parse().unwrap()
 }
@@ -112,7 +116,7 @@ pub fn submitted() -> Submitted {
             fulfillment_deadline: 1_767_323_099,
             refund_after: 1_767_326_699,
         },
-        fulfillment_proxies: vec![PROXY.into()],
+        fulfillment_proxies: vec![account(PROXY)],
         verifier: VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "https://verifier.example".into() },
         whitelist: vec![settler(1), settler(2)],
         blacklist: vec![settler(3)],
@@ -139,7 +143,7 @@ pub fn submitted_with_least() -> Submitted {
         terms_hash: terms.hash(),
         terms,
         authorization: Authorization::EvmPermit2(permit),
-        fulfillment_proxies: vec![PROXY.into(), PROXY.into()],
+        fulfillment_proxies: vec![account(PROXY), account(PROXY)],
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),
@@ -187,7 +191,7 @@ pub fn submitted_on_solana() -> Submitted {
             releaser: "8pM1DN3RiT8vbom5u1sNryaNT1nyL8CTTW3b5PwWXRBH".parse().unwrap(),
             ..full.escrow
         },
-        fulfillment_proxies: vec![PROXY.into(), PROGRAM.into()],
+        fulfillment_proxies: vec![account(PROXY), account(PROGRAM)],
         ..full
     }
 }
@@ -230,7 +234,7 @@ pub fn submitted_on_tron() -> Submitted {
             releaser: "T9yD14Nj9j7xAB4dbGeiX9h8uoRDWtBcLf".parse().unwrap(),
             ..full.escrow
         },
-        fulfillment_proxies: vec![PROXY.into(), "T9yD14Nj9j7xAB4dbGeiX9h8v8YfkoQbCJ".into()],
+        fulfillment_proxies: vec![account(PROXY), account("T9yD14Nj9j7xAB4dbGeiX9h8v8YfkoQbCJ")],
         ..full
     }
 }
@@ -314,6 +318,7 @@ pub fn opened() -> QuoteRequestOpened {
         counterparty: Some(counterparty()),
         identities: Vec::new(),
         selector: None,
+        selector_answer_by: None,
         caller_secret_hash: None,
         opened_at: at(0),
         request: payment.request,
@@ -331,6 +336,15 @@ pub fn opened_with_least() -> QuoteRequestOpened {
         required_policies: Vec::new(),
         counterparty: None,
         identities: Vec::new(),
+        ..opened()
+    }
+}
+
+pub fn opened_with_a_selector() -> QuoteRequestOpened {
+    let selector = submitted_with_a_selector().selector;
+    QuoteRequestOpened {
+        selector: selector.as_ref().map(|selector| selector.key),
+        selector_answer_by: selector.map(|selector| selector.answer_by),
         ..opened()
     }
 }

@@ -69,6 +69,8 @@ pub mod price {
     /// A payment identifier for a payment that there is already, out of the same: it is kept for ever, and whoever has seen the
     /// payload can ask for it.
     pub const IDENTIFIER: u32 = 10;
+    /// A look in the journal, whether a refused write names a payment that exists; out of the same.
+    pub const LOOK_UP: u32 = 1;
     /// Code of the caller's choice that a node has to run.
     pub const FOREIGN_CODE: u32 = 20;
 

@@ -13,7 +13,7 @@ use events::{
     quote_request::{CollectedDocument, QuoteRequestAwarded},
     time::Timestamp,
 };
-use journal::{AppendError, Commit, Journal, Position, ReadError, Recorded};
+use journal::{AppendError, Commit, Position, ReadError, Recorded, StreamStore};
 
 use super::{QuoteRequest, Stage, evolve, fold};
 use crate::payment;
@@ -165,7 +165,7 @@ pub enum AwardError {
 ///
 /// # Errors
 /// See [`AwardError`].
-pub async fn award(journal: &dyn Journal, call: &AwardCall, now: Timestamp) -> Result<AwardOutcome, AwardError> {
+pub async fn award(journal: &dyn StreamStore, call: &AwardCall, now: Timestamp) -> Result<AwardOutcome, AwardError> {
     let payment = StreamId::from(call.payment_id());
     let existing = journal.load(&payment).await.map_err(unread)?;
     if !existing.is_empty() {
@@ -207,7 +207,7 @@ struct Fence {
 /// Reads the batch and decides. Everything is folded before anything is stored, so a batch is never awarded to a payment
 /// that could not follow.
 async fn fence(
-    journal: &dyn Journal,
+    journal: &dyn StreamStore,
     call: &AwardCall,
     now: Timestamp,
 ) -> Result<Result<Fence, AwardRefusal>, AwardError> {
@@ -252,7 +252,7 @@ async fn fence(
 }
 
 /// Awards the batch; `false` when another commit came first.
-async fn append_fence(journal: &dyn Journal, commit: &Commit) -> Result<bool, AwardError> {
+async fn append_fence(journal: &dyn StreamStore, commit: &Commit) -> Result<bool, AwardError> {
     match append(journal, commit).await {
         Ok(_) => Ok(true),
         Err(AppendError::Conflict) => Ok(false),
@@ -263,7 +263,7 @@ async fn append_fence(journal: &dyn Journal, commit: &Commit) -> Result<bool, Aw
 }
 
 /// Begins the payment. The batch is awarded to it already, so what fails here must be completed by the same call.
-async fn begin(journal: &dyn Journal, commit: &Commit) -> Result<AwardOutcome, AwardError> {
+async fn begin(journal: &dyn StreamStore, commit: &Commit) -> Result<AwardOutcome, AwardError> {
     let unfinished =
         |reason: String| AwardError::Unknown(format!("the batch is awarded, the payment not begun: {reason}"));
     match append(journal, commit).await {
@@ -287,7 +287,7 @@ async fn begin(journal: &dyn Journal, commit: &Commit) -> Result<AwardOutcome, A
 
 /// Appends the same commit until its outcome is known, a few times. [`AppendError::Unavailable`] only when no attempt can
 /// have stored it.
-async fn append(journal: &dyn Journal, commit: &Commit) -> Result<Recorded, AppendError> {
+async fn append(journal: &dyn StreamStore, commit: &Commit) -> Result<Recorded, AppendError> {
     let mut unknown = None;
     let mut last = AppendError::Conflict;
     for _ in 0..APPENDS_MAX {

@@ -1,8 +1,8 @@
 //! Folding a batch's events into its state. Also the definition of which transitions are legal, used by auditors.
 
-use events::{QuoteRequestEvent, quote_request::QuotesCollected};
+use events::{QuoteRequestEvent, quote_request::QuotesCollected, selection::SignedChoice};
 
-use super::{QuoteRequest, Stage};
+use super::{QuoteRequest, Stage, collect::selected};
 use crate::payment::IllegalTransition;
 
 /// The state after `event`.
@@ -25,6 +25,9 @@ pub fn evolve(state: Option<QuoteRequest>, event: &QuoteRequestEvent) -> Result<
         (QuoteRequestEvent::Collected(collected), Stage::Collecting) => {
             if !is_consistent(collected) {
                 return refuse("the quotes are not those of the auction");
+            }
+            if !is_followed(&batch, collected) {
+                return refuse("the selection is not the selector's choice of these quotes");
             }
             batch.collected = Some(collected.clone());
         }
@@ -49,6 +52,13 @@ pub fn fold<'a>(
     events: impl IntoIterator<Item = &'a QuoteRequestEvent>,
 ) -> Result<Option<QuoteRequest>, IllegalTransition> {
     events.into_iter().try_fold(None, |state, event| evolve(state, event).map(Some))
+}
+
+/// Whether what is recorded of the quote selector is its signed choice of the quotes, where there is any.
+fn is_followed(batch: &QuoteRequest, collected: &QuotesCollected) -> bool {
+    let Some(recorded) = &collected.selection else { return true };
+    let choice = SignedChoice { text: recorded.choice.clone(), signature: recorded.signature.clone() };
+    batch.selection(collected).is_some_and(|request| selected(&request, choice).as_ref() == Ok(recorded))
 }
 
 fn is_consistent(collected: &QuotesCollected) -> bool {

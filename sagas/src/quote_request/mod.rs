@@ -16,6 +16,7 @@ use events::{
 
 pub use self::{
     award::{AwardCall, AwardError, AwardOutcome, AwardRefusal, award, may_award},
+    collect::selected,
     evolve::{evolve, fold},
 };
 use crate::{auction::request_for_batch, ports::RequestForQuotes};

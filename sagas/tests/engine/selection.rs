@@ -5,6 +5,7 @@ use events::{
     event::{SelectorRef, Submitted},
     failure::Domain,
     quote::SignedQuote,
+    quote_request::{BatchSelection, QuoteRequestOpened, QuotesCollected},
     selection::{Choice, SelectorSigner, Shown, SignedChoice},
 };
 use sagas::auction::judge;
@@ -70,11 +71,100 @@ pub fn gathered() -> Gathered {
     Gathered { addressed: vec![did(1), did(2), did(3)], bids: (1..).zip(quotes()).map(bid).collect(), held: Vec::new() }
 }
 
+/// The cheaper one first.
+fn batch_quotes() -> [SignedQuote; 2] {
+    [batch::batch_quote(1, "1005"), batch::batch_quote(2, "1010")]
+}
+
+pub fn gathered_for_batch() -> Gathered {
+    let bids = (1..).zip(&batch_quotes()).map(|(n, quote)| batch::offer(n, quote)).collect();
+    Gathered { addressed: vec![did(1), did(2)], bids, held: Vec::new() }
+}
+
+/// What is recorded of the quotes of a batch that names the selector, however often the gateway dies.
+async fn collected(world: World) -> (Arc<World>, QuotesCollected) {
+    let world = Arc::new(world);
+    let named = QuoteRequestOpened {
+        selector: Some(signer(100).key()),
+        selector_answer_by: Some(at(ANSWER_BY)),
+        ..batch::opening()
+    };
+    let opened = QuoteRequestEvent::Opened(Box::new(named));
+    batch::append(&world.journal, batch::batch_id(), vec![opened.into()]).await;
+    drive(&world, &batch::batch_id().into()).await;
+    let commits = world.journal.load(&batch::batch_id().into()).await.unwrap();
+    let events: Vec<_> = commits.iter().flat_map(Recorded::quote_request_events).collect();
+    let [QuoteRequestEvent::Opened(_), QuoteRequestEvent::Collected(collected)] = events[..] else {
+        panic!("{events:?}")
+    };
+    (world, (**collected).clone())
+}
+
+#[tokio::test]
+async fn the_selector_s_choice_comes_first_in_a_batch() {
+    let [cheap, dear] = batch_quotes();
+    for conduct in [Conduct::Chooses, Conduct::ChoosesLate] {
+        let (_, collected) = collected(World::new(Plot::Selector(conduct))).await;
+        let (offered, by_selector) = collected.offered();
+        let offered: Vec<_> = offered.iter().map(|quote| quote.quote_hash).collect();
+        assert_eq!((offered, by_selector), (vec![dear.hash(), cheap.hash()], true));
+        // What is stored stays in the order that auditors check.
+        assert_eq!(collected.quotes[0].quote_hash, cheap.hash());
+    }
+    let (undisturbed, _) = collected(World::new(Plot::Selector(Conduct::Chooses))).await;
+    let calls = undisturbed.calls.load(Ordering::SeqCst);
+    for stop_at in (1..=calls).flat_map(|number| [(number, false), (number, true)]) {
+        let world = World { stop_at: Some(stop_at), ..World::new(Plot::Selector(Conduct::Chooses)) };
+        assert!(collected(world).await.1.offered().1, "died at {stop_at:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_selector_that_is_away_lies_or_takes_none_holds_no_batch_up() {
+    let [cheap, dear] = batch_quotes();
+    for conduct in [Conduct::Silent, Conduct::Invents, Conduct::Impostor, Conduct::Repeats, Conduct::TakesNone] {
+        let (world, collected) = collected(World::new(Plot::Selector(conduct))).await;
+        let (offered, by_selector) = collected.offered();
+        let offered: Vec<_> = offered.iter().map(|quote| quote.quote_hash).collect();
+        assert_eq!((offered, by_selector), (vec![cheap.hash(), dear.hash()], false), "{conduct:?}");
+        let state = world.state.lock().unwrap();
+        assert_eq!(collected.selection.is_some(), conduct == Conduct::TakesNone);
+        assert!(conduct == Conduct::TakesNone || state.asked > 2, "it is asked as long as there is time");
+        assert!(state.now <= ANSWER_BY + 2, "{conduct:?}: {}", state.now);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_in_which_the_choice_does_not_hold_is_illegal() {
+    let (_, collected) = collected(World::new(Plot::Selector(Conduct::Chooses))).await;
+    let opened = |named: bool| {
+        let selector = named.then(|| signer(100).key());
+        let selector_answer_by = selector.map(|_| at(ANSWER_BY));
+        QuoteRequestOpened { selector, selector_answer_by, ..batch::opening() }
+    };
+    let fold = |named: bool, change: &dyn Fn(&mut BatchSelection)| {
+        let mut changed = collected.clone();
+        change(changed.selection.as_mut().unwrap());
+        let events =
+            [QuoteRequestEvent::Opened(Box::new(opened(named))), QuoteRequestEvent::Collected(Box::new(changed))];
+        sagas::quote_request::fold(&events).map(|_| ()).map_err(|illegal| illegal.reason)
+    };
+    assert_eq!(fold(true, &|_| ()), Ok(()));
+    let reason = "the selection is not the selector's choice of these quotes";
+    assert_eq!(fold(false, &|_| ()), Err(reason.to_owned()));
+    let cheap = batch_quotes()[0].hash();
+    assert_eq!(fold(true, &|selection| selection.quote_hash = Some(cheap)), Err(reason.to_owned()));
+    assert_eq!(fold(true, &|selection| selection.choice.push(' ')), Err(reason.to_owned()));
+}
+
 #[async_trait]
 impl Selector for World {
     async fn choose(&self, request: &SelectionRequest) -> Result<SignedChoice, Transient> {
         let Plot::Selector(conduct) = self.plot else { panic!("nobody named a selector") };
-        let [cheap, fast, _] = quotes();
+        let [cheap, fast] = match request.auction_id.starts_with("qrq_") {
+            true => batch_quotes(),
+            false => quotes()[..2].to_vec().try_into().unwrap(),
+        };
         assert_eq!(request.quotes, [cheap.hash(), fast.hash()]);
         assert_eq!(request.documents, [cheap.document(), fast.document()]);
         let asked = self.call(|state| {

@@ -7,7 +7,7 @@ use events::{
     quote_request::{QuoteRequestAwarded, QuoteRequestOpened},
     time::unix_seconds,
 };
-use journal::{Commit, Journal, Position, Recorded, StreamStore, memory::MemoryJournal};
+use journal::{Commit, Position, Recorded, StreamStore, memory::MemoryJournal};
 use sagas::{
     QuoteRequest,
     ports::{Answer, Bid, Gathered},
@@ -42,6 +42,7 @@ pub fn opening() -> QuoteRequestOpened {
         counterparty: None,
         identities: Vec::new(),
         selector: None,
+        selector_answer_by: None,
         caller_secret_hash: None,
         opened_at: at(0),
         request: "{}".to_owned(),
@@ -68,7 +69,8 @@ pub fn opened() -> QuoteRequestEvent {
 /// Collected with a quote of settler 1 over 1010 and one of settler 2 over 1005.
 pub fn collected() -> QuoteRequestEvent {
     let bids = vec![offer(1, &batch_quote(1, "1010")), offer(2, &batch_quote(2, "1005"))];
-    batch(&[opened()]).collect(Gathered { addressed: vec![did(1), did(2)], bids, held: Vec::new() }, at(10))
+    let gathered = Gathered { addressed: vec![did(1), did(2)], bids, held: Vec::new() };
+    QuoteRequestEvent::Collected(Box::new(batch(&[opened()]).collect(gathered, at(10))))
 }
 
 pub fn batch_awarded(quote_id: String, payment_id: PaymentId) -> QuoteRequestEvent {
@@ -125,7 +127,7 @@ pub async fn append(journal: &MemoryJournal, stream_id: impl Into<StreamId>, eve
 }
 
 /// The types of all events of a stream.
-pub async fn types_of(journal: &dyn Journal, stream_id: impl Into<StreamId>) -> Vec<&'static str> {
+pub async fn types_of(journal: &dyn StreamStore, stream_id: impl Into<StreamId>) -> Vec<&'static str> {
     let commits: Vec<Recorded> = journal.load(&stream_id.into()).await.unwrap();
     commits.iter().flat_map(|commit| &commit.events).map(Event::type_name).collect()
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use app::request::{award::QUOTE_ID_CHARS_MAX, order::request_id_pattern};
+use app::request::award::QUOTE_ID_CHARS_MAX;
 
 use super::{
-    VERSION_PATTERN, matching, object,
-    requests::{ORDER_REQUIRED, envelope_members, order_members, originator_auth, properties},
-    schema,
+    object,
+    requests::{ORDER_REQUIRED, envelope_members, order_members, properties},
+    schema, text,
 };
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -25,9 +25,10 @@ fn quote_request() -> Value {
 }
 
 fn award_request() -> Value {
-    let mut members = vec![
-        ("version", matching(VERSION_PATTERN, "As in a PaymentRequest.")),
-        ("request_id", matching(&request_id_pattern(), "Idempotency key of the payment.")),
+    // What it may echo of the quote-request, `version`, `request_id` and `originator_auth` of its own.
+    let mut members = order_members("Idempotency key of the payment.");
+    members.extend([
+        ("quote_request_id", text("The batch. May be left out, as everything that is echoed.")),
         (
             "quote_id",
             json!({
@@ -38,12 +39,12 @@ fn award_request() -> Value {
             }),
         ),
         ("sender_auth", schema("SenderAuth")),
-        ("originator_auth", originator_auth()),
-    ];
+    ]);
     members.extend(envelope_members());
     object(
-        "Awards one quote of the batch; corridor and deadlines are the batch's. A batch that was opened in an envelope is \
-         awarded by its holder, in an envelope.",
+        "Awards one quote of the batch; corridor and deadlines are the batch's. What the quote-request said may be repeated, as \
+         its response echoes it, and has to be the same. A batch that was opened in an envelope is awarded by its holder, in \
+         an envelope.",
         &["version", "request_id", "quote_id", "sender_auth"],
         properties(members),
     )

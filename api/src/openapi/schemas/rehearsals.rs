@@ -54,7 +54,6 @@ fn originator() -> Value {
     json!({
         "type": "string",
         "pattern": DID_PATTERN,
-        "maxLength": 256,
         "description": "DID that is going to prove the submission. The payment id is made of it, and so what is signed. \
                         Without it: the DID of `proof`, else the batch's originator, else the source account. \
                         Where the source is on Tron, this request has to prove it, too.",

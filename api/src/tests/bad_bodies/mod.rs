@@ -6,7 +6,7 @@ mod trusted;
 
 use serde_json::{Value, json};
 
-use super::{DESTINATION_ASSET, ESCROW, PAYER, PROXY, SOURCE_ASSET, TRUSTED, VERIFIER, set};
+use super::{Answer, DESTINATION_ASSET, ESCROW, PAYER, PROXY, RECIPIENT, SOURCE_ASSET, TRUSTED, VERIFIER, set};
 
 /// What is done to the good body.
 pub enum Edit {
@@ -14,6 +14,20 @@ pub enum Edit {
     Remove(&'static str),
 }
 use Edit::{Remove, Set};
+
+impl Edit {
+    /// Checks what the answer to the edited body says of the id. Where the edit is of what the id is made of, it may be that
+    /// nothing can be looked for.
+    #[track_caller]
+    pub fn check_flag(&self, answer: &Answer) {
+        let (Set(pointer, _) | Remove(pointer)) = self;
+        let of_key = ["/request_id", "/source", "/originator_auth", "/proof", "/verifiableCredential"];
+        match answer.body.get("request_id_reusable") {
+            None => assert!(of_key.iter().any(|of_key| pointer.starts_with(of_key)), "{pointer}: {answer:?}"),
+            flag => assert_eq!(flag, Some(&json!(true)), "{pointer}: {answer:?}"),
+        }
+    }
+}
 
 pub const DID: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
 
@@ -100,6 +114,26 @@ pub fn good_edits() -> Vec<(&'static str, Value)> {
         ("/fulfillment_deadline", json!("2030-01-02T00:00:00Z")),
         ("/settler_auth_required", json!({})),
         ("/settler_auth_required", json!({"kyc": true, "any name, really": false})),
+        // A repeated destination, in other letters, too.
+        ("/destination/1", owned(DESTINATION_ASSET, RECIPIENT)),
+        (
+            "/destination/1",
+            owned(&DESTINATION_ASSET.replace("9fe", "9FE"), "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"),
+        ),
+        // Before the other deadline by 1 ns, 1 ms, 400 ms and 999 ms, in the second before its own.
+        ("/quote_deadline", json!("2030-01-01T00:09:59.999999999Z")),
+        ("/quote_deadline", json!("2030-01-01T00:09:59.999Z")),
+        ("/quote_deadline", json!("2030-01-01T00:09:59.6Z")),
+        ("/quote_deadline", json!("2030-01-01T00:09:59.001Z")),
+        ("/settler_requirements", json!({"whitelist": [format!("did:web:{}.example", "a".repeat(300))]})),
+        ("/settler_requirements", json!({"blacklist": [format!("did:web:{}.example", "a".repeat(20_000))]})),
+        ("/sender_auth/signed_messages/1", json!({"message": "0x33", "signature": "0x44", "payload": {"note": 1}})),
+        ("/verifiableCredential", json!([])),
+        ("/@context", json!([])),
+        ("/fulfillment_proxies", json!({})),
+        ("/fulfillment_proxies", json!({"eip155:31338": ""})),
+        ("/fulfillment_proxies", json!({"eip155:31338": TRUSTED})),
+        ("/fulfillment_proxies", json!({"eip155:031338": PROXY})),
         ("/quote_selector", json!("")),
         ("/fulfillment_verifier", json!({})),
         ("/fulfillment_verifier", json!({"account": "", "endpoint": ""})),

@@ -111,15 +111,6 @@ fn destination() -> Vec<BadBody> {
     [
         missing("/destination", "destination"),
         breaking("/destination", "INVALID_REQUEST", "destination", json!([null, {}, [], destinations(17), 0])),
-        breaking(
-            "/destination/1",
-            "INVALID_REQUEST",
-            "destination[1]",
-            json!([
-                owned(DESTINATION_ASSET, RECIPIENT),
-                owned(&DESTINATION_ASSET.replace("9fe", "9FE"), "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"),
-            ]),
-        ),
         breaking("/destination/0", "INVALID_REQUEST", "destination[0]", json!(["x", null, []])),
         missing("/destination/0/asset_identifier", "destination[0].asset_identifier"),
         breaking(
@@ -255,7 +246,12 @@ fn deadlines() -> Vec<BadBody> {
             "/fulfillment_deadline",
             "INVALID_DEADLINE",
             "quote_deadline",
-            json!(["2029-01-01T00:00:00Z", "2030-01-01T00:01:00.999Z", "2030-01-01T00:00:59Z"]),
+            json!([
+                "2029-01-01T00:00:00Z",
+                "2030-01-01T00:01:00Z",
+                "2030-01-01T01:01:00.000+01:00",
+                "2030-01-01T00:00:59.999999999Z",
+            ]),
         ),
     ]
     .into_iter()

@@ -31,6 +31,18 @@ fn settler_auth_required() -> Vec<BadBody> {
                 {"kyc": "yes"}, {"kyc": null}, {"kyc": 1},
             ]),
         ),
+        breaking(
+            "/settler_auth_required",
+            "INVALID_REQUEST",
+            "settler_auth_required.no-such-policy",
+            json!([{"kyc": true, "no-such-policy": true}]),
+        ),
+        breaking(
+            "/settler_auth_required",
+            "INVALID_REQUEST",
+            "settler_auth_required",
+            json!([{"any name, really": true}]),
+        ),
     ]
     .into_iter()
     .flatten()
@@ -102,6 +114,30 @@ fn contracts() -> Vec<BadBody> {
         breaking("/escrow_contract_address", "UNTRUSTED_ESCROW", "escrow_contract_address", json!([PAYER, PROXY])),
         breaking("/fulfillment_proxy", "INVALID_REQUEST", "fulfillment_proxy", json!([null, "proxy", [], ZERO])),
         breaking("/fulfillment_proxy", "UNTRUSTED_PROXY", "fulfillment_proxy", json!([ESCROW])),
+        breaking("/fulfillment_proxies", "INVALID_REQUEST", "fulfillment_proxies", json!([null, "proxy", [], PROXY])),
+        breaking("/fulfillment_proxies", "INVALID_REQUEST", "fulfillment_proxies.main", json!([{"main": PROXY}])),
+        breaking(
+            "/fulfillment_proxies",
+            "INVALID_REQUEST",
+            "fulfillment_proxies.eip155:31338",
+            json!([
+                {"eip155:31338": null}, {"eip155:31338": 1}, {"eip155:31338": "proxy"}, {"eip155:31338": ZERO},
+                {"eip155:031338": PROXY, "eip155:31338": PROXY},
+            ]),
+        ),
+        // A chain that nothing is delivered on.
+        breaking(
+            "/fulfillment_proxies",
+            "INVALID_REQUEST",
+            "fulfillment_proxies.eip155:31337",
+            json!([{"eip155:31337": PROXY}]),
+        ),
+        breaking(
+            "/fulfillment_proxies",
+            "UNTRUSTED_PROXY",
+            "fulfillment_proxies.eip155:31338",
+            json!([{"eip155:31338": ESCROW}]),
+        ),
     ]
     .into_iter()
     .flatten()

@@ -63,6 +63,121 @@ async fn the_same_award_again_is_a_replay_of_its_payment() {
 }
 
 #[tokio::test]
+async fn an_award_may_echo_its_batch_and_a_difference_is_named() {
+    let gateway = Gateway::new();
+    let batch = open_batch(&gateway).await;
+    // All that the response echoes, besides the award's own members, and what was asked for besides.
+    let mut echoed = gateway.get(&batch.path()).await.expect(200).body;
+    for (name, value) in award_body("order-1", &batch.quote_ids[0]).as_object().unwrap() {
+        set(&mut echoed, &format!("/{name}"), value.clone());
+    }
+    for (name, value) in [
+        ("quote_selector", json!("")),
+        ("settler_auth_required", json!({"kyc": false})),
+        ("escrow_contract_address", json!(ESCROW)),
+        ("fulfillment_proxy", json!(PROXY)),
+        ("fulfillment_proxies", json!({"eip155:31338": PROXY})),
+        ("fulfillment_verifier", json!({"account": VERIFIER, "endpoint": "http://127.0.0.1:8090"})),
+    ] {
+        set(&mut echoed, &format!("/{name}"), value);
+    }
+    let did = "did:web:a.example";
+    for (pointer, value, named) in [
+        ("/quote_request_id", json!("qrq_other"), "quote_request_id"),
+        ("/source/account", json!(RECIPIENT), "source.account"),
+        ("/source/asset_identifier", json!(DESTINATION_ASSET), "source.asset_identifier"),
+        ("/destination/0/account", json!(PAYER), "destination"),
+        ("/destination/1", json!({"asset_identifier": SOURCE_ASSET, "account": RECIPIENT}), "destination"),
+        ("/fulfillment_amount", json!("1000001"), "fulfillment_amount"),
+        ("/max_source_amount", json!("1099999"), "max_source_amount"),
+        ("/quote_deadline", json!("2030-01-01T00:01:00.001Z"), "quote_deadline"),
+        ("/fulfillment_deadline", json!("2030-01-01T00:10:01Z"), "fulfillment_deadline"),
+        ("/settler_requirements", json!({"whitelist": [did]}), "settler_requirements.whitelist"),
+        ("/settler_requirements", json!({"blacklist": [did]}), "settler_requirements.blacklist"),
+        ("/settler_auth_required", json!({"kyc": true}), "settler_auth_required"),
+        ("/quote_selector", json!(SELECTOR), "quote_selector"),
+        ("/escrow_contract_address", json!(TRUSTED), "escrow_contract_address"),
+        ("/fulfillment_proxy", json!(TRUSTED), "fulfillment_proxy"),
+        ("/fulfillment_proxies", json!({"eip155:31338": TRUSTED}), "fulfillment_proxies.eip155:31338"),
+        ("/fulfillment_proxies", json!({"eip155:31337": PROXY}), "fulfillment_proxies.eip155:31337"),
+        ("/fulfillment_verifier/account", json!(TRUSTED), "fulfillment_verifier.account"),
+        ("/fulfillment_verifier/endpoint", json!("https://verifier.example"), "fulfillment_verifier.endpoint"),
+    ] {
+        let mut other = echoed.clone();
+        set(&mut other, pointer, value.clone());
+        let answer = gateway.post_to(&batch.award_path(), &other).await.expect_error(409, "AWARD_TERMS_MISMATCH");
+        assert!(answer.message().starts_with(&format!("{named}: ")), "{pointer}: {answer:?}");
+        assert_eq!(answer.body["request_id_reusable"], true, "{pointer}: {answer:?}");
+    }
+    for (pointer, value, named) in [
+        ("/source", json!("x"), "source"),
+        ("/destination/0/account", json!("x"), "destination[0].account"),
+        ("/fulfillment_amount", json!(5), "fulfillment_amount"),
+        ("/quote_deadline", json!("tomorrow"), "quote_deadline"),
+        ("/settler_requirements", json!({"whitelist": [5]}), "settler_requirements.whitelist[0]"),
+    ] {
+        let mut other = echoed.clone();
+        set(&mut other, pointer, value.clone());
+        let answer = gateway.post_to(&batch.award_path(), &other).await.expect_error(400, "INVALID_REQUEST");
+        assert!(answer.message().starts_with(&format!("{named}: ")), "{pointer}: {answer:?}");
+    }
+    // The same in other letters is the same.
+    set(&mut echoed, "/source/account", json!("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"));
+    set(&mut echoed, "/quote_deadline", json!("2030-01-01T01:01:00+01:00"));
+    let awarded = gateway.post_to(&batch.award_path(), &echoed).await.expect(200);
+    // A repetition has to be the batch's, too, and says which payment stands.
+    set(&mut echoed, "/max_source_amount", json!("1"));
+    let answer = gateway.post_to(&batch.award_path(), &echoed).await.expect_error(409, "AWARD_TERMS_MISMATCH");
+    assert_eq!((&answer.body["request_id_reusable"], answer.payment_id()), (&json!(false), awarded.payment_id()));
+}
+
+#[tokio::test]
+async fn the_read_of_a_batch_says_what_was_awarded_to_which_payment() {
+    let gateway = Gateway::new();
+    let batch = open_batch(&gateway).await;
+    let before = gateway.get(&batch.path()).await.expect(200).body;
+    assert_eq!((before.get("awarded_quote_id"), before.get("payment_id")), (None, None));
+    let award = award_body("order-1", &batch.quote_ids[1]);
+    let payment_id = gateway.post_to(&batch.award_path(), &award).await.expect(200).payment_id();
+    let after = gateway.get(&batch.path()).await.expect(200);
+    assert_eq!((&after.body["status"], after.payment_id()), (&json!("awarded"), payment_id));
+    assert_eq!(after.body["awarded_quote_id"], batch.quote_ids[1].as_str());
+    // The repeated opening knows no award.
+    let replay = gateway.post_to(PATH, &quote_request()).await.expect(200).body;
+    assert_eq!((replay.get("awarded_quote_id"), replay.get("payment_id")), (None, None));
+}
+
+#[tokio::test]
+async fn the_quotes_of_a_batch_say_what_they_are_ordered_by() {
+    let gateway = Gateway::new();
+    let batch = open_batch(&gateway).await;
+    let by_price = gateway.get(&batch.path()).await.expect(200).body;
+    assert_eq!(by_price["quotes_ordered_by"], "price");
+
+    let mut named = quote_request();
+    set(&mut named, "/quote_selector", json!(SELECTOR));
+    set(&mut named, "/request_id", json!("batch-2"));
+    let id = open(&gateway, &named).await;
+    assert!(gateway.get(&format!("{PATH}/{id}")).await.expect(200).body.get("quotes_ordered_by").is_none());
+    let state = state_of(&gateway, &id).await;
+    assert_eq!(state.opened.selector_answer_by, Some(at("2030-01-01T00:01:05Z")));
+    let request = request_for_batch(&state.opened);
+    let quotes = [quote(1, &request), quote(2, &request)];
+    let bids = (1..).zip(&quotes).map(|(n, quote)| bid(n, BidAnswer::Quote(quote.document().to_owned()))).collect();
+    let gathered = Gathered { addressed: vec![did(1), did(2)], bids, held: Vec::new() };
+    let mut collected = state.collect(gathered, at("2030-01-01T00:00:30Z"));
+    let (choice, signature) = (String::new(), String::new());
+    collected.selection = Some(BatchSelection { quote_hash: Some(quotes[1].hash()), choice, signature });
+    append(&gateway, &id, QuoteRequestEvent::Collected(Box::new(collected))).await;
+    for answer in [gateway.get(&format!("{PATH}/{id}")).await, gateway.post_to(PATH, &named).await] {
+        let body = answer.expect(200).body;
+        assert_eq!(body["quotes_ordered_by"], "selector");
+        let shown: Vec<_> = body["quotes"].as_array().unwrap().iter().map(|quote| quote["quote_id"].clone()).collect();
+        assert_eq!(shown, [json!(quotes[1].id()), json!(quotes[0].id())]);
+    }
+}
+
+#[tokio::test]
 async fn a_batch_is_awarded_once() {
     let gateway = Gateway::new();
     let batch = open_batch(&gateway).await;
