@@ -35,7 +35,7 @@ pub(crate) struct Intent<'a> {
     pub call: Call,
     /// The escrow, which the call ends in.
     pub escrow: Address,
-    /// What the nonce is taken for; the same purpose gets the same nonce again.
+    /// What the nonce is taken for; the same purpose gets the same one until it is retired.
     pub purpose: Purpose,
     /// Number of the attempt, 1 for the first.
     pub attempt: u32,

@@ -7,14 +7,14 @@ use std::{
 
 use chrono::TimeDelta;
 use ed25519_dalek::SigningKey;
-use gateway_program::{account::Escrow, token::ACCOUNT_SIZE};
+use gateway_program::{Key, account::Escrow, token::ACCOUNT_SIZE};
 
 use events::time::Timestamp;
 use sagas::ports::Transient;
 
 use super::{
-    keys,
     node::Node,
+    program::text,
     transaction::{PRICE_MAX, UNITS_MAX},
 };
 
@@ -68,7 +68,7 @@ pub(super) fn choose<'a>(
 
 /// When each submitter that runs low was last warned of.
 #[derive(Debug, Default)]
-pub(super) struct Warnings(Mutex<BTreeMap<String, Timestamp>>);
+pub(super) struct Warnings(Mutex<BTreeMap<Key, Timestamp>>);
 
 impl Warnings {
     /// Warns of a submitter that pays for few more deposits, every ten minutes.
@@ -77,12 +77,13 @@ impl Warnings {
         if deposits_left >= node.config().common.submitter_deposits_warning {
             return;
         }
-        let account = format!("{}/{}", node.chain_id(), keys::account(account));
+        let key = account.verifying_key().to_bytes();
         let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.get(&account).is_some_and(|at| now - *at < WARN_EVERY) {
+        if warned.get(&key).is_some_and(|at| now - *at < WARN_EVERY) {
             return;
         }
-        tracing::warn!(account, lamports, deposits_left, "a submitter runs out of lamports");
-        warned.insert(account, now);
+        let (chain_id, account) = (node.chain_id(), text(&key));
+        tracing::warn!(%chain_id, account, lamports, deposits_left, "a submitter runs out of lamports");
+        warned.insert(key, now);
     }
 }
