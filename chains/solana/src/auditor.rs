@@ -33,7 +33,7 @@ pub use self::prepared::check_prepared;
 use super::{
     deliveries::Deliveries,
     escrows::Escrows,
-    evidence::{Effect, Evidence, RawTransaction},
+    evidence::{Effect, Evidence, RawEvidence},
     history::History,
     node::{Commitment, Node},
     program::{fulfillment, key, signature_bytes, text},
@@ -359,7 +359,7 @@ impl Auditor {
             "commitment": Commitment::Confirmed.text(),
             "maxSupportedTransactionVersion": 0,
         });
-        let answer: Option<RawTransaction> = self.node.request("getTransaction", json!([place, how])).await?;
+        let answer: Option<RawEvidence> = self.node.request("getTransaction", json!([place, how])).await?;
         let Some(answer) = answer else {
             discrepancies.add(Kind::Missing, format!("transaction {place} is not on {}", self.node.chain_id()));
             return Ok(None);

@@ -20,15 +20,15 @@ const SYSTEM_TRANSFER: [u8; 4] = [2, 0, 0, 0];
 
 /// What `getTransaction` answers, with encoding `json`.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct RawTransaction {
+pub(crate) struct RawEvidence {
     /// The slot it was executed in.
     pub(crate) slot: u64,
-    transaction: RawBody,
+    transaction: Body,
     meta: Option<Meta>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct RawBody {
+struct Body {
     signatures: Vec<String>,
     message: Message,
 }
@@ -115,7 +115,7 @@ pub(crate) struct Effect {
     called: Vec<Call>,
 }
 
-impl RawTransaction {
+impl RawEvidence {
     /// The transaction, when it is the one of `signature` and its parts fit together; else what does not. Its block
     /// has the UNIX second `time`.
     pub(crate) fn read(self, signature: &str, time: u64) -> Result<Evidence, String> {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     fn read(answer: Value) -> Result<Evidence, String> {
-        serde_json::from_value::<RawTransaction>(answer).map_err(|error| error.to_string())?.read("sig", 77)
+        serde_json::from_value::<RawEvidence>(answer).map_err(|error| error.to_string())?.read("sig", 77)
     }
 
     #[test]
