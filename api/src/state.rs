@@ -10,7 +10,6 @@ use tokio::sync::Semaphore;
 
 use app::{App, Services};
 use config::GatewayConfig;
-use events::caip;
 use net::callers::Callers;
 
 use super::documents::Documents;
@@ -33,15 +32,12 @@ impl Deref for HttpState {
 
 impl HttpState {
     /// The state for a configuration that was loaded.
-    ///
-    /// # Errors
-    /// The rule that an account of a chain breaks, which loading the configuration has checked already.
-    pub fn new(config: &GatewayConfig, services: Services) -> Result<Self, caip::Error> {
-        Ok(Self {
-            app: App::new(config, services)?,
+    pub fn new(config: &GatewayConfig, services: Services) -> Self {
+        Self {
+            app: App::new(config, services),
             streams: Arc::new(Semaphore::new(config.http.event_streams_max.min(Semaphore::MAX_PERMITS))),
             documents: OnceLock::new(),
-        })
+        }
     }
 
     /// Who calls, and how much each may ask for.

@@ -7,13 +7,12 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use ::auction::Progress;
-use chains::registry::ChainRegistry;
 use config::{DeadlinesConfig, GatewayConfig, HttpConfig, X402Config};
-use events::{ChainId, Family};
+use events::Family;
 use identity::{Identities, Proven};
 use journal::{StreamLog, StreamStore};
 use net::callers::Callers;
-use sagas::ports::{Chains, Clock};
+use sagas::ports::Clock;
 
 use crate::{
     admission::{Admission, bounded_journal::BoundedJournal, open_windows::OpenWindows, writes::Writes},
@@ -22,7 +21,7 @@ use crate::{
     funds::{Funds, FundsCheck},
     payment_identifiers::Identifiers,
     request::{body::JsonBody, corridors::Corridors, envelope},
-    views::{auction_progress::AuctionProgress, payments::Payments, quote_requests::QuoteRequests},
+    views::{auction_progress::AuctionProgress, heads::ChainHeads, payments::Payments, quote_requests::QuoteRequests},
 };
 
 /// Whether the gateway can serve.
@@ -37,18 +36,6 @@ pub trait Readiness: Send + Sync {
     /// What an operator has to look into although the gateway can serve, in words that anyone may read.
     fn alarms(&self) -> Vec<String> {
         Vec::new()
-    }
-}
-
-/// How far chains are, as far as the gateway has seen them.
-pub trait ChainHeads: Send + Sync {
-    /// The newest block (slot on Solana) of the chain that was seen, without asking it; `None` where none was.
-    fn head(&self, chain_id: &ChainId) -> Option<u64>;
-}
-
-impl ChainHeads for ChainRegistry {
-    fn head(&self, chain_id: &ChainId) -> Option<u64> {
-        Chains::head(self, chain_id)
     }
 }
 

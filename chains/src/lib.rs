@@ -1,7 +1,7 @@
 //! Chains: what is the same on every family of them.
 //!
 //! A family is a crate of its own (`chains-evm`, `chains-solana`, `chains-tron`) that implements the engine's ports, the
-//! settler's part, the verifier's and the auditor's. This crate knows none of them.
+//! settler's part, the verifier's and the auditor's. This crate knows them by their configuration alone.
 //!
 //! - [`config`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
 //! - [`registry`]: the engine's port over all families that a gateway is connected to.

@@ -97,12 +97,12 @@ fn difference(record: &EscrowRecord, order: &ReservationOrder) -> Option<&'stati
 
 /// One chain, with the settler's account on it. No other process may send from the account.
 ///
-/// No method keeps state. The proxy's once-only key and the escrow's state decide, so that a settler which was killed at any
-/// moment continues from what the chain shows, and doing the same again has no second effect.
+/// Nothing has to outlive the process. The proxy's once-only key and the escrow's state decide, so that a settler which was
+/// killed at any moment continues from what the chain shows, and doing the same again has no second effect.
 #[async_trait]
 pub trait DeliveryChain: Send + Sync {
     /// The settler's account on this chain: where it is paid and what it delivers from.
-    fn account(&self) -> Account;
+    fn account(&self) -> &Account;
 
     /// What the account can deliver of `asset` in the newest block, smallest unit. On families whose fees come out of the
     /// account's own coin, what it keeps for fees is not in it.

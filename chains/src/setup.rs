@@ -1,6 +1,6 @@
 //! Whether the chains of a gateway can be used as configured.
 
-use events::ChainId;
+use events::{Account, ChainId};
 
 /// Why the chains cannot be used as configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,8 +17,8 @@ pub enum SetupError {
         /// The chain.
         chain_id: ChainId,
         /// The account in the configuration.
-        configured: String,
+        configured: Account,
         /// The key's account.
-        key: String,
+        key: Account,
     },
 }

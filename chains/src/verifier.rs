@@ -60,13 +60,13 @@ pub trait AttestingChain: VerifiedChain {
     /// The private key of a releaser.
     type Key: Clone + Send + Sync + 'static;
 
-    /// The account of a releaser's key; `None` for a key that is nobody's.
-    fn account(key: &Self::Key) -> Option<Account>;
+    /// The account of a releaser's key.
+    fn account(key: &Self::Key) -> Account;
 
     /// The signature of `key` over the statement, for the escrow of `plan`: hex with 0x.
     ///
     /// # Errors
-    /// [`Transient`] when the statement or the plan is not one of this chain's family.
+    /// [`Transient`] when the statement or the plan is not one of this chain's family, or nothing can be signed with `key`.
     fn sign(&self, key: &Self::Key, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient>;
 }
 
@@ -118,9 +118,8 @@ impl Verifier {
     {
         for chain in chains {
             let chain_id = chain.config().chain_id.clone();
-            let key = releaser.clone();
-            if let Some((key, releaser)) = key.and_then(|key| C::account(&key).map(|account| (key, account))) {
-                let signing = chain.clone();
+            if let Some(key) = releaser.clone() {
+                let (releaser, signing) = (C::account(&key), chain.clone());
                 let sign =
                     Arc::new(move |statement: &Statement, plan: &EscrowPlan| signing.sign(&key, statement, plan));
                 self.sources.insert(chain_id.clone(), Source { chain: Arc::new(chain.clone()), releaser, sign });

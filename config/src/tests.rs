@@ -92,7 +92,6 @@ fn the_values_of_a_solana_chain_are_checked_and_the_key_is_named() {
         ("SIGNATURE_CLUSTER_ID", other_cluster, "chains[1].signature_cluster_id"),
         ("SIGNATURE_CLUSTER_ID", &cluster[..40], "chains[1].signature_cluster_id"),
         ("SIGNATURE_DOMAIN_VERSION", "2", "chains[1].signature_domain_version"),
-        ("ESCROW_CONTRACT", "0x5FbDB2315678afecb367f032d93F642f64180aa3", "chains[1].escrow_contract"),
         ("FULFILLMENT_PROXY", cluster, "chains[1].fulfillment_proxy"),
         ("REQUIRED_DEPTH", "3", "chains[1].required_depth"),
         ("RELEASER", off_curve, "chains[1].releaser"),
@@ -315,11 +314,11 @@ fn values_are_checked_and_the_key_is_named() {
         ("GW_LIMITS__UNSIGNED", "{per_second = 1, burst = 25}", "limits.unsigned.burst"),
         ("GW_LIMITS__ACCEPTED", "{per_second = 1, burst = 15}", "limits.accepted.burst"),
         ("GW_SETTLERS__ABSENCE_MS_MAX", "86400001", "settlers.absence_ms_max"),
-        ("GW_DEADLINES__SETTLEMENT_MS_MIN", "999", "deadlines.settlement_ms_min"),
+        ("GW_DEADLINES__SETTLEMENT_MS_MIN", "86400000", "deadlines.settlement_seconds_max"),
         ("GW_DEADLINES__QUOTE_SECONDS_MAX", "0", "deadlines.quote_seconds_max"),
         ("GW_DEADLINES__QUOTE_SECONDS_MAX", "86401", "deadlines.quote_seconds_max"),
         ("GW_DEADLINES__QUOTE_MS_MIN", "600000", "deadlines.quote_seconds_max"),
-        ("GW_DEADLINES__SETTLEMENT_SECONDS_MAX", "1", "deadlines.settlement_seconds_max"),
+        ("GW_DEADLINES__SETTLEMENT_SECONDS_MAX", "0", "deadlines.settlement_seconds_max"),
         ("GW_DEADLINES__SETTLEMENT_SECONDS_MAX", "2592001", "deadlines.settlement_seconds_max"),
         ("GW_DEADLINES__REFUND_SECONDS_MAX", "3599", "deadlines.refund_seconds_max"),
         ("GW_DEADLINES__REFUND_SECONDS_MAX", "18446744073709551615", "deadlines.refund_seconds_max"),
@@ -335,12 +334,23 @@ fn values_are_checked_and_the_key_is_named() {
             "[\"eip155:5:0x5FbDB2315678afecb367f032d93F642f64180aa3\"]",
             "trust.escrow_contracts",
         ),
-        ("GW_TRUST__VERIFIERS", "[{account = \"0x1\", endpoint = \"ftp://x\"}]", "trust.verifiers[0].endpoint"),
+        (
+            "GW_TRUST__VERIFIERS",
+            "[{account = \"0x70997970C51812dc3A010C7d01b50e0d17dc79C8\", endpoint = \"ftp://x\"}]",
+            "trust.verifiers[0].endpoint",
+        ),
     ] {
         assert_names(name, value, key);
     }
     let error = gateway(GATEWAY, &[("GW_TRUST__FULFILLMENT_PROXIES", "[\"0x1\"]")]).unwrap_err();
     assert!(error.contains("CAIP-10"), "{error}");
+    for (name, value) in [
+        ("GW_TRUST__VERIFIERS", "[{account = \"0x1\", endpoint = \"https://verifier.example\"}]"),
+        ("GW_VERIFIER__ACCOUNT", "0x70997970C51812dc3A010C7d01b50e0d17dc79"),
+    ] {
+        let error = gateway(GATEWAY, &[(name, value)]).unwrap_err();
+        assert!(error.starts_with("account must be 0x followed by 40 hex digits"), "{error}");
+    }
 }
 
 /// That a gateway whose variable has this value is refused with this key.
@@ -358,8 +368,6 @@ fn the_values_of_a_chain_are_checked_and_the_key_is_named() {
     for (name, value, key) in [
         ("GW_CHAINS__0__RPC_URL", "127.0.0.1", "chains[0].rpc_url"),
         ("GW_CHAINS__0__CHAIN_ID", "eip155:5", "chains[0].assets[0].asset_identifier"),
-        ("GW_CHAINS__0__PERMIT2", "0x1", "chains[0].permit2"),
-        ("GW_CHAINS__0__ESCROW_CONTRACT", "0x0000000000000000000000000000000000000000", "chains[0].escrow_contract"),
         ("GW_CHAINS__0__RESERVER_KEY", OTHER_KEY, "chains[0].reserver_key"),
         ("GW_CHAINS__0__RESERVER_KEY", "0x12", "chains[0].reserver_key"),
         ("GW_CHAINS__0__SUBMITTER_KEYS", "[]", "chains[0].submitter_keys"),

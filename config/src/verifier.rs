@@ -149,8 +149,7 @@ fn check(config: &VerifierConfig) -> Result<(), Error> {
         };
         let Some(secret) = secret else { continue };
         let key = format!("chains[{i}].releaser");
-        let releaser = family_rules::account(family, &key, &chain.common().releaser)?;
-        let is_its = family_rules::account_of(family, name, secret)? == releaser.as_str();
+        let is_its = family_rules::account_of(family, name, secret)? == chain.common().releaser.as_str();
         require(is_its, &key, &format!("must be the account of {name}"))?;
     }
     Ok(())

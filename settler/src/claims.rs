@@ -138,8 +138,7 @@ pub fn sources(options: &Options) -> BTreeMap<ClaimSource, U256> {
     let mut sources = BTreeMap::<ClaimSource, U256>::new();
     for ((asset, _), pricing) in &options.corridors {
         let escrows = options.chains.get(asset.chain()).into_iter().flat_map(|chain| chain.common().escrows());
-        let escrows = escrows.filter_map(|escrow| escrow.parse().ok());
-        for source in escrows.filter_map(|escrow| ClaimSource::new(asset, &escrow)) {
+        for source in escrows.filter_map(|escrow| ClaimSource::new(asset, escrow)) {
             let cost = sources.entry(source).or_insert(pricing.gas_cost);
             *cost = (*cost).min(pricing.gas_cost);
         }

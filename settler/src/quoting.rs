@@ -183,7 +183,7 @@ impl Quoter {
             quote_hash: Hash32::ZERO,
             destination,
             amount: rfq.terms.fulfillment_amount,
-            delivery_account: chain.account(),
+            delivery_account: chain.account().clone(),
             proxy: candidate.proxy.clone(),
             fulfill_by: fulfill_by(&self.options, rfq),
         };
@@ -202,9 +202,9 @@ impl Quoter {
             settler: self.options.settler.clone(),
             source_chain: source_chain.clone(),
             source_amount: candidate.price,
-            payout_account: self.chains.get(source_chain)?.account(),
+            payout_account: self.chains.get(source_chain)?.account().clone(),
             escrow_contract: rfq.escrow.contract.clone(),
-            delivery_account: self.chains.get(destination.asset().chain())?.account(),
+            delivery_account: self.chains.get(destination.asset().chain())?.account().clone(),
             destination,
             fulfillment_amount: rfq.terms.fulfillment_amount,
             fulfillment_proxy: candidate.proxy.clone(),
@@ -263,10 +263,9 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
     let corridor = (source.asset().clone(), target.asset().clone());
     let pricing = options.corridors.get(&corridor).ok_or(Decline::UnsupportedCorridor)?;
 
-    let proxy = rfq.fulfillment_proxies.get(destination).and_then(|text| Account::parse(target.family(), text).ok());
-    let proxy = proxy.ok_or(Decline::UntrustedContract)?;
+    let proxy = rfq.fulfillment_proxies.get(destination).ok_or(Decline::UntrustedContract)?;
     let trusted = options.trusts_escrow(source_chain, &rfq.escrow.contract)
-        && options.trusts_proxy(target.asset().chain(), &proxy);
+        && options.trusts_proxy(target.asset().chain(), proxy);
     if !trusted {
         return Err(Decline::UntrustedContract);
     }
@@ -300,7 +299,7 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
     if rfq.terms.max_source_amount.is_some_and(|cap| price > cap) {
         return Err(Decline::PriceAboveCap);
     }
-    Ok(Candidate { price, destination, proxy })
+    Ok(Candidate { price, destination, proxy: proxy.clone() })
 }
 
 /// Whether the deadlines are within the settler's limits. In a batch the payer chooses the deposit's window when it

@@ -74,6 +74,7 @@ struct Debtor {
     denies: Mutex<bool>,
     is_away: Mutex<bool>,
     started: Instant,
+    account: Account,
 }
 
 impl Debtor {
@@ -84,6 +85,7 @@ impl Debtor {
             denies: Mutex::default(),
             is_away: Mutex::default(),
             started: Instant::now(),
+            account: ESCROW.parse().unwrap(),
         })
     }
 
@@ -99,8 +101,8 @@ impl Debtor {
 
 #[async_trait]
 impl DeliveryChain for Debtor {
-    fn account(&self) -> Account {
-        ESCROW.parse().unwrap()
+    fn account(&self) -> &Account {
+        &self.account
     }
 
     async fn balance(&self, _: &AssetId) -> Result<U256, Transient> {

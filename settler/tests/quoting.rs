@@ -1,6 +1,10 @@
 //! Quotes and declines, with a chain that only has a balance.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+    time::Instant,
+};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -21,6 +25,7 @@ use settler::{
     config::{CorridorConfig, QuotingConfig, RateConfig},
     inventory::{Funds, Inventory, Need},
     quoting::Quoter,
+    trials::{Bulkhead, Trial, Trials},
 };
 
 const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
@@ -33,12 +38,14 @@ const UNPAYABLE: &str = "0x6666666666666666666666666666666666666666";
 /// When every request here is made.
 const NOW: u64 = 1_800_000_000;
 
+static OWN: LazyLock<Account> = LazyLock::new(|| ACCOUNT.parse().unwrap());
+
 struct Purse(U256);
 
 #[async_trait]
 impl DeliveryChain for Purse {
-    fn account(&self) -> Account {
-        ACCOUNT.parse().unwrap()
+    fn account(&self) -> &Account {
+        &OWN
     }
 
     async fn balance(&self, _: &AssetId) -> Result<U256, Transient> {
@@ -136,7 +143,7 @@ fn rfq(id: &str, destinations: &[&str], amount: u64, cap: Option<u64>) -> Rfq {
         auction_id: payment_id.to_string(),
         payment_id: Some(payment_id),
         terms_hash: terms.hash(),
-        fulfillment_proxies: terms.destination().iter().map(|_| ACCOUNT.to_owned()).collect(),
+        fulfillment_proxies: terms.destination().iter().map(|_| ACCOUNT.parse().unwrap()).collect(),
         terms,
         escrow: (&EscrowPlan {
             chain_id: ChainId::evm(1),
@@ -151,6 +158,7 @@ fn rfq(id: &str, destinations: &[&str], amount: u64, cap: Option<u64>) -> Rfq {
         quote_deadline: at(NOW + 5),
         fulfillment_deadline: at(NOW + 120),
         required_policies: Vec::new(),
+        payloads: Vec::new(),
     }
 }
 
@@ -274,7 +282,7 @@ async fn every_decline_names_its_reason() {
             rfq.terms = Terms::new(rfq.terms.source.clone(), destination, rfq.terms.fulfillment_amount, None);
         }),
         ("UNTRUSTED_CONTRACT", |rfq| rfq.escrow.contract = OTHER.parse().unwrap()),
-        ("UNTRUSTED_CONTRACT", |rfq| rfq.fulfillment_proxies = vec![OTHER.to_owned()]),
+        ("UNTRUSTED_CONTRACT", |rfq| rfq.fulfillment_proxies = vec![OTHER.parse().unwrap()]),
         ("UNTRUSTED_VERIFIER", |rfq| rfq.escrow.releaser = OTHER.parse().unwrap()),
         ("POLICY_NOT_HELD", |rfq| rfq.required_policies = vec!["kyc".to_owned(), "licensed".to_owned()]),
         ("DEADLINE_TOO_SHORT", |rfq| rfq.quote_deadline = at(NOW)),
@@ -324,9 +332,33 @@ async fn less_sol_than_a_new_account_needs_is_declined() {
         let mut rfq = rfq("a", &[USD_TEN], lamports, None);
         let recipient = OwnedAsset::new(sol.parse().unwrap(), solana()["reserver"].as_str().unwrap()).unwrap();
         rfq.terms = Terms::new(rfq.terms.source, vec![recipient], rfq.terms.fulfillment_amount, None);
-        rfq.fulfillment_proxies = vec![program.clone()];
+        rfq.fulfillment_proxies = vec![program.parse().unwrap()];
         let bid = answer(&fixture, &rfq, NOW).await;
         assert_eq!((bid.decline.as_deref(), bid.quote.is_none()), (decline, decline.is_some()));
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_signed_is_tried_out_at_a_limited_rate() {
+    let (trials, purse, begun) = (Trials::default(), Purse(U256::ZERO), Instant::now());
+    let order = |n: u8| DeliveryOrder {
+        payment_id: PaymentId::derive("quoting", "trials"),
+        quote_hash: Hash32::ZERO,
+        destination: OwnedAsset::new(USD_TEN.parse().unwrap(), &format!("0x{n:040x}")).unwrap(),
+        amount: "1".parse().unwrap(),
+        delivery_account: OWN.clone(),
+        proxy: OWN.clone(),
+        fulfill_by: NOW,
+    };
+    let mut made = 0;
+    for n in 1..=200 {
+        made += u32::from(trials.of(&purse, &order(n), Bulkhead::Unsigned).await.is_some());
+    }
+    // Twenty at once, and twenty for each second since.
+    let allowed = 20.0 + begun.elapsed().as_secs_f64() * 20.0 + 1.0;
+    assert!(made >= 20 && f64::from(made) <= allowed, "{made} of {allowed}");
+    for n in 201..=250 {
+        assert_eq!(trials.of(&purse, &order(n), Bulkhead::Signed).await, Some(Trial::Delivers));
     }
 }
 
@@ -436,7 +468,7 @@ async fn what_does_not_fit_64_bits_is_not_delivered_on_solana() {
         let destination = OwnedAsset::new(sol.parse().unwrap(), &recipient).unwrap();
         rfq.terms = Terms::new(rfq.terms.source.clone(), vec![destination], amount.parse().unwrap(), None);
         rfq.terms_hash = rfq.terms.hash();
-        let program = solana()["fulfillment_proxy"].as_str().unwrap().to_owned();
+        let program = solana()["fulfillment_proxy"].as_str().unwrap().parse().unwrap();
         rfq.fulfillment_proxies = vec![program];
         assert_eq!(answer(&fixture, &rfq, NOW).await.decline.as_deref(), decline, "{amount}");
     }

@@ -26,8 +26,7 @@ pub(super) fn gateway(rpc_url: &str) -> Gateway {
     let authorizer = EvmAuthorizer::new([Node::connect(&chain).unwrap()], budgets, clock);
     let journal = MemoryJournal::new(4);
     Gateway::with_parts(Arc::new(journal.clone()), journal, Arc::new(authorizer), |config| {
-        let ChainConfig::Evm(chain) = &mut config.chains[0].chain else { panic!("it begins with an EVM chain") };
-        chain.permit2_without_witness = true;
+        config.chains[0].permit2_without_witness = true;
     })
 }
 
@@ -57,10 +56,10 @@ pub(super) fn chosen_body(signer: &PrivateKeySigner, scheme: Scheme, choice: &Ch
         quote_deadline: at(body["quote_deadline"].as_str().unwrap()),
         fulfillment_deadline: at(body["fulfillment_deadline"].as_str().unwrap()),
         escrow: EscrowSettings {
-            contract: ESCROW.to_owned(),
-            reserver: "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266".to_owned(),
-            releaser: VERIFIER.to_owned(),
-            permit2: "0x000000000022d473030f116ddee9f6b43ac78ba3".to_owned(),
+            contract: ESCROW.parse().unwrap(),
+            reserver: "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266".parse().unwrap(),
+            releaser: VERIFIER.parse().unwrap(),
+            permit2: "0x000000000022d473030f116ddee9f6b43ac78ba3".parse().unwrap(),
             refund_delay_seconds: 7_200,
         },
         quote_hash: Hash32::ZERO,
@@ -96,7 +95,6 @@ async fn the_payers_signature_is_checked_against_the_whole_request() {
         ("/sender_auth/message_scheme", json!("EVM_PERMIT2")),
         ("/sender_auth/signed_messages/0/message", json!(Hash32([1; 32]).to_string())),
         ("/sender_auth/signed_messages/0/signature", json!("0x1234")),
-        ("/sender_auth/signed_messages/1", good["sender_auth"]["signed_messages"][0].clone()),
     ] {
         let mut body = good.clone();
         set(&mut body, pointer, value.clone());
@@ -124,6 +122,37 @@ async fn the_payers_signature_is_checked_against_the_whole_request() {
 
     let other = PrivateKeySigner::random();
     gateway.post(&signed_body(&other, Scheme::EvmPermit2)).await.expect(200);
+}
+
+/// The first message that authorizes the payment counts, and the others are kept with the request.
+#[tokio::test]
+async fn of_several_messages_the_first_that_authorizes_counts() {
+    let anvil = Anvil::start(31_337, Mining::Instant).await.unwrap();
+    let gateway = gateway(&anvil.url());
+    let (payer, stranger) = (PrivateKeySigner::random(), PrivateKeySigner::random());
+    let good = signed_body(&payer, Scheme::EvmPermit2Escrow);
+    let own = good["sender_auth"]["signed_messages"][0].clone();
+    let later = Choice { refund_after: Some(1_893_470_000), ..Choice::default() };
+    let later = chosen_body(&payer, Scheme::EvmPermit2Escrow, &later)["sender_auth"]["signed_messages"][0].clone();
+    let theirs = signed_body(&stranger, Scheme::EvmPermit2Escrow)["sender_auth"]["signed_messages"][0].clone();
+    let mut forged = own.clone();
+    let signature = stranger.sign_hash_sync(&[7; 32].into()).unwrap();
+    forged["signature"] = json!(format!("0x{}", hex::encode(signature.as_bytes())));
+    let with_messages = |messages: &[&Value]| {
+        let mut body = good.clone();
+        body["sender_auth"]["signed_messages"] = messages.iter().map(|message| (*message).clone()).collect();
+        body
+    };
+    // Where none does, the first says why.
+    let answer = gateway.post(&with_messages(&[&theirs, &forged])).await.expect_error(401, "INVALID_SENDER_AUTH");
+    assert!(answer.message().starts_with("sender_auth.signed_messages[0]: "), "{answer:?}");
+    let several = with_messages(&[&theirs, &forged, &later, &own]);
+    let accepted = gateway.post(&several).await.expect(200);
+    let submitted = gateway.submitted(accepted.payment_id().as_str()).await;
+    assert_eq!(submitted.escrow.refund_after, 1_893_470_000);
+    assert_eq!(serde_json::from_str::<Value>(&submitted.request).unwrap(), several);
+    let replay = gateway.post(&with_messages(&[&own, &own])).await.expect(200);
+    assert_eq!(replay.body["idempotent_replay"], true);
 }
 
 #[tokio::test]

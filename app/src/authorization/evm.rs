@@ -1,6 +1,6 @@
 //! Payers on EVM chains: Permit2 signatures, by keys and by contract accounts.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -11,20 +11,20 @@ use chains_evm::{
     payers::{ContractPayer, Payers},
     permit2::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
 };
-use events::ChainId;
 use journal::budget::Budgets;
 use net::callers::Refusal;
 use sagas::ports::{Clock, Transient};
 
 use crate::{
     authorization::{
-        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
-        UnsignedMessage,
+        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes, MessageScheme, Prepared,
+        PreparedDraw, SignedMessage, UnsignedMessage,
     },
     bulkhead::{
         Bulkhead,
         fair::{FairBulkhead, Full},
     },
+    connected::Connected,
 };
 
 /// Questions of ours to a node about payers that signed well, at a time, and those that wait for it. They run no code.
@@ -40,7 +40,7 @@ const TURN_WAIT_MAX: Duration = Duration::from_millis(1_000);
 /// every caller has its lane, so that however many of them are brought, payers with keys do not wait for them.
 #[derive(Clone)]
 pub struct EvmAuthorizer {
-    chains: BTreeMap<ChainId, EvmChain>,
+    chains: Connected<EvmChain>,
     budgets: Arc<dyn Budgets>,
     clock: Arc<dyn Clock>,
 }
@@ -65,18 +65,43 @@ impl EvmAuthorizer {
     }
 
     fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&EvmChain, AuthorizeError> {
-        let chain = request.terms.source.asset().chain();
-        self.chains.get(chain).ok_or_else(|| Transient::misconfigured(format!("no node for {chain}")).into())
+        Ok(self.chains.of(&request.terms.source)?)
     }
 }
 
 impl EvmChain {
+    /// What one message authorizes, by a key, or by the word of a contract.
+    async fn authorize(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        spend: &SpendRequest,
+        index: usize,
+        signed: &SignedMessage,
+    ) -> Result<Authorized, AuthorizeError> {
+        let signed = permit2::SignedMessage {
+            message: signed.message.clone(),
+            message_prehash: signed.message_prehash.clone(),
+            signature: signed.signature.clone(),
+            payload: signed.payload.clone().map(Value::Object),
+        };
+        let account = request.terms.source.account();
+        match permit2::authorize(spend, &signed) {
+            Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
+            // An account that is not there yet may be deployed by its deposit; without code and without that it is a key's.
+            Err(error) if error.may_be_contract() && (error.may_deploy() || !self.payers.had_no_code(account)) => {
+                self.judge(request, spend, index, &signed).await
+            }
+            Err(error) => Err(refused(index, &error)),
+        }
+    }
+
     /// What the chain says of a signature that no key of the payer made, at the caller's expense: whoever is exempt from limits
     /// per caller shares the permits account by account.
     async fn judge(
         &self,
         request: &AuthorizationRequest<'_>,
         spend: &SpendRequest,
+        index: usize,
         signed: &permit2::SignedMessage,
     ) -> Result<Authorized, AuthorizeError> {
         let full = |full| match full {
@@ -95,7 +120,7 @@ impl EvmChain {
         let longest = Duration::from_millis(self.payers.node().config().gas.call_ms_max);
         match timeout(longest, permit2::authorize_onchain(spend, signed, &self.payers)).await {
             Ok(Ok((authorization, escrow))) => Ok(Authorized { authorization, escrow }),
-            Ok(Err(OnchainError::Denied(error))) => Err(refused(&error)),
+            Ok(Err(OnchainError::Denied(error))) => Err(refused(index, &error)),
             Ok(Err(OnchainError::Transient(error))) => Err(error.into()),
             Err(_) => {
                 Err(Transient::unreachable(format!("a contract's signature was not judged in {longest:?}")).into())
@@ -116,35 +141,22 @@ impl EvmChain {
     }
 }
 
-fn refused(error: &AuthorizationError) -> AuthorizeError {
-    AuthorizeError::Refused(format!("sender_auth.signed_messages[0]: {error}"))
+fn refused(index: usize, error: &AuthorizationError) -> AuthorizeError {
+    AuthorizeError::Refused(format!("sender_auth.signed_messages[{index}]: {error}"))
 }
 
 #[async_trait]
 impl Authorizer for EvmAuthorizer {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
-        // Every message is verified, and one is all that these schemes have a meaning for.
-        let [signed] = request.signed_messages else {
-            let rule = "sender_auth.signed_messages: must hold exactly one message under this scheme";
-            return Err(AuthorizeError::Refused(rule.to_owned()));
-        };
         let chain = self.chain(request)?;
         let spend = spend(request)?;
-        let signed = permit2::SignedMessage {
-            message: signed.message.clone(),
-            message_prehash: signed.message_prehash.clone(),
-            signature: signed.signature.clone(),
-            payload: signed.payload.clone().map(Value::Object),
-        };
-        let account = request.terms.source.account();
-        match permit2::authorize(&spend, &signed) {
-            Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
-            // An account that is not there yet may be deployed by its deposit; without code and without that it is a key's.
-            Err(error) if error.may_be_contract() && (error.may_deploy() || !chain.payers.had_no_code(account)) => {
-                chain.judge(request, &spend, &signed).await
+        let mut search = FirstThatAuthorizes::default();
+        for (index, signed) in request.signed_messages.iter().enumerate() {
+            if let Some(judged) = search.end(chain.authorize(request, &spend, index, signed).await) {
+                return judged;
             }
-            Err(error) => Err(refused(&error)),
         }
+        Err(search.refused())
     }
 
     async fn payer_is_contract(
@@ -217,10 +229,10 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
         quote_deadline: request.quote_deadline,
         fulfillment_deadline: request.fulfillment_deadline,
         escrow: EscrowSettings {
-            contract: request.escrow_contract.to_string(),
-            reserver: request.reserver.to_string(),
-            releaser: request.releaser.to_string(),
-            permit2: permit2.to_string(),
+            contract: request.escrow_contract.clone(),
+            reserver: request.reserver.clone(),
+            releaser: request.releaser.clone(),
+            permit2: permit2.clone(),
             refund_delay_seconds: request.refund_delay_seconds,
         },
         quote_hash: request.quote_hash,

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use events::{
     Account, Amount, Family, Hash32, PaymentId, Terms,
     event::{Authorization, EscrowPlan},
-    time::Timestamp,
+    time::{Timestamp, unix_seconds},
 };
 use net::callers::{Caller, Refusal};
 use sagas::ports::Transient;
@@ -110,10 +110,50 @@ pub struct AuthorizationRequest<'a> {
     pub quote_hash: Hash32,
     /// How the payer signed.
     pub message_scheme: MessageScheme,
-    /// What the payer signed, at least one; none while it is being prepared.
+    /// What the payer signed, at least one; none while it is being prepared. The first that authorizes the payment counts; on
+    /// Tron the first deposit that does, with the approval in front of it. The others are kept with the request.
     pub signed_messages: &'a [SignedMessage],
     /// At whose expense a node runs code of the payer's choice; `None` where it runs none.
     pub caller: Option<&'a Caller>,
+}
+
+impl AuthorizationRequest<'_> {
+    /// Whether a deposit can be made at all: chains count in whole seconds, and one has to lie behind `quote_deadline` that is
+    /// not behind `fulfillment_deadline` (design: escrow on chain, the windows).
+    ///
+    /// # Errors
+    /// [`AuthorizeError::NoWindow`].
+    pub fn check_window(&self) -> Result<(), AuthorizeError> {
+        let is_open = unix_seconds(self.quote_deadline) < unix_seconds(self.fulfillment_deadline);
+        if is_open { Ok(()) } else { Err(AuthorizeError::NoWindow) }
+    }
+}
+
+/// The search for the first message that authorizes a payment. A payer may send others along: of another wallet, or for
+/// another version of what is signed.
+#[derive(Debug, Default)]
+struct FirstThatAuthorizes {
+    refusal: Option<String>,
+}
+
+impl FirstThatAuthorizes {
+    /// What the search ends with, after what was judged of the next message. Only a refusal goes on: what cannot be judged now
+    /// may be what counts.
+    fn end(&mut self, judged: Result<Authorized, AuthorizeError>) -> Option<Result<Authorized, AuthorizeError>> {
+        match judged {
+            Err(AuthorizeError::Refused(reason)) => {
+                self.refusal.get_or_insert(reason);
+                None
+            }
+            judged => Some(judged),
+        }
+    }
+
+    /// Why none authorizes it: what is wrong with the first, which is the one that most payers mean.
+    fn refused(self) -> AuthorizeError {
+        let none = || "sender_auth.signed_messages: must hold at least one message".to_owned();
+        AuthorizeError::Refused(self.refusal.unwrap_or_else(none))
+    }
 }
 
 /// A signature that holds.
@@ -154,8 +194,8 @@ pub struct Prepared {
 pub enum PreparedDraw {
     /// By Permit2, with this nonce.
     Permit2(Hash32),
-    /// Out of the allowance for deposits that this key signs, Base58.
-    Delegate(String),
+    /// Out of the allowance for deposits that this key signs.
+    Delegate(Account),
     /// By the payer's own transactions.
     PayerDeposit,
 }
@@ -177,6 +217,11 @@ pub enum AuthorizeError {
     /// It does not prove the spend that the request asks for. The text is shown to the caller.
     #[error("{0}")]
     Refused(String),
+    /// No whole second lies between the deadlines, so that no deposit can be made and nothing be signed for it.
+    #[error(
+        "fulfillment_deadline: must lie in a later second than quote_deadline, because chains count in whole seconds"
+    )]
+    NoWindow,
     /// The payer is a contract, and code like its own has cost too much lately.
     #[error("code like the payer's has cost too much lately")]
     Exhausted {
@@ -195,6 +240,7 @@ impl From<AuthorizeError> for Error {
     fn from(error: AuthorizeError) -> Self {
         match error {
             AuthorizeError::Refused(reason) => Self::new(Code::INVALID_SENDER_AUTH, reason),
+            AuthorizeError::NoWindow => Self::new(Code::INVALID_DEADLINE, error.to_string()),
             AuthorizeError::Exhausted { until } => {
                 let seconds = (until - Utc::now()).num_seconds().max(1).unsigned_abs();
                 let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);

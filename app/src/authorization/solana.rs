@@ -1,6 +1,6 @@
 //! Payers on Solana: Ed25519 signatures by the payer or by a key that it approved.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -10,27 +10,30 @@ use chains_solana::{
     holding::Holding,
     node::Node,
 };
-use events::{ChainId, OwnedAsset, event::Authorization};
+use events::{Account, ChainId, OwnedAsset, event::Authorization};
 use sagas::ports::Transient;
 
-use crate::authorization::{
-    AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
-    UnsignedMessage,
+use crate::{
+    authorization::{
+        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes, MessageScheme, Prepared,
+        PreparedDraw, UnsignedMessage,
+    },
+    connected::Connected,
 };
 
 /// Who may draw on a payer's tokens, as the chain has it.
 #[async_trait]
 pub trait Approvals: Send + Sync {
-    /// The delegate of the payer's associated token account, Base58; `None` when there is none, or no such account.
+    /// The delegate of the payer's associated token account; `None` when there is none, or no such account.
     ///
     /// # Errors
     /// When the chain cannot be asked; nothing may be concluded.
-    async fn delegate(&self, source: &OwnedAsset) -> Result<Option<String>, Transient>;
+    async fn delegate(&self, source: &OwnedAsset) -> Result<Option<Account>, Transient>;
 }
 
 #[async_trait]
 impl Approvals for Node {
-    async fn delegate(&self, source: &OwnedAsset) -> Result<Option<String>, Transient> {
+    async fn delegate(&self, source: &OwnedAsset) -> Result<Option<Account>, Transient> {
         Ok(Holding::read(self, source).await?.and_then(|holding| holding.delegate))
     }
 }
@@ -38,7 +41,7 @@ impl Approvals for Node {
 /// [`Authorizer`] for the Solana chains it knows the cluster id of.
 #[derive(Clone)]
 pub struct SolanaAuthorizer {
-    chains: BTreeMap<ChainId, (ClusterId, Arc<dyn Approvals>)>,
+    chains: Connected<(ClusterId, Arc<dyn Approvals>)>,
 }
 
 impl SolanaAuthorizer {
@@ -48,8 +51,7 @@ impl SolanaAuthorizer {
     }
 
     fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&(ClusterId, Arc<dyn Approvals>), AuthorizeError> {
-        let chain = request.terms.source.asset().chain();
-        self.chains.get(chain).ok_or_else(|| Transient::misconfigured(format!("no node for {chain}")).into())
+        Ok(self.chains.of(&request.terms.source)?)
     }
 
     /// The spend that is to be authorized.
@@ -68,9 +70,9 @@ impl SolanaAuthorizer {
             fulfillment_deadline: request.fulfillment_deadline,
             cluster_id: *cluster_id,
             escrow: EscrowSettings {
-                program: request.escrow_contract.to_string(),
-                reserver: request.reserver.to_string(),
-                releaser: request.releaser.to_string(),
+                program: request.escrow_contract.clone(),
+                reserver: request.reserver.clone(),
+                releaser: request.releaser.clone(),
                 refund_delay_seconds: request.refund_delay_seconds,
             },
             quote_hash: request.quote_hash,
@@ -81,20 +83,24 @@ impl SolanaAuthorizer {
 #[async_trait]
 impl Authorizer for SolanaAuthorizer {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
-        let [signed] = request.signed_messages else {
-            let rule = "sender_auth.signed_messages: must hold exactly one message under this scheme";
-            return Err(AuthorizeError::Refused(rule.to_owned()));
-        };
-        let signed = authorization::SignedMessage {
-            message: signed.message.clone(),
-            message_prehash: signed.message_prehash.clone(),
-            signature: signed.signature.clone(),
-            payload: signed.payload.clone().map(Value::Object),
-        };
-        match authorization::authorize(&self.spend(request)?, &signed) {
-            Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
-            Err(error) => Err(AuthorizeError::Refused(format!("sender_auth.signed_messages[0]: {error}"))),
+        let spend = self.spend(request)?;
+        let mut search = FirstThatAuthorizes::default();
+        for (index, signed) in request.signed_messages.iter().enumerate() {
+            let signed = authorization::SignedMessage {
+                message: signed.message.clone(),
+                message_prehash: signed.message_prehash.clone(),
+                signature: signed.signature.clone(),
+                payload: signed.payload.clone().map(Value::Object),
+            };
+            let judged = match authorization::authorize(&spend, &signed) {
+                Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
+                Err(error) => Err(AuthorizeError::Refused(format!("sender_auth.signed_messages[{index}]: {error}"))),
+            };
+            if let Some(judged) = search.end(judged) {
+                return judged;
+            }
         }
+        Err(search.refused())
     }
 
     /// Whoever holds some key could else submit payments in the name of a payer that has never heard of it, and take its
@@ -102,15 +108,17 @@ impl Authorizer for SolanaAuthorizer {
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
         let source = &request.terms.source;
         let Authorization::Solana(spend) = &authorized.authorization else { return Ok(()) };
-        let delegation = Delegation::of(source.account(), &authorized.escrow.contract, spend);
+        // What cannot be a delegation is not the payer's own signature either.
+        let delegation =
+            Delegation::of(source.account(), &authorized.escrow.contract, spend).map_err(Transient::from)?;
         let Some(delegation) = delegation else { return Ok(()) };
         let (_, approvals) = self.chain(request)?;
         let approved = approvals.delegate(source).await?;
-        if approved.as_deref() == Some(delegation.address.as_str()) {
+        if approved.as_ref() == Some(&delegation.address) {
             return Ok(());
         }
         Err(AuthorizeError::Refused(format!(
-            "sender_auth.signed_messages[0]: payload.delegate_signer {} is not approved by the payer: the delegate of its \
+            "sender_auth.signed_messages: payload.delegate_signer {} is not approved by the payer: the delegate of its \
              associated token account must be {}",
             delegation.signer, delegation.address,
         )))

@@ -1,7 +1,5 @@
 //! Payers on Tron: transactions of their own that deposit, which the escrow's reserver admits by its signature.
 
-use std::collections::BTreeMap;
-
 use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -10,18 +8,20 @@ use chains_tron::{
     authorization::{self, AuthorizationError, Choice, Denied, EscrowSettings, OnchainError, SpendRequest},
     node::Node,
 };
-use events::{ChainId, event::Authorization};
-use sagas::ports::Transient;
+use events::event::{Authorization, TronSpend};
 
-use crate::authorization::{
-    AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
-    UnsignedMessage,
+use crate::{
+    authorization::{
+        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
+        UnsignedMessage,
+    },
+    connected::Connected,
 };
 
 /// [`Authorizer`] for the Tron chains it has a node of.
 #[derive(Clone)]
 pub struct TronAuthorizer {
-    chains: BTreeMap<ChainId, Chain>,
+    chains: Connected<Chain>,
 }
 
 #[derive(Clone)]
@@ -38,8 +38,7 @@ impl TronAuthorizer {
     }
 
     fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&Chain, AuthorizeError> {
-        let chain = request.terms.source.asset().chain();
-        self.chains.get(chain).ok_or_else(|| Transient::misconfigured(format!("no node for {chain}")).into())
+        Ok(self.chains.of(&request.terms.source)?)
     }
 }
 
@@ -54,6 +53,7 @@ impl Authorizer for TronAuthorizer {
                 message: signed.message.clone(),
                 message_prehash: signed.message_prehash.clone(),
                 signature: signed.signature.clone(),
+                payload: signed.payload.clone().map(Value::Object),
             })
             .collect();
         match authorization::authorize(&spend(request)?, &signed) {
@@ -66,7 +66,7 @@ impl Authorizer for TronAuthorizer {
         let Authorization::Tron(own) = &authorized.authorization else { return Ok(()) };
         let Chain { node, .. } = self.chain(request)?;
         authorization::confirm(&spend(request)?, own, node).await.map_err(|error| match error {
-            OnchainError::Denied(denied) => refused(&denied),
+            OnchainError::Denied(denied) => refused(&of_message(denied, request, own)),
             OnchainError::Transient(error) => error.into(),
         })
     }
@@ -102,6 +102,20 @@ impl Authorizer for TronAuthorizer {
     }
 }
 
+/// What the chain denies to the approval or the deposit, with the index that its message has among all that were sent.
+fn of_message(denied: Denied, request: &AuthorizationRequest<'_>, own: &TronSpend) -> Denied {
+    let transaction = denied.message.map(|index| match (&own.approval, index) {
+        (Some(approval), 0) => approval,
+        _ => &own.deposit,
+    });
+    let message = transaction.and_then(|transaction| {
+        let digits = |text: &str| text.strip_prefix("0x").unwrap_or(text).to_ascii_lowercase();
+        let id = digits(&transaction.transaction_hash);
+        request.signed_messages.iter().position(|signed| digits(&signed.message) == id)
+    });
+    Denied { message: message.or(denied.message), ..denied }
+}
+
 fn refused(denied: &Denied) -> AuthorizeError {
     AuthorizeError::Refused(format!("sender_auth.{denied}"))
 }
@@ -120,9 +134,9 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
         quote_deadline: request.quote_deadline,
         fulfillment_deadline: request.fulfillment_deadline,
         escrow: EscrowSettings {
-            contract: request.escrow_contract.to_string(),
-            reserver: request.reserver.to_string(),
-            releaser: request.releaser.to_string(),
+            contract: request.escrow_contract.clone(),
+            reserver: request.reserver.clone(),
+            releaser: request.releaser.clone(),
             refund_delay_seconds: request.refund_delay_seconds,
         },
         quote_hash: request.quote_hash,

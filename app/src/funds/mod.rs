@@ -3,7 +3,7 @@
 //! accept or rehearse a payment, and for every family of chains.
 //!
 //! Only what only the chain can say is asked here, and only for what passed every check that needs no chain: a forged
-//! signature costs no call to a node. [`FundsCheck`] is the admission control in front of the nodes: a bulkhead of its own for
+//! signature costs no call to a node. `check` is the admission control in front of the nodes: a bulkhead of its own for
 //! those who proved nothing, and single flight with a short cache for what many ask of one account. `promises` sees to it that
 //! one balance is not shown for many payments.
 
@@ -21,12 +21,13 @@ use serde_json::Value;
 
 use escrow_abi::signature;
 use events::{
-    Amount, AssetId, Hash32, OwnedAsset,
+    Account, Amount, AssetId, Hash32, OwnedAsset,
     event::{Authorization, EscrowPlan, PayerTransaction},
 };
 use sagas::ports::Transient;
 
-pub use self::{check::FundsCheck, evm::EvmFunds, promises::Promised, solana::SolanaFunds, tron::TronFunds};
+pub(crate) use self::{check::FundsCheck, promises::Promised};
+pub use self::{evm::EvmFunds, solana::SolanaFunds, tron::TronFunds};
 use crate::schema;
 
 /// What is to be drawn from the payer.
@@ -53,10 +54,10 @@ pub enum Draw<'a> {
         /// may give the allowance.
         prepares: bool,
     },
-    /// Out of the payer's SPL allowance for deposits that this key signs, Base58.
+    /// Out of the payer's SPL allowance for deposits that this key signs.
     Delegate {
         /// The key.
-        signer: &'a str,
+        signer: &'a Account,
     },
     /// By the payer's own transaction.
     PayerDeposit {
@@ -75,7 +76,7 @@ impl<'a> Draw<'a> {
                 nonce: permit.nonce,
                 prepares: signature::bytes(&permit.signature).is_ok_and(|bytes| signature::is_erc6492(&bytes)),
             },
-            Authorization::Solana(spend) => Self::Delegate { signer: spend.signer.as_str() },
+            Authorization::Solana(spend) => Self::Delegate { signer: &spend.signer },
             Authorization::Tron(spend) => {
                 Self::PayerDeposit { deposit: Some(&spend.deposit), approves: spend.approval.is_some() }
             }

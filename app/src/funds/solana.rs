@@ -1,16 +1,15 @@
 //! Payers on Solana: what they hold, and what they let the program draw.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use ruint::aliases::U256;
 use serde_json::json;
 
 use chains_solana::{authorization::allowance_delegate, holding, node::Node};
-use events::ChainId;
+use events::Account;
 use sagas::ports::Transient;
 
 use super::{Approval, Draw, Funds, Holding, Spend};
+use crate::connected::Connected;
 
 /// `Approve` of SPL Token and of Token-2022: this byte, and the amount in eight, the lowest first.
 const APPROVE: u8 = 4;
@@ -18,7 +17,7 @@ const APPROVE: u8 = 4;
 /// [`Funds`] on the Solana chains it has a node of.
 #[derive(Clone)]
 pub struct SolanaFunds {
-    nodes: BTreeMap<ChainId, Node>,
+    nodes: Connected<Node>,
 }
 
 impl SolanaFunds {
@@ -27,23 +26,17 @@ impl SolanaFunds {
         Self { nodes: nodes.into_iter().map(|node| (node.chain_id().clone(), node)).collect() }
     }
 
-    fn node(&self, spend: &Spend<'_>) -> Result<&Node, Transient> {
-        let chain = spend.source.asset().chain();
-        self.nodes.get(chain).ok_or_else(|| Transient::misconfigured(format!("no node for {chain}")))
-    }
-
     async fn read(&self, spend: &Spend<'_>) -> Result<Option<holding::Holding>, Transient> {
-        holding::Holding::read(self.node(spend)?, spend.source).await
+        holding::Holding::read(self.nodes.of(spend.source)?, spend.source).await
     }
 }
 
 /// The program's address that the payer gives its allowance to.
-fn delegate(spend: &Spend<'_>) -> Result<String, Transient> {
+fn delegate(spend: &Spend<'_>) -> Result<Account, Transient> {
     let Draw::Delegate { signer } = spend.draw else {
         return Err(Transient::misconfigured("the payer signed for another family"));
     };
-    let delegate = allowance_delegate(spend.escrow.contract.as_str(), signer);
-    delegate.ok_or_else(|| Transient::misconfigured("the program or the signer is not a Solana account"))
+    Ok(allowance_delegate(&spend.escrow.contract, signer)?)
 }
 
 #[async_trait]
@@ -52,7 +45,7 @@ impl Funds for SolanaFunds {
         let delegate = delegate(spend)?;
         let holding = self.read(spend).await?;
         let (held, allowed) = holding.map_or((0, 0), |holding| (holding.amount, holding.allowed_to(&delegate)));
-        Ok(Holding { balance: U256::from(held), allowance: Some(U256::from(allowed)), spender: delegate })
+        Ok(Holding { balance: U256::from(held), allowance: Some(U256::from(allowed)), spender: delegate.to_string() })
     }
 
     async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient> {
@@ -63,7 +56,7 @@ impl Funds for SolanaFunds {
         let account = |pubkey: &str, is_signer, is_writable| json!({"pubkey": pubkey, "is_signer": is_signer, "is_writable": is_writable});
         let accounts = [
             account(&holding.address, false, true),
-            account(&delegate, false, false),
+            account(delegate.as_str(), false, false),
             account(spend.source.account().as_str(), true, false),
         ];
         Ok(Some(Approval {
@@ -74,7 +67,7 @@ impl Funds for SolanaFunds {
                 "accounts": accounts,
                 "data": format!("0x{}", hex::encode(data)),
             }),
-            spender: delegate,
+            spender: delegate.to_string(),
         }))
     }
 }

@@ -1,14 +1,17 @@
 //! Corridors: what the configuration lets a request name. They are served assets, default contracts and what is trusted
 //! besides them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+};
 
 use chrono::TimeDelta;
 
 use chains::config::{AssetConfig, ChainConfig, Depth};
 use config::{self, GatewayConfig};
 use events::{
-    Account, AssetId, ChainId, Family, OwnedAsset, caip,
+    Account, AssetId, ChainId, Family, OwnedAsset,
     event::{SelectorRef, VerifierRef},
     selection::SelectorKey,
     time::{Timestamp, from_unix_seconds},
@@ -45,8 +48,24 @@ pub struct Corridor {
     pub assets: Vec<AssetConfig>,
     trusted_escrows: BTreeSet<Account>,
     trusted_proxies: BTreeSet<Account>,
+    /// Those that a payment whose source lies here may have: the default one first.
+    verifiers: Vec<Verifier>,
     /// The contracts and programs of the chain that payments go through: nobody receives anything there.
     contracts: BTreeMap<Account, &'static str>,
+}
+
+/// A verifier with the origin of its endpoint, by which requests name it.
+#[derive(Debug, Clone)]
+struct Verifier {
+    verifier: VerifierRef,
+    origin: String,
+}
+
+impl Verifier {
+    /// `None` where the endpoint has no origin, which loading a configuration refuses.
+    fn new(verifier: VerifierRef) -> Option<Self> {
+        Some(Self { origin: net::origin::origin(&verifier.endpoint)?, verifier })
+    }
 }
 
 /// All chains served, and the verifiers and selectors that are trusted.
@@ -54,9 +73,9 @@ pub struct Corridor {
 pub struct Corridors {
     chains: BTreeMap<ChainId, Corridor>,
     verifier_endpoint: String,
-    trusted_verifiers: Vec<config::VerifierEndpoint>,
     trusted_selectors: BTreeSet<SelectorKey>,
     selector_time: TimeDelta,
+    settler_policies: BTreeSet<String>,
 }
 
 /// A quote selector that is trusted.
@@ -89,8 +108,8 @@ impl Corridors {
         if taken { Ok(()) } else { Err(Code::MESSAGE_SCHEME_NOT_SERVED.into()) }
     }
 
-    /// Parses what the configuration names. It cannot fail for a configuration that was loaded, which was checked then.
-    pub fn new(config: &GatewayConfig) -> Result<Self, caip::Error> {
+    /// What the configuration names.
+    pub fn new(config: &GatewayConfig) -> Self {
         let trusted = |contracts: &[config::ContractRef], chain: &ChainId| {
             let here = contracts.iter().filter(|contract| contract.chain_id == *chain);
             here.map(|contract| contract.account.clone()).collect()
@@ -98,17 +117,19 @@ impl Corridors {
         let chains = config.chains.iter().map(|served| {
             let (family, chain) = (served.chain.family(), served.chain.common());
             let account = |text: &str| Account::parse(family, text);
-            let (escrow, proxy) = (account(&chain.escrow_contract)?, account(&chain.fulfillment_proxy)?);
-            let (permit2, permit2_without_witness) = match &served.chain {
-                ChainConfig::Evm(evm) => (Some(account(&evm.permit2)?), evm.permit2_without_witness),
-                ChainConfig::Solana(_) | ChainConfig::Tron(_) => (None, false),
-            };
-            let signature_domain = match &served.chain {
+            let (escrow, proxy) = (chain.escrow_contract.clone(), chain.fulfillment_proxy.clone());
+            let (permit2, signature_domain) = match &served.chain {
+                ChainConfig::Evm(evm) => (Some(evm.permit2.clone()), None),
                 ChainConfig::Solana(solana) => {
-                    Some((solana.signature_cluster_id.clone(), solana.signature_domain_version))
+                    (None, Some((solana.signature_cluster_id.clone(), solana.signature_domain_version)))
                 }
-                ChainConfig::Evm(_) | ChainConfig::Tron(_) => None,
+                ChainConfig::Tron(_) => (None, None),
             };
+            let default = VerifierRef { account: chain.releaser.clone(), endpoint: config.verifier.endpoint.clone() };
+            let trusted_verifiers = config.trust.verifiers.iter().filter(|trusted| trusted.account.family() == family);
+            let trusted_verifiers = trusted_verifiers
+                .map(|trusted| VerifierRef { account: trusted.account.clone(), endpoint: trusted.endpoint.clone() });
+            let verifiers = iter::once(default).chain(trusted_verifiers).filter_map(Verifier::new).collect();
             let trusted_escrows: BTreeSet<_> = trusted(&config.trust.escrow_contracts, &chain.chain_id);
             let trusted_proxies: BTreeSet<_> = trusted(&config.trust.fulfillment_proxies, &chain.chain_id);
             let tokens = chain.assets.iter().map(|served| &served.asset_identifier);
@@ -130,26 +151,27 @@ impl Corridors {
                 escrow,
                 proxy,
                 permit2,
-                permit2_without_witness,
+                permit2_without_witness: served.permit2_without_witness,
                 signature_domain,
-                reserver: account(&chain.reserver)?,
-                releaser: account(&chain.releaser)?,
+                reserver: chain.reserver.clone(),
+                releaser: chain.releaser.clone(),
                 refund_delay_seconds: chain.refund_delay_seconds,
                 required_depth: chain.required_depth,
                 assets: chain.assets.clone(),
                 trusted_escrows,
                 trusted_proxies,
+                verifiers,
             };
-            Ok((chain.chain_id.clone(), corridor))
+            (chain.chain_id.clone(), corridor)
         });
-        Ok(Self {
-            chains: chains.collect::<Result<_, _>>()?,
+        Self {
+            chains: chains.collect(),
             verifier_endpoint: config.verifier.endpoint.clone(),
-            trusted_verifiers: config.trust.verifiers.clone(),
             trusted_selectors: config.trust.selectors.iter().copied().collect(),
             // The configuration bounds it far below what cannot be represented.
             selector_time: TimeDelta::milliseconds(config.trust.selector_ms_max.cast_signed()),
-        })
+            settler_policies: config.settlers.policies.keys().cloned().collect(),
+        }
     }
 
     /// The chain, when it is served.
@@ -160,6 +182,16 @@ impl Corridors {
     /// Every chain, in order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (&ChainId, &Corridor)> {
         self.chains.iter()
+    }
+
+    /// Names of the policies that a payer may require of settlers, in order.
+    pub fn settler_policies(&self) -> impl Iterator<Item = &str> {
+        self.settler_policies.iter().map(String::as_str)
+    }
+
+    /// Whether a payer may require this policy of settlers.
+    pub fn has_policy(&self, name: &str) -> bool {
+        self.settler_policies.contains(name)
     }
 
     /// Whether the asset is served.
@@ -176,31 +208,6 @@ impl Corridors {
     /// The default verifier of payments whose source lies on `corridor`.
     pub fn default_verifier(&self, corridor: &Corridor) -> VerifierRef {
         VerifierRef { account: corridor.releaser.clone(), endpoint: self.verifier_endpoint.clone() }
-    }
-
-    /// The verifier with this account and origin, when it is the default or trusted.
-    pub fn verifier(&self, corridor: &Corridor, account: &Account, origin: &str) -> Option<VerifierRef> {
-        let is_origin = |endpoint: &str| net::origin::origin(endpoint).as_deref() == Some(origin);
-        let default = self.default_verifier(corridor);
-        if default.account == *account && is_origin(&default.endpoint) {
-            return Some(default);
-        }
-        let trusted = self.trusted_verifiers.iter().find(|trusted| {
-            Account::parse(corridor.family, &trusted.account).as_ref() == Ok(account) && is_origin(&trusted.endpoint)
-        })?;
-        Some(VerifierRef { account: account.clone(), endpoint: trusted.endpoint.clone() })
-    }
-
-    /// Accounts and origins of the verifiers that a payment whose source lies on `corridor` may have: the default one first.
-    pub fn verifiers(&self, corridor: &Corridor) -> impl Iterator<Item = (Account, String)> {
-        let family = corridor.family;
-        let default = self.default_verifier(corridor);
-        let trusted = self.trusted_verifiers.iter().filter_map(move |trusted| {
-            Some((Account::parse(family, &trusted.account).ok()?, trusted.endpoint.as_str()))
-        });
-        let default = (default.account, self.verifier_endpoint.as_str());
-        let stated = [default].into_iter().chain(trusted);
-        stated.filter_map(|(account, endpoint)| Some((account, net::origin::origin(endpoint)?)))
     }
 
     /// The selector that `text` names, by any form of its key, when it is trusted.
@@ -226,6 +233,27 @@ impl Corridor {
     /// Whether a payer on this chain may sign so.
     pub fn takes(&self, scheme: MessageScheme) -> bool {
         scheme.family() == self.family && (scheme != MessageScheme::EvmPermit2 || self.permit2_without_witness)
+    }
+
+    /// The escrow contracts that a request whose source lies here may name: the default one first.
+    pub fn escrows(&self) -> impl Iterator<Item = &Account> {
+        [&self.escrow].into_iter().chain(self.trusted_escrows.iter().filter(|trusted| **trusted != self.escrow))
+    }
+
+    /// The fulfillment proxies that a request with a destination here may name: the default one first.
+    pub fn proxies(&self) -> impl Iterator<Item = &Account> {
+        [&self.proxy].into_iter().chain(self.trusted_proxies.iter().filter(|trusted| **trusted != self.proxy))
+    }
+
+    /// The verifier with this account and origin, when a payment whose source lies here may have it.
+    pub fn verifier(&self, account: &Account, origin: &str) -> Option<&VerifierRef> {
+        let known = self.verifiers.iter().find(|known| known.verifier.account == *account && known.origin == origin);
+        known.map(|known| &known.verifier)
+    }
+
+    /// Accounts and origins of the verifiers that a payment whose source lies here may have: the default one first.
+    pub fn verifiers(&self) -> impl Iterator<Item = (&Account, &str)> {
+        self.verifiers.iter().map(|known| (&known.verifier.account, known.origin.as_str()))
     }
 
     /// Whether the escrow contract is the default or trusted.

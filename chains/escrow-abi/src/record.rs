@@ -13,6 +13,9 @@ pub enum RecordError {
     /// The contract numbers a state that it does not have.
     #[error("the unknown state {0}")]
     State(u8),
+    /// The chain has no `GatewayEscrow` of Solidity.
+    #[error("{0} is neither an EVM chain nor Tron")]
+    Chain(ChainId),
     /// The token cannot be named on the chain.
     #[error("{0} is not an asset")]
     Token(String),
@@ -40,8 +43,9 @@ pub fn state(number: u8) -> Result<Option<State>, RecordError> {
 pub fn read(escrow: &GatewayEscrow::Escrow, chain_id: &ChainId) -> Result<Option<EscrowRecord>, RecordError> {
     let Some(state) = state(escrow.state)? else { return Ok(None) };
     let (family, namespace) = match chain_id.family() {
-        Some(Family::Tron) => (Family::Tron, "trc20"),
-        _ => (Family::Evm, "erc20"),
+        Some(family @ Family::Evm) => (family, "erc20"),
+        Some(family @ Family::Tron) => (family, "trc20"),
+        Some(Family::Solana) | None => return Err(RecordError::Chain(chain_id.clone())),
     };
     let account = |address: Address| Account::from_bytes(family, address.as_slice());
     let token = account(escrow.token).ok_or_else(|| RecordError::Token(escrow.token.to_string()))?;
@@ -63,4 +67,27 @@ pub fn read(escrow: &GatewayEscrow::Escrow, chain_id: &ChainId) -> Result<Option
         fulfill_by: seconds(escrow.fulfillBy),
         refund_after: seconds(escrow.refundAfter),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::sol_types::{SolType, SolValue};
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_of_a_family_that_has_the_contract() {
+        let bytes = vec![0; GatewayEscrow::Escrow::ENCODED_SIZE.unwrap()];
+        let mut escrow = <GatewayEscrow::Escrow as SolValue>::abi_decode(&bytes).unwrap();
+        (escrow.state, escrow.token) = (1, Address::repeat_byte(7));
+        let read = |chain: &str| super::read(&escrow, &chain.parse().unwrap());
+        for (chain, token) in [("eip155:1", "eip155:1/erc20:0x07"), ("tron:5", "tron:5/trc20:T")] {
+            let record = read(chain).unwrap().unwrap();
+            assert!(record.asset.to_string().starts_with(token), "{record:?}");
+            assert_eq!((record.state, record.payer), (State::Deposited, None));
+        }
+        for chain in ["solana:abc", "cosmos:cosmoshub-4"] {
+            assert_eq!(read(chain), Err(RecordError::Chain(chain.parse().unwrap())));
+        }
+    }
 }

@@ -24,7 +24,7 @@ use chains::{
     block_poller::BlockPoller,
     config::{Depth, EvmConfig},
 };
-use escrow_abi::contracts::{ConvertError, parse_address};
+use escrow_abi::contracts::{ConvertError, address};
 use events::{ChainId, event::Inclusion, mutant};
 use sagas::ports::Transient;
 
@@ -70,13 +70,11 @@ pub enum ConnectError {
         /// What is wrong.
         reason: String,
     },
-    /// A contract or account is not an address.
-    #[error("{field} of {chain_id}: {error}")]
-    Address {
+    /// Permit2 is an account of another family.
+    #[error("permit2 of {chain_id}: {error}")]
+    Permit2 {
         /// The chain.
         chain_id: ChainId,
-        /// The key in the configuration.
-        field: &'static str,
         /// What is wrong.
         error: ConvertError,
     },
@@ -173,15 +171,7 @@ impl Node {
     fn with(config: &EvmConfig, rpc: Rpc) -> Result<Self, ConnectError> {
         let chain_id = config.common.chain_id.clone();
         let evm_id = chain_id.evm_id().ok_or_else(|| ConnectError::Family(chain_id.clone()))?;
-        let parse = |field, text: &str| {
-            let chain_id = chain_id.clone();
-            parse_address(text).map_err(|error| ConnectError::Address { chain_id, field, error })
-        };
-        parse("escrow_contract", &config.common.escrow_contract)?;
-        parse("fulfillment_proxy", &config.common.fulfillment_proxy)?;
-        let permit2 = parse("permit2", &config.permit2)?;
-        parse("reserver", &config.common.reserver)?;
-        parse("releaser", &config.common.releaser)?;
+        let permit2 = address(&config.permit2).map_err(|error| ConnectError::Permit2 { chain_id, error })?;
         Ok(Self(Arc::new(Inner {
             config: config.clone(),
             evm_id,
@@ -429,7 +419,8 @@ impl Node {
         }
     }
 
-    /// Returns when the chain has a new block, or after a bounded time. All callers share one poller.
+    /// Returns when the chain has a new block, or after a bounded time. All who wait at this node share one poller; who
+    /// waits at a log watcher over it has that one's.
     pub async fn next_block(&self) {
         let node = Arc::downgrade(&self.0);
         let look = move || {

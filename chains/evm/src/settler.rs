@@ -158,7 +158,7 @@ impl SettlerChain {
 
 #[async_trait]
 impl DeliveryChain for SettlerChain {
-    fn account(&self) -> Account {
+    fn account(&self) -> &Account {
         self.wallet.account()
     }
 

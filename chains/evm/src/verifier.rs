@@ -8,11 +8,11 @@ use chains::{
     escrow::EscrowRecord,
     verifier::{AttestingChain, VerifiedChain},
 };
-use escrow_abi::contracts::{account, address};
+use escrow_abi::contracts::address;
 use events::{Account, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 
-use super::{attest, deliveries::Deliveries, escrows::Escrows, node::Node};
+use super::{attest, deliveries::Deliveries, escrows::Escrows, node::Node, transaction::account_of};
 
 #[async_trait]
 impl VerifiedChain for Node {
@@ -36,8 +36,8 @@ impl VerifiedChain for Node {
 impl AttestingChain for Node {
     type Key = PrivateKeySigner;
 
-    fn account(key: &PrivateKeySigner) -> Option<Account> {
-        account(key.address())
+    fn account(key: &PrivateKeySigner) -> Account {
+        account_of(key)
     }
 
     fn sign(&self, key: &PrivateKeySigner, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {

@@ -64,6 +64,7 @@ type Flights = BTreeMap<String, Flight>;
 pub struct Wallet {
     node: Node,
     signer: PrivateKeySigner,
+    account: Account,
     patience: Patience,
     flights: Mutex<Flights>,
 }
@@ -71,7 +72,8 @@ pub struct Wallet {
 impl Wallet {
     /// The account of `signer` on the chain of `node`. No other process may send from it.
     pub fn new(node: Node, signer: PrivateKeySigner) -> Self {
-        Self { node, signer, patience: Patience::default(), flights: Mutex::default() }
+        let account = transaction::account_of(&signer);
+        Self { node, signer, account, patience: Patience::default(), flights: Mutex::default() }
     }
 
     /// The same account with another patience.
@@ -85,8 +87,8 @@ impl Wallet {
     }
 
     /// The same, as the engine has it.
-    pub fn account(&self) -> Account {
-        transaction::account_of(&self.signer)
+    pub fn account(&self) -> &Account {
+        &self.account
     }
 
     /// The chain.

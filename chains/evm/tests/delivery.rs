@@ -48,7 +48,7 @@ async fn a_payment_goes_all_the_way() -> Result<()> {
     let record = source.reservation(payment.id(), &payment.escrow.contract).await?.1.unwrap();
     assert!(record.is_of(&payment.escrow));
     assert_eq!(record.quote_hash, payment.quote.hash());
-    assert_eq!(record.settler, Some(source.account()));
+    assert_eq!(record.settler, Some(source.account().clone()));
     assert_eq!(record.asset.to_string(), world.source.asset());
     assert_eq!(record.fulfill_by, payment.fulfill_by());
 

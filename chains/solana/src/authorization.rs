@@ -31,9 +31,9 @@
 //!     fulfillment_deadline: from_unix_seconds(1_800_000_600).unwrap(),
 //!     cluster_id: ClusterId::parse("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d").unwrap(),
 //!     escrow: EscrowSettings {
-//!         program: bs58::encode([1; 32]).into_string(),
-//!         reserver: bs58::encode([2; 32]).into_string(),
-//!         releaser: bs58::encode([3; 32]).into_string(),
+//!         program: bs58::encode([1; 32]).into_string().parse().unwrap(),
+//!         reserver: bs58::encode([2; 32]).into_string().parse().unwrap(),
+//!         releaser: bs58::encode([3; 32]).into_string().parse().unwrap(),
 //!         refund_delay_seconds: 900,
 //!     },
 //!     quote_hash: Hash32::ZERO,
@@ -65,6 +65,7 @@ use gateway_program::host;
 
 pub use self::choice::Choice;
 use self::terms::Rebuilt;
+use super::program::{ConvertError, account, key, text};
 
 /// Version of the domain of what is signed, as `/v1/defaults` shows it.
 pub const SIGNATURE_DOMAIN_VERSION: u8 = gateway_program::message::DOMAIN_VERSION;
@@ -90,12 +91,12 @@ impl From<[u8; 32]> for ClusterId {
 /// What the configuration, or the request where it names its own, says about the escrow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EscrowSettings {
-    /// The program, Base58.
-    pub program: String,
-    /// Account that signs deposits as the gateway, Base58.
-    pub reserver: String,
-    /// Account that attests delivery and non-delivery, Base58.
-    pub releaser: String,
+    /// The program.
+    pub program: Account,
+    /// Account that signs deposits as the gateway.
+    pub reserver: Account,
+    /// Account that attests delivery and non-delivery.
+    pub releaser: Account,
     /// Least time between `fulfillment_deadline` and the refund window.
     pub refund_delay_seconds: u64,
 }
@@ -141,8 +142,8 @@ pub struct Prepared {
     pub digest: Hash32,
     /// What was chosen, for `payload`.
     pub payload: Value,
-    /// The key that has to sign, Base58.
-    pub signer: String,
+    /// The key that has to sign.
+    pub signer: Account,
     /// The most that may be drawn, smallest unit.
     pub amount: Amount,
     /// The escrow and its windows.
@@ -209,7 +210,7 @@ pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, Author
         payload: choice.made(spend, &rebuilt),
         digest: rebuilt.digest(),
         preimage: rebuilt.preimage(),
-        signer: rebuilt.signer_account().to_string(),
+        signer: rebuilt.signer_account(),
         amount: rebuilt.amount(),
         plan: rebuilt.plan(spend),
     })
@@ -258,26 +259,32 @@ pub fn authorize(
 pub struct Delegation {
     /// The key.
     pub signer: Account,
-    /// The program's address, Base58, to which the payer gives its SPL allowance when it approves the key.
-    pub address: String,
+    /// The program's address to which the payer gives its SPL allowance when it approves the key.
+    pub address: Account,
 }
 
 impl Delegation {
     /// The delegation that `spend` rests on, under the escrow program `program`; `None` when the payer signed itself.
-    pub fn of(payer: &Account, program: &Account, spend: &SolanaSpend) -> Option<Self> {
+    ///
+    /// # Errors
+    /// [`ConvertError`] when program or signer is not a Solana account: then nobody approved it.
+    pub fn of(payer: &Account, program: &Account, spend: &SolanaSpend) -> Result<Option<Self>, ConvertError> {
         if spend.signer == *payer {
-            return None;
+            return Ok(None);
         }
-        let address = allowance_delegate(program.as_str(), spend.signer.as_str())?;
-        Some(Self { signer: spend.signer.clone(), address })
+        let address = allowance_delegate(program, &spend.signer)?;
+        Ok(Some(Self { signer: spend.signer.clone(), address }))
     }
 }
 
-/// The address, Base58, to which a payer gives its SPL allowance for deposits that `signer` signs, under the escrow program
-/// `program`; `None` when one of them is not Base58 of 32 bytes.
-pub fn allowance_delegate(program: &str, signer: &str) -> Option<String> {
-    let address = host::delegate_address(&bytes32(program)?, &bytes32(signer)?).key;
-    Some(bs58::encode(address).into_string())
+/// The address to which a payer gives its SPL allowance for deposits that `signer` signs, under the escrow program
+/// `program`.
+///
+/// # Errors
+/// [`ConvertError`] when one of them is not a Solana account.
+pub fn allowance_delegate(program: &Account, signer: &Account) -> Result<Account, ConvertError> {
+    let address = host::delegate_address(&key(program)?, &key(signer)?).key;
+    account(&address).ok_or_else(|| ConvertError::Account(text(&address)))
 }
 
 /// The Ed25519 key that `account` is, when it is one that somebody can hold.

@@ -2,12 +2,12 @@
 
 use gateway_program::{Key, host, ids, token::TokenAccount};
 
-use events::OwnedAsset;
+use events::{Account, OwnedAsset};
 use sagas::ports::Transient;
 
 use super::{
     node::{Commitment, Node},
-    program::{key, mint, text},
+    program::{self, key, mint, text},
 };
 
 /// A payer's associated token account.
@@ -19,16 +19,16 @@ pub struct Holding {
     pub token_program: String,
     /// What is in it, smallest unit.
     pub amount: u64,
-    /// Who may draw on it besides the payer, Base58.
-    pub delegate: Option<String>,
+    /// Who may draw on it besides the payer.
+    pub delegate: Option<Account>,
     /// How much the delegate may still draw, smallest unit; 0 without one.
     pub delegated: u64,
 }
 
 impl Holding {
     /// How much `delegate` may still draw, smallest unit.
-    pub fn allowed_to(&self, delegate: &str) -> u64 {
-        if self.delegate.as_deref() == Some(delegate) { self.delegated } else { 0 }
+    pub fn allowed_to(&self, delegate: &Account) -> u64 {
+        if self.delegate.as_ref() == Some(delegate) { self.delegated } else { 0 }
     }
 
     /// What the account of `source` holds in its associated token account, as the cluster has confirmed it; `None` when
@@ -57,7 +57,7 @@ impl Holding {
             address: text(&wanted[1 + at]),
             token_program: text(&token_programs[at]),
             amount: parsed.amount,
-            delegate: parsed.delegate.as_ref().map(text),
+            delegate: parsed.delegate.as_ref().and_then(program::account),
             delegated: parsed.delegated_amount,
         }))
     }

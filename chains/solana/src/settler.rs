@@ -24,7 +24,7 @@ use super::{
     deliveries::Deliveries,
     escrows::Escrows,
     node::{self, Commitment, Node, Snapshot},
-    program::{fulfillment, holder, key, mint_or_sol, signature_bytes, text},
+    program::{fulfillment, key, mint_or_sol, signature_bytes, text},
     refusal,
     transaction::BUDGET_INSTRUCTIONS,
     wallet::{Task, Wallet},
@@ -120,8 +120,8 @@ impl SettlerChain {
 
 #[async_trait]
 impl DeliveryChain for SettlerChain {
-    fn account(&self) -> Account {
-        holder(&self.wallet.address())
+    fn account(&self) -> &Account {
+        self.wallet.account()
     }
 
     /// Of SOL what is above [`FEE_RESERVE_LAMPORTS`]; of a token what its associated token account holds, as long as that

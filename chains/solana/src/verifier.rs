@@ -15,7 +15,7 @@ use super::{
     deliveries::Deliveries,
     escrows::Escrows,
     node::Node,
-    program::{account, key as program_key, statement_digest},
+    program::{holder, key as program_key, statement_digest},
 };
 
 #[async_trait]
@@ -43,8 +43,8 @@ impl VerifiedChain for Node {
 impl AttestingChain for Node {
     type Key = SigningKey;
 
-    fn account(key: &SigningKey) -> Option<Account> {
-        account(key.verifying_key().as_bytes())
+    fn account(key: &SigningKey) -> Account {
+        holder(key.verifying_key().as_bytes())
     }
 
     fn sign(&self, key: &SigningKey, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {

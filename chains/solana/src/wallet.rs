@@ -11,14 +11,13 @@ use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
 
 use chains::perform::PerformError;
-use events::failure::BlockchainContext;
+use events::{Account, failure::BlockchainContext};
 use gateway_program::{Key, host::Instruction};
 use sagas::ports::Transient;
 
 use super::{
     broadcaster::Broadcaster,
     history::{History, Status},
-    keys,
     node::{Node, Settled},
     program, refusal,
     transaction::{self, Budget, Signed},
@@ -61,6 +60,7 @@ struct Flight {
 pub struct Wallet {
     node: Node,
     key: SigningKey,
+    account: Account,
     patience: Patience,
     flights: Mutex<BTreeMap<String, Flight>>,
 }
@@ -89,7 +89,8 @@ pub(super) struct Simulation {
 impl Wallet {
     /// The account of `key` on the cluster of `node`. No other process may send from it.
     pub fn new(node: Node, key: SigningKey) -> Self {
-        Self { node, key, patience: Patience::default(), flights: Mutex::default() }
+        let account = program::holder(key.verifying_key().as_bytes());
+        Self { node, key, account, patience: Patience::default(), flights: Mutex::default() }
     }
 
     /// The same account with another patience.
@@ -97,9 +98,9 @@ impl Wallet {
         Self { patience, ..self }
     }
 
-    /// The account, Base58.
-    pub fn account(&self) -> String {
-        keys::account(&self.key)
+    /// The account.
+    pub fn account(&self) -> &Account {
+        &self.account
     }
 
     /// The account's bytes.

@@ -10,8 +10,13 @@ use chains_solana::{
         allowance_delegate, authorize, prepare, wallet_key,
     },
     keys::account,
+    program::ConvertError,
 };
-use events::{Account, Family, Hash32, OwnedAsset, PaymentId, Terms, event::Authorization, time::from_unix_seconds};
+use events::{
+    Account, Family, Hash32, OwnedAsset, PaymentId, Terms,
+    event::{Authorization, SolanaSpend},
+    time::from_unix_seconds,
+};
 
 const QUOTE_DEADLINE: u64 = 1_800_000_000;
 const FULFILLMENT_DEADLINE: u64 = 1_800_000_600;
@@ -37,6 +42,15 @@ fn base58(byte: u8) -> String {
     bs58::encode([byte; 32]).into_string()
 }
 
+fn solana(byte: u8) -> Account {
+    base58(byte).parse().unwrap()
+}
+
+/// The address that draws for deposits that `signer` signs.
+fn drawn_by(signer: &SigningKey) -> Account {
+    allowance_delegate(&solana(1), &account(signer).parse().unwrap()).unwrap()
+}
+
 fn spend_by(source: &str) -> SpendRequest {
     let owned = |asset: &str| OwnedAsset::new(format!("{CHAIN}/{asset}").parse().unwrap(), source).unwrap();
     SpendRequest {
@@ -51,9 +65,9 @@ fn spend_by(source: &str) -> SpendRequest {
         fulfillment_deadline: from_unix_seconds(FULFILLMENT_DEADLINE).unwrap(),
         cluster_id: ClusterId::parse(CLUSTER).unwrap(),
         escrow: EscrowSettings {
-            program: base58(1),
-            reserver: base58(2),
-            releaser: base58(3),
+            program: solana(1),
+            reserver: solana(2),
+            releaser: solana(3),
             refund_delay_seconds: REFUND_AFTER - FULFILLMENT_DEADLINE,
         },
         quote_hash: Hash32::ZERO,
@@ -106,15 +120,13 @@ fn what_was_prepared_and_signed_is_authorized() {
     let (authorization, plan) = authorize(&spend, &message).unwrap();
     assert_eq!((plan.reserve_deadline, plan.fulfillment_deadline), (FULFILLMENT_DEADLINE, FULFILLMENT_DEADLINE));
     assert_eq!((plan.refund_after, plan.chain_id.as_str()), (REFUND_AFTER, CHAIN));
-    assert_eq!((plan.contract.as_str(), plan.reserver.as_str()), (&*spend.escrow.program, &*spend.escrow.reserver));
-    assert_eq!(plan.releaser.as_str(), spend.escrow.releaser);
+    assert_eq!((&plan.contract, &plan.reserver), (&spend.escrow.program, &spend.escrow.reserver));
+    assert_eq!(plan.releaser, spend.escrow.releaser);
     let Authorization::Solana(spent) = &authorization else { panic!("{authorization:?}") };
     assert_eq!((spent.amount.to_string().as_str(), spent.quote_hash), ("110", Hash32::ZERO));
     assert_eq!((spent.signer.as_str(), &spent.signature), (&*account(&payer()), &message.signature));
-    assert_eq!(Delegation::of(spend.terms.source.account(), &plan.contract, spent), None);
-    assert_eq!(message.payload.as_ref().unwrap()["allowance_delegate"], {
-        allowance_delegate(&spend.escrow.program, &account(&payer())).unwrap()
-    });
+    assert_eq!(Delegation::of(spend.terms.source.account(), &plan.contract, spent), Ok(None));
+    assert_eq!(message.payload.as_ref().unwrap()["allowance_delegate"], drawn_by(&payer()).as_str());
 
     // The digest alone is enough where the payer chose nothing.
     let short = SignedMessage { message_prehash: None, payload: None, ..message.clone() };
@@ -134,9 +146,15 @@ fn a_delegate_signer_signs_for_the_payer_and_for_nobody_else() {
     let (authorization, plan) = authorize(&spend, &message).unwrap();
     let Authorization::Solana(spent) = &authorization else { panic!("{authorization:?}") };
     assert_eq!(spent.signer.as_str(), account(&delegate()));
-    let delegation = Delegation::of(spend.terms.source.account(), &plan.contract, spent).unwrap();
+    let delegation = Delegation::of(spend.terms.source.account(), &plan.contract, spent).unwrap().unwrap();
     assert_eq!(delegation.signer.as_str(), account(&delegate()));
-    assert_eq!(Some(delegation.address), allowance_delegate(&spend.escrow.program, &account(&delegate())));
+    assert_eq!(delegation.address, drawn_by(&delegate()));
+    // What cannot be a delegation is not the payer's own signature.
+    let elsewhere: Account = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed".parse().unwrap();
+    let refused = Err(ConvertError::Account(elsewhere.to_string()));
+    assert_eq!(Delegation::of(spend.terms.source.account(), &elsewhere, spent), refused);
+    let signed = SolanaSpend { signer: elsewhere, ..spent.clone() };
+    assert_eq!(Delegation::of(spend.terms.source.account(), &plan.contract, &signed), refused);
 
     // The payer's key where a delegate signer is named, and the delegate signer's where none is.
     let by_payer = signed_with(&spend, &payer(), named);
@@ -146,13 +164,12 @@ fn a_delegate_signer_signs_for_the_payer_and_for_nobody_else() {
     // Naming the payer itself is naming nobody.
     let itself = signed_with(&spend, &payer(), json!({"delegate_signer": account(&payer())}));
     let (Authorization::Solana(spent), plan) = authorize(&spend, &itself).unwrap() else { panic!() };
-    assert_eq!(Delegation::of(spend.terms.source.account(), &plan.contract, &spent), None);
+    assert_eq!(Delegation::of(spend.terms.source.account(), &plan.contract, &spent), Ok(None));
 }
 
 #[test]
 fn a_payer_that_is_no_key_needs_a_delegate_signer() {
-    let program_owned = allowance_delegate(&base58(1), &base58(2)).unwrap();
-    let spend = spend_by(&program_owned);
+    let spend = spend_by(drawn_by(&payer()).as_str());
     assert_eq!(wallet_key(spend.terms.source.account()), None);
     assert_eq!(refused(&spend, json!({})).field(), "source.account");
     let message = signed_with(&spend, &delegate(), json!({"delegate_signer": account(&delegate())}));
@@ -163,7 +180,7 @@ fn a_payer_that_is_no_key_needs_a_delegate_signer() {
 fn only_keys_that_somebody_holds_are_wallets() {
     let wallet = |text: &str| wallet_key(&Account::parse(Family::Solana, text).unwrap()).is_some();
     assert!(wallet(&account(&payer())));
-    assert!(!wallet(&allowance_delegate(&base58(1), &base58(2)).unwrap()), "an address off the curve");
+    assert!(!wallet(drawn_by(&payer()).as_str()), "an address off the curve");
     // The neutral point, and a point of order 2: anybody can sign for them.
     let mut neutral = [0; 32];
     neutral[0] = 1;
@@ -246,12 +263,12 @@ fn what_is_no_spend_on_solana_is_refused() {
         assert_eq!(refused(&SpendRequest { terms, ..spend() }, json!({})).field(), "source.asset_identifier");
     }
     for (change, field) in [
-        ((|escrow| escrow.program = "x".into()) as fn(&mut EscrowSettings), "escrow_contract_address"),
-        (|escrow| escrow.reserver = "0x12".into(), "reserver"),
-        (|escrow| escrow.releaser = String::new(), "fulfillment_verifier.account"),
+        ((|escrow, other| escrow.program = other) as fn(&mut EscrowSettings, Account), "escrow_contract_address"),
+        (|escrow, other| escrow.reserver = other, "reserver"),
+        (|escrow, other| escrow.releaser = other, "fulfillment_verifier.account"),
     ] {
         let mut spend = spend();
-        change(&mut spend.escrow);
+        change(&mut spend.escrow, "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed".parse().unwrap());
         assert_eq!(refused(&spend, json!({})).field(), field);
     }
 }
@@ -374,9 +391,9 @@ proptest! {
         let mint = format!("{CHAIN}/token:{TOKEN}");
         match part {
             0 => spend.cluster_id = ClusterId::from([byte; 32]),
-            1 => spend.escrow.program = base58(byte),
-            2 => spend.escrow.reserver = base58(byte),
-            3 => spend.escrow.releaser = base58(byte),
+            1 => spend.escrow.program = solana(byte),
+            2 => spend.escrow.reserver = solana(byte),
+            3 => spend.escrow.releaser = solana(byte),
             4 => spend.payment_id = PaymentId::derive("solana:x", &byte.to_string()),
             5 => spend.quote_hash = Hash32([byte; 32]),
             6 => spend.fulfillment_deadline = later(FULFILLMENT_DEADLINE),

@@ -8,7 +8,7 @@ use chains_solana::{
     authorization::{ClusterId, EscrowSettings, SignedMessage, SpendRequest, allowance_delegate, authorize},
     program::{key, parse_key, text},
 };
-use events::{Hash32, Terms, event::Authorization, time::from_unix_seconds};
+use events::{Account, Hash32, Terms, event::Authorization, time::from_unix_seconds};
 use gateway_program::{ed25519, host, ids, message::Fulfillment};
 
 const CASES: usize = 300;
@@ -43,6 +43,10 @@ impl Case {
         parse_key(self.str(pointer)).unwrap()
     }
 
+    fn account(&self, pointer: &str) -> Account {
+        self.str(pointer).parse().unwrap()
+    }
+
     fn hash(&self, pointer: &str) -> Hash32 {
         self.str(pointer).parse().unwrap()
     }
@@ -55,9 +59,9 @@ impl Case {
             fulfillment_deadline: from_unix_seconds(FULFILLMENT_DEADLINE).unwrap(),
             cluster_id: ClusterId::parse(self.str("/cluster_id")).unwrap(),
             escrow: EscrowSettings {
-                program: self.str("/program").to_owned(),
-                reserver: self.str("/reserver").to_owned(),
-                releaser: self.str("/releaser").to_owned(),
+                program: self.account("/program"),
+                reserver: self.account("/reserver"),
+                releaser: self.account("/releaser"),
                 refund_delay_seconds: 900,
             },
             quote_hash: self.hash("/quote_hash"),
@@ -100,8 +104,8 @@ fn its_addresses_are_ours() {
         ] {
             assert_eq!(text(&address.key), case.str(pointer), "{pointer}: {}", case.0);
         }
-        let delegate = allowance_delegate(case.str("/program"), case.str("/signer"));
-        assert_eq!(delegate.as_deref(), Some(case.str("/addresses/delegate")));
+        let delegate = allowance_delegate(&case.account("/program"), &case.account("/signer"));
+        assert_eq!(delegate, Ok(case.account("/addresses/delegate")));
     }
 }
 

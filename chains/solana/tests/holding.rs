@@ -10,7 +10,7 @@ use chains_solana::{
     holding::Holding,
     keys::account,
 };
-use events::OwnedAsset;
+use events::{Account, OwnedAsset};
 
 use crate::support::{TOKENS, WITHIN, World, key};
 
@@ -20,7 +20,7 @@ fn source(world: &World, mint: &str, owner: &str) -> OwnedAsset {
 }
 
 /// The amount, the delegate and what it may draw.
-type Held = (u64, Option<String>, u64);
+type Held = (u64, Option<Account>, u64);
 
 fn held(holding: Holding) -> Held {
     (holding.amount, holding.delegate, holding.delegated)
@@ -47,9 +47,11 @@ async fn the_payers_own_account_is_read() -> Result<()> {
     let extended = world.dev.create_token(&key(22), TokenProgram::Token2022, 2).await?;
     world.dev.mint(&extended, &account(&world.payer), 500).await?;
     let payer = account(&world.payer);
-    let own = allowance_delegate(&world.program, &payer).unwrap();
+    let drawn_by =
+        |signer: &str| -> Result<Account> { Ok(allowance_delegate(&world.program.parse()?, &signer.parse()?)?) };
+    let own = drawn_by(&payer)?;
     let of = |token: &DevToken, owner: &str| source(&world, &token.mint, owner);
-    let holding = |amount, delegate: Option<&String>, delegated| Some((amount, delegate.cloned(), delegated));
+    let holding = |amount, delegate: Option<&Account>, delegated| Some((amount, delegate.cloned(), delegated));
 
     holds(&world, &of(&world.token, &payer), holding(TOKENS, Some(&own), TOKENS)).await?;
     holds(&world, &of(&extended, &payer), holding(500, None, 0)).await?;
@@ -60,7 +62,7 @@ async fn the_payers_own_account_is_read() -> Result<()> {
     // The allowance is the last one's alone.
     let delegate = account(&key(9));
     world.dev.approve(&world.payer, &world.token, &world.program, &delegate, 70).await?;
-    let theirs = allowance_delegate(&world.program, &delegate).unwrap();
+    let theirs = drawn_by(&delegate)?;
     holds(&world, &of(&world.token, &payer), holding(TOKENS, Some(&theirs), 70)).await?;
     let held = Holding::read(&world.node(), &of(&world.token, &payer)).await?.unwrap();
     assert_eq!((held.allowed_to(&theirs), held.allowed_to(&own)), (70, 0));

@@ -31,7 +31,7 @@ use sagas::ports::{
     Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Reservation, VerificationCase,
 };
 
-use crate::support::{CAP, PRICE, REFUND_DELAY, World, settle, until};
+use crate::support::{CAP, PRICE, REFUND_DELAY, World, settle, until, wallet};
 
 const DELIVERED: u64 = 1_500_000;
 
@@ -73,9 +73,9 @@ impl Payment {
             fulfillment_deadline: from_unix_seconds(base.escrow.fulfillment_deadline).unwrap(),
             cluster_id: ClusterId::parse(world.surfnet.genesis_hash()).unwrap(),
             escrow: EscrowSettings {
-                program: world.program.clone(),
-                reserver: account(&world.reserver),
-                releaser: account(&world.releaser),
+                program: world.program.parse()?,
+                reserver: wallet(&world.reserver),
+                releaser: wallet(&world.releaser),
                 refund_delay_seconds: REFUND_DELAY,
             },
             quote_hash: Hash32::ZERO,
@@ -153,6 +153,7 @@ impl Payment {
             terms: self.terms.clone(),
             escrow: self.plan.clone(),
             quote_document: self.quote.document().to_owned(),
+            payloads: Vec::new(),
         }
     }
 

@@ -15,19 +15,19 @@ pub struct CommonConfig {
     /// JSON-RPC endpoint; on Tron the base of the HTTP API, under which `/wallet` and `/walletsolidity` are.
     pub rpc_url: String,
     /// The `GatewayEscrow` used when a request names none.
-    pub escrow_contract: String,
+    pub escrow_contract: Account,
     /// The `FulfillmentProxy` used when a request names none.
-    pub fulfillment_proxy: String,
+    pub fulfillment_proxy: Account,
     /// Further escrow contracts that a settler or verifier deals with. The gateway has its own list, `[trust]`.
     #[serde(default)]
-    pub trusted_escrow_contracts: Vec<String>,
+    pub trusted_escrow_contracts: Vec<Account>,
     /// Further proxies whose deliveries count for a settler or verifier. The gateway has its own list, `[trust]`.
     #[serde(default)]
-    pub trusted_fulfillment_proxies: Vec<String>,
+    pub trusted_fulfillment_proxies: Vec<Account>,
     /// Account whose key signs reservations.
-    pub reserver: String,
+    pub reserver: Account,
     /// Account of the default verifier, which attests delivery.
-    pub releaser: String,
+    pub releaser: Account,
     /// When a block counts as settled.
     pub required_depth: Depth,
     /// Least time between `fulfillment_deadline` and the refund window: destination finality and a release margin.
@@ -53,23 +53,35 @@ pub struct CommonConfig {
 impl CommonConfig {
     /// Whether `contract` is the escrow, or one of those trusted besides.
     pub fn trusts_escrow(&self, contract: &Account) -> bool {
-        self.is_one_of(contract, &self.escrow_contract, &self.trusted_escrow_contracts)
+        self.escrows().any(|trusted| trusted == contract)
     }
 
     /// The escrow, and those trusted besides.
-    pub fn escrows(&self) -> impl Iterator<Item = &str> {
-        self.trusted_escrow_contracts.iter().map(String::as_str).chain([self.escrow_contract.as_str()])
+    pub fn escrows(&self) -> impl Iterator<Item = &Account> {
+        self.trusted_escrow_contracts.iter().chain([&self.escrow_contract])
     }
 
     /// Whether `contract` is the proxy, or one of those trusted besides.
     pub fn trusts_proxy(&self, contract: &Account) -> bool {
-        self.is_one_of(contract, &self.fulfillment_proxy, &self.trusted_fulfillment_proxies)
+        self.proxies().any(|trusted| trusted == contract)
     }
 
-    fn is_one_of(&self, contract: &Account, default: &str, others: &[String]) -> bool {
-        let Some(family) = self.chain_id.family() else { return false };
-        let trusted = others.iter().map(String::as_str).chain([default]);
-        trusted.into_iter().any(|trusted| Account::parse(family, trusted).as_ref() == Ok(contract))
+    /// The proxy, and those trusted besides.
+    pub fn proxies(&self) -> impl Iterator<Item = &Account> {
+        self.trusted_fulfillment_proxies.iter().chain([&self.fulfillment_proxy])
+    }
+
+    /// All accounts, with the keys that they stand under.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = (&'static str, &Account)> {
+        let single = [
+            ("escrow_contract", &self.escrow_contract),
+            ("fulfillment_proxy", &self.fulfillment_proxy),
+            ("reserver", &self.reserver),
+            ("releaser", &self.releaser),
+        ];
+        let escrows = self.trusted_escrow_contracts.iter().map(|account| ("trusted_escrow_contracts", account));
+        let proxies = self.trusted_fulfillment_proxies.iter().map(|account| ("trusted_fulfillment_proxies", account));
+        single.into_iter().chain(escrows).chain(proxies)
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod gas;
 
+use events::Account;
+
 pub use self::gas::GasConfig;
 use super::{ChainTable, CommonConfig, Error};
 
@@ -16,11 +18,7 @@ pub struct EvmConfig {
     /// What chains of every family have.
     pub common: CommonConfig,
     /// Uniswap's Permit2.
-    pub permit2: String,
-    /// Whether payers may sign a Permit2 transfer without a witness (`EVM_PERMIT2`). Such a permit binds neither releaser nor
-    /// windows nor quote, so it trusts whoever holds the reserver's key with the whole cap. Only a gateway's file may say so;
-    /// with other roles it is false.
-    pub permit2_without_witness: bool,
+    pub permit2: Account,
     /// How long the escrow takes a deposit after the gateway signed it, in seconds. One that reverted can be sent again by
     /// anyone for so long, and its payment does not fail before.
     pub admission_seconds: u64,
@@ -36,8 +34,7 @@ pub struct EvmConfig {
 impl EvmConfig {
     pub(super) fn read(mut table: ChainTable) -> Result<Self, Error> {
         Ok(Self {
-            permit2: table.take("permit2")?.unwrap_or_else(|| PERMIT2.to_owned()),
-            permit2_without_witness: false,
+            permit2: table.take_account("permit2")?.unwrap_or_else(permit2),
             admission_seconds: table.take("admission_seconds")?.unwrap_or(ADMISSION_SECONDS),
             reprice_seconds: table.take("reprice_seconds")?.unwrap_or(REPRICE_SECONDS),
             contract_payers: table.take("contract_payers")?.unwrap_or(true),
@@ -45,4 +42,9 @@ impl EvmConfig {
             common: table.rest()?,
         })
     }
+}
+
+#[expect(clippy::expect_used, reason = "the constant above is an account")]
+fn permit2() -> Account {
+    PERMIT2.parse().expect("Permit2's address is an account")
 }

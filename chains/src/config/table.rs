@@ -12,7 +12,7 @@ use serde::{
     de::{self, DeserializeOwned},
 };
 
-use events::{ChainId, Family};
+use events::{Account, ChainId, Family};
 
 use super::CommonConfig;
 
@@ -77,26 +77,53 @@ impl ChainTable {
         self.take(key)?.ok_or_else(|| self.error(Kind::MissingField(key.into()).to_string()))
     }
 
-    /// What is left, which has to be the common keys to the letter.
+    /// Takes out the account under `key`, when there is one.
+    ///
+    /// # Errors
+    /// [`Error`] when it is not an account of the chain's family.
+    pub(super) fn take_account(&mut self, key: &'static str) -> Result<Option<Account>, Error> {
+        let account = self.take(key)?;
+        check_family(self.family, key, account.as_ref()).map_err(|rule| self.error(rule))?;
+        Ok(account)
+    }
+
+    /// What is left, which has to be the common keys to the letter, with accounts of the chain's family.
     pub(super) fn rest(self) -> Result<CommonConfig, Error> {
-        Value::from(self.keys.clone()).deserialize().map_err(|error: figment::Error| match &error.kind {
+        let Self { chain_id, family, keys, taken } = self;
+        let common = Value::from(keys).deserialize().map_err(|error: figment::Error| match &error.kind {
             // Its path ends with the key itself.
             Kind::UnknownField(found, common) if error.path.len() <= 1 => {
-                let known: Vec<_> = self.taken.iter().chain(common.iter()).copied().collect();
-                let name = match self.family {
-                    Family::Evm => "an EVM chain",
-                    Family::Solana => "a Solana chain",
-                    Family::Tron => "a Tron chain",
-                };
-                self.error(format!("unknown field of {name}: {}", found_instead(found, &known)))
+                let known: Vec<_> = taken.iter().chain(common.iter()).copied().collect();
+                format!("unknown field of {}: {}", name(family), found_instead(found, &known))
             }
-            kind if error.path.is_empty() => self.error(rule(kind)),
-            kind => self.error(format!("{}: {}", error.path.join("."), rule(kind))),
-        })
+            kind if error.path.is_empty() => rule(kind),
+            kind => format!("{}: {}", error.path.join("."), rule(kind)),
+        });
+        let common = common.and_then(|common: CommonConfig| {
+            common.accounts().try_for_each(|(key, account)| check_family(family, key, Some(account)))?;
+            Ok(common)
+        });
+        common.map_err(|rule| Error { chain_id, rule })
     }
 
     fn error(&self, rule: String) -> Error {
         Error { chain_id: self.chain_id.clone(), rule }
+    }
+}
+
+/// The rule that the account under `key` breaks when it is of another family.
+fn check_family(family: Family, key: &str, account: Option<&Account>) -> Result<(), String> {
+    match account.is_none_or(|account| account.family() == family) {
+        true => Ok(()),
+        false => Err(format!("{key}: must be an account of {}", name(family))),
+    }
+}
+
+fn name(family: Family) -> &'static str {
+    match family {
+        Family::Evm => "an EVM chain",
+        Family::Solana => "a Solana chain",
+        Family::Tron => "a Tron chain",
     }
 }
 

@@ -7,18 +7,28 @@ use figment::{
 
 use super::*;
 
-const COMMON: &str = "rpc_url = \"http://127.0.0.1:1\"\nescrow_contract = \"a\"\nfulfillment_proxy = \"a\"\n\
-                      reserver = \"b\"\nreleaser = \"c\"\nrequired_depth = \"finalized\"\nrefund_delay_seconds = 60\n";
+const COMMON: &str = "rpc_url = \"http://127.0.0.1:1\"\nrequired_depth = \"finalized\"\nrefund_delay_seconds = 60\n";
+
+fn account(chain_id: &str) -> &'static str {
+    match chain_id.split_once(':') {
+        Some(("solana", _)) => "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
+        Some(("tron", _)) => "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",
+        _ => "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+    }
+}
 
 fn read(chain_id: &str, own: &str) -> Result<ChainConfig, String> {
-    let text = format!("chain_id = {chain_id:?}\n{COMMON}{own}");
+    let account = account(chain_id);
+    let accounts = ["escrow_contract", "fulfillment_proxy", "reserver", "releaser"];
+    let accounts = accounts.map(|key| format!("{key} = {account:?}\n")).concat();
+    let text = format!("chain_id = {chain_id:?}\n{COMMON}{accounts}{own}");
     Figment::from(Toml::string(&text)).extract().map_err(|error| error.to_string())
 }
 
 #[test]
 fn given_a_chain_id_when_a_table_is_read_then_its_namespace_decides_the_family() {
     for (chain_id, own, family) in [
-        ("eip155:1", "permit2 = \"d\"", Family::Evm),
+        ("eip155:1", "permit2 = \"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"", Family::Evm),
         ("solana:abc", "signature_cluster_id = \"abcd\"", Family::Solana),
         ("tron:5", "api_key = \"e\"", Family::Tron),
     ] {
@@ -50,6 +60,17 @@ fn given_no_family_when_a_table_is_read_then_the_chain_id_is_named() {
     assert!(error.starts_with("chain_id: `cosmos:cosmoshub-4` must be of namespace eip155, solana or tron"), "{error}");
     let error = read("eip155", "").unwrap_err();
     assert!(error.starts_with("chain_id: "), "{error}");
+}
+
+/// One account has several spellings, and is one.
+#[test]
+fn given_trusted_contracts_when_a_table_is_read_then_they_are_compared_as_accounts() {
+    let trusted = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
+    let chain = read("eip155:1", &format!("trusted_escrow_contracts = [{trusted:?}]\n")).unwrap();
+    let trusts = |text: &str| chain.common().trusts_escrow(&text.parse().unwrap());
+    assert!(trusts(trusted) && trusts(&trusted.to_lowercase()) && trusts(account("eip155:1")));
+    assert!(!trusts("0x000000000022d473030f116ddee9f6b43ac78ba3") && !trusts(account("tron:5")));
+    assert!(!chain.common().trusts_proxy(&trusted.parse().unwrap()));
 }
 
 /// A value that is a secret is not repeated, whatever is wrong with it.

@@ -57,12 +57,8 @@ pub fn address(account: &Account) -> Result<Address, ConvertError> {
 /// # Errors
 /// [`ConvertError::Address`].
 pub fn parse_address(text: &str) -> Result<Address, ConvertError> {
-    address(&parse_account(text)?)
-}
-
-/// The account written as `text`; see [`parse_address`].
-pub(super) fn parse_account(text: &str) -> Result<Account, ConvertError> {
-    Account::parse(Family::Tron, text).map_err(|_| ConvertError::Address(text.to_owned()))
+    let account = Account::parse(Family::Tron, text).map_err(|_| ConvertError::Address(text.to_owned()))?;
+    address(&account)
 }
 
 /// The Tron account of `address`; `None` for the zero address.

@@ -25,7 +25,7 @@ use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 
 pub use self::signed::check_prepared;
 use self::{
-    onchain::{OnChain, in_time, is_other_deposit, parties_on_record},
+    onchain::{in_time, is_other_deposit, parties_on_record},
     signed::{ExpectedDeposit, parties},
 };
 use super::{
@@ -47,10 +47,6 @@ impl Auditor {
     /// The auditor of the chain of `node`.
     pub fn new(node: Node) -> Self {
         Self { node }
-    }
-
-    fn on_chain(&self) -> OnChain<'_> {
-        OnChain::of(&self.node)
     }
 }
 
@@ -96,7 +92,7 @@ impl Audit for Auditor {
         let (Authorization::Tron(spend), Ok((parties, payout))) = (case.authorization, parties_of(case)) else {
             return Ok(unreadable("a deposit that is none"));
         };
-        let Some(evidence) = self.on_chain().executed_as(&secured.inclusion, &mut discrepancies).await? else {
+        let Some(evidence) = self.executed_as(&secured.inclusion, &mut discrepancies).await? else {
             return Ok(discrepancies.0);
         };
         let reservations: Vec<GatewayEscrow::Reserved> = evidence.events(parties.escrow);
@@ -132,7 +128,7 @@ impl Audit for Auditor {
             escrow: case.plan.clone(),
             authorization: case.authorization.clone(),
         };
-        let made = self.on_chain().made_deposit(&deposit, spend, &parties, &found.inclusion, secured.amount).await?;
+        let made = self.made_deposit(&deposit, spend, &parties, &found.inclusion, secured.amount).await?;
         discrepancies.0.extend(made);
         Ok(discrepancies.0)
     }
@@ -144,10 +140,10 @@ impl Audit for Auditor {
         };
         // The deposit that the stream shows must be as the stream shows it.
         let is_journaled = opened.inclusion.transaction_hash == spend.deposit.transaction_hash;
-        let other = if is_journaled { None } else { self.on_chain().other_deposit(deposit, &opened.inclusion).await? };
+        let other = if is_journaled { None } else { self.other_deposit(deposit, &opened.inclusion).await? };
         match other {
-            Some(record) => self.on_chain().made_other_deposit(deposit, &record, &parties, opened).await,
-            None => self.on_chain().made_deposit(deposit, spend, &parties, &opened.inclusion, opened.amount).await,
+            Some(record) => self.made_other_deposit(deposit, &record, &parties, opened).await,
+            None => self.made_deposit(deposit, spend, &parties, &opened.inclusion, opened.amount).await,
         }
     }
 
@@ -161,11 +157,11 @@ impl Audit for Auditor {
             Ok(parties) => parties,
             Err(error) => return Ok(unreadable(error)),
         };
-        let parties = match self.on_chain().other_deposit(deposit, &refunded.inclusion).await? {
+        let parties = match self.other_deposit(deposit, &refunded.inclusion).await? {
             Some(record) => parties_on_record(&parties, &record, &self.node)?,
             None => parties,
         };
-        self.on_chain().gave_back(&parties, refunded, deposited).await
+        self.gave_back(&parties, refunded, deposited).await
     }
 
     async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Discrepancy>, Transient> {
@@ -176,7 +172,7 @@ impl Audit for Auditor {
             Ok(wanted) => wanted,
             Err(error) => return Ok(unreadable(error)),
         };
-        if let Some(evidence) = self.on_chain().executed_as(inclusion, &mut discrepancies).await? {
+        if let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? {
             evidence.delivered(&wanted, proxy, inclusion, &mut discrepancies);
         }
         Ok(discrepancies.0)
@@ -193,7 +189,7 @@ impl Audit for Auditor {
             Ok(parties) => parties,
             Err(error) => return Ok(unreadable(error)),
         };
-        if let Some(evidence) = self.on_chain().executed_as(inclusion, &mut discrepancies).await? {
+        if let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? {
             evidence.released(case, &parties, payout, inclusion, deposited, &mut discrepancies);
         }
         Ok(discrepancies.0)
@@ -206,7 +202,7 @@ impl Audit for Auditor {
         deposited: Amount,
     ) -> Result<Vec<Discrepancy>, Transient> {
         match parties(case.payment_id, case.terms, case.plan) {
-            Ok(parties) => self.on_chain().gave_back(&parties, refunded, deposited).await,
+            Ok(parties) => self.gave_back(&parties, refunded, deposited).await,
             Err(error) => Ok(unreadable(error)),
         }
     }

@@ -33,9 +33,9 @@
 //!     quote_deadline: from_unix_seconds(1_800_000_000).unwrap(),
 //!     fulfillment_deadline: from_unix_seconds(1_800_000_600).unwrap(),
 //!     escrow: EscrowSettings {
-//!         contract: text([1; 20].into()),
-//!         reserver: text(reserver.address()),
-//!         releaser: text([3; 20].into()),
+//!         contract: text([1; 20].into()).parse().unwrap(),
+//!         reserver: text(reserver.address()).parse().unwrap(),
+//!         releaser: text([3; 20].into()).parse().unwrap(),
 //!         refund_delay_seconds: 900,
 //!     },
 //!     quote_hash: Hash32::ZERO,
@@ -56,6 +56,7 @@
 //!         message: message.id.to_string(),
 //!         message_prehash: Some(format!("0x{}", hex::encode(&message.raw_data))),
 //!         signature: format!("0x{}", hex::encode(payer.sign_hash_sync(&message.id).unwrap().as_bytes())),
+//!         payload: Some(message.payload.clone()),
 //!     })
 //!     .collect();
 //! let (_authorization, plan) = authorize(&spend, &signed)?;
@@ -65,6 +66,7 @@
 
 mod choice;
 mod onchain;
+mod payload;
 mod prepared;
 mod signed;
 mod terms;
@@ -73,8 +75,8 @@ use alloy::primitives::Address;
 
 use escrow_abi::signature::SignatureError;
 use events::{
-    Hash32, PaymentId, Terms,
-    event::{Authorization, EscrowPlan, TronSpend},
+    Account, Amount, Hash32, PaymentId, Terms,
+    event::{Authorization, EscrowPlan, PayerTransaction, TronSpend},
     time::Timestamp,
 };
 use sagas::ports::Transient;
@@ -85,7 +87,10 @@ pub use self::{
     prepared::{BlockEnvironment, Prepared, PreparedMessage, prepare},
     signed::SignedMessage,
 };
-use self::{signed::SignedTransaction, terms::Expected};
+use self::{
+    signed::SignedTransaction,
+    terms::{Chosen, Expected},
+};
 use super::{address::text, transaction::DecodeError};
 
 /// Longest time between a block and the expiration of a transaction that the network takes at it: a day.
@@ -97,12 +102,12 @@ pub const REACH_MS: u64 = 12_000;
 /// What the configuration, or the request where it names its own, says about the escrow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EscrowSettings {
-    /// The escrow contract, `T…`.
-    pub contract: String,
-    /// Account that signs openings and reservations, `T…`.
-    pub reserver: String,
-    /// Account that attests delivery and non-delivery, `T…`.
-    pub releaser: String,
+    /// The escrow contract.
+    pub contract: Account,
+    /// Account that signs openings and reservations.
+    pub reserver: Account,
+    /// Account that attests delivery and non-delivery.
+    pub releaser: Account,
     /// Least time between `fulfillment_deadline` and the refund window.
     pub refund_delay_seconds: u64,
 }
@@ -127,9 +132,9 @@ pub struct SpendRequest {
 /// Why a submission does not authorize the spend. Each names the field at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorizationError {
-    /// Not the right number of messages.
-    #[error("must hold the deposit, or the approval and then the deposit, and not {0} messages")]
-    Count(usize),
+    /// No message at all.
+    #[error("must hold the deposit, or the approval and then the deposit")]
+    Nothing,
     /// The field cannot be read.
     #[error("{field} {reason}")]
     Malformed {
@@ -168,7 +173,7 @@ impl AuthorizationError {
     /// The field at fault, by its path.
     pub fn field(&self) -> &str {
         match self {
-            Self::Count(_) => "signed_messages",
+            Self::Nothing => "signed_messages",
             Self::Malformed { field, .. } | Self::Mismatch { field, .. } => field,
             Self::Transaction(_) => "message_prehash",
             Self::Signature(_) | Self::Signer { .. } => "signature",
@@ -231,32 +236,51 @@ impl From<AuthorizationError> for OnchainError {
     }
 }
 
-/// Checks that `signed` are the payer's transactions that deposit for `spend`: the deposit, or an approval and the deposit.
-/// No chain is asked, and no clock: what was signed once is judged alike for ever.
+/// Checks that `signed` holds the payer's transactions that deposit for `spend`: the deposit, or an approval and then the
+/// deposit. The first deposit that holds counts, with the approval in front of it; what else is there is not looked at. No
+/// chain is asked, and no clock: what was signed once is judged alike for ever.
 ///
 /// # Errors
 /// [`Denied`], naming message and field.
 pub fn authorize(spend: &SpendRequest, signed: &[SignedMessage]) -> Result<(Authorization, EscrowPlan), Denied> {
     let expected = Expected::of(spend)?;
-    let (first, last) = match signed {
-        [deposit] => (None, deposit),
-        [approval, deposit] => (Some(approval), deposit),
-        _ => return Err(AuthorizationError::Count(signed.len()).into()),
-    };
-    let within = |index| move |error| Denied { message: Some(index), error };
-    let deposit =
-        SignedTransaction::read(&expected, last).and_then(|own| Ok((expected.check_deposit(&own.draft)?, own)));
-    let ((amount, windows), deposit) = deposit.map_err(within(signed.len() - 1))?;
-    let approval = first.map(|message| {
-        let own = SignedTransaction::read(&expected, message)?;
+    // The deposit comes last where nothing else is there, so it is the last that is refused.
+    let mut refused = AuthorizationError::Nothing.into();
+    for (index, message) in signed.iter().enumerate() {
+        let (deposit, amount, windows) = match deposit(&expected, message) {
+            Ok(deposit) => deposit,
+            Err(error) => {
+                refused = Denied { message: Some(index), error };
+                continue;
+            }
+        };
+        let approval = approval(&expected, &signed[..index], amount)?;
+        let spent = TronSpend { amount, quote_hash: spend.quote_hash, approval, deposit };
+        return Ok((Authorization::Tron(spent), expected.plan(spend, windows)));
+    }
+    Err(refused)
+}
+
+/// The deposit that a message is, what it deposits, and its windows.
+fn deposit(
+    expected: &Expected,
+    message: &SignedMessage,
+) -> Result<(PayerTransaction, Amount, Chosen), AuthorizationError> {
+    let own = SignedTransaction::read(expected, message)?;
+    let (amount, windows) = expected.check_deposit(&own.draft)?;
+    payload::check(message.payload.as_ref(), &payload::of_deposit(expected, &own.draft, amount, windows))?;
+    Ok((own.transaction, amount, windows))
+}
+
+/// The approval among the messages in front of a deposit: the last that is meant as one. It has to hold, as the payer believes
+/// that it is sent.
+fn approval(expected: &Expected, before: &[SignedMessage], amount: Amount) -> Result<Option<PayerTransaction>, Denied> {
+    let meant = before.iter().enumerate().rev().find(|(_, message)| signed::is_meant_as_approval(expected, message));
+    let Some((index, message)) = meant else { return Ok(None) };
+    let checked = SignedTransaction::read(expected, message).and_then(|own| {
         expected.check_approval(&own.draft, amount)?;
+        payload::check(message.payload.as_ref(), &payload::of_approval(expected, &own.draft, amount))?;
         Ok(own.transaction)
     });
-    let spent = TronSpend {
-        amount,
-        quote_hash: spend.quote_hash,
-        approval: approval.transpose().map_err(within(0))?,
-        deposit: deposit.transaction,
-    };
-    Ok((Authorization::Tron(spent), expected.plan(spend, windows)))
+    checked.map(Some).map_err(|error| Denied { message: Some(index), error })
 }

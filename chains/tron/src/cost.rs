@@ -1,5 +1,7 @@
 //! What a transaction costs: energy and bandwidth, the `fee_limit` that covers them, and what an account lacks for them.
 
+use sagas::ports::Transient;
+
 use super::node::{AccountResources, Prices};
 
 /// Energy that a reservation takes at most, with the margin that its fee limit has.
@@ -47,11 +49,15 @@ impl Cost {
         self.plus(&Self { energy, bandwidth: EXIT_BYTES.saturating_mul(exits) })
     }
 
-    /// The `fee_limit` that covers the energy, in sun; `None` when the network does not take one so high. Energy from a stake
-    /// counts against it, too.
-    pub fn fee_limit(&self, prices: &Prices) -> Option<u64> {
-        let limit = self.energy.checked_mul(prices.energy_sun)?;
-        prices.fee_limit_max_sun.is_none_or(|max| limit <= max).then_some(limit)
+    /// The `fee_limit` that covers the energy, in sun. Energy from a stake counts against it, too.
+    ///
+    /// # Errors
+    /// [`Transient::RateLimited`] when the network does not take one so high: it may by another vote, or by another price.
+    pub fn fee_limit(&self, prices: &Prices) -> Result<u64, Transient> {
+        let limit = self.energy.checked_mul(prices.energy_sun);
+        let limit = limit.filter(|limit| prices.fee_limit_max_sun.is_none_or(|max| *limit <= max));
+        let what = || format!("{} energy are needed, and the network takes no fee_limit so high", self.energy);
+        limit.ok_or_else(|| Transient::rate_limited(what()))
     }
 
     /// What an account with these resources lacks for it, in words; `None` when it lacks nothing.
@@ -88,10 +94,14 @@ mod tests {
 
     #[test]
     fn a_fee_limit_covers_all_energy_or_there_is_none() {
-        assert_eq!(Cost::new(10_000, 300).fee_limit(&PRICES), Some(1_000_000));
-        assert_eq!(Cost::new(10_001, 300).fee_limit(&PRICES), None);
-        assert_eq!(Cost::new(10_001, 300).fee_limit(&Prices { fee_limit_max_sun: None, ..PRICES }), Some(1_000_100));
-        assert_eq!(Cost::new(u64::MAX, 300).fee_limit(&Prices { fee_limit_max_sun: None, ..PRICES }), None);
+        let unlimited = Prices { fee_limit_max_sun: None, ..PRICES };
+        assert_eq!(Cost::new(10_000, 300).fee_limit(&PRICES), Ok(1_000_000));
+        assert_eq!(Cost::new(10_001, 300).fee_limit(&unlimited), Ok(1_000_100));
+        for (energy, prices) in [(10_001, PRICES), (u64::MAX, unlimited)] {
+            // Nothing is wrong with the configuration, so no alarm is raised.
+            let fault = Cost::new(energy, 300).fee_limit(&prices).unwrap_err();
+            assert_eq!(fault.kind(), "rate limited", "{fault}");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl<'a> Deliveries<'a> {
     pub async fn state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         let wanted = delivery(order)?;
         let proxy = address(&order.proxy)?;
-        let key = key_of(&wanted);
+        let key = fulfillment_key(&wanted);
         let settled = self.node.settled().await?;
         let look = async || self.record(key, proxy, State::Solidified).await?.at_least(&settled, self.node);
         let scope =
@@ -129,14 +129,7 @@ pub(super) fn delivery(order: &DeliveryOrder) -> Result<FulfillmentProxy::Fulfil
 }
 
 /// The once-only key of a delivery, as `FulfillmentProxy.fulfillmentKey` has it.
-///
-/// # Errors
-/// [`OrderError`] when the order holds no addresses, asset or time that fit Tron's contracts.
-pub(super) fn fulfillment_key(order: &DeliveryOrder) -> Result<B256, OrderError> {
-    delivery(order).map(|terms| key_of(&terms))
-}
-
-fn key_of(terms: &FulfillmentProxy::Fulfilled) -> B256 {
+pub(super) fn fulfillment_key(terms: &FulfillmentProxy::Fulfilled) -> B256 {
     let terms =
         (terms.paymentId, terms.quoteHash, terms.settler, terms.token, terms.recipient, terms.amount, terms.fulfillBy);
     keccak256(terms.abi_encode())

@@ -18,7 +18,7 @@ use events::{
 use sagas::ports::{EscrowState, Statement, Transient};
 
 use super::{
-    address::{address, text},
+    address::{account, address},
     node::{Answer, Block, Node, State},
     reads::Read,
     search::{EventSearch, SearchScope},
@@ -164,6 +164,7 @@ impl<'a> Escrows<'a> {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(None),
             Err(error @ RecordError::State(_)) => return Err(self.node.contradiction(format!("an escrow in {error}"))),
+            Err(error @ RecordError::Chain(_)) => return Err(Transient::misconfigured(error)),
             Err(RecordError::Token(_)) => return Err(self.node.contradiction(impossible())),
         };
         let state = record.state;
@@ -177,7 +178,9 @@ impl<'a> Escrows<'a> {
             && (ended != 0) == has_ended
             && (!is_reserved || reserved != 0)
             && (state != escrow::State::Deposited || reserved == 0)
-            && !escrow.deposited.is_zero();
+            && !escrow.deposited.is_zero()
+            && record.payer.is_some()
+            && (reserved == 0 || record.settler.is_some());
         if !can_be {
             return Err(self.node.contradiction(impossible()));
         }
@@ -270,9 +273,8 @@ impl<'a> Escrows<'a> {
         let id = hash.parse().map_err(|_| Transient::misconfigured(format!("{hash} is not a hash")))?;
         let info = self.node.info(id, State::Solidified).await?;
         let info = info.filter(|info| info.block_number == end.block_number && info.failure.is_none());
-        let logs = info.into_iter().flat_map(|info| info.logs);
-        let logs = logs.map(|log| Log::new_unchecked(log.address, log.topics, log.data.into())).collect::<Vec<_>>();
-        let found = claims::of_end(&logs, contract, word(payment_id.on_chain()), text);
+        let logs: Vec<Log> = info.into_iter().flat_map(|info| info.logs).map(Log::from).collect();
+        let found = claims::of_end(&logs, contract, word(payment_id.on_chain()), account);
         found.ok_or_else(|| self.node.contradiction(format!("{hash} does not end {payment_id}")))
     }
 

@@ -5,7 +5,7 @@
 //! - [`adapter`]: the engine's port, an object a chain. `reservation` is the next step of a deposit, `payer_deposit` sends the
 //!   payer's own transactions, `calls` makes refunds and releases, `submitters` who sends them, `cost` what that takes.
 //! - [`node`]: one connection to a chain, and what may be believed of it; `query` is what it is asked, `rpc` the HTTP under that.
-//! - [`escrows`] and `deliveries`: what the contracts have on record, which `reads` dates; `search` says where in a block an
+//! - `escrows` and `deliveries`: what the contracts have on record, which `reads` dates; `search` says where in a block an
 //!   event is.
 //! - `deposits` and `transaction_status`: what became of a deposit, and of a transaction by itself.
 //! - [`transaction`] is bytes, ids and signatures, `proto` the messages that they are made of, [`address`] the forms of
@@ -22,7 +22,7 @@ mod cost;
 mod deliveries;
 mod deposits;
 pub mod dev;
-pub mod escrows;
+mod escrows;
 pub mod node;
 mod payer_deposit;
 mod permission;

@@ -130,6 +130,13 @@ pub struct Log {
     pub data: Vec<u8>,
 }
 
+impl From<Log> for alloy::primitives::Log {
+    fn from(log: Log) -> Self {
+        // How many topics there are says which event it is, and one that no contract can log is none of ours.
+        Self::new_unchecked(log.address, log.topics, log.data.into())
+    }
+}
+
 /// What the network asks for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prices {

@@ -21,37 +21,30 @@ use super::{
     submitters::Senders,
 };
 
-/// The next step of a deposit.
-pub(super) enum Next {
-    /// The payer's money is there: the reservation.
-    Reserve(GatewayCall),
-    /// It is too early for that, or nothing can be done.
-    NotYet(PrepareError),
-}
-
-/// The next step of a deposit. The payer's transactions are sent before, as far as they can be now.
+/// The next step of a deposit: the reservation, once the payer's money is in escrow. The payer's transactions are sent
+/// before, as far as they can be now.
 ///
 /// # Errors
-/// [`Transient`].
+/// [`PrepareError`] while it is too early for that, or where nothing can be done.
 pub(super) async fn next(
     order: &DepositOrder,
     spend: &TronSpend,
     reserver: &PrivateKeySigner,
     submitters: &Senders<'_>,
-) -> Result<Next, Transient> {
+) -> Result<GatewayCall, PrepareError> {
     let node = submitters.node;
     let contract = address(&order.escrow.contract)?;
     let Some(read) = Escrows::of(node).newest(&order.payment_id, contract).await? else {
-        return Ok(Next::NotYet(waiting(RECORD_WAITS)));
+        return Err(waiting(RECORD_WAITS));
     };
     let refuse = |reason: &str| {
         let context = node.refusal(contract, reason.to_owned());
-        Ok(Next::NotYet(refused(context, order.escrow.reserve_deadline)))
+        Err(refused(context, order.escrow.reserve_deadline))
     };
     match read.record {
         None => match unreservable(order, spend, contract)? {
             Some(reason) => refuse(&reason),
-            None => PayerTransactions::of(submitters, order, spend, contract)?.bring().await.map(Next::NotYet),
+            None => Err(PayerTransactions::of(submitters, order, spend, contract)?.bring().await?),
         },
         Some(record)
             if !record.is_deposit_of(&order.terms.source, order.terms_hash, &order.escrow)
@@ -60,7 +53,7 @@ pub(super) async fn next(
             refuse("the payment's id is used by another deposit")
         }
         Some(record) => match record.escrow.state {
-            escrow::State::Deposited => call(node, order, contract, reserver).map(Next::Reserve),
+            escrow::State::Deposited => Ok(call(node, order, contract, reserver)?),
             escrow::State::Reserved => refuse("the deposit is reserved already"),
             escrow::State::Released | escrow::State::Refunded => refuse("the escrow has paid out already"),
         },

@@ -107,7 +107,7 @@ impl SettlerChain {
 
 #[async_trait]
 impl DeliveryChain for SettlerChain {
-    fn account(&self) -> Account {
+    fn account(&self) -> &Account {
         self.wallet.account()
     }
 
@@ -194,7 +194,7 @@ impl DeliveryChain for SettlerChain {
         }
         let task = Task {
             // The delivery's once-only key: other terms are another delivery.
-            purpose: format!("fulfill/{contract}/{}", fulfillment_key(order)?),
+            purpose: format!("fulfill/{contract}/{}", fulfillment_key(&terms)),
             contract,
             data: fulfilling(&terms),
             value_sun,

@@ -65,7 +65,7 @@ impl<'a> Senders<'a> {
 
 /// When it was last said of which submitter that it runs low.
 #[derive(Debug, Default)]
-pub(super) struct Warnings(Mutex<BTreeMap<String, Timestamp>>);
+pub(super) struct Warnings(Mutex<BTreeMap<Address, Timestamp>>);
 
 impl Warnings {
     /// Warns of a submitter that pays for few more deposits, every ten minutes.
@@ -76,12 +76,12 @@ impl Warnings {
         if deposits_left >= node.config().common.submitter_deposits_warning {
             return;
         }
-        let account = format!("{}/{}", node.chain_id(), address::text(account));
         let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.get(&account).is_some_and(|at| now - *at < WARN_EVERY) {
             return;
         }
-        tracing::warn!(account, sun = resources.balance_sun, deposits_left, "a submitter runs out of TRX");
+        let (chain_id, sun, text) = (node.chain_id(), resources.balance_sun, address::text(account));
+        tracing::warn!(%chain_id, account = text, sun, deposits_left, "a submitter runs out of TRX");
         warned.insert(account, now);
     }
 }

@@ -13,7 +13,7 @@ use events::{Account, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 
 use super::{
-    address::{account, address},
+    address::{account_of, address},
     deliveries::Deliveries,
     escrows::Escrows,
     node::Node,
@@ -42,8 +42,8 @@ impl VerifiedChain for Node {
 impl AttestingChain for Node {
     type Key = PrivateKeySigner;
 
-    fn account(key: &PrivateKeySigner) -> Option<Account> {
-        account(key.address())
+    fn account(key: &PrivateKeySigner) -> Account {
+        account_of(key)
     }
 
     fn sign(&self, key: &PrivateKeySigner, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {

@@ -123,6 +123,7 @@ impl Flight {
 pub struct Wallet {
     node: Node,
     key: PrivateKeySigner,
+    account: Account,
     patience: Patience,
     flights: Mutex<BTreeMap<String, Flight>>,
 }
@@ -130,7 +131,8 @@ pub struct Wallet {
 impl Wallet {
     /// The account of `key` on the chain of `node`. No other process may send from it.
     pub fn new(node: Node, key: PrivateKeySigner) -> Self {
-        Self { node, key, patience: Patience::default(), flights: Mutex::default() }
+        let account = account_of(&key);
+        Self { node, key, account, patience: Patience::default(), flights: Mutex::default() }
     }
 
     /// The same account with another patience.
@@ -139,8 +141,8 @@ impl Wallet {
     }
 
     /// The account.
-    pub fn account(&self) -> Account {
-        account_of(&self.key)
+    pub fn account(&self) -> &Account {
+        &self.account
     }
 
     /// The account's twenty bytes.
@@ -333,11 +335,8 @@ fn expiration(head: &Block, until: Option<u64>) -> Result<u64, PerformError> {
 fn fee_limit(energy: u64, spare: Spare, attempt: u64, prices: &Prices) -> Result<u64, Transient> {
     let least = with_reserve(energy).saturating_add(spare.left);
     let usual = with_margin(energy).max(spare.limit).max(least);
-    let limits = [usual.saturating_mul(attempt), usual, least];
-    let limit = limits.into_iter().find_map(|energy| Cost { energy, bandwidth: 0 }.fee_limit(prices));
-    limit.ok_or_else(|| {
-        Transient::rate_limited(format!("{least} energy are needed, and the network takes no fee_limit so high"))
-    })
+    let covers = |energy| Cost { energy, bandwidth: 0 }.fee_limit(prices);
+    covers(usual.saturating_mul(attempt)).or_else(|_| covers(usual)).or_else(|_| covers(least))
 }
 
 /// What an account with `resources` lacks for a transaction that takes `cost` and sends `value_sun`, in words; `None` when it

@@ -24,7 +24,7 @@ use events::{
     time::from_unix_seconds,
 };
 
-use crate::support::{REFUND_DELAY, TRX, account, key};
+use crate::support::{REFUND_DELAY, TRX, account, holder, key};
 
 const QUOTE_DEADLINE: u64 = 1_800_000_000;
 const FULFILLMENT_DEADLINE: u64 = 1_800_000_600;
@@ -58,9 +58,9 @@ fn spend_of(chain: &str, token: &str, escrow: &str) -> SpendRequest {
         quote_deadline: from_unix_seconds(QUOTE_DEADLINE).unwrap(),
         fulfillment_deadline: from_unix_seconds(FULFILLMENT_DEADLINE).unwrap(),
         escrow: EscrowSettings {
-            contract: escrow.to_owned(),
-            reserver: account(&reserver()),
-            releaser: account(&key(3)),
+            contract: escrow.parse().unwrap(),
+            reserver: holder(&reserver()),
+            releaser: holder(&key(3)),
             refund_delay_seconds: REFUND_DELAY,
         },
         quote_hash: Hash32::ZERO,
@@ -99,6 +99,7 @@ fn message(raw_data: &[u8], signer: &PrivateKeySigner) -> SignedMessage {
         message: id.to_string(),
         message_prehash: Some(format!("0x{}", hex::encode(raw_data))),
         signature: signature(id, signer),
+        payload: None,
     }
 }
 
@@ -158,9 +159,8 @@ fn what_was_prepared_and_signed_is_authorized() {
     assert_eq!(plan, prepared(&spend).plan);
     assert_eq!((plan.reserve_deadline, plan.fulfillment_deadline), (FULFILLMENT_DEADLINE, FULFILLMENT_DEADLINE));
     assert_eq!((plan.refund_after, plan.chain_id.as_str()), (REFUND_AFTER, CHAIN));
-    let accounts = [&plan.contract, &plan.reserver, &plan.releaser].map(ToString::to_string);
     let expected = [&spend.escrow.contract, &spend.escrow.reserver, &spend.escrow.releaser];
-    assert_eq!(accounts.each_ref(), expected);
+    assert_eq!([&plan.contract, &plan.reserver, &plan.releaser], expected);
     let own = tron((authorization.clone(), plan.clone()));
     assert_eq!((own.amount.to_string().as_str(), own.quote_hash), ("110", Hash32::ZERO));
     let approval = own.approval.as_ref().unwrap();
@@ -191,17 +191,49 @@ fn what_was_prepared_and_signed_is_authorized() {
 #[test]
 fn messages_come_in_their_order_and_number() {
     let messages = good();
+    let [approval, _] = messages.as_slice() else { panic!() };
+    let owned = |messages: &[&SignedMessage]| messages.iter().map(|message| (*message).clone()).collect::<Vec<_>>();
+    let denied = refused(&spend(), &[]);
+    assert_eq!((denied.message, denied.error.field()), (None, "signed_messages"), "{denied}");
+    let field = "message_prehash.contract_address";
+    refused_at(&owned(&[approval, approval]), DEPOSIT, field);
+    refused_at(&owned(&[approval]), 0, field);
+}
+
+/// The first deposit that holds counts, with its approval; the rest is not looked at.
+#[test]
+fn of_several_messages_the_first_deposit_counts() {
+    let messages = good();
     let [approval, deposit] = messages.as_slice() else { panic!() };
     let owned = |messages: &[&SignedMessage]| messages.iter().map(|message| (*message).clone()).collect::<Vec<_>>();
-    for bad in [vec![], owned(&[approval, approval, deposit]), owned(&[approval, deposit, deposit])] {
-        let denied = refused(&spend(), &bad);
-        assert_eq!((denied.message, denied.error.field()), (None, "signed_messages"), "{denied}");
+    let other = SpendRequest { payment_id: PaymentId::derive("tron:x", "order-2"), ..spend() };
+    let others = signed(&prepared(&other));
+    let strangers = message(&raw_data(deposit), &key(7));
+    let noise = SignedMessage {
+        message: "0x11".to_owned(),
+        message_prehash: Some("{\"domain\": {}}".to_owned()),
+        signature: "0x22".to_owned(),
+        payload: None,
+    };
+    let both = tron(authorize(&spend(), &messages).unwrap());
+    for several in [
+        vec![approval, deposit, deposit],
+        vec![approval, approval, deposit],
+        vec![&noise, approval, deposit, &noise],
+        vec![&strangers, approval, deposit],
+        // Another payment's deposit is not this one's, and neither is what comes with it.
+        vec![&others[APPROVAL], &others[DEPOSIT], approval, deposit],
+    ] {
+        assert_eq!(tron(authorize(&spend(), &owned(&several)).unwrap()), both);
     }
-    let field = "message_prehash.contract_address";
-    refused_at(&owned(&[deposit, approval]), DEPOSIT, field);
-    refused_at(&owned(&[approval, approval]), DEPOSIT, field);
-    refused_at(&owned(&[deposit, deposit]), APPROVAL, field);
-    refused_at(&owned(&[approval]), 0, field);
+    let alone = TronSpend { approval: None, ..both };
+    for several in [vec![deposit, approval], vec![deposit, deposit], vec![&noise, deposit], vec![&strangers, deposit]] {
+        assert_eq!(tron(authorize(&spend(), &owned(&several)).unwrap()), alone);
+    }
+    // What the payer means to approve by has to hold, wherever it stands.
+    let mut spoilt = approval.clone();
+    spoilt.signature = signature(id(&raw_data(approval)), &key(7));
+    refused_at(&owned(&[&noise, &spoilt, deposit]), 1, "signature");
 }
 
 #[test]
@@ -224,9 +256,9 @@ fn another_payments_transactions_are_not_this_ones() {
         (repriced, "depositOwn.d.termsHash"),
         (recapped, "depositOwn.d.termsHash"),
         (other(|spend| spend.quote_hash = Hash32([7; 32])), "depositOwn.d.quoteHash"),
-        (other(|spend| spend.escrow.reserver = account(&key(7))), "depositOwn.d.reserver"),
-        (other(|spend| spend.escrow.releaser = account(&key(7))), "depositOwn.d.releaser"),
-        (other(|spend| spend.escrow.contract = account(&key(7))), "contract_address"),
+        (other(|spend| spend.escrow.reserver = holder(&key(7))), "depositOwn.d.reserver"),
+        (other(|spend| spend.escrow.releaser = holder(&key(7))), "depositOwn.d.releaser"),
+        (other(|spend| spend.escrow.contract = holder(&key(7))), "contract_address"),
         (other(|spend| spend.escrow.refund_delay_seconds += 1), "depositOwn.d.refundAfter"),
         (
             other(|spend| spend.fulfillment_deadline = from_unix_seconds(FULFILLMENT_DEADLINE + 1).unwrap()),

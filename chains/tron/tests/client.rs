@@ -132,7 +132,7 @@ impl Case {
 
     /// The request that the case's first two calls pay.
     fn spend(&self) -> SpendRequest {
-        let named = |role: &str| text(&self.0, &format!("/accounts/{role}/base58")).to_owned();
+        let named = |role: &str| text(&self.0, &format!("/accounts/{role}/base58")).parse().unwrap();
         SpendRequest {
             payment_id: text(&self.0, "/payment_id").parse().unwrap(),
             terms: serde_json::from_value(self.0["terms"].clone()).unwrap(),
@@ -154,6 +154,7 @@ impl Case {
             message: text(&self.0, &format!("{call}/id")).to_owned(),
             message_prehash: Some(text(&self.0, &format!("{call}/raw_data")).to_owned()),
             signature: format!("0x{}", text(&self.0, &format!("{call}/signature"))),
+            payload: None,
         })
     }
 

@@ -68,9 +68,6 @@ async fn a_configuration_that_cannot_be_meant_is_refused() -> Result<()> {
     assert!(matches!(reference, Err(ConnectError::Reference(_))), "{reference:?}");
     let depth = connect(&|config| config.common.required_depth = Depth::Confirmations(1));
     assert!(matches!(depth, Err(ConnectError::Depth { .. })), "{depth:?}");
-    let evm = "0xa614f803b6fd780986a42c78ec9c7f77e6ded13c";
-    let field = connect(&|config| config.common.releaser = evm.to_owned());
-    assert!(matches!(field, Err(ConnectError::Address { field: "releaser", .. })), "{field:?}");
     for url in ["", "127.0.0.1:1", "ftp://127.0.0.1", "http://127.0.0.1?key=1", "http://127.0.0.1/x/wallet/"] {
         let refused = connect(&|config| config.common.rpc_url = url.to_owned());
         assert!(matches!(refused, Err(ConnectError::Url { .. })), "{url}: {refused:?}");

@@ -9,12 +9,11 @@ use serde_json::json;
 use chains::{registry::ChainRegistry, setup::SetupError};
 use chains_tron::{
     adapter::{Keys, TronChain},
-    address::text,
     authorization::Choice,
     node::State,
     transaction::{Draft, read_signed},
 };
-use events::event::{PayerTransaction, TransactionPrepared};
+use events::event::{PayerTransaction, TransactionPrepared, Validity};
 use sagas::ports::{Chains, DepositOrder, DepositState, EscrowState, PrepareError, TransactionState};
 
 use crate::support::{
@@ -79,6 +78,14 @@ async fn a_reservation_that_expired_is_given_up_and_made_again() -> Result<()> {
     let evidence = superseded(&chains, &order, &first).await?;
     let expiration = first.validity.expiration_ms().context("on Tron")?;
     assert!(evidence.contains(&first.transaction_hash) && evidence.contains(&expiration.to_string()), "{evidence}");
+
+    // A version without an expiration could land at any time, so that nothing is said of the others either.
+    let endless = TransactionPrepared { validity: Validity::Nonce(1), ..first.clone() };
+    assert!(matches!(chains.transaction_state(from_ref(&first)).await?, TransactionState::Dead { .. }));
+    for versions in [[first.clone(), endless.clone()], [endless, first.clone()]] {
+        let fault = chains.transaction_state(&versions).await.expect_err("given up");
+        assert!(fault.is_misconfigured() && fault.to_string().contains("has no expiration"), "{fault}");
+    }
 
     // The bytes that were given up have no effect any more.
     let refused = chains.broadcast(&first).await.expect_err("taken");
@@ -411,7 +418,7 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     let nobody = Keys { reserver: world.reserver.clone(), submitters: Vec::new(), exit_submitters: Vec::new() };
     assert!(matches!(new(Some(nobody)), Err(SetupError::NoSubmitter(_))));
     let other = new(Some(Keys { reserver: key(30), submitters: vec![rich], exit_submitters: Vec::new() }));
-    assert!(matches!(other, Err(SetupError::Reserver { key, .. }) if key == text(self::key(30).address())));
+    assert!(matches!(other, Err(SetupError::Reserver { key, .. }) if key == holder(&self::key(30))));
     let registry = ChainRegistry::new(Arc::new(TestClock)).with(Arc::new(new(None)?))?;
     assert!(matches!(registry.with(Arc::new(new(None)?)), Err(SetupError::Twice(_))));
     let destination_only = new(None)?;

@@ -17,11 +17,6 @@ use crate::{
 /// Characters of the genesis hash that a Solana chain's CAIP-2 reference has.
 const SOLANA_REFERENCE_CHARS: usize = 32;
 
-/// An account of the family.
-pub(crate) fn account(family: Family, key: &str, text: &str) -> Result<Account, Error> {
-    Account::parse(family, text).map_err(|rule| invalid(key, rule.to_string()))
-}
-
 /// The rules that only chains of this family have. `key` makes the path of a member.
 pub(super) fn check(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
     match chain {
@@ -32,7 +27,6 @@ pub(super) fn check(chain: &ChainConfig, key: impl Fn(&str) -> String) -> Result
 }
 
 fn evm(chain: &EvmConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
-    account(Family::Evm, &key("permit2"), &chain.permit2)?;
     require(chain.admission_seconds > 0, &key("admission_seconds"), "must be above 0")?;
     require(chain.reprice_seconds > 0, &key("reprice_seconds"), "must be above 0")?;
     chain.gas.check().map_err(|(name, rule)| invalid(key(&format!("gas.{name}")), rule))
@@ -61,8 +55,7 @@ fn solana(config: &SolanaConfig, key: impl Fn(&str) -> String) -> Result<(), Err
     require(version, &key("signature_domain_version"), &format!("must be {SIGNATURE_DOMAIN_VERSION}"))?;
     let same = chain.escrow_contract == chain.fulfillment_proxy;
     require(same, &key("fulfillment_proxy"), "must be the escrow_contract: one program is both")?;
-    let releaser = account(Family::Solana, &key("releaser"), &chain.releaser)?;
-    require(wallet_key(&releaser).is_some(), &key("releaser"), "must be an Ed25519 public key")?;
+    require(wallet_key(&chain.releaser).is_some(), &key("releaser"), "must be an Ed25519 public key")?;
     require(chain.required_depth == Depth::Finalized, &key("required_depth"), "must be \"finalized\" on Solana")
 }
 
@@ -70,7 +63,7 @@ fn solana(config: &SolanaConfig, key: impl Fn(&str) -> String) -> Result<(), Err
 pub(super) fn asset(family: Family, key: &str, asset: &AssetId) -> Result<(), Error> {
     match (family, asset.namespace(), asset.reference()) {
         (Family::Evm, "erc20", token) | (Family::Solana, "token", token) | (Family::Tron, "trc20", token) => {
-            account(family, key, token).map(drop)
+            Account::parse(family, token).map(drop).map_err(|rule| invalid(key, rule.to_string()))
         }
         // Of use as destinations: a deposit is of tokens.
         (Family::Solana, "slip44", "501") | (Family::Tron, "slip44", "195") => Ok(()),

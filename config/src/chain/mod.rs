@@ -39,8 +39,12 @@ impl TryFrom<String> for ContractRef {
 /// One of the gateway's `[[chains]]`: what every role knows about a chain, and the gateway's keys for it.
 #[derive(Debug, Clone)]
 pub struct GatewayChain {
-    /// What every role knows, and on EVM chains `permit2_without_witness`, which only a gateway's file may name.
+    /// What every role knows.
     pub chain: ChainConfig,
+    /// Whether payers on an EVM chain may sign a Permit2 transfer without a witness (`EVM_PERMIT2`). Such a permit binds
+    /// neither releaser nor windows nor quote, so it trusts whoever holds the reserver's key with the whole cap. False on
+    /// other chains, whose sections may not name it.
+    pub permit2_without_witness: bool,
     /// Private key of the chain's `reserver`: hex with 0x; on Solana a keypair, Base58 of its 64 bytes or the JSON array of
     /// `solana-keygen`.
     pub reserver_key: Secret,
@@ -62,11 +66,8 @@ impl TryFrom<ChainTable> for GatewayChain {
             Family::Evm => table.take("permit2_without_witness")?.unwrap_or(false),
             Family::Solana | Family::Tron => false,
         };
-        let mut chain = ChainConfig::try_from(table)?;
-        if let ChainConfig::Evm(chain) = &mut chain {
-            chain.permit2_without_witness = permit2_without_witness;
-        }
-        Ok(Self { chain, reserver_key, submitter_keys, exit_submitter_keys })
+        let chain = table.try_into()?;
+        Ok(Self { chain, permit2_without_witness, reserver_key, submitter_keys, exit_submitter_keys })
     }
 }
 
@@ -92,23 +93,7 @@ fn check_one(config: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), E
     let (family, chain) = (config.family(), config.common());
     let rpc = Url::parse(&chain.rpc_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     require(rpc.is_some(), &key("rpc_url"), "must be an http(s) address")?;
-    for (name, text) in [
-        ("escrow_contract", &chain.escrow_contract),
-        ("fulfillment_proxy", &chain.fulfillment_proxy),
-        ("reserver", &chain.reserver),
-        ("releaser", &chain.releaser),
-    ] {
-        family_rules::account(family, &key(name), text)?;
-    }
     family_rules::check(config, &key)?;
-    for (name, list) in [
-        ("trusted_escrow_contracts", &chain.trusted_escrow_contracts),
-        ("trusted_fulfillment_proxies", &chain.trusted_fulfillment_proxies),
-    ] {
-        for text in list {
-            family_rules::account(family, &key(name), text)?;
-        }
-    }
     for (name, number) in [
         ("poll_ms", chain.poll_ms),
         ("rpc_timeout_ms", chain.rpc_timeout_ms),

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::Deserialize;
 
-use events::{Did, selection::SelectorKey};
+use events::{Account, Did, selection::SelectorKey};
 
 use crate::ContractRef;
 
@@ -14,13 +14,13 @@ use crate::ContractRef;
 pub struct DefaultVerifierConfig {
     /// The account that signs its attestations for EVM chains, where some are served.
     #[serde(default)]
-    pub account: Option<String>,
+    pub account: Option<Account>,
     /// The account that signs its attestations for Solana chains, where some are served.
     #[serde(default)]
-    pub solana_account: Option<String>,
+    pub solana_account: Option<Account>,
     /// The account that signs its attestations for Tron chains, where some are served.
     #[serde(default)]
-    pub tron_account: Option<String>,
+    pub tron_account: Option<Account>,
     /// The origin it is reached at, `http(s)://host[:port]` without a path.
     pub endpoint: String,
 }
@@ -30,7 +30,7 @@ pub struct DefaultVerifierConfig {
 #[serde(deny_unknown_fields)]
 pub struct VerifierEndpoint {
     /// The account that signs its attestations.
-    pub account: String,
+    pub account: Account,
     /// The origin it is reached at, `http(s)://host[:port]` without a path.
     pub endpoint: String,
 }
@@ -69,7 +69,7 @@ impl Default for TrustConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CounterpartyConfig {
-    /// Cedar policies over `src/policy/schema.cedarschema`; what none of them permits is declined.
+    /// Cedar policies over `app/src/admission/policy/schema.cedarschema`; what none of them permits is declined.
     pub policy_file: Option<PathBuf>,
     /// Accounts and DIDs that are declined whatever the policies say, one a line.
     pub deny_list: Option<PathBuf>,
@@ -96,20 +96,13 @@ pub struct ContextConfig {
 }
 
 /// `[settlers]`: what is asked of settlers.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SettlersConfig {
-    /// How long an auction stays open while nobody serves its corridor, in milliseconds, for a settler that is just coming
-    /// back.
+    /// How long an auction stays open while nobody serves its corridor, in milliseconds, whoever may be expected.
     pub absence_ms_max: u64,
     /// What each policy means that payers may require of settlers (`settler_auth_required`), by its name.
     pub policies: BTreeMap<String, SettlerPolicyConfig>,
-}
-
-impl Default for SettlersConfig {
-    fn default() -> Self {
-        Self { absence_ms_max: 1_000, policies: BTreeMap::new() }
-    }
 }
 
 /// `[settlers.policies.NAME]`: the credential by which a settler holds a policy.

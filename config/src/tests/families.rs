@@ -66,8 +66,7 @@ fn given_an_example_when_it_is_read_then_its_evm_chain_has_the_documented_defaul
                 rpc_timeout_ms: 5_000,
                 ..chain.common.clone()
             },
-            permit2: "0x000000000022D473030F116dDEE9F6B43aC78BA3".to_owned(),
-            permit2_without_witness: false,
+            permit2: "0x000000000022D473030F116dDEE9F6B43aC78BA3".parse().unwrap(),
             admission_seconds: 120,
             reprice_seconds: 30,
             contract_payers: true,
@@ -175,16 +174,58 @@ fn given_a_key_that_is_missing_or_of_another_type_when_a_file_is_read_then_chain
     }
 }
 
+/// A contract that is mistyped is not left out of what is trusted, whoever's file it is.
+#[test]
+fn given_an_account_that_cannot_be_one_of_the_chain_when_a_file_is_read_then_chain_and_key_are_named() {
+    let (evm, tron) = ("0x5FbDB2315678afecb367f032d93F642f64180aa3", "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t");
+    let other = |family| if family == Family::Evm { tron } else { evm };
+    let mistyped = |family| match family {
+        Family::Evm => "0x5FbDB2315678afecb367f032d93F642f64180aA3",
+        Family::Solana => "Bu4YY2J4tTs7UP6nd8uqS7YwzeLpmF1cHSuV5J4DvGl",
+        Family::Tron => "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6u",
+    };
+    for (family, name) in [(Family::Evm, "an EVM"), (Family::Solana, "a Solana"), (Family::Tron, "a Tron")] {
+        for (role, example) in examples(family) {
+            let refused = |key: &str, text: &str, rule: &str| {
+                let error = read(role, text).unwrap_err();
+                let named = error.starts_with(family.namespace()) && error.contains(&format!(": {key}: "));
+                assert!(named && error.contains(rule), "{role} {key}: {error}");
+            };
+            let of_another = format!("must be an account of {name} chain");
+            for key in ["escrow_contract", "fulfillment_proxy", "reserver", "releaser"] {
+                let start = format!("\n{key} = ");
+                let (head, tail) = example.rsplit_once(&start).unwrap();
+                let (_, tail) = tail.split_once('\n').unwrap();
+                let with = |account: &str| format!("{head}{start}{account:?}\n{tail}");
+                refused(key, &with(other(family)), &of_another);
+                refused(key, &with(mistyped(family)), "account must ");
+            }
+            for key in ["trusted_escrow_contracts", "trusted_fulfillment_proxies"] {
+                let with = |account: &str| with_line(&example, &format!("{key} = [{account:?}]"));
+                refused(key, &with(other(family)), &of_another);
+                refused(&format!("{key}.0"), &with(mistyped(family)), "account must ");
+            }
+            if family == Family::Evm {
+                let with = |account: &str| with_line(&example, &format!("permit2 = {account:?}"));
+                refused("permit2", &with(other(family)), &of_another);
+                refused("permit2", &with(mistyped(family)), "account must ");
+            }
+        }
+    }
+}
+
 /// Whoever signs one trusts the holder of the reserver's key, which is the gateway's to say.
 #[test]
 fn given_permit2_without_witness_when_a_file_is_read_then_only_a_gateways_may_name_it() {
     for (role, example) in examples(Family::Evm) {
-        let chains = read(role, &with_line(&example, "permit2_without_witness = true"));
+        let text = with_line(&example, "permit2_without_witness = true");
+        let chains = read(role, &text);
         match (role, chains) {
-            ("gateway", Ok(chains)) => {
-                assert!(matches!(chains.last(), Some(ChainConfig::Evm(chain)) if chain.permit2_without_witness));
+            ("gateway", chains) => {
+                chains.unwrap();
+                let says = |text: &str| gateway(text, &[]).unwrap().chains.last().unwrap().permit2_without_witness;
+                assert!(says(&text) && !says(&example));
             }
-            ("gateway", Err(error)) => panic!("{error}"),
             (_, chains) => {
                 let error = chains.unwrap_err();
                 assert!(error.contains("found `permit2_without_witness`"), "{role}: {error}");

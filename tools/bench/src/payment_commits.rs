@@ -50,7 +50,7 @@ pub fn after_submission(order: &Order, settler: &SigningKey) -> Result<Vec<Vec<P
     let deposit = TransactionPrepared {
         attempt: 1,
         chain_id: order.spend.terms.source.asset().chain().clone(),
-        sender: order.spend.escrow.reserver.parse()?,
+        sender: order.spend.escrow.reserver.clone(),
         validity: Validity::Nonce(1),
         transaction_hash: events::Hash32::sha256(order.payment_id.as_str()).to_string(),
         raw: raw(&order.payment_id),

@@ -9,7 +9,9 @@ use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
 use chains_evm::permit2::{self, Choice, EscrowSettings, Scheme, SpendRequest};
-use events::{Amount, AssetId, Did, Hash32, OwnedAsset, PaymentId, Terms, quote::SignedQuote, time::Timestamp};
+use events::{
+    Account, Amount, AssetId, Did, Hash32, OwnedAsset, PaymentId, Terms, quote::SignedQuote, time::Timestamp,
+};
 
 use super::keys;
 
@@ -297,8 +299,8 @@ impl Payer {
             .error_for_status()?
             .json()
             .await?;
-        let text = |member: &str| {
-            defaults[member].as_str().map(str::to_owned).with_context(|| format!("defaults lack {member}"))
+        let account = |member: &str| -> Result<Account> {
+            Ok(defaults[member].as_str().with_context(|| format!("defaults lack {member}"))?.parse()?)
         };
         let spend = SpendRequest {
             scheme: Scheme::EvmPermit2Escrow,
@@ -307,10 +309,10 @@ impl Payer {
             quote_deadline,
             fulfillment_deadline,
             escrow: EscrowSettings {
-                contract: text("escrow_contract_address")?,
-                reserver: text("reserver")?,
-                releaser: text("releaser")?,
-                permit2: text("permit2")?,
+                contract: account("escrow_contract_address")?,
+                reserver: account("reserver")?,
+                releaser: account("releaser")?,
+                permit2: account("permit2")?,
                 refund_delay_seconds: defaults["refund_delay_seconds"].as_u64().context("defaults lack a delay")?,
             },
             quote_hash,

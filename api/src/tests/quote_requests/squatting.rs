@@ -80,7 +80,7 @@ async fn a_configuration_that_changed_since_has_no_say() {
     let (before, identifiers) = (Gateway::new(), Arc::new(MemoryIdentifiers::default()));
     let opened = before.post_to(PATH, &quote_request()).await.expect(200);
     let after = Gateway::sharing(before.journal.clone(), identifiers, |config| {
-        config.chains[0].chain.common_mut().escrow_contract = TRUSTED.to_owned();
+        config.chains[0].chain.common_mut().escrow_contract = TRUSTED.parse().unwrap();
         config.verifier.endpoint = "https://elsewhere.example".to_owned();
     });
     let replay = after.post_to(PATH, &quote_request()).await.expect(200);

@@ -71,7 +71,7 @@ async fn an_identified_payload_has_its_outcome_whatever_has_changed() {
             config.x402.settle_hold_ms_max = 0;
             config.trust.escrow_contracts.clear();
             for served in &mut config.chains {
-                served.chain.common_mut().escrow_contract = escrow.to_owned();
+                served.chain.common_mut().escrow_contract = escrow.parse().unwrap();
             }
         })
     };

@@ -182,6 +182,15 @@ pub enum AuthorizationError {
         /// The payer.
         account: String,
     },
+    /// The payer's key signed, but the payer has code, by which Permit2 goes instead (EIP-7702), and that refuses it.
+    #[error(
+        "signature is by the key of {account}, but the account has code (EIP-7702), which Permit2 asks instead of the key \
+         and which refuses it"
+    )]
+    RefusedByCode {
+        /// The payer.
+        account: String,
+    },
 }
 
 impl AuthorizationError {
@@ -189,7 +198,9 @@ impl AuthorizationError {
     pub fn field(&self) -> &str {
         match self {
             Self::Malformed { field, .. } | Self::Mismatch { field, .. } => field,
-            Self::Signature(_) | Self::Signer { .. } | Self::RefusedByContract { .. } => "signature",
+            Self::Signature(_) | Self::Signer { .. } | Self::RefusedByContract { .. } | Self::RefusedByCode { .. } => {
+                "signature"
+            }
         }
     }
 
@@ -253,17 +264,7 @@ pub fn authorize(
     signed: &SignedMessage,
 ) -> Result<(Authorization, EscrowPlan), AuthorizationError> {
     let rebuilt = Rebuilt::of(spend, signed)?;
-    let bytes = signature::bytes(&signed.signature)?;
-    if signature::is_erc6492(&bytes) {
-        return Err(SignatureError::Erc6492.into());
-    }
-    let parsed = signature::parse(&bytes)?;
-    let signer = signature::recover(&parsed, rebuilt.digest)?;
-    if signer != rebuilt.payer {
-        return Err(AuthorizationError::Signer { expected: rebuilt.payer.to_string(), recovered: signer.to_string() });
-    }
-    // Permit2 knows v 27 and 28 only; EIP-2098 it takes as it is.
-    let bytes = if bytes.len() == 65 { signature::canonical(&parsed) } else { bytes.into() };
+    let bytes = rebuilt.by_key(signed)?;
     rebuilt.authorization(spend.scheme, &bytes)
 }
 
@@ -299,6 +300,35 @@ pub async fn authorize_onchain(
         return Err(AuthorizationError::RefusedByContract { account: rebuilt.payer.to_string() }.into());
     }
     Ok(rebuilt.authorization(spend.scheme, &bytes)?)
+}
+
+/// What [`authorize`] takes from a key, confirmed by the payer's code where it has some: Permit2 goes by an account's code
+/// wherever there is any, and the key alone counts for nothing (EIP-7702). Accounts without code need no confirmation.
+///
+/// # Errors
+/// [`OnchainError::Denied`] as [`authorize`], or when the code refuses; [`OnchainError::Transient`] when the chain gives no
+/// answer.
+pub async fn confirm_by_code(
+    spend: &SpendRequest,
+    signed: &SignedMessage,
+    payers: &Payers,
+) -> Result<(), OnchainError> {
+    let rebuilt = Rebuilt::of(spend, signed)?;
+    let bytes = rebuilt.by_key(signed)?;
+    if payers.code_lately(rebuilt.payer).await?.is_none() {
+        return Ok(());
+    }
+    let node = payers.node();
+    let head = At::Block(node.head().await?);
+    // The very bytes that the deposit is going to hand to Permit2.
+    if Calls::of(node).contract_accepts(rebuilt.payer, rebuilt.digest, &bytes, head).await? {
+        return Ok(());
+    }
+    // What was known of the account may be older than the key's right to sign for it.
+    if Query::of(node).code(rebuilt.payer, head).await?.is_empty() {
+        return Ok(());
+    }
+    Err(AuthorizationError::RefusedByCode { account: rebuilt.payer.to_string() }.into())
 }
 
 async fn wrapped_onchain(
@@ -350,6 +380,21 @@ impl Rebuilt {
             return Err(AuthorizationError::mismatch("message", digest, stated));
         }
         Ok(Self { payer: expected.payer, message, plan, digest })
+    }
+
+    /// The payer's own signature, in the form in which Permit2 takes it.
+    fn by_key(&self, signed: &SignedMessage) -> Result<Vec<u8>, AuthorizationError> {
+        let bytes = signature::bytes(&signed.signature)?;
+        if signature::is_erc6492(&bytes) {
+            return Err(SignatureError::Erc6492.into());
+        }
+        let parsed = signature::parse(&bytes)?;
+        let signer = signature::recover(&parsed, self.digest)?;
+        if signer != self.payer {
+            return Err(AuthorizationError::Signer { expected: self.payer.to_string(), recovered: signer.to_string() });
+        }
+        // Permit2 knows v 27 and 28 only; EIP-2098 it takes as it is.
+        Ok(if bytes.len() == 65 { signature::canonical(&parsed).to_vec() } else { bytes })
     }
 
     fn authorization(

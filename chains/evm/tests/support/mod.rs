@@ -112,12 +112,12 @@ impl Chain {
             common: CommonConfig {
                 chain_id: ChainId::evm(evm_id),
                 rpc_url: anvil.url(),
-                escrow_contract: contracts.escrow.clone(),
-                fulfillment_proxy: contracts.proxy.clone(),
+                escrow_contract: contracts.escrow.parse()?,
+                fulfillment_proxy: contracts.proxy.parse()?,
                 trusted_escrow_contracts: Vec::new(),
                 trusted_fulfillment_proxies: Vec::new(),
-                reserver: text(&key(2)),
-                releaser: text(&key(3)),
+                reserver: text(&key(2)).parse()?,
+                releaser: text(&key(3)).parse()?,
                 required_depth: depth,
                 refund_delay_seconds: REFUND_DELAY,
                 submitter_deposits_warning: DEPOSITS_WARNING,
@@ -126,8 +126,7 @@ impl Chain {
                 rpc_timeout_ms: 5_000,
                 assets: Vec::new(),
             },
-            permit2: contracts.permit2.clone(),
-            permit2_without_witness: false,
+            permit2: contracts.permit2.parse()?,
             admission_seconds: ADMISSION_SECONDS,
             reprice_seconds: REPRICE_SECONDS,
             contract_payers: true,
@@ -357,6 +356,7 @@ impl Payment {
             terms: self.spend.terms.clone(),
             escrow: self.escrow.clone(),
             quote_document: self.quote.document().to_owned(),
+            payloads: Vec::new(),
         }
     }
 }

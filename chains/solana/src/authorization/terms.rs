@@ -9,7 +9,7 @@ use gateway_program::{
 use chains::windows::{Broken, Window, Windows};
 use events::{Account, Amount, Family, Hash32, OwnedAsset, event::EscrowPlan, time::unix_seconds};
 
-use super::{AuthorizationError, Choice, EscrowSettings, SpendRequest, bytes32, wallet_key};
+use super::{AuthorizationError, Choice, SpendRequest, bytes32, wallet_key};
 use crate::program::{holder, key};
 
 /// The values of the preimage in their order, for an error to name the one that differs.
@@ -50,31 +50,9 @@ enum Form {
 pub(super) struct Rebuilt {
     domain: Domain,
     deposit: Deposit,
-    accounts: EscrowAccounts,
     amount: Amount,
     signer: VerifyingKey,
     allowance_delegate: Key,
-}
-
-/// The accounts of the escrow, as the settings have them.
-struct EscrowAccounts {
-    program: Account,
-    reserver: Account,
-    releaser: Account,
-}
-
-impl EscrowAccounts {
-    fn of(settings: &EscrowSettings) -> Result<Self, AuthorizationError> {
-        let account = |field: &'static str, text: &str| {
-            let malformed = |_| AuthorizationError::malformed(field, "must be the Base58 form of 32 bytes");
-            Account::parse(Family::Solana, text).map_err(malformed)
-        };
-        Ok(Self {
-            program: account("escrow_contract_address", &settings.program)?,
-            reserver: account("reserver", &settings.reserver)?,
-            releaser: account("fulfillment_verifier.account", &settings.releaser)?,
-        })
-    }
 }
 
 impl Rebuilt {
@@ -83,11 +61,10 @@ impl Rebuilt {
         let source = &spend.terms.source;
         let mint = mint(source)?;
         let (amount, units) = amount(spend, choice)?;
-        let accounts = EscrowAccounts::of(&spend.escrow)?;
         let bytes = |field: &'static str, account: &Account| {
             key(account).map_err(|_| AuthorizationError::malformed(field, "must be the Base58 form of 32 bytes"))
         };
-        let program_id = bytes("escrow_contract_address", &accounts.program)?;
+        let program_id = bytes("escrow_contract_address", &spend.escrow.program)?;
         let payer = bytes("source.account", source.account())?;
         let signer = signer(source, choice)?;
         let allowance_delegate = host::delegate_address(&program_id, signer.as_bytes()).key;
@@ -104,15 +81,15 @@ impl Rebuilt {
             payer,
             mint,
             amount: units,
-            reserver: bytes("reserver", &accounts.reserver)?,
-            releaser: bytes("fulfillment_verifier.account", &accounts.releaser)?,
+            reserver: bytes("reserver", &spend.escrow.reserver)?,
+            releaser: bytes("fulfillment_verifier.account", &spend.escrow.releaser)?,
             reserve_deadline: choice.reserve_deadline.unwrap_or(fulfillment_deadline),
             fulfillment_deadline,
             refund_after: choice.refund_after.unwrap_or(refund_delayed),
         };
         check_windows(spend, &deposit)?;
         let domain = Domain { cluster_id: spend.cluster_id.0, program_id };
-        Ok(Self { domain, deposit, accounts, amount, signer, allowance_delegate })
+        Ok(Self { domain, deposit, amount, signer, allowance_delegate })
     }
 
     /// The ordered bytes.
@@ -149,9 +126,9 @@ impl Rebuilt {
     pub fn plan(&self, spend: &SpendRequest) -> EscrowPlan {
         EscrowPlan {
             chain_id: spend.terms.source.asset().chain().clone(),
-            contract: self.accounts.program.clone(),
-            reserver: self.accounts.reserver.clone(),
-            releaser: self.accounts.releaser.clone(),
+            contract: spend.escrow.program.clone(),
+            reserver: spend.escrow.reserver.clone(),
+            releaser: spend.escrow.releaser.clone(),
             reserve_deadline: self.deposit.reserve_deadline,
             fulfillment_deadline: self.deposit.fulfillment_deadline,
             refund_after: self.deposit.refund_after,

@@ -16,26 +16,17 @@ use events::{
 };
 use sagas::ports::{PayerDeposit, Transient};
 
+use super::Auditor;
 use crate::{
     address::trc20,
     escrows::{DatedRecord, Escrows},
     node::{Node, State},
 };
 
-/// The chain, asked about what the stream claims of it.
-pub(super) struct OnChain<'a> {
-    node: &'a Node,
-}
-
-impl<'a> OnChain<'a> {
-    /// The chain of `node`.
-    pub fn of(node: &'a Node) -> Self {
-        Self { node }
-    }
-
+impl Auditor {
     /// Checks that the transaction of `inclusion` is the deposit of `amount` that the payer signed for. It need not be the one
     /// in the stream: a wallet can sign the same deposit again, and the escrow takes it from the payer alone.
-    pub async fn made_deposit(
+    pub(super) async fn made_deposit(
         &self,
         deposit: &PayerDeposit,
         spend: &TronSpend,
@@ -64,12 +55,12 @@ impl<'a> OnChain<'a> {
     /// payer. A payer can have two deposits admitted under one id, submit the one and broadcast the other; that the escrow took
     /// it is not a fault of the gateway's, which has to say so and to give it back.
     /// The record must be as new as what the stream says of it.
-    pub async fn other_deposit(
+    pub(super) async fn other_deposit(
         &self,
         deposit: &PayerDeposit,
         inclusion: &Inclusion,
     ) -> Result<Option<DatedRecord>, Transient> {
-        let found = Escrows::of(self.node).settled(&deposit.payment_id, &deposit.escrow.contract).await?;
+        let found = Escrows::of(&self.node).settled(&deposit.payment_id, &deposit.escrow.contract).await?;
         let (settled, claimed) = (found.settled.number, inclusion.block_number);
         if found.unsettled || (found.record.is_none() && settled < claimed) {
             return Err(self.node.contradiction(format!("block {claimed} is claimed where {settled} is settled")));
@@ -80,7 +71,7 @@ impl<'a> OnChain<'a> {
     }
 
     /// Checks that the transaction that the stream names made the deposit on record.
-    pub async fn made_other_deposit(
+    pub(super) async fn made_other_deposit(
         &self,
         deposit: &PayerDeposit,
         record: &DatedRecord,
@@ -88,7 +79,7 @@ impl<'a> OnChain<'a> {
         opened: &EscrowOpened,
     ) -> Result<Vec<Discrepancy>, Transient> {
         let mut discrepancies = Discrepancies::default();
-        let parties = parties_on_record(parties, record, self.node)?;
+        let parties = parties_on_record(parties, record, &self.node)?;
         let EscrowOpened { inclusion, amount } = opened;
         discrepancies.require(record.escrow.deposited == Some(*amount), || {
             format!("{amount} are said to be in escrow, and {:?} are on record", record.escrow.deposited)
@@ -115,7 +106,7 @@ impl<'a> OnChain<'a> {
     ///
     /// # Errors
     /// [`Transient`] when the chain gives no answer.
-    pub async fn gave_back(
+    pub(super) async fn gave_back(
         &self,
         parties: &Parties,
         refunded: &EscrowRefunded,
@@ -129,7 +120,7 @@ impl<'a> OnChain<'a> {
     }
 
     /// The claimed transaction, when it is on the chain in the block that was claimed, and had its effect.
-    pub async fn executed_as(
+    pub(super) async fn executed_as(
         &self,
         inclusion: &Inclusion,
         discrepancies: &mut Discrepancies,
@@ -158,9 +149,8 @@ impl<'a> OnChain<'a> {
             discrepancies.add(Kind::Contradiction, format!("transaction {place} failed: {failure}"));
             return Ok(None);
         }
-        let logs = info.logs.into_iter();
-        let logs = logs.map(|log| Log::new_unchecked(log.address, log.topics, log.data.into()));
-        Ok(Some(Evidence { time: block.seconds(), logs: logs.collect() }))
+        let logs = info.logs.into_iter().map(Log::from).collect();
+        Ok(Some(Evidence { time: block.seconds(), logs }))
     }
 }
 

@@ -15,11 +15,11 @@ use escrow_abi::{
     eip712::{self, GatewayDeposit, Opening},
     signature,
 };
-use events::{Account, Amount, event::EscrowPlan, time::unix_seconds};
+use events::{Amount, event::EscrowPlan, time::unix_seconds};
 
 use super::{AuthorizationError, Choice, LIFETIME_MS_MAX, REACH_MS, SpendRequest};
 use crate::{
-    address::{self, ConvertError, parse_account, text},
+    address::{self, ConvertError, text},
     transaction::Draft,
 };
 
@@ -32,7 +32,6 @@ const STAMPS_MS: u64 = 60 * 60 * 1_000;
 /// What the request demands.
 pub(super) struct Expected {
     chain_id: u64,
-    accounts: Accounts,
     pub escrow: Address,
     pub token: Address,
     pub payer: Address,
@@ -45,13 +44,6 @@ pub(super) struct Expected {
     pub quote_deadline: u64,
     pub fulfillment_deadline: u64,
     refund_delay_seconds: u64,
-}
-
-/// The escrow's accounts, as plans have them.
-struct Accounts {
-    contract: Account,
-    reserver: Account,
-    releaser: Account,
 }
 
 /// The windows that are the payer's to choose, UNIX seconds.
@@ -77,19 +69,13 @@ impl Expected {
         let reference = source.asset().chain().reference().parse::<u32>().map_err(|_| {
             AuthorizationError::malformed("source.asset_identifier", "is on a chain whose reference has no 32 bits")
         })?;
-        let accounts = Accounts {
-            contract: parse_account(&spend.escrow.contract).map_err(named("escrow_contract_address"))?,
-            reserver: parse_account(&spend.escrow.reserver).map_err(named("reserver"))?,
-            releaser: parse_account(&spend.escrow.releaser).map_err(named("fulfillment_verifier.account"))?,
-        };
         Ok(Self {
             chain_id: reference.into(),
-            escrow: address::address(&accounts.contract).map_err(named("escrow_contract_address"))?,
+            escrow: address::address(&spend.escrow.contract).map_err(named("escrow_contract_address"))?,
             token,
             payer: address::address(source.account()).map_err(named("source.account"))?,
-            reserver: address::address(&accounts.reserver).map_err(named("reserver"))?,
-            releaser: address::address(&accounts.releaser).map_err(named("fulfillment_verifier.account"))?,
-            accounts,
+            reserver: address::address(&spend.escrow.reserver).map_err(named("reserver"))?,
+            releaser: address::address(&spend.escrow.releaser).map_err(named("fulfillment_verifier.account"))?,
             payment_id: contracts::word(spend.payment_id.on_chain()),
             terms_hash: contracts::word(spend.terms.hash()),
             quote_hash: contracts::word(spend.quote_hash),
@@ -242,9 +228,9 @@ impl Expected {
     pub fn plan(&self, spend: &SpendRequest, chosen: Chosen) -> EscrowPlan {
         EscrowPlan {
             chain_id: spend.terms.source.asset().chain().clone(),
-            contract: self.accounts.contract.clone(),
-            reserver: self.accounts.reserver.clone(),
-            releaser: self.accounts.releaser.clone(),
+            contract: spend.escrow.contract.clone(),
+            reserver: spend.escrow.reserver.clone(),
+            releaser: spend.escrow.releaser.clone(),
             reserve_deadline: chosen.reserve_deadline,
             fulfillment_deadline: self.fulfillment_deadline,
             refund_after: chosen.refund_after,

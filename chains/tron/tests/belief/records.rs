@@ -38,6 +38,14 @@ async fn a_record_that_cannot_be_is_a_fault() -> Result<()> {
         secured.on_word(place, change);
         secured.is_not_believed(lie).await?;
     }
+    // The escrow would else be held, or another settler's.
+    let (payment_id, plan) = (&secured.order.payment_id, &secured.order.escrow);
+    for (lie, place) in [("nobody's money", PAYER), ("reserved for nobody", SETTLER)] {
+        secured.on_word(place, |_| U256::ZERO);
+        let fault = secured.chains.escrow_state(payment_id, plan).await.expect_err(lie);
+        assert!(fault.to_string().contains("that cannot be"), "{lie}: {fault}");
+        secured.is_not_believed(lie).await?;
+    }
     secured.on_record(|_, words| words.truncate(5));
     secured.is_not_believed("a record cut off").await?;
     Ok(())

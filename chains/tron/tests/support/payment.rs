@@ -111,9 +111,9 @@ impl World {
             quote_deadline: from_unix_seconds(quote_deadline).unwrap(),
             fulfillment_deadline: from_unix_seconds(fulfillment_deadline).unwrap(),
             escrow: EscrowSettings {
-                contract: self.contracts.escrow.clone(),
-                reserver: account(&self.reserver),
-                releaser: account(&self.releaser),
+                contract: self.contracts.escrow.parse()?,
+                reserver: holder(&self.reserver),
+                releaser: holder(&self.releaser),
                 refund_delay_seconds: REFUND_DELAY,
             },
             quote_hash: Hash32::ZERO,
@@ -126,6 +126,7 @@ impl World {
                 message: message.id.to_string(),
                 message_prehash: Some(format!("0x{}", hex::encode(&message.raw_data))),
                 signature: format!("0x{}", hex::encode(signature)),
+                payload: None,
             });
         }
         let (authorization, escrow) = authorize(&spend, &signed)?;

@@ -10,7 +10,6 @@ use chains::{auditor::Case, settler::DeliveryChain};
 use chains_tron::{
     auditor::Auditor,
     authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare_onchain},
-    escrows::Escrows,
     settler::SettlerChain,
 };
 use events::{
@@ -94,9 +93,9 @@ impl Payment {
             quote_deadline: from_unix_seconds(base.escrow.fulfillment_deadline - seconds / 2).unwrap(),
             fulfillment_deadline: from_unix_seconds(base.escrow.fulfillment_deadline).unwrap(),
             escrow: EscrowSettings {
-                contract: world.contracts.escrow.clone(),
-                reserver: account(&world.reserver),
-                releaser: account(&world.releaser),
+                contract: world.contracts.escrow.parse()?,
+                reserver: holder(&world.reserver),
+                releaser: holder(&world.releaser),
                 refund_delay_seconds: REFUND_DELAY,
             },
             quote_hash: Hash32::ZERO,
@@ -109,6 +108,7 @@ impl Payment {
                 message: message.id.to_string(),
                 message_prehash: Some(format!("0x{}", hex::encode(&message.raw_data))),
                 signature: format!("0x{}", hex::encode(sign(message.id)?)),
+                payload: None,
             });
         }
         let (authorization, plan) = authorize(&spend, &signed)?;
@@ -186,6 +186,7 @@ impl Payment {
             terms: self.terms.clone(),
             escrow: self.plan.clone(),
             quote_document: self.quote.document().to_owned(),
+            payloads: Vec::new(),
         }
     }
 
@@ -223,9 +224,8 @@ impl Payment {
 
     /// How the escrow on Tron ended, once that is solidified, while blocks are made.
     pub async fn ended(&self, world: &World) -> Result<EscrowState> {
-        let node = world.node();
-        let escrows = Escrows::of(&node);
+        let chains = world.chains();
         let is = |state: &EscrowState| matches!(state, EscrowState::Released(_) | EscrowState::Refunded(_));
-        world.mining(until(|| escrows.state(&self.id, &self.plan), is)).await?
+        world.mining(until(|| chains.escrow_state(&self.id, &self.plan), is)).await?
     }
 }

@@ -17,10 +17,10 @@ use chains::{
     escrow::EscrowRecord,
 };
 use escrow_abi::{
-    contracts::{DevToken, FulfillmentProxy, GatewayEscrow, text, word},
+    contracts::{DevToken, FulfillmentProxy, GatewayEscrow, account, text, word},
     record,
 };
-use events::{ChainId, PaymentId};
+use events::{Account, ChainId, PaymentId};
 
 use super::{
     NodeKind, SimChain, SimError,
@@ -49,6 +49,12 @@ pub struct PaymentEvents {
     pub fulfilled: u32,
 }
 
+/// The account of a contract or key of the genesis.
+#[expect(clippy::expect_used, reason = "nothing of the genesis has the zero address")]
+fn known(address: Address) -> Account {
+    account(address).expect("nothing of the genesis has the zero address")
+}
+
 impl SimChain {
     /// A configuration for the adapters. `rpc_url` is only a name.
     pub fn config(&self, required_depth: Depth, refund_delay_seconds: u64) -> EvmConfig {
@@ -61,12 +67,12 @@ impl SimChain {
         EvmConfig {
             common: CommonConfig {
                 rpc_url: format!("simulation:{}", self.evm_id()),
-                escrow_contract: text(contracts.escrow),
-                fulfillment_proxy: text(contracts.proxy),
+                escrow_contract: known(contracts.escrow),
+                fulfillment_proxy: known(contracts.proxy),
                 trusted_escrow_contracts: Vec::new(),
                 trusted_fulfillment_proxies: Vec::new(),
-                reserver: text(genesis.reserver),
-                releaser: text(genesis.releaser),
+                reserver: known(genesis.reserver),
+                releaser: known(genesis.releaser),
                 required_depth,
                 refund_delay_seconds,
                 submitter_deposits_warning: 100,
@@ -76,8 +82,7 @@ impl SimChain {
                 assets: assets.collect(),
                 chain_id: chain_id.clone(),
             },
-            permit2: text(contracts.permit2),
-            permit2_without_witness: false,
+            permit2: known(contracts.permit2),
             admission_seconds: 120,
             reprice_seconds: 30,
             contract_payers: true,

@@ -214,7 +214,7 @@ impl Order {
             quote_deadline: self.quote_deadline,
             fulfillment_deadline: self.fulfillment_deadline,
             escrow: EscrowSettings {
-                contract: text(source.contracts.escrow),
+                contract: source.config.common.escrow_contract.clone(),
                 reserver: source.config.common.reserver.clone(),
                 releaser: source.config.common.releaser.clone(),
                 permit2: source.config.permit2.clone(),
@@ -265,7 +265,7 @@ impl Order {
             fulfillment_deadline: self.fulfillment_deadline,
             fulfillment_deadline_text: self.fulfillment_deadline.to_rfc3339(),
             escrow: prepared.of_batch(unix_seconds(self.fulfillment_deadline), REFUND_DELAY),
-            fulfillment_proxies: vec![text(self.destination.contracts.proxy)],
+            fulfillment_proxies: vec![self.destination.config.common.fulfillment_proxy.clone()],
             verifier: self.verifier(),
             whitelist: Vec::new(),
             blacklist: Vec::new(),
@@ -273,18 +273,15 @@ impl Order {
             counterparty: None,
             identities: Vec::new(),
             selector: None,
+            selector_answer_by: None,
             caller_secret_hash: None,
             opened_at: world.now(),
             request: "{}".to_owned(),
         })
     }
 
-    #[expect(clippy::expect_used, reason = "the configuration was made of the releaser's account")]
     fn verifier(&self) -> VerifierRef {
-        VerifierRef {
-            account: self.source.config.common.releaser.parse().expect("an account"),
-            endpoint: "http://verifier".to_owned(),
-        }
+        VerifierRef { account: self.source.config.common.releaser.clone(), endpoint: "http://verifier".to_owned() }
     }
 
     fn submission(&self, world: &World) -> Option<Submitted> {
@@ -309,7 +306,7 @@ impl Order {
             fulfillment_deadline: self.fulfillment_deadline,
             authorization,
             escrow,
-            fulfillment_proxies: vec![text(self.destination.contracts.proxy)],
+            fulfillment_proxies: vec![self.destination.config.common.fulfillment_proxy.clone()],
             verifier: self.verifier(),
             whitelist: Vec::new(),
             blacklist: Vec::new(),

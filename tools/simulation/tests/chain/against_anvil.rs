@@ -222,7 +222,7 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
 
     // The deposit is the adapter's own, prepared on the simulated chain and sent to both.
     let mut config = lock(&pair.chain).config(Depth::Confirmations(0), REFUND_DELAY);
-    (config.common.escrow_contract, config.common.fulfillment_proxy) = (lower(escrow), lower(proxy));
+    (config.common.escrow_contract, config.common.fulfillment_proxy) = (lower(escrow).parse()?, lower(proxy).parse()?);
     config.common.assets.truncate(1);
     config.common.assets[0].asset_identifier = format!("{}/erc20:{}", config.common.chain_id, lower(token)).parse()?;
     let node = SimTransport::honest(pair.chain.clone()).connect(&config)?;

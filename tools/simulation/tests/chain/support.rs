@@ -210,7 +210,7 @@ pub fn payment_on(source: &EvmConfig, destination: &EvmConfig, now: u64, request
         destination: spend.terms.destination()[0].clone(),
         fulfillment_amount: spend.terms.fulfillment_amount,
         delivery_account: text(&key(12)).parse()?,
-        fulfillment_proxy: destination.common.fulfillment_proxy.parse()?,
+        fulfillment_proxy: destination.common.fulfillment_proxy.clone(),
         fulfill_by: from_unix_seconds(escrow.fulfillment_deadline - 60).unwrap(),
         valid_until: spend.fulfillment_deadline,
     };
@@ -278,6 +278,7 @@ impl Payment {
             terms: self.spend.terms.clone(),
             escrow: self.escrow.clone(),
             quote_document: self.quote.document().to_owned(),
+            payloads: Vec::new(),
         }
     }
 }
