@@ -35,12 +35,11 @@ struct Promise {
     until: u64,
     /// Calls that may accept the payment: a rehearsal and a submission may come at the same time.
     calls: usize,
-    /// One of them did, or may have.
-    is_kept: bool,
+    /// How many of them did, or may have.
+    kept: usize,
 }
 
-/// A promise that holds from when it is made until the payment's end, if one of the calls that made it [keeps](Promised::keep)
-/// it, and is taken back when all of them have dropped it. A call that panics keeps it: what it did may be stored.
+/// A promise that is taken back when all calls that made it have dropped it, unless one of them [keeps](Promised::keep) it.
 #[must_use]
 pub struct Promised {
     promises: Promises,
@@ -55,22 +54,32 @@ impl Promised {
         Self { promises: promises.clone(), account: String::new(), payment_id: None }
     }
 
-    /// The payment was accepted, or may have been.
-    pub fn keep(self) {
+    /// From here on the payment may be accepted, whatever becomes of the call.
+    pub fn keep(self) -> Kept {
+        self.change(|promise| promise.kept += 1);
+        Kept(self)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Promise)) {
         if let Some(payment_id) = &self.payment_id {
-            self.promises.change(&self.account, payment_id, |promise| promise.is_kept = true);
+            self.promises.change(&self.account, payment_id, change);
         }
     }
 }
 
 impl Drop for Promised {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
-        }
-        if let Some(payment_id) = &self.payment_id {
-            self.promises.change(&self.account, payment_id, |promise| promise.calls = promise.calls.saturating_sub(1));
-        }
+        self.change(|promise| promise.calls = promise.calls.saturating_sub(1));
+    }
+}
+
+/// A promise that holds until the payment's end, unless the call that kept it [takes it back](Kept::take_back).
+pub struct Kept(Promised);
+
+impl Kept {
+    /// It is certain that this call accepted nothing.
+    pub fn take_back(self) {
+        self.0.change(|promise| promise.kept = promise.kept.saturating_sub(1));
     }
 }
 
@@ -123,7 +132,7 @@ impl Promises {
             }
             None => {
                 let payment_id = payment_id.clone();
-                own.push(Promise { payment_id, amount, until, calls: 1, is_kept: false });
+                own.push(Promise { payment_id, amount, until, calls: 1, kept: 0 });
             }
         }
         drop(all);
@@ -152,7 +161,7 @@ impl Promises {
         // It may have been forgotten meanwhile: past its time, or for the accounts that came after.
         let Some(at) = own.iter().position(|promise| promise.payment_id == *payment_id) else { return };
         change(&mut own[at]);
-        if own[at].calls == 0 && !own[at].is_kept {
+        if own[at].calls == 0 && own[at].kept == 0 {
             own.remove(at);
         }
         if own.is_empty() {
@@ -190,17 +199,34 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_panics_keeps_its_promise_until_it_is_over() {
+    fn a_call_that_panics_leaves_its_promise_kept_only_where_it_had_begun_to_append() {
         let case = Case(Promises::new());
-        let promised = case.make(1, 0).unwrap();
+        let (rehearsed, begun) = (case.make(1, 0).unwrap(), case.make(2, 0).unwrap());
         let broken = std::panic::catch_unwind(AssertUnwindSafe(move || {
-            let _promised = promised;
+            let _rehearsed = rehearsed;
+            let _kept = begun.keep();
             panic!("after the append was sent");
         }));
         assert!(broken.is_err());
+        case.make(3, 0).unwrap().keep();
+        assert_eq!(case.make(4, 0).err().unwrap().payments, [payment(2), payment(3)]);
+        // Until it is over.
+        case.make(4, 101).unwrap().keep();
+    }
+
+    #[test]
+    fn a_call_takes_back_what_it_kept_itself_and_no_more() {
+        let case = Case(Promises::new());
+        // What was certainly not stored is promised no more, however often it is sent.
+        for _ in 0..2 {
+            case.make(4, 0).unwrap().keep().take_back();
+        }
+        // Two calls for one payment append at once: one is the first, and the other finds it there.
+        let (first, second) = (case.make(1, 0).unwrap().keep(), case.make(1, 0).unwrap().keep());
+        second.take_back();
+        drop(first);
         case.make(2, 0).unwrap().keep();
-        assert!(case.make(3, 0).is_err());
-        case.make(3, 101).unwrap().keep();
+        assert_eq!(case.make(3, 0).err().unwrap().payments, [payment(1), payment(2)]);
     }
 
     #[test]
@@ -248,8 +274,7 @@ mod tests {
         let case = Promises::new();
         let make = |n| case.make(&source(1), &payment(n), "1".parse().unwrap(), 100, U256::MAX, 0);
         // All but the last, as making and keeping them would have left them: that looks at all before each.
-        let kept =
-            |n| Promise { payment_id: payment(n), amount: "1".parse().unwrap(), until: 100, calls: 0, is_kept: true };
+        let kept = |n| Promise { payment_id: payment(n), amount: "1".parse().unwrap(), until: 100, calls: 0, kept: 1 };
         case.lock().put(key(&source(1)), (0..PAYMENTS_MAX - 1).map(kept).collect());
         make(PAYMENTS_MAX - 1).unwrap().keep();
         // Others are named in their turn, however long the oldest wait.
