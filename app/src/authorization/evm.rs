@@ -36,8 +36,9 @@ const TURN_WAIT_MAX: Duration = Duration::from_millis(1_000);
 
 /// [`Authorizer`] for the EVM chains it has a node of.
 ///
-/// A key's signature is judged by itself. What may be a contract's has bulkheads of its own: one for each chain, in which
-/// every caller has its lane, so that however many of them are brought, payers with keys do not wait for them.
+/// A key's signature is judged by itself, and by the code of its account where that has some (EIP-7702). What code judges has
+/// bulkheads of its own: one for each chain, in which every caller has its lane, so that however many of them are brought,
+/// payers with keys do not wait for them.
 #[derive(Clone)]
 pub struct EvmAuthorizer {
     chains: Connected<EvmChain>,
@@ -70,7 +71,8 @@ impl EvmAuthorizer {
 }
 
 impl EvmChain {
-    /// What one message authorizes, by a key, or by the word of a contract.
+    /// What one message authorizes, by a key, or by the word of a contract. What the code of a key's account says is asked later,
+    /// by [`EvmChain::confirm_key`], unless there are other messages to choose from.
     async fn authorize(
         &self,
         request: &AuthorizationRequest<'_>,
@@ -78,32 +80,54 @@ impl EvmChain {
         index: usize,
         signed: &SignedMessage,
     ) -> Result<Authorized, AuthorizeError> {
-        let signed = permit2::SignedMessage {
-            message: signed.message.clone(),
-            message_prehash: signed.message_prehash.clone(),
-            signature: signed.signature.clone(),
-            payload: signed.payload.clone().map(Value::Object),
-        };
+        let signed = as_signed(signed);
         let account = request.terms.source.account();
         match permit2::authorize(spend, &signed) {
-            Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
+            Ok((authorization, escrow)) => {
+                let authorized = Authorized { authorization, escrow };
+                let is_last = index + 1 == request.signed_messages.len();
+                if !is_last && self.payer(request, &authorized).await?.is_some() {
+                    self.judge(request, index, permit2::confirm_by_code(spend, &signed, &self.payers)).await?;
+                }
+                Ok(authorized)
+            }
             // An account that is not there yet may be deployed by its deposit; without code and without that it is a key's.
             Err(error) if error.may_be_contract() && (error.may_deploy() || !self.payers.had_no_code(account)) => {
-                self.judge(request, spend, index, &signed).await
+                let asked = permit2::authorize_onchain(spend, &signed, &self.payers);
+                let (authorization, escrow) = self.judge(request, index, asked).await?;
+                Ok(Authorized { authorization, escrow })
             }
             Err(error) => Err(refused(index, &error)),
         }
     }
 
-    /// What the chain says of a signature that no key of the payer made, at the caller's expense: whoever is exempt from limits
-    /// per caller shares the permits account by account.
-    async fn judge(
+    /// Whether the payer's code takes the signature of its key, where it is a key's: Permit2 asks the code and not the key
+    /// (EIP-7702).
+    async fn confirm_key(
         &self,
         request: &AuthorizationRequest<'_>,
         spend: &SpendRequest,
+        authorized: &Authorized,
+    ) -> Result<(), AuthorizeError> {
+        for (index, signed) in request.signed_messages.iter().enumerate() {
+            let signed = as_signed(signed);
+            let Ok((authorization, _)) = permit2::authorize(spend, &signed) else { continue };
+            if authorization == authorized.authorization {
+                return self.judge(request, index, permit2::confirm_by_code(spend, &signed, &self.payers)).await;
+            }
+        }
+        // Code has judged it.
+        Ok(())
+    }
+
+    /// What the chain says of a signature, by the payer's code, at the caller's expense: whoever is exempt from limits per caller
+    /// shares the permits account by account.
+    async fn judge<T>(
+        &self,
+        request: &AuthorizationRequest<'_>,
         index: usize,
-        signed: &permit2::SignedMessage,
-    ) -> Result<Authorized, AuthorizeError> {
+        asked: impl Future<Output = Result<T, OnchainError>>,
+    ) -> Result<T, AuthorizeError> {
         let full = |full| match full {
             Full::Caller => AuthorizeError::Limited(Refusal::Crowded("signatures that contracts judge")),
             Full::All => Transient::rate_limited("all permits for contracts' signatures are taken").into(),
@@ -118,8 +142,8 @@ impl EvmChain {
         };
         let _permit = self.foreign.permit(&share).await.map_err(full)?;
         let longest = Duration::from_millis(self.payers.node().config().gas.call_ms_max);
-        match timeout(longest, permit2::authorize_onchain(spend, signed, &self.payers)).await {
-            Ok(Ok((authorization, escrow))) => Ok(Authorized { authorization, escrow }),
+        match timeout(longest, asked).await {
+            Ok(Ok(judged)) => Ok(judged),
             Ok(Err(OnchainError::Denied(error))) => Err(refused(index, &error)),
             Ok(Err(OnchainError::Transient(error))) => Err(error.into()),
             Err(_) => {
@@ -138,6 +162,15 @@ impl EvmChain {
         let full = || Transient::rate_limited("as many accounts as there may be are looked up");
         let _permit = self.looks.permit().await.ok_or_else(full)?;
         Ok(self.payers.contract_payer(account, &authorized.authorization).await?)
+    }
+}
+
+fn as_signed(signed: &SignedMessage) -> permit2::SignedMessage {
+    permit2::SignedMessage {
+        message: signed.message.clone(),
+        message_prehash: signed.message_prehash.clone(),
+        signature: signed.signature.clone(),
+        payload: signed.payload.clone().map(Value::Object),
     }
 }
 
@@ -181,7 +214,7 @@ impl Authorizer for EvmAuthorizer {
         let shut_out = payer.shut_out_until(chain.payers.node(), &*self.budgets, self.clock.now()).await;
         match shut_out? {
             Some(until) => Err(AuthorizeError::Exhausted { until }),
-            None => Ok(()),
+            None => chain.confirm_key(request, &spend(request)?, authorized).await,
         }
     }
 

@@ -19,7 +19,7 @@ const WAITING_PER_PERMIT_MAX: usize = 4;
 /// Why there is no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// The caller waits for as many as he may, or his turn did not come in time for what he has at work.
+    /// The caller waits for as many as he may, or had as many at work as he may until it was too late.
     Caller,
     /// All permits are taken, mostly by others.
     All,
@@ -101,7 +101,7 @@ impl FairBulkhead {
         };
         match timeout(self.0.wait_max, coming).await {
             Ok(Ok(permit)) => Ok(permit),
-            _ => Err(Full::All),
+            _ => Err(self.0.callers().late(caller, self.0.caller_max)),
         }
     }
 }
@@ -123,6 +123,14 @@ impl Caller {
 }
 
 impl Callers {
+    /// Why a caller's turn did not come in time.
+    fn late(&self, caller: &str, caller_max: usize) -> Full {
+        match self.of.get(caller).is_some_and(|own| own.at_work >= caller_max) {
+            true => Full::Caller,
+            false => Full::All,
+        }
+    }
+
     /// Drops a caller of whom nothing is here.
     fn forget(&mut self, caller: &str) {
         if self.of.get(caller).is_some_and(|own| own.at_work == 0 && own.queue.is_empty()) {
@@ -235,6 +243,18 @@ mod tests {
         drop(next.await.unwrap().unwrap());
         let callers = bulkhead.0.callers();
         assert_eq!((callers.free, callers.waiting, callers.of.len(), callers.turns.len()), (1, 0, 0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_too_long_for_himself_is_told_so() {
+        let bulkhead = FairBulkhead::new(3, 2, WAIT);
+        let own = [bulkhead.permit("a").await.unwrap(), bulkhead.permit("a").await.unwrap()];
+        // A permit is free all the while.
+        assert_eq!(bulkhead.permit("a").await.err(), Some(Full::Caller));
+        let _of_b = bulkhead.permit("b").await.unwrap();
+        assert_eq!(bulkhead.permit("b").await.err(), Some(Full::All));
+        drop(own);
+        assert!(bulkhead.permit("b").await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,8 @@
 //! A bulkhead: so many permits at a time, and a bounded queue of those who wait for one. [`fair`] is the bulkhead for callers
-//! who must not take each other's turns.
+//! who must not take each other's turns, [`families`] those in front of each chain family.
 
 pub mod fair;
+pub mod families;
 
 use std::{sync::Arc, time::Duration};
 

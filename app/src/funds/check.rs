@@ -1,6 +1,6 @@
 //! Admission control in front of the nodes that are asked about payers.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use moka::future::Cache;
 use ruint::aliases::U256;
@@ -16,18 +16,11 @@ use super::{
     promises::{Overdrawn, Promised, Promises},
 };
 use crate::{
-    bulkhead::Bulkhead,
+    bulkhead::families::{FamilyBulkheads, Guarded},
     error::{Code, Error},
     views::payments::Payments,
 };
 
-/// Payers of one family that are being asked about at a time and proved who they are by a signature, and as many more that
-/// wait for it.
-const SIGNED_MAX: usize = 64;
-/// The same for callers that proved nothing: they share what is left to them, and can never take a permit of the others.
-const UNSIGNED_MAX: usize = 16;
-/// How long they wait.
-const WAIT_MAX: Duration = Duration::from_millis(250);
 /// How long what an account holds is told without asking again.
 const RECENT: Duration = Duration::from_secs(1);
 /// Accounts of which that is remembered.
@@ -35,25 +28,16 @@ const RECENT_MAX: u64 = 10_000;
 
 /// Asks whether payers can pay.
 pub struct FundsCheck {
-    families: BTreeMap<Family, FamilyBulkheads>,
+    families: FamilyBulkheads<dyn Funds>,
     recent: Cache<String, Holding>,
     promises: Promises,
-}
-
-/// The reader of one family's funds, and the bulkheads in front of it.
-struct FamilyBulkheads {
-    funds: Arc<dyn Funds>,
-    signed: Bulkhead,
-    unsigned: Bulkhead,
 }
 
 impl FundsCheck {
     /// A check of payers of these families.
     pub fn new(families: impl IntoIterator<Item = (Family, Arc<dyn Funds>)>) -> Self {
-        let bulkhead = |permits| Bulkhead::new(permits, permits, WAIT_MAX);
-        let guarded = |funds| FamilyBulkheads { funds, signed: bulkhead(SIGNED_MAX), unsigned: bulkhead(UNSIGNED_MAX) };
         Self {
-            families: families.into_iter().map(|(family, funds)| (family, guarded(funds))).collect(),
+            families: FamilyBulkheads::new(families),
             recent: Cache::builder().time_to_live(RECENT).max_capacity(RECENT_MAX).build(),
             promises: Promises::new(),
         }
@@ -101,7 +85,7 @@ impl FundsCheck {
     async fn signed(&self, spend: &Spend<'_>) -> Result<Option<U256>, Error> {
         let family = self.family(spend)?;
         let _permit = family.signed.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
-        let funds = family.funds.as_ref();
+        let funds = family.inner.as_ref();
         let asked = async { tokio::try_join!(self.holding(funds, spend, true), funds.is_used(spend)) };
         let (holding, used) = asked.await.map_err(unavailable)?;
         if used {
@@ -121,7 +105,7 @@ impl FundsCheck {
     pub async fn unsigned(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Error> {
         let family = self.family(spend)?;
         let _permit = family.unsigned.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
-        let funds = family.funds.as_ref();
+        let funds = family.inner.as_ref();
         let asked = async { tokio::try_join!(self.holding(funds, spend, false), funds.is_used(spend)) };
         let (holding, used) = asked.await.map_err(unavailable)?;
         match holding.coverage(spend.amount) {
@@ -132,11 +116,8 @@ impl FundsCheck {
         }
     }
 
-    fn family(&self, spend: &Spend<'_>) -> Result<&FamilyBulkheads, Error> {
-        self.families.get(&spend.source.family()).ok_or_else(|| {
-            tracing::error!(chain = %spend.source.asset().chain(), "nothing reads the payers' funds on this chain");
-            Code::SERVICE_UNAVAILABLE.into()
-        })
+    fn family(&self, spend: &Spend<'_>) -> Result<&Guarded<dyn Funds>, Error> {
+        self.families.of(spend.source.family()).map_err(unavailable)
     }
 
     /// What the payer holds. What was read a moment ago may say that it is enough, and to who signed not that it is not:
@@ -203,6 +184,7 @@ mod tests {
     use events::{Hash32, OwnedAsset, event::EscrowPlan};
 
     use super::*;
+    use crate::bulkhead::families::{UNSIGNED_MAX, WAIT_MAX};
 
     /// Accounts that all hold the same, behind a gate.
     struct Gated {

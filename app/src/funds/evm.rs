@@ -1,22 +1,19 @@
 //! Payers on EVM chains: what they hold, what they let Permit2 draw, and which of its nonces they have used.
 
-use std::collections::BTreeMap;
-
 use alloy::{
-    primitives::{Address, Bytes, U256 as Word},
+    primitives::{Address, Bytes, U256},
     sol,
     sol_types::SolCall,
 };
 use async_trait::async_trait;
-use ruint::aliases::U256;
 use serde_json::json;
 
 use chains_evm::{batching::Views, node::Node};
 use escrow_abi::contracts::{address, erc20, text};
-use events::ChainId;
 use sagas::ports::Transient;
 
 use super::{Approval, Draw, Funds, Holding, Spend};
+use crate::connected::Connected;
 
 sol! {
     interface IERC20Holdings {
@@ -34,7 +31,7 @@ sol! {
 /// [`Funds`] on the EVM chains it has a node of.
 #[derive(Clone)]
 pub struct EvmFunds {
-    chains: BTreeMap<ChainId, Views>,
+    chains: Connected<Views>,
 }
 
 impl EvmFunds {
@@ -44,13 +41,10 @@ impl EvmFunds {
     }
 
     fn parties(&self, spend: &Spend<'_>) -> Result<Parties<'_>, Transient> {
-        let asset = spend.source.asset();
-        let chain = asset.chain();
-        let unknown = || Transient::misconfigured(format!("no node for {chain}"));
-        let views = self.chains.get(chain).ok_or_else(unknown)?;
+        let views = self.chains.of(spend.source)?;
         Ok(Parties {
             views,
-            token: erc20(asset)?,
+            token: erc20(spend.source.asset())?,
             payer: address(spend.source.account())?,
             permit2: views.node().permit2(),
         })
@@ -65,20 +59,13 @@ struct Parties<'a> {
     permit2: Address,
 }
 
-impl Parties<'_> {
-    async fn read<C: SolCall<Return = U256>>(&self, contract: Address, call: &C) -> Result<U256, Transient> {
-        self.views.read(contract, call).await
-    }
-}
-
 #[async_trait]
 impl Funds for EvmFunds {
     async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, Transient> {
-        let parties = self.parties(spend)?;
-        let Parties { token, payer: holder, permit2: spender, .. } = parties;
+        let Parties { views, token, payer: holder, permit2: spender } = self.parties(spend)?;
         let held = IERC20Holdings::balanceOfCall { holder };
         let allowed = IERC20Holdings::allowanceCall { holder, spender };
-        let (balance, allowance) = tokio::try_join!(parties.read(token, &held), parties.read(token, &allowed))?;
+        let (balance, allowance) = tokio::try_join!(views.read(token, &held), views.read(token, &allowed))?;
         // The call that deploys an account may approve, too; nobody can say before it was made.
         let comes_later = matches!(spend.draw, Draw::Permit2 { prepares: true, .. }) && allowance < spend.amount.get();
         Ok(Holding { balance, allowance: (!comes_later).then_some(allowance), spender: text(spender) })
@@ -86,10 +73,10 @@ impl Funds for EvmFunds {
 
     async fn is_used(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
         let Draw::Permit2 { nonce, .. } = spend.draw else { return Ok(false) };
-        let parties = self.parties(spend)?;
-        let nonce = Word::from_be_bytes(nonce.0);
-        let call = IPermit2Nonces::nonceBitmapCall { owner: parties.payer, word: nonce >> 8 };
-        let bitmap = parties.read(parties.permit2, &call).await?;
+        let Parties { views, payer: owner, permit2, .. } = self.parties(spend)?;
+        let nonce = U256::from_be_bytes(nonce.0);
+        let call = IPermit2Nonces::nonceBitmapCall { owner, word: nonce >> 8 };
+        let bitmap = views.read(permit2, &call).await?;
         Ok(bitmap.bit(usize::from(nonce.byte(0))))
     }
 

@@ -1,7 +1,5 @@
 //! Payers on Tron: what they hold, what they let the escrow draw, and whether their own transaction has drawn it already.
 
-use std::collections::BTreeMap;
-
 use alloy::{primitives::Address, sol_types::SolCall};
 use async_trait::async_trait;
 use ruint::aliases::U256;
@@ -12,26 +10,21 @@ use chains_tron::{
     node::{Answer, Node, State},
 };
 use escrow_abi::contracts::DevToken::{allowanceCall, balanceOfCall};
-use events::ChainId;
 use sagas::ports::Transient;
 
 use super::{Approval, Draw, Funds, Holding, Spend};
+use crate::connected::Connected;
 
 /// [`Funds`] on the Tron chains it has a node of.
 #[derive(Clone)]
 pub struct TronFunds {
-    nodes: BTreeMap<ChainId, Node>,
+    nodes: Connected<Node>,
 }
 
 impl TronFunds {
     /// Funds as these nodes see them.
     pub fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
         Self { nodes: nodes.into_iter().map(|node| (node.chain_id().clone(), node)).collect() }
-    }
-
-    fn node(&self, spend: &Spend<'_>) -> Result<&Node, Transient> {
-        let chain = spend.source.asset().chain();
-        self.nodes.get(chain).ok_or_else(|| Transient::misconfigured(format!("no node for {chain}")))
     }
 }
 
@@ -41,7 +34,7 @@ impl Funds for TronFunds {
         let Draw::PayerDeposit { deposit, approves } = spend.draw else {
             return Err(Transient::misconfigured("the payer signed for another family"));
         };
-        let node = self.node(spend)?;
+        let node = self.nodes.of(spend.source)?;
         let token = trc20(spend.source.asset())?;
         let payer = address(spend.source.account())?;
         let escrow = address(&spend.escrow.contract)?;
@@ -59,7 +52,7 @@ impl Funds for TronFunds {
 
     async fn has_landed(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
         let Draw::PayerDeposit { deposit: Some(deposit), .. } = spend.draw else { return Ok(false) };
-        is_on_chain(deposit, self.node(spend)?).await
+        is_on_chain(deposit, self.nodes.of(spend.source)?).await
     }
 
     async fn approval(&self, _: &Spend<'_>) -> Result<Option<Approval>, Transient> {
