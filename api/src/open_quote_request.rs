@@ -8,11 +8,7 @@ use axum::{
 };
 use serde::Deserialize;
 
-use app::{
-    error::Code,
-    open_quote_request,
-    views::{quote_request_body::QuoteRequestResponse, quote_requests::statistics},
-};
+use app::{error::Code, open_quote_request, views::quote_request_body::QuoteRequestResponse};
 
 use super::{caller_secret, error::ApiError, long_poll, request_id::RequestId, state::HttpState, write::Write};
 
@@ -33,12 +29,13 @@ pub(super) async fn handle(
     } else {
         Duration::ZERO
     };
-    let Write { caller, headers, body, permit } = write;
+    let Write { caller, arrival, headers, body, permit } = write;
     let secret = caller_secret::hash(&headers)?;
+    drop(headers);
     let opening = open_quote_request::open(&state, correlation.as_str(), &caller, secret, body.json()?, permit);
     let (view, replay) = Box::pin(opening).await?;
-    let view = open_quote_request::collected(&state, &caller, view, long_poll_max).await;
-    let statistics = statistics(state.services.journal.as_ref(), state.services.auctions.as_ref(), &view).await;
+    let long_poll_left = arrival.left(long_poll_max);
+    let (view, statistics) = open_quote_request::collected(&state, &caller, view, long_poll_left).await;
     Ok(Json(QuoteRequestResponse::new(&view, statistics, replay, &state.http.base_url)))
 }
 

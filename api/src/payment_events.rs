@@ -16,20 +16,17 @@ use axum::{
     },
 };
 use futures::stream;
-use tokio::{sync::OwnedSemaphorePermit, time::sleep};
+use tokio::sync::OwnedSemaphorePermit;
 
 use app::{
     error::Code,
-    views::{
-        payments::read_failed,
-        timeline_body::{Entry, EntryId, History},
-    },
+    timeline::{self, News},
+    views::timeline_body::{Entry, EntryId, History},
 };
 use events::PaymentId;
-use journal::ReadError;
 use net::callers::{Caller, Permit};
 
-use super::{payment_timeline::history, state::HttpState};
+use super::state::HttpState;
 use crate::error::ApiError;
 
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -37,10 +34,6 @@ const LAST_EVENT_ID: &str = "last-event-id";
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The client's own pause before it connects again.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
-/// Longest time between two looks at the journal, should the read model have stopped.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(20);
-/// Pause after the journal did not answer.
-const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Opens a stream. 204 when there is nothing to tell and never will be, which ends a browser's reconnecting.
 pub(super) async fn handle(
@@ -79,8 +72,8 @@ struct Follow {
     payment_id: PaymentId,
     /// The last entry that the client has, or is being sent.
     seen: EntryId,
-    /// Version of the history that was read last.
-    version: u64,
+    /// Version of the history that was read last; `None` while the journal is away.
+    version: Option<u64>,
     news: VecDeque<Entry>,
     at_rest: bool,
     permit: OwnedSemaphorePermit,
@@ -105,20 +98,14 @@ impl Follow {
             state,
             payment_id,
             seen,
-            version: 0,
+            version: None,
             news: VecDeque::new(),
             at_rest: false,
             permit,
             _of_caller: of_caller,
         };
-        match history(&follow.state, &follow.payment_id).await {
-            Ok(Some(history)) => follow.take(history),
-            Ok(None) => return Err(Code::PAYMENT_NOT_FOUND.into()),
-            // The read model may know the payment; then the stream can wait for the journal.
-            Err(error) => match follow.state.services.payments.view(&follow.payment_id).await {
-                Ok(Some(_)) if matches!(error, ReadError::Unavailable(_)) => {}
-                _ => return Err(read_failed(&error).into()),
-            },
+        if let Some(history) = timeline::begin(&follow.state, &follow.payment_id).await? {
+            follow.take(history);
         }
         Ok(follow)
     }
@@ -129,43 +116,24 @@ impl Follow {
             if let Some(entry) = self.news.pop_front() {
                 return Some((Ok(event(&entry)), self));
             }
-            if self.at_rest || !self.wait().await {
+            if self.at_rest {
                 return None;
             }
-            match history(&self.state, &self.payment_id).await {
-                Ok(Some(history)) => self.take(history),
-                Err(ReadError::Unavailable(reason)) => {
-                    tracing::debug!(payment_id = %self.payment_id, reason, "an event stream waits for the journal");
-                    self.version = 0;
-                }
-                Ok(None) | Err(ReadError::Unreadable { .. }) => {
-                    tracing::error!(payment_id = %self.payment_id, "an event stream ends: its payment cannot be read");
-                    return None;
-                }
+            debug_assert_eq!(self.permit.num_permits(), 1, "a stream counts while it lives");
+            match timeline::news(&self.state, &self.payment_id, self.version).await {
+                News::History(history) => self.take(*history),
+                News::Away => self.version = None,
+                News::Over => return None,
             }
         }
     }
 
     fn take(&mut self, history: History) {
-        self.version = history.view.version;
+        self.version = Some(history.view.version);
         self.at_rest = history.view.at_rest;
         let seen = self.seen;
         self.news.extend(history.entries.into_iter().filter(|entry| entry.id > seen));
         self.seen = self.news.back().map_or(seen, |last| last.id);
-    }
-
-    /// Waits until there may be news; `false` when the gateway is to stop.
-    async fn wait(&self) -> bool {
-        let services = &self.state.services;
-        let news = async {
-            if self.version == 0 {
-                sleep(JOURNAL_PAUSE).await;
-            } else {
-                services.payments.changed(&self.payment_id, self.version, LOOK_AGAIN_AFTER).await;
-            }
-        };
-        debug_assert_eq!(self.permit.num_permits(), 1, "a stream counts while it lives");
-        services.stopping.run_until_cancelled(news).await.is_some()
     }
 }
 

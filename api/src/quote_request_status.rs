@@ -7,14 +7,8 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
 };
 
-use app::{
-    error::Code,
-    views::{
-        payments::read_failed,
-        quote_request_body::QuoteRequestBody,
-        quote_requests::{from_journal, statistics},
-    },
-};
+use app::{error::Code, resolve, views::quote_request_body::QuoteRequestBody};
+use events::QuoteRequestId;
 
 use super::state::HttpState;
 use crate::error::ApiError;
@@ -24,14 +18,8 @@ pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<QuoteRequestBody>, ApiError> {
-    let id = path.ok().and_then(|Path(text)| text.parse().ok()).ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
-    let services = &state.services;
-    let view = match services.quote_requests.view(&id).await {
-        Ok(Some(view)) => Some(view),
-        Ok(None) | Err(_) => from_journal(services.journal.as_ref(), &id).await.map_err(|error| read_failed(&error))?,
-    };
-    let view = view.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
-    let statistics = statistics(state.services.journal.as_ref(), state.services.auctions.as_ref(), &view).await;
-    let now = services.clock.now();
+    let id: Option<QuoteRequestId> = path.ok().and_then(|Path(text)| text.parse().ok());
+    let (view, statistics) = resolve::find_batch(&state, &id.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?).await?;
+    let now = state.services.clock.now();
     Ok(Json(QuoteRequestBody::new(&view, statistics, now, &state.http.base_url)))
 }

@@ -16,7 +16,7 @@ use tokio::{
 
 use ::auction::Progress;
 use events::{PaymentEvent, PaymentId};
-use journal::{Journal, Recorded};
+use journal::{Recorded, StreamLog};
 use projections::{PaymentStatus, PaymentView};
 use sagas::auction::request_for_quotes;
 
@@ -47,7 +47,7 @@ impl AuctionProgress {
     /// The view with what its auction has come to so far, where that is open and can be told.
     pub(crate) async fn complete(
         &self,
-        reads: &dyn Journal,
+        reads: &dyn StreamLog,
         auctions: &dyn Progress,
         view: PaymentView,
     ) -> PaymentView {
@@ -61,7 +61,7 @@ impl AuctionProgress {
         PaymentView { requested_count, declines, ..view }
     }
 
-    async fn of(&self, reads: &dyn Journal, auctions: &dyn Progress, payment_id: &PaymentId) -> AuctionStatistics {
+    async fn of(&self, reads: &dyn StreamLog, auctions: &dyn Progress, payment_id: &PaymentId) -> AuctionStatistics {
         if let Some(known) = self.known(payment_id) {
             return known;
         }
@@ -89,7 +89,7 @@ impl AuctionProgress {
     }
 }
 
-async fn fetch(reads: &dyn Journal, auctions: &dyn Progress, payment_id: &PaymentId) -> AuctionStatistics {
+async fn fetch(reads: &dyn StreamLog, auctions: &dyn Progress, payment_id: &PaymentId) -> AuctionStatistics {
     let commits = reads.load(&payment_id.into()).await.unwrap_or_default();
     let submitted = commits.first().and_then(|first| match Recorded::payment_events(first).next()? {
         PaymentEvent::Submitted(submitted) => Some(submitted),

@@ -3,6 +3,7 @@
 
 pub(crate) mod auction_progress;
 pub mod fresh;
+pub(crate) mod heads;
 pub mod payment_body;
 pub mod payments;
 pub mod quote_request_body;

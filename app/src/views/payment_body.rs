@@ -13,8 +13,8 @@ use events::{
 };
 use projections::{AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, Transaction};
 
+use super::heads::ChainHeads;
 use crate::{
-    app::ChainHeads,
     error::{Code, docs_url},
     schema,
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use events::PaymentId;
-use journal::{Journal, ReadError, envelope};
+use journal::{ReadError, Recorded, StreamStore, envelope};
 use projections::{PaymentView, Unavailable};
 
 use crate::error::{Code, Error};
@@ -25,16 +25,20 @@ pub trait Payments: Send + Sync {
 }
 
 /// The view of a payment as the journal has it; `None` proves that there is no such payment.
-pub async fn from_journal(journal: &dyn Journal, payment_id: &PaymentId) -> Result<Option<PaymentView>, ReadError> {
+pub async fn from_journal(journal: &dyn StreamStore, payment_id: &PaymentId) -> Result<Option<PaymentView>, ReadError> {
     let commits = journal.load(&payment_id.into()).await?;
     let Some(first) = commits.first() else { return Ok(None) };
-    let unreadable = || ReadError::Unreadable {
+    PaymentView::fold(&commits).map(Some).ok_or_else(|| unreadable(first))
+}
+
+/// The fault of a stream whose first commit does not begin what its id names.
+pub(crate) fn unreadable(first: &Recorded) -> ReadError {
+    ReadError::Unreadable {
         shard: first.position.shard,
         sequence: first.position.sequence,
         subject: Some(envelope::subject(first.position.shard, &first.stream_id)),
-        reason: "the payment's first commit is not a submission".to_owned(),
-    };
-    PaymentView::fold(&commits).map(Some).ok_or_else(unreadable)
+        reason: "the stream's first commit does not begin it".to_owned(),
+    }
 }
 
 /// The answer when the journal cannot be read and nothing was appended.
