@@ -47,6 +47,14 @@ pub(super) struct ChainBody<'a> {
     escrow_contract_address: &'a str,
     /// Proxy used on this chain when a request names none.
     fulfillment_proxy: &'a str,
+    /// Escrows that a request whose source is on this chain may name: the default one first.
+    escrow_contract_addresses: Vec<&'a str>,
+    /// Proxies that a request with a destination on this chain may name: the default one first.
+    fulfillment_proxies: Vec<&'a str>,
+    /// Verifiers that a request whose source is on this chain may name: the default one first.
+    fulfillment_verifiers: Vec<VerifierBody>,
+    /// Policies that a request may require of settlers (`settler_auth_required`), on every chain the same.
+    settler_policies: Vec<&'a str>,
     /// Account that signs reservations; part of what the payer signs.
     reserver: &'a str,
     /// Account that attests deliveries; part of what the payer signs.
@@ -156,7 +164,12 @@ pub(super) async fn handle(
     Ok(Json(chain_body(&state, corridor)).into_response())
 }
 
-fn chain_body<'a>(state: &HttpState, corridor: &'a Corridor) -> ChainBody<'a> {
+fn chain_body<'a>(state: &'a HttpState, corridor: &'a Corridor) -> ChainBody<'a> {
+    let verifier = |(account, endpoint): (&Account, &str)| VerifierBody {
+        account: account.to_string(),
+        endpoint: endpoint.to_owned(),
+    };
+    let verifiers = corridor.verifiers().map(verifier);
     let VerifierRef { account, endpoint } = state.corridors.default_verifier(corridor);
     let assets = corridor.assets.iter().map(|asset| AssetBody {
         asset_identifier: &asset.asset_identifier,
@@ -169,6 +182,10 @@ fn chain_body<'a>(state: &HttpState, corridor: &'a Corridor) -> ChainBody<'a> {
         fulfillment_verifier: VerifierBody { account: account.to_string(), endpoint },
         escrow_contract_address: corridor.escrow.as_str(),
         fulfillment_proxy: corridor.proxy.as_str(),
+        escrow_contract_addresses: corridor.escrows().map(Account::as_str).collect(),
+        fulfillment_proxies: corridor.proxies().map(Account::as_str).collect(),
+        fulfillment_verifiers: verifiers.collect(),
+        settler_policies: state.corridors.settler_policies().collect(),
         reserver: corridor.reserver.as_str(),
         releaser: corridor.releaser.as_str(),
         permit2: corridor.permit2.as_ref().map(Account::as_str),

@@ -39,8 +39,9 @@ impl DeprecatedUse {
             return;
         }
         headers.insert(DEPRECATION, SINCE);
+        // The reference page shows a schema under its name where the schema names a section of the document.
         let link =
-            format!("<{base_url}/docs#schema-VerifiableCredentialAuth>; rel=\"deprecation\"; type=\"text/html\"");
+            format!("<{base_url}/docs#schema/VerifiableCredentialAuth>; rel=\"deprecation\"; type=\"text/html\"");
         if let Ok(link) = link.try_into() {
             headers.append(header::LINK, link);
         }

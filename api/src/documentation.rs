@@ -10,7 +10,7 @@ use axum::{
 };
 
 use super::{
-    docs::{SCRIPT, SCRIPT_TAG, documents, page},
+    docs::{CONTENT_SECURITY_POLICY, REFERENCE_SECURITY_POLICY, SCRIPT, SCRIPT_TAG, documents, page},
     state::HttpState,
 };
 
@@ -29,19 +29,19 @@ pub(super) async fn asyncapi(State(state): State<Arc<HttpState>>) -> Response {
 /// `GET /docs`.
 pub(super) async fn reference(State(state): State<Arc<HttpState>>) -> Response {
     let documents = documents(&state);
-    page(&documents.reference, &documents.reference_security_policy)
+    page(&documents.reference, &REFERENCE_SECURITY_POLICY)
 }
 
 /// `GET /docs/errors`.
 pub(super) async fn errors(State(state): State<Arc<HttpState>>) -> Response {
     let documents = documents(&state);
-    page(&documents.errors, &documents.content_security_policy)
+    page(&documents.errors, &CONTENT_SECURITY_POLICY)
 }
 
 /// `GET /docs/quote-hash`.
 pub(super) async fn quote_hash(State(state): State<Arc<HttpState>>) -> Response {
     let documents = documents(&state);
-    page(&documents.quote_hash, &documents.content_security_policy)
+    page(&documents.quote_hash, &CONTENT_SECURITY_POLICY)
 }
 
 /// `GET` of the script. Its route is not in the table of routes: it is a part of the page and not of the API.

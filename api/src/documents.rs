@@ -1,6 +1,6 @@
 //! Documents that the service publishes about itself, as they are sent; [`crate::docs`] makes them.
 
-use axum::{body::Bytes, http::HeaderValue};
+use axum::body::Bytes;
 
 /// The documents for one address of the service.
 pub(crate) struct Documents {
@@ -9,8 +9,4 @@ pub(crate) struct Documents {
     pub(crate) reference: Bytes,
     pub(crate) errors: Bytes,
     pub(crate) quote_hash: Bytes,
-    /// What pages may load.
-    pub(crate) content_security_policy: HeaderValue,
-    /// What the reference may load.
-    pub(crate) reference_security_policy: HeaderValue,
 }

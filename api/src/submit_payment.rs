@@ -20,12 +20,15 @@ pub(super) async fn handle(
     Extension(correlation): Extension<RequestId>,
     write: Write,
 ) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
-    let long_poll_max = long_poll::longest(&write.headers, state.long_poll_max());
-    let applied = long_poll::applied(&write.headers, state.long_poll_max());
-    let Write { caller, body, permit, .. } = write;
+    let Write { caller, arrival, headers, body, permit } = write;
+    let long_poll_max = long_poll::longest(&headers, state.long_poll_max());
+    let applied = long_poll::applied(&headers, state.long_poll_max());
+    // They are not kept for as long as the outcome is waited for.
+    drop(headers);
     // Boxed, so that nothing of the submission stays in memory while its outcome is waited for.
     let accepting = submit::accept(&state, correlation.as_str(), caller.clone(), body.json()?, permit);
     let (view, replay) = Box::pin(accepting).await?;
-    let view = if replay { view } else { submit::outcome(&state, &caller, true, view, long_poll_max).await };
+    let left = arrival.left(long_poll_max);
+    let view = if replay { view } else { submit::outcome(&state, &caller, true, view, left).await };
     Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
 }

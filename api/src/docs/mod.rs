@@ -6,6 +6,8 @@ pub(crate) mod html;
 mod quote_hash_page;
 mod reference_page;
 
+use std::sync::LazyLock;
+
 use axum::{
     body::Bytes,
     http::{HeaderValue, header},
@@ -33,8 +35,6 @@ fn make(base_url: &str) -> Documents {
         quote_hash: quote_hash_page::render().into(),
         openapi: document.to_string().into(),
         asyncapi: protocol_documents::document().to_string().into(),
-        content_security_policy: content_security_policy(),
-        reference_security_policy: reference_security_policy(),
     }
 }
 
@@ -49,17 +49,17 @@ pub(crate) fn page(page: &Bytes, content_security_policy: &HeaderValue) -> Respo
     (headers, page.clone()).into_response()
 }
 
-/// Nothing but the style that is in the page itself.
-fn content_security_policy() -> HeaderValue {
-    policy(&[&hash(html::STYLE)], "")
-}
+/// What pages may load: nothing but the style that is in the page itself.
+pub(crate) static CONTENT_SECURITY_POLICY: LazyLock<HeaderValue> =
+    LazyLock::new(|| policy(&[&hash(html::STYLE)], ""));
 
-/// Besides, what Redoc needs: itself, the document, its icons, and the worker that searches, which it makes of its own text.
-fn reference_security_policy() -> HeaderValue {
+/// What the reference may load: besides its style what Redoc needs, which is itself, the document, its icons, and the worker
+/// that searches, which it makes of its own text.
+pub(crate) static REFERENCE_SECURITY_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let own = hash(reference_page::STYLE);
     let [empty, scroll_bars] = reference_page::SCRIPT_STYLES;
     policy(&[&own, empty, scroll_bars], "script-src 'self'; connect-src 'self'; img-src data:; worker-src blob:; ")
-}
+});
 
 fn hash(style: &str) -> String {
     BASE64.encode(&Sha256::digest(style))

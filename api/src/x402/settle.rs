@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{Extension, extract::State, response::Response};
-use tokio::time::Instant;
 
 use app::{
     submit::outcome,
@@ -40,14 +39,15 @@ async fn held(
     outline: &mut Outline,
 ) -> Result<(PaymentView, bool), Refused> {
     let write = write.map_err(|error| Refused::of_form(error.0))?;
-    let begun = Instant::now();
-    let long_poll_max = long_poll::longest(&write.headers, Duration::from_millis(state.x402.settle_hold_ms_max));
-    let Write { caller, body, permit, .. } = write;
+    let Write { caller, arrival, headers, body, permit } = write;
+    let long_poll_max = long_poll::longest(&headers, Duration::from_millis(state.x402.settle_hold_ms_max));
+    // They are not kept for as long as the outcome is waited for.
+    drop(headers);
     let call = call::read(body, outline)?;
     // Boxed, so that nothing of the message stays in memory while its outcome is waited for.
     let settling = settle(state, correlation.as_str(), caller.clone(), call, permit);
     let Settled { view, replay, timeout } = Box::pin(settling).await?;
-    let left = long_poll_max.min(timeout).saturating_sub(begun.elapsed());
+    let left = arrival.left(long_poll_max.min(timeout));
     // Whoever has seen the message can repeat it.
     Ok((outcome(state, &caller, !replay, view, left).await, replay))
 }
