@@ -6,6 +6,7 @@ use axum::{
     extract::{FromRequest, MatchedPath, Request},
     http::HeaderMap,
 };
+use tokio::time::Instant;
 
 use app::admission::writes::Permit;
 use net::callers::{self, Caller, Kind, Refusal, price};
@@ -13,6 +14,7 @@ use net::callers::{self, Caller, Kind, Refusal, price};
 use super::{
     body::{self, RawBody, Unread},
     error::ApiError,
+    long_poll::Arrival,
     state::HttpState,
 };
 
@@ -35,6 +37,8 @@ fn unsigned_price(path: &str) -> Option<u32> {
 pub(super) struct Write {
     /// Who sent it.
     pub(super) caller: Caller,
+    /// When it came.
+    pub(super) arrival: Arrival,
     /// The request's headers.
     pub(super) headers: HeaderMap,
     /// Its body, as it came.
@@ -58,11 +62,12 @@ impl FromRequest<Arc<HttpState>> for Write {
                 return Err(refused.map_or_else(ApiError::from, |_| state.writes.refuse().into()));
             }
         };
+        let arrival = request.extensions().get::<Arrival>().copied().unwrap_or_else(|| Arrival(Instant::now()));
         let headers = request.headers().clone();
         let (body, room) = RawBody::receive(request, &caller, state).await?;
         caller.spend(budget(unsigned), price::length(body.len()))?;
         let permit = state.writes.permit(unsigned.is_some(), room, of_caller).await?;
-        Ok(Self { caller, headers, body, permit })
+        Ok(Self { caller, arrival, headers, body, permit })
     }
 }
 
@@ -75,4 +80,27 @@ fn admit(caller: &Caller, unsigned: Option<u32>) -> Result<Option<callers::Permi
 /// What a write is paid from.
 fn budget(unsigned: Option<u32>) -> Kind {
     if unsigned.is_some() { Kind::Unsigned } else { Kind::Writes }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Method;
+
+    use super::*;
+    use crate::routes::ROUTES;
+
+    /// A path that no write has would leave one without its price, and let it take what signed writes have.
+    #[test]
+    fn what_anybody_may_send_are_writes_of_the_table_of_routes() {
+        for (path, units) in UNSIGNED {
+            assert!(ROUTES.iter().any(|route| route.method == Method::POST && route.path == *path), "{path}");
+            assert!(*units > 0, "{path}");
+        }
+        let signed = |path| (unsigned_price(path), ROUTES.iter().any(|route| route.path == path));
+        for path in ["/v1/payments", "/v1/payments/quote-requests/{quoteRequestId}/award", "/x402/v1/settle"] {
+            assert_eq!(signed(path), (None, true), "{path}");
+        }
+        let writes = ROUTES.iter().filter(|route| route.method == Method::POST).count();
+        assert_eq!(writes, UNSIGNED.len() + 3, "a write is signed, or has a price here");
+    }
 }
