@@ -244,7 +244,12 @@ pub trait ShardLeases: Send + Sync {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker>;
 }
 
-/// The whole journal, as a gateway has it: for those who decide, follow and own at once.
-pub trait Journal: StreamStore + ShardLog + ShardLeases {}
+/// Streams and the log that they lie in: for those who decide and follow, and own no shard.
+pub trait StreamLog: StreamStore + ShardLog {}
 
-impl<T: StreamStore + ShardLog + ShardLeases + ?Sized> Journal for T {}
+impl<T: StreamStore + ShardLog + ?Sized> StreamLog for T {}
+
+/// The whole journal, as a gateway has it: for those who decide, follow and own at once.
+pub trait Journal: StreamLog + ShardLeases {}
+
+impl<T: StreamLog + ShardLeases + ?Sized> Journal for T {}

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use events::{Epochs, StreamId};
-use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
+use journal::{AppendError, ReadError, Recorded, ShardLog, StreamStore};
 
 use super::*;
 
@@ -133,7 +133,7 @@ async fn a_pause_stops_what_is_new_and_nothing_else() {
 
 #[tokio::test]
 async fn while_the_journal_is_away_a_view_that_is_behind_is_shown_and_nothing_is_said_to_be_missing() {
-    let away: Arc<dyn Journal> = Arc::new(Away);
+    let away: Arc<dyn StreamLog> = Arc::new(Away);
     let kept = MemoryJournal::new(4);
     let before = Gateway::with_journal(Arc::new(kept.clone()), kept.clone(), |_| {});
     let known = before.post(&body()).await.expect(200).payment_id();
@@ -177,12 +177,5 @@ impl ShardLog for Away {
 
     async fn wait_beyond(&self, _: u16, _: u64) -> Result<(), ReadError> {
         Err(ReadError::Unavailable("down".to_owned()))
-    }
-}
-
-#[async_trait]
-impl ShardLeases for Away {
-    async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
-        unreachable!("no worker runs in these tests")
     }
 }

@@ -4,7 +4,7 @@ use axum::{body::BodyDataStream, response::Response};
 use futures::StreamExt;
 
 use events::{Epochs, StreamId};
-use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
+use journal::{AppendError, ReadError, Recorded, ShardLog, StreamStore};
 
 use super::{
     history::{completed, released},
@@ -182,12 +182,5 @@ impl ShardLog for Away {
 
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         self.journal.wait_beyond(shard, sequence).await
-    }
-}
-
-#[async_trait]
-impl ShardLeases for Away {
-    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
-        self.journal.work(shard, owner).await
     }
 }

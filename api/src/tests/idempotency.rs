@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use events::Epochs;
-use journal::{AppendError, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, memory::Fault};
+use journal::{AppendError, ReadError, Recorded, ShardLog, StreamStore, memory::Fault};
 
 use super::*;
 
@@ -156,7 +156,7 @@ async fn a_lost_acknowledgement_is_resolved() {
 #[tokio::test]
 async fn an_outcome_that_stays_unknown_is_said_to_be_so() {
     for later in [Later::Unknown, Later::Unavailable] {
-        let journal: Arc<dyn Journal> = Arc::new(Unresolvable { later, appended: AtomicBool::new(false) });
+        let journal: Arc<dyn StreamLog> = Arc::new(Unresolvable { later, appended: AtomicBool::new(false) });
         let gateway = Gateway::with_journal(journal, MemoryJournal::new(4), |_| {});
         let answer = gateway.post(&body()).await.expect_error(500, "OUTCOME_UNKNOWN");
         assert_eq!(answer.body["retry_classification"], "RECONCILE_THEN_DECIDE");
@@ -214,12 +214,5 @@ impl ShardLog for Unresolvable {
 
     async fn wait_beyond(&self, _: u16, _: u64) -> Result<(), ReadError> {
         Err(ReadError::Unavailable("down".to_owned()))
-    }
-}
-
-#[async_trait]
-impl ShardLeases for Unresolvable {
-    async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
-        unreachable!("no worker runs in these tests")
     }
 }

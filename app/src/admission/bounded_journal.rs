@@ -10,8 +10,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use config::HttpConfig;
-use events::{Epochs, StreamId};
-use journal::{AppendError, Commit, Journal, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
+use events::StreamId;
+use journal::{AppendError, Commit, ReadError, Recorded, StreamLog, StreamStore};
 
 use crate::bulkhead::Bulkhead;
 
@@ -28,9 +28,9 @@ const APPENDS_MIN: usize = 16;
 
 /// A journal with bounds.
 pub struct BoundedJournal {
-    journal: Arc<dyn Journal>,
-    /// Where streams are loaded.
-    reads: Arc<dyn Journal>,
+    journal: Arc<dyn StreamStore>,
+    /// Where streams are loaded, and who knows their shards.
+    reads: Arc<dyn StreamLog>,
     /// One for each shard of the epoch that was current at the start; later epochs share them out as their own.
     loads: Vec<Bulkhead>,
     /// The same.
@@ -38,8 +38,8 @@ pub struct BoundedJournal {
 }
 
 impl BoundedJournal {
-    pub fn new(journal: Arc<dyn Journal>, reads: Arc<dyn Journal>, config: &HttpConfig) -> Self {
-        let shards = usize::from(journal.epochs().current().shards).max(1);
+    pub fn new(journal: Arc<dyn StreamStore>, reads: Arc<dyn StreamLog>, config: &HttpConfig) -> Self {
+        let shards = usize::from(reads.epochs().current().shards).max(1);
         let share = config.writes_in_flight_max.saturating_mul(2).div_ceil(shards).max(APPENDS_MIN);
         Self {
             journal,
@@ -50,7 +50,7 @@ impl BoundedJournal {
     }
 
     fn of<'a>(&self, bulkheads: &'a [Bulkhead], stream_id: &StreamId) -> &'a Bulkhead {
-        let shard = usize::from(stream_id.shard(self.journal.epochs().current().shards));
+        let shard = usize::from(stream_id.shard(self.reads.epochs().current().shards));
         // There is at least one.
         &bulkheads[shard % bulkheads.len()]
     }
@@ -81,46 +81,12 @@ impl StreamStore for BoundedJournal {
     }
 }
 
-#[async_trait]
-impl ShardLog for BoundedJournal {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
-    fn shards(&self) -> u16 {
-        self.journal.shards()
-    }
-
-    async fn grown(&self, shards: u16) {
-        self.journal.grown(shards).await;
-    }
-
-    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
-        self.journal.replay(shard, from, limit).await
-    }
-
-    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
-        self.journal.head(shard).await
-    }
-
-    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
-        self.journal.wait_beyond(shard, sequence).await
-    }
-}
-
-#[async_trait]
-impl ShardLeases for BoundedJournal {
-    async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
-        self.journal.work(shard, owner).await
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use events::{CommitId, PaymentEvent, PaymentId, event::TransactionAbandoned};
-    use journal::{Position, memory::MemoryJournal};
+    use events::{CommitId, Epochs, PaymentEvent, PaymentId, event::TransactionAbandoned};
+    use journal::{Position, ShardLog, memory::MemoryJournal};
     use tokio::time::Instant;
 
     use super::*;
@@ -161,13 +127,6 @@ mod tests {
 
         async fn wait_beyond(&self, _: u16, _: u64) -> Result<(), ReadError> {
             Ok(())
-        }
-    }
-
-    #[async_trait]
-    impl ShardLeases for Silent {
-        async fn work(&self, _: u16, _: &str) -> Box<dyn ShardWorker> {
-            unreachable!("nobody works here")
         }
     }
 

@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use tokio::{runtime::Handle, time::sleep};
 
 use events::{PaymentId, QuoteRequestId, StreamId};
-use journal::Journal;
+use journal::StreamLog;
 use projections::{Located, PaymentView, Projections, QuoteRequestView, Unavailable};
 
 use self::{
@@ -42,7 +42,7 @@ const READ_MODEL_ALONE: Duration = Duration::from_millis(20);
 #[derive(Clone)]
 pub struct FreshViews {
     projections: Projections,
-    journal: Arc<dyn Journal>,
+    journal: Arc<dyn StreamLog>,
     runtime: Handle,
     /// Those from 0 on, as many as were asked for so far.
     shards: Arc<RwLock<Vec<Arc<Shard>>>>,
@@ -64,7 +64,7 @@ enum Freshness {
 impl FreshViews {
     /// The views of `projections`, which follow the journal that `journal` reads, on `runtime`. Under load both are
     /// best used for little else: what readers ask for must not wait behind what writers bring.
-    pub fn new(projections: Projections, journal: Arc<dyn Journal>, runtime: Handle) -> Self {
+    pub fn new(projections: Projections, journal: Arc<dyn StreamLog>, runtime: Handle) -> Self {
         let (payments, quote_requests) = (Streams::new(&runtime), Streams::new(&runtime));
         Self { projections, journal, runtime, shards: Arc::default(), payments, quote_requests }
     }

@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use journal::Journal;
+use journal::StreamLog;
 
 use crate::{bulkhead::Bulkhead, views::single_flight::SingleFlight};
 
@@ -47,7 +47,7 @@ impl Shard {
     }
 
     /// The head as it is at some moment after this call; `None` while the shard does not answer.
-    pub(super) async fn head(self: Arc<Self>, journal: &Arc<dyn Journal>, shard: u16) -> Option<u64> {
+    pub(super) async fn head(self: Arc<Self>, journal: &Arc<dyn StreamLog>, shard: u16) -> Option<u64> {
         if self.away_until().is_some_and(|until| Instant::now() < until) {
             return None;
         }

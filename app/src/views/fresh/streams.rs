@@ -9,7 +9,7 @@ use std::{
 use tokio::{runtime::Handle, time::timeout};
 
 use events::StreamId;
-use journal::Journal;
+use journal::StreamLog;
 
 use super::{shard::Shard, view::View};
 use crate::views::single_flight::SingleFlight;
@@ -59,7 +59,7 @@ impl<V> Streams<V> {
 impl<V: View> Streams<V> {
     /// The view of a stream with everything that was in it at some moment after this call; `None` when that cannot be
     /// said, or as many streams are being read as there may be.
-    pub(super) async fn read(&self, journal: &Arc<dyn Journal>, shard: Arc<Shard>, stream_id: StreamId) -> Option<V> {
+    pub(super) async fn read(&self, journal: &Arc<dyn StreamLog>, shard: Arc<Shard>, stream_id: StreamId) -> Option<V> {
         let reader = self.enter(&stream_id);
         let (journal, id) = (Arc::clone(journal), stream_id.clone());
         let ask = move || {
@@ -104,10 +104,7 @@ mod tests {
     use tokio::{sync::Semaphore, time::Instant};
 
     use events::{CommitId, Epochs, PaymentEvent, PaymentId, event::TransactionAbandoned};
-    use journal::{
-        AppendError, Commit, Position, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore,
-        memory::MemoryJournal,
-    };
+    use journal::{AppendError, Commit, Position, ReadError, Recorded, ShardLog, StreamStore, memory::MemoryJournal};
 
     use super::*;
     use crate::views::fresh::shard::STREAM_TURN_MAX;
@@ -180,13 +177,6 @@ mod tests {
         }
     }
 
-    #[async_trait]
-    impl ShardLeases for Gated {
-        async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
-            self.journal.work(shard, owner).await
-        }
-    }
-
     /// How many commits there are.
     #[derive(Debug, Clone, PartialEq, Eq)]
     struct Count(usize);
@@ -216,7 +206,7 @@ mod tests {
         }
 
         fn read(&self, stream_id: &StreamId) -> tokio::task::JoinHandle<Option<Count>> {
-            let journal: Arc<dyn Journal> = self.gated.clone();
+            let journal: Arc<dyn StreamLog> = self.gated.clone();
             let (streams, shard, stream_id) = (self.streams.clone(), self.shard.clone(), stream_id.clone());
             tokio::spawn(async move { streams.read(&journal, shard, stream_id).await })
         }
