@@ -34,8 +34,8 @@ pub use self::{
     chain::{ContractRef, GatewayChain},
     gateway::{
         AuditConfig, ContextConfig, CounterpartyConfig, DeadlinesConfig, DefaultVerifierConfig, GatewayConfig,
-        IdentityConfig, JournalConfig, NAME_CHARS_MAX, NamingConfig, NatsConfig, ProjectionsConfig, ReleaseConfig,
-        SettlerPolicyConfig, SettlersConfig, TrustConfig, VerifierEndpoint, WatchdogConfig, X402Config,
+        IdentityConfig, JournalConfig, NamingConfig, NatsConfig, ProjectionsConfig, ReleaseConfig, SettlerPolicyConfig,
+        SettlersConfig, TrustConfig, VerifierEndpoint, WatchdogConfig, X402Config,
     },
     http::HttpConfig,
     rules::signing_key,

@@ -24,7 +24,7 @@ pub use self::{
 };
 
 /// Longest name of a gateway, in characters.
-pub const NAME_CHARS_MAX: usize = 63;
+const NAME_CHARS_MAX: usize = 63;
 
 /// Configuration of `gw serve`.
 #[derive(Debug, Clone, Deserialize)]

@@ -10,10 +10,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use self::{
-    account::{Account, eip55},
-    asset::AssetId,
-};
+pub use self::{account::Account, asset::AssetId};
 
 /// A family of chains that share account format, signature scheme and escrow implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

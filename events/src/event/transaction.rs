@@ -7,7 +7,8 @@ use crate::{Account, ChainId, time::Timestamp};
 /// A signed transaction, journaled before it is broadcast; recovery broadcasts the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionPrepared {
-    /// 1 for the first attempt. All versions of one attempt make the same call with the same validity, so one lands at most.
+    /// 1 for the first attempt. All versions of one attempt make the same call with the same nonce, so one lands at most; a
+    /// transaction without a nonce has no second version.
     pub attempt: u32,
     /// Chain it is for.
     pub chain_id: ChainId,
