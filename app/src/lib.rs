@@ -1,11 +1,12 @@
 //! The use cases of the gateway: no axum and no connection. JSON bodies and status codes are known here, because they are the
 //! contract.
 //!
-//! One file a use case: [`submit`], [`rehearse`], [`prepare`], [`open_quote_request`], [`award`], [`resolve`],
-//! [`timeline`], and the two of [`x402`]. [`request`] reads what callers ask for and checks it by itself; [`authorization`] checks what payers signed, and
-//! [`funds`] whether they hold it; [`admission`] decides whether something new may be taken at all, `idempotency` who
-//! holds a key, and `existing` what a refused retry is answered with; [`views`] are what callers are shown, and `long_poll`
-//! holds them until there is something new. What goes wrong is an [`error::Error`] with an [`error::Code`] of the one table that there is.
+//! One file a use case: [`submit`], [`rehearse`], [`prepare`], [`open_quote_request`], [`award`], [`resolve`], [`timeline`],
+//! and the two of [`x402`]. [`request`] reads what callers ask for and checks it by itself; [`authorization`] checks what
+//! payers signed, and [`funds`] whether they hold it; [`admission`] decides whether something new may be taken at all,
+//! `idempotency` who holds a key, and `existing` what a refused retry is answered with; [`views`] are what callers are
+//! shown, and `long_poll` holds them until there is something new. What goes wrong is an [`error::Error`] with an
+//! [`error::Code`] of the one table that there is.
 //!
 //! The crate knows no web framework; the crate `api` puts it on the wire.
 

@@ -13,8 +13,8 @@ use crate::error::{Code, Error};
 /// Payments as they are shown.
 #[async_trait]
 pub trait Payments: Send + Sync {
-    /// The view of a payment, as new as any answer that was given before. `None` does not prove that there is no such payment: the
-    /// journal does.
+    /// The view of a payment, as new as any answer that was given before. `None` does not prove that there is no such
+    /// payment: the journal does.
     ///
     /// # Errors
     /// [`Unavailable`] when the journal has to be asked.
