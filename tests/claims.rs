@@ -37,7 +37,7 @@ async fn what_the_token_denied_a_settler_is_shown_and_brought_home_once_it_does_
     };
     let [Claim { owner, amount }] = &released.claims[..] else { bail!("not one claim: {released:?}") };
     assert_eq!(amount.to_string(), PRICE.to_string());
-    let winner = (1..=3).find(|n| Role::Settler(*n).account() == *owner).context("none of the settlers")?;
+    let winner = (1..=3).find(|n| Role::Settler(*n).account() == owner.as_str()).context("none of the settlers")?;
     let status = world.payer.status(&world.base(0), payment_id.as_str()).await?;
     let token = source.token()?;
     let shown = json!([{

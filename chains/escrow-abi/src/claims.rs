@@ -5,12 +5,12 @@ use alloy::{
     sol_types::SolEventInterface,
 };
 
-use events::{Amount, event::Claim};
+use events::{Account, Amount, event::Claim};
 
 use super::contracts::GatewayEscrow::{self, GatewayEscrowEvents};
 
 /// The claims that the end of the payment `id` left in `escrow`, by the logs of its transaction in their order; `None` when the
-/// payment does not end there. `text` is how the chain's family writes an address.
+/// payment does not end there. `account` is the account of the chain's family that has an address.
 ///
 /// The escrow tells an end first and its payouts after it, and lets nobody in meanwhile. So a claim belongs to the end before
 /// it, however many payments' ends a stranger puts into one transaction.
@@ -18,7 +18,7 @@ pub fn of_end<'a>(
     logs: impl IntoIterator<Item = &'a Log>,
     escrow: Address,
     id: B256,
-    text: fn(Address) -> String,
+    account: fn(Address) -> Option<Account>,
 ) -> Option<Vec<Claim>> {
     let mut claims = None;
     let mut is_ours = false;
@@ -33,8 +33,8 @@ pub fn of_end<'a>(
                 }
             }
             GatewayEscrowEvents::Claimable(claim) if is_ours => {
-                let amount = Amount::new(claim.amount);
-                let claim = amount.map(|amount| Claim { owner: text(claim.owner), amount });
+                let (owner, amount) = (account(claim.owner), Amount::new(claim.amount));
+                let claim = owner.zip(amount).map(|(owner, amount)| Claim { owner, amount });
                 claims.get_or_insert_default().extend(claim);
             }
             _ => {}
@@ -49,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::contracts::text;
+    use crate::contracts::account;
 
     const ESCROW: Address = Address::repeat_byte(1);
     const TOKEN: Address = Address::repeat_byte(2);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     fn claim(owner: u8, amount: u64) -> Claim {
-        Claim { owner: text(Address::repeat_byte(owner)), amount: amount.to_string().parse().unwrap() }
+        Claim { owner: account(Address::repeat_byte(owner)).unwrap(), amount: amount.to_string().parse().unwrap() }
     }
 
     /// What else is logged in between: by others, and of debts.
@@ -115,10 +115,10 @@ mod tests {
             }
             for (payment, (_, claims, _)) in &ends {
                 let expected: Vec<_> = claims.iter().map(|(owner, amount)| claim(*owner, *amount)).collect();
-                prop_assert_eq!(of_end(&logs, ESCROW, B256::repeat_byte(*payment), text), Some(expected));
+                prop_assert_eq!(of_end(&logs, ESCROW, B256::repeat_byte(*payment), account), Some(expected));
             }
-            prop_assert_eq!(of_end(&logs, ESCROW, B256::repeat_byte(201), text), None);
-            prop_assert_eq!(of_end(&logs, TOKEN, B256::repeat_byte(10), text), None);
+            prop_assert_eq!(of_end(&logs, ESCROW, B256::repeat_byte(201), account), None);
+            prop_assert_eq!(of_end(&logs, TOKEN, B256::repeat_byte(10), account), None);
         }
     }
 }

@@ -112,7 +112,7 @@ impl<'a> Escrows<'a> {
     ) -> Result<Vec<Claim>, Transient> {
         let contract = address(&plan.contract)?;
         let logs = Logs::of(self.node).of_transaction(contract, end).await?;
-        let found = claims::of_end(&logs, contract, word(payment_id.on_chain()), contracts::text);
+        let found = claims::of_end(&logs, contract, word(payment_id.on_chain()), contracts::account);
         found.ok_or_else(|| self.node.contradiction(format!("{} does not end {payment_id}", end.transaction_hash)))
     }
 

@@ -50,7 +50,7 @@ async fn a_settler_whom_the_token_denied_collects_once_it_does_not() -> Result<(
     let state = world.chains.escrow_state(payment.id(), &payment.escrow).await?;
     let EscrowState::Released(end) = state else { bail!("{state:?}") };
     let told = world.chains.claims(payment.id(), &payment.escrow, &end).await?;
-    assert_eq!(told, [Claim { owner: text(&world.settler), amount: PRICE.to_string().parse()? }]);
+    assert_eq!(told, [Claim { owner: text(&world.settler).parse()?, amount: PRICE.to_string().parse()? }]);
 
     // It is denied still: nothing is sent, and no gas is paid.
     let sent = async || source.query().nonce(world.settler.address(), At::Pending).await;
@@ -93,6 +93,6 @@ async fn what_a_payer_is_owed_is_told_and_of_whom_the_token_pays_nothing_is() ->
     deny(source, &code, &[&text(&world.payer)]).await?;
     let end = ended(&denied).await?;
     let told = world.chains.claims(denied.id(), &denied.escrow, &end).await?;
-    assert_eq!(told, [Claim { owner: text(&world.payer), amount: PRICE.to_string().parse()? }]);
+    assert_eq!(told, [Claim { owner: text(&world.payer).parse()?, amount: PRICE.to_string().parse()? }]);
     Ok(())
 }

@@ -37,7 +37,7 @@ async fn a_settler_whom_the_token_denied_collects_each_time_that_it_does_not() -
         assert_eq!(settler.claimable(escrow, asset).await?, U256::from(PRICE));
         let EscrowState::Released(end) = payment.ended(&world).await? else { bail!("not released") };
         let told = world.chains().claims(&payment.id, &payment.plan, &end).await?;
-        assert_eq!(told, [Claim { owner: own.clone(), amount: PRICE.to_string().parse()? }]);
+        assert_eq!(told, [Claim { owner: own.parse()?, amount: PRICE.to_string().parse()? }]);
         let held = world.tokens(&world.settler).await?;
         let sun = world.sun(&world.settler).await?;
         assert!(reason(settler.claim(escrow, asset).await)?.starts_with("ClaimNotPaid"));
