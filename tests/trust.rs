@@ -196,7 +196,7 @@ async fn a_trusted_verifier_escrow_and_proxy_are_used_from_the_signature_to_the_
     assert_eq!(submitted.verifier.account.as_str(), chosen.account());
     assert_eq!(submitted.escrow.releaser.as_str(), chosen.account());
     assert_eq!(submitted.escrow.contract.as_str(), chosen.escrow.to_ascii_lowercase());
-    assert_eq!(submitted.fulfillment_proxies, [chosen.proxy.to_ascii_lowercase()]);
+    assert_eq!(submitted.fulfillment_proxies, [chosen.proxy.parse::<events::Account>()?]);
     let (source, destination) = (&world.network.source, &world.network.destination);
     for (chain, contract, default, event) in [
         (source, &chosen.escrow, &source.contracts.escrow, DEPOSITED),

@@ -14,12 +14,10 @@ use k256::ecdsa::{RecoveryId, Signature as EcdsaSignature, SigningKey as EcdsaKe
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use crate::{Did, Hash32, ids::base32, json::UniqueValue};
+use crate::{Did, Hash32, ids::base32, is_reason, json::UniqueValue};
 
 /// Largest text of a choice, in bytes.
 pub const CHOICE_BYTES_MAX: usize = 2048;
-/// Longest reason of a selector that takes no quote, in characters.
-pub const REASON_CHARS_MAX: usize = 64;
 /// What `type` of every choice is.
 const KIND: &str = "GatewaySelection";
 /// What the hash of a set of quotes begins with.
@@ -88,7 +86,9 @@ impl FromStr for SelectorKey {
             let did: Did = format!("did:key:{id}").parse().map_err(|_| NotASelector)?;
             return Self::ed25519(did.ed25519_key().map_err(|_| NotASelector)?.as_bytes());
         }
-        bs58::decode(text).into_vec().map_err(|_| NotASelector).and_then(|bytes| Self::ed25519(&bytes))
+        // Decoding is quadratic; 32 bytes take 44 digits at most.
+        let encoded = Some(text).filter(|text| text.len() <= 44).ok_or(NotASelector)?;
+        bs58::decode(encoded).into_vec().map_err(|_| NotASelector).and_then(|bytes| Self::ed25519(&bytes))
     }
 }
 
@@ -244,12 +244,6 @@ pub fn quotes_hash(quotes: &[Hash32]) -> Hash32 {
     let mut sorted = quotes.to_vec();
     sorted.sort();
     Hash32::sha256([QUOTES_DOMAIN, &sorted.iter().flat_map(|hash| hash.0).collect::<Vec<u8>>()].concat())
-}
-
-fn is_reason(text: &str) -> bool {
-    (1..=REASON_CHARS_MAX).contains(&text.len())
-        && text.starts_with(|c: char| c.is_ascii_uppercase())
-        && text.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_')
 }
 
 /// The private key of a selector.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use events::{PaymentId, Terms};
+use events::{Payload, PaymentId, Terms};
 
 use super::{Error, Escrow, Message, Version};
 
@@ -25,9 +25,17 @@ pub struct AttestationRequest {
     pub escrow: Escrow,
     /// The awarded quote, preimage of the `quoteHash` in the escrow.
     pub quote: String,
+    /// The `payload` of each of the payer's signed messages that has one, in their order, as the payer wrote it; at
+    /// most 8 KiB together. The gateway vouches for nothing in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub payloads: Vec<Payload>,
 }
 
-impl Message for AttestationRequest {}
+impl Message for AttestationRequest {
+    fn check(&self) -> Result<(), Error> {
+        self.escrow.check()
+    }
+}
 
 /// What a verifier answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,9 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
-use events::{Did, Hash32, PaymentId};
+use events::{Did, Hash32, PaymentId, is_reason};
 
-use super::{AwardNotice, Error, MESSAGE_BYTES_MAX, Message, Version, is_reason, is_token, read};
+use super::{AwardNotice, Error, MESSAGE_BYTES_MAX, Message, Version, is_token, read};
 
 /// Whether a winner stands by its quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -150,12 +150,17 @@ impl AwardMessage {
         }
     }
 
-    /// The payment.
-    pub fn payment_id(&self) -> &PaymentId {
-        match self {
-            Self::Award(notice) => &notice.payment_id,
-            Self::End(end) => &end.payment_id,
+    /// The payment and the hash of the quote in what [`AwardMessage::read`] cannot read, for a refusal that tells the gateway
+    /// at once what it would otherwise learn from silence; `None` when not even they can be read.
+    pub fn awarded(payload: &[u8]) -> Option<(PaymentId, Hash32)> {
+        #[derive(Deserialize)]
+        struct Probe {
+            payment_id: PaymentId,
+            quote_hash: Hash32,
         }
+        let is_bounded = payload.len() <= MESSAGE_BYTES_MAX;
+        let probe: Option<Probe> = is_bounded.then(|| serde_json::from_slice(payload).ok()).flatten();
+        probe.map(|Probe { payment_id, quote_hash }| (payment_id, quote_hash))
     }
 
     /// Hash of the quote that was awarded.
@@ -163,6 +168,33 @@ impl AwardMessage {
         match self {
             Self::Award(notice) => notice.quote_hash,
             Self::End(end) => end.quote_hash,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_award_that_cannot_be_read_still_says_whose_it_is() {
+        let (payment_id, quote_hash) = (PaymentId::derive("payer", "award-1"), Hash32([7; 32]));
+        let unreadable = json!({
+            "version": "1.0", "payment_id": payment_id, "quote_hash": quote_hash, "escrow": {"contract": "nobody's"},
+        });
+        let bytes = unreadable.to_string().into_bytes();
+        assert!(AwardMessage::read(&bytes).is_err());
+        assert_eq!(AwardMessage::awarded(&bytes), Some((payment_id.clone(), quote_hash)));
+        let nameless = [
+            json!({"payment_id": payment_id}),
+            json!({"payment_id": "pay_1", "quote_hash": quote_hash}),
+            json!({"payment_id": payment_id, "quote_hash": quote_hash, "quote": "x".repeat(MESSAGE_BYTES_MAX)}),
+            json!("an award"),
+        ];
+        for message in nameless {
+            assert_eq!(AwardMessage::awarded(message.to_string().as_bytes()), None);
         }
     }
 }

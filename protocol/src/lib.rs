@@ -23,8 +23,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use events::{
-    Account, AssetId, ChainId, Did, Hash32, PaymentId, Terms,
+    Account, AssetId, ChainId, Did, Hash32, Payload, PaymentId, Terms,
     event::{EscrowPlan, VerifierRef},
+    is_reason,
     time::Timestamp,
 };
 
@@ -59,7 +60,7 @@ pub const ACCOUNTS_MAX: usize = 64;
 pub const POLICIES_MAX: usize = 64;
 /// Most credentials in a registration.
 pub const CREDENTIALS_MAX: usize = 16;
-/// Longest reason code of a decline, auction id, policy or account, in characters.
+/// Longest auction id, policy or account, in characters.
 pub const TEXT_CHARS_MAX: usize = 128;
 
 /// A registration that is older does not count.
@@ -71,13 +72,6 @@ pub const REGISTRATION_RENEWAL: Duration = Duration::from_secs(10);
 pub fn is_token(text: &str) -> bool {
     (1..=TEXT_CHARS_MAX).contains(&text.len())
         && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-')
-}
-
-/// Whether `text` is a reason code, SCREAMING_SNAKE_CASE.
-pub fn is_reason(text: &str) -> bool {
-    (1..=TEXT_CHARS_MAX).contains(&text.len())
-        && text.starts_with(|c: char| c.is_ascii_uppercase())
-        && text.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_')
 }
 
 /// Why a message cannot be used.
@@ -221,6 +215,21 @@ pub struct Escrow {
     pub refund_after: Seconds,
 }
 
+impl Escrow {
+    /// Checks that its accounts are accounts of its chain: as they come, only their form says whose they are.
+    fn check(&self) -> Result<(), Error> {
+        let mut accounts = [&self.contract, &self.reserver, &self.releaser].into_iter();
+        if accounts.all(|account| self.is_of_its_family(account)) {
+            return Ok(());
+        }
+        Err(Error::malformed("contract, reserver and releaser of the escrow must be accounts of its chain's family"))
+    }
+
+    fn is_of_its_family(&self, account: &Account) -> bool {
+        self.chain_id.family() == Some(account.family())
+    }
+}
+
 impl From<&EscrowPlan> for Escrow {
     fn from(plan: &EscrowPlan) -> Self {
         Self {
@@ -267,7 +276,7 @@ pub struct Rfq {
     /// The escrow and its windows.
     pub escrow: Escrow,
     /// Proxy of each destination, in the order of the terms' destinations.
-    pub fulfillment_proxies: Vec<String>,
+    pub fulfillment_proxies: Vec<Account>,
     /// End of quote collection.
     pub quote_deadline: Timestamp,
     /// Final completion deadline.
@@ -275,6 +284,10 @@ pub struct Rfq {
     /// Policies a settler must hold to win.
     #[serde(default)]
     pub required_policies: Vec<String>,
+    /// The `payload` of each of the payer's signed messages that has one, in their order, as the payer wrote it; at
+    /// most 8 KiB together. None in a batch, which nobody has signed for yet. The gateway vouches for nothing in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub payloads: Vec<Payload>,
 }
 
 impl Message for Rfq {
@@ -282,8 +295,13 @@ impl Message for Rfq {
         if !is_token(&self.auction_id) {
             return Err(Error::malformed("auction_id must be one token of a subject"));
         }
-        if self.fulfillment_proxies.len() != self.terms.destination().len() {
+        let destinations = self.terms.destination();
+        if self.fulfillment_proxies.len() != destinations.len() {
             return Err(Error::malformed("there must be as many proxies as destinations"));
+        }
+        let mut proxies = self.fulfillment_proxies.iter().zip(destinations);
+        if proxies.any(|(proxy, destination)| proxy.family() != destination.family()) {
+            return Err(Error::malformed("each proxy must be an account of its destination's chain family"));
         }
         if self.terms.hash() != self.terms_hash {
             return Err(Error::malformed("terms_hash is not the hash of the terms"));
@@ -291,7 +309,7 @@ impl Message for Rfq {
         if self.escrow.chain_id != *self.terms.source.asset().chain() {
             return Err(Error::malformed("the escrow must be on the source chain"));
         }
-        Ok(())
+        self.escrow.check()
     }
 }
 
@@ -381,9 +399,20 @@ pub struct AwardNotice {
     pub quote_hash: Hash32,
     /// Who attests the delivery.
     pub verifier: Verifier,
+    /// The `payload` of each of the payer's signed messages that has one, in their order, as the payer wrote it; at
+    /// most 8 KiB together. The gateway vouches for nothing in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub payloads: Vec<Payload>,
 }
 
-impl Message for AwardNotice {}
+impl Message for AwardNotice {
+    fn check(&self) -> Result<(), Error> {
+        if !self.escrow.is_of_its_family(&self.verifier.account) {
+            return Err(Error::malformed("the verifier's account must be of the family of the escrow's chain"));
+        }
+        self.escrow.check()
+    }
+}
 
 /// A hint that a delivery was made, settler → gateway. The chain alone is believed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
-    Account, Amount, Did, SettlerToken,
+    Amount, Did, Payload, SettlerToken,
     event::{Decline, DroppedBid, QuoteReceived, Submitted},
     identity::HeldPolicy,
-    mutant,
+    is_reason, mutant,
     quote::{Quote, SignedQuote, auction_of},
     quote_request::QuoteRequestOpened,
     time::{Timestamp, unix_seconds},
@@ -17,8 +17,6 @@ use crate::ports::{Answer, Bid, Gathered, RequestForQuotes};
 /// How long a quote has to be valid still when it is chosen, in seconds: until the winner has its award, and for clocks that
 /// differ. How long beyond that is the settler's own to say.
 pub const AWARD_MARGIN_SECONDS: u64 = 2;
-/// Longest reason code of a decline that is kept.
-const REASON_CHARS_MAX: usize = 64;
 /// Reason code that stands in for a decline whose own is not a code.
 const REASON_UNSPECIFIED: &str = "UNSPECIFIED";
 
@@ -80,6 +78,11 @@ pub fn request_for_quotes(submitted: &Submitted) -> RequestForQuotes {
         whitelist: submitted.whitelist.clone(),
         blacklist: submitted.blacklist.clone(),
         required_policies: submitted.required_policies.clone(),
+        // A batch was sent without any, whatever its award came with.
+        payloads: match &submitted.collected_quote {
+            Some(_) => Vec::new(),
+            None => Payload::of_request(&submitted.request),
+        },
     }
 }
 
@@ -97,6 +100,7 @@ pub fn request_for_batch(opened: &QuoteRequestOpened) -> RequestForQuotes {
         whitelist: opened.whitelist.clone(),
         blacklist: opened.blacklist.clone(),
         required_policies: opened.required_policies.clone(),
+        payloads: Vec::new(),
     }
 }
 
@@ -263,7 +267,9 @@ pub fn check_content(
     let within = terms.max_source_amount.is_none_or(|max| quote.source_amount <= max);
     require(within || mutant!("cap-not-compared"), "source amount exceeds max_source_amount")?;
     let source_family = terms.source.family();
-    require(quote.escrow_contract == request.escrow.contract, "escrow contract differs")?;
+    let escrow = &quote.escrow_contract;
+    let is_planned = escrow.family() == source_family && *escrow == request.escrow.contract;
+    require(is_planned, "escrow contract differs")?;
     require(quote.payout_account.family() == source_family, "payout account is not valid")?;
 
     let index = terms.destination().iter().position(|destination| *destination == quote.destination);
@@ -271,8 +277,8 @@ pub fn check_content(
         return Err("destination is none of the payer's".to_owned());
     };
     let family = quote.destination.family();
-    let planned = Account::parse(family, proxy);
-    require(planned.as_ref() == Ok(&quote.fulfillment_proxy), "fulfillment proxy differs")?;
+    let is_planned = proxy.family() == family && quote.fulfillment_proxy == *proxy;
+    require(is_planned, "fulfillment proxy differs")?;
     require(quote.delivery_account.family() == family, "delivery account is not valid")?;
     require(quote.fulfillment_amount == terms.fulfillment_amount, "fulfillment amount is not the exact amount")?;
 
@@ -284,10 +290,7 @@ pub fn check_content(
 
 /// A reason code as it may be shown to clients: free-form text of a settler is never relayed (spec 2.11).
 pub fn reason_code(reason: &str) -> String {
-    let is_code = (1..=REASON_CHARS_MAX).contains(&reason.len())
-        && reason.starts_with(|c: char| c.is_ascii_uppercase())
-        && reason.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_');
-    if is_code { reason.to_owned() } else { REASON_UNSPECIFIED.to_owned() }
+    if is_reason(reason) { reason.to_owned() } else { REASON_UNSPECIFIED.to_owned() }
 }
 
 /// Settlers that answered, among those that were asked; the window may close early when all have.

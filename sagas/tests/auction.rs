@@ -2,15 +2,16 @@
 
 use crate::given::*;
 use events::{
-    Account, Did,
-    event::{EscrowPlan, Submitted},
+    Account, Did, Payload, PaymentEvent, QuoteRequestId,
+    event::{CollectedQuote, EscrowPlan, Submitted},
     identity::HeldPolicy,
     quote::Quote,
     time::Timestamp,
 };
 use proptest::prelude::*;
 use sagas::{
-    auction::judge,
+    auction::{judge, request_for_quotes},
+    handlers::{Action, Step, next},
     ports::{Answer, Bid, Gathered},
 };
 
@@ -38,6 +39,29 @@ fn lowest_price_wins_then_earliest_delivery_then_lowest_hash() {
     assert_eq!(winner(gathered(&[1, 2], vec![offers(1, "1010"), sooner])), Some(did(2)));
     let lowest = [1, 2].into_iter().min_by_key(|n| signed(*n, quote(*n, "1010")).hash()).map(did);
     assert_eq!(winner(gathered(&[1, 2], vec![offers(1, "1010"), offers(2, "1010")])), lowest);
+}
+
+/// What the payer says beside its signed messages is not the gateway's to judge, and goes to all who serve the payment.
+#[test]
+fn what_the_payer_says_of_its_messages_reaches_settlers_winner_and_verifier() {
+    let request = r#"{"sender_auth": {"signed_messages": [{"payload": {"order": 12345678901234567890123}}, {}]}}"#;
+    let submitted = Submitted { request: request.to_owned(), ..submission() };
+    let said: Vec<Payload> = serde_json::from_str(r#"[{"order":12345678901234567890123}]"#).unwrap();
+    assert_eq!(request_for_quotes(&submitted).payloads, said);
+    // What was asked for in a batch was nobody's payment yet.
+    let collected = CollectedQuote { quote_request_id: QuoteRequestId::derive("p", "q"), quote_id: "quo".to_owned() };
+    let of_batch = Submitted { collected_quote: Some(collected), ..submitted.clone() };
+    assert_eq!(request_for_quotes(&of_batch).payloads, []);
+
+    let events = [PaymentEvent::Submitted(Box::new(submitted)), auction_closed(), awarded()];
+    let Step::Do(action) = next(&given(&events).0, at(12)) else { panic!("an awarded payment has something to do") };
+    let Action::SecureDeposit { award, .. } = *action else { panic!("{action:?}") };
+    assert_eq!(award.case.payloads, said);
+    let until_secured = until_secured().into_iter().skip(1);
+    let events: Vec<_> = [events[0].clone()].into_iter().chain(until_secured).collect();
+    let Step::Do(action) = next(&given(&events).0, at(20)) else { panic!("a secured payment has something to do") };
+    let Action::FollowDelivery { case, .. } = *action else { panic!("{action:?}") };
+    assert_eq!(case.payloads, said);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use events::{
-    ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms,
+    ChainId, Did, Hash32, OwnedAsset, Payload, PaymentId, Terms,
     quote::{Quote, SignedQuote},
     selection::{Choice, SelectorSigner, Shown},
     time::{Timestamp, from_unix_seconds},
@@ -57,17 +57,20 @@ pub(super) fn registration() -> Value {
 }
 
 pub(super) fn request_for_quotes() -> Value {
-    shown(parts().map(|parts| Rfq {
-        version: Version,
-        auction_id: parts.payment_id.to_string(),
-        payment_id: Some(parts.payment_id),
-        terms_hash: parts.terms.hash(),
-        terms: parts.terms,
-        escrow: parts.escrow,
-        fulfillment_proxies: vec![PROXY.to_owned()],
-        quote_deadline: at(QUOTE_DEADLINE),
-        fulfillment_deadline: at(FULFILLMENT_DEADLINE),
-        required_policies: Vec::new(),
+    shown(parts().and_then(|parts| {
+        Some(Rfq {
+            version: Version,
+            auction_id: parts.payment_id.to_string(),
+            payment_id: Some(parts.payment_id),
+            terms_hash: parts.terms.hash(),
+            terms: parts.terms,
+            escrow: parts.escrow,
+            fulfillment_proxies: vec![PROXY.parse().ok()?],
+            quote_deadline: at(QUOTE_DEADLINE),
+            fulfillment_deadline: at(FULFILLMENT_DEADLINE),
+            required_policies: Vec::new(),
+            payloads: payloads(),
+        })
     }))
 }
 
@@ -86,6 +89,7 @@ pub(super) fn award() -> Value {
             quote: parts.quote.document().to_owned(),
             quote_hash: parts.quote.hash(),
             verifier: Verifier { account: RELEASER.parse().ok()?, endpoint: "https://verifier.example".to_owned() },
+            payloads: payloads(),
         })
     }))
 }
@@ -164,7 +168,13 @@ pub(super) fn attestation_request() -> Value {
         terms: parts.terms,
         escrow: parts.escrow,
         quote: parts.quote.document().to_owned(),
+        payloads: payloads(),
     }))
+}
+
+/// The payload of the payer's only message.
+fn payloads() -> Vec<Payload> {
+    serde_json::from_str(r#"[{"permitted_amount": "110", "order": "A-1"}]"#).unwrap_or_default()
 }
 
 pub(super) fn attestation_response() -> Value {

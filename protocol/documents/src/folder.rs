@@ -30,7 +30,7 @@ pub enum Error {
 }
 
 /// Every document by its path in the folder.
-pub fn files() -> BTreeMap<String, String> {
+fn files() -> BTreeMap<String, String> {
     let schemas = MESSAGES.iter().map(|message| (format!("schemas/{}.json", message.file), text(&message.schema())));
     schemas.chain([("asyncapi.json".to_owned(), text(&document()))]).collect()
 }

@@ -3,7 +3,7 @@
 //!
 //! Schemas come from the types in `protocol`, permissions from the NATS credentials that nats.conf is made of, retention
 //! from the streams that the gateway creates, and the examples are values of the types. The folder `protocol/` holds what
-//! [`files`] gives; `gw protocol --check` tells when it does not.
+//! [`write`] gives; `gw protocol --check` tells when it does not.
 
 mod asyncapi;
 mod channels;
@@ -16,7 +16,7 @@ mod tests;
 
 pub use self::{
     asyncapi::document,
-    folder::{Error, check, files, write},
+    folder::{Error, check, write},
     messages::{MESSAGES, MessageDocument},
     polish::polish,
 };

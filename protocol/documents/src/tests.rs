@@ -39,6 +39,10 @@ fn reader(name: &str) -> fn(&Value) -> bool {
     }
 }
 
+fn message(name: &str) -> &'static MessageDocument {
+    MESSAGES.iter().find(|message| message.name == name).unwrap()
+}
+
 fn validator(message: &MessageDocument) -> Validator {
     jsonschema::draft202012::new(&message.schema()).unwrap()
 }
@@ -151,7 +155,7 @@ fn schema_and_reader_ask_for_the_same_members() {
 /// Of a quote every byte is signed, so what is altered is sound to the schema or not, and never to the reader.
 #[test]
 fn the_schema_of_a_quote_asks_for_its_members_and_knows_no_others() {
-    let message = MESSAGES.iter().find(|message| message.name == "Quote").unwrap();
+    let message = message("Quote");
     let (validator, example) = (validator(message), (message.example)());
     assert!(validator.is_valid(&example) && SignedQuote::parse(&example.to_string()).is_ok(), "{example:#}");
     for member in example.as_object().unwrap().keys() {
@@ -184,13 +188,13 @@ fn schema_and_reader_refuse_the_same_texts() {
         ("AttestationResponse", "/status", "pending"),
     ];
     for (name, pointer, text) in altered {
-        let message = MESSAGES.iter().find(|message| message.name == name).unwrap();
+        let message = message(name);
         let mut example = (message.example)();
         *example.pointer_mut(pointer).unwrap() = text.into();
         assert!(!validator(message).is_valid(&example), "the schema of {name} takes {pointer} = {text}");
         assert!(!reader(name)(&example), "the reader of {name} takes {pointer} = {text}");
     }
-    let bid = MESSAGES.iter().find(|message| message.name == "Bid").unwrap();
+    let bid = message("Bid");
     let mut both = (bid.example)();
     both["decline"] = "NO_LIQUIDITY".into();
     assert!(!validator(bid).is_valid(&both) && !reader("Bid")(&both));
@@ -198,4 +202,35 @@ fn schema_and_reader_refuse_the_same_texts() {
     assert!(validator(bid).is_valid(&both) && reader("Bid")(&both));
     both["decline"] = "no liquidity".into();
     assert!(!validator(bid).is_valid(&both) && !reader("Bid")(&both));
+}
+
+/// Which accounts there are on a chain no schema says, and an account of another family is well-formed where it stands.
+#[test]
+fn a_reader_takes_no_account_of_another_family_than_its_chain() {
+    let places = [
+        ("RequestForQuotes", "/escrow/contract", "accounts of its chain's family"),
+        ("RequestForQuotes", "/escrow/reserver", "accounts of its chain's family"),
+        ("RequestForQuotes", "/escrow/releaser", "accounts of its chain's family"),
+        ("RequestForQuotes", "/fulfillment_proxies/0", "each proxy must be an account of its destination's"),
+        ("Award", "/escrow/contract", "accounts of its chain's family"),
+        ("Award", "/escrow/reserver", "accounts of its chain's family"),
+        ("Award", "/escrow/releaser", "accounts of its chain's family"),
+        ("Award", "/verifier/account", "the verifier's account must be of the family"),
+        ("AttestationRequest", "/escrow/contract", "accounts of its chain's family"),
+        ("AttestationRequest", "/escrow/reserver", "accounts of its chain's family"),
+        ("AttestationRequest", "/escrow/releaser", "accounts of its chain's family"),
+    ];
+    for (name, pointer, rule) in places {
+        for foreign in ["11111111111111111111111111111112", "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t"] {
+            let mut example = (message(name).example)();
+            *example.pointer_mut(pointer).unwrap() = foreign.into();
+            let text = example.to_string();
+            let error = match name {
+                "RequestForQuotes" => read::<Rfq>(text.as_bytes()).unwrap_err(),
+                "Award" => read::<AwardNotice>(text.as_bytes()).unwrap_err(),
+                _ => read::<AttestationRequest>(text.as_bytes()).unwrap_err(),
+            };
+            assert!(error.to_string().contains(rule), "{name}{pointer} = {foreign}: {error}");
+        }
+    }
 }

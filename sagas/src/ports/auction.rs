@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use events::{
-    Did, Hash32, PaymentId, SettlerToken, Terms,
+    Account, Did, Hash32, Payload, PaymentId, SettlerToken, Terms,
     event::{EscrowPlan, VerifierRef},
     identity::HeldPolicy,
     time::Timestamp,
@@ -27,7 +27,7 @@ pub struct RequestForQuotes {
     /// The escrow and its windows.
     pub escrow: EscrowPlan,
     /// Proxy of each destination, in the order of the terms' destinations.
-    pub fulfillment_proxies: Vec<String>,
+    pub fulfillment_proxies: Vec<Account>,
     /// End of quote collection.
     pub quote_deadline: Timestamp,
     /// Final completion deadline.
@@ -38,6 +38,8 @@ pub struct RequestForQuotes {
     pub blacklist: Vec<Did>,
     /// Policies a settler must hold to win.
     pub required_policies: Vec<String>,
+    /// What the payer says of its signed messages; none in a batch.
+    pub payloads: Vec<Payload>,
 }
 
 /// A settler's answer, not yet believed.

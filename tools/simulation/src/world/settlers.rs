@@ -136,7 +136,7 @@ fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option
         destination,
         fulfillment_amount: request.terms.fulfillment_amount,
         delivery_account: settler.account(),
-        fulfillment_proxy: request.fulfillment_proxies.first()?.parse().ok()?,
+        fulfillment_proxy: request.fulfillment_proxies.first()?.clone(),
         fulfill_by: from_unix_seconds(request.escrow.fulfillment_deadline)?,
         valid_until: from_unix_seconds(unix_seconds(request.quote_deadline) + FIRM_SECONDS)?,
     };
