@@ -11,7 +11,8 @@ use journal::{ReadError, Recorded};
 use super::{
     Options, Ports,
     backoff::{Backoff, Misconfigured, log_transient},
-    perform::{Outcome, perform, rule_out},
+    outcome::Outcome,
+    perform::{perform, rule_out},
     stream::At,
     wake_hints::{HintReceiver, WakeHints},
 };

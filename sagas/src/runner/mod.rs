@@ -11,7 +11,9 @@
 //! it back.
 
 mod backoff;
+mod delivery;
 mod drive;
+mod outcome;
 mod parking;
 mod perform;
 mod stream;
