@@ -33,7 +33,7 @@ async fn a_payment_in_an_envelope_is_its_holder_s_and_nobody_else_s() -> Result<
         assert_eq!((answer.status, answer.text("code")), (401, "INVALID_SENDER_AUTH"), "{answer:?}");
     }
     let mut forged = sealed(&alice, &signed)?;
-    forged["settler_auth_required"] = json!({"kyc": true});
+    forged["settler_auth_required"] = json!({"kyc": false});
     let answer = payer.submit(&base, &forged, Duration::ZERO).await?;
     assert_eq!((answer.status, answer.text("code")), (401, "INVALID_PROOF"), "{answer:?}");
     assert!(answer.text("message").contains("signature does not verify"), "{answer:?}");

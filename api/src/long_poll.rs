@@ -3,6 +3,18 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::Instant;
+
+/// When the head of a request was there. The hold counts from then on (spec 8), whatever the body and the checks have taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival(pub(super) Instant);
+
+impl Arrival {
+    /// What is left of a hold that is to take so long.
+    pub(super) fn left(self, longest: Duration) -> Duration {
+        longest.saturating_sub(self.0.elapsed())
+    }
+}
 
 /// How long to hold: the configured time, shortened by `Prefer: wait=N` in seconds (RFC 7240).
 pub(super) fn longest(headers: &HeaderMap, long_poll_max: Duration) -> Duration {

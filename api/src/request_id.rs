@@ -1,6 +1,6 @@
 //! The outermost layer: every response leaves with an `X-Request-Id`, and every error as an ErrorResponse.
 
-use std::{any::Any, net::SocketAddr, sync::Arc, time::Instant};
+use std::{any::Any, net::SocketAddr, sync::Arc};
 
 use axum::{
     Json,
@@ -9,12 +9,13 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use app::error::Code;
 use events::CommitId;
 
-use super::{body::Unread, deprecation::DeprecatedUse, state::HttpState};
+use super::{body::Unread, deprecation::DeprecatedUse, long_poll::Arrival, state::HttpState};
 use crate::error::ApiError;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -49,6 +50,8 @@ pub(super) struct RetryAfter(pub(super) u64);
 
 /// Runs a request and finishes its response.
 pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    request.extensions_mut().insert(Arrival(started));
     let request_id = RequestId::of(request.headers());
     request.extensions_mut().insert(request_id.clone());
     let deprecated = DeprecatedUse::default();
@@ -60,7 +63,6 @@ pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Req
     request.extensions_mut().insert(caller.clone());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = tracing::info_span!("request", request_id = request_id.as_str(), %method, path);
-    let started = Instant::now();
 
     let response = next.run(request).instrument(span.clone()).await;
     let mut response = errors_as_json(response, &request_id, &state);

@@ -38,8 +38,8 @@ const READING_MAX: usize = 32;
 impl Inner {
     /// See [`sagas::ports::Auction::gather`].
     ///
-    /// While nobody can be asked the window stays open for a moment, for a settler that is just coming back, and then closes
-    /// without quotes: who asks for what nobody serves holds nothing here.
+    /// Where nobody can be asked it closes at once, without quotes: who asks for what nobody serves holds nothing here, and hears
+    /// so (ADR 108). It stays open for a moment where somebody may be just coming back, see [`Inner::give_up`].
     pub(super) async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
         if !is_token(&request.auction_id) {
             let what = format!("auction id {:?} cannot stand in a subject", request.auction_id);
@@ -67,8 +67,8 @@ impl Inner {
                     Box::pin(self.find_stored(&mut window)).await?;
                     break;
                 }
-                () = sleep_until(self.give_up(begun)), if window.addressed.is_empty() => {
-                    if Instant::now() < self.give_up(begun) {
+                () = sleep_until(self.give_up(begun, request)), if window.addressed.is_empty() => {
+                    if Instant::now() < self.give_up(begun, request) {
                         // The registry cannot be read any more, or again only since a moment ago.
                         continue;
                     }
@@ -120,12 +120,17 @@ impl Inner {
         }
     }
 
-    /// When a window that began then is over if nobody can be asked. Settlers that were cut off together with the gateway may
-    /// not have registered again, and while nobody can say who is there nobody is missing.
-    fn give_up(&self, begun: Instant) -> Instant {
-        let readable = self.registry.readable_since();
-        let settled = readable.map_or_else(|| Instant::now() + UNREADABLE_PAUSE, |since| since + self.options.settling);
-        (begun + self.options.grace).max(settled)
+    /// When a window that began then is over if nobody can be asked: at once, unless somebody may be coming back. A settler
+    /// that is started anew has left a moment ago; those that were cut off together with the gateway are missing, and may
+    /// not have registered again; and while nobody can say who is there nobody can say who is missing.
+    fn give_up(&self, begun: Instant, request: &RequestForQuotes) -> Instant {
+        let settled = match self.registry.readable_since() {
+            None => Instant::now() + UNREADABLE_PAUSE,
+            Some(since) if self.registry.is_anyone_missing() => since + self.options.settling,
+            Some(_) => begun,
+        };
+        let back = self.registry.expected_back_until(request).unwrap_or(begun);
+        (begun + self.options.grace).max(settled).max(back)
     }
 
     /// Asks those that have not answered once more, and looks for what came meanwhile. What fails is tried at the next time.

@@ -61,10 +61,10 @@ pub struct Options {
     pub replicas: usize,
     /// Longest collection window, whatever its request says: streams may hold requests of a time with other limits.
     pub window_max: Duration,
-    /// How long a window without anybody to ask stays open, for a settler that is just coming back.
+    /// How long a window without anybody to ask stays open, whoever may be expected.
     pub grace: Duration,
-    /// How long it does so at least after the registry could be read for the first time, or again: settlers that were cut off
-    /// together with the gateway may not have registered again.
+    /// How long it does so after the registry could be read for the first time, or again, while somebody is missing who was
+    /// registered once: settlers that were cut off together with the gateway may not have registered again.
     pub settling: Duration,
     /// How long a winner has to answer its award.
     pub answer_wait: Duration,
@@ -75,7 +75,7 @@ impl Default for Options {
         Self {
             replicas: 1,
             window_max: Duration::from_secs(600),
-            grace: Duration::from_secs(1),
+            grace: Duration::ZERO,
             settling: Duration::from_secs(10),
             answer_wait: ANSWER_WAIT_MAX,
         }

@@ -7,7 +7,10 @@ mod token_bucket;
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -43,6 +46,8 @@ const UNSEEN_MAX: Duration = Duration::from_secs(10);
 /// So much longer one is kept while not all streams can be read. Not for ever: one stream that stays unreadable would keep all
 /// who are gone, and every auction waiting for them.
 const UNREAD_KEPT: Duration = Duration::from_secs(30);
+/// How long one that took its registration back is expected to be just starting anew.
+const RETURN_MAX: Duration = Duration::from_secs(10);
 /// Most settlers.
 const SETTLERS_MAX: usize = 1024;
 
@@ -54,11 +59,15 @@ pub struct Registry {
     version: watch::Sender<u64>,
     /// Since when each reading found all of them; `None` while they cannot be read, and before.
     readable_since: Mutex<Option<Instant>>,
+    /// Whether the last reading found no registration of somebody who has had one.
+    is_anyone_missing: AtomicBool,
 }
 
 #[derive(Default)]
 struct Settlers {
     there: HashMap<SettlerToken, Entry>,
+    /// Those that took their registration back lately, and when.
+    left: HashMap<SettlerToken, (Registration, Instant)>,
     /// Of each settler that changed lately, whether it is there or not.
     changes_left: HashMap<SettlerToken, TokenBucket>,
 }
@@ -102,6 +111,18 @@ impl Registry {
         *since = since.or(Some(now)).filter(|_| readable);
     }
 
+    /// Whether somebody who was registered once, here or elsewhere, was not at the last reading.
+    pub fn is_anyone_missing(&self) -> bool {
+        self.is_anyone_missing.load(Ordering::Relaxed)
+    }
+
+    /// Until when somebody may come back who could be asked, and left a moment ago: a settler that is started anew leaves first.
+    pub fn expected_back_until(&self, request: &RequestForQuotes) -> Option<Instant> {
+        let settlers = self.settlers();
+        let fitting = settlers.left.values().filter(|(registration, _)| fits(registration, request));
+        fitting.map(|(_, left)| *left + RETURN_MAX).max()
+    }
+
     /// The settlers that may be asked but for the required policies, in the order of their DIDs, each with the credentials
     /// it presents for these: those with a corridor to one of the destinations, allowed by the lists (the blacklist wins).
     pub fn eligible(&self, request: &RequestForQuotes) -> Vec<(Did, Vec<Map<String, Value>>)> {
@@ -142,9 +163,11 @@ impl Registry {
     ) -> Result<Noted, String> {
         let mut settlers = self.settlers();
         if leaves(headers) {
-            let was_there = settlers.there.remove(token).is_some();
+            settlers.left.retain(|_, (_, left)| now.duration_since(*left) < RETURN_MAX);
             // Nobody needs to be asked because somebody has left.
-            return Ok(if was_there { Noted::Gone } else { Noted::Renewed });
+            let Some(entry) = settlers.there.remove(token) else { return Ok(Noted::Renewed) };
+            settlers.left.insert(token.clone(), (entry.registration, now));
+            return Ok(Noted::Gone);
         }
         if payload.len() > REGISTRATION_BYTES_MAX {
             return Err(format!("it is larger than {REGISTRATION_BYTES_MAX} bytes"));
@@ -174,6 +197,7 @@ impl Registry {
         if registration.settler.token() != *token {
             return Err("its DID's token is not its key".to_owned());
         }
+        settlers.left.remove(token);
         settlers.there.insert(token.clone(), Entry { registration, hash, seen: now });
         drop(settlers);
         self.version.send_modify(|version| *version += 1);
@@ -280,17 +304,18 @@ impl Inner {
             let found = self.stored_registration(&token).await;
             (token, found)
         });
-        let mut found = std::pin::pin!(found.buffer_unordered(SCANNING_MAX));
+        let (mut found, mut missing) = (std::pin::pin!(found.buffer_unordered(SCANNING_MAX)), false);
         while let Some((token, found)) = found.next().await {
             match found {
                 Ok(Some(message)) => self.note(&token, Some(&message.headers), &message.payload),
-                Ok(None) => {}
+                Ok(None) => missing = true,
                 Err(error) => {
                     whole = false;
                     tracing::warn!(%token, %error, "a registration cannot be read for now");
                 }
             }
         }
+        self.registry.is_anyone_missing.store(missing, Ordering::Relaxed);
         // In this order: nobody is missed before it is known that somebody may be there.
         let now = Instant::now();
         self.registry.set_readable(whole, now);
@@ -348,7 +373,7 @@ fn fits(registration: &Registration, request: &RequestForQuotes) -> bool {
 mod tests {
     use ed25519_dalek::SigningKey;
 
-    use events::Did;
+    use events::{Account, Did, OwnedAsset, Terms, event::EscrowPlan, time::from_unix_seconds};
 
     use super::*;
 
@@ -385,6 +410,57 @@ mod tests {
         let later = now + token_bucket::REFILL;
         assert_eq!(registry.note(&token, None, &one, later), Ok(Noted::Changed));
         assert_eq!(registry.tokens(), [token]);
+    }
+
+    #[test]
+    fn one_that_leaves_is_expected_back_for_a_moment_where_it_served() {
+        let (registry, now) = (Registry::default(), Instant::now());
+        let gone = HeaderMap::from_iter([("KV-Operation".parse().unwrap(), "DEL".into())]);
+        let (token, one) = registration(1);
+        let asking = |chain: u64| {
+            let owned = |chain: u64| {
+                let account = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+                OwnedAsset::new(format!("eip155:{chain}/slip44:60").parse().unwrap(), account).unwrap()
+            };
+            let one: events::Amount = "1".parse().unwrap();
+            request(Terms::new(owned(1), vec![owned(chain)], one, None))
+        };
+        let expected = |chain: u64| registry.expected_back_until(&asking(chain));
+        registry.note(&token, Some(&gone), &[], now).unwrap();
+        assert_eq!(expected(2), None, "one that was never there");
+        registry.note(&token, None, &one, now).unwrap();
+        assert_eq!(expected(2), None, "one that is there");
+        registry.note(&token, Some(&gone), &[], now).unwrap();
+        assert_eq!((expected(2), expected(3)), (Some(now + RETURN_MAX), None));
+        registry.note(&token, None, &one, now).unwrap();
+        assert_eq!(expected(2), None, "one that is back");
+    }
+
+    fn request(terms: Terms) -> RequestForQuotes {
+        let account: Account = "0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0".parse().unwrap();
+        let time = from_unix_seconds(1_893_456_000).unwrap();
+        RequestForQuotes {
+            auction_id: "a".to_owned(),
+            payment_id: None,
+            terms_hash: terms.hash(),
+            escrow: EscrowPlan {
+                chain_id: terms.source.asset().chain().clone(),
+                contract: account.clone(),
+                reserver: account.clone(),
+                releaser: account.clone(),
+                reserve_deadline: 0,
+                fulfillment_deadline: 0,
+                refund_after: 0,
+            },
+            terms,
+            fulfillment_proxies: vec![account],
+            quote_deadline: time,
+            fulfillment_deadline: time,
+            whitelist: Vec::new(),
+            blacklist: Vec::new(),
+            required_policies: Vec::new(),
+            payloads: Vec::new(),
+        }
     }
 
     #[test]

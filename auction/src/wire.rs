@@ -19,6 +19,7 @@ pub(super) fn rfq(request: &RequestForQuotes) -> Rfq {
         quote_deadline: request.quote_deadline,
         fulfillment_deadline: request.fulfillment_deadline,
         required_policies: request.required_policies.clone(),
+        payloads: request.payloads.clone(),
     }
 }
 
@@ -43,5 +44,6 @@ pub(super) fn notice(award: &Award) -> AwardNotice {
         quote: award.case.quote_document.clone(),
         quote_hash: award.quote_hash,
         verifier: (&award.verifier).into(),
+        payloads: award.case.payloads.clone(),
     }
 }

@@ -11,7 +11,8 @@ use crate::ids::base32;
 /// Multicodec prefix of an Ed25519 public key.
 const ED25519_MULTICODEC: [u8; 2] = [0xed, 0x01];
 
-/// A DID of the form `^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$` (spec 2.1).
+/// A DID of the form `^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$` (spec 2.1). It may be as long as what it stands in; where a name
+/// has to be short, as in a subject, its hash is used.
 ///
 /// The EVM account in a `did:pkh:eip155` is written in lower case and the chain in a `did:pkh:tron` in decimal digits, so that
 /// one account is one DID.
@@ -22,7 +23,7 @@ pub struct Did(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The text breaks the pattern.
-    #[error("must match ^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$ and have at most 256 characters")]
+    #[error("must match ^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$")]
     Pattern,
     /// Not a `did:key` that carries an Ed25519 key.
     #[error("must be a did:key of an Ed25519 public key")]
@@ -42,7 +43,9 @@ impl Did {
     /// # Errors
     /// [`Error::NotEd25519Key`] for another method, another key type or a point that is not on the curve.
     pub fn ed25519_key(&self) -> Result<VerifyingKey, Error> {
-        let encoded = self.0.strip_prefix("did:key:z").ok_or(Error::NotEd25519Key)?;
+        // Decoding is quadratic, and a DID may be long; 34 bytes take 47 digits at most.
+        let encoded = self.0.strip_prefix("did:key:z").filter(|encoded| encoded.len() <= 47);
+        let encoded = encoded.ok_or(Error::NotEd25519Key)?;
         let bytes = bs58::decode(encoded).into_vec().map_err(|_| Error::NotEd25519Key)?;
         let key = bytes.strip_prefix(&ED25519_MULTICODEC).ok_or(Error::NotEd25519Key)?;
         let key: &[u8; 32] = key.try_into().map_err(|_| Error::NotEd25519Key)?;
@@ -133,6 +136,15 @@ mod tests {
         {
             assert_eq!(bad.parse::<Did>(), Err(Error::Pattern), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_did_of_any_length_has_a_short_token() {
+        let long: Did = format!("did:web:{}.example", "a".repeat(60_000)).parse().unwrap();
+        assert_eq!(long.token().as_str().len(), "did:web:a.example".parse::<Did>().unwrap().token().as_str().len());
+        // What only looks like a key costs nothing to refuse.
+        let key: Did = format!("did:key:z6Mk{}", "k".repeat(60_000)).parse().unwrap();
+        assert_eq!(key.ed25519_key(), Err(Error::NotEd25519Key));
     }
 
     #[test]

@@ -121,20 +121,23 @@ impl Resolver for DidWebSites {
         let answer = timeout(WAIT_MAX, self.ask(location)).await;
         let answer = answer.unwrap_or_else(|_| Err(ResolveError::Unavailable("did not answer in time".to_owned())));
         let mut kept = self.kept();
-        if !has_room(&kept, &answer) {
+        if !has_room(&kept, location, &answer) {
             kept.retain(|_, (asked, answer)| answer.is_ok() && now.duration_since(*asked) < KEPT);
         }
-        if has_room(&kept, &answer) {
+        if has_room(&kept, location, &answer) {
             kept.insert(location.clone(), (now, answer.clone()));
         }
         answer
     }
 }
 
-fn has_room(kept: &Kept, answer: &Result<String, ResolveError>) -> bool {
-    let bytes = |answer: &Result<String, ResolveError>| answer.as_ref().map_or(0, String::len);
-    kept.len() < KEPT_MAX
-        && kept.values().map(|(_, answer)| bytes(answer)).sum::<usize>() + bytes(answer) <= KEPT_BYTES_MAX
+/// A DID may be as long as a body, so locations count as much as what was answered.
+fn has_room(kept: &Kept, location: &Location, answer: &Result<String, ResolveError>) -> bool {
+    let bytes = |location: &Location, answer: &Result<String, ResolveError>| {
+        location.origin.len() + location.path.len() + answer.as_ref().map_or(0, String::len)
+    };
+    let held: usize = kept.iter().map(|(location, (_, answer))| bytes(location, answer)).sum();
+    kept.len() < KEPT_MAX && held + bytes(location, answer) <= KEPT_BYTES_MAX
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use chains::settler::ReservationOrder;
 use events::{
-    PaymentId, Terms,
+    Payload, PaymentId, Terms,
     event::EscrowPlan,
     quote::SignedQuote,
     time::{Timestamp, from_unix_seconds, unix_seconds},
@@ -29,6 +29,8 @@ pub struct Job {
     pub quote: SignedQuote,
     /// Origin of the verifier that attests the delivery.
     pub verifier_endpoint: String,
+    /// What the payer says of its signed messages, for the verifier.
+    pub payloads: Vec<Payload>,
 }
 
 /// Reason codes of refusals, besides those of declines.
@@ -85,6 +87,7 @@ impl Job {
             escrow,
             quote: signed,
             verifier_endpoint: endpoint,
+            payloads: notice.payloads,
         })
     }
 
@@ -153,6 +156,7 @@ impl Job {
             terms: self.terms.clone(),
             escrow: (&self.escrow).into(),
             quote: self.quote.document().to_owned(),
+            payloads: self.payloads.clone(),
         }
     }
 }

@@ -102,6 +102,7 @@ fn accept(quote: &SignedQuote, refund_after: u64) -> Result<Job, Rejected> {
         quote: quote.document().to_owned(),
         quote_hash: quote.hash(),
         verifier: (&verifier).into(),
+        payloads: Vec::new(),
     };
     Job::accept(notice, &options())
 }

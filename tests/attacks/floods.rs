@@ -238,12 +238,11 @@ async fn an_id_that_a_squatter_opened_first_is_nobody_elses_batch() -> Result<()
     let (status, refused) = victim.post(PATH, None, &wanted).await?;
     ensure!(status == StatusCode::CONFLICT && refused["code"] == "IDEMPOTENCY_TERMS_MISMATCH", "{refused}");
     ensure!(refused["message"].as_str().is_some_and(|text| text.contains("whitelist")), "{refused}");
-    let mut with_policy = world.payer.quote_request(&spec);
-    with_policy["settler_requirements"] = squatted["settler_requirements"].clone();
-    with_policy["settler_auth_required"] = json!({"kyc": true});
-    let (status, refused) = victim.post(PATH, None, &with_policy).await?;
+    let mut stricter = world.payer.quote_request(&spec);
+    stricter["settler_requirements"] = json!({"whitelist": [dear], "blacklist": [cheap]});
+    let (status, refused) = victim.post(PATH, None, &stricter).await?;
     ensure!(status == StatusCode::CONFLICT, "{refused}");
-    ensure!(refused["message"].as_str().is_some_and(|text| text.contains("settler_auth_required")), "{refused}");
+    ensure!(refused["message"].as_str().is_some_and(|text| text.contains("blacklist")), "{refused}");
 
     // With a secret the id is the victim's own, for a retry whose first answer was lost, too.
     let (status, own) = victim.post(PATH, Some(SECRET), &wanted).await?;

@@ -146,7 +146,8 @@ async fn ask_of(world: &World, payment_id: &PaymentId) -> Result<AttestationRequ
         other => anyhow::bail!("{other:?}"),
     };
     let escrow = (&submitted.escrow).into();
-    Ok(AttestationRequest { version: Version, payment_id: payment_id.clone(), terms: submitted.terms, escrow, quote })
+    let (payment_id, payloads) = (payment_id.clone(), Vec::new());
+    Ok(AttestationRequest { version: Version, payment_id, terms: submitted.terms, escrow, quote, payloads })
 }
 
 /// The demo's settler `n`, whom the verifier knows.

@@ -114,6 +114,7 @@ fn award(number: usize) -> Award {
         terms: request.terms,
         escrow: request.escrow,
         quote_document: "{}".to_owned(),
+        payloads: Vec::new(),
     };
     let verifier = VerifierRef { account: RELEASER.parse().unwrap(), endpoint: String::new() };
     Award { settler: did(number), case, quote_hash: Hash32::sha256(b"quote"), verifier }

@@ -73,12 +73,13 @@ pub fn request(window: Duration) -> RequestForQuotes {
             fulfillment_deadline: seconds(fulfillment_deadline),
             refund_after: seconds(fulfillment_deadline) + 300,
         },
-        fulfillment_proxies: vec![ACCOUNT.to_owned()],
+        fulfillment_proxies: vec![ACCOUNT.parse().unwrap()],
         quote_deadline,
         fulfillment_deadline,
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),
+        payloads: serde_json::from_str(r#"[{"order": 12345678901234567890123}]"#).unwrap(),
     }
 }
 

@@ -120,6 +120,7 @@ impl HttpVerifier {
             terms: case.terms.clone(),
             escrow: (&case.escrow).into(),
             quote: case.quote_document.clone(),
+            payloads: case.payloads.clone(),
         });
         let uri = format!("{origin}{path}");
         let mut request = client.post(&uri).header("content-type", "application/json");

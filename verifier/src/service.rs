@@ -1,6 +1,6 @@
 //! The verifier's HTTP service.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -241,17 +241,19 @@ async fn read_ask(question: Question, caller: &Caller, request: Request, body_ma
     }
     let body = read_body(request, body_max).await?;
     caller.sent(&body)?;
-    let request: AttestationRequest = protocol::read(&body).map_err(|error| match error {
+    let mut request: AttestationRequest = protocol::read(&body).map_err(|error| match error {
         protocol::Error::TooLarge => Problem::TooLarge,
         malformed @ protocol::Error::Malformed(_) => Problem::Invalid(malformed.to_string()),
     })?;
-    // Written again, so that members that nobody reads make no other ask of it.
+    let payloads = mem::take(&mut request.payloads);
+    // Written again, and without what is the payer's own, so that members that are not judged make no other ask of it.
     let key = Hash32::sha256([format!("{question:?} ").as_bytes(), &protocol::write(&request)].concat());
     let case = VerificationCase {
         payment_id: request.payment_id,
         terms: request.terms,
         escrow: request.escrow.into(),
         quote_document: request.quote,
+        payloads,
     };
     Ok(Asked { case, key })
 }

@@ -81,7 +81,7 @@ async fn unknown_paths_and_methods_are_errors_of_the_contract() {
         gateway.get(path).await.expect_error(404, "NOT_FOUND");
     }
     for route in ROUTES {
-        let path = route.path.replace("{payment_id}", "pay_x").replace("{quote_request_id}", "qrq_x");
+        let path = route.path.replace("{paymentId}", "pay_x").replace("{quoteRequestId}", "qrq_x");
         for method in ["PUT", "DELETE", "PATCH"] {
             let request = Request::builder().method(method).uri(&path).body(Body::empty()).unwrap();
             let answer = gateway.send(request).await.expect_error(405, "METHOD_NOT_ALLOWED");
@@ -168,6 +168,13 @@ async fn defaults_are_the_configured_chains() {
         "fulfillment_verifier": {"account": VERIFIER, "endpoint": "http://127.0.0.1:8090"},
         "escrow_contract_address": ESCROW,
         "fulfillment_proxy": PROXY,
+        "escrow_contract_addresses": [ESCROW, TRUSTED],
+        "fulfillment_proxies": [PROXY],
+        "fulfillment_verifiers": [
+            {"account": VERIFIER, "endpoint": "http://127.0.0.1:8090"},
+            {"account": TRUSTED, "endpoint": "https://verifier.example"},
+        ],
+        "settler_policies": ["aml", "kyc"],
         "reserver": "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
         "releaser": VERIFIER,
         "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",

@@ -1,6 +1,9 @@
 //! Real Permit2 signatures, with a real node to ask about contract accounts.
 
-use alloy::signers::{SignerSync, local::PrivateKeySigner};
+use alloy::{
+    primitives::Address,
+    signers::{SignerSync, local::PrivateKeySigner},
+};
 use serde_json::json;
 
 use app::authorization::evm::EvmAuthorizer;
@@ -176,4 +179,47 @@ async fn a_forgery_costs_the_node_nothing_where_the_account_is_known_to_have_no_
     let other = signed_body(&unknown, Scheme::EvmPermit2Escrow);
     gateway.post(&forge(other.clone())).await.expect_error(503, "SERVICE_UNAVAILABLE");
     gateway.post(&other).await.expect_error(503, "SERVICE_UNAVAILABLE");
+}
+
+/// Where the payer has code, Permit2 asks that and not the key (EIP-7702), so the gateway does, too.
+#[tokio::test]
+async fn a_keys_signature_counts_as_far_as_the_code_of_its_account_takes_it() {
+    let anvil = Anvil::start(31_337, Mining::Instant).await.unwrap();
+    let payer = PrivateKeySigner::random();
+    let account = format!("{:#x}", payer.address());
+    let good = signed_body(&payer, Scheme::EvmPermit2Escrow);
+    // Contracts that answer every call with nothing, and with ERC-1271's magic value.
+    let (refuses, accepts) = (Address::repeat_byte(0xfe), Address::repeat_byte(0xfa));
+    let set_code = async |account: &str, code: &str| {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "anvil_setCode", "params": [account, code]});
+        let answer = reqwest::Client::new().post(anvil.url()).json(&call).send().await.unwrap();
+        assert_eq!(answer.json::<Value>().await.unwrap().get("error"), None);
+    };
+    let delegate = async |to: Address| set_code(&account, &format!("0xef0100{}", hex::encode(to))).await;
+    set_code(&refuses.to_string(), "0x60006000f3").await;
+    set_code(&accepts.to_string(), "0x631626ba7e60e01b60005260206000f3").await;
+
+    delegate(refuses).await;
+    let gateway = self::gateway(&anvil.url());
+    for path in ["/v1/payments", "/v1/payments/verify"] {
+        let answer = gateway.post_to(path, &good).await.expect_error(401, "INVALID_SENDER_AUTH");
+        let message = answer.message();
+        assert!(message.starts_with("sender_auth.signed_messages[0]: ") && message.contains("EIP-7702"), "{answer:?}");
+        assert_eq!(answer.body["request_id_reusable"], true);
+    }
+    // Of several messages one that the code refuses does not authorize, whoever's key it is; where it refuses all, the first
+    // says why.
+    let mut several = good.clone();
+    let message = good["sender_auth"]["signed_messages"][0].clone();
+    several["sender_auth"]["signed_messages"] = json!([message, message]);
+    let answer = gateway.post(&several).await.expect_error(401, "INVALID_SENDER_AUTH");
+    assert!(answer.message().starts_with("sender_auth.signed_messages[0]: "), "{answer:?}");
+
+    delegate(accepts).await;
+    let gateway = self::gateway(&anvil.url());
+    gateway.post_to("/v1/payments/verify", &several).await.expect(200);
+    gateway.post(&good).await.expect(200);
+    // A payment that was accepted stays so, whatever its account runs by now.
+    delegate(refuses).await;
+    assert_eq!(gateway.post(&good).await.expect(200).body["idempotent_replay"], true);
 }

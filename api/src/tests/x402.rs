@@ -42,7 +42,6 @@ fn requirements() -> Value {
             "quoteDeadlineSeconds": 60,
             "fulfillmentDeadlineSeconds": 600,
             "svmSignatureClusterId": "",
-            "svmSignatureDomainVersion": 1,
         }},
     })
 }
@@ -272,8 +271,7 @@ async fn requirements_have_more_than_one_form() {
         // Within the tolerance for clocks.
         ("/extra/gw/quoteDeadlineSeconds", json!(30)),
         ("/extra/gw/fulfillmentDeadlineSeconds", json!(570)),
-        ("/extra/gw/svmSignatureClusterId", json!("of other chains")),
-        ("/extra/gw/svmSignatureDomainVersion", json!(9)),
+        ("/extra/gw/svmSignatureClusterId", json!("REMOVED")),
     ] {
         let answer = gateway.post_to(VERIFY, &required(pointer, &value)).await.expect(200);
         assert_eq!(answer.body["isValid"], true, "{pointer} = {value}: {answer:?}");

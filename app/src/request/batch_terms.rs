@@ -5,13 +5,13 @@
 //! and policies hold. Deadlines may differ (idempotency rule 6). Compared is what was asked for, in normal form: what the
 //! configuration makes of it may have changed since, and has no say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use events::{Account, Family, quote_request::QuoteRequestOpened, selection::SelectorKey};
 
-use super::order::Order;
+use super::{order::Order, proxies};
 
 /// The members of a body whose form was checked. `None` and empty sets are the default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,7 @@ pub struct BatchTerms {
     selector: Option<String>,
     escrow_contract: Option<String>,
     proxy: Option<String>,
+    proxies: BTreeMap<String, String>,
 }
 
 /// A member, and whether it is the same in both.
@@ -51,20 +52,22 @@ impl BatchTerms {
             selector: stated(body.get("quote_selector"))
                 .map(|text| text.parse::<SelectorKey>().map_or(text, |key| key.to_string())),
             escrow_contract: stated(body.get("escrow_contract_address")).map(|text| normal(source, &text)),
-            proxy: stated(body.get("fulfillment_proxy")).map(|text| normal(destination, &text)),
+            proxy: stated(body.get(proxies::ONE)).map(|text| normal(destination, &text)),
+            proxies: proxies::by_chain(body),
         }
     }
 
     /// The members in which the two ask for something else.
     pub fn differences(&self, other: &Self) -> Vec<&'static str> {
-        let members: [Compared; 7] = [
+        let members: [Compared; 8] = [
             ("settler_requirements.whitelist", self.whitelist == other.whitelist),
             ("settler_requirements.blacklist", self.blacklist == other.blacklist),
             ("settler_auth_required", self.required_policies == other.required_policies),
             ("fulfillment_verifier", self.verifier == other.verifier),
             ("quote_selector", self.selector == other.selector),
             ("escrow_contract_address", self.escrow_contract == other.escrow_contract),
-            ("fulfillment_proxy", self.proxy == other.proxy),
+            (proxies::ONE, self.proxy == other.proxy),
+            (proxies::BY_CHAIN, self.proxies == other.proxies),
         ];
         members.into_iter().filter(|(_, same)| !same).map(|(member, _)| member).collect()
     }
@@ -76,7 +79,7 @@ pub fn comes_to_the_same(member: &str, order: &Order, opened: &QuoteRequestOpene
     match member {
         "fulfillment_verifier" => order.verifier == opened.verifier,
         "escrow_contract_address" => order.escrow_contract == opened.escrow.contract,
-        "fulfillment_proxy" => order.fulfillment_proxies == opened.fulfillment_proxies,
+        proxies::ONE | proxies::BY_CHAIN => order.fulfillment_proxies == opened.fulfillment_proxies,
         _ => false,
     }
 }

@@ -21,8 +21,20 @@ pub const CONTEXTS_MAX: usize = 32;
 /// Most credentials.
 pub const CREDENTIALS_MAX: usize = proofs::envelope::CREDENTIALS_MAX;
 
-/// Notes every fault in the form of an envelope.
+/// Notes every fault in the form of an envelope, and contexts that come without a proof: they say what the proof means, so
+/// they would be dropped unread. An empty list is absence.
 pub fn check(body: &Object<'_>, faults: &mut Faults) {
+    check_form(body, faults);
+    let is_given =
+        |name: &str| body.optional::<&Vec<Value>>(name, &mut Faults::default()).is_some_and(|items| !items.is_empty());
+    // Credentials without a proof are a question of authentication: it is not proven whose they are.
+    if is_given("@context") && !is_given("verifiableCredential") && !body.has("proof") {
+        faults.invalid("@context", "must not be given without a proof, whose envelope it is part of");
+    }
+}
+
+/// Notes every fault in the form of an envelope, whose proof may be still to be made.
+pub fn check_form(body: &Object<'_>, faults: &mut Faults) {
     for (i, context) in items(body, "@context", CONTEXTS_MAX, faults).iter().enumerate() {
         let _: Option<&str> = fields::read(&format!("@context[{i}]"), context, faults);
     }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use chrono::DateTime;
 use serde_json::{Map, Value};
 
-use events::time::Timestamp;
+use events::{caip, time::Timestamp};
 
 use crate::error::{Code, Error};
 
@@ -132,6 +132,11 @@ impl<'a> Object<'a> {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
+    /// Whether there is a member `name`, whatever it is.
+    pub fn has(&self, name: &str) -> bool {
+        self.members.contains_key(name)
+    }
+
     /// The member `name`, which has to be there.
     pub fn required<T: Kind<'a>>(&self, name: &str, faults: &mut Faults) -> Option<T> {
         match self.members.get(name) {
@@ -195,6 +200,12 @@ pub fn read<'a, T: Kind<'a>>(path: &str, value: &'a Value, faults: &mut Faults) 
         faults.invalid(path, T::RULE);
     }
     read
+}
+
+/// The rule that an account breaks, without the word that its path says already.
+pub(super) fn account_rule(rule: &caip::Error) -> String {
+    let rule = rule.to_string();
+    rule.strip_prefix("account ").map_or(rule.clone(), str::to_owned)
 }
 
 /// An RFC 3339 date-time with offset and without a leap second (design: readings of the contract).

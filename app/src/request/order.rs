@@ -7,16 +7,15 @@ use serde_json::Value;
 use chains_solana::authorization::wallet_key;
 use config::{self, DeadlinesConfig};
 use events::{
-    Account, Amount, AssetId, Did, Family, OwnedAsset, Terms, amount, caip,
-    event::VerifierRef,
-    time::{Timestamp, unix_seconds},
+    Account, Amount, AssetId, Did, Family, OwnedAsset, Terms, amount, caip, event::VerifierRef, time::Timestamp,
 };
 
 use super::{
     corridors::{Corridor, Corridors, TrustedSelector},
     credential,
-    fields::{self, Faults, Object, date_time},
+    fields::{self, Faults, Object, account_rule, date_time},
     horizons,
+    proxies::StatedProxies,
 };
 use crate::error::{Code, Error};
 
@@ -26,6 +25,10 @@ pub const DESTINATIONS_MAX: usize = 16;
 pub const SETTLERS_MAX: usize = 100;
 /// Longest `request_id` (design: readings of the contract).
 const REQUEST_ID_CHARS_MAX: usize = 128;
+/// Longest part of a policy's name that is repeated.
+const POLICY_CHARS_SHOWN: usize = 64;
+/// What is wrong with a policy that this gateway does not have.
+const UNKNOWN_POLICY: &str = "is not a policy of this gateway; settler_policies in /v1/defaults lists those that are";
 /// What a `request_id` must be (idempotency rule 1).
 pub const REQUEST_ID_RULE: &str = "must have 1 to 128 characters out of letters, digits, _ - .";
 
@@ -45,7 +48,7 @@ pub struct Order {
     pub reserver: Account,
     pub refund_delay_seconds: u64,
     /// One for each of `terms.destination()`, in its order.
-    pub fulfillment_proxies: Vec<String>,
+    pub fulfillment_proxies: Vec<Account>,
     pub whitelist: Vec<Did>,
     pub blacklist: Vec<Did>,
     /// Who chooses among the quotes; the gateway when absent.
@@ -68,13 +71,12 @@ impl Order {
         let quote_deadline = deadline(body, "quote_deadline", faults);
         let fulfillment_deadline = deadline(body, "fulfillment_deadline", faults);
         if let (Some(quote), Some(fulfillment)) = (quote_deadline, fulfillment_deadline) {
-            // In whole seconds, as chains count: else there is no second for the deposit, and nothing could be signed.
-            if unix_seconds(quote) >= unix_seconds(fulfillment) {
-                let rule = "must be before fulfillment_deadline by whole seconds";
-                faults.add(Code::INVALID_DEADLINE, "quote_deadline", rule);
+            // To the last digit. Whether a deposit fits in between is asked where one is signed.
+            if quote >= fulfillment {
+                faults.add(Code::INVALID_DEADLINE, "quote_deadline", "must be before fulfillment_deadline");
             }
         }
-        let required_policies = required_policies(body, faults);
+        let required_policies = required_policies(body, corridors, faults);
         if let Some(auth) = body.optional_object("originator_auth", faults) {
             credential::check(&auth, faults);
         }
@@ -84,11 +86,11 @@ impl Order {
         let corridor = source.as_ref().and_then(|source| corridors.get(source.asset().chain()));
         let verifier = verifier(body, corridor, corridors, faults);
         let escrow_contract = escrow_contract(body, corridor, faults);
-        let proxy: Option<&str> = body.optional("fulfillment_proxy", faults);
+        let proxies = StatedProxies::read(body, faults);
 
         let (source, destination) = (source?, destination?);
         let terms = Terms::new(source, destination, fulfillment_amount?, max_source_amount?);
-        let fulfillment_proxies = fulfillment_proxies(&terms, proxy.unwrap_or_default(), corridors, faults)?;
+        let fulfillment_proxies = proxies?.of_destinations(&terms, corridors, faults)?;
         let (whitelist, blacklist) = lists?;
         let corridor = corridor?;
         let chains = terms.destination().iter().chain([&terms.source]).map(|owned| owned.asset().chain());
@@ -226,19 +228,13 @@ fn may_be_wallet(account: &Account) -> bool {
     }
 }
 
-/// The rule without the word that the path says already.
-fn account_rule(rule: &caip::Error) -> String {
-    let rule = rule.to_string();
-    rule.strip_prefix("account ").map_or(rule.clone(), str::to_owned)
-}
-
 fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Option<Vec<OwnedAsset>> {
     let items: &Vec<Value> = body.required("destination", faults)?;
     if !(1..=DESTINATIONS_MAX).contains(&items.len()) {
         faults.invalid("destination", "must have 1 to 16 items");
         return None;
     }
-    let mut destination = Vec::with_capacity(items.len());
+    let (mut destination, mut read) = (Vec::with_capacity(items.len()), 0);
     for (i, item) in items.iter().enumerate() {
         let path = format!("destination[{i}]");
         let Some(owned) = fields::item_object(&path, item, faults) else { continue };
@@ -259,11 +255,16 @@ fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) ->
                 let rule = format!("must not be {what}: nobody could get back what is delivered there");
                 faults.add(Code::INVALID_DESTINATION_ACCOUNT, &owned.path("account"), rule);
             }
-            Ok(owned) if destination.contains(&owned) => faults.invalid(&path, "must not repeat another destination"),
-            Ok(owned) => destination.push(owned),
+            Ok(owned) => {
+                read += 1;
+                // They are a set: an item that is repeated says nothing more.
+                if !destination.contains(&owned) {
+                    destination.push(owned);
+                }
+            }
         }
     }
-    (destination.len() == items.len()).then_some(destination)
+    (read == items.len()).then_some(destination)
 }
 
 fn amount(text: &str, bits: u32, path: &str, faults: &mut Faults) -> Option<Amount> {
@@ -276,12 +277,24 @@ fn deadline(body: &Object<'_>, name: &str, faults: &mut Faults) -> Option<Timest
     date_time(text).map_err(|rule| faults.invalid(name, rule)).ok()
 }
 
-fn required_policies(body: &Object<'_>, faults: &mut Faults) -> Option<Vec<String>> {
-    let Some(policies) = body.optional_object("settler_auth_required", faults) else { return Some(Vec::new()) };
+/// The policies that are required. One that this gateway does not have is held by nobody, and is required in vain; that it is
+/// not required is true of it.
+fn required_policies(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Option<Vec<String>> {
+    const NAME: &str = "settler_auth_required";
+    let Some(policies) = body.optional_object(NAME, faults) else { return Some(Vec::new()) };
     let mut required = Vec::new();
     for (name, path, value) in policies.entries() {
-        if fields::read(&path, value, faults) == Some(true) {
+        if fields::read(&path, value, faults) != Some(true) {
+            continue;
+        }
+        if corridors.has_policy(name) {
             required.push(name.clone());
+        } else if path == NAME {
+            // A name that cannot stand in a path is told with its odd characters escaped.
+            let name: String = name.chars().take(POLICY_CHARS_SHOWN).collect();
+            faults.invalid(&path, format!("{name:?} {UNKNOWN_POLICY}"));
+        } else {
+            faults.invalid(&path, UNKNOWN_POLICY);
         }
     }
     // The order in the body has no meaning.
@@ -359,7 +372,7 @@ fn verifier(
     let corridor = corridor?;
     let untrusted = "is neither the default verifier nor a trusted one";
     let verifier = match Account::parse(corridor.family, account) {
-        Ok(account) => corridors.verifier(corridor, &account, &origin?),
+        Ok(account) => corridor.verifier(&account, &origin?).cloned(),
         Err(_) => None,
     };
     if verifier.is_none() && !account.is_empty() {
@@ -381,29 +394,4 @@ fn escrow_contract(body: &Object<'_>, corridor: Option<&Corridor>, faults: &mut 
         faults.add(Code::UNTRUSTED_ESCROW, NAME, "is neither the default contract nor a trusted one");
     }
     Some(contract)
-}
-
-fn fulfillment_proxies(terms: &Terms, text: &str, corridors: &Corridors, faults: &mut Faults) -> Option<Vec<String>> {
-    const NAME: &str = "fulfillment_proxy";
-    let mut proxies = Vec::with_capacity(terms.destination().len());
-    for owned in terms.destination() {
-        let corridor = corridors.get(owned.asset().chain())?;
-        if text.is_empty() {
-            proxies.push(corridor.proxy.to_string());
-            continue;
-        }
-        let proxy = match Account::parse(corridor.family, text) {
-            Ok(proxy) => proxy,
-            Err(rule) => {
-                faults.invalid(NAME, account_rule(&rule));
-                return None;
-            }
-        };
-        if !corridor.trusts_proxy(&proxy) {
-            let chain = owned.asset().chain();
-            faults.add(Code::UNTRUSTED_PROXY, NAME, format!("is neither the default nor a trusted one on {chain}"));
-        }
-        proxies.push(proxy.to_string());
-    }
-    Some(proxies)
 }

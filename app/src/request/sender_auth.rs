@@ -2,15 +2,18 @@
 
 use serde_json::{Map, Value};
 
-use events::Family;
+use events::{Family, Payload, payload::PAYLOADS_BYTES_MAX};
 
 use super::{
     credential,
     fields::{self, Faults, Object},
 };
-use crate::authorization::{MessageScheme, SignedMessage};
+use crate::{
+    authorization::{MessageScheme, SignedMessage},
+    error::{Code, Error},
+};
 
-/// Most signed messages; the schemes served need one, and two on Tron.
+/// Most signed messages. One is needed, and two on Tron; what else is there is kept.
 pub const SIGNED_MESSAGES_MAX: usize = 16;
 
 /// How and what the payer signed, of the right shape and otherwise not believed.
@@ -40,6 +43,19 @@ impl SenderAuth {
             faults.invalid("sender_auth.message_scheme", rule);
         }
     }
+}
+
+/// Checks that the payloads in a body fit the messages of everybody who is going to read them.
+///
+/// # Errors
+/// 413 `REQUEST_TOO_LARGE`.
+pub(crate) fn check_payloads(body: &str) -> Result<(), Error> {
+    let bytes: usize = Payload::of_request(body).iter().map(|payload| payload.as_str().len()).sum();
+    if bytes <= PAYLOADS_BYTES_MAX {
+        return Ok(());
+    }
+    let rule = format!("payloads must have at most {PAYLOADS_BYTES_MAX} bytes together, and have {bytes}");
+    Err(Error::new(Code::REQUEST_TOO_LARGE, format!("sender_auth.signed_messages: {rule}")))
 }
 
 fn message_scheme(auth: &Object<'_>, faults: &mut Faults) -> Option<MessageScheme> {

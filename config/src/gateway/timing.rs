@@ -56,8 +56,8 @@ pub struct DeadlinesConfig {
     pub quote_ms_min: u64,
     /// Longest time from acceptance to `quote_deadline`, in seconds: settlers are asked for so long.
     pub quote_seconds_max: u64,
-    /// Least time from `quote_deadline` to `fulfillment_deadline`, in milliseconds; at least 1,000, because chains
-    /// count in whole seconds.
+    /// Least time from `quote_deadline` to `fulfillment_deadline`, in milliseconds. Whatever it says, a payment's deadlines lie
+    /// in different seconds, because chains count in whole ones.
     pub settlement_ms_min: u64,
     /// Longest time from `quote_deadline` to `fulfillment_deadline`, in seconds, and so to the reserve deadline: an awarded
     /// settler keeps what it is to deliver for so long.
@@ -72,7 +72,7 @@ impl Default for DeadlinesConfig {
         Self {
             quote_ms_min: 100,
             quote_seconds_max: 600,
-            settlement_ms_min: 1_000,
+            settlement_ms_min: 0,
             settlement_seconds_max: 86_400,
             refund_seconds_max: 86_400,
         }

@@ -12,7 +12,7 @@ mod settlement;
 use std::time::Duration;
 
 use events::{
-    Account, ChainId, PaymentId, Payload,
+    Account, ChainId, Payload, PaymentId,
     event::{EscrowPlan, Inclusion, TransactionPrepared, VerifierRef},
     time::{Timestamp, from_unix_seconds},
 };

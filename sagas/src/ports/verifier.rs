@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use events::{
-    PaymentId, Terms,
+    Payload, PaymentId, Terms,
     event::{EscrowPlan, VerifierRef},
 };
 
@@ -20,6 +20,8 @@ pub struct VerificationCase {
     pub escrow: EscrowPlan,
     /// Preimage of the `quoteHash` in the escrow, as it came.
     pub quote_document: String,
+    /// What the payer says of its signed messages.
+    pub payloads: Vec<Payload>,
 }
 
 /// A fulfillment verifier.

@@ -79,6 +79,7 @@ fn case() -> VerificationCase {
             refund_after: 1_800_000_200,
         },
         quote_document: quote.sign(&key, at(1_700_000_000)).unwrap().document().to_owned(),
+        payloads: serde_json::from_str(r#"[{"order": 12345678901234567890123}]"#).unwrap(),
     }
 }
 

@@ -35,6 +35,9 @@ async fn a_requirement_that_cannot_be_served_is_refused_by_its_field() {
         ("extra.gw.fulfillmentVerifierEndpoint", json!("https://verifier.example"), bad),
         ("extra.gw.fulfillmentVerifierEndpoint", json!("http://127.0.0.1:8090/path"), bad),
         ("extra.gw.quoteDeadlineSeconds", json!(600), bad),
+        // They would mean nothing for a source that is not on Solana.
+        ("extra.gw.svmSignatureClusterId", json!("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"), bad),
+        ("extra.gw.svmSignatureDomainVersion", json!(1), bad),
     ] {
         let message = required(&format!("/{}", pointer.replace('.', "/")), &value);
         let said = refused(&gateway, &message, 200, reason).await;

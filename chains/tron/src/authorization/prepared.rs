@@ -1,13 +1,12 @@
 //! The transactions that a payer has to sign.
 
 use alloy::{primitives::B256, signers::local::PrivateKeySigner, sol_types::SolCall};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
-use escrow_abi::contracts::{DevToken::approveCall, GatewayEscrow::depositOwnCall};
 use events::{Amount, event::EscrowPlan};
 
 use super::{
-    AuthorizationError, Choice, LIFETIME_MS_MAX, REACH_MS, SpendRequest,
+    AuthorizationError, Choice, LIFETIME_MS_MAX, REACH_MS, SpendRequest, payload,
     terms::{Chosen, Expected, deposit_call},
 };
 use crate::{
@@ -117,38 +116,23 @@ impl Deposit {
         let mut messages = Vec::with_capacity(2);
         if let Some(fee_limit_sun) = chain.approval_fee_limit_sun {
             let data = expected.approval(amount.get()).abi_encode();
-            let payload = json!({
-                "function": approveCall::SIGNATURE,
-                "contract": text(expected.token),
-                "spender": text(expected.escrow),
-                "amount": amount.to_string(),
-                "fee_limit_sun": fee_limit_sun,
-                "expiration_ms": expiration_ms,
-            });
-            messages.push(PreparedMessage::new(&draft(expected.token, data, fee_limit_sun), payload));
+            let draft = draft(expected.token, data, fee_limit_sun);
+            messages.push(PreparedMessage::new(&draft, payload::of_approval(expected, &draft, amount)));
         }
-        let mut payload = json!({
-            "function": depositOwnCall::SIGNATURE,
-            "contract": text(expected.escrow),
-            "token": text(expected.token),
-            "amount": amount.to_string(),
-            "reserve_deadline": chosen.reserve_deadline,
-            "refund_after": chosen.refund_after,
-            "fee_limit_sun": fee_limit_sun,
-            "expiration_ms": expiration_ms,
-        });
-        if spend.terms.max_source_amount.is_none() {
-            payload["permitted_amount"] = amount.to_string().into();
+        let draft = draft(expected.escrow, call, fee_limit_sun);
+        let mut payload = payload::of_deposit(expected, &draft, amount, chosen);
+        if spend.terms.max_source_amount.is_some() {
+            payload.remove(payload::PERMITTED_AMOUNT);
         }
-        messages.push(PreparedMessage::new(&draft(expected.escrow, call, fee_limit_sun), payload));
+        messages.push(PreparedMessage::new(&draft, payload));
         Ok(Prepared { messages, amount, plan: expected.plan(spend, chosen) })
     }
 }
 
 impl PreparedMessage {
-    fn new(draft: &Draft, payload: Value) -> Self {
+    fn new(draft: &Draft, payload: Map<String, Value>) -> Self {
         let raw_data = draft.raw_data();
-        Self { id: id(&raw_data), raw_data, payload }
+        Self { id: id(&raw_data), raw_data, payload: payload.into() }
     }
 }
 

@@ -1,5 +1,7 @@
 //! A transaction as the payer signed it.
 
+use serde_json::Value;
+
 use escrow_abi::signature;
 use events::event::PayerTransaction;
 
@@ -18,6 +20,9 @@ pub struct SignedMessage {
     pub message_prehash: Option<String>,
     /// The signature over the id, 65 bytes as hex with 0x.
     pub signature: String,
+    /// What the transaction does, as [`super::prepare`] says it. It may say less, or other things besides, and must not
+    /// contradict the transaction.
+    pub payload: Option<Value>,
 }
 
 /// A transaction that the payer signed.
@@ -58,6 +63,24 @@ impl SignedTransaction {
         };
         Ok(Self { draft: decoded.draft, transaction })
     }
+}
+
+/// Whether a message in front of a deposit is meant as its approval: a call of the token, or anything that the payer signed
+/// but another call of the escrow. What else stands there is of no matter.
+pub(super) fn is_meant_as_approval(expected: &Expected, signed: &SignedMessage) -> bool {
+    let decoded = raw_data(signed.message_prehash.as_deref()).ok().and_then(|bytes| transaction::read(&bytes).ok());
+    match decoded.map(|decoded| decoded.draft.call.contract) {
+        Some(contract) if contract == expected.token => true,
+        Some(contract) if contract == expected.escrow => false,
+        Some(_) | None => is_signed_by_payer(expected, signed),
+    }
+}
+
+fn is_signed_by_payer(expected: &Expected, signed: &SignedMessage) -> bool {
+    let id: Option<[u8; 32]> = hex::decode(digits(&signed.message)).ok().and_then(|bytes| bytes.try_into().ok());
+    let parsed = signature::bytes(&signed.signature).ok().and_then(|bytes| signature::parse(&bytes).ok());
+    let signer = id.zip(parsed).and_then(|(id, parsed)| signature::recover(&parsed, id.into()).ok());
+    signer == Some(expected.payer)
 }
 
 fn raw_data(prehash: Option<&str>) -> Result<Vec<u8>, AuthorizationError> {

@@ -135,7 +135,7 @@ proptest! {
     #[test]
     fn nothing_is_taken_from_noise(text in "[0-9a-fA-Fx]{0,200}", bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         for prehash in [text.clone(), hex::encode(&bytes)] {
-            let noise = SignedMessage { message: text.clone(), message_prehash: Some(prehash), signature: text.clone() };
+            let noise = SignedMessage { message: text.clone(), message_prehash: Some(prehash), signature: text.clone(), payload: None };
             prop_assert!(authorize(&spend(), &[noise]).is_err());
         }
     }

@@ -49,6 +49,53 @@ fn what_is_prepared_says_what_it_does() {
     assert_eq!(prepare(&spend(), &choice, &environment(), &reserver()).unwrap(), prepared);
 }
 
+/// What is prepared is sent back as it is, and what contradicts the transaction is refused by its name.
+#[test]
+fn a_payload_says_what_its_transaction_does_or_other_things() {
+    let prepared = prepared(&spend());
+    let said: Vec<_> = prepared
+        .messages
+        .iter()
+        .map(|own| SignedMessage { payload: Some(own.payload.clone()), ..message(&own.raw_data, &payer()) })
+        .collect();
+    let authorized = authorize(&spend(), &said).unwrap();
+    assert_eq!(authorized, authorize(&spend(), &good()).unwrap());
+    let saying = |index: usize, name: &str, value: serde_json::Value| {
+        let mut messages = said.clone();
+        messages[index].payload.as_mut().unwrap()[name] = value;
+        messages
+    };
+    for (index, name, value) in [
+        (APPROVAL, "function", json!("transfer(address,uint256)")),
+        (APPROVAL, "contract", json!(spend().escrow.contract)),
+        (APPROVAL, "spender", json!(TOKEN)),
+        (APPROVAL, "amount", json!("1")),
+        (APPROVAL, "fee_limit_sun", json!(1)),
+        (APPROVAL, "expiration_ms", json!(null)),
+        (DEPOSIT, "function", json!("depositOwn")),
+        (DEPOSIT, "contract", json!(TOKEN)),
+        (DEPOSIT, "token", json!(spend().escrow.contract)),
+        (DEPOSIT, "amount", json!(109)),
+        (DEPOSIT, "permitted_amount", json!("111")),
+        (DEPOSIT, "reserve_deadline", json!(FULFILLMENT_DEADLINE - 1)),
+        (DEPOSIT, "refund_after", json!((REFUND_AFTER + 1).to_string())),
+        (DEPOSIT, "fee_limit_sun", json!({})),
+        (DEPOSIT, "expiration_ms", json!(FULFILLMENT_DEADLINE)),
+    ] {
+        refused_at(&saying(index, name, value), index, &format!("payload.{name}"));
+    }
+    for (index, name, value) in [
+        (APPROVAL, "amount", json!(110)),
+        (DEPOSIT, "amount", json!("0x6e")),
+        (DEPOSIT, "permitted_amount", json!("110")),
+        (DEPOSIT, "refund_after", json!(REFUND_AFTER.to_string())),
+        (DEPOSIT, "note", json!({"order": 7})),
+        (APPROVAL, "token", json!("mine")),
+    ] {
+        assert_eq!(authorize(&spend(), &saying(index, name, value)).unwrap(), authorized, "{name}");
+    }
+}
+
 #[test]
 fn what_the_payer_chooses_is_signed_for() {
     let spend = uncapped(spend());
