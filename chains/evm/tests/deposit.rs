@@ -72,6 +72,7 @@ async fn both_schemes_secure_the_quoted_amount_and_nothing_more() -> Result<()> 
             "one purpose, one nonce"
         );
         assert_eq!(world.chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
+        assert_eq!(world.chains.deposit_mined(&order, from_ref(&prepared)).await?, None);
 
         world.chains.broadcast(&prepared).await?;
         world.chains.broadcast(&prepared).await?;
@@ -80,11 +81,13 @@ async fn both_schemes_secure_the_quoted_amount_and_nothing_more() -> Result<()> 
             DepositState::Pending,
             "not deep enough"
         );
+        let mined = world.chains.deposit_mined(&order, from_ref(&prepared)).await?;
         world.source.mine(DEPTH).await?;
         let DepositState::Secured(secured) = world.chains.deposit_state(&order, from_ref(&prepared)).await? else {
             bail!("not secured");
         };
         assert_eq!(secured.inclusion.transaction_hash, prepared.transaction_hash);
+        assert_eq!(mined, Some(secured.inclusion), "shown where it is before it is settled there");
         assert_eq!(secured.amount.to_string(), PRICE.to_string());
         assert_eq!(world.chains.escrow_state(payment.id(), &payment.escrow).await?, EscrowState::Held);
         let after = world.source.balance(&world.payer).await?;

@@ -23,9 +23,12 @@ async fn a_payment_is_secured_delivered_and_released() -> Result<()> {
     chain.broadcast(&prepared).await?;
     // The same bytes again are not a fault, and have no second effect.
     chain.broadcast(&prepared).await?;
-    let DepositState::Secured(secured) = settle(&chain, &order, std::slice::from_ref(&prepared)).await? else {
+    let versions = std::slice::from_ref(&prepared);
+    let mined = until(|| chain.deposit_mined(&order, versions), Option::is_some).await?;
+    let DepositState::Secured(secured) = settle(&chain, &order, versions).await? else {
         bail!("not secured");
     };
+    assert_eq!(mined.as_ref(), Some(&secured.inclusion));
     chain.broadcast(&prepared).await?;
     assert_eq!(secured.inclusion.transaction_hash, prepared.transaction_hash);
     assert_eq!(secured.inclusion.chain_id, plan.chain_id);

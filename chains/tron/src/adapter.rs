@@ -222,6 +222,14 @@ impl Chains for TronChain {
         Deposits::of(&self.node).state(order, versions).await
     }
 
+    async fn deposit_mined(
+        &self,
+        _: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<Option<Inclusion>, Transient> {
+        Transactions::of(&self.node).mined(versions).await
+    }
+
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         Deliveries::of(&self.node).state(order).await
     }

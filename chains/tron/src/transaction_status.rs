@@ -5,7 +5,7 @@
 
 use alloy::primitives::B256;
 
-use events::event::TransactionPrepared;
+use events::event::{Inclusion, TransactionPrepared};
 use sagas::ports::{TransactionState, Transient};
 
 use super::node::{Block, Info, Node, State};
@@ -46,6 +46,26 @@ impl<'a> Transactions<'a> {
             }
             TransactionStatus::Open | TransactionStatus::Landed(_) => Ok(TransactionState::Pending),
         }
+    }
+
+    /// The block, perhaps not solidified, that holds one of `versions` with its effect; `None` while none does.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn mined(&self, versions: &[TransactionPrepared]) -> Result<Option<Inclusion>, Transient> {
+        for version in versions.iter().rev() {
+            let Some(info) = self.node.info(id_of(version)?, State::Newest).await? else { continue };
+            let block = self.node.block(info.block_number, State::Newest).await?;
+            let Some(block) = block.filter(|_| info.failure.is_none()) else { return Ok(None) };
+            return Ok(Some(Inclusion {
+                chain_id: self.node.chain_id().clone(),
+                transaction_hash: version.transaction_hash.clone(),
+                block_number: block.number,
+                block_hash: block.id.to_string(),
+                block_time: block.seconds(),
+            }));
+        }
+        Ok(None)
     }
 
     /// `settled` must have been asked for before whatever is concluded from the status together with it.

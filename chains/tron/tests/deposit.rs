@@ -76,12 +76,15 @@ async fn the_payers_transactions_are_brought_in_order_and_the_deposit_is_reserve
     chains.broadcast(&prepared).await?;
     chains.broadcast(&prepared).await?;
     assert_eq!(chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
+    assert_eq!(chains.deposit_mined(&order, from_ref(&prepared)).await?, None);
     world.mine(1).await?;
     let info = node.info(decoded.id, State::Newest).await?.context("the reservation is in no block")?;
     assert_eq!(info.failure, None);
     // What the port counts with.
     assert!(info.energy * 3 / 2 <= 150_000, "a reservation takes {} energy", info.energy);
     assert_eq!(chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending, "not solidified");
+    let mined = chains.deposit_mined(&order, from_ref(&prepared)).await?.context("not shown to be mined")?;
+    assert_eq!((&mined.transaction_hash, mined.block_number), (&prepared.transaction_hash, info.block_number));
     world.solidify().await?;
     let DepositState::Secured(secured) = chains.deposit_state(&order, from_ref(&prepared)).await? else {
         bail!("not secured")
