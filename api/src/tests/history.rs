@@ -380,6 +380,7 @@ async fn a_payer_deposit_is_told_of_after_the_failure_live_and_later() {
     assert_eq!(watched["entries"][0]["data"]["message_scheme"], "TRON");
     let failure = &watched["entries"][2];
     assert_eq!((&failure["event"], &failure["data"]["refund"]), (&json!("Failed"), &json!("nothing_due")));
+    assert_eq!(failure["cause"], "no_quotes");
     let summary = failure["summary"].as_str().unwrap();
     assert!(summary.contains("watched") && !summary.contains("No money was taken"), "{summary}");
 
@@ -420,6 +421,7 @@ async fn a_payer_deposit_that_never_came_is_told_of_too() {
     gateway.append(&id, vec![PaymentEvent::DepositRuledOut(ruled_out)]).await;
     let entry = stream.next().await.unwrap().1;
     assert_eq!((&entry["event"], &entry["status"]), (&json!("DepositRuledOut"), &json!("failed")));
+    assert_eq!(entry["cause"], "not_deposited");
     assert!(entry["summary"].as_str().unwrap().contains("No money was taken"));
     assert_eq!((entry.get("transactions"), entry.get("data")), (None, None));
     assert_eq!(stream.next().await, None);
