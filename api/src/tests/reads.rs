@@ -389,7 +389,7 @@ async fn a_hold_counts_from_the_arrival_of_its_request() {
         let slow = futures::stream::unfold(0, move |n| {
             let chunk = if n == 0 { first.clone().into_bytes() } else { second.to_vec() };
             async move {
-                tokio::time::sleep(Duration::from_millis(900)).await;
+                tokio::time::sleep(Duration::from_millis(600)).await;
                 (n < 2).then_some((Ok::<_, std::convert::Infallible>(chunk), n + 1))
             }
         });
