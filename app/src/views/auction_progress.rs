@@ -1,7 +1,7 @@
 //! Auction progress: who was asked for quotes for a payment and who declined, while its auction is open (spec 2.11).
 //!
-//! It is provisional, as a batch's. What a reader costs is bounded: an answer serves everybody for a while, few are fetched at
-//! a time, and what cannot be had now is left out, which the contract reads as unknown.
+//! It is provisional, as a batch's. What readers cost is bounded: an answer serves everybody for a while, so many are fetched
+//! in a second, and what cannot be had now is left out, which the contract reads as unknown.
 
 use std::{
     collections::HashMap,
@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 
 use ::auction::Progress;
 use events::{PaymentEvent, PaymentId};
@@ -28,18 +25,22 @@ const AGE_MAX: Duration = Duration::from_millis(500);
 const WAIT_MAX: Duration = Duration::from_millis(500);
 /// Answers kept.
 const KEPT_MAX: usize = 4_096;
-/// Answers fetched at a time.
-const FETCHES_MAX: usize = 16;
+/// Answers fetched in a second.
+const FETCHES_PER_SECOND: u32 = 200;
 
 /// The progress of open auctions, as it was fetched last.
-pub(crate) struct AuctionProgress {
-    fetched: Mutex<HashMap<PaymentId, (Instant, AuctionStatistics)>>,
-    fetches: Semaphore,
+pub(crate) struct AuctionProgress(Mutex<Fetched>);
+
+struct Fetched {
+    /// When each answer was asked for, and the answer; while it is on its way, the one before.
+    answers: HashMap<PaymentId, (Instant, AuctionStatistics)>,
+    /// When this second of fetches began, and how many began in it.
+    second: (Instant, u32),
 }
 
 impl Default for AuctionProgress {
     fn default() -> Self {
-        Self { fetched: Mutex::default(), fetches: Semaphore::new(FETCHES_MAX) }
+        Self(Mutex::new(Fetched { answers: HashMap::new(), second: (Instant::now(), 0) }))
     }
 }
 
@@ -62,30 +63,45 @@ impl AuctionProgress {
     }
 
     async fn of(&self, reads: &dyn StreamLog, auctions: &dyn Progress, payment_id: &PaymentId) -> AuctionStatistics {
-        if let Some(known) = self.known(payment_id) {
+        if let Some(known) = self.lock().known_or_begin(payment_id) {
             return known;
         }
-        let Ok(_fetch) = self.fetches.try_acquire() else { return AuctionStatistics::default() };
         let fetched = timeout(WAIT_MAX, fetch(reads, auctions, payment_id)).await.unwrap_or_default();
-        let mut kept = self.lock();
-        if kept.len() >= KEPT_MAX {
-            kept.retain(|_, (at, _)| at.elapsed() < AGE_MAX);
-        }
-        if kept.len() < KEPT_MAX {
-            kept.insert(payment_id.clone(), (Instant::now(), fetched.clone()));
+        if let Some((_, answer)) = self.lock().answers.get_mut(payment_id) {
+            answer.clone_from(&fetched);
         }
         fetched
     }
 
-    fn known(&self, payment_id: &PaymentId) -> Option<AuctionStatistics> {
-        let kept = self.lock();
-        let (at, known) = kept.get(payment_id)?;
-        (at.elapsed() < AGE_MAX).then(|| known.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<PaymentId, (Instant, AuctionStatistics)>> {
+    fn lock(&self) -> MutexGuard<'_, Fetched> {
         // Entries are whole whenever the lock is free.
-        self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Fetched {
+    /// What is answered without a fetch; `None` where the caller is to make one, which is noted as begun.
+    fn known_or_begin(&mut self, payment_id: &PaymentId) -> Option<AuctionStatistics> {
+        let now = Instant::now();
+        let known = self.answers.get(payment_id);
+        if let Some((at, answer)) = known
+            && now.duration_since(*at) < AGE_MAX
+        {
+            return Some(answer.clone());
+        }
+        let before = known.map(|(_, answer)| answer.clone()).unwrap_or_default();
+        if now.duration_since(self.second.0) >= Duration::from_secs(1) {
+            self.second = (now, 0);
+        }
+        if self.answers.len() >= KEPT_MAX {
+            self.answers.retain(|_, (at, _)| now.duration_since(*at) < AGE_MAX);
+        }
+        if self.second.1 >= FETCHES_PER_SECOND || self.answers.len() >= KEPT_MAX {
+            return Some(before);
+        }
+        self.second.1 += 1;
+        self.answers.insert(payment_id.clone(), (now, before));
+        None
     }
 }
 
@@ -98,5 +114,30 @@ async fn fetch(reads: &dyn StreamLog, auctions: &dyn Progress, payment_id: &Paym
     match submitted {
         Some(submitted) => so_far(auctions, &request_for_quotes(submitted)).await,
         None => AuctionStatistics::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payment(number: u32) -> PaymentId {
+        PaymentId::derive("tests", &number.to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_are_fetched_in_a_second_and_each_payment_twice_at_most() {
+        let AuctionProgress(fetched) = AuctionProgress::default();
+        let mut fetched = fetched.into_inner().unwrap();
+        let mut begun = |numbers: std::ops::Range<u32>| {
+            numbers.filter(|number| fetched.known_or_begin(&payment(*number)).is_none()).count()
+        };
+        assert_eq!(begun(0..10), 10);
+        assert_eq!(begun(0..10), 0, "they are on their way");
+        tokio::time::advance(AGE_MAX).await;
+        assert_eq!(begun(0..10), 10);
+        assert_eq!(begun(100..10_000), FETCHES_PER_SECOND as usize - 20);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(begun(100..10_000), FETCHES_PER_SECOND as usize);
     }
 }
