@@ -10,9 +10,14 @@ use tokio::time::Instant;
 pub(super) struct Arrival(pub(super) Instant);
 
 impl Arrival {
+    /// How long ago it was.
+    pub(super) fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+
     /// What is left of a hold that is to take so long.
     pub(super) fn left(self, longest: Duration) -> Duration {
-        longest.saturating_sub(self.0.elapsed())
+        longest.saturating_sub(self.elapsed())
     }
 }
 

@@ -372,44 +372,59 @@ async fn what_does_not_fit_tron_is_refused_by_its_field() {
     }
 }
 
-/// A payer on Tron has to prepare what it signs, so x402 names Tron as a destination only.
+/// What a payer on Tron signs is prepared for it, as anywhere; x402 takes it from there.
 #[tokio::test]
-async fn tron_is_no_source_of_x402_payments() {
+async fn tron_is_a_source_of_x402_payments() {
     let world = World::start().await;
     let gateway = &world.gateway;
     let supported = gateway.get("/x402/v1/supported").await.expect(200).body;
-    let kinds = supported["kinds"].as_array().unwrap();
-    let networks: Vec<_> = kinds.iter().map(|kind| kind["network"].as_str().unwrap()).collect();
-    assert_eq!(networks, ["eip155:31337", "eip155:31338"]);
-    assert!(supported["signers"].get(CHAIN).is_none(), "{supported}");
-    let target = kinds[0]["extra"]["gw"]["destinations"].as_array().unwrap();
-    assert!(target.iter().any(|to| to["network"] == CHAIN), "{supported}");
+    let kind = supported["kinds"].as_array().unwrap().iter().find(|kind| kind["network"] == CHAIN).unwrap();
+    let gw = &kind["extra"]["gw"];
+    assert_eq!((&gw["messageSchemes"], gw.get("permit2")), (&json!(["TRON"]), None));
+    // The coin can be received and not paid with.
+    assert_eq!(gw["assets"].as_array().unwrap().len(), 1);
+    assert!(supported["signers"][CHAIN].is_array(), "{supported}");
 
     let requirement = json!({
-        "scheme": "gw-escrow",
+        "scheme": kind["scheme"],
         "network": CHAIN,
-        "asset": world.token,
+        "asset": gw["assets"][0]["asset"],
         "payTo": RECIPIENT,
         "amount": "1100000",
-        "maxTimeoutSeconds": 60,
+        "maxTimeoutSeconds": 1,
         "extra": {"gw": {
             "destination": {
                 "network": "eip155:31338", "asset": DESTINATION_ASSET.rsplit_once(':').unwrap().1, "address": RECIPIENT,
             },
             "fulfillmentAmount": "1000000",
+            "escrow": gw["escrow"],
+            "reserver": gw["reserver"],
+            "releaser": gw["releaser"],
         }},
     });
+    let request = world.good().await;
     let message = json!({
         "x402Version": 2,
-        "paymentPayload": {
-            "x402Version": 2, "accepted": requirement, "payload": {"paymentRequest": world.good().await},
-        },
+        "paymentPayload": {"x402Version": 2, "accepted": requirement, "payload": {"paymentRequest": request}},
         "paymentRequirements": requirement,
     });
-    for path in ["/x402/v1/verify", "/x402/v1/settle"] {
-        let answer = gateway.post_to(path, &message).await.expect(200).body;
-        assert_eq!(answer["extensions"]["gw"]["code"], "INVALID_NETWORK", "{answer}");
+    let verified = gateway.post_to("/x402/v1/verify", &message).await.expect(200).body;
+    assert_eq!((&verified["isValid"], &verified["payer"]), (&json!(true), &json!(account(&payer()))), "{verified}");
+    let settled = gateway.post_to("/x402/v1/settle", &message).await.expect(200).body;
+    assert_eq!((&settled["errorReason"], &settled["transaction"]), (&json!("settlement_pending"), &json!("")));
+    let id = verified["extensions"]["gw"]["paymentId"].as_str().unwrap();
+    assert_eq!(settled["extensions"]["gw"]["paymentId"], id);
+    let submitted = gateway.submitted(id).await;
+    let Authorization::Tron(own) = &submitted.authorization else { panic!("{submitted:?}") };
+    assert_eq!(request["sender_auth"]["signed_messages"][1]["message"], own.deposit.transaction_hash);
+
+    // A deposit of more than the merchant asks for is another payment.
+    let mut dearer = message.clone();
+    for at in ["/paymentRequirements", "/paymentPayload/accepted"] {
+        set(&mut dearer, &format!("{at}/amount"), json!("1100001"));
     }
+    let answer = gateway.post_to("/x402/v1/verify", &dearer).await.expect(200).body;
+    assert_eq!(answer["extensions"]["gw"]["code"], "PAYMENT_REQUIREMENTS_MISMATCH", "{answer}");
 }
 
 #[tokio::test]

@@ -130,15 +130,16 @@ fn mirrored(answer: &Answer) {
 }
 
 /// What settling a payment is answered with before its delivery.
-fn pending(id: &PaymentId, replay: bool, transaction: &str) -> Value {
+fn pending(id: &PaymentId, replay: bool) -> Value {
     json!({
         "success": false,
         "errorReason": "settlement_pending",
-        "transaction": transaction,
+        "transaction": "",
         "network": "eip155:31338",
         "payer": PAYER,
         "extensions": {"gw": {
             "paymentId": id,
+            "heldSeconds": 0,
             "state": "pending",
             "statusUrl": format!("https://pay.example/v1/payments/{id}/status"),
             "idempotentReplay": replay,
@@ -190,7 +191,7 @@ async fn a_payment_is_verified_settled_and_told_for_ever() {
     };
     let mut answer = settle().await;
     assert!(answer.as_object_mut().unwrap().remove("errorMessage").unwrap().is_string());
-    assert_eq!(answer, pending(&id, false, ""));
+    assert_eq!(answer, pending(&id, false));
     let submitted = gateway.submitted(id.as_str()).await;
     assert_eq!((submitted.request_id.as_str(), submitted.request), ("order-1", body().to_string()));
 
@@ -198,16 +199,17 @@ async fn a_payment_is_verified_settled_and_told_for_ever() {
     let deposit = Hash32([1; 32]).to_string();
     let mut answer = settle().await;
     answer.as_object_mut().unwrap().remove("errorMessage");
-    let mut expected = pending(&id, true, &deposit);
+    let mut expected = pending(&id, true);
     expected["extensions"]["gw"]["transactions"] =
         json!({"deposit": {"transaction_hash": deposit, "chain_id": "eip155:31337"}});
     assert_eq!(answer, expected);
 
     gateway.append(&id, vec![secured(), seen()]).await;
     let answer = settle().await;
-    // The deposit's hash still: what `transaction` names on the destination is final.
-    assert_eq!((&answer["transaction"], &answer["success"]), (&json!(deposit), &json!(false)));
+    // What `transaction` names, on the destination, is final.
+    assert_eq!((&answer["transaction"], &answer["success"]), (&json!(""), &json!(false)));
     assert_eq!(answer["extensions"]["gw"]["state"], "finalizing");
+    assert_eq!(answer["extensions"]["gw"]["transactions"]["deposit"]["transaction_hash"], deposit);
 
     gateway.append(&id, vec![confirmed()]).await;
     let answer = settle().await;
@@ -348,12 +350,23 @@ async fn a_settle_is_held_until_it_is_delivered_or_the_time_is_over() {
     set(&mut short, "/paymentPayload/payload/paymentRequest/request_id", json!("order-2"));
     let answer = gateway.post_to(SETTLE, &short).await.expect(200);
     assert_eq!(answer.body["errorReason"], "settlement_pending");
+    // It was held for as long as the merchant asked for.
+    assert_eq!(answer.body["extensions"]["gw"].get("heldSeconds"), None, "{answer:?}");
     // Nor does it wait where the caller does not want to.
     let mut impatient = required("/maxTimeoutSeconds", &json!(1_000_000));
     set(&mut impatient, "/paymentPayload/payload/paymentRequest/request_id", json!("order-3"));
     let request = Request::post(SETTLE).header("content-type", "application/json").header("prefer", "wait=0");
     let answer = gateway.send(request.body(impatient.to_string().into()).unwrap()).await.expect(200);
     assert_eq!(answer.body["errorReason"], "settlement_pending");
+    assert_eq!(answer.body["extensions"]["gw"]["heldSeconds"], 0);
+
+    // What the gateway's bound cuts it to is said beforehand and afterwards.
+    let gateway = Gateway::configured(|config| config.x402.settle_hold_ms_max = 1_000);
+    let answer = gateway.post_to(SETTLE, &required("/maxTimeoutSeconds", &json!(2))).await.expect(200);
+    assert_eq!(answer.body["errorReason"], "settlement_pending");
+    assert_eq!(answer.body["extensions"]["gw"]["heldSeconds"], 1);
+    let supported = gateway.get("/x402/v1/supported").await.expect(200);
+    assert_eq!(supported.body["kinds"][0]["extra"]["gw"]["maxTimeoutSeconds"], 1);
 }
 
 /// Whoever has seen a message can repeat it, so repetitions leave half of the places to those who pay.

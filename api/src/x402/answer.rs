@@ -16,7 +16,7 @@ use app::{
     x402::Refusal,
 };
 use events::{PaymentId, failure::RetryClassification};
-use projections::{PaymentStatus, PaymentView, Transaction};
+use projections::{PaymentStatus, PaymentView};
 
 use super::outline::Outline;
 use crate::{
@@ -98,7 +98,7 @@ pub(crate) struct SettleBody {
     /// For humans. Names the member that is at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_message: Option<String>,
-    /// The delivery's hash. While the settlement is pending the deposit's, on the source chain. Empty where there is none.
+    /// The delivery's hash, once the merchant is paid; empty before. `extensions.gw.transactions` has the deposit's.
     transaction: String,
     /// CAIP-2 id of the destination's chain. Empty where it could not be read.
     network: String,
@@ -137,6 +137,10 @@ struct Gw {
     /// Whether the payment was there before this call. A merchant sells once for each `paymentId`.
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotent_replay: Option<bool>,
+    /// For how many seconds the call was held, where that is less than `maxTimeoutSeconds` of the requirement and the payment is
+    /// not over: the gateway has a bound of its own, and places for so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_seconds: Option<u64>,
     /// The error's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = schema::CODE_PATTERN), extend("examples" = own_codes().collect::<Vec<_>>()))]
@@ -187,6 +191,7 @@ impl Gw {
             state: Some(view.status.as_str()),
             status_url: Some(format!("{base_url}/v1/payments/{}/status", view.payment_id)),
             idempotent_replay: Some(idempotent_replay),
+            held_seconds: None,
             retry_classification: code.is_some().then(|| {
                 let of_code = entry.map(|entry| entry.retry_classification);
                 stated.or(of_code).unwrap_or(RetryClassification::ReconcileThenDecide)
@@ -254,30 +259,37 @@ fn verified(is_valid: bool, why: Option<(String, String)>, outline: Outline, gw:
     own((status, Json(body)).into_response())
 }
 
-/// What settling a payment came to so far.
-pub(super) fn settled(view: &PaymentView, replay: bool, outline: Outline, base_url: &str) -> Response {
-    let hash = |transaction: Option<&Transaction>| {
-        transaction.map(|transaction| transaction.transaction_hash.clone()).unwrap_or_default()
-    };
-    let (why, transaction) = match view.status {
-        PaymentStatus::Completed => (None, hash(view.fulfillment.as_ref())),
-        PaymentStatus::Failed => {
-            (view.failure.as_ref().map(|failure| (failure.code.clone(), failure.message.clone())), String::new())
-        }
+/// The payment as it stands when it is final or the long poll is over.
+pub(super) struct Held {
+    pub(super) view: PaymentView,
+    /// Whether it was there before.
+    pub(super) replay: bool,
+    /// For how many seconds the call was held, where the payment is not over and the requirement allows for longer.
+    pub(super) cut_to_seconds: Option<u64>,
+}
+
+/// What settling a payment came to so far, and for how many seconds the call was held where it was cut short.
+pub(super) fn settled(held: &Held, outline: Outline, base_url: &str) -> Response {
+    let Held { view, replay, cut_to_seconds } = held;
+    let why = match view.status {
+        PaymentStatus::Completed => None,
+        PaymentStatus::Failed => view.failure.as_ref().map(|failure| (failure.code.clone(), failure.message.clone())),
         PaymentStatus::Pending | PaymentStatus::Finalizing => {
             let pending = Code::SETTLEMENT_PENDING;
-            (Some((pending.code.to_owned(), pending.message.to_owned())), hash(view.deposit.as_ref()))
+            Some((pending.code.to_owned(), pending.message.to_owned()))
         }
     };
     let success = view.status == PaymentStatus::Completed;
-    let delivered = view.fulfillment.as_ref().filter(|_| success).map(|delivery| delivery.chain_id.to_string());
+    // The transaction is the settlement's on the destination's chain (spec 2.14), so nothing else ever stands there.
+    let delivery = view.fulfillment.as_ref().filter(|_| success);
+    let gw = Gw { held_seconds: *cut_to_seconds, ..Gw::of(view, *replay, base_url) };
     let body = SettleBody {
         success,
-        transaction,
-        network: delivered.unwrap_or(outline.network),
+        transaction: delivery.map(|delivery| delivery.transaction_hash.clone()).unwrap_or_default(),
+        network: delivery.map_or(outline.network, |delivery| delivery.chain_id.to_string()),
         payer: outline.payer,
         fulfillment_confirmation: confirmation(view),
-        ..SettleBody::of(why, Gw::of(view, replay, base_url))
+        ..SettleBody::of(why, gw)
     };
     body.respond(StatusCode::OK)
 }

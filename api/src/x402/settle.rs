@@ -8,10 +8,9 @@ use app::{
     submit::outcome,
     x402::{Settled, settle},
 };
-use projections::PaymentView;
 
 use super::{
-    answer::{self, Refused},
+    answer::{self, Held, Refused},
     call,
     outline::Outline,
 };
@@ -26,18 +25,18 @@ pub(crate) async fn handle(
     let mut outline = Outline::default();
     let base_url = &state.http.base_url;
     match held(&state, &correlation, write, &mut outline).await {
-        Ok((view, replay)) => answer::settled(&view, replay, outline, base_url),
+        Ok(held) => answer::settled(&held, outline, base_url),
         Err(refused) => answer::not_settled(refused, outline, base_url),
     }
 }
 
-/// The payment as it stands when it is final or the long poll is over, and whether it was there before.
+/// The payment as it stands when it is final or the long poll is over.
 async fn held(
     state: &HttpState,
     correlation: &RequestId,
     write: Result<Write, ApiError>,
     outline: &mut Outline,
-) -> Result<(PaymentView, bool), Refused> {
+) -> Result<Held, Refused> {
     let write = write.map_err(|error| Refused::of_form(error.0))?;
     let Write { caller, arrival, headers, body, permit } = write;
     let long_poll_max = long_poll::longest(&headers, Duration::from_millis(state.x402.settle_hold_ms_max));
@@ -47,7 +46,10 @@ async fn held(
     // Boxed, so that nothing of the message stays in memory while its outcome is waited for.
     let settling = settle(state, correlation.as_str(), caller.clone(), call, permit);
     let Settled { view, replay, timeout } = Box::pin(settling).await?;
-    let left = arrival.left(long_poll_max.min(timeout));
+    let longest = long_poll_max.min(timeout);
     // Whoever has seen the message can repeat it.
-    Ok((outcome(state, &caller, !replay, view, left).await, replay))
+    let view = outcome(state, &caller, !replay, view, arrival.left(longest)).await;
+    let held = longest.min(arrival.elapsed());
+    let is_cut = !view.status.is_final() && held < timeout;
+    Ok(Held { view, replay, cut_to_seconds: is_cut.then_some(held.as_secs()) })
 }

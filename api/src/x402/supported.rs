@@ -1,6 +1,6 @@
 //! `GET /x402/v1/supported`: each source network, and what a merchant needs to ask for payments from it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{Json, extract::State};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use app::{
     authorization::MessageScheme,
     request::corridors::{Corridor, Corridors},
-    x402::{PAYMENT_IDENTIFIER, SCHEME, VERSION, is_source},
+    x402::{PAYMENT_IDENTIFIER, SCHEME, VERSION},
 };
 use events::{AssetId, ChainId};
 
@@ -61,7 +61,7 @@ struct Extra {
 #[serde(rename_all = "camelCase")]
 #[schemars(
     inline,
-    extend("required" = ["escrow", "reserver", "releaser", "fulfillmentVerifierEndpoint", "assets", "destinations"])
+    extend("required" = ["escrow", "reserver", "releaser", "fulfillmentVerifierEndpoint", "maxTimeoutSeconds", "assets", "destinations"])
 )]
 struct Gw {
     /// The requirement's `extra.gw.escrow`.
@@ -86,6 +86,8 @@ struct Gw {
     message_schemes: Vec<&'static str>,
     /// Least time from `fulfillment_deadline` to the refund window, in seconds.
     refund_delay_seconds: u64,
+    /// The longest `maxTimeoutSeconds` that a settle is held for. One that asks for more is answered before, and says so.
+    max_timeout_seconds: u64,
     /// Address of this service, for `/v1/payments/prepare` and `/v1/defaults`.
     gateway: String,
     /// What is served there.
@@ -133,13 +135,13 @@ pub(crate) async fn handle(State(state): State<Arc<HttpState>>) -> Json<Supporte
     // A payment is made in a token; the coins of a chain can only be received.
     let sources = || {
         let has_token = |corridor: &Corridor| corridor.assets.iter().any(|asset| is_token(&asset.asset_identifier));
-        corridors.iter().filter(move |(_, corridor)| is_source(corridor.family) && has_token(corridor))
+        corridors.iter().filter(move |(_, corridor)| has_token(corridor))
     };
     let kinds = sources().map(|(chain, corridor)| Kind {
         version: VERSION,
         scheme: SCHEME,
         network: chain.to_string(),
-        extra: Extra { gw: gw(corridor, corridors, &state.http.base_url) },
+        extra: Extra { gw: gw(corridor, &state) },
     });
     let signers = sources().map(|(chain, corridor)| (chain.to_string(), signers(corridor)));
     Json(SupportedBody { kinds: kinds.collect(), extensions: [PAYMENT_IDENTIFIER], signers: signers.collect() })
@@ -155,7 +157,8 @@ fn signers(corridor: &Corridor) -> Vec<String> {
     signers
 }
 
-fn gw(corridor: &Corridor, corridors: &Corridors, base_url: &str) -> Gw {
+fn gw(corridor: &Corridor, state: &HttpState) -> Gw {
+    let corridors: &Corridors = &state.corridors;
     let verifier = corridors.default_verifier(corridor);
     let domain = corridor.signature_domain.as_ref();
     Gw {
@@ -168,7 +171,8 @@ fn gw(corridor: &Corridor, corridors: &Corridors, base_url: &str) -> Gw {
         svm_signature_domain_version: domain.map(|(_, version)| *version),
         message_schemes: corridor.message_schemes().map(MessageScheme::name).collect(),
         refund_delay_seconds: corridor.refund_delay_seconds,
-        gateway: base_url.to_owned(),
+        max_timeout_seconds: Duration::from_millis(state.x402.settle_hold_ms_max).as_secs(),
+        gateway: state.http.base_url.clone(),
         assets: assets(corridor).into_iter().filter(|asset| is_token(&asset.asset_identifier)).collect(),
         destinations: corridors.iter().map(|(chain, target)| destination(chain, target)).collect(),
     }

@@ -4,7 +4,7 @@ use net::callers::Caller;
 use projections::PaymentView;
 
 use super::{
-    Refusal, is_source,
+    Refusal,
     matching::Resolved,
     message::{Call, Message},
 };
@@ -43,11 +43,6 @@ pub(super) async fn check<'a>(state: &App, caller: &'a Caller, call: &'a Call) -
     let submission = Submission::read(request, caller, state).await.map_err(Refusal::Form)?;
     message.check_accepted()?;
     let resolved = Resolved::new(&message.requirement, &state.corridors)?;
-    if !resolved.source_family().is_some_and(is_source) {
-        let rule =
-            "paymentRequirements.network: is not a source of x402 payments; /x402/v1/supported lists those that are";
-        return Err(Error::new(Code::INVALID_NETWORK, rule).into());
-    }
     resolved.check(submission.order(), state.services.clock.now())?;
     Ok(Payment::Due(Box::new(submission)))
 }

@@ -99,11 +99,6 @@ impl<'a> Resolved<'a> {
         })
     }
 
-    /// The family of the source's chain.
-    pub(super) fn source_family(&self) -> Option<Family> {
-        self.source.chain().family()
-    }
-
     /// Judges a payment by the requirement. The deadlines only ever come nearer, so that what passes once always will.
     ///
     /// # Errors

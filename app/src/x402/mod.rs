@@ -11,17 +11,12 @@ mod requirement;
 mod settle;
 mod verify;
 
-use events::Family;
-
 pub use self::{
     message::Call,
     settle::{Settled, settle},
     verify::{Verified, verify},
 };
-use crate::{
-    error::{Code, Error},
-    families,
-};
+use crate::error::{Code, Error};
 
 /// The scheme.
 pub const SCHEME: &str = "gw-escrow";
@@ -33,12 +28,6 @@ pub const PAYMENT_IDENTIFIER: &str = "payment-identifier";
 pub const IDENTIFIER_CHARS_MIN: usize = 16;
 /// Most characters of a payment identifier (design: x402).
 pub const IDENTIFIER_CHARS_MAX: usize = 128;
-
-/// Whether payments come from chains of this family. Whose payers sign a transaction with the reserver's signature in it get
-/// that by preparing the payment; no 402 holds it.
-pub fn is_source(family: Family) -> bool {
-    !families::has_countersignature(family)
-}
 
 /// Why a call is not followed.
 #[derive(Debug)]

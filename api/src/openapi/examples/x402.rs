@@ -112,7 +112,7 @@ pub(crate) fn settled() -> Examples {
         }},
         "fulfillmentConfirmation": completed()["fulfillment_confirmation"],
     });
-    let unsuccessful = |code: &Code, state: &str, transaction: &str, more: Value| {
+    let unsuccessful = |code: &Code, state: &str, more: Value| {
         let gw = json!({
             "paymentId": payment_id(),
             "state": state,
@@ -126,16 +126,17 @@ pub(crate) fn settled() -> Examples {
             "success": false,
             "errorReason": code.code.to_ascii_lowercase(),
             "errorMessage": code.message,
-            "transaction": transaction,
+            "transaction": "",
             "network": DESTINATION_CHAIN,
             "payer": PAYER,
             "extensions": {"gw": and(gw, more)},
         })
     };
-    let deposit = json!({"transactions": {"deposit": transaction(DEPOSIT, SOURCE_CHAIN, 1_024)}});
-    let pending = unsuccessful(Code::SETTLEMENT_PENDING, "pending", DEPOSIT, deposit);
+    let deposit = transaction(DEPOSIT, SOURCE_CHAIN, 1_024);
+    let deposit = json!({"heldSeconds": 75, "transactions": {"deposit": deposit}});
+    let pending = unsuccessful(Code::SETTLEMENT_PENDING, "pending", deposit);
     let failure = json!({"error": failed(BASE_URL)["error"], "transactions": {}});
-    let failed = unsuccessful(Code::NO_QUOTES_RECEIVED, "failed", "", failure);
+    let failed = unsuccessful(Code::NO_QUOTES_RECEIVED, "failed", failure);
     let refused = json!({
         "success": false,
         "errorReason": "payment_requirements_mismatch",
@@ -171,6 +172,7 @@ pub(crate) fn supported() -> Examples {
                 "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",
                 "messageSchemes": ["EVM_PERMIT2_ESCROW"],
                 "refundDelaySeconds": 3_600,
+                "maxTimeoutSeconds": 75,
                 "gateway": BASE_URL,
                 "assets": [asset(SOURCE_CHAIN)],
                 "destinations": [{
