@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use chrono::TimeDelta;
 
 use chains_evm::permit2::{
-    AuthorizationError, Choice, OnchainError, Scheme, SignedMessage, SpendRequest, authorize_onchain, prepare,
+    AuthorizationError, Choice, OnchainError, Scheme, SignedMessage, SpendRequest, authorize, authorize_onchain,
+    confirm_by_code, prepare,
 };
 use escrow_abi::{
     contracts::{DevAccountFactory, parse_address},
@@ -139,6 +140,49 @@ async fn a_contract_account_pays_under_both_schemes() -> Result<()> {
     });
     assert_eq!(forged, Err(refused));
     Ok(())
+}
+
+/// Lets the payer's own account run the code of `delegate` (EIP-7702).
+async fn delegate(world: &World, delegate: &str) -> Result<()> {
+    let code = format!("0xef0100{}", delegate.trim_start_matches("0x"));
+    let _: serde_json::Value = world.source.dev.rpc("anvil_setCode", (text(&world.payer), code)).await?;
+    Ok(())
+}
+
+/// Permit2 goes by the code of an account wherever there is some, so the signature of its key counts as much as that says.
+#[tokio::test]
+async fn a_key_whose_account_has_code_pays_as_far_as_the_code_takes_its_signature() -> Result<()> {
+    let world = World::start().await?;
+    let spend = world.spend("order", Scheme::EvmPermit2Escrow, &world.destination.asset())?;
+    let prepared = prepare(&spend, &Choice::default())?;
+    let signed = sign(&world.payer, prepared.digest, Some(prepared.typed_data.to_string()))?;
+    let (authorization, escrow) = authorize(&spend, &signed)?;
+    confirm_by_code(&spend, &signed, &world.source.payers()).await?;
+
+    let own = Account::of(world.payer.clone(), &world).await?;
+    let theirs = Account::of(key(31), &world).await?;
+    own.deploy(&world).await?;
+    theirs.deploy(&world).await?;
+    let nothing = "0x00000000000000000000000000000000000000fe";
+    for refusing in [theirs.address.as_str(), nothing] {
+        delegate(&world, refusing).await?;
+        let payers = world.source.payers();
+        let account = world.payer.address().to_string();
+        let refused = OnchainError::Denied(AuthorizationError::RefusedByCode { account });
+        assert_eq!(confirm_by_code(&spend, &signed, &payers).await, Err(refused));
+        let payment = world.awarded(spend.clone(), authorization.clone(), escrow.clone())?;
+        let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await;
+        assert!(matches!(prepared, Err(PrepareError::Refused(_))), "Permit2 says the same: {prepared:?}");
+    }
+    // Code that was there a moment ago and is gone leaves the key as it was.
+    let payers = world.source.payers();
+    assert!(confirm_by_code(&spend, &signed, &payers).await.is_err());
+    let _: serde_json::Value = world.source.dev.rpc("anvil_setCode", (text(&world.payer), "0x")).await?;
+    confirm_by_code(&spend, &signed, &payers).await?;
+
+    delegate(&world, &own.address).await?;
+    confirm_by_code(&spend, &signed, &world.source.payers()).await?;
+    is_secured(&world, &world.awarded(spend, authorization, escrow)?).await
 }
 
 #[tokio::test]
