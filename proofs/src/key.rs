@@ -151,7 +151,7 @@ mod tests {
             "z",
             "6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp",
             "z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooW",
-            "z82Lm1MpAkeJcix9K8TMiLd5NMAhnwkjjCBeWHXyu3U4oT2MVJJKXkcVBgjGhnLBn2Kaau8",
+            "z82Lm1MpAkeJcix9K8TMiLd5NMAhnwkjjCBeWHXyu3U4oT2MVJJKXkcVBgjGhnLBn2Kaau6",
             "zXwpPGC8JoVmDGyGcY8dXxCcVnZiMSiLKiRTu1f5dNfNFRGSx",
         ] {
             assert_eq!(Key::from_multibase(bad), Err(NotAKey), "{bad}");

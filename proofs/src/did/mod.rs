@@ -260,7 +260,8 @@ mod tests {
         {
             assert_eq!(bad.parse::<Did>(), Err(Error::Pattern), "{bad}");
         }
-        assert_eq!(format!("did:key:{}", "z".repeat(250)).parse::<Did>(), Err(Error::Pattern));
+        // What a body bounds needs no bound of its own.
+        assert!(format!("did:web:bank.example:{}", "z".repeat(2_000)).parse::<Did>().is_ok());
     }
 
     #[test]
