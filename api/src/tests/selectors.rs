@@ -40,6 +40,9 @@ async fn a_quote_request_may_name_a_trusted_selector_and_its_caller_chooses() {
     set(&mut body, "/quote_selector", json!(SELECTOR));
     let path = "/v1/payments/quote-requests";
     gateway.post_to(path, &body).await.expect(200);
+    // Another one is another request, trusted or not.
     set(&mut body, "/quote_selector", json!("0x0000000000000000000000000000000000000001"));
+    gateway.post_to(path, &body).await.expect_error(409, "IDEMPOTENCY_TERMS_MISMATCH");
+    set(&mut body, "/request_id", json!("batch-2"));
     gateway.post_to(path, &body).await.expect_error(400, "UNTRUSTED_SELECTOR");
 }
