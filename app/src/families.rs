@@ -1,4 +1,4 @@
-//! Chain families: every one, for what goes through all of them, and what tells them apart in more than one place.
+//! Chain families: every one, for what goes through all of them.
 
 use std::iter;
 
@@ -11,13 +11,4 @@ pub(crate) fn all() -> impl Iterator<Item = Family> {
         Family::Solana => Some(Family::Tron),
         Family::Tron => None,
     })
-}
-
-/// Whether what a payer of this family signs holds a signature of the gateway's, which it gets by preparing the payment: on Tron
-/// it is a transaction that the escrow's reserver has admitted.
-pub(crate) fn has_countersignature(family: Family) -> bool {
-    match family {
-        Family::Tron => true,
-        Family::Evm | Family::Solana => false,
-    }
 }

@@ -29,7 +29,6 @@ use crate::{
     award::{self, Award},
     error::{Code, Error},
     existing::{self, claim::Claim},
-    families::has_countersignature,
     funds::{Approval, Spend},
     request::{
         body::JsonBody,
@@ -255,6 +254,14 @@ impl Manner {
             let price = signed.quote().source_amount.to_string();
             self.payload.get_or_insert_default().entry("permitted_amount").or_insert_with(|| price.into());
         }
+    }
+}
+
+/// Whether what is prepared for a payer of this family holds a signature of the gateway's.
+fn has_countersignature(family: Family) -> bool {
+    match family {
+        Family::Tron => true,
+        Family::Evm | Family::Solana => false,
     }
 }
 
