@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use devnet::{
@@ -13,7 +13,7 @@ use devnet::{
 };
 use events::{
     PaymentEvent, PaymentId,
-    event::{Authorization, RefundDue},
+    event::{Authorization, PayerStep, RefundDue},
 };
 
 use crate::support::{solana::*, tron::*, *};
@@ -39,6 +39,29 @@ impl World {
         }
         let other = if end == RELEASED { REFUNDED } else { RELEASED };
         ensure!(self.tron_logs(other, payment_id).await? == 0, "{payment_id} ended twice");
+        Ok(())
+    }
+}
+
+impl World {
+    /// Checks that the deposit that is shown is the payer's own transaction, in its block, and the reservation another.
+    async fn shows_the_payers_own_deposit(&self, payment_id: &PaymentId) -> Result<()> {
+        let status = self.payer.status(&self.base(0), payment_id.as_str()).await?.body;
+        let submissions = self.events(payment_id, "Submitted").await?;
+        let [PaymentEvent::Submitted(submitted)] = submissions.as_slice() else { bail!("{submissions:?}") };
+        let own = submitted.authorization.payer_transaction(PayerStep::Deposit).context("the payer's own")?;
+        let (deposit, reservation) = (&status["transactions"]["deposit"], &status["transactions"]["reservation"]);
+        assert_eq!(deposit["transaction_hash"], own.transaction_hash);
+        assert_eq!(status["fulfillment_confirmation"]["source_tx_hash"], own.transaction_hash);
+        let blocks = [deposit, reservation].map(|shown| shown["block_number"].as_u64());
+        ensure!(blocks[0].is_some() && blocks[0] <= blocks[1], "{status}");
+        assert_ne!(deposit["transaction_hash"], reservation["transaction_hash"]);
+        let sent = self.events(payment_id, "PayerTransactionSent").await?;
+        let is_deposit = |event: &&PaymentEvent| match event {
+            PaymentEvent::PayerTransactionSent(sent) => sent.transaction_hash == own.transaction_hash,
+            _ => false,
+        };
+        assert_eq!(sent.iter().filter(is_deposit).count(), 1, "{sent:?}");
         Ok(())
     }
 }
@@ -88,6 +111,7 @@ async fn every_corridor_pays_to_the_unit_and_is_proven_by_the_audit() -> Result<
     assert_eq!(names.map(|name| on_solana[name]), [-price, price - amount, amount]);
     for from_tron in [&payments[0], &last] {
         world.ended_once_on_tron(from_tron, RELEASED).await?;
+        world.shows_the_payers_own_deposit(from_tron).await?;
     }
     for to_tron in [&payments[1], &payments[2], &payments[3]] {
         assert_eq!(world.tron_logs(FULFILLED, to_tron).await?, 1);

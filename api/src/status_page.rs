@@ -50,7 +50,13 @@ pub(super) fn render(view: &PaymentView, base_url: &str) -> String {
         format!("{}<br>{}", code(view.source.account().as_str()), code(&view.source.asset().to_string())),
     ));
     rows.push(("Updated", escape(&date_time(view.updated_at))));
-    for (name, transaction) in [("Deposit", &view.deposit), ("Delivery", &view.fulfillment), ("Refund", &view.refund)] {
+    let transactions = [
+        ("Deposit", &view.deposit),
+        ("Reservation", &view.reservation),
+        ("Delivery", &view.fulfillment),
+        ("Refund", &view.refund),
+    ];
+    for (name, transaction) in transactions {
         rows.extend(transaction.as_ref().map(|transaction| (name, shown(transaction))));
     }
     if let Some(at) = view.fulfilled_at {

@@ -41,6 +41,9 @@ impl Entry {
                 WithdrawalCause::NotDeposited => "no deposit was made".to_owned(),
             },
             PaymentEvent::WinnerTold(_) => "the winner finds that its award is over".to_owned(),
+            PaymentEvent::PayerTransactionSent(sent) => {
+                format!("the payer's {} {} is with a node", sent.step.as_str(), short(&sent.transaction_hash))
+            }
             PaymentEvent::DepositPrepared(transaction)
             | PaymentEvent::ReleasePrepared(transaction)
             | PaymentEvent::RefundPrepared(transaction) => prepared(transaction),

@@ -70,7 +70,7 @@ pub enum Error {
 }
 
 /// Types of [`PaymentEvent`].
-const PAYMENT_TYPES: [&str; 28] = [
+const PAYMENT_TYPES: [&str; 29] = [
     "Submitted",
     "AuctionClosed",
     "SelectorAsked",
@@ -78,6 +78,7 @@ const PAYMENT_TYPES: [&str; 28] = [
     "QuoteAwarded",
     "AwardWithdrawn",
     "WinnerTold",
+    "PayerTransactionSent",
     "DepositPrepared",
     "DepositRepriced",
     "DepositMined",

@@ -13,11 +13,11 @@ use events::{
     codec::{self, Error},
     event::{
         AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardWithdrawn, Claim, CollectedQuote,
-        CounterpartyDecision, Decline, DepositMined, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan, EscrowRefunded,
-        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion,
-        Mark, Moved, PayerTransaction, Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered,
-        SelectorAsked, SelectorRef, SolanaSpend, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend,
-        Validity, VerifierRef, WinnerTold, WithdrawalCause,
+        CounterpartyDecision, Decline, DepositMined, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan,
+        EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
+        FulfillmentSeen, Inclusion, Mark, Moved, PayerStep, PayerTransaction, PayerTransactionSent, Permit2,
+        QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted,
+        TransactionAbandoned, TransactionPrepared, TronSpend, Validity, VerifierRef, WinnerTold, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
@@ -115,6 +115,17 @@ fn golden() -> Vec<(&'static str, Event)> {
     let nothing = QuotesCollected { auction: nobody.clone(), quotes: Vec::new(), selection: None };
     let batch_awarded =
         QuoteRequestAwarded { quote_id: "quo_1".into(), payment_id: submitted().payment_id, awarded_at: at(31) };
+    let reserved = EscrowSecured {
+        inclusion: inclusion(1),
+        amount: amount("25500000"),
+        deposit: Some(Box::new(Inclusion { transaction_hash: hash(0x33).to_string(), ..inclusion(1) })),
+    };
+    let sent = PayerTransactionSent {
+        step: PayerStep::Approval,
+        chain_id: ChainId::evm(1),
+        transaction_hash: hash(0x33).to_string(),
+        sent_at: at(41),
+    };
     let batches = [
         ("quote_request_opened", QuoteRequestEvent::Opened(Box::new(opened()))),
         ("quote_request_opened_by_a_holder", QuoteRequestEvent::Opened(Box::new(opened_by_a_holder))),
@@ -147,8 +158,14 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("deposit_abandoned", PaymentEvent::DepositAbandoned(abandoned())),
         (
             "escrow_secured",
-            PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(1), amount: amount("25500000") }),
+            PaymentEvent::EscrowSecured(EscrowSecured {
+                inclusion: inclusion(1),
+                amount: amount("25500000"),
+                deposit: None,
+            }),
         ),
+        ("escrow_secured_with_a_deposit", PaymentEvent::EscrowSecured(reserved)),
+        ("payer_transaction_sent", PaymentEvent::PayerTransactionSent(sent)),
         ("escrow_opened", PaymentEvent::EscrowOpened(opened_by_the_payer)),
         ("award_withdrawn_refused", withdrawn(WithdrawalCause::Refused { reason: "QUOTE_EXPIRED".to_owned() })),
         ("award_withdrawn_unanswered", withdrawn(WithdrawalCause::Unanswered)),
@@ -246,7 +263,7 @@ fn every_file_and_every_event_has_its_counterpart() {
         assert_eq!(files, named);
         types.extend(golden.iter().map(|(_, event)| event.type_name()));
     }
-    assert_eq!(types.len(), 29, "a new event needs a golden file");
+    assert_eq!(types.len(), 33, "a new event needs a golden file");
 }
 
 /// Version 1 had the number under `nonce` on every family.

@@ -183,7 +183,11 @@ async function onChain(tronWeb, transactions, order, status, escrow) {
   );
   insist(log && BigInt(`0x${log.data.slice(128)}`) === BigInt(order.max_source_amount), 'there is no deposit of the cap');
 
-  const { transaction_hash: hash, block_number: block } = status.transactions.deposit;
+  const { deposit: own, reservation: reserved } = status.transactions;
+  insist(bare(own.transaction_hash) === transactions.at(-1).txID, 'the gateway names another deposit');
+  insist(own.block_number === deposit.blockNumber, 'the deposit is in another block than the gateway says');
+  insist(status.fulfillment_confirmation.source_tx_hash === own.transaction_hash, 'the receipt is of another deposit');
+  const { transaction_hash: hash, block_number: block } = reserved;
   const reservation = await settled(tronWeb, hash);
   insist(reservation.blockNumber === block, 'the reservation is in another block than the gateway says');
   const { value } = (await tronWeb.trx.getConfirmedTransaction(bare(hash))).raw_data.contract[0].parameter;

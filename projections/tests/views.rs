@@ -3,7 +3,7 @@
 use crate::support::*;
 use events::{
     ChainId, PaymentEvent, PaymentId,
-    event::{Claim, EscrowRefunded, EscrowReleased, RefundDue},
+    event::{Claim, EscrowRefunded, EscrowReleased, EscrowSecured, Inclusion, PayerStep, RefundDue},
     failure::BlockchainContext,
 };
 use projections::{Applied, DeclineCount, PaymentStatus, PaymentView, RefundOwed, Transaction};
@@ -217,9 +217,51 @@ fn a_deposit_that_nobody_can_be_named_for_is_owed_as_soon_as_it_is_shown() {
     assert!(PaymentView::fold(&history(id(), commits)).unwrap().at_rest);
 }
 
+/// Where the payer's own transaction deposits, it is the deposit from when it is sent, and the reservation another transaction.
 #[test]
-fn a_deposit_that_reverted_was_mined_where_its_failure_says() {
-    let context = |transaction_hash| BlockchainContext {
+fn the_payers_own_deposit_is_shown_from_when_it_is_sent_beside_its_reservation() {
+    let payer_deposit = |events: Vec<PaymentEvent>| {
+        let mut commits = vec![vec![payer_deposit_submitted(&id())], vec![awarded()]];
+        commits.extend(events.into_iter().map(|event| vec![event]));
+        PaymentView::fold(&history(id(), commits)).unwrap()
+    };
+    let own = |block| transaction(1, hash(0x11), block);
+    let reserving = |block| transaction(1, hash(0x12), block);
+    let sent = vec![payer_sent(PayerStep::Approval, hash(0x10)), payer_sent(PayerStep::Deposit, hash(0x11))];
+    assert_eq!(payer_deposit(sent[..1].to_vec()).deposit, None);
+    let view = payer_deposit(sent.clone());
+    assert_eq!((view.deposit, view.reservation, view.updated_at), (own(None), None, at(4)));
+    // A gateway that died before it could record it, or a wallet, may have sent it.
+    for before in [sent.clone(), Vec::new()] {
+        let reserved = [before, vec![deposit_prepared(1, hash(0x12))]].concat();
+        let view = payer_deposit(reserved.clone());
+        assert_eq!((view.deposit, view.reservation), (own(None), reserving(None)));
+        let mined = [reserved, vec![deposit_mined(hash(0x11), 19)]].concat();
+        let view = payer_deposit(mined.clone());
+        assert_eq!((view.deposit, view.reservation), (own(Some(19)), reserving(None)));
+        let PaymentEvent::EscrowSecured(reservation) = secured(hash(0x12), 20) else { unreachable!() };
+        let deposit = Inclusion { transaction_hash: hash(0x11), block_number: 18, ..reservation.inclusion.clone() };
+        let told = EscrowSecured { deposit: Some(Box::new(deposit)), ..reservation.clone() };
+        for (secured, block) in [(told, 18), (reservation, 19)] {
+            let end = vec![PaymentEvent::EscrowSecured(secured), confirmed(hash(0x22), 33)];
+            let view = payer_deposit([mined.clone(), end].concat());
+            assert_eq!((&view.deposit, &view.reservation), (&own(Some(block)), &reserving(Some(20))));
+            assert_eq!(Some(view.confirmation().unwrap().source), view.deposit.as_ref());
+        }
+        let lost = payer_deposit([mined, vec![deposit_abandoned(1)]].concat());
+        assert_eq!((lost.deposit, lost.reservation), (own(None), reserving(None)));
+    }
+    // It reverted, whoever sent it; another transaction that failed is not the deposit.
+    for before in [sent, Vec::new()] {
+        let reverted = |hash| failed(RefundDue::Nothing, Some(context(hash)));
+        assert_eq!(payer_deposit([before.clone(), vec![reverted(hash(0x11))]].concat()).deposit, own(Some(21)));
+        let approval = payer_deposit([before.clone(), vec![reverted(hash(0x10))]].concat());
+        assert_eq!(approval.deposit, payer_deposit(before).deposit);
+    }
+}
+
+fn context(transaction_hash: String) -> BlockchainContext {
+    BlockchainContext {
         chain_id: ChainId::evm(1),
         transaction_hash: Some(transaction_hash),
         block_number: Some(21),
@@ -227,7 +269,11 @@ fn a_deposit_that_reverted_was_mined_where_its_failure_says() {
         revert_reason: None,
         gas_used: None,
         estimated_gas_needed: None,
-    };
+    }
+}
+
+#[test]
+fn a_deposit_that_reverted_was_mined_where_its_failure_says() {
     let reverted = |hash| failed(RefundDue::Nothing, Some(context(hash)));
     let only = view(vec![deposit_prepared(1, hash(0x11)), reverted(hash(0x11))]);
     assert_eq!(only.deposit, transaction(1, hash(0x11), Some(21)));

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use events::{
     Failure, PaymentEvent,
-    event::{Claim, EscrowRefunded, Inclusion, RefundDue, TransactionPrepared, Validity, WithdrawalCause},
+    event::{Claim, EscrowRefunded, Inclusion, PayerStep, RefundDue, TransactionPrepared, Validity, WithdrawalCause},
     failure::{BlockchainContext, RetryClassification},
 };
 use sagas::{

@@ -33,8 +33,9 @@ const STEPS: [(&str, &str); 5] = [
     ),
     (
         "Hash",
-        "SHA-256 of these bytes is `quote_hash`; with `0x` before its 64 digits it is the `quoteHash` in `Deposited`, \
-         `Reserved` and `Fulfilled`. `quote_id` is `quo_` and the same 32 bytes in base32 (RFC 4648), lower case, without \
+        "SHA-256 of these bytes is `quote_hash`; with `0x` before its 64 digits it is the `quoteHash` in `Reserved` and \
+         `Fulfilled`, and in `Deposited`, unless the payer's own transaction deposited before there was a quote (Tron, one \
+         call): there it is zero. `quote_id` is `quo_` and the same 32 bytes in base32 (RFC 4648), lower case, without \
          padding.",
     ),
     (

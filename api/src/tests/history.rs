@@ -3,9 +3,9 @@
 use events::{
     ChainId, OwnedAsset, Terms,
     event::{
-        AttestationAwaited, AttestationMissed, Claim, DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowReleased,
-        Failed, FulfillmentFinalized, Inclusion, PayerTransaction, RefundDue, TransactionPrepared, TronSpend,
-        VerifierRef,
+        AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut, EscrowOpened, EscrowRefunded,
+        EscrowReleased, EscrowSecured, Failed, FulfillmentFinalized, Inclusion, PayerStep, PayerTransaction,
+        PayerTransactionSent, RefundDue, TransactionPrepared, TronSpend, VerifierRef,
     },
 };
 
@@ -368,6 +368,75 @@ fn payer_deposit_submitted(id: &PaymentId) -> PaymentEvent {
 fn opened() -> PaymentEvent {
     let inclusion = Inclusion { chain_id: "tron:728126428".parse().unwrap(), ..inclusion(1, 1) };
     PaymentEvent::EscrowOpened(EscrowOpened { inclusion, amount: "5".parse().unwrap() })
+}
+
+/// On Tron the payer's own transaction is the deposit from when it is sent (spec 2.7), and the gateway's reservation another.
+#[tokio::test]
+async fn the_payers_own_transactions_are_shown_and_the_reservation_is_one_of_its_own() {
+    let gateway = Gateway::new();
+    let id = PaymentId::derive("tests", "own");
+    let chain: ChainId = "tron:728126428".parse().unwrap();
+    let [own, approval, reserved] = [1, 5, 6].map(|byte| Hash32([byte; 32]).to_string());
+    let sent = |step, hash: &String| {
+        PaymentEvent::PayerTransactionSent(PayerTransactionSent {
+            step,
+            chain_id: chain.clone(),
+            transaction_hash: hash.clone(),
+            sent_at: at("2030-01-01T00:00:10Z"),
+        })
+    };
+    let shown = |hash: &String, block: Option<(u64, bool)>| {
+        let mut shown = json!({"transaction_hash": hash, "chain_id": chain});
+        if let Some((block, settled)) = block {
+            shown["block_number"] = json!(block);
+            shown["settled"] = json!(settled);
+        }
+        shown
+    };
+    let included = |hash: &String, n| Inclusion {
+        chain_id: chain.clone(),
+        transaction_hash: hash.clone(),
+        block_number: n,
+        ..inclusion(31_337, 1)
+    };
+    let last = async || {
+        let status = gateway.get(&format!("/v1/payments/{id}/status")).await.expect(200).body;
+        let timeline = gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect(200).body;
+        let entry = timeline["entries"].as_array().unwrap().last().unwrap().clone();
+        (status["transactions"].clone(), entry["transactions"].clone())
+    };
+    gateway.append(&id, vec![payer_deposit_submitted(&id)]).await;
+    gateway.append(&id, vec![closed(&[]), awarded(DOCUMENT)]).await;
+    gateway.append(&id, vec![sent(PayerStep::Approval, &approval)]).await;
+    assert_eq!(last().await, (Value::Null, json!({"approval": shown(&approval, None)})));
+    gateway.append(&id, vec![sent(PayerStep::Deposit, &own)]).await;
+    let deposit = json!({"deposit": shown(&own, None)});
+    assert_eq!(last().await, (deposit.clone(), deposit));
+
+    let PaymentEvent::DepositPrepared(prepared) = prepared() else { unreachable!() };
+    let prepared = TransactionPrepared { chain_id: chain.clone(), transaction_hash: reserved.clone(), ..prepared };
+    gateway.append(&id, vec![PaymentEvent::DepositPrepared(prepared)]).await;
+    let reservation = shown(&reserved, None);
+    let both = json!({"deposit": shown(&own, None), "reservation": reservation});
+    assert_eq!(last().await, (both, json!({"reservation": reservation})));
+    let mined = DepositMined { inclusion: included(&own, 7) };
+    gateway.append(&id, vec![PaymentEvent::DepositMined(mined)]).await;
+    let deposit = shown(&own, Some((7, false)));
+    let both = json!({"deposit": deposit, "reservation": reservation});
+    assert_eq!(last().await, (both, json!({"deposit": deposit})));
+    let secured = EscrowSecured {
+        inclusion: included(&reserved, 8),
+        amount: "5".parse().unwrap(),
+        deposit: Some(Box::new(included(&own, 7))),
+    };
+    gateway.append(&id, vec![PaymentEvent::EscrowSecured(secured)]).await;
+    let both = json!({"deposit": shown(&own, Some((7, true))), "reservation": shown(&reserved, Some((8, true)))});
+    assert_eq!(last().await, (both.clone(), both));
+
+    gateway.append(&id, vec![seen(), confirmed()]).await;
+    let status = gateway.get(&format!("/v1/payments/{id}/status")).await.expect(200).body;
+    let receipt = &status["fulfillment_confirmation"];
+    assert_eq!((&receipt["source_tx_hash"], &receipt["source_block_number"]), (&json!(own), &json!(7)));
 }
 
 #[tokio::test]

@@ -64,7 +64,11 @@ pub(super) fn awarded(document: &str) -> PaymentEvent {
 }
 
 pub(super) fn secured() -> PaymentEvent {
-    PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(31_337, 1), amount: "5".parse().unwrap() })
+    PaymentEvent::EscrowSecured(EscrowSecured {
+        inclusion: inclusion(31_337, 1),
+        amount: "5".parse().unwrap(),
+        deposit: None,
+    })
 }
 
 pub(super) fn seen() -> PaymentEvent {

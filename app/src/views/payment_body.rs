@@ -125,9 +125,12 @@ impl ClaimBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PaymentTransactions")]
 pub struct TransactionsBody {
-    /// Commits the payer's funds on the source chain.
+    /// Commits the payer's funds on the source chain. On Tron it is the payer's own transaction, from when it is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     deposit: Option<TransactionBody>,
+    /// On Tron: reserves the deposit for the settler. On other chains the deposit does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reservation: Option<TransactionBody>,
     /// Pays the recipient on the destination chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     fulfillment: Option<TransactionBody>,
@@ -136,7 +139,7 @@ pub struct TransactionsBody {
 impl TransactionsBody {
     /// The same with how many confirmations there are of what is not settled.
     fn confirmed_by(mut self, heads: &dyn ChainHeads) -> Self {
-        for transaction in [&mut self.deposit, &mut self.fulfillment].into_iter().flatten() {
+        for transaction in [&mut self.deposit, &mut self.reservation, &mut self.fulfillment].into_iter().flatten() {
             if let (Some(false), Some(block)) = (transaction.settled, transaction.block_number) {
                 // A head that lags behind the block says nothing.
                 let above = heads.head(&transaction.chain_id).and_then(|head| head.checked_sub(block));
@@ -182,7 +185,7 @@ pub struct ConfirmationBody {
     source_chain_id: ChainId,
     /// CAIP-2 id.
     destination_chain_id: ChainId,
-    /// The escrow reservation.
+    /// The deposit into the escrow; on Tron the payer's own transaction.
     #[schemars(regex(pattern = schema::TRANSACTION_HASH_PATTERN))]
     source_tx_hash: String,
     /// The delivery.
@@ -192,7 +195,7 @@ pub struct ConfirmationBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Timestamp")]
     fulfillment_timestamp: Option<String>,
-    /// Block of the reservation.
+    /// Block of the deposit.
     #[serde(skip_serializing_if = "Option::is_none")]
     source_block_number: Option<u64>,
     /// Block of the delivery.
@@ -341,10 +344,11 @@ pub fn transactions(view: &PaymentView) -> Option<TransactionsBody> {
         confirmations: None,
     };
     let deposit = view.deposit.as_ref().map(|deposit| body(deposit, view.deposit_settled()));
+    let reservation = view.reservation.as_ref().map(|reservation| body(reservation, view.deposit_settled()));
     let delivered = view.status == PaymentStatus::Completed;
     let fulfillment = view.fulfillment.as_ref().map(|fulfillment| body(fulfillment, delivered));
     let known = deposit.is_some() || fulfillment.is_some() || view.status.is_final();
-    known.then_some(TransactionsBody { deposit, fulfillment })
+    known.then_some(TransactionsBody { deposit, reservation, fulfillment })
 }
 
 fn document(quote: &AwardedQuote) -> Option<Box<RawValue>> {

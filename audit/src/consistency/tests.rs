@@ -225,7 +225,11 @@ fn all_of_a_payer_deposit_goes_into_the_escrow_and_what_went_in_comes_back() {
     let none = Vec::<String>::new();
     let sold = [quote(1, "1010")];
     let secured = |amount: &str| {
-        PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(20), amount: amount.parse().unwrap() })
+        PaymentEvent::EscrowSecured(EscrowSecured {
+            inclusion: inclusion(20),
+            amount: amount.parse().unwrap(),
+            deposit: None,
+        })
     };
     assert_eq!(found_of_payer_deposit(&sold, vec![secured("1100")]), none);
     // On the other chains only the price is drawn.
@@ -264,8 +268,11 @@ fn a_selector_that_was_shown_other_quotes_than_are_on_record_is_found() {
 #[test]
 fn a_delivery_that_was_not_attested_is_somebodys_loss_and_no_fault_of_the_records() {
     let sold = [quote(1, "1010")];
-    let secured =
-        PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(20), amount: "1100".parse().unwrap() });
+    let secured = PaymentEvent::EscrowSecured(EscrowSecured {
+        inclusion: inclusion(20),
+        amount: "1100".parse().unwrap(),
+        deposit: None,
+    });
     let awaited = |second| {
         let inclusion = inclusion(second);
         vec![

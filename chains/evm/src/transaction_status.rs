@@ -189,7 +189,7 @@ impl<'a> Transactions<'a> {
             })
             .await?;
         let amount = record.deposited.ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
-        Ok(EscrowSecured { inclusion: found.inclusion, amount })
+        Ok(EscrowSecured { inclusion: found.inclusion, amount, deposit: None })
     }
 
     async fn status_of(

@@ -148,7 +148,7 @@ impl<'a> Transactions<'a> {
     async fn secured(&self, record: &Escrow, program: &Key) -> Result<EscrowSecured, Transient> {
         let inclusion = Escrows::of(self.node).deposit_of(record, program).await?;
         let amount = amount(record.deposited).ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
-        Ok(EscrowSecured { inclusion, amount })
+        Ok(EscrowSecured { inclusion, amount, deposit: None })
     }
 
     /// Where a prepared transaction, of whose `versions` any may have landed, stands by itself.

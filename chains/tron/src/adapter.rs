@@ -24,7 +24,7 @@ use super::{
     calls::{self, GatewayCall, refused},
     cost::{Cost, with_margin},
     deliveries::Deliveries,
-    deposits::Deposits,
+    deposits::{Deposits, payer_deposit_id},
     escrows::Escrows,
     node::{Answer, Block, BroadcastError, Node},
     reservation,
@@ -224,10 +224,14 @@ impl Chains for TronChain {
 
     async fn deposit_mined(
         &self,
-        _: &DepositOrder,
-        versions: &[TransactionPrepared],
+        order: &DepositOrder,
+        _: &[TransactionPrepared],
     ) -> Result<Option<Inclusion>, Transient> {
-        Transactions::of(&self.node).mined(versions).await
+        // The payer's own: the reservation moves nothing.
+        match payer_deposit_id(&order.authorization) {
+            Some(id) => Transactions::of(&self.node).mined(id).await,
+            None => Ok(None),
+        }
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {

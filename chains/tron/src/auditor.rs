@@ -121,6 +121,10 @@ impl Audit for Auditor {
         };
         let is = |event: &GatewayEscrow::Deposited| event.paymentId == parties.id;
         let found = EventSearch::of(&self.node).find(&scope, is).await?;
+        if let Some(own) = &secured.deposit {
+            discrepancies.same("the deposit's transaction", &own.transaction_hash, &found.inclusion.transaction_hash);
+            discrepancies.same("the deposit's block", own.block_number, found.inclusion.block_number);
+        }
         let deposit = PayerDeposit {
             payment_id: case.payment_id.clone(),
             terms: case.terms.clone(),

@@ -132,7 +132,7 @@ impl<'a> Deposits<'a> {
         let settler = address(&order.reservation.payout_account)?;
         let reserved = record.reserved_at.ok_or_else(|| self.node.contradiction("a reservation in no block"))?;
         // The reservation does not say what was deposited, nor whose; the deposit's own event does.
-        let EscrowOpened { amount, .. } = self.opened(&order.payer_deposit(), record).await?;
+        let EscrowOpened { inclusion: deposit, amount } = self.opened(&order.payer_deposit(), record).await?;
         let known = versions.iter().map(id_of).collect::<Result<Vec<_>, _>>()?;
         let payment = word(order.payment_id.on_chain());
         let scope = SearchScope { contract, number: reserved, state: State::Solidified, payment, known: &known };
@@ -144,7 +144,7 @@ impl<'a> Deposits<'a> {
                     && event.sourceAmount == units(order.reservation.source_amount)
             })
             .await?;
-        Ok(EscrowSecured { inclusion: found.inclusion, amount })
+        Ok(EscrowSecured { inclusion: found.inclusion, amount, deposit: Some(Box::new(deposit)) })
     }
 
     /// The deposit of a record: the event, too, must say whose it is, of what, and how much.

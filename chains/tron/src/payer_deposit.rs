@@ -6,7 +6,7 @@ use alloy::{
 };
 
 use escrow_abi::contracts::{DevToken, GatewayEscrow, units};
-use events::event::{PayerTransaction, TronSpend};
+use events::event::{PayerStep, PayerTransaction, TronSpend};
 use sagas::ports::{DepositOrder, PrepareError, Transient};
 
 use super::{
@@ -116,7 +116,7 @@ impl<'a> PayerTransactions<'a> {
                 let span = self.node.span().await?;
                 match self.hindrance("deposit", deposit, cost.energy, cost, &span.head).await? {
                     Some(hindrance) => Ok(hindrance),
-                    None => self.send("deposit", deposit, 2, &span).await,
+                    None => self.send(PayerStep::Deposit, deposit, 2, &span).await,
                 }
             }
             Trial::Reverts { reason, data } => match &self.approval {
@@ -138,7 +138,7 @@ impl<'a> PayerTransactions<'a> {
                 Some(info) if info.failure.is_none() => return Ok(None),
                 Some(_) => {}
                 // A node that does not tell is a fault, and the next look may find the approval in a block.
-                None if self.node.waits(id).await? => return Ok(Some(self.on_its_way("approval", approval))),
+                None if self.node.waits(id).await? => return Ok(Some(on_its_way(PayerStep::Approval, approval))),
                 None => {}
             }
         }
@@ -171,7 +171,7 @@ impl<'a> PayerTransactions<'a> {
         match self.try_out(approval).await? {
             // Some tokens take no second approval (USDT), and one of several nodes may show the first, which waits.
             Trial::Reverts { .. } if self.node.waits(approval.decoded.id).await? => {
-                Ok(self.on_its_way("approval", approval))
+                Ok(on_its_way(PayerStep::Approval, approval))
             }
             Trial::Reverts { reason, .. } => Ok(self.refused(format!("the token refuses the approval: {reason}"))),
             Trial::Fits(cost) => {
@@ -184,7 +184,7 @@ impl<'a> PayerTransactions<'a> {
                 }
                 match self.hindrance("approval", approval, cost.energy, both, &span.head).await? {
                     Some(hindrance) => Ok(hindrance),
-                    None => self.send("approval", approval, 3, &span).await,
+                    None => self.send(PayerStep::Approval, approval, 3, &span).await,
                 }
             }
         }
@@ -233,7 +233,14 @@ impl<'a> PayerTransactions<'a> {
 
     /// Sends what the payer signed. So many transactions are `left`, the reservation the last of them; where it could not
     /// follow in time or could not be paid for, the deposit would only be locked up until the refund.
-    async fn send(&self, name: &str, transaction: &Signed, left: u64, span: &Span) -> Result<PrepareError, Transient> {
+    async fn send(
+        &self,
+        step: PayerStep,
+        transaction: &Signed,
+        left: u64,
+        span: &Span,
+    ) -> Result<PrepareError, Transient> {
+        let name = step.as_str();
         let (now_ms, last_ms) = (span.head.time_ms, self.reservable_until.saturating_mul(1_000));
         let needed_ms = landing_ms(left, span);
         if now_ms.saturating_add(needed_ms) >= last_ms {
@@ -250,16 +257,12 @@ impl<'a> PayerTransactions<'a> {
             )));
         }
         match self.node.broadcast(&transaction.bytes).await {
-            Ok(()) => Ok(self.on_its_way(name, transaction)),
+            Ok(()) => Ok(on_its_way(step, transaction)),
             Err(BroadcastError::Transient(fault)) => Err(fault),
             Err(refusal @ BroadcastError::Refused { .. }) => {
                 Ok(self.refused(format!("the network refuses the payer's {name}: {refusal}")))
             }
         }
-    }
-
-    fn on_its_way(&self, name: &str, transaction: &Signed) -> PrepareError {
-        waiting(&format!("the payer's {name} {} is on its way", transaction.decoded.id))
     }
 
     /// Whoever has the payer's transactions can bring them as long as the escrow takes the deposit.
@@ -274,6 +277,10 @@ impl<'a> PayerTransactions<'a> {
         context.gas_used = Some(info.energy.to_string());
         refused(context, self.reserve_deadline)
     }
+}
+
+fn on_its_way(step: PayerStep, transaction: &Signed) -> PrepareError {
+    PrepareError::PayerSent { step, transaction_hash: transaction.decoded.id.to_string() }
 }
 
 /// How long it takes until so many transactions are in blocks, each sent when the one before is, in milliseconds.

@@ -48,24 +48,20 @@ impl<'a> Transactions<'a> {
         }
     }
 
-    /// The block, perhaps not solidified, that holds one of `versions` with its effect; `None` while none does.
+    /// The block, perhaps not solidified, that holds the transaction `id` with its effect; `None` while none does.
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn mined(&self, versions: &[TransactionPrepared]) -> Result<Option<Inclusion>, Transient> {
-        for version in versions.iter().rev() {
-            let Some(info) = self.node.info(id_of(version)?, State::Newest).await? else { continue };
-            let block = self.node.block(info.block_number, State::Newest).await?;
-            let Some(block) = block.filter(|_| info.failure.is_none()) else { return Ok(None) };
-            return Ok(Some(Inclusion {
-                chain_id: self.node.chain_id().clone(),
-                transaction_hash: version.transaction_hash.clone(),
-                block_number: block.number,
-                block_hash: block.id.to_string(),
-                block_time: block.seconds(),
-            }));
-        }
-        Ok(None)
+    pub async fn mined(&self, id: B256) -> Result<Option<Inclusion>, Transient> {
+        let Some(info) = self.node.info(id, State::Newest).await? else { return Ok(None) };
+        let block = self.node.block(info.block_number, State::Newest).await?;
+        Ok(block.filter(|_| info.failure.is_none()).map(|block| Inclusion {
+            chain_id: self.node.chain_id().clone(),
+            transaction_hash: id.to_string(),
+            block_number: block.number,
+            block_hash: block.id.to_string(),
+            block_time: block.seconds(),
+        }))
     }
 
     /// `settled` must have been asked for before whatever is concluded from the status together with it.

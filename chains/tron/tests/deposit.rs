@@ -16,7 +16,7 @@ use chains_tron::{
     transaction::{read_signed, signer},
 };
 use escrow_abi::contracts::GatewayEscrow;
-use events::event::Validity;
+use events::event::{PayerStep, PayerTransaction, Validity};
 use sagas::ports::{Chains, DepositOrder, DepositState, EscrowState, PrepareError};
 
 use crate::support::{
@@ -28,6 +28,14 @@ use crate::support::{
 /// What tells whether a transaction waits.
 const PENDING: &str = "wallet/gettransactionfrompending";
 
+/// The payer's own transaction is with the node.
+async fn is_sent(chains: &TronChain, order: &DepositOrder, step: PayerStep, own: &PayerTransaction) -> Result<()> {
+    let sent = chains.prepare_deposit(order, 1).await;
+    let expected = PrepareError::PayerSent { step, transaction_hash: own.transaction_hash.clone() };
+    assert_eq!(sent, Err(expected));
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_payers_transactions_are_brought_in_order_and_the_deposit_is_reserved() -> Result<()> {
     let world = World::start().await?;
@@ -38,15 +46,13 @@ async fn the_payers_transactions_are_brought_in_order_and_the_deposit_is_reserve
 
     for _ in 0..2 {
         // As often as one looks: what waits already is not a fault.
-        let Err(PrepareError::Waiting(why)) = chains.prepare_deposit(&order, 1).await else { bail!("not waiting") };
-        assert!(why.contains("approval") && why.contains(&approval.transaction_hash), "{why}");
+        is_sent(&chains, &order, PayerStep::Approval, &approval).await?;
     }
     world.mine(1).await?;
     let info = node.info(approval_id, State::Newest).await?.context("the approval is in no block")?;
     assert_eq!((info.failure, node.info(deposit_id, State::Newest).await?), (None, None));
 
-    let Err(PrepareError::Waiting(why)) = chains.prepare_deposit(&order, 1).await else { bail!("not waiting") };
-    assert!(why.contains("deposit") && why.contains(&deposit.transaction_hash), "{why}");
+    is_sent(&chains, &order, PayerStep::Deposit, &deposit).await?;
     world.mine(1).await?;
     let info = node.info(deposit_id, State::Newest).await?.context("the deposit is in no block")?;
     assert_eq!(info.failure, None);
@@ -76,15 +82,17 @@ async fn the_payers_transactions_are_brought_in_order_and_the_deposit_is_reserve
     chains.broadcast(&prepared).await?;
     chains.broadcast(&prepared).await?;
     assert_eq!(chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending);
-    assert_eq!(chains.deposit_mined(&order, from_ref(&prepared)).await?, None);
+    // The payer's own deposit is what is shown to be mined, and not the reservation.
+    let mined = chains.deposit_mined(&order, from_ref(&prepared)).await?.context("not shown to be mined")?;
+    let deposited = node.info(deposit_id, State::Newest).await?.context("the deposit is in no block")?;
+    assert_eq!((&mined.transaction_hash, mined.block_number), (&deposit.transaction_hash, deposited.block_number));
     world.mine(1).await?;
     let info = node.info(decoded.id, State::Newest).await?.context("the reservation is in no block")?;
     assert_eq!(info.failure, None);
     // What the port counts with.
     assert!(info.energy * 3 / 2 <= 150_000, "a reservation takes {} energy", info.energy);
     assert_eq!(chains.deposit_state(&order, from_ref(&prepared)).await?, DepositState::Pending, "not solidified");
-    let mined = chains.deposit_mined(&order, from_ref(&prepared)).await?.context("not shown to be mined")?;
-    assert_eq!((&mined.transaction_hash, mined.block_number), (&prepared.transaction_hash, info.block_number));
+    assert_eq!(chains.deposit_mined(&order, from_ref(&prepared)).await?.as_ref(), Some(&mined));
     world.solidify().await?;
     let DepositState::Secured(secured) = chains.deposit_state(&order, from_ref(&prepared)).await? else {
         bail!("not secured")
@@ -92,6 +100,7 @@ async fn the_payers_transactions_are_brought_in_order_and_the_deposit_is_reserve
     assert_eq!(secured.amount.to_string(), CAP.to_string());
     assert_eq!(secured.inclusion.transaction_hash, prepared.transaction_hash);
     assert_eq!(secured.inclusion.block_number, info.block_number);
+    assert_eq!(secured.deposit.as_deref(), Some(&mined));
     let block = node.block(info.block_number, State::Solidified).await?.context("no block")?;
     assert_eq!(secured.inclusion.block_hash, block.id.to_string());
     assert_eq!(secured.inclusion.block_time, block.time_ms / 1_000);
@@ -109,7 +118,9 @@ async fn shows_what_waits(world: &World) -> Result<()> {
 
 async fn waits_for(chains: &TronChain, order: &DepositOrder, what: &str) -> Result<()> {
     match chains.prepare_deposit(order, 1).await {
-        Err(PrepareError::Waiting(why)) if why.contains(what) => Ok(()),
+        Err(why @ (PrepareError::Waiting(_) | PrepareError::PayerSent { .. })) if why.to_string().contains(what) => {
+            Ok(())
+        }
         other => bail!("not waiting for {what}: {other:?}"),
     }
 }

@@ -28,7 +28,7 @@ async fn is_not_sent(world: &World, order: &DepositOrder, why: &str) -> Result<(
 /// The payer's transaction was sent.
 async fn is_sent(world: &World, order: &DepositOrder, name: &str) -> Result<()> {
     match world.chains().prepare_deposit(order, 1).await {
-        Err(PrepareError::Waiting(why)) if why.contains(&format!("the payer's {name}")) => {}
+        Err(PrepareError::PayerSent { step, .. }) if step.as_str() == name => {}
         other => bail!("not sent: {other:?}"),
     }
     assert_eq!(world.waiting().await?, 1);

@@ -13,7 +13,7 @@ use chains_tron::{
     node::State,
     transaction::{Draft, read_signed},
 };
-use events::event::{PayerTransaction, TransactionPrepared, Validity};
+use events::event::{PayerStep, PayerTransaction, TransactionPrepared, Validity};
 use sagas::ports::{Chains, DepositOrder, DepositState, EscrowState, PrepareError, TransactionState};
 
 use crate::support::{
@@ -124,8 +124,9 @@ async fn a_reservation_whose_deposit_was_left_fails_and_all_is_brought_again() -
     world.settle(&chains, &first).await?;
     let evidence = superseded(&chains, &order, &first).await?;
     assert!(evidence.contains("StateNotAllowed") && evidence.contains(&first.transaction_hash), "{evidence}");
-    let Err(PrepareError::Waiting(why)) = chains.prepare_deposit(&order, 2).await else { bail!("not waiting") };
-    assert!(why.contains(&spend(&order).deposit.transaction_hash), "{why}");
+    let sent = chains.prepare_deposit(&order, 2).await;
+    let Err(PrepareError::PayerSent { transaction_hash, .. }) = sent else { bail!("not sent: {sent:?}") };
+    assert_eq!(transaction_hash, spend(&order).deposit.transaction_hash);
     world.mine(1).await?;
     let second = chains.prepare_deposit(&order, 2).await?;
     world.settle(&chains, &second).await?;
@@ -172,10 +173,10 @@ async fn what_the_network_lost_of_the_payers_is_brought_again() -> Result<()> {
     let world = World::start().await?;
     let chains = world.chains();
     let order = world.order(600).await?;
-    for name in ["approval", "deposit"] {
+    for brought in [PayerStep::Approval, PayerStep::Deposit] {
         for lost in [true, false] {
-            let Err(PrepareError::Waiting(why)) = chains.prepare_deposit(&order, 1).await else { bail!("not waiting") };
-            assert!(why.contains(name), "{why}");
+            let sent = chains.prepare_deposit(&order, 1).await;
+            assert!(matches!(sent, Err(PrepareError::PayerSent { step, .. }) if step == brought), "{sent:?}");
             if lost {
                 world.dev.control("drop", json!({})).await?;
             }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::transaction::PayerStep;
 use crate::{Account, Amount, Hash32};
 
 /// The payer's authorization of the deposit, checked field by field against the request when it was accepted.
@@ -37,6 +38,15 @@ impl Authorization {
     /// deposited and reserved later, and whoever holds the transaction can send it.
     pub fn is_payer_deposit(&self) -> bool {
         matches!(self, Self::Tron(_))
+    }
+
+    /// The payer's own transaction that is for `step`, where there is one.
+    pub fn payer_transaction(&self, step: PayerStep) -> Option<&PayerTransaction> {
+        match (self, step) {
+            (Self::Tron(spend), PayerStep::Deposit) => Some(&spend.deposit),
+            (Self::Tron(spend), PayerStep::Approval) => spend.approval.as_ref(),
+            (Self::EvmPermit2Escrow(_) | Self::EvmPermit2(_) | Self::Solana(_), _) => None,
+        }
     }
 
     /// The most that may be drawn, smallest unit of the source asset.

@@ -41,17 +41,21 @@ pub struct Inclusion {
 /// Payload of [`PaymentEvent::DepositMined`](super::PaymentEvent::DepositMined).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DepositMined {
-    /// The transaction under way, in the block that holds it for now.
+    /// The transaction under way, in the block that holds it for now; the payer's own where that deposits.
     pub inclusion: Inclusion,
 }
 
 /// Payload of [`PaymentEvent::EscrowSecured`](super::PaymentEvent::EscrowSecured).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EscrowSecured {
-    /// The transaction that deposited and reserved.
+    /// The transaction that deposited and reserved; where the payer's own transaction deposits, the one that reserved.
     pub inclusion: Inclusion,
     /// Amount in escrow, smallest unit of the source asset.
     pub amount: Amount,
+    /// The payer's own transaction that deposited, in its settled block. Absent where one transaction does both, and in what
+    /// gateways recorded that did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deposit: Option<Box<Inclusion>>,
 }
 
 /// Payload of [`PaymentEvent::EscrowOpened`](super::PaymentEvent::EscrowOpened).

@@ -20,13 +20,13 @@ pub use self::{
     },
     authorization::{Authorization, PayerTransaction, Permit2, SolanaSpend, TronSpend},
     escrow::{
-        AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded,
-        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion,
-        RefundDue,
+        AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan,
+        EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
+        FulfillmentSeen, Inclusion, RefundDue,
     },
     payment::{CollectedQuote, CounterpartyDecision, PaymentEvent, SelectorRef, Submitted, VerifierRef},
     quote_request::QuoteRequestEvent,
-    transaction::{TransactionAbandoned, TransactionPrepared, Validity},
+    transaction::{PayerStep, PayerTransactionSent, TransactionAbandoned, TransactionPrepared, Validity},
 };
 use crate::StreamId;
 

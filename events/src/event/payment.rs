@@ -9,7 +9,7 @@ use super::{
         AttestationAwaited, AttestationMissed, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded,
         EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen,
     },
-    transaction::{TransactionAbandoned, TransactionPrepared},
+    transaction::{PayerTransactionSent, TransactionAbandoned, TransactionPrepared},
 };
 use crate::{
     Account, Did, Hash32, PaymentId, QuoteRequestId, Terms, identity::ProvenIdentity, selection::SelectorKey,
@@ -35,7 +35,9 @@ pub enum PaymentEvent {
     AwardWithdrawn(AwardWithdrawn),
     /// The winner finds, however long it is away, that its award is over.
     WinnerTold(WinnerTold),
-    /// The deposit is signed and about to be broadcast.
+    /// One of the payer's own transactions, an approval or the deposit, was sent; recorded once for each.
+    PayerTransactionSent(PayerTransactionSent),
+    /// The deposit is signed and about to be broadcast. Where the payer's own transaction deposits, the reservation is.
     DepositPrepared(TransactionPrepared),
     /// The deposit under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
     DepositRepriced(TransactionPrepared),
@@ -92,6 +94,7 @@ impl PaymentEvent {
             Self::QuoteAwarded(_) => "QuoteAwarded",
             Self::AwardWithdrawn(_) => "AwardWithdrawn",
             Self::WinnerTold(_) => "WinnerTold",
+            Self::PayerTransactionSent(_) => "PayerTransactionSent",
             Self::DepositPrepared(_) => "DepositPrepared",
             Self::DepositRepriced(_) => "DepositRepriced",
             Self::DepositMined(_) => "DepositMined",

@@ -57,6 +57,39 @@ impl Validity {
     }
 }
 
+/// Payload of [`PaymentEvent::PayerTransactionSent`](super::PaymentEvent::PayerTransactionSent).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PayerTransactionSent {
+    /// What it is for.
+    pub step: PayerStep,
+    /// Chain it is for.
+    pub chain_id: ChainId,
+    /// Its hash, as in the payer's authorization, which has its bytes.
+    pub transaction_hash: String,
+    /// When a gateway first found that a node has it.
+    pub sent_at: Timestamp,
+}
+
+/// What one of the payer's own transactions is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PayerStep {
+    /// Gives the escrow its allowance.
+    Approval,
+    /// Deposits.
+    Deposit,
+}
+
+impl PayerStep {
+    /// The word in stored events and responses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Deposit => "deposit",
+        }
+    }
+}
+
 /// Proof that a prepared transaction can never land.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionAbandoned {

@@ -1,18 +1,19 @@
 //! The fold: how a payment's events change its view.
 
 use events::{
-    Did, PaymentEvent,
+    ChainId, Did, PaymentEvent,
     event::{
         AuctionClosed, AwardWithdrawn, Claim, EscrowOpened, EscrowSecured, Failed, FulfillmentConfirmed, Inclusion,
-        QuoteAwarded, RefundDue, Submitted, WithdrawalCause,
+        PayerStep, PayerTransactionSent, QuoteAwarded, RefundDue, Submitted, TransactionPrepared, WithdrawalCause,
     },
+    failure::BlockchainContext,
     mutant,
     quote::SignedQuote,
     time::from_unix_seconds,
 };
 use journal::Recorded;
 
-use super::{Applied, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, RefundOwed};
+use super::{Applied, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, RefundOwed, Transaction};
 
 impl PaymentView {
     /// The view of a payment with these commits, from the first on; `None` when there is none, or when the first one
@@ -84,6 +85,7 @@ impl PaymentView {
     }
 
     fn submitted(submitted: &Submitted, recorded: &Recorded) -> Self {
+        let own_deposit = submitted.authorization.payer_transaction(PayerStep::Deposit);
         Self {
             payment_id: submitted.payment_id.clone(),
             request_id: submitted.request_id.clone(),
@@ -97,6 +99,7 @@ impl PaymentView {
             declines: None,
             quote: None,
             deposit: None,
+            reservation: None,
             fulfillment: None,
             fulfilled_at: None,
             verifier: submitted.verifier.clone(),
@@ -110,6 +113,7 @@ impl PaymentView {
             permitted: submitted.authorization.permitted(),
             escrowed: None,
             payer_deposit: submitted.authorization.is_payer_deposit(),
+            own_deposit: own_deposit.map(|own| own.transaction_hash.clone()),
             winner_untold: false,
             watched: submitted.authorization.is_payer_deposit(),
             failed_at: None,
@@ -136,10 +140,11 @@ impl PaymentView {
             PaymentEvent::EscrowOpened(opened) => self.opened(opened),
             PaymentEvent::AuctionClosed(closed) => self.auction_closed(closed),
             PaymentEvent::QuoteAwarded(awarded) => self.awarded(awarded),
+            PaymentEvent::PayerTransactionSent(sent) => self.payer_sent(sent),
             PaymentEvent::DepositPrepared(prepared) | PaymentEvent::DepositRepriced(prepared) => {
-                replace(&mut self.deposit, Some(prepared.into()))
+                self.deposit_prepared(prepared)
             }
-            PaymentEvent::DepositMined(mined) => replace(&mut self.deposit, Some((&mined.inclusion).into())),
+            PaymentEvent::DepositMined(mined) => self.deposit_mined(&mined.inclusion),
             PaymentEvent::EscrowSecured(secured) => self.secured(secured),
             // Those that change the status do so while it is not final.
             PaymentEvent::FulfillmentSeen(_) | PaymentEvent::FulfillmentFinalized(_) | PaymentEvent::Failed(_)
@@ -182,9 +187,42 @@ impl PaymentView {
         }
     }
 
-    /// The block that was seen to hold the deposit does not hold it any more.
+    /// The payer's own deposit is shown from now on; an approval is the timeline's to show.
+    fn payer_sent(&mut self, sent: &PayerTransactionSent) -> bool {
+        if sent.step != PayerStep::Deposit {
+            return false;
+        }
+        let (chain_id, transaction_hash) = (sent.chain_id.clone(), sent.transaction_hash.clone());
+        replace(&mut self.deposit, Some(Transaction { chain_id, transaction_hash, block_number: None }))
+    }
+
+    fn deposit_prepared(&mut self, prepared: &TransactionPrepared) -> bool {
+        if self.own_deposit.is_none() {
+            return replace(&mut self.deposit, Some(prepared.into()));
+        }
+        // It is on chain before it is reserved, whoever sent it.
+        let is_new = self.show_own_deposit(&prepared.chain_id, None);
+        replace(&mut self.reservation, Some(prepared.into())) || is_new
+    }
+
+    /// Shows the payer's own deposit where nothing else is shown as one.
+    fn show_own_deposit(&mut self, chain_id: &ChainId, block_number: Option<u64>) -> bool {
+        let Some(transaction_hash) = self.own_deposit.clone().filter(|_| self.deposit.is_none()) else { return false };
+        self.deposit = Some(Transaction { chain_id: chain_id.clone(), transaction_hash, block_number });
+        true
+    }
+
+    fn deposit_mined(&mut self, inclusion: &Inclusion) -> bool {
+        let is_reservation = self.own_deposit.as_ref().is_some_and(|own| *own != inclusion.transaction_hash);
+        let shown = if is_reservation { &mut self.reservation } else { &mut self.deposit };
+        replace(shown, Some(inclusion.into()))
+    }
+
+    /// The blocks that were seen to hold the deposit and its reservation do not hold them any more.
     fn deposit_is_in_no_block(&mut self) -> bool {
-        self.deposit.as_mut().is_some_and(|deposit| deposit.block_number.take().is_some())
+        let taken = |shown: &mut Option<Transaction>| shown.as_mut().is_some_and(|of| of.block_number.take().is_some());
+        let [deposit, reservation] = [&mut self.deposit, &mut self.reservation].map(taken);
+        deposit || reservation
     }
 
     /// The failure before it says that the payer deposit is still watched.
@@ -209,7 +247,16 @@ impl PaymentView {
     fn secured(&mut self, secured: &EscrowSecured) -> bool {
         // What was provisional is settled, which is shown, too.
         let settled = replace(&mut self.escrowed, Some(secured.amount));
-        replace(&mut self.deposit, Some((&secured.inclusion).into())) || settled
+        let inclusion = Some((&secured.inclusion).into());
+        if self.own_deposit.is_none() {
+            return replace(&mut self.deposit, inclusion) || settled;
+        }
+        let deposited = match secured.deposit.as_deref() {
+            Some(own) => replace(&mut self.deposit, Some(own.into())),
+            // Gateways that did not record it told of the reservation alone.
+            None => self.show_own_deposit(&secured.inclusion.chain_id, None),
+        };
+        replace(&mut self.reservation, inclusion) || deposited || settled
     }
 
     /// The delivery has its depth: the status follows the chain (spec 3.1).
@@ -277,17 +324,32 @@ impl PaymentView {
         if self.escrowed.is_none() {
             self.deposit_is_in_no_block();
         }
-        // A deposit that reverted was mined, and its failure is the only place that says in which block, and which of its
-        // versions it was.
-        if let (Some(deposit), Some(context)) = (&mut self.deposit, &failed.failure.blockchain_context)
+        if let Some(context) = &failed.failure.blockchain_context
             && failed.refund == RefundDue::Nothing
-            && let Some(mined) = &context.transaction_hash
-            && context.chain_id == deposit.chain_id
         {
-            deposit.transaction_hash.clone_from(mined);
-            deposit.block_number = context.block_number;
+            self.deposit_reverted(context);
         }
         true
+    }
+
+    /// A deposit that reverted was mined, and its failure is the only place that says in which block, and which of its versions
+    /// it was.
+    fn deposit_reverted(&mut self, context: &BlockchainContext) {
+        let Some(mined) = &context.transaction_hash else { return };
+        match &self.own_deposit {
+            // The payer may have sent it without the gateway.
+            Some(own) if own == mined => {
+                self.deposit = None;
+                self.show_own_deposit(&context.chain_id, context.block_number);
+            }
+            Some(_) => {}
+            None => {
+                if let Some(deposit) = self.deposit.as_mut().filter(|deposit| deposit.chain_id == context.chain_id) {
+                    deposit.transaction_hash.clone_from(mined);
+                    deposit.block_number = context.block_number;
+                }
+            }
+        }
     }
 }
 

@@ -140,7 +140,7 @@ impl DeclineCount {
 /// The confirmation of a completed payment (spec 2.8), apart from its ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confirmation<'a> {
-    /// The escrow reservation on the source chain.
+    /// The deposit on the source chain.
     pub source: &'a Transaction,
     /// The delivery on the destination chain, in its settled block.
     pub destination: &'a Transaction,
@@ -186,8 +186,10 @@ pub struct PaymentView {
     pub declines: Option<Vec<DeclineCount>>,
     /// The awarded quote.
     pub quote: Option<AwardedQuote>,
-    /// The transaction that commits the payer's funds.
+    /// The transaction that commits the payer's funds; the payer's own where that deposits.
     pub deposit: Option<Transaction>,
+    /// The transaction that reserves the payer's own deposit for the settler; absent where the deposit does.
+    pub reservation: Option<Transaction>,
     /// The transaction that pays the recipient. Its block is provisional while `finalizing`, settled once `completed`.
     pub fulfillment: Option<Transaction>,
     /// The time of the block that holds the settled delivery.
@@ -216,6 +218,8 @@ pub struct PaymentView {
     pub escrowed: Option<Amount>,
     /// Whether the payer's own transaction deposits, which anyone who holds it can send.
     pub payer_deposit: bool,
+    /// The hash of that transaction.
+    pub own_deposit: Option<String>,
     /// Whether the award was taken back, and the winner is yet to be told.
     pub winner_untold: bool,
     /// Whether the payment failed without proof that the payer's own transaction can't deposit, and it is watched for that.

@@ -145,12 +145,21 @@ pub fn inclusion(chain: u64, hash: String, block_number: u64) -> Inclusion {
     }
 }
 
+pub fn payer_sent(step: PayerStep, transaction_hash: String) -> PaymentEvent {
+    let chain_id = ChainId::evm(1);
+    PaymentEvent::PayerTransactionSent(PayerTransactionSent { step, chain_id, transaction_hash, sent_at: at(12) })
+}
+
 pub fn deposit_mined(hash: String, block: u64) -> PaymentEvent {
     PaymentEvent::DepositMined(DepositMined { inclusion: inclusion(1, hash, block) })
 }
 
 pub fn secured(hash: String, block: u64) -> PaymentEvent {
-    PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(1, hash, block), amount: amount(105) })
+    PaymentEvent::EscrowSecured(EscrowSecured {
+        inclusion: inclusion(1, hash, block),
+        amount: amount(105),
+        deposit: None,
+    })
 }
 
 pub fn escrow_opened(hash: String, block: u64) -> PaymentEvent {

@@ -1,7 +1,7 @@
 //! Commands: what the engine may ask of a payment. Each reports something that was observed or done.
 
 use events::{
-    event::{Claim, EscrowOpened, EscrowSecured, Inclusion, TransactionPrepared},
+    event::{Claim, EscrowOpened, EscrowSecured, Inclusion, PayerStep, TransactionPrepared},
     failure::BlockchainContext,
     selection::SignedChoice,
     time::Timestamp,
@@ -44,6 +44,15 @@ pub enum Command {
     /// The message that its award is over is stored where the winner finds it.
     TellWinner {
         /// When.
+        at: Timestamp,
+    },
+    /// One of the payer's own transactions is with a node.
+    RecordPayerTransaction {
+        /// What it is for.
+        step: PayerStep,
+        /// Its hash.
+        transaction_hash: String,
+        /// When that was found.
         at: Timestamp,
     },
     /// A deposit was signed.
@@ -163,6 +172,7 @@ impl Command {
             Self::MissChoice { .. } => "MissChoice",
             Self::LoseWinner { .. } => "LoseWinner",
             Self::TellWinner { .. } => "TellWinner",
+            Self::RecordPayerTransaction { .. } => "RecordPayerTransaction",
             Self::PrepareDeposit(_) => "PrepareDeposit",
             Self::RepriceDeposit(_) => "RepriceDeposit",
             Self::RefuseDeposit { .. } => "RefuseDeposit",

@@ -11,7 +11,7 @@ pub use evolve::{IllegalTransition, evolve, fold};
 use events::{
     event::{
         AuctionClosed, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
-        Inclusion, QuoteAwarded, RefundDue, SelectorAsked, Submitted, TransactionPrepared, WithdrawalCause,
+        Inclusion, PayerStep, QuoteAwarded, RefundDue, SelectorAsked, Submitted, TransactionPrepared, WithdrawalCause,
     },
     mutant,
     quote::Quote,
@@ -40,7 +40,9 @@ pub struct Payment {
     pub withdrawn: Option<WithdrawalCause>,
     /// Whether the winner is known to find that its award is over.
     pub winner_told: bool,
-    /// The deposit transactions so far.
+    /// Which of the payer's own transactions were sent.
+    pub payer_sent: Vec<PayerStep>,
+    /// The deposit transactions so far; where the payer's own transaction deposits, the reservations.
     pub deposit: Attempts,
     /// The block, not settled, in which the deposit under way was seen last.
     pub deposit_mined: Option<Inclusion>,
@@ -132,6 +134,13 @@ pub enum Stage {
 }
 
 impl Payment {
+    /// Whether this transaction is the deposit under way: the payer's own, or one of the gateway's.
+    fn is_deposit_under_way(&self, transaction_hash: &str) -> bool {
+        let own = self.submitted.authorization.payer_transaction(PayerStep::Deposit);
+        own.is_some_and(|own| own.transaction_hash == transaction_hash)
+            || self.deposit.live.iter().any(|version| version.transaction_hash == transaction_hash)
+    }
+
     /// What the payer's selector is to be asked; `None` when the quotes are not there yet, or it chose.
     pub fn selection(&self) -> Option<SelectionRequest> {
         let (selector, auction, offer) =

@@ -2,7 +2,7 @@
 
 use events::{
     Account, Amount, Hash32, PaymentId, Terms,
-    event::{Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
+    event::{Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, PayerStep},
     failure::BlockchainContext,
 };
 
@@ -120,6 +120,14 @@ pub enum PrepareError {
     /// Nothing is wrong, and it is too early: what has to be on chain before is on its way. Look again at the next block.
     #[error("not yet: {0}")]
     Waiting(String),
+    /// One of the payer's own transactions, which has to be on chain before, is with a node now. Look again at the next block.
+    #[error("not yet: the payer's {} {transaction_hash} is on its way", step.as_str())]
+    PayerSent {
+        /// What it is for.
+        step: PayerStep,
+        /// Its hash, as in the payer's authorization.
+        transaction_hash: String,
+    },
     /// The chain refuses the call at its latest state; no nonce was taken. The refusal may pass (a lagging node, an
     /// allowance about to be given), so the caller decides how often to ask again.
     #[error("the chain refuses the transaction: {}", .0.context.revert_reason.as_deref().unwrap_or("no reason given"))]

@@ -38,7 +38,7 @@ pub(super) async fn perform(
         Action::AskSelector(request) => Ok(Box::pin(ask_selector(ports, request)).await),
         Action::GiveUpSelector => Ok(Outcome::command(Command::MissChoice { at: ports.clock.now() })),
         Action::SecureDeposit { award, order, attempt } => {
-            Box::pin(secure_deposit(ports, award, order, *attempt, agreed)).await
+            Box::pin(secure_deposit(ports, payment, award, order, *attempt, agreed)).await
         }
         Action::TellWinner(end) => {
             ports.auction.end(end).await?;
@@ -83,6 +83,7 @@ pub(super) async fn perform(
 /// Signs a deposit for a winner that stands by its quote.
 async fn secure_deposit(
     ports: &Ports,
+    payment: &Payment,
     award: &Award,
     order: &DepositOrder,
     attempt: u32,
@@ -105,6 +106,11 @@ async fn secure_deposit(
         Err(PrepareError::Waiting(why)) => {
             tracing::debug!(payment_id = %order.payment_id, why, "the reservation waits");
             Ok(Outcome::DepositAwaited)
+        }
+        Err(PrepareError::PayerSent { step, .. }) if payment.payer_sent.contains(&step) => Ok(Outcome::DepositAwaited),
+        Err(PrepareError::PayerSent { step, transaction_hash }) => {
+            let at = ports.clock.now();
+            Ok(Outcome::command(Command::RecordPayerTransaction { step, transaction_hash, at }))
         }
         Err(PrepareError::Refused(refusal)) => refused(ports, order, refusal).await,
     }
@@ -274,7 +280,7 @@ async fn secure_release(
         EscrowState::Held => match ports.chains.prepare_release(order, attempt).await {
             Ok(transaction) => Ok(Outcome::command(Command::PrepareRelease(transaction))),
             Err(PrepareError::Transient(fault)) => Err(fault),
-            Err(PrepareError::Waiting(_)) => Ok(Outcome::AwaitEvent),
+            Err(PrepareError::Waiting(_) | PrepareError::PayerSent { .. }) => Ok(Outcome::AwaitEvent),
             // Most often the settler's own release is in a block that is not yet deep.
             Err(PrepareError::Refused(refusal)) => Ok(Outcome::ReleaseRefused(refusal)),
         },
@@ -295,7 +301,9 @@ async fn secure_refund(
         EscrowState::Held | EscrowState::Lapsed => match ports.chains.prepare_refund(order, attempt).await {
             Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
             Err(PrepareError::Transient(fault)) => Err(fault),
-            Err(waiting @ PrepareError::Waiting(_)) => Err(Transient::unreachable(waiting)),
+            Err(waiting @ (PrepareError::Waiting(_) | PrepareError::PayerSent { .. })) => {
+                Err(Transient::unreachable(waiting))
+            }
             // The chain's clock may be behind ours, or the escrow may have paid out in a block not yet deep.
             Err(refused @ PrepareError::Refused(_)) => Err(Transient::contradiction(refused)),
         },

@@ -2,7 +2,7 @@
 
 use events::{
     Amount,
-    event::{EscrowOpened, Failed},
+    event::{EscrowOpened, Failed, PayerStep},
 };
 use journal::StreamStore;
 
@@ -75,12 +75,16 @@ pub async fn prepare(world: &World, plot: PayerPlot, attempt: u32) -> Result<Tra
     };
     let prepared = world.call(|state| {
         assert!(state.awards > 0, "the settler is told first");
-        let on_its_way = |what: &str| Err(PrepareError::Waiting(what.to_owned()));
+        let on_its_way = |step| {
+            let submission = payer_deposit_submission();
+            let own = submission.authorization.payer_transaction(step).expect("the payer signed it");
+            Err(PrepareError::PayerSent { step, transaction_hash: own.transaction_hash.clone() })
+        };
         state.payer_deposit.looks += 1;
         match plot {
             PayerPlot::Refused => return refused(REASON),
             PayerPlot::RefusedThenLost if state.payer_deposit.looks < 3 => return refused(REASON),
-            PayerPlot::RefusedThenLost => return on_its_way("the deposit is sent"),
+            PayerPlot::RefusedThenLost => return on_its_way(PayerStep::Deposit),
             PayerPlot::Usurped => {
                 state.payer_deposit.deposited = true;
                 state.effective = Some("somebody's".to_owned());
@@ -90,11 +94,11 @@ pub async fn prepare(world: &World, plot: PayerPlot, attempt: u32) -> Result<Tra
         }
         if !state.payer_deposit.approved {
             state.payer_deposit.approved = true;
-            return on_its_way("the approval is sent");
+            return on_its_way(PayerStep::Approval);
         }
         if !state.payer_deposit.deposited {
             state.payer_deposit.deposited = true;
-            return on_its_way("the deposit is sent");
+            return on_its_way(PayerStep::Deposit);
         }
         match plot {
             PayerPlot::NoSubmitter => Err(Transient::rate_limited("no submitter can pay").into()),
@@ -179,7 +183,10 @@ fn failure(events: &[PaymentEvent]) -> &Failed {
 
 /// What holds of every such payment, whoever died where.
 fn check(plot: PayerPlot, world: &World, events: &[PaymentEvent], told: &str) {
-    assert_eq!(types(events), expected(plot), "{plot:?} {told}");
+    let (own, others): (Vec<_>, Vec<_>) = types(events).into_iter().partition(|name| *name == "PayerTransactionSent");
+    assert_eq!(others, expected(plot), "{plot:?} {told}");
+    // Each is recorded once, or not at all where the gateway died between sending and recording it.
+    assert!(own.len() <= 2, "{plot:?} {told}: {:?}", types(events));
     let state = world.state.lock().unwrap();
     let settled = matches!(events.last(), Some(PaymentEvent::EscrowReleased(_) | PaymentEvent::EscrowRefunded(_)));
     assert_eq!(settled, state.payer_deposit.deposited, "{plot:?} {told}: what is deposited goes on or back");
@@ -203,6 +210,23 @@ async fn a_death_at_any_port_call_leaves_no_money_behind() {
             check(plot, &world, &events, &format!("died at {stop_at:?}"));
         }
     }
+}
+
+/// What the payer signed is on record from when it is sent, in the order in which it was.
+#[tokio::test]
+async fn the_payers_own_transactions_are_recorded_once_each_when_they_are_sent() {
+    let (_, events) = live(World::new(Plot::PayerDeposits(PayerPlot::Delivers))).await;
+    let sent = ["PayerTransactionSent", "PayerTransactionSent"];
+    assert_eq!(types(&events), [&DELIVERED[..3], &sent, &DELIVERED[3..]].concat());
+    let submission = payer_deposit_submission();
+    for (event, step) in events[3..5].iter().zip([PayerStep::Approval, PayerStep::Deposit]) {
+        let PaymentEvent::PayerTransactionSent(sent) = event else { unreachable!() };
+        let own = submission.authorization.payer_transaction(step).unwrap();
+        assert_eq!((sent.step, &sent.transaction_hash), (step, &own.transaction_hash));
+    }
+    // Brought again and again, it is recorded once.
+    let (_, events) = live(World::new(Plot::PayerDeposits(PayerPlot::RefusedThenLost))).await;
+    assert_eq!(types(&events).iter().filter(|name| **name == "PayerTransactionSent").count(), 1);
 }
 
 #[tokio::test]

@@ -319,7 +319,11 @@ impl Chains for World {
                 return DepositState::Pending;
             }
             if state.effective.is_some() {
-                return DepositState::Secured(EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot) });
+                return DepositState::Secured(EscrowSecured {
+                    inclusion: inclusion(5),
+                    amount: drawn(self.plot),
+                    deposit: None,
+                });
             }
             if let Some(opened) = payer_deposit::stranded(state) {
                 return DepositState::Stranded(opened);
@@ -392,7 +396,7 @@ impl Chains for World {
 
     async fn deposit_secured(&self, _: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
         self.call(|state| {
-            let secured = || EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot) };
+            let secured = || EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot), deposit: None };
             (state.effective.is_some() || self.plot == Plot::Usurped).then(secured)
         })
         .await

@@ -212,7 +212,7 @@ pub fn deposit_abandoned(attempt: u32) -> PaymentEvent {
 }
 
 pub fn secured() -> PaymentEvent {
-    PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(5), amount: amount("1010") })
+    PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(5), amount: amount("1010"), deposit: None })
 }
 
 pub fn escrow_opened() -> EscrowOpened {

@@ -200,3 +200,37 @@ fn an_unsold_payer_deposit_is_not_said_to_be_untaken() {
         assert_eq!(failure(&events).0.message.contains("nothing was taken"), promised);
     }
 }
+
+#[test]
+fn only_what_the_payer_signed_is_recorded_as_sent_and_once() {
+    let [awarded, depositing, unsold] = payer_deposit_histories();
+    let authorization = payer_deposit_submission().authorization;
+    let record = |step, transaction_hash: &str| Command::RecordPayerTransaction {
+        step,
+        transaction_hash: transaction_hash.to_owned(),
+        at: at(11),
+    };
+    for step in [PayerStep::Approval, PayerStep::Deposit] {
+        let hash = &authorization.payer_transaction(step).unwrap().transaction_hash;
+        let events = given(&awarded).when(record(step, hash));
+        assert_eq!(types(&events), ["PayerTransactionSent"]);
+        let sent = [awarded.clone(), events.clone()].concat();
+        assert_eq!(given(&sent).0.stage(), Stage::Awarded);
+        assert!(given(&sent).when(record(step, hash)).is_empty());
+        assert!(evolve(fold(&sent).unwrap(), &events[0]).is_err());
+        given(&awarded).refuses(record(step, "0x00"));
+        for history in [&depositing, &unsold] {
+            given(history).refuses(record(step, hash));
+            assert!(evolve(fold(history).unwrap(), &events[0]).is_err());
+        }
+        // Where the gateway's transaction deposits, the payer has none.
+        let history = [submitted(), auction_closed(), super::awarded()];
+        given(&history).refuses(record(step, hash));
+        assert!(evolve(fold(&history).unwrap(), &events[0]).is_err());
+    }
+    // In a block is the payer's own, or a reservation as gateways recorded it before.
+    let deposit = &authorization.payer_transaction(PayerStep::Deposit).unwrap().transaction_hash;
+    let mined = Inclusion { transaction_hash: deposit.clone(), ..inclusion(5) };
+    assert_eq!(types(&given(&depositing).when(Command::ObserveMinedDeposit(mined))), ["DepositMined"]);
+    given(&depositing).refuses(Command::ObserveMinedDeposit(inclusion(5)));
+}

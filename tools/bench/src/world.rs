@@ -189,7 +189,7 @@ pub fn inclusion(chain: u64, kind: u8) -> Inclusion {
 
 /// The deposit, found in escrow.
 pub fn secured(amount: Amount) -> EscrowSecured {
-    EscrowSecured { inclusion: inclusion(SOURCE_ID, 1), amount }
+    EscrowSecured { inclusion: inclusion(SOURCE_ID, 1), amount, deposit: None }
 }
 
 /// The bytes of a deposit, which name its payment.

@@ -93,6 +93,7 @@ pub(super) fn cause(event: &PaymentEvent, submitted: &Submitted, view: &PaymentV
             WithdrawalCause::NotDeposited => Cause::NotDeposited,
         },
         PaymentEvent::WinnerTold(_) => Cause::AwardWithdrawn,
+        PaymentEvent::PayerTransactionSent(_) => Cause::AwardAccepted,
         PaymentEvent::DepositPrepared(prepared) if prepared.attempt > 1 => Cause::AttemptFailed,
         PaymentEvent::DepositPrepared(_) if view.payer_deposit => Cause::PayerDeposit,
         PaymentEvent::DepositPrepared(_) => Cause::AwardAccepted,

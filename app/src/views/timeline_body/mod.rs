@@ -83,7 +83,9 @@ fn transactions_by_stage(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "properties": {
-            "deposit": stage("Commits the payer's funds; on Tron to the settler, once they are in escrow."),
+            "approval": stage("On Tron: the payer's own transaction that gives the escrow its allowance."),
+            "deposit": stage("Commits the payer's funds; on Tron the payer's own transaction."),
+            "reservation": stage("On Tron: reserves the deposit for the settler."),
             "fulfillment": stage("Pays the recipient."),
             "release": stage("Pays the settler out of the escrow."),
             "refund": stage("Returns the escrow to the payer."),

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use events::{
-    PaymentEvent,
+    ChainId, PaymentEvent,
     event::{
-        AttestationAwaited, AuctionClosed, AwardWithdrawn, EscrowOpened, EscrowRefunded, EscrowReleased, Failed,
-        FulfillmentConfirmed, FulfillmentFinalized, Inclusion, QuoteAwarded, RefundDue, SelectorAnswered, Submitted,
-        TransactionAbandoned, TransactionPrepared, WithdrawalCause,
+        AttestationAwaited, AuctionClosed, AwardWithdrawn, DepositMined, EscrowOpened, EscrowRefunded, EscrowReleased,
+        EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, Inclusion, PayerStep, PayerTransactionSent,
+        QuoteAwarded, RefundDue, SelectorAnswered, Submitted, TransactionAbandoned, TransactionPrepared,
+        WithdrawalCause,
     },
     selection::Choice,
     time::{Timestamp, from_unix_seconds},
@@ -18,10 +19,13 @@ use projections::PaymentView;
 
 use crate::views::payment_body::{ClaimBody, FailureBody, TransactionBody, date_time};
 
+/// The stage in which the payer's own deposit is reserved for the settler.
+const RESERVATION: &str = "reservation";
+
 /// What an event shows of itself.
 pub(super) struct Shown {
     pub(super) summary: String,
-    pub(super) transactions: Option<(&'static str, TransactionBody)>,
+    pub(super) transactions: Vec<(&'static str, TransactionBody)>,
     pub(super) data: Map<String, Value>,
 }
 
@@ -31,7 +35,7 @@ impl Shown {
             Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
             _ => Map::new(),
         };
-        Self { summary: summary.into(), transactions: None, data }
+        Self { summary: summary.into(), transactions: Vec::new(), data }
     }
 
     /// The transaction of a stage in a settled block.
@@ -52,19 +56,23 @@ impl Shown {
             settled: Some(settled),
             confirmations: None,
         };
-        self.transactions = Some((stage, transaction));
+        self.transactions.push((stage, transaction));
         self
     }
 
-    fn sent(mut self, stage: &'static str, prepared: &TransactionPrepared) -> Self {
+    fn sent(self, stage: &'static str, prepared: &TransactionPrepared) -> Self {
+        self.in_no_block(stage, &prepared.chain_id, &prepared.transaction_hash)
+    }
+
+    fn in_no_block(mut self, stage: &'static str, chain_id: &ChainId, transaction_hash: &str) -> Self {
         let transaction = TransactionBody {
-            transaction_hash: prepared.transaction_hash.clone(),
-            chain_id: prepared.chain_id.clone(),
+            transaction_hash: transaction_hash.to_owned(),
+            chain_id: chain_id.clone(),
             block_number: None,
             settled: None,
             confirmations: None,
         };
-        self.transactions = Some((stage, transaction));
+        self.transactions.push((stage, transaction));
         self
     }
 }
@@ -86,18 +94,12 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
         }
         PaymentEvent::DepositPrepared(prepared) => deposit_prepared(prepared, view),
         PaymentEvent::DepositRepriced(prepared) => repriced("deposit", prepared),
-        PaymentEvent::DepositMined(mined) => {
-            let data = json!({"block_time": block_time(&mined.inclusion)});
-            let summary = "The deposit is on chain and gathers confirmations.";
-            Shown::new(summary, data).provisionally_at("deposit", &mined.inclusion)
-        }
+        PaymentEvent::PayerTransactionSent(sent) => payer_sent(sent),
+        PaymentEvent::DepositMined(mined) => deposit_mined(mined, view),
         PaymentEvent::DepositAbandoned(abandoned) => {
             self::abandoned("deposit", "another attempt may follow", abandoned)
         }
-        PaymentEvent::EscrowSecured(secured) => {
-            let data = json!({"amount": secured.amount, "block_time": block_time(&secured.inclusion)});
-            Shown::new("The funds are in escrow, reserved for the settler.", data).at("deposit", &secured.inclusion)
-        }
+        PaymentEvent::EscrowSecured(secured) => escrow_secured(secured, view),
         PaymentEvent::EscrowOpened(opened) => escrow_opened(opened),
         PaymentEvent::DepositRuledOut(_) => {
             Shown::new("The payer's own transaction can deposit nothing any more. No money was taken.", json!({}))
@@ -157,7 +159,39 @@ fn deposit_prepared(prepared: &TransactionPrepared, view: &PaymentView) -> Shown
         true => "The payer's deposit is on chain; its reservation for the settler is signed and being sent.",
         false => "The deposit is signed and being sent.",
     };
-    attempt(summary, prepared.attempt).sent("deposit", prepared)
+    let stage = if view.payer_deposit { RESERVATION } else { "deposit" };
+    attempt(summary, prepared.attempt).sent(stage, prepared)
+}
+
+fn payer_sent(sent: &PayerTransactionSent) -> Shown {
+    let (summary, stage) = match sent.step {
+        PayerStep::Approval => ("The payer's approval of the escrow was sent.", "approval"),
+        PayerStep::Deposit => ("The payer's own deposit was sent.", "deposit"),
+    };
+    Shown::new(summary, json!({})).in_no_block(stage, &sent.chain_id, &sent.transaction_hash)
+}
+
+fn deposit_mined(mined: &DepositMined, view: &PaymentView) -> Shown {
+    let data = json!({"block_time": block_time(&mined.inclusion)});
+    let is_reservation = view.own_deposit.as_ref().is_some_and(|own| *own != mined.inclusion.transaction_hash);
+    let (summary, stage) = match is_reservation {
+        true => ("The reservation is on chain and gathers confirmations.", RESERVATION),
+        false => ("The deposit is on chain and gathers confirmations.", "deposit"),
+    };
+    Shown::new(summary, data).provisionally_at(stage, &mined.inclusion)
+}
+
+fn escrow_secured(secured: &EscrowSecured, view: &PaymentView) -> Shown {
+    let data = json!({"amount": secured.amount, "block_time": block_time(&secured.inclusion)});
+    let shown = Shown::new("The funds are in escrow, reserved for the settler.", data);
+    if !view.payer_deposit {
+        return shown.at("deposit", &secured.inclusion);
+    }
+    let shown = shown.at(RESERVATION, &secured.inclusion);
+    match &secured.deposit {
+        Some(own) => shown.at("deposit", own),
+        None => shown,
+    }
 }
 
 fn escrow_opened(opened: &EscrowOpened) -> Shown {

@@ -225,7 +225,7 @@ impl Proven<'_> {
             let discrepancies = auditor.audit_release(&case, inclusion, secured.amount).await?;
             assert_eq!(kinds(&discrepancies), [*kind], "{inclusion:?}");
         }
-        let elsewhere = EscrowSecured { inclusion: release.clone(), amount: secured.amount };
+        let elsewhere = EscrowSecured { inclusion: release.clone(), ..secured.clone() };
         assert_eq!(kinds(&auditor.audit_deposit(&case, &elsewhere).await?), [Kind::Missing]);
         assert_eq!(kinds(&auditor.audit_delivery(&case, release).await?), [Kind::Missing]);
         Ok(())

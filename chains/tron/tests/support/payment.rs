@@ -168,7 +168,7 @@ impl World {
         for _ in 0..4 {
             match chains.prepare_deposit(order, 1).await {
                 Ok(prepared) => return Ok(prepared),
-                Err(PrepareError::Waiting(_)) => self.mine(1).await?,
+                Err(PrepareError::Waiting(_) | PrepareError::PayerSent { .. }) => self.mine(1).await?,
                 Err(other) => bail!("{other:?}"),
             }
         }

@@ -3,8 +3,8 @@
 use events::{
     Failure, PaymentEvent,
     event::{
-        AwardWithdrawn, DepositMined, DepositRuledOut, EscrowOpened, EscrowSecured, Failed, Inclusion, RefundDue,
-        TransactionAbandoned, TransactionPrepared, WithdrawalCause,
+        AwardWithdrawn, DepositMined, DepositRuledOut, EscrowOpened, EscrowSecured, Failed, Inclusion, PayerStep,
+        PayerTransactionSent, RefundDue, TransactionAbandoned, TransactionPrepared, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     time::Timestamp,
@@ -15,6 +15,20 @@ use crate::{
     payment::{DEPOSIT_ATTEMPTS_MAX, Payment, Stage},
     ports::DepositState,
 };
+
+/// One of the payer's own transactions was sent. Those that it signed can be, and each is recorded once.
+pub(super) fn payer_sent(payment: &Payment, step: PayerStep, transaction_hash: String, at: Timestamp) -> Decided {
+    let own = payment.submitted.authorization.payer_transaction(step);
+    if payment.stage() != Stage::Awarded || own.is_none_or(|own| own.transaction_hash != transaction_hash) {
+        return None;
+    }
+    let chain_id = payment.submitted.escrow.chain_id.clone();
+    let sent = PayerTransactionSent { step, chain_id, transaction_hash, sent_at: at };
+    Some(match payment.payer_sent.contains(&step) {
+        true => Vec::new(),
+        false => vec![PaymentEvent::PayerTransactionSent(sent)],
+    })
+}
 
 /// A deposit was signed.
 pub(super) fn prepare(payment: &Payment, transaction: TransactionPrepared) -> Decided {
@@ -72,8 +86,7 @@ pub(super) fn adopt(payment: &Payment, secured: EscrowSecured) -> Decided {
 
 /// The deposit under way is in a block that is not settled yet.
 pub(super) fn observe_mined(payment: &Payment, inclusion: Inclusion) -> Decided {
-    let is_live = |version: &TransactionPrepared| version.transaction_hash == inclusion.transaction_hash;
-    if payment.stage() != Stage::Depositing || !payment.deposit.live.iter().any(is_live) {
+    if payment.stage() != Stage::Depositing || !payment.is_deposit_under_way(&inclusion.transaction_hash) {
         return None;
     }
     Some(match payment.deposit_mined.as_ref() == Some(&inclusion) {

@@ -36,6 +36,9 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
         Command::MissChoice { at } => auction::miss_choice(payment, at),
         Command::LoseWinner { refusal, at } => auction::lose_winner(payment, refusal, at),
         Command::TellWinner { at } => auction::tell_winner(payment, at),
+        Command::RecordPayerTransaction { step, transaction_hash, at } => {
+            escrow::payer_sent(payment, step, transaction_hash, at)
+        }
         Command::PrepareDeposit(transaction) => escrow::prepare(payment, transaction),
         Command::RepriceDeposit(transaction) => escrow::reprice(payment, transaction),
         Command::RefuseDeposit { context, at } => escrow::refuse(payment, *context, at),

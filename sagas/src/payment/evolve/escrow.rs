@@ -1,11 +1,27 @@
 //! The fold of the deposit: its attempts, the escrow that it funds, and failure before the escrow is secured.
 
 use events::event::{
-    DepositMined, EscrowOpened, EscrowSecured, Failed, RefundDue, TransactionAbandoned, TransactionPrepared,
+    DepositMined, EscrowOpened, EscrowSecured, Failed, PayerTransactionSent, RefundDue, TransactionAbandoned,
+    TransactionPrepared,
 };
 
 use super::{Followed, NOT_LEGAL};
 use crate::payment::{Payment, Stage};
+
+pub(super) fn payer_sent(payment: &mut Payment, stage: Stage, sent: &PayerTransactionSent) -> Followed {
+    if stage != Stage::Awarded {
+        return Err(NOT_LEGAL);
+    }
+    let own = payment.submitted.authorization.payer_transaction(sent.step);
+    if own.is_none_or(|own| own.transaction_hash != sent.transaction_hash) {
+        return Err("the transaction is not one that the payer signed".into());
+    }
+    if payment.payer_sent.contains(&sent.step) {
+        return Err("the payer's transaction is on record already".into());
+    }
+    payment.payer_sent.push(sent.step);
+    Ok(())
+}
 
 pub(super) fn prepared(payment: &mut Payment, stage: Stage, transaction: &TransactionPrepared) -> Followed {
     if stage != Stage::Awarded {
@@ -34,8 +50,7 @@ pub(super) fn mined(payment: &mut Payment, stage: Stage, mined: &DepositMined) -
     if stage != Stage::Depositing {
         return Err(NOT_LEGAL);
     }
-    let hash = &mined.inclusion.transaction_hash;
-    if !payment.deposit.live.iter().any(|version| version.transaction_hash == *hash) {
+    if !payment.is_deposit_under_way(&mined.inclusion.transaction_hash) {
         return Err("the transaction is not the deposit under way".into());
     }
     payment.deposit_mined = Some(mined.inclusion.clone());

@@ -106,7 +106,7 @@ impl Entry {
                 self.refunds.entry(prepared.attempt).or_default().push(prepared.clone());
             }
             // It may be gone when it is looked at.
-            PaymentEvent::DepositMined(_) => {}
+            PaymentEvent::DepositMined(_) | PaymentEvent::PayerTransactionSent(_) => {}
             PaymentEvent::DepositAbandoned(abandoned) => self.abandoned(world, abandoned, &self.deposits)?,
             PaymentEvent::ReleasePrepared(prepared) | PaymentEvent::ReleaseRepriced(prepared) => {
                 self.releases.entry(prepared.attempt).or_default().push(prepared.clone());
