@@ -128,7 +128,8 @@ fn schema_and_reader_ask_for_the_same_members() {
         assert!(validator.is_valid(&example) && reads(&example), "{}: {example:#}", message.name);
         let mut places = Vec::new();
         objects(&example, "", &mut places);
-        for place in places {
+        // What a payer says in a payload may be of any type.
+        for place in places.into_iter().filter(|place| !place.starts_with("/payloads/")) {
             let members: Vec<String> =
                 example.pointer(&place).and_then(Value::as_object).unwrap().keys().cloned().collect();
             for member in members {
