@@ -97,9 +97,11 @@ async fn live(world: World) -> (Arc<World>, Vec<PaymentEvent>) {
 async fn drive(world: &Arc<World>, stream_id: &StreamId) {
     loop {
         let engine = engine(world);
+        // Who has died does nothing more.
         tokio::select! {
-            driven = engine.drive(stream_id) => return driven.unwrap(),
+            biased;
             () = world.stopped.notified() => {}
+            driven = engine.drive(stream_id) => return driven.unwrap(),
         }
     }
 }

@@ -279,6 +279,10 @@ impl Chains for World {
         let is_dear = self.is_dear();
         self.call(|state| {
             state.sent.insert(transaction.transaction_hash.clone());
+            if self.plot == Plot::MinedFirst && state.effective.is_some() {
+                // The same bytes again; this world would take them for a refund.
+                return;
+            }
             if let Plot::PayerDeposits(plot) = self.plot
                 && payer_deposit::took(plot, state, transaction)
             {
