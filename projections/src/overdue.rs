@@ -162,7 +162,7 @@ fn pending(view: &PaymentView) -> Option<Step<'_>> {
     let (stage, since, waits_for) = if view.escrowed.is_some() {
         let waits_for = "proof that nothing was delivered: a settled block past the deadline on the destination chain";
         (OverdueStage::Undelivered, windows.fulfillment_deadline, waits_for)
-    } else if view.quote.is_some() || view.payer_deposit {
+    } else if view.quote.is_some() || view.is_payer_deposit() {
         let waits_for = "the deposit to be settled, or proof that it can never be made";
         (OverdueStage::Undeposited, windows.reserve_deadline, waits_for)
     } else {

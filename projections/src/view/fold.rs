@@ -70,6 +70,11 @@ impl PaymentView {
         Some(signed.quote().settler.clone())
     }
 
+    /// Whether the payer's own transaction deposits, which anyone who holds it can send.
+    pub fn is_payer_deposit(&self) -> bool {
+        self.own_deposit.is_some()
+    }
+
     /// Whether the block that is shown of the deposit is settled (spec 2.7: until then it is provisional).
     pub fn deposit_settled(&self) -> bool {
         self.escrowed.is_some() || self.status == PaymentStatus::Failed
@@ -112,7 +117,6 @@ impl PaymentView {
             windows: (&submitted.escrow).into(),
             permitted: submitted.authorization.permitted(),
             escrowed: None,
-            payer_deposit: submitted.authorization.is_payer_deposit(),
             own_deposit: own_deposit.map(|own| own.transaction_hash.clone()),
             winner_untold: false,
             watched: submitted.authorization.is_payer_deposit(),
@@ -234,7 +238,7 @@ impl PaymentView {
 
     fn award_withdrawn(&mut self, withdrawn: &AwardWithdrawn) -> bool {
         self.winner_untold = true;
-        self.watched = self.payer_deposit && withdrawn.cause != WithdrawalCause::NotDeposited;
+        self.watched = self.is_payer_deposit() && withdrawn.cause != WithdrawalCause::NotDeposited;
         false
     }
 

@@ -216,9 +216,7 @@ pub struct PaymentView {
     pub permitted: Amount,
     /// What was put in escrow, smallest unit of the source asset; absent until it is there at the required depth.
     pub escrowed: Option<Amount>,
-    /// Whether the payer's own transaction deposits, which anyone who holds it can send.
-    pub payer_deposit: bool,
-    /// The hash of that transaction.
+    /// The hash of the payer's own transaction, where that deposits.
     pub own_deposit: Option<String>,
     /// Whether the award was taken back, and the winner is yet to be told.
     pub winner_untold: bool,

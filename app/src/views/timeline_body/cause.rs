@@ -95,7 +95,7 @@ pub(super) fn cause(event: &PaymentEvent, submitted: &Submitted, view: &PaymentV
         PaymentEvent::WinnerTold(_) => Cause::AwardWithdrawn,
         PaymentEvent::PayerTransactionSent(_) => Cause::AwardAccepted,
         PaymentEvent::DepositPrepared(prepared) if prepared.attempt > 1 => Cause::AttemptFailed,
-        PaymentEvent::DepositPrepared(_) if view.payer_deposit => Cause::PayerDeposit,
+        PaymentEvent::DepositPrepared(_) if view.is_payer_deposit() => Cause::PayerDeposit,
         PaymentEvent::DepositPrepared(_) => Cause::AwardAccepted,
         PaymentEvent::DepositRepriced(_) | PaymentEvent::ReleaseRepriced(_) | PaymentEvent::RefundRepriced(_) => {
             Cause::FeeTooLow

@@ -155,11 +155,11 @@ fn abandoned(stage: &str, what_follows: &str, abandoned: &TransactionAbandoned) 
 }
 
 fn deposit_prepared(prepared: &TransactionPrepared, view: &PaymentView) -> Shown {
-    let summary = match view.payer_deposit {
+    let summary = match view.is_payer_deposit() {
         true => "The payer's deposit is on chain; its reservation for the settler is signed and being sent.",
         false => "The deposit is signed and being sent.",
     };
-    let stage = if view.payer_deposit { RESERVATION } else { "deposit" };
+    let stage = if view.is_payer_deposit() { RESERVATION } else { "deposit" };
     attempt(summary, prepared.attempt).sent(stage, prepared)
 }
 
@@ -184,7 +184,7 @@ fn deposit_mined(mined: &DepositMined, view: &PaymentView) -> Shown {
 fn escrow_secured(secured: &EscrowSecured, view: &PaymentView) -> Shown {
     let data = json!({"amount": secured.amount, "block_time": block_time(&secured.inclusion)});
     let shown = Shown::new("The funds are in escrow, reserved for the settler.", data);
-    if !view.payer_deposit {
+    if !view.is_payer_deposit() {
         return shown.at("deposit", &secured.inclusion);
     }
     let shown = shown.at(RESERVATION, &secured.inclusion);
