@@ -45,6 +45,8 @@ use crate::nats_roles::{
 };
 
 const ATTESTATION: &str = "0xa77e57";
+/// How long an auction waits for a settler to be there.
+const SETTLER_START_MAX: Duration = Duration::from_secs(10);
 
 /// Both chains in one.
 pub struct World {
@@ -200,6 +202,8 @@ impl Environment {
     }
 
     pub async fn with(options: auction::Options) -> Result<Self> {
+        // The settler of a test is only just starting.
+        let options = auction::Options { grace: SETTLER_START_MAX, ..options };
         let server = server().await?;
         let client = connect(&server, Role::Gateway).await?;
         let (auction, service, hints) = auction::open(client, options, SettlerPolicies::default()).await?;
