@@ -114,6 +114,9 @@ async fn quotes_are_collected_one_is_awarded_and_the_payment_completes() -> Resu
     let mut swapped = award.clone();
     swapped["quote_id"] = quotes[0]["quote_id"].clone();
     let answer = payer.award(&base, id, &swapped, Duration::ZERO).await?;
+    assert_eq!((answer.status, answer.text("code")), (409, "IDEMPOTENCY_TERMS_MISMATCH"), "{answer:?}");
+    swapped["request_id"] = json!("order-3");
+    let answer = payer.award(&base, id, &swapped, Duration::ZERO).await?;
     assert_eq!((answer.status, answer.text("code")), (401, "INVALID_SENDER_AUTH"), "{answer:?}");
     Ok(())
 }

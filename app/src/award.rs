@@ -29,7 +29,7 @@ use crate::{
     },
     authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
     error::{Code, Error},
-    existing::{Refused, claim::Claim, may_look_up},
+    existing::{Refused, claim::Claim, may_look_up, not_this_award},
     funds::{Draw, Promised, Spend},
     request::{award::AwardRequest, body::JsonBody, echo, envelope, fields::Faults, horizons, sender_auth},
     views::payments::read_failed,
@@ -205,9 +205,7 @@ impl Award<'_> {
             awarded.quote_request_id == *self.batch.id() && awarded.quote_id == self.quote.quote_id
         });
         if view.terms_hash != opened.terms_hash || !is_this {
-            let message = "The request_id was used for a payment that is not the award of this quote. Use a new \
-                           request_id.";
-            return Err(Error::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message).about(&self.payment_id));
+            return Err(not_this_award(&self.payment_id));
         }
         Ok(view)
     }

@@ -131,7 +131,7 @@ impl<'a> Refused<'a> {
         let is_this = |awarded: &CollectedQuote| awarded.quote_request_id == *batch && awarded.quote_id == quote_id;
         match submitted.collected_quote.as_ref().is_some_and(is_this) {
             true => Ok(()),
-            false => Err(Error::from(Code::IDEMPOTENCY_TERMS_MISMATCH).about(&submitted.payment_id)),
+            false => Err(not_this_award(&submitted.payment_id)),
         }
     }
 
@@ -218,6 +218,12 @@ impl Existing {
             caller: Some(caller),
         }
     }
+}
+
+/// The answer to an award whose `request_id` belongs to a payment that is not this award.
+pub(crate) fn not_this_award(payment_id: &PaymentId) -> Error {
+    let message = "The request_id was used for a payment that is not the award of this quote. Use a new request_id.";
+    Error::new(Code::IDEMPOTENCY_TERMS_MISMATCH, message).about(payment_id)
 }
 
 /// Looks a payment up: in the read model, which costs nothing, and in the journal at the caller's expense.
