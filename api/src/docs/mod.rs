@@ -50,8 +50,7 @@ pub(crate) fn page(page: &Bytes, content_security_policy: &HeaderValue) -> Respo
 }
 
 /// What pages may load: nothing but the style that is in the page itself.
-pub(crate) static CONTENT_SECURITY_POLICY: LazyLock<HeaderValue> =
-    LazyLock::new(|| policy(&[&hash(html::STYLE)], ""));
+pub(crate) static CONTENT_SECURITY_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy(&[&hash(html::STYLE)], ""));
 
 /// What the reference may load: besides its style what Redoc needs, which is itself, the document, its icons, and the worker
 /// that searches, which it makes of its own text.

@@ -75,7 +75,10 @@ impl Room {
 impl Permit {
     /// What `work` comes to. It goes on to its end when the caller is gone, and only then is the permit given back.
     /// `None` when it panics.
-    pub async fn finish<T: Send + 'static>(self: Arc<Self>, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+    pub async fn finish<T: Send + 'static>(
+        self: Arc<Self>,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
         let work = async move {
             let _permit = self;
             work.await

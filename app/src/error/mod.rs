@@ -85,7 +85,8 @@ impl Error {
 
     /// Whether it is about the form of a body or about what it names, which no configuration and no clock makes wrong.
     pub(crate) fn is_of_form(&self) -> bool {
-        let by_rule = self.code.named_by_contract || matches!(self.code.code, "INVALID_REQUEST" | "AWARD_TERMS_MISMATCH");
+        let by_rule =
+            self.code.named_by_contract || matches!(self.code.code, "INVALID_REQUEST" | "AWARD_TERMS_MISMATCH");
         self.status().is_client_error() && (by_rule || self.status() == StatusCode::NOT_FOUND)
     }
 

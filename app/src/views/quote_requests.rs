@@ -38,7 +38,10 @@ pub trait QuoteRequests: Send + Sync {
 }
 
 /// The view of a batch as the journal has it; `None` proves that there is no such batch.
-pub async fn from_journal(journal: &dyn StreamStore, id: &QuoteRequestId) -> Result<Option<QuoteRequestView>, ReadError> {
+pub async fn from_journal(
+    journal: &dyn StreamStore,
+    id: &QuoteRequestId,
+) -> Result<Option<QuoteRequestView>, ReadError> {
     let commits = journal.load(&id.into()).await?;
     let Some(first) = commits.first() else { return Ok(None) };
     QuoteRequestView::fold(&commits).map(Some).ok_or_else(|| unreadable(first))
@@ -55,7 +58,11 @@ pub struct AuctionStatistics {
 
 /// The statistics of a batch: as recorded, and while quotes are collected as it is for now. What cannot be read for now is
 /// left out, since a provisional figure is worth no error.
-pub async fn statistics(journal: &dyn StreamStore, auctions: &dyn Progress, view: &QuoteRequestView) -> AuctionStatistics {
+pub async fn statistics(
+    journal: &dyn StreamStore,
+    auctions: &dyn Progress,
+    view: &QuoteRequestView,
+) -> AuctionStatistics {
     if view.quotes.is_some() {
         return AuctionStatistics { requested_count: view.requested_count, declines: view.declines.clone() };
     }

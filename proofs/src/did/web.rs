@@ -88,7 +88,13 @@ impl Location {
         let (host, port) = match authority.split_once("%3A").or_else(|| authority.split_once("%3a")) {
             Some((host, port)) => {
                 let number = port.parse::<u16>().ok().filter(|number| *number != 0 && number.to_string() == port);
-                (host, Some(number.ok_or_else(|| malformed("port is not a number from 1 to 65535 without leading zeros"))?))
+                (
+                    host,
+                    Some(
+                        number
+                            .ok_or_else(|| malformed("port is not a number from 1 to 65535 without leading zeros"))?,
+                    ),
+                )
             }
             None => (authority, None),
         };
