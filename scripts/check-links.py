@@ -6,7 +6,8 @@
 - docs/adr has one file a number, each with date, status, context, decision and consequences, and its index names each;
 - a decision that the code names (`ADR 73`) has a file;
 - every crate has a README;
-- with --paths also: what ARCHITECTURE.md, docs/ and the READMEs of folders name in backticks as a path is there.
+- with --paths also: what ARCHITECTURE.md, docs/ and the READMEs of folders name in backticks as a path is there, and a
+  test that is named as `file`::`name` is in that file.
 
 A file is there when git has it or would add it: what one machine has besides, as what is built, is not.
 
@@ -165,6 +166,10 @@ def check_paths(path, there):
                 looks = "/" in name and name.split("/")[0] in tops | {"src", "tests"} and not re.search(r"[<>*{}…]", name)
                 if looks and not any((root / name.rstrip("/")).resolve() in there for root in roots):
                     fault(path, at, f"`{name}` is not there")
+        for file, test in re.findall(r"`([^`\s]+)`::`(\w+)`", line):
+            source = ROOT / file
+            if source.is_file() and not re.search(rf"\b(fn|function) {test}\b", source.read_text(encoding="utf-8")):
+                fault(path, at, f"`{file}` has no test `{test}`")
 
 
 def main():
