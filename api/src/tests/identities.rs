@@ -309,7 +309,7 @@ async fn deprecated_carriers_prove_who_signed_this_request() {
     let method = holder(2).did().key_verification_method().unwrap();
     for (method, reason) in [
         (method.as_str(), "signature does not verify"),
-        ("did:key:zNone#zNone", "is not an Ed25519, secp256k1 or P-256 public key"),
+        ("did:key:zNone#zNone", "is not an Ed25519, secp256k1, P-256 or P-384 public key"),
         ("nobody", "is not a DID URL with a fragment"),
     ] {
         let mut other = body.clone();
