@@ -21,10 +21,11 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use auction::{self, NatsAuction};
-use config::SettlerPolicyConfig;
+use config::{IdentityConfig, SettlerPolicyConfig};
 use devkit::{NatsServer, holder::Holder};
 use events::{PaymentId, SettlerToken, event::VerifierRef};
 use identity::{Identities, SettlerPolicies};
+use proofs::suites::SigningKey;
 use protocol::{
     AWARDS_STREAM, AwardNotice, Bid, Corridor, Registration, Report, Rfq, Version, award_consumer, bid_subject,
     registration_subject, report_subject, rfq_subjects,
@@ -44,8 +45,12 @@ struct Gateway {
 
 impl Gateway {
     async fn start(server: &NatsServer) -> Result<Self> {
+        Self::judging(server, policies()).await
+    }
+
+    async fn judging(server: &NatsServer, policies: SettlerPolicies) -> Result<Self> {
         let client = connect(server, Role::Gateway).await?;
-        let (auction, service, hints) = auction::open(client, auction::Options::default(), policies()).await?;
+        let (auction, service, hints) = auction::open(client, auction::Options::default(), policies).await?;
         let service = tokio::spawn(service.run(CancellationToken::new()));
         Ok(Self { auction, hints, _service: AbortOnDropHandle::new(service) })
     }
@@ -324,9 +329,41 @@ async fn a_window_that_nobody_serves_closes_at_once() -> Result<()> {
     })
     .await?;
     let window = gather(&gateway, &request(Duration::from_secs(3600)));
+    // A gateway that is started meanwhile has never seen it, and finds that it left.
+    let fresh = Gateway::start(&server).await?;
+    let mut of_fresh = gather(&fresh, &request(Duration::from_secs(3600)));
+    let closed = tokio::time::timeout(Duration::from_secs(2), &mut of_fresh).await;
+    assert!(closed.is_err(), "{closed:?}");
     let _back = Bidder::start(&server, 1, quote("{}")).await?;
-    let gathered = tokio::time::timeout(PATIENCE, window).await???;
-    assert_eq!((gathered.addressed, gathered.bids.len()), (vec![did(1)], 1));
+    for window in [window, of_fresh] {
+        let gathered = tokio::time::timeout(PATIENCE, window).await???;
+        assert_eq!((gathered.addressed, gathered.bids.len()), (vec![did(1)], 1));
+    }
+    Ok(())
+}
+
+/// Whether a settler holds a policy is unknown while the site of its issuer does not answer, and that is not to hold none.
+#[tokio::test]
+async fn a_window_stays_open_while_credentials_cannot_be_judged() -> Result<()> {
+    let server = server().await?;
+    // No label has so many letters, so nobody has to be asked to know that the name has no address.
+    let host = format!("{}.example", "a".repeat(64));
+    let key = SigningKey::Ed25519(ed25519_dalek::SigningKey::from_bytes(&[ISSUER; 32]));
+    let issuer = Holder::with_method(key, &format!("did:web:{host}#key"))?;
+    let kyc = SettlerPolicyConfig { issuers: vec![issuer.did().as_str().parse()?], kind: "KycCredential".to_owned() };
+    let config = IdentityConfig { did_web_origins: vec![format!("https://{host}")], ..IdentityConfig::default() };
+    let policies = SettlerPolicies::new(Identities::load(&config)?, &BTreeMap::from([("kyc".to_owned(), kyc)]));
+    let gateway = Gateway::judging(&server, policies).await?;
+    let credential = issuer.credential(did(1).as_str(), "KycCredential", &json!({}), Utc::now())?;
+    let credentials = vec![credential.as_object().cloned().unwrap_or_default()];
+    let _one = Bidder::registered(&server, 1, Registration { credentials, ..registration(1) }, quote("{}")).await?;
+    registered(&gateway, 1).await?;
+
+    let required_policies = vec!["kyc".to_owned()];
+    let requiring = RequestForQuotes { required_policies, ..request(Duration::from_secs(6)) };
+    let gathered = tokio::time::timeout(PATIENCE, gateway.auction.gather(&requiring)).await??;
+    assert!(Utc::now() >= requiring.quote_deadline, "it was closed before its end");
+    assert_eq!((gathered.addressed.len(), gathered.bids.len()), (0, 0));
     Ok(())
 }
 

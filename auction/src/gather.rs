@@ -67,14 +67,14 @@ impl Inner {
                     Box::pin(self.find_stored(&mut window)).await?;
                     break;
                 }
-                () = sleep_until(self.give_up(begun, request)), if window.addressed.is_empty() => {
+                () = self.until_give_up(begun, request), if window.addressed.is_empty() => {
                     if Instant::now() < self.give_up(begun, request) {
                         // The registry cannot be read any more, or again only since a moment ago.
                         continue;
                     }
-                    // Credentials may have become readable since.
+                    // Credentials may have become readable since, or are still unknown.
                     Box::pin(self.ask(&mut window, false)).await?;
-                    if window.addressed.is_empty() {
+                    if window.addressed.is_empty() && Instant::now() >= self.give_up(begun, request) {
                         break;
                     }
                 }
@@ -122,7 +122,8 @@ impl Inner {
 
     /// When a window that began then is over if nobody can be asked: at once, unless somebody may be coming back. A settler
     /// that is started anew has left a moment ago; those that were cut off together with the gateway are missing, and may
-    /// not have registered again; and while nobody can say who is there nobody can say who is missing.
+    /// not have registered again; while nobody can say who is there nobody can say who is missing; and whose credentials cannot
+    /// be judged now may hold what is required.
     fn give_up(&self, begun: Instant, request: &RequestForQuotes) -> Instant {
         let settled = match self.registry.readable_since() {
             None => Instant::now() + UNREADABLE_PAUSE,
@@ -130,7 +131,23 @@ impl Inner {
             Some(_) => begun,
         };
         let back = self.registry.expected_back_until(request).unwrap_or(begun);
-        (begun + self.options.grace).max(settled).max(back)
+        let judged = self.unknown_until(request).unwrap_or(begun);
+        (begun + self.options.grace).max(settled).max(back).max(judged)
+    }
+
+    /// Waits until [`Inner::give_up`], which is asked only if this is waited for.
+    async fn until_give_up(&self, begun: Instant, request: &RequestForQuotes) {
+        sleep_until(self.give_up(begun, request)).await;
+    }
+
+    /// Until when it stays unknown whether somebody who is there holds the required policies; `None` when that is known of all.
+    fn unknown_until(&self, request: &RequestForQuotes) -> Option<Instant> {
+        let required = &request.required_policies;
+        if required.is_empty() {
+            return None;
+        }
+        let there = self.registry.eligible(request).into_iter();
+        there.filter_map(|(settler, credentials)| self.policies.unknown_until(&settler, &credentials, required)).max()
     }
 
     /// Asks those that have not answered once more, and looks for what came meanwhile. What fails is tried at the next time.

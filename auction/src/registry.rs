@@ -307,8 +307,12 @@ impl Inner {
         let (mut found, mut missing) = (std::pin::pin!(found.buffer_unordered(SCANNING_MAX)), false);
         while let Some((token, found)) = found.next().await {
             match found {
-                Ok(Some(message)) => self.note(&token, Some(&message.headers), &message.payload),
-                Ok(None) => missing = true,
+                Ok(message) => {
+                    missing |= is_missing(message.as_ref());
+                    if let Some(message) = message {
+                        self.note(&token, Some(&message.headers), &message.payload);
+                    }
+                }
                 Err(error) => {
                     whole = false;
                     tracing::warn!(%token, %error, "a registration cannot be read for now");
@@ -350,6 +354,12 @@ impl Inner {
 /// Whether the message takes a registration back.
 fn leaves(headers: Option<&HeaderMap>) -> bool {
     headers.and_then(|headers| headers.get("KV-Operation")).is_some()
+}
+
+/// Whether a stream that holds this last of all has no registration: it lapsed, or was taken back, as by a settler that is just
+/// started anew.
+fn is_missing(found: Option<&StoredMessage>) -> bool {
+    found.is_none_or(|message| leaves(Some(&message.headers)))
 }
 
 fn token(subject: &str) -> Option<SettlerToken> {
@@ -434,6 +444,20 @@ mod tests {
         assert_eq!((expected(2), expected(3)), (Some(now + RETURN_MAX), None));
         registry.note(&token, None, &one, now).unwrap();
         assert_eq!(expected(2), None, "one that is back");
+    }
+
+    #[test]
+    fn one_that_took_its_registration_back_is_missing_as_one_whose_registration_lapsed() {
+        let found = |headers: HeaderMap| StoredMessage {
+            subject: "registration".to_owned(),
+            stored_at: from_unix_seconds(1_893_456_000).unwrap(),
+            headers,
+            payload: Bytes::new(),
+        };
+        let gone = HeaderMap::from_iter([("KV-Operation".parse().unwrap(), "DEL".into())]);
+        assert!(is_missing(None));
+        assert!(is_missing(Some(&found(gone))));
+        assert!(!is_missing(Some(&found(HeaderMap::new()))));
     }
 
     fn request(terms: Terms) -> RequestForQuotes {

@@ -42,7 +42,16 @@ pub struct Policy {
     pub kind: String,
 }
 
-type Verdicts = HashMap<(events::Did, Hash32), (Instant, Option<Arc<Credential>>)>;
+type Verdicts = HashMap<(events::Did, Hash32), (Instant, Verdict)>;
+
+/// What was found out about a credential.
+#[derive(Debug, Clone)]
+enum Verdict {
+    Holds(Arc<Credential>),
+    Fails,
+    /// It could not be judged, because a site did not answer.
+    Unknown,
+}
 
 /// Tells which policies a settler holds.
 #[derive(Debug, Default)]
@@ -66,7 +75,8 @@ impl SettlerPolicies {
 
     /// Those of the `required` policies that the settler holds at `now`, with the credential for each that lasts longest.
     ///
-    /// A credential that cannot be verified now, because a site does not answer, does not count now.
+    /// A credential that cannot be verified now, because a site does not answer, does not count now; see
+    /// [`SettlerPolicies::unknown_until`].
     pub async fn held(
         &self,
         settler: &events::Did,
@@ -105,6 +115,34 @@ impl SettlerPolicies {
         held.collect()
     }
 
+    /// Until when [`SettlerPolicies::held`] cannot tell whether the settler holds the `required` policies, because the site of an
+    /// issuer of one did not answer, or took too long; `None` where what it told is known.
+    pub fn unknown_until(
+        &self,
+        settler: &events::Did,
+        credentials: &[Map<String, Value>],
+        required: &[String],
+    ) -> Option<Instant> {
+        let issuers = || required.iter().filter_map(|name| self.policies.get(name)).flat_map(|policy| &policy.issuers);
+        // What somebody else has issued cannot count, whatever is found out about it.
+        let of_interest = |members: &&Map<String, Value>| {
+            stated_issuer(members).is_some_and(|stated| issuers().any(|issuer| issuer.as_str() == stated))
+        };
+        let of_interest = credentials.iter().filter(of_interest);
+        let keys: Vec<_> =
+            of_interest.map(|members| (settler.clone(), hash(&Value::Object(members.clone())))).collect();
+        let slow = self.slow().get(settler).map(|since| *since + SLOW_KEPT);
+        let verdicts = self.verdicts();
+        if keys.iter().all(|key| matches!(verdicts.get(key), Some((_, Verdict::Fails)))) {
+            return None;
+        }
+        let unknown = keys.iter().filter_map(|key| match verdicts.get(key)? {
+            (made, Verdict::Unknown) => Some(*made + FAILURE_KEPT),
+            (_, Verdict::Holds(_) | Verdict::Fails) => None,
+        });
+        unknown.chain(slow).max().filter(|until| *until > Instant::now())
+    }
+
     async fn verified(
         &self,
         settler: &events::Did,
@@ -114,13 +152,16 @@ impl SettlerPolicies {
         let mut verified = Vec::with_capacity(credentials.len());
         for members in credentials {
             let hash = hash(&Value::Object(members.clone()));
-            let credential = match self.kept(settler, hash) {
+            let verdict = match self.kept(settler, hash) {
                 Some(verdict) => verdict,
                 None => self.verify(settler, members, hash, now).await,
             };
             // What is kept was judged before.
-            let in_time = |credential: &Arc<Credential>| credential.expires.is_none_or(|expires| expires > now);
-            verified.extend(credential.filter(in_time).map(|credential| (hash, credential)));
+            if let Verdict::Holds(credential) = verdict
+                && credential.expires.is_none_or(|expires| expires > now)
+            {
+                verified.push((hash, credential));
+            }
         }
         verified
     }
@@ -131,11 +172,11 @@ impl SettlerPolicies {
         slow.contains_key(settler)
     }
 
-    /// A verdict that need not be made again: `Some(None)` when the credential did not hold.
-    fn kept(&self, settler: &events::Did, hash: Hash32) -> Option<Option<Arc<Credential>>> {
+    /// A verdict that need not be made again.
+    fn kept(&self, settler: &events::Did, hash: Hash32) -> Option<Verdict> {
         let verdicts = self.verdicts();
         let (made, verdict) = verdicts.get(&(settler.clone(), hash))?;
-        let kept = if verdict.is_some() { KEPT } else { FAILURE_KEPT };
+        let kept = if matches!(verdict, Verdict::Holds(_)) { KEPT } else { FAILURE_KEPT };
         (made.elapsed() < kept).then(|| verdict.clone())
     }
 
@@ -145,7 +186,7 @@ impl SettlerPolicies {
         members: &Map<String, Value>,
         hash: Hash32,
         now: Timestamp,
-    ) -> Option<Arc<Credential>> {
+    ) -> Verdict {
         let verdict = match self.judge(settler, members, now).await {
             Ok(mut credential) => {
                 // No policy asks for more.
@@ -153,11 +194,11 @@ impl SettlerPolicies {
                 // Whoever issues to himself chooses how many there were.
                 credential.types.shrink_to_fit();
                 (credential.id, credential.claims) = Default::default();
-                Some(Arc::new(credential))
+                Verdict::Holds(Arc::new(credential))
             }
-            Err(reason) => {
-                tracing::warn!(%settler, reason, "a settler's credential does not count");
-                None
+            Err((reason, is_transient)) => {
+                tracing::warn!(%settler, reason, is_transient, "a settler's credential does not count");
+                if is_transient { Verdict::Unknown } else { Verdict::Fails }
             }
         };
         let mut verdicts = self.verdicts();
@@ -170,16 +211,17 @@ impl SettlerPolicies {
         verdict
     }
 
+    /// What a credential says; why it does not count, and whether that may be otherwise soon.
     async fn judge(
         &self,
         settler: &events::Did,
         members: &Map<String, Value>,
         now: Timestamp,
-    ) -> Result<Credential, String> {
-        let holder: Did = settler.as_str().parse().map_err(|error: proofs::did::Error| error.to_string())?;
-        let document = Document::from_members(members.clone()).map_err(|error| error.to_string())?;
+    ) -> Result<Credential, (String, bool)> {
+        let holder: Did = settler.as_str().parse().map_err(|error: proofs::did::Error| (error.to_string(), false))?;
+        let document = Document::from_members(members.clone()).map_err(|error| (error.to_string(), false))?;
         let verified = credential::verify(&document, &holder, self.identities.trust(now)).await;
-        verified.map_err(|error: Error| error.to_string())
+        verified.map_err(|error: Error| (error.to_string(), error.is_transient()))
     }
 
     fn slow(&self) -> MutexGuard<'_, HashMap<events::Did, Instant>> {
@@ -190,5 +232,13 @@ impl SettlerPolicies {
     fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
         // Nothing panics while it is held.
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who a credential says has issued it.
+fn stated_issuer(members: &Map<String, Value>) -> Option<&str> {
+    match members.get("issuer")? {
+        Value::Object(issuer) => issuer.get("id")?.as_str(),
+        issuer => issuer.as_str(),
     }
 }

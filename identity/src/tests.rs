@@ -1,11 +1,17 @@
 //! What settlers present for policies.
 
-use std::{collections::BTreeMap, slice::from_ref};
+use std::{collections::BTreeMap, future::pending, slice::from_ref, sync::Mutex, time::Duration};
 
+use async_trait::async_trait;
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
 
 use config::{ContextConfig, SettlerPolicyConfig};
 use devkit::holder::Holder;
+use proofs::{
+    did::{Location, ResolveError},
+    suites::SigningKey,
+};
 
 use super::*;
 
@@ -86,6 +92,91 @@ async fn a_verdict_that_is_kept_ends_with_the_credential() {
     assert_eq!(first[0].expires, Some(at("2030-01-01T01:00:00Z")));
     assert_eq!(held("2030-01-01T00:59:59Z").await, first);
     assert!(held("2030-01-01T01:00:00Z").await.is_empty());
+}
+
+/// The site of an issuer of credentials.
+#[derive(Clone)]
+enum Site {
+    Away,
+    Hangs,
+    Answers(String),
+}
+
+struct Sites(Arc<Mutex<Site>>);
+
+#[async_trait]
+impl Resolver for Sites {
+    async fn fetch(&self, _: &Location) -> Result<String, ResolveError> {
+        let site = self.0.lock().unwrap().clone();
+        match site {
+            Site::Away => Err(ResolveError::Unavailable("away".to_owned())),
+            Site::Hangs => pending().await,
+            Site::Answers(text) => Ok(text),
+        }
+    }
+}
+
+/// The policy `kyc` by an issuer on the web, whose site does as it is told; a credential of it, and what its site says then.
+fn on_the_web() -> (SettlerPolicies, Arc<Mutex<Site>>, Map<String, Value>, Site) {
+    let (key, did) = (holder(9), "did:web:kyc.example");
+    let method = format!("{did}#key");
+    let document = json!({
+        "id": did,
+        "verificationMethod": [{
+            "id": method, "type": "Multikey", "controller": did,
+            "publicKeyMultibase": key.did().as_str().trim_start_matches("did:key:"),
+        }],
+        "assertionMethod": [method],
+    });
+    let signer = SigningKey::Ed25519(ed25519_dalek::SigningKey::from_bytes(&[9; 32]));
+    let issuer = Holder::with_method(signer, &method).unwrap();
+    let credential = issuer.credential(holder(1).did().as_str(), "KycCredential", &json!({}), at(NOW)).unwrap();
+    let site = Arc::new(Mutex::new(Site::Away));
+    let resolver: Box<dyn Resolver> = Box::new(Sites(Arc::clone(&site)));
+    let inner = Inner { contexts: None, origins: vec!["https://kyc.example".to_owned()], resolver };
+    let kyc = SettlerPolicyConfig { issuers: vec![did.parse().unwrap()], kind: "KycCredential".to_owned() };
+    let policies = SettlerPolicies::new(Identities(Arc::new(inner)), &BTreeMap::from([("kyc".to_owned(), kyc)]));
+    (policies, site, credential.as_object().unwrap().clone(), Site::Answers(document.to_string()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_site_that_does_not_answer_has_to_say_is_unknown_and_asked_for_again() {
+    let (policies, site, credential, answers) = on_the_web();
+    let unknown = |settler: u8, credentials: &[Map<String, Value>]| {
+        let until = policies.unknown_until(&did(&holder(settler)), credentials, &["kyc".to_owned()]);
+        until.map(|until| until - Instant::now())
+    };
+    let presented = from_ref(&credential);
+    assert_eq!(unknown(1, presented), None, "nobody has asked yet");
+    assert!(held(&policies, presented, &["kyc"]).await.is_empty());
+    assert_eq!(unknown(1, presented), Some(Duration::from_secs(5)));
+    // One that takes its time is left alone for longer.
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(unknown(1, presented), None, "it is time to ask again");
+    *site.lock().unwrap() = Site::Hangs;
+    assert!(held(&policies, presented, &["kyc"]).await.is_empty());
+    assert_eq!(unknown(1, presented), Some(Duration::from_secs(20)));
+    assert_eq!(unknown(1, &[]), None, "nothing is presented");
+    *site.lock().unwrap() = answers;
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(held(&policies, presented, &["kyc"]).await, ["kyc"]);
+    assert_eq!(unknown(1, presented), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_hold_whatever_a_site_says_is_known_not_to() {
+    let (policies, _, credential, _) = on_the_web();
+    let unknown = |credential: &Map<String, Value>, required: &str| {
+        policies.unknown_until(&did(&holder(1)), from_ref(credential), &[required.to_owned()])
+    };
+    // Of an issuer whose word does not count, and one that is about somebody else.
+    let others = self::credential(8, 1, "KycCredential");
+    let mut misplaced = credential.clone();
+    misplaced.insert("credentialSubject".to_owned(), json!({"id": holder(2).did().as_str()}));
+    assert!(held(&policies, &[others.clone(), misplaced.clone(), credential.clone()], &["kyc"]).await.is_empty());
+    assert_eq!((unknown(&others, "kyc"), unknown(&misplaced, "kyc")), (None, None));
+    assert_eq!(unknown(&credential, "licence"), None);
+    assert!(unknown(&credential, "kyc").is_some());
 }
 
 #[test]
