@@ -41,6 +41,18 @@ impl Payload {
         let messages = request.map(|request| request.sender_auth.signed_messages).unwrap_or_default();
         messages.into_iter().filter_map(|message| message.payload).collect()
     }
+
+    /// A body with the payloads of `body` and nothing else, for whoever keeps many bodies in memory; empty where `body` has no
+    /// payloads, or more than [`PAYLOADS_BYTES_MAX`], as no body that is accepted has.
+    pub fn reduced(body: &str) -> String {
+        let payloads = Self::of_request(body);
+        let bytes: usize = payloads.iter().map(|payload| payload.0.len()).sum();
+        if payloads.is_empty() || bytes > PAYLOADS_BYTES_MAX {
+            return String::new();
+        }
+        let messages: Vec<_> = payloads.iter().map(|Self(payload)| format!(r#"{{"payload":{payload}}}"#)).collect();
+        format!(r#"{{"sender_auth":{{"signed_messages":[{}]}}}}"#, messages.join(","))
+    }
 }
 
 /// JSON text without the white space between its tokens.
@@ -85,7 +97,12 @@ impl JsonSchema for Payload {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "object", "additionalProperties": true})
+        json_schema!({
+            "type": "object",
+            "additionalProperties": true,
+            "description": "What the payer says of a signed message in members of its own, as it wrote it. The gateway \
+                            vouches for nothing in it.",
+        })
     }
 }
 
@@ -112,6 +129,25 @@ mod tests {
         let written = serde_json::to_string(&payloads).unwrap();
         assert_eq!(written, format!("[{first},{{}}]"));
         assert_eq!(serde_json::from_str::<Vec<Payload>>(&written).unwrap(), payloads);
+        // Of the body nothing else has to be kept.
+        let reduced = Payload::reduced(body);
+        assert_eq!(
+            reduced,
+            format!(r#"{{"sender_auth":{{"signed_messages":[{{"payload":{first}}},{{"payload":{{}}}}]}}}}"#)
+        );
+        assert_eq!(Payload::of_request(&reduced), payloads);
+        assert_eq!(Payload::reduced(&reduced), reduced);
+    }
+
+    #[test]
+    fn a_reduced_body_has_at_most_what_a_request_may_have() {
+        let body = |bytes: usize| {
+            let payload = format!(r#"{{"x":"{}"}}"#, "x".repeat(bytes - r#"{"x":""}"#.len()));
+            format!(r#"{{"sender_auth": {{"signed_messages": [{{"payload": {payload}}}]}}, "more": "y"}}"#)
+        };
+        let most = body(PAYLOADS_BYTES_MAX);
+        assert_eq!(Payload::of_request(&Payload::reduced(&most)), Payload::of_request(&most));
+        assert_eq!(Payload::reduced(&body(PAYLOADS_BYTES_MAX + 1)), "");
     }
 
     #[test]
@@ -120,6 +156,7 @@ mod tests {
             ["", "[]", "{}", r#"{"sender_auth": 1}"#, r#"{"sender_auth": {"signed_messages": [{"payload": 1}]}}"#]
         {
             assert_eq!(Payload::of_request(body), [], "{body}");
+            assert_eq!(Payload::reduced(body), "", "{body}");
         }
     }
 }

@@ -3,6 +3,7 @@
 mod attestation;
 mod parking;
 mod payer_deposit;
+mod payloads;
 mod selection;
 mod wake_ups;
 mod world;
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use world::*;
 
 use events::{
-    ChainId, CommitId, Epochs, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
+    ChainId, CommitId, Epochs, Payload, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
     event::{
         EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, RefundDue, TransactionPrepared, VerifierRef,
     },
@@ -52,12 +53,17 @@ fn submitted_in(plot: Plot) -> PaymentEvent {
 }
 
 async fn submit(world: &World) -> StreamId {
+    append(world, submitted_in(world.plot)).await
+}
+
+/// Stores the first event of the payment.
+async fn append(world: &World, submitted: PaymentEvent) -> StreamId {
     let payment = StreamId::from(submission().payment_id);
     let commit = Commit {
         stream_id: payment.clone(),
         expected: Position::START,
         commit_id: CommitId::random(),
-        events: vec![self::submitted_in(world.plot).into()],
+        events: vec![submitted.into()],
         correlation: "test".to_owned(),
         causation: "test".to_owned(),
     };

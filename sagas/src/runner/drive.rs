@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use events::{
-    Did, Event, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId, failure::BlockchainContext, mutant,
+    Did, Event, Payload, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId, failure::BlockchainContext, mutant,
     quote::auction_of, quote_request::BatchSelection, time::unix_seconds,
 };
 use journal::{ReadError, Recorded};
@@ -385,8 +385,9 @@ impl Engine {
         let state = payment::fold(commits.iter().flat_map(Recorded::payment_events))?;
         let mut loaded = state.zip(At::end_of(&commits)).map(|(state, at)| Loaded { state, at });
         if let Some(loaded) = &mut loaded {
-            // The body as it came is most of what an open payment would take, and nothing here reads it.
-            loaded.state.submitted.request = String::new();
+            // The body as it came is most of what an open payment would take, and nothing but its payloads is read here.
+            let submitted = &mut loaded.state.submitted;
+            submitted.request = Payload::reduced(&submitted.request);
         }
         Ok(loaded)
     }

@@ -94,6 +94,8 @@ pub struct State {
     /// Hashes of all that was ever sent.
     pub sent: BTreeSet<String>,
     pub payer_deposit: payer_deposit::PayerDepositState,
+    /// The payloads that each port was shown, by what it was asked for.
+    pub payloads: BTreeMap<&'static str, Vec<Payload>>,
 }
 
 pub struct World {
@@ -438,7 +440,7 @@ impl Chains for World {
 
 #[async_trait]
 impl Verifier for World {
-    async fn attest_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
+    async fn attest_delivery(&self, _: &VerifierRef, case: &VerificationCase) -> Result<Option<String>, Transient> {
         let silent = match self.plot {
             Plot::Unattested | Plot::AttestedElsewhere => true,
             Plot::AttestationHangs if self.state.lock().unwrap().asked == 0 => {
@@ -451,14 +453,22 @@ impl Verifier for World {
         if silent {
             return Err(Transient::unreachable("verifier is silent"));
         }
-        self.call(|_| Some("0xgood".to_owned())).await
+        self.call(|state| {
+            state.payloads.insert("delivery", case.payloads.clone());
+            Some("0xgood".to_owned())
+        })
+        .await
     }
 
-    async fn attest_non_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
+    async fn attest_non_delivery(&self, _: &VerifierRef, case: &VerificationCase) -> Result<Option<String>, Transient> {
         if self.plot == Plot::SilentVerifier {
             return Err(Transient::unreachable("verifier is silent"));
         }
-        self.call(|_| Some("0xgood".to_owned())).await
+        self.call(|state| {
+            state.payloads.insert("non-delivery", case.payloads.clone());
+            Some("0xgood".to_owned())
+        })
+        .await
     }
 }
 
@@ -475,6 +485,7 @@ impl Auction for World {
         self.call(|state| {
             state.now = state.now.max(10);
             assert_eq!(request.terms, submission().terms);
+            state.payloads.insert("quotes", request.payloads.clone());
             let addressed = vec![did(1)];
             if matches!(self.plot, Plot::NoQuotes | Plot::Misconfigured) {
                 return Gathered { addressed, bids: Vec::new(), held: Vec::new() };
@@ -498,8 +509,12 @@ impl Auction for World {
         .await
     }
 
-    async fn award(&self, _: &Award) -> Result<(), Transient> {
-        self.call(|state| state.awards += 1).await
+    async fn award(&self, award: &Award) -> Result<(), Transient> {
+        self.call(|state| {
+            state.payloads.insert("award", award.case.payloads.clone());
+            state.awards += 1;
+        })
+        .await
     }
 
     async fn answer(&self, _: &Award) -> Result<AwardAnswer, Transient> {
