@@ -82,12 +82,13 @@ impl Consistency<'_> {
             let quote = payment.award.as_ref().map(|award| &award.quote);
             let by = quote.map_or(plan.fulfillment_deadline, |quote| unix_seconds(quote.fulfill_by));
             let at = delivery.block_time;
-            let event = if payment.finalized.is_some() { "FulfillmentFinalized" } else { "FulfillmentConfirmed" };
+            let event = if payment.confirmed.is_some() { "FulfillmentConfirmed" } else { "FulfillmentFinalized" };
             self.require(at <= by, "deadline", event, || format!("delivered at {at}, due by {by}"));
         }
         if let (Some(finalized), Some(confirmed)) = (&payment.finalized, &payment.confirmed) {
             let (depth, attested) = (&finalized.inclusion, &confirmed.inclusion);
-            self.require(depth == attested, "delivery", "FulfillmentConfirmed", || {
+            // Where the depth is a number of confirmations, a reorganisation may have moved it since.
+            self.require(depth.chain_id == attested.chain_id, "delivery", "FulfillmentConfirmed", || {
                 format!("at its depth by {depth:?}, and attested by {attested:?}")
             });
         }
@@ -130,8 +131,8 @@ impl Consistency<'_> {
         }
     }
 
-    /// A delivery that was made and not attested: in time as any, and, once the escrow is to be returned for it, somebody's
-    /// loss.
+    /// A delivery that was made and not attested: in time as any. Once the escrow is to be returned for what was delivered, or
+    /// was, whoever brought it, that is somebody's loss.
     fn unattested(&mut self, payment: &Payment) {
         let (Some(seen), Some(award)) = (&payment.seen, &payment.award) else { return };
         if payment.unattested && payment.finalized.is_none() {
@@ -140,21 +141,28 @@ impl Consistency<'_> {
         }
         let failed = payment.failed.as_ref().filter(|failed| failed.failure.code == Failure::DELIVERED_NOT_ATTESTED);
         let lost_by = if payment.attestation_missed { Some("AttestationMissed") } else { failed.map(|_| "Failed") };
+        let refunded = payment.refunded.as_ref().filter(|_| payment.delivery().is_some());
+        let lost_by = lost_by.or(refunded.map(|_| "EscrowRefunded"));
         if let Some(event) = lost_by.filter(|_| payment.released.is_none()) {
             let (submitted, quote) = (&payment.submitted, &award.quote);
+            let delivery = payment.delivery().unwrap_or(seen);
+            let (check, verdict) = match payment.confirmed {
+                Some(_) => ("unreleased", "attested, and nobody released the escrow before its refund"),
+                None => ("unattested", "did not attest before the escrow was to be refunded"),
+            };
             let what = format!(
-                "settler {} delivered {} of {} by {} on {}, and verifier {} at {} did not attest it before the refund window \
-                 opened: the payer gets back the {} that were due to the settler",
+                "settler {} delivered {} of {} by {} on {}, which verifier {} at {} {verdict}: the payer gets back the {} \
+                 that were due to the settler",
                 quote.settler,
                 quote.fulfillment_amount,
                 quote.destination.asset(),
-                seen.transaction_hash,
-                seen.chain_id,
+                delivery.transaction_hash,
+                delivery.chain_id,
                 submitted.verifier.account,
                 submitted.verifier.endpoint,
                 quote.source_amount,
             );
-            self.findings.push(Finding::new(Severity::Loss, "unattested", self.examined.place_of(event), what));
+            self.findings.push(Finding::new(Severity::Loss, check, self.examined.place_of(event), what));
         }
     }
 

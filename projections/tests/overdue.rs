@@ -80,6 +80,14 @@ fn a_delivery_that_is_not_paid_is_overdue_half_way_to_the_refund_window() {
 }
 
 #[test]
+fn a_delivery_that_was_not_paid_in_time_is_owed_to_the_payer_once_the_gateway_returns_it() {
+    let completed = and(in_escrow(), vec![seen(hash(0x22), 30), confirmed(hash(0x22), 31)]);
+    let returned = and(completed, vec![refund_prepared(1, hash(0x33))]);
+    becomes(returned.clone(), OverdueStage::Unrefunded, REFUND_AFTER + GRACE);
+    assert_eq!(stage(&view(and(returned, vec![refunded(hash(0x33), 90)])), at(1_000_000)), None);
+}
+
+#[test]
 fn a_delivery_that_is_not_attested_is_an_alarm_before_the_refund_window_and_names_who_could_help() {
     let finalized = and(in_escrow(), vec![seen(hash(0x22), 30), finalized(hash(0x22), 30)]);
     becomes(finalized.clone(), OverdueStage::Unattested, FULFILLMENT + GRACE);

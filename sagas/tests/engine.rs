@@ -173,6 +173,16 @@ async fn a_deposit_that_is_mined_before_it_is_settled_is_recorded_once_whoever_d
 }
 
 #[tokio::test]
+async fn nodes_on_two_forks_cost_a_commit_a_block_and_the_deposit_is_sent_again_all_the_same() {
+    let (world, events) = live(World::new(Plot::MinedOnForks)).await;
+    let mined = types(&events).iter().filter(|name| **name == "DepositMined").count();
+    let state = world.state.lock().unwrap();
+    let sent: Vec<_> = state.deposits.values().copied().collect();
+    assert!((2..=5).contains(&mined), "{mined} in the blocks from 10 to {MINED_UNTIL}");
+    assert_eq!(sent, [u32::try_from(mined).unwrap() + 1]);
+}
+
+#[tokio::test]
 async fn an_undelivered_payment_is_refunded_before_its_window_with_the_releasers_word() {
     let (world, events) = live(World::new(Plot::Vanishes)).await;
     assert_eq!(types(&events), UNDELIVERED);
@@ -242,8 +252,10 @@ async fn a_settler_is_left_its_time_before_the_gateway_releases() {
     assert!(matches!(before, handlers::Action::FollowEscrow { .. }), "{before:?}");
     assert!(matches!(action(expected), handlers::Action::SecureRelease { attempt: 1, .. }));
     assert!(matches!(action(at(99)), handlers::Action::SecureRelease { .. }));
-    // The escrow takes it no more.
-    assert!(matches!(action(at(100)), handlers::Action::FollowEscrow { until: u64::MAX, .. }));
+    // The escrow takes it no more; what it still holds goes back.
+    let refund_after = submission().escrow.refund_after;
+    assert!(matches!(action(at(100)), handlers::Action::FollowEscrow { until, .. } if until == refund_after));
+    assert!(matches!(action(at(101)), handlers::Action::SecureRefund { attempt: 1, .. }));
     // Whatever is configured later, and for payments from before there was such a time, replay is the same.
     let mut old = events[..7].to_vec();
     let Some(PaymentEvent::FulfillmentConfirmed(confirmed)) = old.get_mut(6) else { panic!("{old:?}") };
@@ -261,11 +273,22 @@ async fn a_release_of_the_settlers_that_comes_first_ends_the_gateways() {
 }
 
 #[tokio::test]
-async fn a_release_that_is_refused_to_the_end_is_not_sent_and_the_refund_is_found() {
-    let (world, events) = live(World::new(Plot::Unreleasable)).await;
-    assert_eq!(types(&events), [&DELIVERED[..7], &["EscrowRefunded"]].concat());
-    let state = world.state.lock().unwrap();
-    assert!(state.releases.is_empty() && state.now > 100);
+async fn what_is_attested_and_was_not_released_in_time_goes_back_to_the_payer_whoever_dies_in_between() {
+    let too_late = ["ReleasePrepared", "ReleaseAbandoned", "RefundPrepared", "RefundAbandoned", "RefundPrepared"];
+    for (plot, ends) in [(Plot::Unreleasable, &["RefundPrepared"][..]), (Plot::LandsTooLate, &too_late)] {
+        let expected = [&DELIVERED[..7], ends, &["EscrowRefunded"]].concat();
+        let (undisturbed, events) = live(World::new(plot)).await;
+        assert_eq!(types(&events), expected, "{plot:?}");
+        let calls = undisturbed.calls.load(Ordering::SeqCst);
+        for stop_at in (1..=calls).flat_map(|number| [(number, false), (number, true)]) {
+            let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(plot) }).await;
+            assert_eq!(types(&events), expected, "{plot:?} died at {stop_at:?}");
+            let state = world.state.lock().unwrap();
+            assert_eq!(state.refunds.len(), 1, "{plot:?} died at {stop_at:?}");
+            assert_eq!(state.releases.is_empty(), plot == Plot::Unreleasable, "{plot:?} died at {stop_at:?}");
+            assert!(state.now > 100 && state.refunded, "{plot:?} died at {stop_at:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -383,6 +383,7 @@ fn any_event() -> impl Strategy<Value = PaymentEvent> {
         (7u64..9).prop_map(finalized),
         (7u64..9).prop_map(confirmed),
         Just(attestation_missed()),
+        (1u32..3).prop_map(release_prepared),
         Just(released()),
         Just(failed(RefundDue::Nothing)),
         Just(failed(RefundDue::AfterWindow)),
@@ -408,6 +409,7 @@ proptest! {
                     let hashes: BTreeSet<_> = attempts.live.iter().map(|version| &version.transaction_hash).collect();
                     prop_assert_eq!(hashes.len(), attempts.live.len(), "every version is another transaction");
                 }
+                prop_assert!(next.release.live.is_empty() || next.refund.live.is_empty(), "one way out at a time");
                 state = Some(next);
                 accepted.push(event);
             }

@@ -109,7 +109,8 @@ pub struct AttestationMissed {
 /// Payload of [`PaymentEvent::FulfillmentConfirmed`](super::PaymentEvent::FulfillmentConfirmed).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FulfillmentConfirmed {
-    /// The transaction that paid the recipient, in its settled block.
+    /// The transaction that paid the recipient, in its settled block. After a [`FulfillmentFinalized`] it is where it was found
+    /// when it was attested, which a reorganisation may have made another block.
     pub inclusion: Inclusion,
     /// The verifier's signed attestation of delivery, hex with 0x.
     pub attestation: String,

@@ -174,6 +174,10 @@ impl PaymentView {
             PaymentEvent::Failed(failed) => self.failed(failed),
             PaymentEvent::RefundPrepared(prepared) | PaymentEvent::RefundRepriced(prepared) => {
                 self.refund = Some(prepared.into());
+                if self.status == PaymentStatus::Completed && self.refund_owed.is_none() {
+                    // Attested, and not released before the escrow took no release any more.
+                    self.refund_owed = Some(RefundOwed { since: prepared.prepared_at, after_window: true });
+                }
                 false
             }
             PaymentEvent::EscrowRefunded(refunded) => {

@@ -9,6 +9,8 @@ mod refund;
 mod release;
 mod settlement;
 
+pub(crate) use settlement::ATTESTATION_PATIENCE;
+
 use std::time::Duration;
 
 use events::{
@@ -89,6 +91,8 @@ pub enum Action {
     /// Have the delivery attested, which has its depth.
     FollowAttestation {
         /// The delivery.
+        order: DeliveryOrder,
+        /// Where it had its depth.
         delivery: Inclusion,
         /// What the releaser is to sign.
         statement: Statement,
@@ -107,7 +111,7 @@ pub enum Action {
         escrow: EscrowPlan,
         /// Where no event of the chain can be awaited, the least time before the next look; its next block when `None`.
         patience: Option<Duration>,
-        /// The UNIX second past which the gateway brings the release itself; `u64::MAX` when it does not any more.
+        /// The UNIX second past which the gateway brings the release itself, and then that past which it brings the refund.
         until: u64,
     },
     /// Sign the release, unless the escrow has paid out already.

@@ -1,5 +1,6 @@
 //! The release leg: of what was delivered and attested the settler brings the release itself, and from a time on the gateway
-//! does, so that a settler that is gone is paid all the same. The escrow takes it strictly before its refund window.
+//! does, so that a settler that is gone is paid all the same. The escrow takes it strictly before its refund window; what is
+//! still there then is driven back to the payer, as no party may keep it (ADR 106).
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use events::{
     time::{Timestamp, unix_seconds},
 };
 
-use super::{Action, Step, is_past};
+use super::{Action, Step, is_past, refund};
 use crate::{
     payment::{Awarded, Payment},
     ports::ReleaseOrder,
@@ -35,6 +36,9 @@ pub(super) fn next(payment: &Payment, award: Option<&Awarded>, now: Timestamp) -
     if !payment.release.live.is_empty() {
         return Step::Do(Box::new(Action::FollowRelease { order, versions: payment.release.live.clone() }));
     }
+    if payment.refund.count > 0 || is_past(now, escrow.refund_after) {
+        return refund::next(payment, now);
+    }
     let from = release_from(confirmed, escrow);
     let is_over = is_past(now, escrow.refund_after.saturating_sub(1));
     if now >= from && !is_over && !mutant!("release-left-to-the-settler") {
@@ -45,6 +49,6 @@ pub(super) fn next(payment: &Payment, award: Option<&Awarded>, now: Timestamp) -
     // The gateway's own time is not slept through.
     let left = (from - now).to_std().ok().filter(|_| !is_over);
     let patience = patience.map(|patience| left.map_or(patience, |left| patience.min(left)));
-    let until = if now < from { unix_seconds(from) } else { u64::MAX };
+    let until = if now < from { unix_seconds(from) } else { escrow.refund_after };
     Step::Do(Box::new(Action::FollowEscrow { payment_id: order.payment_id, escrow: order.escrow, patience, until }))
 }

@@ -13,25 +13,15 @@ use crate::{
 };
 
 /// How long a delivery at its depth is without an attestation before that is recorded: verifiers see the same blocks, some a
-/// little later.
-const ATTESTATION_PATIENCE: TimeDelta = TimeDelta::seconds(20);
+/// little later. One that says that it does not see the delivery is heard for as long before the payment is completed.
+pub(crate) const ATTESTATION_PATIENCE: TimeDelta = TimeDelta::seconds(20);
 
 pub(super) fn next(payment: &Payment, award: &Awarded, now: Timestamp) -> Step {
-    let quote = &award.quote;
-    let order = DeliveryOrder {
-        payment_id: payment.submitted.payment_id.clone(),
-        quote_hash: award.event.quote_hash,
-        destination: quote.destination.clone(),
-        amount: quote.fulfillment_amount,
-        delivery_account: quote.delivery_account.clone(),
-        proxy: quote.fulfillment_proxy.clone(),
-        fulfill_by: unix_seconds(quote.fulfill_by),
-    };
     Step::Do(Box::new(Action::FollowDelivery {
-        order,
+        order: delivery_order(payment, award),
         case: case(payment, award),
         verifier: payment.submitted.verifier.clone(),
-        payout_account: quote.payout_account.clone(),
+        payout_account: award.quote.payout_account.clone(),
         window_open: is_past(now, payment.submitted.escrow.refund_after),
     }))
 }
@@ -45,6 +35,7 @@ pub(super) fn next_attesting(payment: &Payment, award: &Awarded, now: Timestamp)
     let due = attestation_due(escrow.fulfillment_deadline, escrow.refund_after);
     let waited = now - finalized.finalized_at >= ATTESTATION_PATIENCE;
     Step::Do(Box::new(Action::FollowAttestation {
+        order: delivery_order(payment, award),
         delivery: finalized.inclusion.clone(),
         statement: Statement::Delivery {
             payment_id: payment.submitted.payment_id.clone(),
@@ -55,4 +46,17 @@ pub(super) fn next_attesting(payment: &Payment, award: &Awarded, now: Timestamp)
         verifier: payment.submitted.verifier.clone(),
         is_late: payment.unattested || waited || unix_seconds(now) > due,
     }))
+}
+
+fn delivery_order(payment: &Payment, award: &Awarded) -> DeliveryOrder {
+    let quote = &award.quote;
+    DeliveryOrder {
+        payment_id: payment.submitted.payment_id.clone(),
+        quote_hash: award.event.quote_hash,
+        destination: quote.destination.clone(),
+        amount: quote.fulfillment_amount,
+        delivery_account: quote.delivery_account.clone(),
+        proxy: quote.fulfillment_proxy.clone(),
+        fulfill_by: unix_seconds(quote.fulfill_by),
+    }
 }

@@ -121,7 +121,8 @@ pub enum Stage {
     Finalizing,
     /// Delivered for good; the attestation that pays the settler is awaited.
     Attesting,
-    /// Delivered for good and attested; the settler has yet to be paid.
+    /// Delivered for good and attested; the settler has yet to be paid, or else, once the escrow takes no release any more,
+    /// the payer.
     Completed,
     /// Failed before the escrow, and the winner is yet to be told.
     Withdrawn,
@@ -176,6 +177,21 @@ impl Payment {
     pub fn delivery(&self) -> Option<&Inclusion> {
         let attested = self.confirmed.as_ref().map(|confirmed| &confirmed.inclusion);
         attested.or(self.finalized.as_ref().map(|finalized| &finalized.inclusion))
+    }
+
+    /// Whether the escrow may be driven back to the payer: it is to be returned, or it was to be released and no release of the
+    /// gateway's is under way. The escrow takes such a refund only when it takes no release any more.
+    fn may_refund(&self, stage: Stage) -> bool {
+        match stage {
+            Stage::Refunding => true,
+            Stage::Completed => self.release.live.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Whether the gateway may release: once it began to refund, the escrow takes none.
+    fn may_release(&self, stage: Stage) -> bool {
+        stage == Stage::Completed && self.refund.count == 0
     }
 
     /// Where the payment stands.

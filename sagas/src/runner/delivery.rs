@@ -6,14 +6,16 @@ use events::{
     Account,
     event::{Inclusion, VerifierRef},
     mutant,
-    time::unix_seconds,
+    time::{Timestamp, unix_seconds},
 };
 
 use super::{
     Options, Ports,
+    learned::Learned,
     outcome::{Outcome, ended, escrow_state},
 };
 use crate::{
+    handlers::ATTESTATION_PATIENCE,
     payment::{Command, Payment},
     ports::{DeliveryOrder, DeliveryState, EscrowState, Statement, Transient, VerificationCase},
 };
@@ -31,7 +33,13 @@ pub(super) struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    pub async fn follow(&self, ports: &Ports, options: &Options, payment: &Payment) -> Result<Outcome, Transient> {
+    pub async fn follow(
+        &self,
+        ports: &Ports,
+        options: &Options,
+        payment: &Payment,
+        learned: &mut Learned,
+    ) -> Result<Outcome, Transient> {
         match ports.chains.delivery_state(self.order).await? {
             DeliveryState::NotSeen
                 if mutant!("refund-before-evidence") && unix_seconds(ports.clock.now()) > self.order.fulfill_by =>
@@ -46,7 +54,7 @@ impl Delivery<'_> {
                 Ok(Outcome::command(Command::ObserveDelivery(inclusion)))
             }
             DeliveryState::Seen(_) => Ok(Outcome::AwaitEvent),
-            DeliveryState::Final(inclusion) => Ok(self.settled(ports, options, inclusion).await),
+            DeliveryState::Final(inclusion) => Ok(self.settled(ports, options, payment, learned, inclusion).await),
             DeliveryState::Impossible => {
                 let statement = Statement::NonDelivery {
                     payment_id: self.order.payment_id.clone(),
@@ -67,8 +75,21 @@ impl Delivery<'_> {
 
     /// What to record of a delivery at its depth. It completes the payment, so that the verifier is waited for only as long as
     /// nobody notices: most often it has seen the same block, and one commit says both.
-    async fn settled(&self, ports: &Ports, options: &Options, inclusion: Inclusion) -> Outcome {
+    ///
+    /// It rests on the nodes of one operator. A verifier that answers, and says that it does not see it, looks at others: it is
+    /// heard for a while before the payment is completed all the same.
+    async fn settled(
+        &self,
+        ports: &Ports,
+        options: &Options,
+        payment: &Payment,
+        learned: &mut Learned,
+        inclusion: Inclusion,
+    ) -> Outcome {
         let at = ports.clock.now();
+        if is_over(self.case, at) {
+            return Outcome::command(Command::FinalizeDelivery { inclusion, at });
+        }
         let statement = Statement::Delivery {
             payment_id: self.order.payment_id.clone(),
             quote_hash: self.order.quote_hash,
@@ -77,11 +98,24 @@ impl Delivery<'_> {
         // In this order, so that the same happenings always come to the same.
         let attested = tokio::select! {
             biased;
-            attested = attested(ports, self.verifier, self.case, &statement) => attested.ok().flatten(),
+            attested = attested(ports, self.verifier, self.case, &statement) => attested.ok(),
             () = ports.clock.sleep(ATTESTED_AT_ONCE) => None,
         };
-        let Some(attestation) = attested else {
-            return Outcome::command(Command::FinalizeDelivery { inclusion, at });
+        let attestation = match attested {
+            Some(Some(attestation)) => attestation,
+            Some(None) if at - learned.doubted_since(&inclusion, at) < ATTESTATION_PATIENCE => {
+                return match payment.seen.as_ref() == Some(&inclusion) {
+                    true => Outcome::DeliveryDoubted,
+                    false => Outcome::command(Command::ObserveDelivery(inclusion)),
+                };
+            }
+            Some(None) => {
+                let (payment_id, verifier) = (&self.order.payment_id, &self.verifier.endpoint);
+                tracing::error!(%payment_id, verifier, ?inclusion,
+                    "a delivery completes its payment by its depth, and the verifier says that it does not see it");
+                return Outcome::command(Command::FinalizeDelivery { inclusion, at });
+            }
+            None => return Outcome::command(Command::FinalizeDelivery { inclusion, at }),
         };
         let release_from = options.release.release_from(at, self.case.escrow.refund_after);
         Outcome::command(Command::ConfirmDelivery { inclusion, attestation, at, release_from })
@@ -90,6 +124,7 @@ impl Delivery<'_> {
 
 /// A delivery at its depth that is to be attested.
 pub(super) struct Attesting<'a> {
+    pub order: &'a DeliveryOrder,
     pub delivery: &'a Inclusion,
     pub statement: &'a Statement,
     pub case: &'a VerificationCase,
@@ -98,29 +133,74 @@ pub(super) struct Attesting<'a> {
 }
 
 impl Attesting<'_> {
-    pub async fn follow(&self, ports: &Ports, options: &Options, payment: &Payment) -> Result<Outcome, Transient> {
-        let attested = attested(ports, self.verifier, self.case, self.statement).await;
+    pub async fn follow(
+        &self,
+        ports: &Ports,
+        options: &Options,
+        payment: &Payment,
+        learned: &mut Learned,
+    ) -> Result<Outcome, Transient> {
+        // What the escrow takes no more is not asked for: the money can only go back.
+        let attested = match is_over(self.case, ports.clock.now()) {
+            true => Ok(None),
+            false => attested(ports, self.verifier, self.case, self.statement).await,
+        };
         let at = ports.clock.now();
-        if let Ok(Some(attestation)) = attested {
-            let release_from = options.release.release_from(at, self.case.escrow.refund_after);
-            let inclusion = self.delivery.clone();
-            return Ok(Outcome::command(Command::ConfirmDelivery { inclusion, attestation, at, release_from }));
-        }
-        let unattested = attested.map(|_| Outcome::Nothing);
+        let is_over = is_over(self.case, at);
+        let unattested = match attested {
+            Ok(Some(attestation)) if !is_over => {
+                let release_from = options.release.release_from(at, self.case.escrow.refund_after);
+                let inclusion = self.found_again(ports, learned).await;
+                return Ok(Outcome::command(Command::ConfirmDelivery { inclusion, attestation, at, release_from }));
+            }
+            Ok(_) => Ok(Outcome::Nothing),
+            Err(fault) => Err(fault),
+        };
         if !self.is_late {
             return unattested;
         }
+        self.found_again(ports, learned).await;
         // A settler that was given the attestation may have released although the gateway is given none: the chain decides.
         match escrow_state(ports, payment).await {
-            Ok(EscrowState::Lapsed) => Ok(Outcome::command(Command::MissAttestation { at })),
+            // Both clocks, as it is for good: a node of the source chain alone must not end the settler's time.
+            Ok(EscrowState::Lapsed) if is_over => Ok(Outcome::command(Command::MissAttestation { at })),
             Ok(state @ (EscrowState::Released(_) | EscrowState::Refunded(_))) => {
                 ended(ports, &self.case.payment_id, &self.case.escrow, state).await
             }
             _ if !payment.unattested => Ok(Outcome::command(Command::AwaitAttestation { at })),
-            Ok(EscrowState::Held | EscrowState::Absent) => unattested,
+            Ok(EscrowState::Held | EscrowState::Lapsed | EscrowState::Absent) => unattested,
             Err(fault) => Err(fault),
         }
     }
+
+    /// Where the delivery is now. It had its depth; where that is a number of confirmations, a reorganisation may have taken it
+    /// elsewhere since, or away. That is an alarm, once for each place where it is found.
+    async fn found_again(&self, ports: &Ports, learned: &mut Learned) -> Inclusion {
+        let payment_id = &self.order.payment_id;
+        let state = match ports.chains.delivery_state(self.order).await {
+            Ok(state) => state,
+            Err(fault) => {
+                tracing::debug!(%payment_id, %fault, "where the delivery is now is not known");
+                return self.delivery.clone();
+            }
+        };
+        let found = match &state {
+            DeliveryState::Seen(inclusion) | DeliveryState::Final(inclusion) => Some(inclusion.clone()),
+            DeliveryState::NotSeen | DeliveryState::Impossible => None,
+        };
+        if found.as_ref() != Some(self.delivery) && learned.moved.as_ref() != Some(&state) {
+            let delivery = self.delivery;
+            tracing::error!(%payment_id, ?delivery, found = ?state,
+                "the delivery that completed its payment is not where it had its depth");
+            learned.moved = Some(state);
+        }
+        found.unwrap_or_else(|| self.delivery.clone())
+    }
+}
+
+/// Whether the escrow takes no release any more, by the gateway's clock.
+fn is_over(case: &VerificationCase, at: Timestamp) -> bool {
+    unix_seconds(at) >= case.escrow.refund_after
 }
 
 /// The verifier's signature under `statement`, believed only when the escrow would believe it.

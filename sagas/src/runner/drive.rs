@@ -11,6 +11,7 @@ use journal::{ReadError, Recorded};
 use super::{
     Options, Ports,
     backoff::{Backoff, Misconfigured, log_transient},
+    learned::Learned,
     outcome::Outcome,
     perform::{perform, rule_out},
     stream::At,
@@ -25,6 +26,9 @@ use crate::{
 
 /// The wait before a quote selector is asked again. Its time is short, so this does not grow.
 const SELECTOR_PAUSE: Duration = Duration::from_millis(250);
+
+/// The wait before a delivery is looked at again which has its depth and which the verifier says it does not see.
+const DOUBT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The wait after the source chain refused a release, where no event can be awaited.
 const RELEASE_PAUSE: Duration = Duration::from_secs(5);
@@ -64,8 +68,7 @@ struct Memory {
     backoff: Backoff,
     /// How often the deposit was refused.
     refusals: u32,
-    /// Whether the winner is known to stand by its quote.
-    agreed: bool,
+    learned: Learned,
     /// Why the payer deposit is refused, to be told if it stays so until its window ends.
     refused: Option<Box<BlockchainContext>>,
     /// Why the release was refused last, to be said once.
@@ -180,9 +183,14 @@ impl Engine {
                 self.pause(&action, hints).await;
                 continue;
             }
+            let is_provisional = matches!(events[..], [PaymentEvent::DepositMined(_)]);
             match Box::pin(self.advance(turn, loaded, events)).await? {
                 Some(advanced) => loaded = advanced,
                 None => return Ok(0),
+            }
+            if is_provisional {
+                // Nodes on two forks name another block at each look; that is worth no more than a commit a block.
+                self.pause(&action, hints).await;
             }
         }
     }
@@ -191,7 +199,7 @@ impl Engine {
     async fn command(&self, turn: Turn<'_>, state: &Payment, memory: &mut Memory) -> Option<Command> {
         let (Turn { stream_id, action, hints }, payment_id) = (turn, &state.submitted.payment_id);
         let since = action.wake_condition().and_then(|wake| self.ports.chains.cursor(wake.chain_id, wake.contract));
-        let outcome = Box::pin(perform(&self.ports, &self.options, state, action, &mut memory.agreed)).await;
+        let outcome = Box::pin(perform(&self.ports, &self.options, state, action, &mut memory.learned)).await;
         match outcome {
             Ok(Outcome::Command(command)) => Some(match (*command, memory.refused.take()) {
                 (Command::MissDepositWindow { at }, Some(context)) => Command::RefuseDeposit { context, at },
@@ -207,6 +215,11 @@ impl Engine {
             Ok(Outcome::AwaitEvent) => {
                 self.over(stream_id, &mut memory.backoff);
                 self.await_event_or_pause(action, since, hints).await;
+                None
+            }
+            Ok(Outcome::DeliveryDoubted) => {
+                self.over(stream_id, &mut memory.backoff);
+                self.ports.clock.sleep(DOUBT_PAUSE).await;
                 None
             }
             Ok(Outcome::DepositAwaited) => {

@@ -13,6 +13,7 @@
 mod backoff;
 mod delivery;
 mod drive;
+mod learned;
 mod outcome;
 mod parking;
 mod perform;

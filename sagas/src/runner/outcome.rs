@@ -19,6 +19,8 @@ pub(super) enum Outcome {
     Nothing,
     /// Nothing new, and nothing will be before the event that the action waits for, see [`Action::wake_condition`].
     AwaitEvent,
+    /// The delivery has its depth here, and the verifier says that it does not see it; look again soon.
+    DeliveryDoubted,
     /// The payer deposit is on its way; what was refused before was mended. Look again when the chain has moved.
     DepositAwaited,
     /// The source chain refused the deposit, for now.

@@ -5,19 +5,20 @@ use events::{event::TransactionPrepared, mutant};
 use super::{
     Options, Ports,
     delivery::{Attesting, Delivery},
+    learned::Learned,
     outcome::{Outcome, ended, escrow_state},
 };
 use crate::{
     auction::judge,
     handlers::Action,
-    payment::{Command, Payment},
+    payment::{Command, Payment, Stage},
     ports::{
         Award, AwardAnswer, DepositOrder, DepositState, EscrowState, PayerDeposit, PrepareError, RefundOrder, Refusal,
         ReleaseOrder, SelectionRequest, TransactionState, Transient,
     },
 };
 
-/// Performs `action` once. `agreed` says whether the winner is known to stand by its quote; it is final, and asked for once.
+/// Performs `action` once.
 ///
 /// # Errors
 /// [`Transient`]; the action is repeated after a while.
@@ -26,7 +27,7 @@ pub(super) async fn perform(
     options: &Options,
     payment: &Payment,
     action: &Action,
-    agreed: &mut bool,
+    learned: &mut Learned,
 ) -> Result<Outcome, Transient> {
     match action {
         Action::GatherBids(request) => {
@@ -38,7 +39,7 @@ pub(super) async fn perform(
         Action::AskSelector(request) => Ok(Box::pin(ask_selector(ports, request)).await),
         Action::GiveUpSelector => Ok(Outcome::command(Command::MissChoice { at: ports.clock.now() })),
         Action::SecureDeposit { award, order, attempt } => {
-            Box::pin(secure_deposit(ports, payment, award, order, *attempt, agreed)).await
+            Box::pin(secure_deposit(ports, payment, award, order, *attempt, &mut learned.agreed)).await
         }
         Action::TellWinner(end) => {
             ports.auction.end(end).await?;
@@ -60,11 +61,11 @@ pub(super) async fn perform(
         Action::WatchDeposit { deposit } => Box::pin(watch_deposit(ports, deposit)).await,
         Action::FollowDelivery { order, case, verifier, payout_account, window_open } => {
             let delivery = Delivery { order, case, verifier, payout_account, window_open: *window_open };
-            Box::pin(delivery.follow(ports, options, payment)).await
+            Box::pin(delivery.follow(ports, options, payment, learned)).await
         }
-        Action::FollowAttestation { delivery, statement, case, verifier, is_late } => {
-            let attesting = Attesting { delivery, statement, case, verifier, is_late: *is_late };
-            Box::pin(attesting.follow(ports, options, payment)).await
+        Action::FollowAttestation { order, delivery, statement, case, verifier, is_late } => {
+            let attesting = Attesting { order, delivery, statement, case, verifier, is_late: *is_late };
+            Box::pin(attesting.follow(ports, options, payment, learned)).await
         }
         Action::FollowEscrow { payment_id, escrow, patience: _, until: _ } => {
             match ports.chains.escrow_state(payment_id, escrow).await? {
@@ -183,11 +184,13 @@ async fn follow_deposit(
                 tracing::debug!(%fault, "whether the deposit is mined is not known");
                 None
             });
-            return match mined {
-                Some(inclusion) if payment.deposit_mined.as_ref() != Some(&inclusion) => {
-                    Ok(Outcome::command(Command::ObserveMinedDeposit(inclusion)))
-                }
-                _ => keep_alive(ports, versions, Command::RepriceDeposit).await,
+            // First: nodes that do not agree on where it is must not keep it from being sent.
+            let kept_alive = keep_alive(ports, versions, Command::RepriceDeposit).await;
+            let mined = mined.filter(|inclusion| payment.deposit_mined.as_ref() != Some(inclusion));
+            return match (kept_alive, mined) {
+                (Ok(Outcome::Command(repriced)), _) => Ok(Outcome::Command(repriced)),
+                (_, Some(inclusion)) => Ok(Outcome::command(Command::ObserveMinedDeposit(inclusion))),
+                (kept_alive, None) => kept_alive,
             };
         }
         state => state,
@@ -298,6 +301,8 @@ async fn secure_refund(
     attempt: u32,
 ) -> Result<Outcome, Transient> {
     match escrow_state(ports, payment).await? {
+        // A release of what is attested may be in a block that is not settled yet.
+        EscrowState::Held if payment.stage() == Stage::Completed => Ok(Outcome::Nothing),
         EscrowState::Held | EscrowState::Lapsed => match ports.chains.prepare_refund(order, attempt).await {
             Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
             Err(PrepareError::Transient(fault)) => Err(fault),

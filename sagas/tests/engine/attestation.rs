@@ -14,15 +14,18 @@ const NEVER_ATTESTED: [&str; 7] = [
 
 #[tokio::test]
 async fn a_delivery_that_is_never_attested_stays_completed_and_its_escrow_goes_back_once_no_release_can_land() {
-    let (undisturbed, events) = live(World::new(Plot::Unattested)).await;
-    assert_eq!(types(&events)[4..], NEVER_ATTESTED);
-    assert!(undisturbed.state.lock().unwrap().now > 100);
-    let calls = undisturbed.calls.load(Ordering::SeqCst);
-    for stop_at in (1..=calls).flat_map(|number| [(number, false), (number, true)]) {
-        let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(Plot::Unattested) }).await;
-        assert_eq!(types(&events)[4..], NEVER_ATTESTED, "died at {stop_at:?}");
-        let state = world.state.lock().unwrap();
-        assert_eq!((state.deposits.len(), state.refunds.len()), (1, 1), "died at {stop_at:?}");
+    // An attestation that comes with the window is none: it would keep the money in escrow, and pay nobody.
+    for plot in [Plot::Unattested, Plot::AttestedTooLate, Plot::Doubted(i64::MAX)] {
+        let (undisturbed, events) = live(World::new(plot)).await;
+        assert_eq!(types(&events)[4..], NEVER_ATTESTED, "{plot:?}");
+        assert!(undisturbed.state.lock().unwrap().now > 100);
+        let calls = undisturbed.calls.load(Ordering::SeqCst);
+        for stop_at in (1..=calls).flat_map(|number| [(number, false), (number, true)]) {
+            let (world, events) = live(World { stop_at: Some(stop_at), ..World::new(plot) }).await;
+            assert_eq!(types(&events)[4..], NEVER_ATTESTED, "{plot:?} died at {stop_at:?}");
+            let state = world.state.lock().unwrap();
+            assert_eq!((state.deposits.len(), state.refunds.len()), (1, 1), "{plot:?} died at {stop_at:?}");
+        }
     }
 }
 
@@ -38,11 +41,40 @@ async fn a_payment_is_completed_by_its_depth_and_waits_for_no_verifier() {
 
 #[tokio::test]
 async fn a_missing_attestation_is_recorded_once_and_comes_late_all_the_same() {
-    let (world, events) = live(World::new(Plot::AttestedLate)).await;
     let ends =
         ["FulfillmentSeen", "FulfillmentFinalized", "AttestationAwaited", "FulfillmentConfirmed", "EscrowReleased"];
-    assert_eq!(types(&events)[5..], ends);
+    // A node of the source chain that is ahead of its time does not end the settler's.
+    for plot in [Plot::AttestedLate, Plot::LapsedByOneNode] {
+        let (world, events) = live(World::new(plot)).await;
+        assert_eq!(types(&events)[5..], ends, "{plot:?}");
+        assert!(world.state.lock().unwrap().now < 100);
+    }
+}
+
+#[tokio::test]
+async fn a_late_attestation_is_recorded_with_the_block_that_the_delivery_is_in_by_then() {
+    for (to, expected) in [(Some(8), 8), (Some(7), 7), (None, 7)] {
+        let (_, events) = live(World::new(Plot::Reorganised(to))).await;
+        let inclusions = events.iter().filter_map(|event| match event {
+            PaymentEvent::FulfillmentFinalized(finalized) => Some(finalized.inclusion.clone()),
+            PaymentEvent::FulfillmentConfirmed(confirmed) => Some(confirmed.inclusion.clone()),
+            _ => None,
+        });
+        assert_eq!(inclusions.collect::<Vec<_>>(), [inclusion(7), inclusion(expected)], "{to:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_verifier_that_does_not_see_the_delivery_is_heard_for_a_while_before_the_payment_is_completed() {
+    let (world, events) = live(World::new(Plot::Doubted(30))).await;
+    assert_eq!(types(&events), DELIVERED);
+    let Some(PaymentEvent::FulfillmentConfirmed(confirmed)) = events.get(6) else { panic!("{events:?}") };
+    assert!(confirmed.confirmed_at >= at(29), "{}", confirmed.confirmed_at);
     assert!(world.state.lock().unwrap().now < 100);
+    let (_, events) = live(World::new(Plot::Doubted(i64::MAX))).await;
+    let Some(PaymentEvent::FulfillmentFinalized(finalized)) = events.get(6) else { panic!("{events:?}") };
+    let waited = finalized.finalized_at - at(18);
+    assert!((20..=25).contains(&waited.num_seconds()), "{waited}");
 }
 
 #[tokio::test]

@@ -50,12 +50,24 @@ pub enum Plot {
     IdleLost,
     /// The settler brings its release when the gateway's is on its way.
     Overtaken,
-    /// As `Idle`, and the escrow refuses every release, so that somebody brings the refund.
+    /// As `Idle`, and the escrow refuses every release.
     Unreleasable,
+    /// As `Idle`, and no release that is sent lands, which is known of the first only once the refund window is open.
+    LandsTooLate,
     /// As `Delivers`, and the deposit is in a block before that block is settled.
     MinedFirst,
+    /// As `MinedFirst`, and the nodes that are asked in turn are on two forks.
+    MinedOnForks,
     /// The settler delivers, and the verifier answers only long after.
     AttestedLate,
+    /// As `AttestedLate`, and meanwhile the node of the source chain says that the refund window is open.
+    LapsedByOneNode,
+    /// As `AttestedLate`, and meanwhile a reorganisation takes the delivery to this block, or away.
+    Reorganised(Option<u64>),
+    /// The settler delivers, and the verifier answers only in the second in which the refund window opens.
+    AttestedTooLate,
+    /// The settler delivers, and the verifier says up to this second that it does not see it. Nobody releases before that.
+    Doubted(i64),
     /// The settler delivers, and the verifier takes the question and keeps it.
     AttestationHangs,
     /// The settler delivers and brings its attestation; the verifier answers nobody else.
@@ -139,7 +151,7 @@ impl World {
     /// Whether the first refund or release that was sent can never land.
     fn is_lost(&self, state: &State) -> bool {
         match self.plot {
-            Plot::WordTooLate => state.now > 100,
+            Plot::WordTooLate | Plot::LandsTooLate => state.now > 100,
             Plot::IdleLost => !state.releases.is_empty(),
             _ => false,
         }
@@ -178,7 +190,9 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::WordRefused | Plot::WordTooLate => true,
         Plot::Delivers | Plot::Refuses | Plot::Usurped | Plot::Superseded | Plot::NoQuotes | Plot::Unattested => false,
         Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable => false,
+        Plot::LandsTooLate | Plot::LapsedByOneNode | Plot::Reorganised(_) | Plot::Doubted(_) => false,
         Plot::AttestedLate | Plot::AttestationHangs | Plot::AttestedElsewhere | Plot::Misconfigured => false,
+        Plot::AttestedTooLate | Plot::MinedOnForks => false,
         Plot::MinedFirst | Plot::Selector(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
         Plot::PayerDeposits(plot) => plot.vanishes(),
     }
@@ -186,7 +200,13 @@ pub fn vanishes(plot: Plot) -> bool {
 
 /// Whether nobody but the gateway releases, or not in time.
 pub fn idle(plot: Plot) -> bool {
-    matches!(plot, Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable)
+    matches!(plot, Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken)
+        || matches!(plot, Plot::Unreleasable | Plot::LandsTooLate)
+}
+
+/// Whether nobody releases before the refund window opens.
+pub fn lapses(plot: Plot) -> bool {
+    vanishes(plot) || matches!(plot, Plot::Unattested | Plot::AttestedTooLate | Plot::Doubted(i64::MAX))
 }
 
 /// What a deposit puts in escrow.
@@ -281,8 +301,9 @@ impl Chains for World {
         let is_dear = self.is_dear();
         self.call(|state| {
             state.sent.insert(transaction.transaction_hash.clone());
-            if self.plot == Plot::MinedFirst && state.effective.is_some() {
+            if matches!(self.plot, Plot::MinedFirst | Plot::MinedOnForks) && state.effective.is_some() {
                 // The same bytes again; this world would take them for a refund.
+                *state.deposits.entry(transaction.transaction_hash.clone()).or_default() += 1;
                 return;
             }
             if let Plot::PayerDeposits(plot) = self.plot
@@ -304,10 +325,10 @@ impl Chains for World {
                 if !lost {
                     state.effective = Some(transaction.transaction_hash.clone());
                 }
-            } else if idle(self.plot) {
+            } else if idle(self.plot) && state.now <= 100 {
                 *state.releases.entry(transaction.transaction_hash.clone()).or_default() += 1;
                 let lost = self.plot == Plot::IdleLost && transaction.attempt == 1;
-                state.released |= !lost && self.plot != Plot::Overtaken;
+                state.released |= !lost && !matches!(self.plot, Plot::Overtaken | Plot::LandsTooLate);
             } else if escrowed(state) {
                 *state.refunds.entry(transaction.transaction_hash.clone()).or_default() += 1;
             }
@@ -321,7 +342,7 @@ impl Chains for World {
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
         self.call(|state| {
-            if self.plot == Plot::MinedFirst && state.now < MINED_UNTIL {
+            if matches!(self.plot, Plot::MinedFirst | Plot::MinedOnForks) && state.now < MINED_UNTIL {
                 return DepositState::Pending;
             }
             if state.effective.is_some() {
@@ -344,12 +365,15 @@ impl Chains for World {
     }
 
     async fn deposit_mined(&self, _: &DepositOrder, _: &[TransactionPrepared]) -> Result<Option<Inclusion>, Transient> {
-        if self.plot != Plot::MinedFirst {
+        if !matches!(self.plot, Plot::MinedFirst | Plot::MinedOnForks) {
             return Ok(None);
         }
         self.call(|state| {
             let transaction_hash = state.effective.clone()?;
-            Some(Inclusion { transaction_hash, ..inclusion(4) })
+            state.asked += 1;
+            assert!(state.asked < 100, "asked without a pause");
+            let fork = if self.plot == Plot::MinedOnForks { state.asked % 2 } else { 0 };
+            Some(Inclusion { transaction_hash, ..inclusion(4 + u64::from(fork)) })
         })
         .await
     }
@@ -360,6 +384,9 @@ impl Chains for World {
             plot if vanishes(plot) => DeliveryState::NotSeen,
             _ if state.now < 16 => DeliveryState::NotSeen,
             _ if state.now < 18 => DeliveryState::Seen(inclusion(7)),
+            Plot::Reorganised(to) if state.now > 50 => {
+                to.map_or(DeliveryState::NotSeen, |block| DeliveryState::Seen(inclusion(block)))
+            }
             _ => DeliveryState::Final(inclusion(7)),
         })
         .await
@@ -381,18 +408,14 @@ impl Chains for World {
                 return EscrowState::Refunded(refunded);
             }
             match self.plot {
-                plot if (vanishes(plot) || plot == Plot::Unattested) && state.now > 100 => EscrowState::Lapsed,
-                plot if vanishes(plot) || plot == Plot::Unattested => EscrowState::Held,
+                plot if lapses(plot) && state.now > 100 => EscrowState::Lapsed,
+                plot if lapses(plot) => EscrowState::Held,
                 _ if state.released => EscrowState::Released(inclusion(9)),
-                Plot::Unreleasable if state.now > 110 => EscrowState::Refunded(EscrowRefunded {
-                    inclusion: inclusion(9),
-                    amount: drawn(self.plot),
-                    claims: Vec::new(),
-                }),
                 Plot::Overtaken if state.now > 61 => EscrowState::Released(inclusion(9)),
                 plot if idle(plot) && state.now > 100 => EscrowState::Lapsed,
                 plot if idle(plot) => EscrowState::Held,
-                Plot::AttestedLate if state.now < 73 => EscrowState::Held,
+                Plot::AttestedLate | Plot::Reorganised(_) if state.now < 73 => EscrowState::Held,
+                Plot::LapsedByOneNode if state.now < 73 => EscrowState::Lapsed,
                 _ if state.now > 20 => EscrowState::Released(inclusion(9)),
                 _ => EscrowState::Held,
             }
@@ -447,7 +470,9 @@ impl Verifier for World {
                 self.state.lock().unwrap().asked += 1;
                 return std::future::pending().await;
             }
-            Plot::AttestedLate => self.state.lock().unwrap().now < 70,
+            Plot::AttestedLate | Plot::LapsedByOneNode | Plot::Reorganised(_) => self.state.lock().unwrap().now < 70,
+            Plot::AttestedTooLate => self.state.lock().unwrap().now < 100,
+            Plot::Doubted(until) if self.state.lock().unwrap().now < until => return self.call(|_| None).await,
             _ => false,
         };
         if silent {

@@ -46,8 +46,15 @@ fn a_delivery_at_its_depth_is_recorded_where_it_is_and_no_failure_follows() {
         given(&events).refuses(command);
         assert!(evolve(fold(&events).unwrap(), &event).is_err(), "{event:?}");
     }
-    given(&events).refuses(confirm(8));
-    assert_eq!(types(&given(&events).when(confirm(7))), ["FulfillmentConfirmed"]);
+    // A reorganisation may have moved it since, but not to another chain.
+    let elsewhere = Inclusion { chain_id: events::ChainId::evm(137), ..inclusion(7) };
+    let Command::ConfirmDelivery { attestation, at, release_from, .. } = confirm(7) else { unreachable!() };
+    given(&events).refuses(Command::ConfirmDelivery { inclusion: elsewhere, attestation, at, release_from });
+    for block in [7, 8] {
+        let confirmed = given(&events).when(confirm(block));
+        assert_eq!(types(&confirmed), ["FulfillmentConfirmed"]);
+        assert_eq!(given(&[events.clone(), confirmed].concat()).0.delivery(), Some(&inclusion(block)));
+    }
     assert_eq!(given(&events).when(observed(EscrowState::Released(inclusion(9)))), [released()]);
 }
 
@@ -73,6 +80,32 @@ fn an_attestation_that_lags_is_recorded_once_and_one_that_is_missed_returns_the_
     let PaymentEvent::EscrowRefunded(refund) = refunded() else { unreachable!() };
     events.extend(given(&events).when(observed(EscrowState::Refunded(refund))));
     assert_eq!(given(&events).0.stage(), Stage::Rest);
+}
+
+#[test]
+fn what_was_attested_and_not_released_is_refunded_only_while_no_release_is_under_way_and_not_released_then() {
+    let attested = [until_secured(), vec![seen(7), confirmed(7)]].concat();
+    let mut events = [attested.clone(), vec![release_prepared(1)]].concat();
+    given(&events).refuses(Command::PrepareRefund(transaction(1)));
+    assert!(evolve(fold(&events).unwrap(), &refund_prepared(1)).is_err());
+    events.extend(given(&events).when(Command::AbandonRelease { evidence: "reverted".to_owned(), at: at(101) }));
+    for mut events in [attested, events] {
+        events.extend(given(&events).when(Command::PrepareRefund(transaction(1))));
+        assert_eq!(given(&events).0.stage(), Stage::Completed);
+        let attempt = given(&events).0.release.count + 1;
+        given(&events).refuses(Command::PrepareRelease(transaction(attempt)));
+        assert!(evolve(fold(&events).unwrap(), &release_prepared(attempt)).is_err());
+        events.extend(given(&events).when(Command::RepriceRefund(version(1, 2))));
+        events.extend(given(&events).when(Command::AbandonRefund { evidence: "reverted".to_owned(), at: at(110) }));
+        // By a clock that is behind, too: what was begun is gone on with.
+        assert!(matches!(next(&given(&events).0, at(99)), Step::WaitUntil(until) if until == at(101)));
+        given(&events).refuses(Command::PrepareRelease(transaction(attempt)));
+        events.extend(given(&events).when(Command::PrepareRefund(transaction(2))));
+        let PaymentEvent::EscrowRefunded(refund) = refunded() else { unreachable!() };
+        events.extend(given(&events).when(observed(EscrowState::Refunded(refund))));
+        let payment = given(&events).0;
+        assert_eq!((payment.stage(), payment.failed), (Stage::Rest, None));
+    }
 }
 
 /// Gateways recorded the missing attestation before they recorded the depth, and failed the payment for it.

@@ -31,8 +31,8 @@ pub(super) fn observe_escrow(payment: &Payment, state: EscrowState, claims: Vec<
 /// A release was signed.
 pub(super) fn prepare(payment: &Payment, transaction: TransactionPrepared) -> Decided {
     let attempts = &payment.release;
-    let is_next =
-        payment.stage() == Stage::Completed && attempts.live.is_empty() && transaction.attempt == attempts.count + 1;
+    let may_release = payment.may_release(payment.stage());
+    let is_next = may_release && attempts.live.is_empty() && transaction.attempt == attempts.count + 1;
     is_next.then(|| vec![PaymentEvent::ReleasePrepared(transaction)])
 }
 

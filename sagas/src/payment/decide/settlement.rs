@@ -49,7 +49,8 @@ pub(super) fn await_attestation(payment: &Payment, at: Timestamp) -> Decided {
     Some(vec![PaymentEvent::AttestationAwaited(AttestationAwaited { inclusion, awaited_at: at })])
 }
 
-/// The delivery has its depth and the verifier attested it.
+/// The delivery has its depth and the verifier attested it. Where it had its depth before, it may be in another block since: a
+/// depth that is a number of confirmations is not for ever.
 pub(super) fn confirm(
     payment: &Payment,
     inclusion: Inclusion,
@@ -59,7 +60,9 @@ pub(super) fn confirm(
 ) -> Decided {
     let mut events = match payment.stage() {
         Stage::Secured | Stage::Finalizing => seen_there(payment, &inclusion),
-        Stage::Attesting if payment.delivery() == Some(&inclusion) => Vec::new(),
+        Stage::Attesting if payment.delivery().is_some_and(|at_depth| at_depth.chain_id == inclusion.chain_id) => {
+            Vec::new()
+        }
         _ => return None,
     };
     let release_from = Some(release_from);

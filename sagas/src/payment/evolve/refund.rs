@@ -6,21 +6,21 @@ use super::{Followed, NOT_LEGAL};
 use crate::payment::{Payment, Stage};
 
 pub(super) fn prepared(payment: &mut Payment, stage: Stage, transaction: &TransactionPrepared) -> Followed {
-    if stage != Stage::Refunding {
+    if !payment.may_refund(stage) {
         return Err(NOT_LEGAL);
     }
     Ok(payment.refund.begin(transaction)?)
 }
 
 pub(super) fn repriced(payment: &mut Payment, stage: Stage, transaction: &TransactionPrepared) -> Followed {
-    if stage != Stage::Refunding {
+    if !payment.may_refund(stage) {
         return Err(NOT_LEGAL);
     }
     Ok(payment.refund.replace(transaction)?)
 }
 
 pub(super) fn abandoned(payment: &mut Payment, stage: Stage, abandoned: &TransactionAbandoned) -> Followed {
-    if stage != Stage::Refunding {
+    if !payment.may_refund(stage) {
         return Err(NOT_LEGAL);
     }
     Ok(payment.refund.give_up(abandoned)?)

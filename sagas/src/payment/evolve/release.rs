@@ -6,7 +6,7 @@ use super::{Followed, NOT_LEGAL};
 use crate::payment::{Payment, Stage};
 
 pub(super) fn prepared(payment: &mut Payment, stage: Stage, transaction: &TransactionPrepared) -> Followed {
-    if stage != Stage::Completed {
+    if !payment.may_release(stage) {
         return Err(NOT_LEGAL);
     }
     Ok(payment.release.begin(transaction)?)
