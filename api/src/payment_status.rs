@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, State, rejection::PathRejection},
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
@@ -11,6 +11,7 @@ use axum::{
 
 use app::{error::Code, resolve, views::payment_body::StatusBody};
 use events::PaymentId;
+use net::callers::Caller;
 
 use super::{docs, state::HttpState, status_page};
 use crate::error::ApiError;
@@ -19,11 +20,12 @@ use crate::error::ApiError;
 /// that is preferred.
 pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Response, ApiError> {
     let payment_id: Option<PaymentId> = path.ok().and_then(|Path(text)| text.parse().ok());
-    let view = resolve::find_live(&state, &payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?).await?;
+    let view = resolve::find_live(&state, &caller, &payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?).await?;
     let base_url = &state.http.base_url;
     let mut response = if status_page::is_wanted(&headers) {
         let page = status_page::render(&view, base_url).into();

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Query, State, rejection::QueryRejection},
 };
 use serde::Deserialize;
 
 use app::{error::Code, request::order, resolve, views::payment_body::StatusBody};
 use events::PaymentId;
+use net::callers::Caller;
 
 use super::state::HttpState;
 use crate::error::ApiError;
@@ -24,6 +25,7 @@ pub(super) struct Parameters {
 /// The status of the payment that this originator asked for under this request id.
 pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
     parameters: Result<Query<Parameters>, QueryRejection>,
 ) -> Result<Json<StatusBody>, ApiError> {
     let rule = "request_id, account and originator: each must be given at most once";
@@ -41,7 +43,7 @@ pub(super) async fn handle(
         }
     };
     let payment_id = PaymentId::derive(&originator, &request_id);
-    let view = resolve::find_live(&state, &payment_id).await?;
+    let view = resolve::find_live(&state, &caller, &payment_id).await?;
     Ok(Json(StatusBody::new(view, state.services.heads.as_ref(), &state.http.base_url)))
 }
 

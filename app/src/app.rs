@@ -18,6 +18,7 @@ use crate::{
     admission::{Admission, bounded_journal::BoundedJournal, open_windows::OpenWindows, writes::Writes},
     authorization::Authorizer,
     error::Error,
+    existing::first_appends::FirstAppends,
     funds::{Funds, FundsCheck},
     payment_identifiers::Identifiers,
     request::{body::JsonBody, corridors::Corridors, envelope},
@@ -92,6 +93,8 @@ pub struct App {
     pub writes: Writes,
     /// Open windows of quote-requests.
     pub(crate) open_windows: Arc<OpenWindows>,
+    /// The streams that this gateway may still begin.
+    pub(crate) first_appends: Arc<FirstAppends>,
     /// How many requests may be held by long polls at a time.
     pub long_polls: Semaphore,
     /// What open auctions of payments have come to.
@@ -114,6 +117,7 @@ impl App {
             callers: Callers::new(&config.limits, config.http.holds_max),
             writes: Writes::new(&config.http),
             open_windows: Arc::new(OpenWindows::new(config.http.quote_requests_open_max)),
+            first_appends: Arc::default(),
             long_polls: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
             auction_progress: AuctionProgress::default(),
         }

@@ -29,7 +29,7 @@ use crate::{
     },
     authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
     error::{Code, Error},
-    existing::{Refused, claim::Claim, may_look_up, not_this_award},
+    existing::{Refused, first_appends::UnderWay, may_look_up, not_this_award, stated::Stated},
     funds::{Draw, Promised, Spend},
     request::{award::AwardRequest, body::JsonBody, echo, envelope, fields::Faults, horizons, sender_auth},
     views::payments::read_failed,
@@ -65,8 +65,10 @@ pub async fn accept(
         },
     };
     let quote_id = body.members.get("quote_id").and_then(Value::as_str).unwrap_or_default();
-    let claim = batch.ok().and_then(|batch| Claim::of_award(&body.members, &batch.opened.terms));
-    let refused = Refused { caller: &caller, body: &body, claim, award: Some((&id, quote_id)) };
+    let batch = batch.as_ref().ok();
+    let stated = batch.and_then(|batch| Stated::of_award(&body.members, &batch.opened.terms));
+    let fenced = batch.and_then(|batch| batch.awarded.as_ref()).map(|awarded| &awarded.payment_id);
+    let refused = Refused { caller: &caller, body: &body, stated, award: Some((&id, quote_id)), fenced };
     Ok((refused.answer(state, refusal).await?.view, true))
 }
 
@@ -96,13 +98,17 @@ async fn attempt(
     let authorized = state.services.authorizer.authorize(&spend).await?;
 
     let journal = Arc::clone(&state.services.journal);
+    let look = state.first_appends.look(&award.payment_id);
     let existing = journal.load(&(&award.payment_id).into()).await.map_err(|error| read_failed(&error))?;
     if !existing.is_empty() {
         return Ok((award.replay(&existing)?, true));
     }
     let now = state.services.clock.now();
     let admitted = award.admit(state, &originator, &proven, &spend, &authorized, now).await;
-    let (counterparty, promised) = admitted.map_err(Error::nothing_exists)?;
+    let (counterparty, promised) = admitted.map_err(|refusal| match award.is_fenced() {
+        true => refusal.about(&award.payment_id).exists(),
+        false => look.nothing(refusal),
+    })?;
     caller.accept(&originator, body.text.len())?;
     let Authorized { authorization, escrow } = authorized;
     let call = AwardCall {
@@ -117,7 +123,8 @@ async fn attempt(
         request: body.text.clone(),
         correlation: correlation.to_owned(),
     };
-    award.append(journal, call, promised, Arc::clone(permit), now).await
+    let under_way = state.first_appends.begin((&award.payment_id).into());
+    award.append(journal, call, (promised, under_way), Arc::clone(permit), now).await
 }
 
 /// Who awards. Of a batch that a proven DID opened nobody else may take a quote: it can be taken once, so another who pays
@@ -210,6 +217,12 @@ impl Award<'_> {
         Ok(view)
     }
 
+    /// Whether the batch names this payment already. Then its id is spent, also where the payment has not begun: the same
+    /// call, repeated, begins it.
+    fn is_fenced(&self) -> bool {
+        self.batch.awarded.as_ref().is_some_and(|awarded| awarded.payment_id == self.payment_id)
+    }
+
     /// Whether the quote may still be awarded. An award that the batch records already was in time.
     pub(crate) fn check(&self, now: Timestamp) -> Result<(), Error> {
         let quote_id = &self.quote.quote_id;
@@ -238,7 +251,7 @@ impl Award<'_> {
         &self,
         journal: Arc<dyn StreamStore>,
         call: AwardCall,
-        promised: Promised,
+        (promised, under_way): (Promised, UnderWay),
         permit: Arc<Permit>,
         now: Timestamp,
     ) -> Result<(PaymentView, bool), Error> {
@@ -249,6 +262,7 @@ impl Award<'_> {
             if !matches!(&awarded, Ok(AwardOutcome::Created(_)) | Err(AwardError::Unknown(_))) {
                 kept.take_back();
             }
+            under_way.end(!matches!(&awarded, Err(AwardError::Unknown(_))));
             awarded
         };
         let awarded = permit.finish(awarding).await;

@@ -25,7 +25,7 @@ use crate::{
     },
     award,
     error::{Code, Error},
-    existing::{EXEMPT, READ_MAX, claim::Claim, is_unchanged, may_look_up},
+    existing::{EXEMPT, READ_MAX, is_unchanged, may_look_up, stated::Stated},
     idempotency::{KeyError, Keyed, append_first},
     long_poll,
     request::{
@@ -88,27 +88,30 @@ async fn existing(
     body: &JsonBody,
     refusal: Error,
 ) -> Result<QuoteRequestView, Error> {
-    let claim = Claim::of_order(&body.members).filter(|_| refusal.is_undecided());
-    let Some(claim) = claim else { return Err(refusal) };
-    let is_account = claim.account.as_ref().is_some_and(|account| account.originator() == claim.originator);
+    let stated = Stated::of_order(&body.members).filter(|_| refusal.is_undecided());
+    let Some(stated) = stated else { return Err(refusal) };
+    let is_account = stated.account.as_ref().is_some_and(|account| account.originator() == stated.originator);
     let id = match secret.filter(|_| is_account) {
-        Some(secret) => QuoteRequestId::derive_with_secret(&claim.originator, &claim.request_id, &secret),
-        None => QuoteRequestId::derive(&claim.originator, &claim.request_id),
+        Some(secret) => QuoteRequestId::derive_with_secret(&stated.originator, &stated.request_id, &secret),
+        None => QuoteRequestId::derive(&stated.originator, &stated.request_id),
     };
     let seen = state.services.quote_requests.view(&id).await.ok().flatten();
     let view = match seen {
         Some(view) => view,
         None if !may_look_up(caller) => return Err(refusal),
-        None => match timeout(READ_MAX, from_journal(state.services.journal.as_ref(), &id)).await {
-            Ok(Ok(Some(view))) => view,
-            Ok(Ok(None)) => return Err(refusal.nothing_exists()),
-            Ok(Err(_)) | Err(_) => return Err(refusal),
-        },
+        None => {
+            let look = state.first_appends.look(&id);
+            match timeout(READ_MAX, from_journal(state.services.journal.as_ref(), &id)).await {
+                Ok(Ok(Some(view))) => view,
+                Ok(Ok(None)) => return Err(look.nothing(refusal)),
+                Ok(Err(_)) | Err(_) => return Err(refusal),
+            }
+        }
     };
-    if claim.account.as_ref().is_some_and(|account| account != view.terms.source.account()) {
+    if stated.account.as_ref().is_some_and(|account| account != view.terms.source.account()) {
         return Err(Code::REQUEST_ID_TAKEN.into());
     }
-    let Some(terms) = claim.terms else { return Err(refusal.exists()) };
+    let Some(terms) = stated.terms else { return Err(refusal.exists()) };
     if terms.hash() != view.terms_hash {
         return Err(other_economics());
     }
@@ -184,11 +187,12 @@ impl<'a> Opening<'a> {
         match admitted {
             Ok(decision) => Ok(Verdict::New { decision, now }),
             Err(refusal) => {
+                let look = state.first_appends.look(&self.quote_request_id);
                 // The read model may not have the batch yet; only the journal proves that this is a new one.
                 let existing = from_journal(services.journal.as_ref(), &self.quote_request_id).await;
                 match existing.map_err(|error| read_failed(&error))? {
                     Some(view) => Ok(Verdict::Replay(Box::new(self.replay(state, view).await?))),
-                    None => Err(refusal.nothing_exists()),
+                    None => Err(look.nothing(refusal)),
                 }
             }
         }
@@ -233,13 +237,15 @@ impl<'a> Opening<'a> {
             causation: correlation.to_owned(),
         };
         let (windows, id) = (Arc::clone(&state.open_windows), self.quote_request_id.clone());
+        let under_way = state.first_appends.begin(commit.stream_id.clone());
         // Whoever has gone before the journal answers has no window either.
-        let give_back = move |keyed: &Result<Keyed, KeyError>| {
+        let ended = move |keyed: &Result<Keyed, KeyError>| {
+            under_way.end(!matches!(keyed, Err(KeyError::OutcomeUnknown)));
             if matches!(keyed, Err(KeyError::NotStored(_))) {
-                windows.forget(&id);
+                windows.give_back(&id);
             }
         };
-        let keyed = append_first(Arc::clone(&state.services.journal), commit, Arc::clone(permit), give_back).await;
+        let keyed = append_first(Arc::clone(&state.services.journal), commit, Arc::clone(permit), ended).await;
         let keyed = keyed.map_err(|error| match error {
             KeyError::NotStored(answer) => answer,
             KeyError::OutcomeUnknown => outcome_unknown(),

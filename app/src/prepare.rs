@@ -28,7 +28,7 @@ use crate::{
     authorization::{AuthorizationRequest, AuthorizeError, MessageScheme, UnsignedMessage},
     award::{self, Award},
     error::{Code, Error},
-    existing::{self, claim::Claim},
+    existing::{self, stated::Stated},
     funds::{Approval, Spend},
     request::{
         body::JsonBody,
@@ -94,7 +94,7 @@ pub async fn prepare(state: &App, caller: &Caller, body: JsonBody) -> Result<Pre
     match of_order(&body, state).await {
         // Whom the submission is going to be from, it says itself.
         Err(refusal) if !body.members.contains_key("originator") => {
-            Err(existing::decided(state, caller, Claim::of_order(&body.members), refusal).await)
+            Err(existing::decided(state, caller, Stated::of_order(&body.members), refusal).await)
         }
         prepared => prepared,
     }

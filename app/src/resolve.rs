@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use events::{Account, Did, PaymentId, QuoteRequestId};
 use journal::ReadError;
+use net::callers::Caller;
 use projections::{PaymentView, QuoteRequestView};
 
 use crate::{
@@ -40,10 +41,10 @@ pub async fn find(state: &App, payment_id: &PaymentId) -> Result<PaymentView, Er
 ///
 /// # Errors
 /// As [`find`].
-pub async fn find_live(state: &App, payment_id: &PaymentId) -> Result<PaymentView, Error> {
+pub async fn find_live(state: &App, caller: &Caller, payment_id: &PaymentId) -> Result<PaymentView, Error> {
     let view = find(state, payment_id).await?;
     let (reads, auctions) = (state.services.reads.as_ref(), state.services.auctions.as_ref());
-    Ok(state.auction_progress.complete(reads, auctions, view).await)
+    Ok(state.auction_progress.complete(reads, auctions, caller, view).await)
 }
 
 /// The batch's view, however lately it was opened and by whichever gateway, with who was asked for quotes and who declined.

@@ -139,10 +139,13 @@ impl<'a> Submission<'a> {
                 Ok(Verdict::New(Box::new(Admitted { authorized, counterparty, promised, now })))
             }
             // The read model may not have the payment yet; only the journal proves that this is a new one.
-            Err(refusal) => match self.stored(state).await? {
-                Some(view) => Ok(Verdict::Replay(Box::new(view))),
-                None => Err(refusal.nothing_exists()),
-            },
+            Err(refusal) => {
+                let look = state.first_appends.look(&self.payment_id);
+                match self.stored(state).await? {
+                    Some(view) => Ok(Verdict::Replay(Box::new(view))),
+                    None => Err(look.nothing(refusal)),
+                }
+            }
         }
     }
 
@@ -296,7 +299,9 @@ impl<'a> Submission<'a> {
         };
         // What the payer has signed away stays so, whatever becomes of this call, unless it is certain that nothing is stored.
         let kept = promised.keep();
+        let under_way = state.first_appends.begin(commit.stream_id.clone());
         let ended = move |keyed: &Result<Keyed, KeyError>| {
+            under_way.end(!matches!(keyed, Err(KeyError::OutcomeUnknown)));
             if matches!(keyed, Ok(Keyed { mine: false, .. }) | Err(KeyError::NotStored(_))) {
                 kept.take_back();
             }

@@ -12,7 +12,7 @@ use net::callers::limits::RateConfig;
 
 use super::{
     identities::{enveloped, holder},
-    quote_requests::{award_body, open_batch, quote_request},
+    quote_requests::{award_body, open_batch, open_batch_of, quote_request},
     *,
 };
 
@@ -346,6 +346,18 @@ async fn an_award_is_a_replay_whatever_the_configuration_says_now() {
         assert_eq!(free.body["request_id_reusable"], true, "{what}: {free:?}");
         assert_eq!(stage.commits().await, commits, "{what}");
     }
+}
+
+#[tokio::test]
+async fn an_award_of_another_batch_is_not_a_replay() {
+    let gateway = Gateway::new();
+    let batch = open_batch(&gateway).await;
+    let other = open_batch_of(&gateway, &changed(&quote_request(), "/request_id", json!("batch-2"))).await;
+    let award = award_body("order-1", &batch.quote_ids[0]);
+    let id = gateway.post_to(&batch.award_path(), &award).await.expect(200).payment_id();
+    assert_exists(gateway.post_to(&other.award_path(), &award).await, 404, "QUOTE_NOT_FOUND", &id);
+    let replay = gateway.post_to(&batch.award_path(), &award).await.expect(200);
+    assert_eq!((replay.payment_id(), &replay.body["idempotent_replay"]), (id, &json!(true)));
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Overload: more writes than the gateway can take, over a journal that takes its time.
 
+mod first_appends;
+
 use std::convert::Infallible;
 
 use axum::body::Bytes;

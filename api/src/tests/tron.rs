@@ -161,7 +161,7 @@ async fn the_defaults_of_a_tron_chain_can_be_sent_back() {
         "escrow_contract_address": world.escrow,
         "fulfillment_proxy": world.proxy,
         "escrow_contract_addresses": [world.escrow],
-        "fulfillment_proxies": [world.proxy],
+        "fulfillment_proxy_addresses": [world.proxy],
         "fulfillment_verifiers": [
             {"account": chain().chain.common().releaser, "endpoint": "http://127.0.0.1:8090"},
         ],
@@ -372,7 +372,7 @@ async fn what_does_not_fit_tron_is_refused_by_its_field() {
     }
 }
 
-/// What a payer on Tron signs is prepared for it, as anywhere; x402 takes it from there.
+/// What a payer on Tron signs is prepared for it, as anywhere; x402 takes it once it was submitted.
 #[tokio::test]
 async fn tron_is_a_source_of_x402_payments() {
     let world = World::start().await;
@@ -408,12 +408,27 @@ async fn tron_is_a_source_of_x402_payments() {
         "paymentPayload": {"x402Version": 2, "accepted": requirement, "payload": {"paymentRequest": request}},
         "paymentRequirements": requirement,
     });
-    let verified = gateway.post_to("/x402/v1/verify", &message).await.expect(200).body;
-    assert_eq!((&verified["isValid"], &verified["payer"]), (&json!(true), &json!(account(&payer()))), "{verified}");
-    let settled = gateway.post_to("/x402/v1/settle", &message).await.expect(200).body;
-    assert_eq!((&settled["errorReason"], &settled["transaction"]), (&json!("settlement_pending"), &json!("")));
-    let id = verified["extensions"]["gw"]["paymentId"].as_str().unwrap();
-    assert_eq!(settled["extensions"]["gw"]["paymentId"], id);
+    // Whoever has the message could broadcast the deposit in it, so the gateway has to know of the payment first.
+    for path in ["/x402/v1/verify", "/x402/v1/settle"] {
+        let refused = gateway.post_to(path, &message).await.expect(200).body;
+        assert_eq!(refused["extensions"]["gw"]["code"], "PAYMENT_REQUIREMENTS_MISMATCH", "{refused}");
+        assert!(refused.to_string().contains("POST /v1/payments"), "{refused}");
+    }
+    let id = PaymentId::derive(&format!("tron:{}", account(&payer())), "order-1");
+    gateway.get(&format!("/v1/payments/{id}/status")).await.expect(404);
+    let id = gateway.post(&request).await.expect(200).payment_id();
+    let id = id.as_str();
+    for blind in [true, false] {
+        gateway.payments.set_blind(blind);
+        let verified = gateway.post_to("/x402/v1/verify", &message).await.expect(200).body;
+        assert_eq!((&verified["isValid"], &verified["payer"]), (&json!(true), &json!(account(&payer()))), "{verified}");
+        let settled = gateway.post_to("/x402/v1/settle", &message).await.expect(200).body;
+        assert_eq!((&settled["errorReason"], &settled["transaction"]), (&json!("settlement_pending"), &json!("")));
+        for answer in [verified, settled] {
+            assert_eq!(answer["extensions"]["gw"]["paymentId"], id, "{answer}");
+            assert_eq!(answer["extensions"]["gw"]["idempotentReplay"], true, "{answer}");
+        }
+    }
     let submitted = gateway.submitted(id).await;
     let Authorization::Tron(own) = &submitted.authorization else { panic!("{submitted:?}") };
     assert_eq!(request["sender_auth"]["signed_messages"][1]["message"], own.deposit.transaction_hash);

@@ -170,6 +170,44 @@ fn completed(id: &PaymentId, delivery: &str, status: &Value) -> Value {
 }
 
 #[tokio::test]
+async fn a_payment_that_came_another_way_keeps_the_windows_of_the_requirement() {
+    for (pointer, late, member) in [
+        ("/quote_deadline", "2030-01-01T00:01:31Z", "quoteDeadlineSeconds"),
+        ("/fulfillment_deadline", "2030-01-01T00:10:31Z", "fulfillmentDeadlineSeconds"),
+    ] {
+        let gateway = gateway();
+        let long = with(pointer, json!(late));
+        let id = gateway.post(&long).await.expect(200).payment_id();
+        // As it was submitted, and with deadlines that the merchant takes.
+        for request in [&long, &body()] {
+            for message in [message_of(request), identified(message_of(request), IDENTIFIER)] {
+                for blind in [false, true, false] {
+                    gateway.payments.set_blind(blind);
+                    let rule = refused(&gateway, &message, 200, "payment_requirements_mismatch").await;
+                    assert!(rule.contains(&format!("extra.gw.{member}: differs")), "{rule}");
+                }
+            }
+        }
+        // A merchant who leaves them open takes the payment.
+        let mut open = required(&format!("/extra/gw/{member}"), &json!("REMOVED"));
+        edit(&mut open, "/paymentPayload/payload/paymentRequest", &long);
+        let settled = gateway.post_to(SETTLE, &open).await.expect(200).body;
+        assert_eq!(settled["extensions"]["gw"]["paymentId"], json!(id), "{settled}");
+        assert_eq!(settled["extensions"]["gw"]["idempotentReplay"], true, "{settled}");
+    }
+    // The tolerance is that of a payment that is new.
+    let gateway = gateway();
+    let edge = with("/fulfillment_deadline", json!("2030-01-01T00:10:30Z"));
+    let id = gateway.post(&edge).await.expect(200).payment_id();
+    let settled = gateway.post_to(SETTLE, &message_of(&edge)).await.expect(200).body;
+    assert_eq!(settled["extensions"]["gw"]["paymentId"], json!(id), "{settled}");
+    // A domain of signatures is Solana's.
+    let other = required("/extra/gw/svmSignatureClusterId", &json!("101"));
+    let rule = refused(&gateway, &other, 200, "payment_requirements_mismatch").await;
+    assert!(rule.contains("extra.gw.svmSignatureClusterId: differs"), "{rule}");
+}
+
+#[tokio::test]
 async fn a_payment_is_verified_settled_and_told_for_ever() {
     let gateway = gateway();
     let verified = gateway.post_to(VERIFY, &message()).await.expect(200).body;

@@ -72,6 +72,8 @@ enum Holder {
 struct Held {
     closes_at: Timestamp,
     by: Vec<Holder>,
+    /// Calls that may have opened it: each may be the one that does, so all of them have to give it back.
+    calls: usize,
 }
 
 #[derive(Default)]
@@ -107,7 +109,9 @@ impl OpenWindows {
             }
             return Err(Code::TOO_MANY_QUOTE_REQUESTS.into());
         }
-        if is_new && !holders.is_empty() {
+        if let Some(held) = known.windows.get_mut(window.id) {
+            held.calls += 1;
+        } else if !holders.is_empty() {
             if known.windows.len() >= self.max.saturating_mul(REMEMBERED) {
                 let all = known.windows.keys().cloned().collect();
                 known.forget_those_over(all, quote_requests, now);
@@ -117,9 +121,14 @@ impl OpenWindows {
         Ok(())
     }
 
-    /// Gives back a window that was admitted and is certain not to open.
-    pub fn forget(&self, id: &QuoteRequestId) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).forget(id);
+    /// Gives back a window for a call that was admitted and is certain not to open it; another call for it keeps it.
+    pub fn give_back(&self, id: &QuoteRequestId) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(held) = known.windows.get_mut(id) else { return };
+        held.calls = held.calls.saturating_sub(1);
+        if held.calls == 0 {
+            known.forget(id);
+        }
     }
 
     fn share(&self, holder: Holder) -> usize {
@@ -182,7 +191,7 @@ impl Known {
         for holder in &by {
             self.holders.entry(*holder).or_default().windows.insert(window.id.clone());
         }
-        self.windows.insert(window.id.clone(), Held { closes_at: window.closes_at, by });
+        self.windows.insert(window.id.clone(), Held { closes_at: window.closes_at, by, calls: 1 });
     }
 
     fn forget(&mut self, id: &QuoteRequestId) {

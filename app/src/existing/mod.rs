@@ -9,7 +9,8 @@
 //! Whoever sends bad bodies pays for the look-up out of the budget for what nobody signed; above it, and while the journal
 //! cannot be read, nothing is said of the id.
 
-pub(crate) mod claim;
+pub(crate) mod first_appends;
+pub(crate) mod stated;
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use journal::Recorded;
 use net::callers::{Caller, Kind, price};
 use projections::PaymentView;
 
-use self::claim::Claim;
+use self::stated::Stated;
 use crate::{
     App,
     authorization::{AuthorizationRequest, AuthorizeError, SignedMessage},
@@ -36,6 +37,7 @@ use crate::{
         fields::{Faults, Object, date_time},
         sender_auth::SenderAuth,
     },
+    views::payments::read_failed,
 };
 
 /// The members that may differ on a retry (idempotency rule 6).
@@ -55,15 +57,17 @@ pub(crate) struct Existing {
 pub(crate) struct Refused<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) body: &'a JsonBody,
-    /// What the body claims.
-    pub(crate) claim: Option<Claim>,
+    /// What the body states.
+    pub(crate) stated: Option<Stated>,
     /// The quote of an award.
     pub(crate) award: Option<(&'a QuoteRequestId, &'a str)>,
+    /// The payment that the batch of an award names already: it may not have begun, and its id is spent.
+    pub(crate) fenced: Option<&'a PaymentId>,
 }
 
 /// What is known of the payment that a refused request names.
 enum Found {
-    /// Nothing: the caller's budget is used up, or the journal cannot be read.
+    /// Nothing: the caller's budget is used up, the journal cannot be read, or what this gateway appended may still land.
     Unknown,
     /// The journal has none.
     Nothing,
@@ -75,7 +79,7 @@ enum Found {
 impl<'a> Refused<'a> {
     /// A refused submission.
     pub(crate) fn submission(body: &'a JsonBody, caller: &'a Caller) -> Self {
-        Self { caller, body, claim: Claim::of_order(&body.members), award: None }
+        Self { caller, body, stated: Stated::of_order(&body.members), award: None, fenced: None }
     }
 
     /// The payment that the request is a replay of, whatever `refusal` says.
@@ -87,20 +91,24 @@ impl<'a> Refused<'a> {
         if !refusal.is_undecided() {
             return Err(refusal);
         }
-        let Some(claim) = &self.claim else { return Err(refusal) };
-        let payment_id = claim.payment_id();
+        let Some(stated) = &self.stated else { return Err(refusal) };
+        let payment_id = stated.payment_id();
         match look_up(state, self.caller, &payment_id).await {
+            Found::Unknown | Found::Nothing if self.fenced == Some(&payment_id) => {
+                Err(refusal.about(&payment_id).exists())
+            }
             Found::Unknown => Err(refusal),
             Found::Nothing => Err(refusal.nothing_exists()),
             Found::Seen(view) => {
-                self.compare(claim, &view)?;
+                self.compare(stated, &view)?;
                 Err(refusal.about(&payment_id).exists())
             }
             Found::Payment(existing) => {
-                self.compare(claim, &existing.view)?;
-                // A quote that there is not is another fault than another quote.
-                if refusal.status() != StatusCode::NOT_FOUND {
-                    self.compare_quote(&existing.submitted)?;
+                self.compare(stated, &existing.view)?;
+                if let Err(other) = self.compare_quote(&existing.submitted) {
+                    // A quote that there is not is another fault than another quote.
+                    let is_missing = refusal.status() == StatusCode::NOT_FOUND;
+                    return Err(if is_missing { refusal.about(&payment_id).exists() } else { other });
                 }
                 self.authorised(state, &existing, refusal.about(&payment_id).exists()).await?;
                 Ok(existing)
@@ -112,11 +120,11 @@ impl<'a> Refused<'a> {
     ///
     /// # Errors
     /// 409.
-    fn compare(&self, claim: &Claim, view: &PaymentView) -> Result<(), Error> {
-        if claim.account.as_ref().is_some_and(|account| account != view.source.account()) {
+    fn compare(&self, stated: &Stated, view: &PaymentView) -> Result<(), Error> {
+        if stated.account.as_ref().is_some_and(|account| account != view.source.account()) {
             return Err(Code::REQUEST_ID_TAKEN.into());
         }
-        match claim.terms.as_ref().is_some_and(|terms| terms.hash() != view.terms_hash) {
+        match stated.terms.as_ref().is_some_and(|terms| terms.hash() != view.terms_hash) {
             true => Err(Error::from(Code::IDEMPOTENCY_TERMS_MISMATCH).about(&view.payment_id)),
             false => Ok(()),
         }
@@ -142,7 +150,7 @@ impl<'a> Refused<'a> {
     /// `refusal` where the request has faults of its own, and 401.
     async fn authorised(&self, state: &App, existing: &Existing, refusal: Error) -> Result<(), Error> {
         let (members, submitted) = (&self.body.members, &existing.submitted);
-        let readable = self.claim.as_ref().is_some_and(|claim| claim.terms.is_some());
+        let readable = self.stated.as_ref().is_some_and(|stated| stated.terms.is_some());
         let stored: Option<Map<String, Value>> = serde_json::from_str(&submitted.request).ok();
         // An award's deadlines are the batch's, so they may not differ.
         let exempt: &[&str] = if self.award.is_some() { &["sender_auth"] } else { &EXEMPT };
@@ -233,8 +241,10 @@ async fn look_up(state: &App, caller: &Caller, payment_id: &PaymentId) -> Found 
     if !may_look_up(caller) {
         return unknown(seen);
     }
+    let look = state.first_appends.look(payment_id);
     match timeout(READ_MAX, state.services.journal.load(&payment_id.into())).await {
-        Ok(Ok(commits)) if commits.is_empty() => seen.map_or(Found::Nothing, |view| Found::Seen(Box::new(view))),
+        Ok(Ok(commits)) if commits.is_empty() && seen.is_none() && !look.may_land() => Found::Nothing,
+        Ok(Ok(commits)) if commits.is_empty() => unknown(seen),
         Ok(Ok(commits)) => Existing::of(&commits).map_or(Found::Unknown, |existing| Found::Payment(Box::new(existing))),
         Ok(Err(error)) => {
             tracing::debug!(%payment_id, %error, "a refusal says nothing of its id");
@@ -244,15 +254,24 @@ async fn look_up(state: &App, caller: &Caller, payment_id: &PaymentId) -> Found 
     }
 }
 
+/// What a payment that exists was accepted with.
+///
+/// # Errors
+/// 503 when that cannot be read now, 500 when what is stored cannot be read.
+pub(crate) async fn accepted_with(state: &App, payment_id: &PaymentId) -> Result<Submitted, Error> {
+    let commits = state.services.journal.load(&payment_id.into()).await.map_err(|error| read_failed(&error))?;
+    Existing::of(&commits).map(|existing| existing.submitted).ok_or_else(|| Code::INTERNAL_ERROR.into())
+}
+
 /// Takes what a look-up costs; `false` where the caller's budget has not as much left.
 pub(crate) fn may_look_up(caller: &Caller) -> bool {
     caller.spend(Kind::Unsigned, price::LOOK_UP).is_ok()
 }
 
 /// What a refused rehearsal of a signature is answered with: `refusal`, with what the journal says of the id.
-pub(crate) async fn decided(state: &App, caller: &Caller, claim: Option<Claim>, refusal: Error) -> Error {
-    let Some(claim) = claim.filter(|_| refusal.is_undecided()) else { return refusal };
-    let payment_id = claim.payment_id();
+pub(crate) async fn decided(state: &App, caller: &Caller, stated: Option<Stated>, refusal: Error) -> Error {
+    let Some(stated) = stated.filter(|_| refusal.is_undecided()) else { return refusal };
+    let payment_id = stated.payment_id();
     match look_up(state, caller, &payment_id).await {
         Found::Unknown => refusal,
         Found::Nothing => refusal.nothing_exists(),

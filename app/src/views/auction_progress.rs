@@ -1,7 +1,7 @@
 //! Auction progress: who was asked for quotes for a payment and who declined, while its auction is open (spec 2.11).
 //!
 //! It is provisional, as a batch's. What readers cost is bounded: an answer serves everybody for a while, so many are fetched
-//! in a second, and what cannot be had now is left out, which the contract reads as unknown.
+//! in a second, of which a caller has a share, and what cannot be had now is left out, which the contract reads as unknown.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,8 @@ use tokio::time::{Instant, timeout};
 
 use ::auction::Progress;
 use events::{PaymentEvent, PaymentId};
-use journal::{Recorded, StreamLog};
+use journal::StreamLog;
+use net::callers::{AddressKey, Caller};
 use projections::{PaymentStatus, PaymentView};
 use sagas::auction::request_for_quotes;
 
@@ -27,6 +28,9 @@ const WAIT_MAX: Duration = Duration::from_millis(500);
 const KEPT_MAX: usize = 4_096;
 /// Answers fetched in a second.
 const FETCHES_PER_SECOND: u32 = 200;
+/// The share of them that an address may have, and the share of a /48.
+const ADDRESS_SHARE: u32 = 8;
+const SITE_SHARE: u32 = 4;
 
 /// The progress of open auctions, as it was fetched last.
 pub(crate) struct AuctionProgress(Mutex<Fetched>);
@@ -34,13 +38,45 @@ pub(crate) struct AuctionProgress(Mutex<Fetched>);
 struct Fetched {
     /// When each answer was asked for, and the answer; while it is on its way, the one before.
     answers: HashMap<PaymentId, (Instant, AuctionStatistics)>,
-    /// When this second of fetches began, and how many began in it.
-    second: (Instant, u32),
+    second: Second,
+}
+
+/// A second of fetches.
+struct Second {
+    began: Instant,
+    /// Fetches that began in it.
+    all: u32,
+    addresses: HashMap<AddressKey, u32>,
+    sites: HashMap<AddressKey, u32>,
+}
+
+impl Second {
+    fn new() -> Self {
+        Self { began: Instant::now(), all: 0, addresses: HashMap::new(), sites: HashMap::new() }
+    }
+
+    /// Takes one for who asks; `false` where nothing is left of all or of its share. Whom the operator exempts is `None`.
+    fn take(&mut self, address: Option<AddressKey>) -> bool {
+        let site = address.and_then(AddressKey::site);
+        let taken = |counts: &HashMap<AddressKey, u32>, key: Option<AddressKey>| {
+            key.and_then(|key| counts.get(&key)).copied().unwrap_or_default()
+        };
+        let has_room = self.all < FETCHES_PER_SECOND
+            && taken(&self.addresses, address) < FETCHES_PER_SECOND / ADDRESS_SHARE
+            && taken(&self.sites, site) < FETCHES_PER_SECOND / SITE_SHARE;
+        if has_room {
+            self.all += 1;
+            for (counts, key) in [(&mut self.addresses, address), (&mut self.sites, site)] {
+                key.into_iter().for_each(|key| *counts.entry(key).or_default() += 1);
+            }
+        }
+        has_room
+    }
 }
 
 impl Default for AuctionProgress {
     fn default() -> Self {
-        Self(Mutex::new(Fetched { answers: HashMap::new(), second: (Instant::now(), 0) }))
+        Self(Mutex::new(Fetched { answers: HashMap::new(), second: Second::new() }))
     }
 }
 
@@ -50,6 +86,7 @@ impl AuctionProgress {
         &self,
         reads: &dyn StreamLog,
         auctions: &dyn Progress,
+        caller: &Caller,
         view: PaymentView,
     ) -> PaymentView {
         // The auction of a payment out of a batch was the batch's.
@@ -58,19 +95,23 @@ impl AuctionProgress {
         if !is_open {
             return view;
         }
-        let AuctionStatistics { requested_count, declines } = self.of(reads, auctions, &view.payment_id).await;
+        let AuctionStatistics { requested_count, declines } = self.of(reads, auctions, caller, &view.payment_id).await;
         PaymentView { requested_count, declines, ..view }
     }
 
-    async fn of(&self, reads: &dyn StreamLog, auctions: &dyn Progress, payment_id: &PaymentId) -> AuctionStatistics {
-        if let Some(known) = self.lock().known_or_begin(payment_id) {
+    async fn of(
+        &self,
+        reads: &dyn StreamLog,
+        auctions: &dyn Progress,
+        caller: &Caller,
+        payment_id: &PaymentId,
+    ) -> AuctionStatistics {
+        let address = (!caller.is_exempt()).then(|| caller.address());
+        if let Some(known) = self.lock().known_or_begin(payment_id, address) {
             return known;
         }
-        let fetched = timeout(WAIT_MAX, fetch(reads, auctions, payment_id)).await.unwrap_or_default();
-        if let Some((_, answer)) = self.lock().answers.get_mut(payment_id) {
-            answer.clone_from(&fetched);
-        }
-        fetched
+        let fetched = timeout(WAIT_MAX, fetch(reads, auctions, payment_id)).await.ok().flatten();
+        self.lock().fetched(payment_id, fetched)
     }
 
     fn lock(&self) -> MutexGuard<'_, Fetched> {
@@ -81,7 +122,7 @@ impl AuctionProgress {
 
 impl Fetched {
     /// What is answered without a fetch; `None` where the caller is to make one, which is noted as begun.
-    fn known_or_begin(&mut self, payment_id: &PaymentId) -> Option<AuctionStatistics> {
+    fn known_or_begin(&mut self, payment_id: &PaymentId, address: Option<AddressKey>) -> Option<AuctionStatistics> {
         let now = Instant::now();
         let known = self.answers.get(payment_id);
         if let Some((at, answer)) = known
@@ -90,31 +131,42 @@ impl Fetched {
             return Some(answer.clone());
         }
         let before = known.map(|(_, answer)| answer.clone()).unwrap_or_default();
-        if now.duration_since(self.second.0) >= Duration::from_secs(1) {
-            self.second = (now, 0);
+        if now.duration_since(self.second.began) >= Duration::from_secs(1) {
+            self.second = Second::new();
         }
         if self.answers.len() >= KEPT_MAX {
             self.answers.retain(|_, (at, _)| now.duration_since(*at) < AGE_MAX);
         }
-        if self.second.1 >= FETCHES_PER_SECOND || self.answers.len() >= KEPT_MAX {
+        if self.answers.len() >= KEPT_MAX || !self.second.take(address) {
             return Some(before);
         }
-        self.second.1 += 1;
         self.answers.insert(payment_id.clone(), (now, before));
         None
     }
+
+    /// Keeps what a fetch came to, and tells what is known now: the answer before where it came to nothing.
+    fn fetched(&mut self, payment_id: &PaymentId, fetched: Option<AuctionStatistics>) -> AuctionStatistics {
+        let known = self.answers.get_mut(payment_id).map(|(_, answer)| answer);
+        match (known, fetched) {
+            (Some(known), Some(fetched)) => {
+                known.clone_from(&fetched);
+                fetched
+            }
+            (Some(known), None) => known.clone(),
+            (None, fetched) => fetched.unwrap_or_default(),
+        }
+    }
 }
 
-async fn fetch(reads: &dyn StreamLog, auctions: &dyn Progress, payment_id: &PaymentId) -> AuctionStatistics {
-    let commits = reads.load(&payment_id.into()).await.unwrap_or_default();
-    let submitted = commits.first().and_then(|first| match Recorded::payment_events(first).next()? {
-        PaymentEvent::Submitted(submitted) => Some(submitted),
-        _ => None,
-    });
-    match submitted {
-        Some(submitted) => so_far(auctions, &request_for_quotes(submitted)).await,
-        None => AuctionStatistics::default(),
-    }
+/// The statistics of the payment's auction; `None` where they cannot be had now.
+async fn fetch(reads: &dyn StreamLog, auctions: &dyn Progress, payment_id: &PaymentId) -> Option<AuctionStatistics> {
+    let commits = reads.load(&payment_id.into()).await.ok()?;
+    let submitted = match commits.first()?.payment_events().next()? {
+        PaymentEvent::Submitted(submitted) => submitted,
+        _ => return None,
+    };
+    let statistics = so_far(auctions, &request_for_quotes(submitted)).await;
+    Some(statistics).filter(|statistics| statistics.declines.is_some())
 }
 
 #[cfg(test)]
@@ -130,7 +182,7 @@ mod tests {
         let AuctionProgress(fetched) = AuctionProgress::default();
         let mut fetched = fetched.into_inner().unwrap();
         let mut begun = |numbers: std::ops::Range<u32>| {
-            numbers.filter(|number| fetched.known_or_begin(&payment(*number)).is_none()).count()
+            numbers.filter(|number| fetched.known_or_begin(&payment(*number), None).is_none()).count()
         };
         assert_eq!(begun(0..10), 10);
         assert_eq!(begun(0..10), 0, "they are on their way");
@@ -139,5 +191,43 @@ mod tests {
         assert_eq!(begun(100..10_000), FETCHES_PER_SECOND as usize - 20);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(begun(100..10_000), FETCHES_PER_SECOND as usize);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_has_a_share_of_what_is_fetched() {
+        let AuctionProgress(fetched) = AuctionProgress::default();
+        let mut fetched = fetched.into_inner().unwrap();
+        let mut next = 0;
+        let mut begun = |from: &str, count: usize| {
+            let address = Some(AddressKey::of(from.parse().unwrap()));
+            let is_begun = |_: &usize| {
+                next += 1;
+                fetched.known_or_begin(&payment(next), address).is_none()
+            };
+            (0..count).filter(is_begun).count()
+        };
+        let (share, site) = (FETCHES_PER_SECOND / ADDRESS_SHARE, FETCHES_PER_SECOND / SITE_SHARE);
+        assert_eq!(begun("198.51.100.1", 1_000), share as usize);
+        assert_eq!(begun("203.0.113.1", 10), 10, "another caller is answered");
+        let of_site = (1..=9).map(|net| begun(&format!("2001:db8:0:{net}::1"), 1_000)).sum::<usize>();
+        assert_eq!(of_site, site as usize);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(begun("198.51.100.1", 1_000), share as usize);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fetch_that_comes_to_nothing_leaves_the_answer_before() {
+        let AuctionProgress(fetched) = AuctionProgress::default();
+        let mut fetched = fetched.into_inner().unwrap();
+        let known = AuctionStatistics { requested_count: Some(3), declines: Some(Vec::new()) };
+        assert!(fetched.known_or_begin(&payment(1), None).is_none());
+        assert_eq!(fetched.fetched(&payment(1), Some(known.clone())).requested_count, Some(3));
+        tokio::time::advance(AGE_MAX).await;
+        assert!(fetched.known_or_begin(&payment(1), None).is_none());
+        assert_eq!(fetched.fetched(&payment(1), None).requested_count, Some(3));
+        let told = fetched.known_or_begin(&payment(1), None).unwrap();
+        assert_eq!((told.requested_count, told.declines.map(|declines| declines.len())), (Some(3), Some(0)));
+        assert!(fetched.known_or_begin(&payment(2), None).is_none());
+        assert_eq!(fetched.fetched(&payment(2), None).requested_count, None);
     }
 }

@@ -1,5 +1,6 @@
 //! Checks that verify and settle have in common, before a signature is judged.
 
+use events::{Family, PaymentId, event::Submitted};
 use net::callers::Caller;
 use projections::PaymentView;
 
@@ -11,7 +12,7 @@ use super::{
 use crate::{
     App,
     error::{Code, Error},
-    existing::Refused,
+    existing::{Refused, accepted_with},
     payment_identifiers::Binding,
     resolve,
     submit::Submission,
@@ -33,9 +34,10 @@ pub(super) async fn check<'a>(state: &App, caller: &'a Caller, call: &'a Call) -
     let Call { request, message } = call;
     if let Some(binding) = binding(state, message).await? {
         message.check_accepted()?;
-        // The payload passed every other check when it made the payment, to the byte, and contracts, clocks and keys may
-        // have changed since.
+        // The payload passed every other check when it was bound, to the byte, and contracts, clocks and keys may have changed
+        // since. The payment may have come before it, with other deadlines.
         if let Some(view) = payment_of(state, binding).await? {
+            check_replay(state, message, &view.payment_id).await?;
             return Ok(Payment::Known(Box::new(view)));
         }
     }
@@ -69,12 +71,39 @@ pub(super) async fn existing(
     }
     let existing = refused.answer(state, refusal).await.map_err(again)?;
     call.message.check_accepted().map_err(|error| Refusal::Payment(error.about(&existing.view.payment_id).exists()))?;
-    match call.message.requirement.difference(&existing.submitted) {
-        None => Ok(Box::new(existing.view)),
-        Some(member) => {
-            let message = format!("paymentRequirements.{member}: differs from the payment that exists");
-            let mismatch = Error::new(Code::PAYMENT_REQUIREMENTS_MISMATCH, message);
-            Err(Refusal::Payment(mismatch.about(&existing.view.payment_id).exists()))
+    compare(&call.message, &existing.submitted)?;
+    Ok(Box::new(existing.view))
+}
+
+/// Whether a payment that was accepted before is what the merchant asks for: it may have been accepted otherwise than for
+/// this merchant, with deadlines and contracts of its own.
+///
+/// # Errors
+/// `PAYMENT_REQUIREMENTS_MISMATCH`, or 503 when that cannot be said.
+pub(super) async fn check_replay(state: &App, message: &Message, payment_id: &PaymentId) -> Result<(), Error> {
+    compare(message, &accepted_with(state, payment_id).await?)
+}
+
+fn compare(message: &Message, submitted: &Submitted) -> Result<(), Error> {
+    message.requirement.difference(submitted).map_or(Ok(()), |member| {
+        let message = format!("paymentRequirements.{member}: differs from the payment that exists");
+        Err(Error::new(Code::PAYMENT_REQUIREMENTS_MISMATCH, message).about(&submitted.payment_id).exists())
+    })
+}
+
+/// Whether a payment may begin here. From Tron it may not: the payload holds the payer's deposit, signed and ready to be
+/// broadcast, and a merchant that never settles it could freeze the money until the refund window opens. So the payer
+/// submits to the gateway first, and what a merchant has is a payment already (ADR 110).
+///
+/// # Errors
+/// `PAYMENT_REQUIREMENTS_MISMATCH`.
+pub(super) fn check_new(submission: &Submission<'_>) -> Result<(), Error> {
+    match submission.order().terms.source.family() {
+        Family::Evm | Family::Solana => Ok(()),
+        Family::Tron => {
+            let rule = "paymentRequest: there is no such payment. A buyer on Tron sends it to POST /v1/payments of the \
+                        gateway before it hands it to a merchant, because whoever has it could broadcast its deposit";
+            Err(Error::new(Code::PAYMENT_REQUIREMENTS_MISMATCH, rule))
         }
     }
 }

@@ -145,14 +145,18 @@ impl<'a> Resolved<'a> {
         ];
         for (field, deadline, seconds) in windows {
             let Some(seconds) = seconds else { continue };
-            let window = i64::try_from(seconds).ok().and_then(|seconds| seconds.checked_add(CLOCK_TOLERANCE_SECONDS));
-            let window = window.and_then(TimeDelta::try_seconds).unwrap_or(TimeDelta::MAX);
-            if deadline - now > window {
+            if deadline - now > window(seconds) {
                 return Err(mismatch(field, format!("must be at most {seconds} seconds away")));
             }
         }
         Ok(())
     }
+}
+
+/// How far away a deadline may be where the merchant asks for at most so many seconds.
+pub(super) fn window(seconds: u64) -> TimeDelta {
+    let window = i64::try_from(seconds).ok().and_then(|seconds| seconds.checked_add(CLOCK_TOLERANCE_SECONDS));
+    window.and_then(TimeDelta::try_seconds).unwrap_or(TimeDelta::MAX)
 }
 
 fn invalid(field: &str, rule: impl std::fmt::Display) -> Error {

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use events::{Account, AssetId, ChainId, event::Submitted};
+use events::{Account, AssetId, ChainId, Family, event::Submitted, time::Timestamp};
 
-use super::SCHEME;
+use super::{SCHEME, matching::window};
 use crate::{
     error::{Code, Error},
     request::fields::{Faults, Object},
@@ -97,8 +97,8 @@ impl Requirement {
 
 impl Requirement {
     /// The first member in which a payment that exists is not what is asked for; `None` when it is. Read without the
-    /// configuration: what the merchant leaves open may be whatever the payment was accepted with. Deadlines are not compared, as
-    /// theirs were when it was accepted.
+    /// configuration: what the merchant leaves open may be whatever the payment was accepted with. Its windows are counted from
+    /// when the payment was accepted, as it may have come another way.
     pub(super) fn difference(&self, submitted: &Submitted) -> Option<&'static str> {
         let (source, escrow) = (&submitted.terms.source, &submitted.escrow);
         let (from, to) = (source.family(), submitted.terms.destination());
@@ -114,6 +114,11 @@ impl Requirement {
         let origin = |text: &str| net::origin::origin(text);
         let endpoint_is = |stated: &String| origin(stated) == origin(&submitted.verifier.endpoint);
         let funded = is_account(&self.pay_to, from, &escrow.contract);
+        let is_within = |deadline: Timestamp, seconds: Option<u64>| {
+            seconds.is_none_or(|seconds| deadline - submitted.submitted_at <= window(seconds))
+        };
+        // Which domain a signature on Solana was for is not recorded; elsewhere there is none.
+        let has_domain = from == Family::Solana;
         let terms = &submitted.terms;
         let members = [
             ("network", is_chain(&self.network, source.asset().chain())),
@@ -130,6 +135,13 @@ impl Requirement {
             ("extra.gw.releaser", may_be(&self.releaser, from, &escrow.releaser)),
             ("extra.gw.fulfillmentVerifierEndpoint", self.verifier_endpoint.as_ref().is_none_or(endpoint_is)),
             ("scheme", self.scheme == SCHEME),
+            ("extra.gw.quoteDeadlineSeconds", is_within(submitted.quote_deadline, self.quote_deadline_seconds)),
+            (
+                "extra.gw.fulfillmentDeadlineSeconds",
+                is_within(submitted.fulfillment_deadline, self.fulfillment_deadline_seconds),
+            ),
+            ("extra.gw.svmSignatureClusterId", has_domain || self.signature_cluster_id.is_none()),
+            ("extra.gw.svmSignatureDomainVersion", has_domain || self.signature_domain_version.is_none()),
         ];
         members.into_iter().find(|(_, holds)| !holds).map(|(member, _)| member)
     }

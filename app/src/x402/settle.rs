@@ -13,7 +13,7 @@ use projections::PaymentView;
 
 use super::{
     Refusal,
-    checks::{Payment, check, existing},
+    checks::{Payment, check, check_new, check_replay, existing},
     message::{Call, Message},
 };
 use crate::{
@@ -77,7 +77,11 @@ async fn attempt(
     };
     Ok(match submission.append(state, admitted, correlation, permit).await? {
         Accepted::New(view) => (view, false),
-        Accepted::Before(view) => (submission.replay(view)?, true),
+        Accepted::Before(view) => {
+            let view = submission.replay(view)?;
+            check_replay(state, &call.message, &view.payment_id).await?;
+            (view, true)
+        }
     })
 }
 
@@ -89,6 +93,10 @@ async fn admit(
     submission: &Submission<'_>,
 ) -> Result<Verdict, Refusal> {
     let verdict = submission.judge(state, &state.services.admission).await?;
+    match &verdict {
+        Verdict::New(_) => check_new(submission)?,
+        Verdict::Replay(view) => check_replay(state, message, &view.payment_id).await?,
+    }
     // A binding is for ever: it is paid for first, by whom it is made for, or by who asks where anybody could.
     match &verdict {
         Verdict::New(_) => submission.charge()?,

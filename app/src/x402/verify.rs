@@ -6,7 +6,7 @@ use projections::PaymentView;
 
 use super::{
     Refusal,
-    checks::{Payment, check, existing},
+    checks::{Payment, check, check_new, check_replay, existing},
     message::Call,
 };
 use crate::App;
@@ -36,7 +36,13 @@ async fn attempt(state: &App, caller: &Caller, call: &Call) -> Result<Verified, 
         Payment::Known(view) => return Ok(Verified::Known(view)),
     };
     Ok(match submission.rehearse(state).await? {
-        Some(view) => Verified::Known(Box::new(view)),
-        None => Verified::New(submission.payment_id),
+        Some(view) => {
+            check_replay(state, &call.message, &view.payment_id).await?;
+            Verified::Known(Box::new(view))
+        }
+        None => {
+            check_new(&submission)?;
+            Verified::New(submission.payment_id)
+        }
     })
 }

@@ -1,5 +1,5 @@
-//! Claims: what a body says of the payment or the batch that it would be, read leniently: without the configuration, however
-//! many other members are at fault, and believed in nothing.
+//! What a body states of the payment or the batch that it would be, read leniently: without the configuration, however many
+//! other members are at fault, and believed in nothing.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::request::order::is_request_id;
 
 /// Who a body says that it is from, under which key, and about what.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Claim {
+pub(crate) struct Stated {
     /// The DID that the proof names, whether it holds or not; else the source account.
     pub(crate) originator: String,
     /// The idempotency key.
@@ -21,14 +21,14 @@ pub(crate) struct Claim {
     pub(crate) terms: Option<Terms>,
 }
 
-impl Claim {
+impl Stated {
     /// What the body of a submission or a quote-request says; `None` where it names no key.
     pub(crate) fn of_order(body: &Map<String, Value>) -> Option<Self> {
         let source = body.get("source");
         let owned = source.and_then(owned);
-        let stated = source.and_then(|source| source.get("account")).and_then(Value::as_str);
+        let text = source.and_then(|source| source.get("account")).and_then(Value::as_str);
         // The family of an account shows in its form where the asset does not say it.
-        let account = owned.as_ref().map(|owned| owned.account().clone()).or_else(|| stated?.parse().ok());
+        let account = owned.as_ref().map(|owned| owned.account().clone()).or_else(|| text?.parse().ok());
         let terms = owned.and_then(|source| terms(source, body));
         Self::by(body, account, terms)
     }
@@ -40,7 +40,7 @@ impl Claim {
 
     fn by(body: &Map<String, Value>, account: Option<Account>, terms: Option<Terms>) -> Option<Self> {
         let request_id = body.get("request_id")?.as_str().filter(|text| is_request_id(text))?.to_owned();
-        let originator = match claimed_did(body) {
+        let originator = match named_did(body) {
             Named::Nobody => account.as_ref()?.originator(),
             Named::Did(did) => did,
             Named::Unreadable => return None,
@@ -64,7 +64,7 @@ enum Named {
 }
 
 /// The originator that a body would have if its proof held: the signer of the envelope, else that of `originator_auth`.
-fn claimed_did(body: &Map<String, Value>) -> Named {
+fn named_did(body: &Map<String, Value>) -> Named {
     let presents = match body.get("verifiableCredential") {
         None => false,
         Some(Value::Array(items)) => !items.is_empty(),
@@ -124,7 +124,7 @@ mod tests {
     const ASSET: &str = "eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
     const KEY: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
 
-    fn claim(change: impl FnOnce(&mut Map<String, Value>)) -> Option<Claim> {
+    fn stated(change: impl FnOnce(&mut Map<String, Value>)) -> Option<Stated> {
         let Value::Object(mut body) = json!({
             "request_id": "a",
             "source": {"asset_identifier": ASSET, "account": PAYER},
@@ -134,11 +134,11 @@ mod tests {
             unreachable!()
         };
         change(&mut body);
-        Claim::of_order(&body)
+        Stated::of_order(&body)
     }
 
-    fn with(name: &str, value: Value) -> Option<Claim> {
-        claim(|body| {
+    fn with(name: &str, value: Value) -> Option<Stated> {
+        stated(|body| {
             body.insert(name.to_owned(), value);
         })
     }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn the_key_is_read_whatever_else_is_at_fault() {
         let own = format!("eip155:{PAYER}");
-        let whole = claim(|_| {}).unwrap();
+        let whole = stated(|_| {}).unwrap();
         assert_eq!((&whole.originator, whole.payment_id()), (&own, PaymentId::derive(&own, "a")));
         assert!(whole.terms.is_some());
         for (name, value) in [
@@ -156,8 +156,8 @@ mod tests {
             ("max_source_amount", Value::Null),
             ("source", json!({"asset_identifier": "gold", "account": PAYER})),
         ] {
-            let claim = with(name, value).unwrap();
-            assert_eq!((&claim.originator, claim.terms), (&own, None), "{name}");
+            let stated = with(name, value).unwrap();
+            assert_eq!((&stated.originator, stated.terms), (&own, None), "{name}");
         }
         // Written in another way it is the same; a cap that is left out is another one.
         let upper = json!({"asset_identifier": ASSET, "account": "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"});
@@ -173,7 +173,7 @@ mod tests {
         let method = format!("{KEY}#{}", &KEY["did:key:".len()..]);
         let proof = json!({"verificationMethod": method});
         let own = format!("eip155:{PAYER}");
-        let originator = |name: &str, value: &Value| with(name, value.clone()).map(|claim| claim.originator);
+        let originator = |name: &str, value: &Value| with(name, value.clone()).map(|stated| stated.originator);
         assert_eq!(originator("proof", &proof).as_deref(), Some(KEY));
         assert_eq!(originator("proof", &json!([proof, proof])).as_deref(), Some(KEY));
         assert_eq!(originator("originator_auth", &json!({"verification_method_id": method})).as_deref(), Some(KEY));
