@@ -8,14 +8,14 @@ use anyhow::{Context, Result, ensure};
 use async_nats::jetstream::{self, consumer::PullConsumer};
 use futures::StreamExt;
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{process::Command, sync::Mutex};
 use tokio_util::task::AbortOnDropHandle;
 
 use devkit::{Process, tools};
 use devnet::{payer::PaymentSpec, users::NatsUser};
-use events::Did;
-use protocol::{AWARDS_STREAM, award_consumer};
+use events::{Did, Hash32, PaymentId};
+use protocol::{AWARDS_STREAM, AwardAnswer, Word, answer_subjects, award_consumer, award_subject};
 use protocol_documents::MESSAGES;
 
 use crate::support::*;
@@ -230,5 +230,20 @@ async fn killed_before_and_after_it_delivers_it_delivers_once() -> Result<()> {
         environment.world.until(payment_id, "EscrowReleased").await?;
     }
     environment.world.settled_once(&[first, second]).await?;
+    environment.acknowledged().await?;
+
+    // What it cannot use it refuses where that says what was awarded, and keeps nothing of it.
+    let mut answers = environment.client.subscribe(answer_subjects(&did()?.token())).await?;
+    environment.client.flush().await?;
+    let (payment_id, quote_hash) = (PaymentId::derive("payer", "unusable"), Hash32([7; 32]));
+    let anothers = json!({"version": "1.0", "payment_id": payment_id, "quote_hash": quote_hash, "quote": "{}"});
+    for (request_id, award) in [("unreadable", "[".to_owned()), ("unusable", anothers.to_string())] {
+        let subject = award_subject(&did()?.token(), &PaymentId::derive("payer", request_id));
+        jetstream::new(environment.client.clone()).publish(subject, award.into()).await?.await?;
+    }
+    let message = tokio::time::timeout(PATIENCE, answers.next()).await?.context("an answer")?;
+    let answer: AwardAnswer = protocol::read(&message.payload)?;
+    assert_eq!((&answer.payment_id, answer.quote_hash, answer.word), (&payment_id, quote_hash, Word::Refuse));
+    assert_eq!(answer.reason.as_deref(), Some("AWARD_INVALID"));
     environment.acknowledged().await
 }

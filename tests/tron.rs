@@ -41,9 +41,7 @@ impl World {
         ensure!(self.tron_logs(other, payment_id).await? == 0, "{payment_id} ended twice");
         Ok(())
     }
-}
 
-impl World {
     /// Checks that the deposit that is shown is the payer's own transaction, in its block, and the reservation another.
     async fn shows_the_payers_own_deposit(&self, payment_id: &PaymentId) -> Result<()> {
         let status = self.payer.status(&self.base(0), payment_id.as_str()).await?.body;

@@ -229,20 +229,19 @@ async fn what_is_not_delivered_is_pending_and_then_failed() -> Result<()> {
     let before = world.balances().await?;
 
     // A settler wins that never delivers, so that the money is in escrow and comes back.
-    let stuck = merchant.message(&world, &world.undeliverable_spec("stuck")?, 1).await?;
+    let stuck = PaymentSpec { fulfillment_window: Duration::from_secs(30), ..world.undeliverable_spec("stuck")? };
+    let stuck = merchant.message(&world, &stuck, 1).await?;
     let pending = merchant.settle(&base, &stuck).await?;
     assert_eq!((pending.status, pending.reason()), (200, "settlement_pending"), "{pending:?}");
     let payment_id = pending.payment_id()?;
     world.until(&payment_id, "EscrowSecured").await?;
     let funded = merchant.settle(&base, &stuck).await?;
+    assert_eq!((funded.reason(), &funded.body["transaction"]), ("settlement_pending", &json!("")), "{funded:?}");
     let status = world.payer.status(&base, payment_id.as_str()).await?;
-    if funded.reason() == "settlement_pending" {
-        let deposit = &status.body["transactions"]["deposit"]["transaction_hash"];
-        assert!(deposit.is_string(), "{status:?}");
-        assert_eq!(funded.body["transaction"], "");
-        assert_eq!(&funded.gw("transactions")["deposit"]["transaction_hash"], deposit);
-        assert_eq!(funded.gw("transactions")["deposit"]["chain_id"], world.network.source.id().as_str());
-    }
+    let deposit = &status.body["transactions"]["deposit"]["transaction_hash"];
+    assert!(deposit.is_string(), "{status:?}");
+    assert_eq!(&funded.gw("transactions")["deposit"]["transaction_hash"], deposit);
+    assert_eq!(funded.gw("transactions")["deposit"]["chain_id"], world.network.source.id().as_str());
     let failed = merchant.outcome(&base, &stuck).await?;
     assert_eq!(failed.reason(), "settlement_failed", "{failed:?}");
     assert_eq!((&failed.body["success"], &failed.body["transaction"]), (&json!(false), &json!("")));

@@ -50,7 +50,7 @@ pub(super) struct ChainBody<'a> {
     /// Escrows that a request whose source is on this chain may name: the default one first.
     escrow_contract_addresses: Vec<&'a str>,
     /// Proxies that a request with a destination on this chain may name: the default one first.
-    fulfillment_proxies: Vec<&'a str>,
+    fulfillment_proxy_addresses: Vec<&'a str>,
     /// Verifiers that a request whose source is on this chain may name: the default one first.
     fulfillment_verifiers: Vec<VerifierBody>,
     /// Policies that a request may require of settlers (`settler_auth_required`), on every chain the same.
@@ -183,7 +183,7 @@ fn chain_body<'a>(state: &'a HttpState, corridor: &'a Corridor) -> ChainBody<'a>
         escrow_contract_address: corridor.escrow.as_str(),
         fulfillment_proxy: corridor.proxy.as_str(),
         escrow_contract_addresses: corridor.escrows().map(Account::as_str).collect(),
-        fulfillment_proxies: corridor.proxies().map(Account::as_str).collect(),
+        fulfillment_proxy_addresses: corridor.proxies().map(Account::as_str).collect(),
         fulfillment_verifiers: verifiers.collect(),
         settler_policies: state.corridors.settler_policies().collect(),
         reserver: corridor.reserver.as_str(),

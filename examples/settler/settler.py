@@ -26,6 +26,23 @@ def terms_hash(terms):  # over RFC 8785, which for these texts is sorted keys an
     return "0x" + sha256(json.dumps(terms, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def parsed(data):
+    """The JSON object in a message; an empty one where there is none."""
+    with suppress(ValueError):
+        if isinstance(message := json.loads(data), dict):
+            return message
+    return {}
+
+
+def is_usable(award, quote, quote_hash):
+    """Whether an award is of this quote, which the settler signed. All else is compared with that, here or in the escrow."""
+    with suppress(AttributeError, KeyError, TypeError, ValueError):  # what cannot be read cannot be used
+        payment, auction, _ = award["payment_id"], quote["auctionId"], int(award["escrow"]["reserve_deadline"])
+        return (auction == payment or payment.startswith("pay_") and auction.startswith("qrq_")) \
+            and award["quote_hash"] == quote_hash and terms_hash(award["terms"]) == quote["termsHash"]
+    return False
+
+
 def unix(text):
     return int(datetime.fromisoformat(text).timestamp())
 
@@ -129,7 +146,8 @@ class Settler:
         if await proxy.fulfilledAt(key).call(block_identifier=final["number"]):
             if (await escrow.escrowOf(payment).call()).state != RESERVED:
                 return None  # paid, in a block that is not settled yet
-            request = {member: award[member] for member in ("version", "payment_id", "terms", "escrow", "quote")}
+            told = ("version", "payment_id", "terms", "escrow", "quote", "payloads")  # a payer need not write payloads
+            request = {member: award[member] for member in told if member in award}
             answer = await asyncio.to_thread(post, verifier + "/v1/attestations/delivery", request, self.signer)
             if answer["status"] == "attested":
                 await source.send(f"release {payment.hex()}", escrow.release(payment, answer["signature"]))
@@ -162,19 +180,28 @@ class Settler:
             return None
         return f"over, {standing}"
 
+    async def refuse(self, message, award):
+        """Says of an award that it cannot be used, where it says itself what was awarded; it does not come again."""
+        print(message.subject, "is not an award of this settler's", flush=True)
+        payment, quote_hash = award.get("payment_id"), award.get("quote_hash")
+        if isinstance(payment, str) and isinstance(quote_hash, str):
+            answer = {"version": "1.0", "payment_id": payment, "quote_hash": quote_hash, "word": "refuse",
+                      "reason": "AWARD_INVALID"}
+            with suppress(nats.errors.Error):  # a gateway that does not hear it gives up by itself
+                subject = f"auction.answer.{self.token}.{payment}"
+                await self.nats.request(subject, json.dumps(answer).encode(), timeout=3)
+        await message.term()
+
     async def settle(self, message):
-        award = json.loads(message.data)
-        if "ended" in award:  # in the award's place: there is no deposit
-            if award["payment_id"] in self.working:
-                self.over[award["payment_id"]] = "over, " + award["ended"]
-            self.promises.pop(award["payment_id"], None)
+        award = parsed(message.data)
+        payment, (quote, quote_hash) = award.get("payment_id"), self.signer.own(award.get("quote"))
+        if "ended" in award and isinstance(payment, str):  # in the award's place: there is no deposit
+            if payment in self.working:
+                self.over[payment] = f"over, {award['ended']}"
+            self.promises.pop(payment, None)
             return await message.ack()
-        payment, (quote, quote_hash) = award["payment_id"], self.signer.own(award["quote"])
-        # What it signed it agreed to. All else is compared with that, here or in the escrow.
-        agreed = quote and (quote["auctionId"] == payment or quote["auctionId"].startswith("qrq_"))
-        if not agreed or terms_hash(award["terms"]) != quote["termsHash"]:
-            print("award", payment, "is not this settler's", flush=True)
-            return await message.term()
+        if not is_usable(award, quote, quote_hash):
+            return await self.refuse(message, award)
         if payment not in self.working:
             self.working.add(payment)
             outcome, agreed = None, False

@@ -25,8 +25,7 @@ pub struct AttestationRequest {
     pub escrow: Escrow,
     /// The awarded quote, preimage of the `quoteHash` in the escrow.
     pub quote: String,
-    /// The `payload` of each of the payer's signed messages that has one, in their order, as the payer wrote it; at
-    /// most 8 KiB together. The gateway vouches for nothing in it.
+    /// Payloads of the payer's signed messages, in their order; at most 8 KiB together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub payloads: Vec<Payload>,
 }

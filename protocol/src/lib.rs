@@ -284,8 +284,8 @@ pub struct Rfq {
     /// Policies a settler must hold to win.
     #[serde(default)]
     pub required_policies: Vec<String>,
-    /// The `payload` of each of the payer's signed messages that has one, in their order, as the payer wrote it; at
-    /// most 8 KiB together. None in a batch, which nobody has signed for yet. The gateway vouches for nothing in it.
+    /// Payloads of the payer's signed messages, in their order; at most 8 KiB together. None in a batch, which nobody has
+    /// signed for yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub payloads: Vec<Payload>,
 }
@@ -399,8 +399,7 @@ pub struct AwardNotice {
     pub quote_hash: Hash32,
     /// Who attests the delivery.
     pub verifier: Verifier,
-    /// The `payload` of each of the payer's signed messages that has one, in their order, as the payer wrote it; at
-    /// most 8 KiB together. The gateway vouches for nothing in it.
+    /// Payloads of the payer's signed messages, in their order; at most 8 KiB together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub payloads: Vec<Payload>,
 }

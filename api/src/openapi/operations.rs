@@ -86,8 +86,8 @@ pub const OPERATIONS: &[Operation] = &[
         summary: "Submit a payment",
         description: "Accepts a signed payment, or finds the one that was accepted under the same `request_id`, and \
                       holds for its outcome for up to 30 seconds. If it completes meanwhile, the answer carries the \
-                      confirmation; otherwise poll the status.\n\nA replay needs a valid signature too, but not \
-                      deadlines in the future.",
+                      confirmation; otherwise poll the status.\n\nA replay has the signatures that it was accepted \
+                      with, or others that hold, and needs no deadlines in the future.",
         parameters: || vec![prefer()],
         request: Some(Body::Json("PaymentRequest", examples::payment_request)),
         response: Body::Json("PaymentResponse", examples::payment_response),
@@ -116,8 +116,8 @@ pub const OPERATIONS: &[Operation] = &[
         id: "readPaymentTimeline",
         tag: PAYMENT,
         summary: "Read everything that happened to a payment",
-        description: "Every stage with its time, its transactions and, where there is one, its cause; the refund of a \
-                      failed payment too.",
+        description: "Every stage with its time, its transactions and, where there is one, its cause; release and refund \
+                      included.",
         parameters: || vec![payment_id()],
         request: None,
         response: Body::Json("PaymentTimeline", examples::timeline),

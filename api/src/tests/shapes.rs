@@ -169,7 +169,7 @@ async fn defaults_are_the_configured_chains() {
         "escrow_contract_address": ESCROW,
         "fulfillment_proxy": PROXY,
         "escrow_contract_addresses": [ESCROW, TRUSTED],
-        "fulfillment_proxies": [PROXY],
+        "fulfillment_proxy_addresses": [PROXY],
         "fulfillment_verifiers": [
             {"account": VERIFIER, "endpoint": "http://127.0.0.1:8090"},
             {"account": TRUSTED, "endpoint": "https://verifier.example"},

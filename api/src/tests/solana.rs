@@ -100,7 +100,7 @@ async fn the_defaults_of_a_solana_chain_show_its_signing_domain() {
         "escrow_contract_address": PROGRAM,
         "fulfillment_proxy": PROGRAM,
         "escrow_contract_addresses": [PROGRAM],
-        "fulfillment_proxies": [PROGRAM],
+        "fulfillment_proxy_addresses": [PROGRAM],
         "fulfillment_verifiers": [{"account": RELEASER, "endpoint": "http://127.0.0.1:8090"}],
         "settler_policies": ["aml", "kyc"],
         "reserver": "GyGKxMyg1p9SsHfm15MkNUu1u9TN2JtTspcdmrtGUdse",

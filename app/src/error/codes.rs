@@ -51,7 +51,7 @@ codes! {
          call accepted nothing.",
         "Use 1 to 128 ASCII letters, digits, `_`, `-` and `.`; a UUID is fine.";
     INVALID_SOURCE_ASSET Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), true,
-        "The source asset is no CAIP-19 identifier.",
+        "The source asset is not a CAIP-19 identifier.",
         "`source.asset_identifier` is not of the form `{chain_id}/{asset_namespace}:{asset_reference}`, such as \
          `eip155:1/erc20:0x…`. This call accepted nothing.",
         "Write the asset as a CAIP-19 identifier; `/v1/defaults` lists those that are served, ready to be copied.";
@@ -84,18 +84,21 @@ codes! {
         "The fulfillment verifier is neither the default one nor a trusted one.",
         "The verifier decides whether a delivery counts and thereby releases the escrow, so only verifiers that the \
          operator has configured are accepted. This call accepted nothing.",
-        "Leave `fulfillment_verifier` out, or take account and endpoint from `/v1/defaults`.";
+        "Leave `fulfillment_verifier` out, or take account and endpoint from the `fulfillment_verifiers` that \
+         `/v1/defaults` lists for the source's chain.";
     UNTRUSTED_ESCROW Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The escrow contract is neither the default one nor trusted by this gateway.",
         "`escrow_contract_address` names a contract that this gateway would not deposit into. This call accepted \
          nothing.",
-        "Leave `escrow_contract_address` out, or take it from `/v1/defaults` for the source's chain, and sign for \
-         that contract.";
+        "Leave `escrow_contract_address` out, or take one of the `escrow_contract_addresses` that `/v1/defaults` lists \
+         for the source's chain, and sign for that contract.";
     UNTRUSTED_PROXY Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.",
-        "`fulfillment_proxy` must be known to this gateway on the chain of every destination, because the delivery is \
-         recognised by its event. This call accepted nothing.",
-        "Leave `fulfillment_proxy` out; then each destination gets the default of its chain.";
+        "`fulfillment_proxy` must be known to this gateway on the chain of every destination, and each of \
+         `fulfillment_proxies` on its chain, because the delivery is recognised by its event. This call accepted nothing.",
+        "Leave both out; then each destination gets the default of its chain. Or take one of the \
+         `fulfillment_proxy_addresses` that `/v1/defaults` lists for the destination's chain; for destinations on several \
+         chains name one for each in `fulfillment_proxies`.";
     UNTRUSTED_SELECTOR Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The quote selector is not trusted by this gateway.",
         "`quote_selector` names a service that the operator has not configured. This call accepted nothing.",
@@ -191,8 +194,10 @@ codes! {
         "Award a quote that is still valid, or open a new quote-request.";
     REQUEST_TOO_LARGE Some(StatusCode::PAYLOAD_TOO_LARGE), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The request is too large to process.",
-        "The body has more bytes than this gateway reads. This call accepted nothing.",
-        "Leave out what the payment does not need; deprecated credentials are the usual reason.";
+        "The body has more bytes than this gateway reads, or the `payload`s of its signed messages have more than 8 KiB \
+         together. The message names which. This call accepted nothing.",
+        "Leave out what the payment does not need: deprecated credentials are the usual reason of a long body. Of a long \
+         `payload` send a hash or an address instead.";
     CONTRACT_PAYER_EXHAUSTED Some(StatusCode::TOO_MANY_REQUESTS), PaymentGateway, RetryAfterDelay, Some(true), false,
         "Deposits of contract accounts like this one came to nothing too often.",
         "The account that pays is a contract, whose code the deposit runs at the gateway's expense. Deposits of this \
@@ -241,7 +246,7 @@ codes! {
     INVALID_NETWORK Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "A network of the requirement is not served.",
         "`network` or `extra.gw.destination.network` is not a CAIP-2 id, or that of a chain that this gateway does not \
-         serve, or `network` is of a family from which x402 is not paid. This call accepted nothing.",
+         serve. This call accepted nothing.",
         "Merchants take the networks from `/x402/v1/supported`.";
     INVALID_PAYMENT_REQUIREMENTS Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "The requirement is not one that this gateway can serve.",
@@ -274,7 +279,8 @@ codes! {
         "Look for an earlier payment under this `request_id`. For another payment use a new `request_id` and sign again.";
     SETTLEMENT_PENDING Some(StatusCode::OK), PaymentGateway, RetryAfterDelay, Some(false), false,
         "The payment is accepted and not delivered yet. The identical call later gives the outcome.",
-        "The delivery did not have its confirmations within the requirement's `maxTimeoutSeconds`. The payment goes on.",
+        "The delivery did not have its confirmations within the requirement's `maxTimeoutSeconds`, or within the shorter \
+         time that the call was held for, which `extensions.gw.heldSeconds` tells. The payment goes on.",
         "Send the identical call again, or read the payment at `statusUrl`. It can never pay twice.";
     OUTCOME_UNKNOWN Some(StatusCode::INTERNAL_SERVER_ERROR), PaymentGateway, ReconcileThenDecide, None, false,
         "It is not known whether the payment was accepted. Send the same request again: it can be accepted only once.",
@@ -328,8 +334,9 @@ codes! {
          valid quote.";
     AWARD_REFUSED None, SettlerAgent, RetryWithNewRequestId, Some(false), false,
         "The settler that won does not stand by its quote any more.",
-        "A quote is firm for seconds. When it was awarded, the settler's tokens were not there any more, or the quote had \
-         lapsed; the message bears its reason. No funds were moved.",
+        "A quote is firm for seconds. When it was awarded, the settler's tokens were not there any more, the quote had \
+         lapsed, the deposit's window was longer than the settler binds itself for, or the settler could not use the \
+         award; the message bears its reason. No funds were moved.",
         "Submit anew under a new `request_id`; the tokens may be there again, or another settler may win.";
     AWARD_UNANSWERED None, SettlerAgent, RetryWithNewRequestId, Some(false), false,
         "The settler that won did not answer in time.",

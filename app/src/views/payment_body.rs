@@ -160,7 +160,7 @@ pub struct TransactionBody {
     pub transaction_hash: String,
     /// CAIP-2 id.
     pub chain_id: ChainId,
-    /// Absent until mined; provisional until the payment is `completed`.
+    /// Absent until mined; provisional until `settled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_number: Option<u64>,
     /// Beside a `block_number`: whether the block has the depth that its chain requires, so that the transaction stays there.

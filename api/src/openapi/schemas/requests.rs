@@ -224,11 +224,13 @@ fn signed_message() -> Value {
             ),
             "signature": matching(HEX_PATTERN, "Signature in hex with 0x prefix, on every chain."),
             "payload": free_form(
-                "Free-form context of the chain, preserved. `reserve_deadline`, `refund_after` (UNIX seconds) and \
-                 `permitted_amount` are the payer's to choose; on EVM also `permit_deadline`, on Solana `delegate_signer`: the \
-                 Ed25519 key, Base58, that signed because the payer approved it. On Tron they are chosen with \
-                 `/v1/payments/prepare`, where also `fee_limit_sun` of the deposit and `expiration_ms` (UNIX milliseconds) of \
-                 the transactions can be, and are part of the transactions.",
+                "Free-form context of the chain, preserved: it reaches the settlers that are asked, the winner and the \
+                 verifier as it was written. All payloads of a request have at most 8 KiB together. `reserve_deadline`, \
+                 `refund_after` (UNIX seconds) and `permitted_amount` are the payer's to choose; on EVM also \
+                 `permit_deadline`, on Solana `delegate_signer`: the Ed25519 key, Base58, that signed because the payer \
+                 approved it. On Tron they are chosen with `/v1/payments/prepare`, where also `fee_limit_sun` of the deposit \
+                 and `expiration_ms` (UNIX milliseconds) of the transactions can be, and are part of the transactions: a \
+                 payload that contradicts its transaction is refused.",
             ),
         }),
     )

@@ -71,8 +71,8 @@ fn requirements() -> Value {
         "fulfillmentVerifierEndpoint": text("Origin of the fulfillment verifier."),
         "quoteDeadlineSeconds": whole("The request's `quote_deadline` may be so far away."),
         "fulfillmentDeadlineSeconds": whole("The request's `fulfillment_deadline` may be so far away."),
-        "svmSignatureClusterId": text("Cluster id of the signing domain, for Solana sources."),
-        "svmSignatureDomainVersion": whole("Version of the signing domain, for Solana sources."),
+        "svmSignatureClusterId": text("Cluster id of the signing domain, for Solana sources; refused for other networks."),
+        "svmSignatureDomainVersion": whole("Version of the signing domain, for Solana sources; refused for other networks."),
     });
     let extra = json!({
         "gw": object("What this scheme needs.", &["destination", "fulfillmentAmount"], gw),
@@ -89,7 +89,7 @@ fn requirements() -> Value {
             "maxTimeoutSeconds": {
                 "type": "integer",
                 "minimum": 1,
-                "description": "Longest time settle may take. The gateway has a bound of its own besides.",
+                "description": "Longest time settle may take. The gateway's own bound is the `maxTimeoutSeconds` of `/x402/v1/supported`.",
             },
             "extra": object("Members of the scheme.", &["gw"], extra),
         }),
