@@ -166,10 +166,7 @@ impl World {
             std::future::pending::<()>().await;
         }
         assert!(self.panic_at != Some(number), "as the test wants it");
-        // The top bits of a multiplicative mix look like coin tosses.
-        let toss =
-            u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        if self.fault_one_in.is_some_and(|n| (toss >> 40).is_multiple_of(u64::from(n))) {
+        if self.fault_one_in.is_some_and(|n| toss(number).is_multiple_of(u64::from(n))) {
             return Err(Transient::unreachable("injected"));
         }
         let result = effect(&mut self.state.lock().unwrap());
@@ -179,6 +176,14 @@ impl World {
         }
         Ok(result)
     }
+}
+
+/// SplitMix64 of the call's number, which has no period that a loop of calls could fall into step with.
+fn toss(number: u32) -> u64 {
+    let mixed = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 /// Prices until a dear chain takes a transaction.
