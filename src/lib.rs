@@ -1,6 +1,7 @@
 //! The binary `gw`: the command line, the one place that puts a process together (`serve`), what operators ask of running
 //! gateways (`operator`) and the keys and certificates of NATS ([`nats`]). Everything else is in crates of its own.
 
+pub mod auditors;
 pub mod cli;
 pub mod clock;
 pub mod nats;

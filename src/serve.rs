@@ -53,6 +53,7 @@ use self::{
     parts::Parts,
 };
 use crate::{
+    auditors,
     clock::SystemClock,
     operator::{self, Unattested, Watchdog, WatchdogOptions},
     startup::waiting_for,
@@ -99,6 +100,7 @@ struct Assembled {
     clock: Arc<SystemClock>,
     evm: Vec<Arc<EvmChain>>,
     auction_service: auction::Service,
+    auditors: auditors::Service,
     /// Payments whose delivery a settler reported.
     reports: mpsc::Receiver<PaymentId>,
     pause: PauseFollower,
@@ -115,7 +117,7 @@ impl Assembled {
         following: &DedicatedRuntime,
         shutdown: &CancellationToken,
     ) -> Result<Self> {
-        let Opened { client, journal, reads, ledger, budgets, parking, auction, pause, identifiers } = opened;
+        let Opened { client, journal, reads, ledger, budgets, parking, auction, auditors, pause, identifiers } = opened;
         let (settlers, auction_service, reports) = auction;
         let settlers = Arc::new(settlers);
         let projections = Projections::open(&config.projections.directory, journal.shards())?;
@@ -167,6 +169,7 @@ impl Assembled {
             clock,
             evm,
             auction_service,
+            auditors: auditors::Service::new(auditors),
             reports,
             pause,
             counterparties,
@@ -201,6 +204,7 @@ impl Assembled {
         });
         parts.start(Runner::new(engine.clone(), owner).run(shutdown.clone()));
         parts.start(self.auction_service.run(shutdown.clone()));
+        parts.start(self.auditors.run(shutdown.clone()));
         parts.start(self.pause.run(shutdown.clone()));
         parts.start({
             let shutdown = shutdown.clone();
@@ -272,6 +276,8 @@ struct Opened {
     budgets: Arc<NatsBudgets>,
     parking: Arc<NatsParking>,
     auction: (auction::NatsAuction, auction::Service, mpsc::Receiver<PaymentId>),
+    /// A connection of its own.
+    auditors: Client,
     pause: PauseFollower,
     identifiers: NatsIdentifiers,
 }
@@ -282,7 +288,9 @@ impl Opened {
     async fn open(config: &GatewayConfig, identities: &Identities, following: &DedicatedRuntime) -> Result<Self> {
         let replicas = usize::from(config.journal.replicas);
         let client = waiting_for("NATS", is_away, || connect(&config.nats, "gw serve")).await?;
-        let options = JournalOptions { shards: config.journal.shards, replicas, ..JournalOptions::default() };
+        let consumer_secret = Some(config.nats.secret("consumers").context("[nats] seed_file")?);
+        let shards = config.journal.shards;
+        let options = JournalOptions { shards, replicas, consumer_secret, ..JournalOptions::default() };
         let journal = || NatsJournal::connect(client.clone(), options.clone());
         let journal =
             waiting_for("the journal", ConnectError::is_passing, journal).await.context("open the journal")?;
@@ -320,6 +328,7 @@ impl Opened {
             auction::open(heard.clone(), options, policies)
         };
         let auction = waiting_for("the auction", |_| true, auction).await.context("open the auction")?;
+        let auditors = reader("gw serve, auditors").await?;
         let pause = || async { PauseFollower::start(ControlBucket::open(client.clone(), replicas).await?).await };
         let pause = waiting_for("the operators' bucket", |error| matches!(error, pause::Error::Unavailable(_)), pause);
         let pause = pause.await.context("read whether the gateways are paused")?;
@@ -333,6 +342,7 @@ impl Opened {
             budgets: Arc::new(budgets),
             parking: Arc::new(parking),
             auction,
+            auditors,
             pause,
             identifiers,
             client,

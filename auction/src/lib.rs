@@ -23,7 +23,7 @@ mod answers;
 mod awards;
 mod gather;
 mod progress;
-mod rate_limited;
+pub mod rate_limited;
 mod registry;
 pub mod selector;
 mod stored;

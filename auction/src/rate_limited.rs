@@ -1,4 +1,4 @@
-//! Rate-limited subscriptions: what settlers say unasked is taken at a bounded rate.
+//! Rate-limited subscriptions: what settlers and auditors say unasked is taken at a bounded rate.
 //!
 //! A settler may publish as fast as its connection takes it, and the server hands everything on. The server is therefore told
 //! after how many messages a subscription ends: beyond the limit nothing crosses to this process.
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::RETRY_PAUSE;
 
 /// A subscription that yields at most `messages_max` messages a period, and misses what comes beyond.
-pub(super) struct RateLimitedSubscription {
+pub struct RateLimitedSubscription {
     client: Client,
     subject: String,
     /// The group whose members share the messages, each with a limit of its own; without one everybody gets them all.
@@ -25,16 +25,19 @@ pub(super) struct RateLimitedSubscription {
 }
 
 impl RateLimitedSubscription {
-    pub(super) fn new(client: Client, subject: impl Into<String>, messages_max: u64, period: Duration) -> Self {
+    /// A subscription to `subject` that begins with the first [`RateLimitedSubscription::next`].
+    pub fn new(client: Client, subject: impl Into<String>, messages_max: u64, period: Duration) -> Self {
         Self { client, subject: subject.into(), group: None, messages_max, period, live: None, next: Instant::now() }
     }
 
-    pub(super) fn shared(self, group: &'static str) -> Self {
+    /// The members of `group` share the messages.
+    #[must_use]
+    pub fn shared(self, group: &'static str) -> Self {
         Self { group: Some(group), ..self }
     }
 
     /// The next message. Nothing is lost when this is dropped before it is there.
-    pub(super) async fn next(&mut self) -> Message {
+    pub async fn next(&mut self) -> Message {
         loop {
             if let Some(live) = &mut self.live {
                 if let Some(message) = live.next().await {

@@ -1,6 +1,7 @@
 //! `gw audit` as a process, with read-only credentials, on a network of real payments, and on what attackers made of it.
 
 mod attacker;
+mod stock_clients;
 
 use std::{
     path::{Path, PathBuf},
@@ -129,7 +130,9 @@ async fn what_happened_is_proven_and_what_was_tampered_with_is_named() -> Result
     a_rebuilt_journal_is_found(&world, &directory, &exported, &paid).await?;
     a_gateway_that_lies_is_found_by_the_chains(&world, &directory, &exported, &paid).await?;
     what_cannot_be_asked_is_not_called_proven(&world, &paid).await?;
-    a_plain_nats_client_sees_the_same(&world, &paid).await
+    a_plain_nats_client_sees_the_same(&world, &paid).await?;
+    stock_clients::the_documented_replay_reads_a_whole_shard(&world, &paid.completed).await?;
+    stock_clients::an_auditor_without_measure_stops_no_payment(&world).await
 }
 
 async fn each_stream_is_proven_and_shown(world: &World, paid: &Paid) -> Result<()> {

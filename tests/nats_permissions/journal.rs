@@ -73,6 +73,7 @@ async fn an_auditor_reads_the_journal_and_changes_nothing() -> Result<()> {
         ("$JS.API.STREAM.DELETE.EVT_00", ""),
         ("$JS.API.STREAM.PURGE.EVT_00", ""),
         ("$JS.API.STREAM.MSG.DELETE.EVT_00", r#"{"seq":1}"#),
+        // No gateway runs here that could have it made.
         (
             "$JS.API.CONSUMER.CREATE.EVT_00.mine",
             r#"{"stream_name":"EVT_00","config":{"name":"mine","ack_policy":"none"}}"#,

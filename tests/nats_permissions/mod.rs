@@ -1,5 +1,6 @@
 //! NATS permissions of each role in nats.conf, on a real nats-server: nothing beyond its part.
 
+mod auditors;
 mod journal;
 mod operators;
 mod settlers;
@@ -33,7 +34,10 @@ struct Environment {
 
 impl Environment {
     async fn start() -> Result<Self> {
-        let server = server().await?;
+        Self::on(server().await?).await
+    }
+
+    async fn on(server: NatsServer) -> Result<Self> {
         let gateway = connect(&server, Role::Gateway).await?;
         let jetstream = jetstream::new(gateway.clone());
         let (auction, _service, _hints) =

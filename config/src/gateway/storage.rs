@@ -34,6 +34,14 @@ impl NatsConfig {
         let servers = connection::servers(&self.url, self.ca_file.as_deref())?;
         Ok((servers, Identity::in_file(&self.seed_file)?.options(self.ca_file.as_deref())))
     }
+
+    /// What only gateways know, for one `purpose`.
+    ///
+    /// # Errors
+    /// When the file cannot be used.
+    pub fn secret(&self, purpose: &str) -> Result<String, connection::Error> {
+        Identity::in_file(&self.seed_file)?.secret(purpose)
+    }
 }
 
 /// `[journal]`: the event streams; both values take effect when the streams are created.

@@ -10,10 +10,12 @@ use std::{
 };
 
 use async_nats::{Auth, AuthError, ConnectOptions};
-use data_encoding::BASE32_NOPAD;
+use data_encoding::{BASE32_NOPAD, HEXLOWER};
 use ed25519_dalek::{SigningKey, VerifyingKey};
 use nkeys::{KeyPair, KeyPairType};
 use url::Url;
+
+use events::Hash32;
 
 /// The prefix of a user's public key: 20 in the five bits above the lowest three, which is `U` in base32.
 const USER_PREFIX: u8 = 20 << 3;
@@ -74,6 +76,17 @@ impl Identity {
     /// [`Error`] when the file is gone.
     pub fn nkey(&self) -> Result<String, Error> {
         Ok(self.pair()?.public_key())
+    }
+
+    /// What only holders of this key know, for one `purpose`; in hex. It says nothing of the key.
+    ///
+    /// # Errors
+    /// [`Error`] when the file is gone.
+    pub fn secret(&self, purpose: &str) -> Result<String, Error> {
+        // Only a key that was made of a public key has no seed.
+        let seed = self.pair()?.seed().unwrap_or_default();
+        let hash = Hash32::sha256(format!("gw:nats-secret:v1\n{purpose}\n{seed}"));
+        Ok(HEXLOWER.encode(&hash.0[..16]))
     }
 
     /// Options of a connection in this name. With `ca_file` nothing but TLS will do, with a server whose certificate comes
@@ -204,6 +217,16 @@ mod tests {
             let signature = ed25519_dalek::Signature::from_slice(&signature).unwrap();
             key.verifying_key().verify_strict(b"nonce", &signature).unwrap();
         }
+    }
+
+    #[test]
+    fn a_secret_is_that_of_a_key_and_a_purpose() {
+        let identity = |byte: u8| Identity::of(&SigningKey::from_bytes(&[byte; 32]));
+        let secret = identity(1).secret("consumers").unwrap();
+        assert!(secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()), "{secret}");
+        assert_eq!(identity(1).secret("consumers").unwrap(), secret);
+        assert_ne!(identity(1).secret("other").unwrap(), secret);
+        assert_ne!(identity(2).secret("consumers").unwrap(), secret);
     }
 
     #[test]

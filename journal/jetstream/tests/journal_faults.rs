@@ -1,8 +1,9 @@
 //! The journal on a real nats-server while things go wrong: lost acknowledgements, killed servers, tampered streams.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use async_nats::HeaderMap;
+use futures::StreamExt;
 use tokio::time::{sleep, timeout};
 
 use devkit::NatsServer;
@@ -173,6 +174,35 @@ async fn a_consumer_that_is_gone_makes_the_owner_look_again() {
     context.delete_consumer_from_stream("saga_00", "EVT_00").await.unwrap();
     while !matches!(next(&mut worker).await, WakeUp::Lost) {}
     assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
+}
+
+#[tokio::test]
+async fn a_consumer_whose_name_is_secret_takes_the_place_of_one_that_could_be_guessed() {
+    let server = NatsServer::open().await.unwrap();
+    let client = connect(&server.url()).await;
+    let names = async || -> BTreeSet<String> {
+        let stream = async_nats::jetstream::new(client.clone()).get_stream("EVT_00").await.unwrap();
+        stream.consumer_names().map(Result::unwrap).collect().await
+    };
+    let older = NatsJournal::connect(client.clone(), options()).await.unwrap();
+    let mut worker = older.work(0, "older").await;
+    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
+    assert_eq!(names().await, ["saga_00".to_owned()].into());
+    worker.release().await;
+
+    let secret = Options { consumer_secret: Some("0123abcd".to_owned()), ..options() };
+    let journal = NatsJournal::connect(client.clone(), secret).await.unwrap();
+    let mut worker = journal.work(0, "newer").await;
+    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
+    let replaced = async {
+        while names().await != ["saga_00_0123abcd".to_owned()].into() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, replaced).await.expect("the older consumer stays");
+    let id = fresh_in(0, 2);
+    journal.append(&commit(&id, Position::START, "first")).await.unwrap();
+    assert!(matches!(next(&mut worker).await, WakeUp::Event { stream_id, .. } if stream_id == id));
 }
 
 #[tokio::test]

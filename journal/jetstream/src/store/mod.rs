@@ -74,6 +74,9 @@ pub struct Options {
     /// How often a journal that is open for writing looks for epochs that were begun or sealed. `None`: only where something
     /// gives reason to.
     pub look_every: Option<Duration>,
+    /// What only gateways of this journal know, for the names of their own consumers: whoever may take from consumers of
+    /// these streams, as auditors may, takes nothing from one that it cannot name. Without it the names can be guessed.
+    pub consumer_secret: Option<String>,
 }
 
 impl Default for Options {
@@ -86,6 +89,7 @@ impl Default for Options {
             read_timeout: Duration::from_secs(5),
             attempt_timeout: Duration::from_secs(2),
             look_every: Some(Duration::from_secs(2)),
+            consumer_secret: None,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The shard worker: it holds the lease and delivers wake-ups while it is held.
 //!
-//! Wake-ups come from a durable pull consumer `saga_{shard}` on the shard's stream. They are acknowledged as they are
-//! handed out, and only while the lease may be relied on, so what a paused former owner takes is delivered again.
+//! Wake-ups come from a durable pull consumer `saga_{shard}_{secret}` on the shard's stream, whose name only gateways can
+//! know (ADR 117). They are acknowledged as they are handed out, and only while the lease may be relied on, so what a
+//! paused former owner takes is delivered again.
 //!
 //! In a cluster the consumer has a leader of its own, which may be lost while the stream goes on taking commits. Until
 //! another is elected, which takes seconds, what is new is read from the copies of the stream. So it is while the lease
@@ -48,6 +49,8 @@ const RETRY: Duration = Duration::from_millis(100);
 const ASK_MAX: Duration = Duration::from_secs(1);
 /// Most bytes read at a time in the consumer's stead.
 const READ_BYTES: usize = 1024 * 1024;
+/// A consumer that no gateway has asked for so long is gone, as one is whose secret has changed.
+const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a release may take.
 const RELEASE_MAX: Duration = Duration::from_secs(2);
 
@@ -176,6 +179,9 @@ impl Task {
             let head = self.head().await;
             info!(shard = self.shard, term, "shard is acquired");
             self.term.send_replace(Some(term));
+            if term == 1 {
+                self.delete_guessable();
+            }
             self.deliver(term, &until, head).await;
         };
         tokio::select! {
@@ -185,7 +191,24 @@ impl Task {
     }
 
     fn consumer(&self) -> String {
+        match &self.inner.options.consumer_secret {
+            Some(secret) => format!("{}_{secret}", self.guessable()),
+            None => self.guessable(),
+        }
+    }
+
+    /// The consumer's name without a secret, which older versions gave it.
+    fn guessable(&self) -> String {
         format!("saga_{:02}", self.shard)
+    }
+
+    /// Deletes the consumer of an older version, if it is there: nobody who can name it shall find one.
+    fn delete_guessable(&self) {
+        if self.inner.options.consumer_secret.is_some() {
+            let (context, stream, name) = (self.inner.context.clone(), envelope::stream(self.shard), self.guessable());
+            // What is not deleted now is by the next gateway that takes the shard over.
+            tokio::spawn(async move { context.delete_consumer_from_stream(&name, &stream).await.map(drop) });
+        }
     }
 
     /// The last sequence before the shard is acquired.
@@ -216,6 +239,7 @@ impl Task {
             ack_wait: ACK_WAIT,
             max_ack_pending: ACK_PENDING_MAX,
             headers_only: true,
+            inactive_threshold: CONSUMER_IDLE_MAX,
             ..pull::Config::default()
         };
         match stream.consumer_info(self.consumer()).await {

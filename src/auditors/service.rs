@@ -1,0 +1,183 @@
+//! Answers auditors that ask for consumers, in JetStream's stead.
+
+use std::{collections::HashSet, time::Duration};
+
+use async_nats::{Client, Message, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use auction::rate_limited::RateLimitedSubscription;
+
+use super::{
+    allowance::{Allowances, OWN_MAX, STREAM_MAX},
+    rules::{Consumer, OWNER, Refusal, own_name, readable},
+};
+
+/// Where nats.conf has auditors' requests come out.
+const PREFIX: &str = "gw.consumer.";
+/// The gateways that share the requests.
+const GROUP: &str = "auditors";
+/// Requests that a gateway hears a second, of all auditors together; beyond these nothing crosses to it.
+const ASKS_MAX: u64 = 256;
+/// How long JetStream is waited for.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Replies through an account's border begin so. An answer anywhere else could land in a stream.
+const REPLIES: &str = "_R_.";
+/// In which nats-server says who asks: it writes over what a client puts there.
+const ASKED_BY: &str = "Nats-Request-Info";
+
+/// Answers auditors. One request at a time: so many does JetStream's API have of them in front of the gateways' own.
+pub struct Service {
+    client: Client,
+    allowances: Allowances,
+}
+
+#[derive(Clone, Copy)]
+enum Verb {
+    Create,
+    Info,
+    Delete,
+}
+
+#[derive(Deserialize)]
+struct AskedBy {
+    user: String,
+}
+
+#[derive(Deserialize)]
+struct Names {
+    consumers: Option<HashSet<String>>,
+}
+
+#[derive(Serialize)]
+struct Error<'a> {
+    code: u16,
+    err_code: u32,
+    description: &'a str,
+}
+
+impl Verb {
+    fn of(text: &str) -> Option<Self> {
+        match text {
+            "create" => Some(Self::Create),
+            "info" => Some(Self::Info),
+            "delete" => Some(Self::Delete),
+            _ => None,
+        }
+    }
+
+    fn api(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Info => "INFO",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+impl Service {
+    /// A service that answers over `client`, in the gateway's role, once it runs. The connection is for this alone: what
+    /// comes over it stands in front of nothing else.
+    pub fn new(client: Client) -> Self {
+        Self { client, allowances: Allowances::default() }
+    }
+
+    /// Answers until `shutdown`.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        let second = Duration::from_secs(1);
+        let asks = RateLimitedSubscription::new(self.client.clone(), format!("{PREFIX}>"), ASKS_MAX, second);
+        let mut asks = asks.shared(GROUP);
+        let serve = async {
+            loop {
+                let ask = asks.next().await;
+                self.answer(ask).await;
+            }
+        };
+        shutdown.run_until_cancelled(serve).await;
+    }
+
+    async fn answer(&mut self, ask: Message) {
+        let Some(reply) = ask.reply.filter(|reply| reply.starts_with(REPLIES)) else { return };
+        let Some((verb, path)) = ask.subject.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.')) else { return };
+        let Some(verb) = Verb::of(verb) else { return };
+        let said = ask.headers.as_ref().and_then(|headers| headers.get(ASKED_BY));
+        let auditor = said.and_then(|said| serde_json::from_str(said.as_str()).ok()).map(|AskedBy { user }| user);
+        let outcome = match auditor.filter(|auditor| !auditor.is_empty()) {
+            None => Err(Refusal::request("nats-server does not say who asks")),
+            Some(auditor) if !self.allowances.ask(&auditor) => {
+                tracing::debug!(auditor, "an auditor asks for consumers more often than it may");
+                Err(Refusal::full("more requests for consumers than an auditor may make; wait a second"))
+            }
+            Some(auditor) => match verb {
+                Verb::Create => self.create(&auditor, path, &ask.payload).await,
+                Verb::Info | Verb::Delete => self.own(&auditor, verb, path).await,
+            },
+        };
+        let body = outcome.unwrap_or_else(|refusal| refused(verb, &refusal));
+        if let Err(error) = self.client.publish(reply, body.into()).await {
+            tracing::warn!(%error, "an auditor was not answered");
+        }
+    }
+
+    /// Makes a consumer, where there is room.
+    async fn create(&mut self, auditor: &str, path: &str, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let Consumer { stream, name, config } = Consumer::asked(auditor, path, body)?;
+        let names = self.api("NAMES", &stream, &json!({"offset": 0})).await?;
+        let names: Names = serde_json::from_slice(&names).map_err(|_| Refusal::unavailable())?;
+        // Without the list there is no such stream, and JetStream says so better.
+        let alive = names.consumers.unwrap_or_default();
+        if !alive.contains(&name) && !self.allowances.room(auditor, &stream, &alive) {
+            let bounds = format!("an auditor has at most {OWN_MAX} of a stream, and all together {STREAM_MAX}");
+            return Err(Refusal::full(format!("no more consumers of {stream}: {bounds}")));
+        }
+        // Not to change one that is there.
+        let ask = json!({"stream_name": stream, "config": config, "action": "create"});
+        // The filter is part of this subject where there is one and no more.
+        let place = match config["filter_subject"].as_str() {
+            Some(filter) => format!("{stream}.{name}.{filter}"),
+            None => format!("{stream}.{name}"),
+        };
+        let answer = self.api(Verb::Create.api(), &place, &ask).await?;
+        let answered: Value = serde_json::from_slice(&answer).map_err(|_| Refusal::unavailable())?;
+        if answered.get("error").is_none() {
+            self.allowances.made(auditor, &stream, name);
+        }
+        Ok(answer)
+    }
+
+    /// Shows or deletes a consumer of the auditor's own.
+    async fn own(&self, auditor: &str, verb: Verb, path: &str) -> Result<Vec<u8>, Refusal> {
+        let (stream, name) = path.split_once('.').ok_or_else(Refusal::not_found)?;
+        let (stream, name) = (readable(stream)?, own_name(name)?);
+        let place = format!("{stream}.{name}");
+        let shown = self.api(Verb::Info.api(), &place, &Value::Null).await?;
+        let info: Value = serde_json::from_slice(&shown).map_err(|_| Refusal::unavailable())?;
+        if info["config"]["metadata"][OWNER] != auditor {
+            return Err(Refusal::not_found());
+        }
+        match verb {
+            Verb::Delete => self.api(verb.api(), &place, &Value::Null).await,
+            Verb::Create | Verb::Info => Ok(shown),
+        }
+    }
+
+    async fn api(&self, what: &str, place: &str, ask: &Value) -> Result<Vec<u8>, Refusal> {
+        let body = if ask.is_null() { String::new() } else { ask.to_string() };
+        let request = Request::new().payload(body.into()).timeout(Some(WAIT_MAX));
+        let answer = self.client.send_request(format!("$JS.API.CONSUMER.{what}.{place}"), request).await;
+        let answer = answer.map_err(|error| {
+            tracing::debug!(%error, what, place, "JetStream does not answer what an auditor asked");
+            Refusal::unavailable()
+        })?;
+        Ok(answer.payload.to_vec())
+    }
+}
+
+/// A refusal in the form of JetStream's answers.
+fn refused(verb: Verb, refusal: &Refusal) -> Vec<u8> {
+    let Refusal { code, err_code, description } = refusal;
+    let error = Error { code: *code, err_code: *err_code, description };
+    let kind = format!("io.nats.jetstream.api.v1.consumer_{}_response", verb.api().to_lowercase());
+    json!({"type": kind, "error": error}).to_string().into_bytes()
+}
