@@ -6,7 +6,8 @@
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
 #   scripts/tools.sh check      what `make check` needs: those of analysis, and cargo-deny, which looks at the dependencies
 #   scripts/tools.sh test       schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, Redoc, the Python packages
-#                               of examples/settler and the npm packages of examples/x402: what tests of the HTTP API, of the
+#                               of examples/settler (those of examples/evm and examples/auditor are among them) and the npm
+#                               packages of examples/evm and examples/x402: what tests of the HTTP API, of the
 #                               examples, of proofs and of the settlers' protocol need
 #   scripts/tools.sh analysis   forge and solc as for contracts, and Slither and Halmos, which look through the contracts
 #   scripts/tools.sh docs       mdBook and what draws diagrams: what `make docs` needs
@@ -16,7 +17,7 @@
 # Redoc, whose bundle needs none of its dependencies, the archive alone is taken, by its hash.
 #
 # Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,mdbook}, .tools/{settler,jsonld,tronweb,
-# asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid}, .tools/permit2/Permit2.json and examples/x402/node_modules.
+# asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid}, .tools/permit2/Permit2.json and examples/{evm,x402}/node_modules.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
@@ -57,6 +58,7 @@ surfpool_pins="$(cksum <"$pins/surfpool/package.json") $(cksum <"$pins/surfpool/
 solana_client_pins="$(cksum <"$pins/solana-client/package.json") $(cksum <"$pins/solana-client/package-lock.json")"
 mermaid_pins="$(cksum <"$pins/mermaid/package.json") $(cksum <"$pins/mermaid/package-lock.json")"
 x402_pins="$(cksum <"$root/examples/x402/package-lock.json")"
+evm_pins="$(cksum <"$root/examples/evm/package-lock.json")"
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 
 have_cargo_deny() { stamped cargo-deny "$CARGO_DENY_VERSION" && [[ -x "$tools/bin/cargo-deny" ]]; }
@@ -73,6 +75,7 @@ have_settler() { stamped settler "$settler_pins" && [[ -d "$tools/settler/nats" 
 have_surfpool() { stamped surfpool "$surfpool_pins" && [[ -d "$tools/surfpool" ]]; }
 have_solana_client() { stamped solana-client "$solana_client_pins" && [[ -d "$tools/solana-client/node_modules/@solana/web3.js" ]]; }
 have_x402() { stamped x402 "$x402_pins" && [[ -d "$root/examples/x402/node_modules/@x402" ]]; }
+have_evm() { stamped evm "$evm_pins" && [[ -d "$root/examples/evm/node_modules/viem" ]]; }
 have_x402_conformance() { stamped x402-conformance "$x402_conformance_pins" && [[ -d "$tools/x402-conformance/x402conf" ]]; }
 have_contract_checks() {
   stamped contract-checks "$contract_checks_pins" && [[ -x "$tools/bin/slither" && -x "$tools/bin/halmos" ]]
@@ -200,14 +203,15 @@ fetch_settler() {
   stamp settler "$settler_pins"
 }
 
-# In the folder itself, as a merchant would: the packages there find each other by npm's workspaces.
-fetch_x402() {
-  command -v node >/dev/null || die "node is needed for examples/x402; install Node.js 20 or later"
-  command -v npm >/dev/null || die "npm is needed to fetch the packages of examples/x402; install it with Node.js"
-  say "fetching the packages of examples/x402"
-  (cd "$root/examples/x402" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) ||
-    die "npm could not fetch the packages of examples/x402/package-lock.json (see above)"
-  stamp x402 "$x402_pins"
+# Installs the npm packages of examples/<name> in that folder itself, as its reader would.
+fetch_example() {
+  local name="$1" wanted_pins="$2"
+  command -v node >/dev/null || die "node is needed for examples/$name; install Node.js 20 or later"
+  command -v npm >/dev/null || die "npm is needed to fetch the packages of examples/$name; install it with Node.js"
+  say "fetching the packages of examples/$name"
+  (cd "$root/examples/$name" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) ||
+    die "npm could not fetch the packages of examples/$name/package-lock.json (see above)"
+  stamp "$name" "$wanted_pins"
 }
 
 fetch_x402_conformance() {
@@ -265,7 +269,7 @@ case "$stage" in
   contracts) wanted=(npm_all permit2) ;;
   analysis) wanted=(npm_all permit2 contract_checks) ;;
   check) wanted=(npm_all permit2 contract_checks cargo_deny) ;;
-  test) wanted=(schemathesis jsonld tronweb asyncapi redoc settler x402 x402_conformance solana_client) ;;
+  test) wanted=(schemathesis jsonld tronweb asyncapi redoc settler evm x402 x402_conformance solana_client) ;;
   docs) wanted=(mdbook mermaid) ;;
   all) wanted=(nats npm_all permit2 surfpool x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
   *) die "unknown stage '$stage'; use run, contracts, analysis, check, test, docs or all" ;;
@@ -301,7 +305,8 @@ for w in "${wanted[@]}"; do
     solana_client) fetch_locked solana-client "$solana_client_pins" ;;
     redoc) fetch_redoc ;;
     settler) fetch_settler ;;
-    x402) fetch_x402 ;;
+    evm) fetch_example evm "$evm_pins" ;;
+    x402) fetch_example x402 "$x402_pins" ;;
     x402_conformance) fetch_x402_conformance ;;
     contract_checks) fetch_contract_checks ;;
   esac

@@ -58,14 +58,14 @@ async fn conforms(check: &str, target: &str) -> Result<()> {
 #[tokio::test]
 async fn neither_the_scheme_nor_the_buyer_believes_a_liar() -> Result<()> {
     let mut command = Command::new("node");
-    let files = ["client.test.js", "server.test.js", "solana.test.js", "store.test.js"];
+    let files = ["client.test.js", "server.test.js", "solana.test.js", "store.test.js", "types.test.js"];
     let tests = shop::home().join("packages/gw-escrow/test");
     command
         .args(["--test", "--test-reporter=tap"])
         .args(files.map(|file| tests.join(file)))
         .arg(shop::home().join("test/buyer.test.js"))
         .kill_on_drop(true);
-    passed(command, 33).await
+    passed(command, 36).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,8 +2,9 @@
 """Replays one payment, checks its hash chain and that it lies in one epoch only, then every signed checkpoint of its
 shard: an audit by a plain NATS client. Standard library, nats-py and nkeys, nothing of the gateway's.
 
-    NATS_URL=nats://127.0.0.1:4222 NATS_SEED_FILE=auditor.seed audit.py pay_… [did:key of the gateway's checkpoint key]
+    audit.py pay_… [did:key of the gateway's checkpoint key]
 
+NATS_URL, NATS_SEED_FILE and NATS_CA_FILE say where the journal is and who asks; without them it is the demo's. See README.md.
 Exit code 0: everything agrees. The recipes are in journal/src/envelope/mod.rs, events/src/epoch.rs and
 journal/src/checkpoint.rs.
 """
@@ -149,7 +150,8 @@ async def epochs(client):
 
 async def main(payment, key=None):
     client = await nats.connect(
-        os.environ.get("NATS_URL", "nats://127.0.0.1:4222"), nkeys_seed=os.environ["NATS_SEED_FILE"],
+        os.environ.get("NATS_URL", "nats://127.0.0.1:4222"),
+        nkeys_seed=os.environ.get("NATS_SEED_FILE", ".dev/nats/auditor.seed"),
         tls=ssl.create_default_context(cafile=ca) if (ca := os.environ.get("NATS_CA_FILE")) else None,
         inbox_prefix=b"_INBOX_auditor",
     )

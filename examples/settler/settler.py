@@ -57,9 +57,13 @@ def post(url, body, signer):
 class Settler:
     def __init__(self, config):
         self.config, self.signer = config, Signer(config["seed"])
-        self.token = self.signer.token
-        self.chains = {chain["chain_id"]: Chain(chain, config["evm_private_key"]) for chain in config["chains"]}
-        self.corridors = {(pair["source_asset"], pair["destination_asset"]): pair for pair in config["corridors"]}
+        self.token, self.delivers = self.signer.token, config.get("deliver", True)
+        self.chains = {chain["chain_id"]: Chain(chain, config["evm_private_key"])
+                       for chain in config["chains"] if chain["chain_id"].startswith("eip155:")}
+        pairs = {(pair["source_asset"], pair["destination_asset"]): pair for pair in config["corridors"]}
+        self.corridors = {ends: pair for ends, pair in pairs.items() if all(self.is_token(asset) for asset in ends)}
+        for source, destination in pairs.keys() - self.corridors.keys():
+            print("left out, as it does not end in ERC-20 tokens:", source, "to", destination, file=sys.stderr, flush=True)
         self.verifiers = {(known["chain_id"], known["account"].lower()): known["endpoint"] for known in config["verifiers"]}
         limits = config.get("limits", {})
         self.firm = config.get("quoting", {}).get("firm_seconds", 30)
@@ -67,8 +71,14 @@ class Settler:
                                                for what, usual in (("quote", 900), ("settlement", 86_400)))
         self.refund_max = limits.get("refund_seconds_max", 604_800)
         self.promises, self.working, self.reserved, self.over, self.tasks = {}, set(), set(), {}, set()
-        if config.get("inventory") or not config.get("deliver", True) or any("rate" in pair for pair in config["corridors"]):
-            raise SystemExit("this example has no `inventory`, no `rate` and no `deliver = false`")
+        if config.get("inventory"):
+            raise SystemExit("this example has no `inventory`")
+        if not self.corridors:
+            raise SystemExit("this example trades ERC-20 tokens on EVM chains, and no corridor is one of these")
+
+    def is_token(self, asset):
+        chain, _, reference = asset.partition("/")
+        return chain in self.chains and reference.startswith("erc20:")
 
     async def quote(self, rfq):
         """A signed quote for the first destination that is traded, or the reason why there is none."""
@@ -85,7 +95,9 @@ class Settler:
         contracts = source.config["escrow_contract"].lower(), target.config["fulfillment_proxy"].lower()
         fulfill_by = min(int(escrow["fulfillment_deadline"]), unix(rfq["fulfillment_deadline"]))
         paid_by = fulfill_by + source.config["refund_delay_seconds"]
-        price = -(-amount * (10_000 + corridor.get("spread_bps", 0)) // 10_000) + int(corridor.get("gas_cost", 0))
+        rate = corridor.get("rate", {"source": 1, "destination": 1})  # smallest units of the source for so many delivered
+        price = -(-amount * rate["source"] * (10_000 + corridor.get("spread_bps", 0)) // (rate["destination"] * 10_000))
+        price += int(corridor.get("gas_cost", 0))
         now, ends = time.time(), (deadline, fulfill_by, int(escrow["reserve_deadline"]), int(escrow["refund_after"]))
         most = now + self.quote_max, now + self.settlement_max, now + self.settlement_max, fulfill_by + self.refund_max
         reason = ("UNTRUSTED_CONTRACT" if (escrow["contract"], proxy) != contracts
@@ -153,7 +165,7 @@ class Settler:
                 await source.send(f"release {payment.hex()}", escrow.release(payment, answer["signature"]))
         elif final["timestamp"] > fulfill_by:
             return "not delivered in time"
-        elif not await proxy.fulfilledAt(key).call() and time.time() + 2 <= fulfill_by:
+        elif self.delivers and not await proxy.fulfilledAt(key).call() and time.time() + 2 <= fulfill_by:
             token, spender = target.contract("DevToken", delivery[0]), address(quote["fulfillmentProxy"])
             if await token.allowance(target.address, spender).call() < delivery[2]:
                 await target.send(f"approve {spender} {delivery[0]}", token.approve(spender, 2**256 - 1))
@@ -267,7 +279,7 @@ class Settler:
         await self.nats.subscribe(f"auction.rfq.{self.token}.*", cb=asked)
         await self.nats.subscribe(f"auction.over.{self.token}.*", cb=lost)
         await self.nats.flush()
-        print("at work as", self.signer.did, flush=True)
+        print("at work as", self.signer.did, "" if self.delivers else "and delivers nothing", flush=True)
         self.begin(self.register())
         self.begin(self.awards())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -2,7 +2,7 @@
 // that itself, signs, submits, and waits for the outcome. See README.md.
 'use strict';
 
-const { createHash, createPrivateKey, sign } = require('node:crypto');
+const { createHash, createPrivateKey, randomUUID, sign } = require('node:crypto');
 const { readFileSync } = require('node:fs');
 const web3 = require('@solana/web3.js');
 const { keccak_256 } = require('@noble/hashes/sha3');
@@ -13,6 +13,9 @@ const ASSOCIATED_TOKEN_PROGRAM = new web3.PublicKey('ATokenGPvbdGVxr1b2hvZbsiqW5
 const DOMAIN_VERSION = 1;
 const KIND_DEPOSIT = 0;
 const POLL_MS = 200;
+// Of an order that says no times: how long quotes are collected, and by when it has to be there.
+const QUOTE_SECONDS = 10;
+const FULFILLMENT_SECONDS = 180;
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest();
 const hex = (bytes) => `0x${Buffer.from(bytes).toString('hex')}`;
@@ -73,6 +76,17 @@ function preimage(order, defaults, windows) {
   ]);
 }
 
+// The order in the file; what belongs to one attempt, its id and its times, is made here where the file has none.
+function read(file) {
+  const order = JSON.parse(readFileSync(file, 'utf8'));
+  const after = (seconds) => new Date(Date.now() + seconds * 1000).toISOString().replace(/\.\d+Z$/, 'Z');
+  order.destination = order.destination.map(normal);
+  order.request_id ??= `order-${randomUUID()}`;
+  order.quote_deadline ??= after(QUOTE_SECONDS);
+  order.fulfillment_deadline ??= after(FULFILLMENT_SECONDS);
+  return order;
+}
+
 // The form that the terms are hashed in: on EVM chains lower case.
 function normal(owned) {
   const { asset_identifier: asset, account } = owned;
@@ -123,8 +137,7 @@ function signDigest(payer, digest) {
 
 async function main([gateway, rpc, keypair, request]) {
   const payer = web3.Keypair.fromSecretKey(Uint8Array.from(JSON.parse(readFileSync(keypair, 'utf8'))));
-  const order = JSON.parse(readFileSync(request, 'utf8'));
-  order.destination = order.destination.map(normal);
+  const order = read(request);
   insist(order.source.account === payer.publicKey.toBase58(), 'the keypair is not that of source.account');
   const [chain, token] = order.source.asset_identifier.split('/token:');
   const defaultsOf = (id) => call(`${gateway}/v1/defaults?chain_id=${id}`);

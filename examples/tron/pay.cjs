@@ -3,11 +3,14 @@
 // README.md.
 'use strict';
 
-const { createHash } = require('node:crypto');
+const { createHash, randomUUID } = require('node:crypto');
 const { readFileSync } = require('node:fs');
 const { TronWeb, Trx, utils } = require('tronweb');
 
 const POLL_MS = 200;
+// Of an order that says no times: how long quotes are collected, and by when it has to be there.
+const QUOTE_SECONDS = 10;
+const FULFILLMENT_SECONDS = 240;
 // The network takes no transaction that expires later.
 const EXPIRATION_MS_MAX = 24 * 60 * 60 * 1000;
 // The most TRX, in sun, that this payer lets one transaction burn for energy.
@@ -57,6 +60,17 @@ function paymentId(account, requestId) {
   const bits = [...sha256(Buffer.concat(parts))].map((byte) => byte.toString(2).padStart(8, '0')).join('');
   const digits = bits.match(/.{1,5}/g).map((group) => parseInt(group.padEnd(5, '0'), 2));
   return `pay_${digits.map((digit) => 'abcdefghijklmnopqrstuvwxyz234567'[digit]).join('')}`;
+}
+
+// The order in the file; what belongs to one attempt, its id and its times, is made here where the file has none.
+function read(file) {
+  const order = JSON.parse(readFileSync(file, 'utf8'));
+  const after = (seconds) => new Date(Date.now() + seconds * 1000).toISOString().replace(/\.\d+Z$/, 'Z');
+  order.destination = order.destination.map(normal);
+  order.request_id ??= `order-${randomUUID()}`;
+  order.quote_deadline ??= after(QUOTE_SECONDS);
+  order.fulfillment_deadline ??= after(FULFILLMENT_SECONDS);
+  return order;
 }
 
 // The form that the terms are hashed in: on EVM chains lower case.
@@ -199,8 +213,7 @@ async function onChain(tronWeb, transactions, order, status, escrow) {
 
 async function main([gateway, api, keyFile, request]) {
   const key = bare(readFileSync(keyFile, 'utf8').trim());
-  const order = JSON.parse(readFileSync(request, 'utf8'));
-  order.destination = order.destination.map(normal);
+  const order = read(request);
   insist(order.source.account === TronWeb.address.fromPrivateKey(key), 'the key is not that of source.account');
   const [chain] = order.source.asset_identifier.split('/trc20:');
   const apiKey = process.env.TRON_PRO_API_KEY;

@@ -13,9 +13,12 @@ pub mod timeline;
 pub mod tron;
 pub mod users;
 
-use std::path::PathBuf;
+use std::{
+    net::{Ipv4Addr, TcpListener},
+    path::PathBuf,
+};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args as ClapArgs;
 use tokio_util::sync::CancellationToken;
 
@@ -27,18 +30,31 @@ use self::{
     tron::TronOptions,
 };
 
+/// Port of the gateway's API that the documents write.
+const USUAL_PORT: u16 = 8080;
+/// Port of nats-server that clients of NATS take where none is named.
+const USUAL_NATS_PORT: u16 = 4222;
+
 /// Arguments of `gw-dev`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// End after the showcase; exit code 0 only if all went as said.
     #[arg(long)]
     once: bool,
+    /// Make no payments: start the network, and leave it running.
+    #[arg(long, conflicts_with = "once")]
+    without_showcase: bool,
     /// Where configuration, data and logs of the network go; what an earlier network left there is removed.
     #[arg(long, default_value = ".dev")]
     directory: PathBuf,
-    /// Port of the gateway's API; a free one when 0.
-    #[arg(long, default_value_t = 8080)]
-    port: u16,
+    /// Port of the gateway's API, which has to be free; any free one when 0. 8080 unless named, or a free one where that is
+    /// taken.
+    #[arg(long)]
+    port: Option<u16>,
+    /// Port of the one nats-server, which has to be free; any free one when 0. 4222 unless named, or a free one where that is
+    /// taken. A cluster has free ones.
+    #[arg(long)]
+    nats_port: Option<u16>,
     /// Number of gateways on the same streams; the first has the port.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
     gateways: u8,
@@ -71,9 +87,17 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
         gw.display()
     );
     let mut options = Options::new(args.directory, gw);
-    options.port = free_or(args.port);
+    options.port = port("--port", args.port, USUAL_PORT)?;
     options.gateways = args.gateways.into();
     options.nats_nodes = args.nats_nodes.parse()?;
+    if options.nats_nodes == 1 {
+        options.nats_port = port("--nats-port", args.nats_port, USUAL_NATS_PORT)?;
+    } else {
+        ensure!(
+            args.nats_port.is_none(),
+            "--nats-port is for one nats-server: a cluster has free ports, and they are printed"
+        );
+    }
     // Here the limits are those of any other gateway.
     options.exempt = Vec::new();
     if !args.without_solana {
@@ -87,9 +111,11 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
         network = Network::start(options, |step| println!("· {step}")) => network?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    tokio::select! {
-        shown = showcase::run(&network) => shown?,
-        () = shutdown.cancelled() => return Ok(()),
+    if !args.without_showcase {
+        tokio::select! {
+            shown = showcase::run(&network) => shown?,
+            () = shutdown.cancelled() => return Ok(()),
+        }
     }
     if !args.once {
         showcase::invite(&network).await?;
@@ -98,8 +124,22 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
     Ok(())
 }
 
-/// `port` if it is free: a second network beside the first gets another.
-fn free_or(port: u16) -> Option<u16> {
-    let free = port != 0 && std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, port)).is_ok();
-    free.then_some(port)
+/// The port to listen on, `None` for any free one: the one that `argument` names, which has to be free, or else the usual one
+/// where it is free, as a second network beside the first has to have others.
+fn port(argument: &str, named: Option<u16>, usual: u16) -> Result<Option<u16>> {
+    let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    match named {
+        Some(0) => Ok(None),
+        Some(port) => {
+            free(port).with_context(|| {
+                format!("port {port} cannot be had: name another by {argument}, or 0 for a free one")
+            })?;
+            Ok(Some(port))
+        }
+        None if free(usual).is_ok() => Ok(Some(usual)),
+        None => {
+            println!("· port {usual} is taken, so a free one stands in for it ({argument})");
+            Ok(None)
+        }
+    }
 }

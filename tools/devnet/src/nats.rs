@@ -24,10 +24,22 @@ impl Nats {
     /// # Errors
     /// When nats-server is missing or does not start.
     pub async fn start(nodes: usize, directory: &Path) -> Result<Self> {
+        Self::start_on(None, nodes, directory).await
+    }
+
+    /// As [`Nats::start`], where the one server, if it is one, has this port; a free one when `None`.
+    ///
+    /// # Errors
+    /// As [`Nats::start`], and when the port is taken.
+    pub async fn start_on(port: Option<u16>, nodes: usize, directory: &Path) -> Result<Self> {
         let mut files = users::files()?;
         if nodes == 1 {
             let config = devkit::nats::configure(directory, &files)?;
-            let server = NatsServer::in_directory(&config, &directory.join("nats"), free_port()?).await?;
+            let port = match port {
+                Some(port) => port,
+                None => free_port()?,
+            };
+            let server = NatsServer::in_directory(&config, &directory.join("nats"), port).await?;
             return Ok(Self::Server(Box::new(server)));
         }
         // On loopback, too: a cluster has no other way to know its members.

@@ -15,6 +15,7 @@ use tokio::process::Command;
 use auction::streams;
 use devkit::{Process, Signal, free_port};
 
+pub(crate) use self::config::checkpoint_signer;
 pub use super::chain::{Chain, DECIMALS, DESTINATION_ID, SOURCE_ID};
 use super::{
     nats::Nats,
@@ -39,6 +40,8 @@ pub struct Options {
     pub nats_nodes: usize,
     /// Port of the first gateway; a free one when `None`.
     pub port: Option<u16>,
+    /// Port of the nats-server where there is one; a free one when `None`. A cluster has free ones.
+    pub nats_port: Option<u16>,
     /// Seconds between blocks.
     pub block_seconds: u64,
     /// Blocks on top of one that counts as settled.
@@ -62,6 +65,7 @@ impl Options {
             gateways: 1,
             nats_nodes: 1,
             port: None,
+            nats_port: None,
             block_seconds: 1,
             depth: 2,
             refund_delay_seconds: 30,
@@ -129,7 +133,7 @@ impl Network {
     pub async fn start(options: Options, report: impl Fn(&str)) -> Result<Self> {
         empty(&options.directory)?;
         report(if options.nats_nodes == 1 { "starting nats-server" } else { "starting a cluster of nats-servers" });
-        let nats = Nats::start(options.nats_nodes, &options.directory).await?;
+        let nats = Nats::start_on(options.nats_port, options.nats_nodes, &options.directory).await?;
 
         report(match (&options.solana, &options.tron) {
             (Some(_), Some(_)) => "starting two EVM chains, Solana and Tron, and deploying contracts and program",
@@ -227,7 +231,13 @@ impl Network {
         process.arg(command).arg("--config").arg(config);
         // The parent's own settings for its own logs are not meant for the children.
         process.env("RUST_LOG", std::env::var("GW_DEV_LOG").unwrap_or_else(|_| "info".to_owned()));
-        Process::spawn(name, &mut process, &self.options.directory.join(format!("{name}.log")))
+        let process = Process::spawn(name, &mut process, &self.options.directory.join(format!("{name}.log")))?;
+        // Who runs something else in its place ends it by this.
+        if let Some(id) = process.id() {
+            let path = self.options.directory.join(format!("{name}.pid"));
+            std::fs::write(&path, format!("{id}\n")).with_context(|| format!("write {}", path.display()))?;
+        }
+        Ok(process)
     }
 
     /// Starts the verifier.

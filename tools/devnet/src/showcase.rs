@@ -1,6 +1,7 @@
 //! The payments that `gw-dev` makes and shows.
 
 mod corridors;
+mod examples;
 mod solana;
 mod tron;
 
@@ -111,6 +112,7 @@ pub async fn invite(network: &Network) -> Result<()> {
         tron::invite(network, tron, spec).await?;
     }
     println!("A second time it answers with the same payment and \"idempotent_replay\": true.");
+    examples::invite(network).await?;
     println!("NATS: {}", network.nats.url());
     println!("Logs and configuration: {}\n", network.options().directory.display());
     Ok(())

@@ -88,11 +88,15 @@ fn checkpoint_key_hex() -> String {
 }
 
 /// The auditor's file.
+/// Whose signature under checkpoints an auditor takes.
+pub(crate) fn checkpoint_signer() -> Did {
+    Did::from_ed25519(&SigningKey::from_bytes(&Hash32::sha256("gw dev checkpoint key").0).verifying_key())
+}
+
 pub(super) fn auditor(network: &Network) -> Result<String> {
-    let key = SigningKey::from_bytes(&Hash32::sha256("gw dev checkpoint key").0);
     write(&json!({
         "nats": nats(network, Some(NatsUser::Auditor))?,
-        "checkpoint_signers": [Did::from_ed25519(&key.verifying_key())],
+        "checkpoint_signers": [checkpoint_signer()],
         // A chain shows at once what the journal has a block or two later.
         "lag_seconds": 20,
         "chains": all_chains(network)?,

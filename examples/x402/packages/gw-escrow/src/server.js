@@ -12,6 +12,7 @@ export { Redemptions } from "./redemptions.js";
  * @typedef {import("@x402/core/types").PaymentRequirements} PaymentRequirements
  * @typedef {import("@x402/core/types").SchemeNetworkServer} SchemeNetworkServer
  * @typedef {import("@x402/core/types").SupportedKind} SupportedKind
+ * @typedef {import("./redemptions.js").Redemption} Redemption
  *
  * @typedef {{ asset: string, assetIdentifier: string, symbol: string, decimals: number }} ListedAsset
  *

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""A payer on an EVM chain with eth-account and nothing of the gateway's but its HTTP API: it gives Permit2 the allowance, asks
+what to sign, rebuilds that itself, signs, submits, and waits for the outcome. See README.md.
+
+    pay.py GATEWAY RPC KEY_FILE ORDER_FILE
+"""
+import base64, json, os, sys, time, urllib.error, urllib.request, uuid
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+from eth_utils import keccak
+
+# Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names.
+PERMIT2 = os.environ.get("PERMIT2", "0x000000000022d473030f116ddee9f6b43ac78ba3").lower()
+QUOTE_SECONDS, FULFILLMENT_SECONDS, PAUSE_SECONDS, TIMEOUT_SECONDS = 10, 180, 0.5, 60
+ALLOWANCE, APPROVE = (keccak(text=signature)[:4].hex() for signature in ("allowance(address,address)", "approve(address,uint256)"))
+
+
+def fields(text):
+    return [dict(zip(("type", "name"), field.split(" "))) for field in text.split(", ")]
+
+
+TYPES = {
+    "EIP712Domain": fields("string name, uint256 chainId, address verifyingContract"),
+    "PermitWitnessTransferFrom": fields(
+        "TokenPermissions permitted, address spender, uint256 nonce, uint256 deadline, GatewayDeposit witness"),
+    "TokenPermissions": fields("address token, uint256 amount"),
+    "GatewayDeposit": fields(
+        "bytes32 paymentId, bytes32 termsHash, bytes32 quoteHash, address payer, address reserver, address releaser, "
+        "uint48 reserveDeadline, uint48 fulfillmentDeadline, uint48 refundAfter"),
+}
+
+
+def insist(holds, rule):
+    if not holds:
+        sys.exit(rule)
+
+
+class NoAnswer(Exception):
+    """Nothing is known; the same is asked again."""
+
+
+def call(url, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            return json.loads(answer.read())
+    except urllib.error.HTTPError as refused:
+        try:
+            error = json.loads(refused.read())
+        except ValueError:
+            error = {"code": refused.code, "message": refused.reason}
+        if refused.code == 429 or refused.code >= 500:
+            raise NoAnswer(f"{error.get('code')}: {error.get('message')}")
+        sys.exit(f"{url} is refused, {error.get('code')}: {error.get('message')}")
+    except (OSError, ValueError) as fault:
+        raise NoAnswer(f"{url}: {fault}")
+
+
+def persist(until, url, body=None):
+    """Asks until there is an answer: a time-out or a 503 says nothing, and the same request can never start a second payment."""
+    while True:
+        try:
+            return call(url, body)
+        except NoAnswer as fault:
+            insist(time.time() < until, f"there is no outcome, and nobody answers: {fault}")
+            time.sleep(PAUSE_SECONDS)
+
+
+def rpc(url, method, *params):
+    answer = call(url, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    insist("result" in answer, f"{method}: {answer.get('error')}")
+    return answer["result"]
+
+
+def unix(text):
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+def rfc3339(seconds):
+    return datetime.fromtimestamp(int(seconds), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def payment_id(account, request_id):
+    """`pay_` and base32 of what the payment is known by; each part is preceded by its length."""
+    parts = [text.encode() for text in ("gw:payment:v1", f"eip155:{account}", request_id)]
+    known = sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+    return "pay_" + base64.b32encode(known).decode().rstrip("=").lower()
+
+
+def normal(owned):
+    """The form that the terms are hashed in: on EVM chains lower case."""
+    members = {name: owned[name] for name in ("asset_identifier", "account")}
+    is_evm = members["asset_identifier"].startswith("eip155:")
+    return {name: text.lower() if is_evm else text for name, text in members.items()}
+
+
+def read(file):
+    """The order in the file; what belongs to one attempt, its id and its times, is made here where the file has none."""
+    order, now = json.loads(Path(file).read_text()), time.time()
+    insist(order.get("source") and order.get("destination") and order.get("fulfillment_amount"),
+           f"{file} is not an order: see README.md")
+    insist(order.get("max_source_amount"), f"{file} lacks max_source_amount: a payer says what it pays at most")
+    order["source"] = normal(order["source"])
+    order["destination"] = sorted(map(normal, order["destination"]), key=lambda of: (of["asset_identifier"], of["account"]))
+    order.setdefault("request_id", f"order-{uuid.uuid4()}")
+    order.setdefault("quote_deadline", rfc3339(now + QUOTE_SECONDS))
+    order.setdefault("fulfillment_deadline", rfc3339(now + FULFILLMENT_SECONDS))
+    return order
+
+
+def word(value):
+    return (int(value, 16) if isinstance(value, str) else value).to_bytes(32, "big").hex()
+
+
+def approve(node, account, chain, token, cap):
+    """Lets Permit2 take up to `cap`. A token like Tether refuses a new allowance while another one stands, so that is taken
+    back first."""
+    asked = {"to": token, "data": "0x" + ALLOWANCE + word(account.address) + word(PERMIT2)}
+    allowance, sent = int(rpc(node, "eth_call", asked, "latest"), 16), []
+    for amount in [] if allowance >= cap else [0, cap] if allowance else [cap]:
+        written = {"from": account.address, "to": token, "data": "0x" + APPROVE + word(PERMIT2) + word(amount)}
+        tip = int(rpc(node, "eth_maxPriorityFeePerGas"), 16)
+        base = int(rpc(node, "eth_getBlockByNumber", "latest", False)["baseFeePerGas"], 16)
+        # eth-account takes no `from`, and an address in its mixed-case form only.
+        signed = account.sign_transaction({
+            "to": bytes.fromhex(token[2:]), "data": written["data"], "value": 0, "chainId": chain, "type": 2,
+            "nonce": int(rpc(node, "eth_getTransactionCount", account.address, "pending"), 16),
+            "gas": int(rpc(node, "eth_estimateGas", written), 16) * 5 // 4,
+            "maxPriorityFeePerGas": tip, "maxFeePerGas": 2 * base + tip})
+        hash = rpc(node, "eth_sendRawTransaction", "0x" + signed.raw_transaction.hex().removeprefix("0x"))
+        while not (receipt := rpc(node, "eth_getTransactionReceipt", hash)):
+            time.sleep(PAUSE_SECONDS)
+        insist(int(receipt["status"], 16) == 1, f"the approval {hash} reverted")
+        sent.append(hash)
+    return sent
+
+
+def typed_data(order, defaults, refund_delay, prepared):
+    """The typed data, from the order and the gateway's defaults. The windows are the gateway's to choose, within the payer's
+    limits."""
+    chain, token = order["source"]["asset_identifier"].split("/erc20:")
+    given = json.loads(prepared["message_prehash"])["message"]
+    deadline, reserve_deadline, refund_after = (
+        int(text) for text in (given["deadline"], given["witness"]["reserveDeadline"], given["witness"]["refundAfter"]))
+    fulfillment_deadline = unix(order["fulfillment_deadline"])
+    insist(reserve_deadline <= fulfillment_deadline, "the deposit would be taken too late")
+    insist(deadline <= fulfillment_deadline, "the signature would hold for too long")
+    insist(refund_after - fulfillment_deadline <= refund_delay, "the refund would come too late")
+    identity = keccak(text=payment_id(order["source"]["account"], order["request_id"]))
+    terms = {name: order[name] for name in ("destination", "fulfillment_amount", "max_source_amount", "source")}
+    # RFC 8785, which for these texts is sorted keys and no white space.
+    terms_hash = sha256(json.dumps(terms, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).digest()
+    return {
+        "domain": {"name": "Permit2", "chainId": int(chain.split(":")[1]), "verifyingContract": PERMIT2},
+        "types": TYPES,
+        "primaryType": "PermitWitnessTransferFrom",
+        "message": {
+            "permitted": {"token": token, "amount": int(order["max_source_amount"])},
+            "spender": defaults["escrow_contract_address"],
+            "nonce": int.from_bytes(keccak(identity + terms_hash), "big"),
+            "deadline": deadline,
+            "witness": {
+                "paymentId": identity,
+                "termsHash": terms_hash,
+                "quoteHash": bytes(32),  # the quote is not known yet
+                "payer": order["source"]["account"],
+                "reserver": defaults["reserver"],
+                "releaser": defaults["releaser"],
+                "reserveDeadline": reserve_deadline,
+                "fulfillmentDeadline": fulfillment_deadline,
+                "refundAfter": refund_after,
+            },
+        },
+    }
+
+
+def main(gateway, node, key_file, order_file):
+    account, order = Account.from_key(Path(key_file).read_text().strip()), read(order_file)
+    chain, _, token = order["source"]["asset_identifier"].partition("/erc20:")
+    insist(token, "source.asset_identifier is not an ERC-20, eip155:…/erc20:0x…")
+    insist(order["source"]["account"] == account.address.lower(), "the key is not that of source.account")
+    # The node has to be of the chain that the payment is on.
+    number = int(rpc(node, "eth_chainId"), 16)
+    insist(chain == f"eip155:{number}", f"the node at {node} is not of {chain}")
+
+    def defaults_of(of):
+        return call(f"{gateway}/v1/defaults?chain_id={of}")
+
+    defaults = defaults_of(chain)
+    insist(defaults["permit2"].lower() == PERMIT2, f"the gateway names another Permit2, {defaults['permit2']}")
+    # The longest of the payment's chains counts.
+    targets = [defaults_of(of["asset_identifier"].split("/")[0]) for of in order["destination"]]
+    refund_delay = max(of["refund_delay_seconds"] for of in [defaults, *targets])
+    approvals = approve(node, account, number, token, int(order["max_source_amount"]))
+
+    prepared = call(f"{gateway}/v1/payments/prepare", order)
+    identity, [message] = prepared["payment_id"], prepared["signed_messages"]
+    insist(identity == payment_id(order["source"]["account"], order["request_id"]), "the payment has another id")
+    signable = encode_typed_data(full_message=typed_data(order, defaults, refund_delay, message))
+    digest = keccak(b"\x19" + signable.version + signable.header + signable.body)
+    insist(message["message"] == "0x" + digest.hex(), "the gateway asks for a signature over something else")
+    signature = "0x" + account.sign_message(signable).signature.hex().removeprefix("0x")
+    auth = {"message_scheme": prepared["message_scheme"], "signed_messages": [{**message, "signature": signature}]}
+
+    # By then every window has passed.
+    until = unix(order["fulfillment_deadline"]) + refund_delay + 60
+    status = persist(until, f"{gateway}/v1/payments", {**order, "sender_auth": auth})
+    while status["status"] not in ("completed", "failed"):
+        insist(time.time() < until, f"{identity} is still {status['status']}")
+        time.sleep(PAUSE_SECONDS)
+        status = persist(until, f"{gateway}/v1/payments/{identity}/status")
+    said = {"payment_id": identity, "approvals": approvals, "status": status["status"], "error": status.get("error")}
+    print(json.dumps(said))
+    return 0 if status["status"] == "completed" else 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        print("usage: pay.py GATEWAY RPC KEY_FILE ORDER_FILE", file=sys.stderr)
+        sys.exit(2)
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except NoAnswer as fault:
+        sys.exit(str(fault))

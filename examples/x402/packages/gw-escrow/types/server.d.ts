@@ -1,0 +1,108 @@
+export { GwEscrowError } from "./errors.js";
+export { Redemptions } from "./redemptions.js";
+/**
+ * @typedef {import("@x402/core/types").PaymentRequirements} PaymentRequirements
+ * @typedef {import("@x402/core/types").SchemeNetworkServer} SchemeNetworkServer
+ * @typedef {import("@x402/core/types").SupportedKind} SupportedKind
+ * @typedef {import("./redemptions.js").Redemption} Redemption
+ *
+ * @typedef {{ asset: string, assetIdentifier: string, symbol: string, decimals: number }} ListedAsset
+ *
+ * @typedef {object} Options
+ * @property {{ network: string, asset: string }} receive Where and in what the merchant is paid: a CAIP-2 network,
+ *   and the symbol, address or CAIP-19 id of a token there.
+ * @property {number} [marginBasisPoints] How much more than the price a buyer may be charged, for the settler's
+ *   price; 100 is one per cent, and the default. What is not used is never taken.
+ * @property {number} [quoteDeadlineSeconds] Longest auction; 5.
+ * @property {number} [fulfillmentDeadlineSeconds] Longest wait for the delivery; 300.
+ * @property {Redemptions} [redemptions] What each payment has opened.
+ */
+/**
+ * Scheme `gw-escrow` for `x402ResourceServer`: a route's price is what the merchant receives, exactly, on its own
+ * chain, and `network` is where the buyer pays.
+ *
+ * A price in money (`"$1.50"`, `1.5`) is for tokens of the same symbol on both chains. For two different tokens the
+ * price is `{ asset, amount, extra: { gw: { fulfillmentAmount } } }`: the source token, the most that a buyer pays of
+ * it, and what arrives, both in the smallest unit.
+ *
+ * @implements {SchemeNetworkServer}
+ */
+export class GwEscrowServer implements SchemeNetworkServer {
+    /** @param {Options} options */
+    constructor({ receive, marginBasisPoints, quoteDeadlineSeconds, fulfillmentDeadlineSeconds, redemptions, }: Options);
+    scheme: string;
+    defaultAssetTransferMethod: string;
+    /** The page is made, the payment is settled, and only then the page is sent.
+     * @type {SchemeNetworkServer["paymentFlows"]} */
+    paymentFlows: SchemeNetworkServer["paymentFlows"];
+    receive: {
+        network: string;
+        asset: string;
+    };
+    marginBasisPoints: bigint;
+    deadlines: {
+        quoteDeadlineSeconds: number;
+        fulfillmentDeadlineSeconds: number;
+    };
+    redemptions: Redemptions;
+    /**
+     * @param {string} network
+     * @param {SupportedKind} kind
+     * @returns {string | void} What is wrong.
+     */
+    validateFacilitatorSupport(network: string, kind: SupportedKind): string | void;
+    /**
+     * Money stays decimal here, because only the gateway knows how many decimals its tokens have.
+     *
+     * @param {import("@x402/core/types").Price} price
+     * @param {string} network
+     * @returns {Promise<import("@x402/core/types").AssetAmount>}
+     */
+    parsePrice(price: import("@x402/core/types").Price, network: string): Promise<import("@x402/core/types").AssetAmount>;
+    /**
+     * @param {PaymentRequirements} base
+     * @param {SupportedKind} kind
+     * @returns {Promise<PaymentRequirements>}
+     */
+    enhancePaymentRequirements(base: PaymentRequirements, kind: SupportedKind): Promise<PaymentRequirements>;
+    /** @type {import("@x402/core/types").SchemeServerHooks} */
+    schemeHooks: import("@x402/core/types").SchemeServerHooks;
+    #private;
+}
+export type PaymentRequirements = import("@x402/core/types").PaymentRequirements;
+export type SchemeNetworkServer = import("@x402/core/types").SchemeNetworkServer;
+export type SupportedKind = import("@x402/core/types").SupportedKind;
+export type Redemption = import("./redemptions.js").Redemption;
+export type ListedAsset = {
+    asset: string;
+    assetIdentifier: string;
+    symbol: string;
+    decimals: number;
+};
+export type Options = {
+    /**
+     * Where and in what the merchant is paid: a CAIP-2 network,
+     * and the symbol, address or CAIP-19 id of a token there.
+     */
+    receive: {
+        network: string;
+        asset: string;
+    };
+    /**
+     * How much more than the price a buyer may be charged, for the settler's
+     * price; 100 is one per cent, and the default. What is not used is never taken.
+     */
+    marginBasisPoints?: number | undefined;
+    /**
+     * Longest auction; 5.
+     */
+    quoteDeadlineSeconds?: number | undefined;
+    /**
+     * Longest wait for the delivery; 300.
+     */
+    fulfillmentDeadlineSeconds?: number | undefined;
+    /**
+     * What each payment has opened.
+     */
+    redemptions?: Redemptions | undefined;
+};
