@@ -12,7 +12,7 @@ const solc = createRequire(import.meta.url)(join(modules, 'solc'));
 
 const CONTRACTS = [
   'GatewayEscrow', 'FulfillmentProxy', 'AccountProbe', 'AccountDeposit', 'DevToken', 'DevAccountFactory',
-  'DevHostileAccount',
+  'DevHostileAccount', 'DevWrappedCoin',
 ];
 const EVM_VERSION = 'paris';
 const RUNS = 10_000;

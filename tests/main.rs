@@ -42,6 +42,7 @@ mod tron_faults;
 mod tron_tronweb;
 mod trust;
 mod two_gateways;
+mod wrapped_coins;
 mod x402;
 mod x402_identifiers;
 mod x402_official;

@@ -145,6 +145,10 @@ struct AssetBody<'a> {
     symbol: &'a str,
     /// Decimal places.
     decimals: u8,
+    /// The chain's own coin, where the asset is its wrapped form: whoever holds the coin pays with this asset, and what is missing
+    /// of it is wrapped as `/v1/payments/prepare` shows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wraps: Option<&'a AssetId>,
 }
 
 /// All chains, or the one in `chain_id`.
@@ -175,6 +179,7 @@ fn chain_body<'a>(state: &'a HttpState, corridor: &'a Corridor) -> ChainBody<'a>
         asset_identifier: &asset.asset_identifier,
         symbol: &asset.symbol,
         decimals: asset.decimals,
+        wraps: asset.wraps.as_ref(),
     });
     ChainBody {
         family: corridor.family,

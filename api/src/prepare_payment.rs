@@ -7,8 +7,9 @@
 //! Who is going to prove an originator names it as `originator`, a DID, or sends the proof: the payment id is made of it,
 //! and so what the payer signs. A payer on Tron has to send the proof.
 //!
-//! Where the payer's allowance is too small, `approval` is the call by which it gives it. What cannot be paid at all is refused
-//! as the submission would be. On Tron the approval is one of the messages.
+//! Where the payer's allowance is too small, `approval` is the call by which it gives it; where it holds too little of a wrapped
+//! coin and enough of the coin, `wrap` is what wraps the rest. What cannot be paid at all is refused as the submission would be.
+//! On Tron the approval is one of the messages.
 //!
 //! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides.
 

@@ -7,8 +7,9 @@
 //! Who is going to prove an originator names it as `originator`, a DID, or sends the proof: the payment id is made of it,
 //! and so what the payer signs. A payer on Tron has to send the proof.
 //!
-//! Where the payer's allowance is too small, `approval` is the call by which it gives it. What cannot be paid at all is refused
-//! as the submission would be. On Tron the approval is one of the messages.
+//! Where the payer's allowance is too small, `approval` is the call by which it gives it; where it holds too little of a wrapped
+//! coin and enough of the coin, `wrap` is what wraps the rest. What cannot be paid at all is refused as the submission would be.
+//! On Tron the approval is one of the messages.
 //!
 //! For an award the body is `version`, `request_id`, `quote_request_id` and `quote_id`, with the same two members besides, and
 //! what it echoes of the quote-request.
@@ -29,7 +30,7 @@ use crate::{
     award::{self, Award},
     error::{Code, Error},
     existing::{self, stated::Stated},
-    funds::{Approval, Spend},
+    funds::{Approval, FirstSteps, Spend, Wrap},
     request::{
         body::JsonBody,
         credential, echo, envelope,
@@ -52,7 +53,10 @@ pub struct PreparedBody {
     message_scheme: &'static str,
     #[schemars(length(min = 1))]
     signed_messages: Vec<MessageBody>,
-    // What the payer has to send to the chain first, where its allowance is too small.
+    // What the payer has to send to the chain first: where it holds the coin and too little of its wrapped form, and where its
+    // allowance is too small.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wrap: Option<Wrap>,
     #[serde(skip_serializing_if = "Option::is_none")]
     approval: Option<Approval>,
 }
@@ -186,10 +190,12 @@ async fn messages(
     let spend = Spend { source, amount, draw: prepared.draw(), escrow: &prepared.escrow };
     // A payment that was accepted has its funds committed, and may have used its nonce up by them.
     let known = state.services.payments.view(request.payment_id).await.ok().flatten().is_some();
-    let approval = if known { None } else { state.funds.unsigned(&spend).await? };
+    let FirstSteps { wrap, approval } =
+        if known { FirstSteps::default() } else { state.funds.unsigned(&spend).await? };
     Ok(PreparedBody {
         payment_id: request.payment_id.clone(),
         message_scheme: request.message_scheme.name(),
+        wrap,
         approval,
         signed_messages: prepared.messages.into_iter().map(MessageBody::from).collect(),
     })

@@ -66,6 +66,11 @@ pub fn free_form(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object"})
 }
 
+/// A list of such objects, of which there is one at least.
+pub fn free_forms(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": free_form(generator), "minItems": 1})
+}
+
 /// A family of chains.
 pub fn family(_: &mut SchemaGenerator) -> Schema {
     let families: Vec<Family> = families::all().collect();

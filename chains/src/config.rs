@@ -90,7 +90,14 @@ pub struct AssetConfig {
     pub symbol: String,
     /// Decimal places, for display.
     pub decimals: u8,
+    /// The chain's own coin, where the asset is its wrapped form: whoever holds the coin alone is shown how to wrap it. On Solana
+    /// it is said of the native mint without a key.
+    #[serde(default)]
+    pub wraps: Option<AssetId>,
 }
+
+/// Mint of wrapped SOL, of SPL Token.
+pub const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
 
 /// When a block counts as settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

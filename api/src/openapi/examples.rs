@@ -13,6 +13,7 @@ const DESTINATION_CHAIN: &str = "eip155:31338";
 const SOLANA_CHAIN: &str = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp";
 const TRON_CHAIN: &str = "tron:728126428";
 const TOKEN: &str = "0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0";
+const WRAPPED: &str = "0xcf7ed3acca5a467e9e704c603e8d87f634fb0fc9";
 const PAYER: &str = "0x90f79bf6eb2c4f870365e785982e1f101e93b906";
 const RECIPIENT: &str = "0x15d34aaf54267db7d7c367839aaf71a00a2c6a65";
 const SETTLER: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
@@ -112,7 +113,14 @@ pub(super) fn prepared_payment() -> Examples {
             "payload": {},
         }],
     });
-    vec![("typed data, shortened", prepared)]
+    let wrap = json!({
+        "asset_identifier": format!("{SOURCE_CHAIN}/erc20:{WRAPPED}"),
+        "coin": format!("{SOURCE_CHAIN}/slip44:60"),
+        "amount": "10000000000000000",
+        "calls": [{"to": WRAPPED, "data": "0xd0e30db0", "value": "0x2386f26fc10000"}],
+    });
+    let coins = and(prepared.clone(), json!({"wrap": wrap}));
+    vec![("typed data, shortened", prepared), ("for a payer that holds the chain's coin alone", coins)]
 }
 
 /// Rehearsals that went well.
@@ -330,6 +338,11 @@ fn chain_defaults() -> Value {
             "asset_identifier": format!("{SOURCE_CHAIN}/erc20:{TOKEN}"),
             "symbol": "USDC",
             "decimals": 6,
+        }, {
+            "asset_identifier": format!("{SOURCE_CHAIN}/erc20:{WRAPPED}"),
+            "symbol": "WETH",
+            "decimals": 18,
+            "wraps": format!("{SOURCE_CHAIN}/slip44:60"),
         }],
     })
 }

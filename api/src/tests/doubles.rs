@@ -18,11 +18,11 @@ use app::{
         AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared, PreparedDraw, SignedMessage,
         UnsignedMessage,
     },
-    funds::{Approval, Funds, Holding, Spend},
+    funds::{Approval, Coin, Funds, Holding, Spend},
     views::payments::{Payments, from_journal},
 };
 use events::{
-    ChainId, Hash32, PaymentId,
+    Amount, ChainId, Hash32, PaymentId,
     event::{Authorization, EscrowPlan, Permit2},
     time::{Timestamp, unix_seconds},
 };
@@ -188,7 +188,13 @@ pub struct SetFunds {
 impl SetFunds {
     pub fn set(&self, balance: u64, allowance: u64) {
         let (balance, allowance) = (U256::from(balance), Some(U256::from(allowance)));
-        *self.holding.lock().unwrap() = Ok(Holding { balance, allowance, spender: "permit2".to_owned() });
+        *self.holding.lock().unwrap() = Ok(Holding { balance, allowance, spender: "permit2".to_owned(), coin: None });
+    }
+
+    /// Besides, so much of the coin that the source is the wrapped form of.
+    pub fn set_coin(&self, asset: &str, balance: u64) {
+        let coin = Coin { asset: asset.parse().unwrap(), balance: U256::from(balance) };
+        self.holding.lock().unwrap().as_mut().unwrap().coin = Some(coin);
     }
 
     pub fn fail(&self, reason: &str) {
@@ -202,7 +208,8 @@ impl SetFunds {
 
 impl Default for SetFunds {
     fn default() -> Self {
-        let endless = Holding { balance: U256::MAX, allowance: Some(U256::MAX), spender: "permit2".to_owned() };
+        let endless =
+            Holding { balance: U256::MAX, allowance: Some(U256::MAX), spender: "permit2".to_owned(), coin: None };
         Self { holding: Mutex::new(Ok(endless)), used: AtomicBool::new(false), asked: AtomicUsize::new(0) }
     }
 }
@@ -226,5 +233,9 @@ impl Funds for SetFunds {
             amount: spend.amount,
             call: json!({"to": "token"}),
         }))
+    }
+
+    fn wrapping(&self, _: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
+        Ok(vec![json!({"to": "token", "value": amount})])
     }
 }

@@ -27,6 +27,7 @@ mod solana;
 mod tron;
 mod untrusted_clients;
 mod validation;
+mod wrapped_coins;
 mod x402;
 
 use std::{

@@ -6,13 +6,13 @@ use moka::future::Cache;
 use ruint::aliases::U256;
 
 use events::{
-    Family, PaymentId,
+    Amount, Family, PaymentId,
     time::{Timestamp, unix_seconds},
 };
 use sagas::ports::Transient;
 
 use super::{
-    Approval, Coverage, Draw, Funds, Holding, Spend,
+    Coverage, Draw, FirstSteps, Funds, Holding, Spend, Wrap,
     promises::{Overdrawn, Promised, Promises},
 };
 use crate::{
@@ -98,22 +98,31 @@ impl FundsCheck {
         }
     }
 
-    /// Whether the payer of a spend that nobody signed yet could pay it, and the approval that is missing for it.
+    /// Whether the payer of a spend that nobody signed yet could pay it, and what it has to send to the chain first.
     ///
     /// # Errors
-    /// 400 with what is missing besides an approval; 503 when the chain cannot be asked.
-    pub async fn unsigned(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Error> {
+    /// 400 with what is missing besides an approval or coins that are to be wrapped; 503 when the chain cannot be asked.
+    pub async fn unsigned(&self, spend: &Spend<'_>) -> Result<FirstSteps, Error> {
         let family = self.family(spend)?;
         let _permit = family.unsigned.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
         let funds = family.inner.as_ref();
         let asked = async { tokio::try_join!(self.holding(funds, spend, false), funds.is_used(spend)) };
         let (holding, used) = asked.await.map_err(unavailable)?;
-        match holding.coverage(spend.amount) {
-            _ if used => Err(Code::NONCE_ALREADY_USED.into()),
-            Coverage::Sufficient => Ok(None),
-            Coverage::Allowance(_) => funds.approval(spend).await.map_err(unavailable),
-            Coverage::Balance(_) => refusal(spend, &holding).map_or(Ok(None), Err),
+        if used {
+            return Err(Code::NONCE_ALREADY_USED.into());
         }
+        let wrap = match holding.coverage(spend.amount) {
+            Coverage::Sufficient | Coverage::Allowance(_) => None,
+            Coverage::Balance(_) => match wrap(funds, spend, &holding).map_err(unavailable)? {
+                Some(wrap) => Some(wrap),
+                None => return refusal(spend, &holding).map_or_else(|| Ok(FirstSteps::default()), Err),
+            },
+        };
+        let approval = match holding.lacks_allowance(spend.amount) {
+            true => funds.approval(spend).await.map_err(unavailable)?,
+            false => None,
+        };
+        Ok(FirstSteps { wrap, approval })
     }
 
     fn family(&self, spend: &Spend<'_>) -> Result<&Guarded<dyn Funds>, Error> {
@@ -156,12 +165,28 @@ fn key(spend: &Spend<'_>) -> String {
     format!("{} {} {drawn_by}", source.asset(), source.account())
 }
 
+/// What wraps the coins that are missing of the amount; `None` where the payer does not hold them.
+fn wrap(funds: &dyn Funds, spend: &Spend<'_>, holding: &Holding) -> Result<Option<Wrap>, Transient> {
+    let missing = spend.amount.get().saturating_sub(holding.balance);
+    let coin = holding.coin.as_ref().filter(|coin| coin.balance >= missing);
+    let (Some(coin), Some(amount)) = (coin, Amount::new(missing)) else { return Ok(None) };
+    let calls = funds.wrapping(spend, amount)?;
+    Ok(Some(Wrap { asset_identifier: spend.source.asset().clone(), coin: coin.asset.clone(), amount, calls }))
+}
+
 fn refusal(spend: &Spend<'_>, holding: &Holding) -> Option<Error> {
     let (asset, amount, spender) = (spend.source.asset(), spend.amount, &holding.spender);
     let short = |units: U256, what: String| format!("source: {what} {units} of {asset}, needs {amount}");
     match holding.coverage(spend.amount) {
         Coverage::Sufficient => None,
-        Coverage::Balance(units) => Some(Error::new(Code::INSUFFICIENT_FUNDS, short(units, "holds".to_owned()))),
+        Coverage::Balance(units) => {
+            let wrappable = holding.coin.as_ref().map(|coin| {
+                let (held, coin) = (coin.balance, &coin.asset);
+                format!("; it holds {held} of {coin}: where that is enough, /v1/payments/prepare shows how to wrap it")
+            });
+            let message = short(units, "holds".to_owned()) + &wrappable.unwrap_or_default();
+            Some(Error::new(Code::INSUFFICIENT_FUNDS, message))
+        }
         Coverage::Allowance(units) => {
             let message = short(units, format!("allows {spender} to draw"));
             Some(Error::new(Code::INSUFFICIENT_ALLOWANCE, message))
@@ -183,7 +208,7 @@ mod tests {
 
     use events::{Hash32, OwnedAsset, event::EscrowPlan};
 
-    use super::*;
+    use super::{super::Approval, *};
     use crate::bulkhead::families::{UNSIGNED_MAX, WAIT_MAX};
 
     /// Accounts that all hold the same, behind a gate.
@@ -199,7 +224,7 @@ mod tests {
             self.asked.fetch_add(1, Ordering::SeqCst);
             self.gate.acquire().await.unwrap().forget();
             let balance = U256::from(self.balance.load(Ordering::SeqCst));
-            Ok(Holding { balance, allowance: Some(U256::MAX), spender: "permit2".to_owned() })
+            Ok(Holding { balance, allowance: Some(U256::MAX), spender: "permit2".to_owned(), coin: None })
         }
 
         async fn approval(&self, _: &Spend<'_>) -> Result<Option<Approval>, Transient> {

@@ -6,13 +6,18 @@ use alloy::{
     sol_types::SolCall,
 };
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use chains_evm::{batching::Views, node::Node};
+use chains_evm::{
+    batching::Views,
+    node::{At, Node},
+    query::Query,
+};
 use escrow_abi::contracts::{address, erc20, text};
+use events::Amount;
 use sagas::ports::Transient;
 
-use super::{Approval, Draw, Funds, Holding, Spend};
+use super::{Approval, Coin, Draw, Funds, Holding, Spend};
 use crate::connected::Connected;
 
 sol! {
@@ -20,6 +25,11 @@ sol! {
         function balanceOf(address holder) external view returns (uint256);
         function allowance(address holder, address spender) external view returns (uint256);
         function approve(address spender, uint256 amount) external returns (bool);
+    }
+
+    /// WETH9, and whatever wraps the coin of another chain as it does.
+    interface IWrappedCoin {
+        function deposit() external payable;
     }
 
     /// Permit2's unordered nonces: 256 of them in each word.
@@ -65,10 +75,11 @@ impl Funds for EvmFunds {
         let Parties { views, token, payer: holder, permit2: spender } = self.parties(spend)?;
         let held = IERC20Holdings::balanceOfCall { holder };
         let allowed = IERC20Holdings::allowanceCall { holder, spender };
-        let (balance, allowance) = tokio::try_join!(views.read(token, &held), views.read(token, &allowed))?;
+        let coin = coin(views.node(), spend, holder);
+        let (balance, allowance, coin) = tokio::try_join!(views.read(token, &held), views.read(token, &allowed), coin)?;
         // The call that deploys an account may approve, too; nobody can say before it was made.
         let comes_later = matches!(spend.draw, Draw::Permit2 { prepares: true, .. }) && allowance < spend.amount.get();
-        Ok(Holding { balance, allowance: (!comes_later).then_some(allowance), spender: text(spender) })
+        Ok(Holding { balance, allowance: (!comes_later).then_some(allowance), spender: text(spender), coin })
     }
 
     async fn is_used(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
@@ -90,4 +101,17 @@ impl Funds for EvmFunds {
             call: json!({"to": text(token), "data": data, "value": "0x0"}),
         }))
     }
+
+    fn wrapping(&self, spend: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
+        let token = erc20(spend.source.asset())?;
+        let data: Bytes = IWrappedCoin::depositCall {}.abi_encode().into();
+        Ok(vec![json!({"to": text(token), "data": data, "value": amount.get()})])
+    }
+}
+
+/// What the payer holds of the chain's own coin, where the source is its wrapped form.
+async fn coin(node: &Node, spend: &Spend<'_>, payer: Address) -> Result<Option<Coin>, Transient> {
+    let Some(asset) = node.config().common.coin_of(spend.source.asset()) else { return Ok(None) };
+    let balance = Query::of(node).balance(payer, At::Latest).await?;
+    Ok(Some(Coin { asset: asset.clone(), balance }))
 }

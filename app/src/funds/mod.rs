@@ -93,6 +93,17 @@ pub struct Holding {
     pub allowance: Option<U256>,
     /// Who draws it, as the chain writes accounts.
     pub spender: String,
+    /// What it holds of the chain's own coin, where the asset is that coin's wrapped form.
+    pub coin: Option<Coin>,
+}
+
+/// What an account holds of the chain's own coin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coin {
+    /// The coin.
+    pub asset: AssetId,
+    /// How much, smallest unit. What a transaction costs is not taken off.
+    pub balance: U256,
 }
 
 /// Whether what a payer holds covers an amount.
@@ -115,6 +126,38 @@ impl Holding {
             Some(_) | None => Coverage::Sufficient,
         }
     }
+
+    /// Whether the allowance is known to be smaller than `amount`.
+    fn lacks_allowance(&self, amount: Amount) -> bool {
+        self.allowance.is_some_and(|allowance| allowance < amount.get())
+    }
+}
+
+/// What the payer itself has to send to the chain before the payment is submitted, in this order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FirstSteps {
+    /// Where it holds too little of a wrapped coin, and enough of the coin.
+    pub wrap: Option<Wrap>,
+    /// Where its allowance is too small.
+    pub approval: Option<Approval>,
+}
+
+/// The payer's own transaction that has to be on chain before the payment is submitted, where the source is the wrapped form of
+/// the chain's coin and the payer holds too little of it: it wraps what is missing. Absent where nothing is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Wrap {
+    /// What comes of it: the source's asset.
+    pub asset_identifier: AssetId,
+    /// What is wrapped: the chain's own coin.
+    pub coin: AssetId,
+    /// How much, smallest unit, one for one. Fees, and on Solana the rent of a new token account, come on top.
+    #[schemars(with = "String")]
+    pub amount: Amount,
+    /// The calls as wallets take them, in order. On EVM chains one, `to`, `data` and `value` of `eth_sendTransaction`; on Solana
+    /// `program_id`, `accounts` and `data`, in hex, of the instructions of one transaction, which `approval` may follow in the
+    /// same; on Tron one, the body of `/wallet/triggersmartcontract`, which answers with the transaction to sign and broadcast.
+    #[schemars(schema_with = "schema::free_forms")]
+    pub calls: Vec<Value>,
 }
 
 /// The payer's own transaction that has to be on chain before the payment is submitted, as its allowance is too small; absent
@@ -164,6 +207,15 @@ pub trait Funds: Send + Sync {
     /// # Errors
     /// [`Transient`] when the chain cannot be asked for now.
     async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient>;
+
+    /// What turns `amount` of the chain's own coin into the source's asset, its wrapped form. Nothing is asked of the chain.
+    ///
+    /// # Errors
+    /// [`Transient`] when the asset is no such form.
+    fn wrapping(&self, spend: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
+        let _ = amount;
+        Err(Transient::misconfigured(format!("{} is not a wrapped coin", spend.source.asset())))
+    }
 }
 
 #[cfg(test)]
@@ -174,7 +226,8 @@ mod tests {
     fn the_balance_is_judged_before_the_allowance() {
         let amount: Amount = "10".parse().unwrap();
         let [nine, ten] = [9_u64, 10].map(U256::from);
-        let coverage = |balance, allowance| Holding { balance, allowance, spender: String::new() }.coverage(amount);
+        let coverage =
+            |balance, allowance| Holding { balance, allowance, spender: String::new(), coin: None }.coverage(amount);
         assert_eq!(coverage(ten, Some(ten)), Coverage::Sufficient);
         assert_eq!(coverage(nine, Some(ten)), Coverage::Balance(nine));
         assert_eq!(coverage(nine, Some(U256::ZERO)), Coverage::Balance(nine));

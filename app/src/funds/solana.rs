@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use ruint::aliases::U256;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use chains_solana::{authorization::allowance_delegate, holding, node::Node};
-use events::Account;
+use chains_solana::{authorization::allowance_delegate, holding, node::Node, program, wrapping};
+use events::{Account, Amount};
 use sagas::ports::Transient;
 
-use super::{Approval, Draw, Funds, Holding, Spend};
+use super::{Approval, Coin, Draw, Funds, Holding, Spend};
 use crate::connected::Connected;
 
 /// `Approve` of SPL Token and of Token-2022: this byte, and the amount in eight, the lowest first.
@@ -29,6 +29,23 @@ impl SolanaFunds {
     async fn read(&self, spend: &Spend<'_>) -> Result<Option<holding::Holding>, Transient> {
         holding::Holding::read(self.nodes.of(spend.source)?, spend.source).await
     }
+
+    /// What the payer holds of SOL, where the source is its wrapped form.
+    async fn coin(&self, spend: &Spend<'_>) -> Result<Option<Coin>, Transient> {
+        let node = self.nodes.of(spend.source)?;
+        let Some(asset) = node.config().common.coin_of(spend.source.asset()) else { return Ok(None) };
+        let lamports = node.lamports(&program::key(spend.source.account())?).await?;
+        Ok(Some(Coin { asset: asset.clone(), balance: U256::from(lamports) }))
+    }
+
+    /// The payer's token account and the program of its token; of wrapped SOL also where it is not there yet, as wrapping makes it.
+    async fn token_account(&self, spend: &Spend<'_>) -> Result<Option<(String, String)>, Transient> {
+        if wrapping::is_wrapped_sol(spend.source.asset()) {
+            let address = wrapping::token_account(spend.source.account())?;
+            return Ok(Some((program::text(&address), program::text(&wrapping::TOKEN_PROGRAM))));
+        }
+        Ok(self.read(spend).await?.map(|holding| (holding.address, holding.token_program)))
+    }
 }
 
 /// The program's address that the payer gives its allowance to.
@@ -43,31 +60,53 @@ fn delegate(spend: &Spend<'_>) -> Result<Account, Transient> {
 impl Funds for SolanaFunds {
     async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, Transient> {
         let delegate = delegate(spend)?;
-        let holding = self.read(spend).await?;
+        let (holding, coin) = tokio::try_join!(self.read(spend), self.coin(spend))?;
         let (held, allowed) = holding.map_or((0, 0), |holding| (holding.amount, holding.allowed_to(&delegate)));
-        Ok(Holding { balance: U256::from(held), allowance: Some(U256::from(allowed)), spender: delegate.to_string() })
+        Ok(Holding {
+            balance: U256::from(held),
+            allowance: Some(U256::from(allowed)),
+            spender: delegate.to_string(),
+            coin,
+        })
     }
 
     async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient> {
         let delegate = delegate(spend)?;
-        let holding = self.read(spend).await?;
-        let (Some(holding), Ok(units)) = (holding, u64::try_from(spend.amount.get())) else { return Ok(None) };
+        let (Some((address, token_program)), Ok(units)) =
+            (self.token_account(spend).await?, u64::try_from(spend.amount.get()))
+        else {
+            return Ok(None);
+        };
         let data: Vec<u8> = std::iter::once(APPROVE).chain(units.to_le_bytes()).collect();
-        let account = |pubkey: &str, is_signer, is_writable| json!({"pubkey": pubkey, "is_signer": is_signer, "is_writable": is_writable});
         let accounts = [
-            account(&holding.address, false, true),
+            account(&address, false, true),
             account(delegate.as_str(), false, false),
             account(spend.source.account().as_str(), true, false),
         ];
         Ok(Some(Approval {
             asset_identifier: spend.source.asset().clone(),
             amount: spend.amount,
-            call: json!({
-                "program_id": holding.token_program,
-                "accounts": accounts,
-                "data": format!("0x{}", hex::encode(data)),
-            }),
+            call: instruction(&token_program, &accounts, &data),
             spender: delegate.to_string(),
         }))
     }
+
+    fn wrapping(&self, spend: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
+        let built = wrapping::wrap(spend.source.account(), program::units(amount)?)?;
+        let shown = built.iter().map(|built| {
+            let accounts =
+                built.accounts.iter().map(|meta| account(&program::text(&meta.key), meta.signer, meta.writable));
+            instruction(&program::text(&built.program_id), &accounts.collect::<Vec<_>>(), &built.data)
+        });
+        Ok(shown.collect())
+    }
+}
+
+/// An instruction as the clients' libraries have it.
+fn instruction(program_id: &str, accounts: &[Value], data: &[u8]) -> Value {
+    json!({"program_id": program_id, "accounts": accounts, "data": format!("0x{}", hex::encode(data))})
+}
+
+fn account(pubkey: &str, is_signer: bool, is_writable: bool) -> Value {
+    json!({"pubkey": pubkey, "is_signer": is_signer, "is_writable": is_writable})
 }

@@ -3,6 +3,7 @@
 use alloy::{primitives::Address, sol_types::SolCall};
 use async_trait::async_trait;
 use ruint::aliases::U256;
+use serde_json::{Value, json};
 
 use chains_tron::{
     address::{address, trc20},
@@ -10,10 +11,15 @@ use chains_tron::{
     node::{Answer, Node, State},
 };
 use escrow_abi::contracts::DevToken::{allowanceCall, balanceOfCall};
+use events::Amount;
 use sagas::ports::Transient;
 
-use super::{Approval, Draw, Funds, Holding, Spend};
+use super::{Approval, Coin, Draw, Funds, Holding, Spend};
 use crate::connected::Connected;
+
+/// What wrapping may burn for energy at most, in sun: more than twice what WTRX takes of an account without energy. Only what is
+/// used is paid.
+const WRAP_FEE_LIMIT_SUN: u64 = 30_000_000;
 
 /// [`Funds`] on the Tron chains it has a node of.
 #[derive(Clone)]
@@ -46,8 +52,8 @@ impl Funds for TronFunds {
             }
             read(node, token, &allowanceCall { owner: payer, spender: escrow }).await.map(Some)
         };
-        let (balance, allowance) = tokio::try_join!(held, allowed)?;
-        Ok(Holding { balance, allowance, spender: spend.escrow.contract.to_string() })
+        let (balance, allowance, coin) = tokio::try_join!(held, allowed, coin(node, spend, payer))?;
+        Ok(Holding { balance, allowance, spender: spend.escrow.contract.to_string(), coin })
     }
 
     async fn has_landed(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
@@ -59,6 +65,25 @@ impl Funds for TronFunds {
         // It is one of the messages.
         Ok(None)
     }
+
+    fn wrapping(&self, spend: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
+        let sun = u64::try_from(amount.get()).map_err(|_| Transient::misconfigured("more TRX than there are"))?;
+        Ok(vec![json!({
+            "owner_address": spend.source.account(),
+            "contract_address": spend.source.asset().reference(),
+            "function_selector": "deposit()",
+            "call_value": sun,
+            "fee_limit": WRAP_FEE_LIMIT_SUN,
+            "visible": true,
+        })])
+    }
+}
+
+/// What the payer holds of TRX, where the source is its wrapped form.
+async fn coin(node: &Node, spend: &Spend<'_>, payer: Address) -> Result<Option<Coin>, Transient> {
+    let Some(asset) = node.config().common.coin_of(spend.source.asset()) else { return Ok(None) };
+    let balance = U256::from(node.balance(payer).await?);
+    Ok(Some(Coin { asset: asset.clone(), balance }))
 }
 
 async fn read<C: SolCall<Return = U256>>(node: &Node, token: Address, call: &C) -> Result<U256, Transient> {

@@ -235,6 +235,11 @@ impl Corridor {
         scheme.family() == self.family && (scheme != MessageScheme::EvmPermit2 || self.permit2_without_witness)
     }
 
+    /// The asset that is the wrapped form of the chain's own coin, where one is served.
+    pub fn wrapped_coin(&self) -> Option<&AssetId> {
+        self.assets.iter().find(|served| served.wraps.is_some()).map(|served| &served.asset_identifier)
+    }
+
     /// The escrow contracts that a request whose source lies here may name: the default one first.
     pub fn escrows(&self) -> impl Iterator<Item = &Account> {
         [&self.escrow].into_iter().chain(self.trusted_escrows.iter().filter(|trusted| **trusted != self.escrow))

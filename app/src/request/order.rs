@@ -178,11 +178,22 @@ pub fn request_id_pattern() -> String {
     format!("^[A-Za-z0-9_.-]{{1,{REQUEST_ID_CHARS_MAX}}}$")
 }
 
-/// An asset of the body, by the code with which a malformed one is answered.
-fn asset(owned: &Object<'_>, malformed: &'static Code, corridors: &Corridors, faults: &mut Faults) -> Option<AssetId> {
+/// An asset of the body, by the code with which a malformed one is answered. `unfit` is the rule that it breaks in its place.
+fn asset(
+    owned: &Object<'_>,
+    malformed: &'static Code,
+    unfit: impl Fn(&AssetId) -> Option<String>,
+    corridors: &Corridors,
+    faults: &mut Faults,
+) -> Option<AssetId> {
     let text: &str = owned.required("asset_identifier", faults)?;
     let path = owned.path("asset_identifier");
-    let fault = match text.parse::<AssetId>() {
+    let parsed = text.parse::<AssetId>();
+    if let Some(rule) = parsed.as_ref().ok().and_then(&unfit) {
+        faults.add(Code::UNSUPPORTED_ASSET, &path, rule);
+        return parsed.ok();
+    }
+    let fault = match parsed {
         Ok(asset) if corridors.serves(&asset) => return Some(asset),
         // The account is judged by the chain's family, so a chain of a known family goes on to that.
         Ok(asset) if asset.chain().family().is_some() => {
@@ -199,25 +210,29 @@ fn asset(owned: &Object<'_>, malformed: &'static Code, corridors: &Corridors, fa
 }
 
 fn source(owned: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Option<OwnedAsset> {
-    let asset = asset(owned, Code::INVALID_SOURCE_ASSET, corridors, faults);
+    let unfit = |asset: &AssetId| source_rule(asset, corridors);
+    let asset = asset(owned, Code::INVALID_SOURCE_ASSET, unfit, corridors, faults);
     let account: Option<&str> = owned.required("account", faults);
-    let asset = asset?;
-    if let Some(rule) = asset.chain().family().and_then(|family| source_rule(family, asset.namespace())) {
-        faults.add(Code::UNSUPPORTED_ASSET, &owned.path("asset_identifier"), rule);
-    }
-    let source = OwnedAsset::new(asset, account?);
+    let source = OwnedAsset::new(asset?, account?);
     source.map_err(|rule| faults.invalid(&owned.path("account"), account_rule(&rule))).ok()
 }
 
-/// The rule that a source asset breaks which is not of a namespace that escrows of this family take.
-fn source_rule(family: Family, namespace: &str) -> Option<&'static str> {
-    match family {
-        Family::Evm => None,
-        Family::Solana => {
-            (namespace != "token").then_some("must be a token on Solana; SOL itself is paid as wrapped SOL")
-        }
-        Family::Tron => (namespace != "trc20").then_some("must be a TRC-20 on Tron"),
-    }
+/// The rule that a source asset breaks which is not of a namespace that escrows of its chain's family take. A coin is paid
+/// with in its wrapped form (ADR 116).
+fn source_rule(asset: &AssetId, corridors: &Corridors) -> Option<String> {
+    let (namespace, token) = match asset.chain().family()? {
+        Family::Evm => ("erc20", "an ERC-20"),
+        Family::Solana => ("token", "a token on Solana"),
+        Family::Tron => ("trc20", "a TRC-20 on Tron"),
+    };
+    let corridor = corridors.get(asset.chain()).filter(|_| asset.namespace() != namespace)?;
+    Some(match corridor.wrapped_coin().filter(|_| asset.namespace() == "slip44") {
+        Some(wrapped) => format!(
+            "is the chain's own coin, which is paid with in its wrapped form: name {wrapped}, and /v1/payments/prepare shows how to \
+             wrap it"
+        ),
+        None => format!("must be {token}"),
+    })
 }
 
 /// Whether the account's bytes can be those of a wallet. On Solana most addresses of programs cannot.
@@ -238,7 +253,7 @@ fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) ->
     for (i, item) in items.iter().enumerate() {
         let path = format!("destination[{i}]");
         let Some(owned) = fields::item_object(&path, item, faults) else { continue };
-        let asset = asset(&owned, Code::INVALID_REQUEST, corridors, faults);
+        let asset = asset(&owned, Code::INVALID_REQUEST, |_| None, corridors, faults);
         let account: Option<&str> = owned.required("account", faults);
         let (Some(asset), Some(account)) = (asset, account) else { continue };
         match OwnedAsset::new(asset, account) {

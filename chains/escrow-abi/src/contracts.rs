@@ -55,6 +55,13 @@ sol!(
     "../../contracts/artifacts/DevToken.json"
 );
 
+sol!(
+    #[sol(abi)]
+    #[derive(Debug, PartialEq, Eq)]
+    DevWrappedCoin,
+    "../../contracts/artifacts/DevWrappedCoin.json"
+);
+
 sol! {
     /// A contract account's judgement of a signature (ERC-1271).
     interface IERC1271 {

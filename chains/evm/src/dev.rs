@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use escrow_abi::contracts::{
-    ConvertError, DevAccountFactory, DevHostileAccount, DevToken, GatewayEscrow, PAYOUT_GAS, parse_address, text,
+    ConvertError, DevAccountFactory, DevHostileAccount, DevToken, DevWrappedCoin, GatewayEscrow, PAYOUT_GAS,
+    parse_address, text,
 };
 
 use super::{
@@ -262,6 +263,17 @@ impl DevChain {
         Ok(())
     }
 
+    /// The chain's own coin as a token, as WETH9 is: whoever sends coins to `deposit()` has them wrapped.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn deploy_wrapped_coin(&self, name: &str, symbol: &str, decimals: u8) -> Result<String, DevError> {
+        let (name_, symbol_) = (name.to_owned(), symbol.to_owned());
+        let arguments = DevWrappedCoin::constructorCall { name_, symbol_, decimals_: decimals };
+        let artefact = include_bytes!("../../../contracts/artifacts/DevWrappedCoin.json");
+        self.deploy("DevWrappedCoin", artefact, arguments.abi_encode()).await
+    }
+
     /// Mints `amount` of a development token to `to`.
     ///
     /// # Errors
@@ -286,6 +298,30 @@ impl DevChain {
         self.execute(owner, TxKind::Call(parse_address(token)?), approve.abi_encode()).await.map(|_| ())
     }
 
+    /// Calls `to` as `signer` with `value` wei, as a wallet does with a transaction request, and sees to it that it is mined.
+    ///
+    /// # Errors
+    /// [`DevError`], also when it reverts.
+    pub async fn call(&self, signer: &PrivateKeySigner, to: &str, data: Vec<u8>, value: U256) -> Result<(), DevError> {
+        self.send(signer, TxKind::Call(parse_address(to)?), data, value).await.map(drop)
+    }
+
+    /// Wraps `wei` of the coins of `owner`.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn wrap(&self, owner: &PrivateKeySigner, wrapped_coin: &str, wei: U256) -> Result<(), DevError> {
+        self.call(owner, wrapped_coin, DevWrappedCoin::depositCall {}.abi_encode(), wei).await
+    }
+
+    /// Coins of `account`, wei.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn balance(&self, account: &str) -> Result<U256, DevError> {
+        Ok(self.rpc.call("eth_getBalance", (parse_address(account)?, "latest")).await?)
+    }
+
     /// What `account` holds of `token`.
     ///
     /// # Errors
@@ -308,6 +344,16 @@ impl DevChain {
 
     /// Sends a transaction and sees to it that it is mined.
     async fn execute(&self, signer: &PrivateKeySigner, to: TxKind, data: Vec<u8>) -> Result<Receipt, DevError> {
+        self.send(signer, to, data, U256::ZERO).await
+    }
+
+    async fn send(
+        &self,
+        signer: &PrivateKeySigner,
+        to: TxKind,
+        data: Vec<u8>,
+        value: U256,
+    ) -> Result<Receipt, DevError> {
         let nonce: U64 = self.rpc.call("eth_getTransactionCount", (signer.address(), "pending")).await?;
         let unsigned = TxEip1559 {
             chain_id: self.evm_id,
@@ -316,6 +362,7 @@ impl DevChain {
             max_fee_per_gas: FEE,
             max_priority_fee_per_gas: FEE / 100,
             to,
+            value,
             input: data.into(),
             ..TxEip1559::default()
         };

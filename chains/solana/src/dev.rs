@@ -237,13 +237,27 @@ impl DevCluster {
         Ok(self.rpc.get_balance(&Pubkey::new_from_array(key(account)?)).await?)
     }
 
+    /// Sends one transaction with these instructions, which `wallet` alone signs and pays for, and sees to it that it is executed.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn run(&self, wallet: &SigningKey, instructions: Vec<Built>) -> Result<(), DevError> {
+        let instructions: Vec<_> = instructions.into_iter().map(IntoClient::into_client).collect();
+        self.send(&instructions, &[&keypair(wallet)]).await
+    }
+
     /// Sends a transaction of the deployer's and sees to it that it is executed.
     async fn execute(&self, instructions: &[Instruction], others: &[&Keypair]) -> Result<(), DevError> {
-        let blockhash = self.rpc.get_latest_blockhash().await?;
         let mut signers = vec![&self.deployer];
         signers.extend(others);
-        let payer = self.deployer.pubkey();
-        let transaction = Transaction::new_signed_with_payer(instructions, Some(&payer), &signers, blockhash);
+        self.send(instructions, &signers).await
+    }
+
+    /// Sends a transaction of all that sign it, the first of whom pays, and sees to it that it is executed.
+    async fn send(&self, instructions: &[Instruction], signers: &[&Keypair]) -> Result<(), DevError> {
+        let blockhash = self.rpc.get_latest_blockhash().await?;
+        let payer = signers.first().map(|payer| payer.pubkey());
+        let transaction = Transaction::new_signed_with_payer(instructions, payer.as_ref(), signers, blockhash);
         let config = RpcSendTransactionConfig {
             preflight_commitment: Some(CommitmentLevel::Processed),
             ..RpcSendTransactionConfig::default()

@@ -35,3 +35,4 @@ pub mod transaction;
 mod transaction_status;
 pub mod verifier;
 pub mod wallet;
+pub mod wrapping;

@@ -359,6 +359,22 @@ impl Node {
         Ok(Snapshot { slot, time, accounts })
     }
 
+    /// Lamports of an account as the cluster has confirmed them; none where there is no such account. Its data, which may be
+    /// long, is not asked for.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the answer is older than one that was finalized before.
+    pub async fn lamports(&self, account: &Key) -> Result<u64, Transient> {
+        let slot_min = self.settled_before().map_or(0, |settled| settled.slot);
+        let how = json!({"commitment": Commitment::Confirmed.text(), "minContextSlot": slot_min});
+        let answer: Contextual<u64> = self.request("getBalance", json!([text(account), how])).await?;
+        if answer.context.slot < slot_min {
+            let slot = answer.context.slot;
+            return Err(self.contradiction(format!("a balance of slot {slot}, {slot_min} was asked for")));
+        }
+        Ok(answer.value)
+    }
+
     fn account(&self, raw: RawAccount) -> Result<Account, Transient> {
         let (data, encoding) = raw.data;
         // Not all owners are accounts in the sense of the contract: the system program's address is zero.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use events::{Account, ChainId};
+use events::{Account, AssetId, ChainId};
 
 use super::{AssetConfig, Depth};
 
@@ -51,6 +51,11 @@ pub struct CommonConfig {
 }
 
 impl CommonConfig {
+    /// The chain's own coin that `asset` is the wrapped form of, if it is.
+    pub fn coin_of(&self, asset: &AssetId) -> Option<&AssetId> {
+        self.assets.iter().find(|served| served.asset_identifier == *asset)?.wraps.as_ref()
+    }
+
     /// Whether `contract` is the escrow, or one of those trusted besides.
     pub fn trusts_escrow(&self, contract: &Account) -> bool {
         self.escrows().any(|trusted| trusted == contract)

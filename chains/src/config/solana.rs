@@ -1,6 +1,8 @@
 //! What the configuration says of a Solana chain.
 
-use super::{ChainTable, CommonConfig, Error};
+use events::{AssetId, ChainId};
+
+use super::{ChainTable, CommonConfig, Error, NATIVE_MINT};
 
 const SIGNATURE_DOMAIN_VERSION: u8 = 1;
 
@@ -17,10 +19,20 @@ pub struct SolanaConfig {
 
 impl SolanaConfig {
     pub(super) fn read(mut table: ChainTable) -> Result<Self, Error> {
-        Ok(Self {
-            signature_cluster_id: table.require("signature_cluster_id")?,
-            signature_domain_version: table.take("signature_domain_version")?.unwrap_or(SIGNATURE_DOMAIN_VERSION),
-            common: table.rest()?,
-        })
+        let signature_cluster_id = table.require("signature_cluster_id")?;
+        let signature_domain_version = table.take("signature_domain_version")?.unwrap_or(SIGNATURE_DOMAIN_VERSION);
+        let mut common: CommonConfig = table.rest()?;
+        for asset in &mut common.assets {
+            let id = &asset.asset_identifier;
+            if asset.wraps.is_none() && id.namespace() == "token" && id.reference() == NATIVE_MINT {
+                asset.wraps = sol(&common.chain_id);
+            }
+        }
+        Ok(Self { common, signature_cluster_id, signature_domain_version })
     }
+}
+
+/// SOL on this chain.
+fn sol(chain: &ChainId) -> Option<AssetId> {
+    format!("{chain}/slip44:501").parse().ok()
 }

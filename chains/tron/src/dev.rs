@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use escrow_abi::contracts::{DevToken, GatewayEscrow, PAYOUT_GAS};
+use escrow_abi::contracts::{DevToken, DevWrappedCoin, GatewayEscrow, PAYOUT_GAS};
 use events::ChainId;
 
 use super::{
@@ -174,6 +174,17 @@ impl DevChain {
             DevToken::constructorCall { name_: name.to_owned(), symbol_: symbol.to_owned(), decimals_: decimals };
         let artefact = include_bytes!("../../../contracts/artifacts/DevToken.json");
         self.deploy("DevToken", artefact, arguments.abi_encode()).await
+    }
+
+    /// The chain's own coin as a token, as WETH9 is: whoever sends coins to `deposit()` has them wrapped.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn deploy_wrapped_coin(&self, name: &str, symbol: &str, decimals: u8) -> Result<String, DevError> {
+        let (name_, symbol_) = (name.to_owned(), symbol.to_owned());
+        let arguments = DevWrappedCoin::constructorCall { name_, symbol_, decimals_: decimals };
+        let artefact = include_bytes!("../../../contracts/artifacts/DevWrappedCoin.json");
+        self.deploy("DevWrappedCoin", artefact, arguments.abi_encode()).await
     }
 
     /// Mints `amount` of a development token to `to`.

@@ -341,6 +341,14 @@ impl Node {
         Ok(self.rpc().await?.account_resources(account).await?)
     }
 
+    /// TRX of an account in the newest state, in sun; none where there is no such account.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn balance(&self, account: Address) -> Result<u64, Transient> {
+        Ok(self.rpc().await?.balance(account).await?)
+    }
+
     /// What became of a transaction. `None` says only that this answer knows it in no block.
     ///
     /// # Errors

@@ -322,18 +322,24 @@ impl Rpc {
         })
     }
 
-    /// What an account has; nothing at all when there is none.
-    pub async fn account_resources(&self, account: Address) -> Result<AccountResources, Fault> {
-        let asked = json!({"address": address::api(account), "visible": false});
-        let found: RawAccount = self.post("wallet/getaccount", &asked).await?;
+    /// TRX of an account, in sun; none when there is no such account.
+    pub async fn balance(&self, account: Address) -> Result<u64, Fault> {
+        let found: RawAccount = self.post("wallet/getaccount", &of_account(account)).await?;
         if found.address.is_some_and(|address| address::from_api(&address) != Some(account)) {
             return Err(unreadable("another account than was asked for"));
         }
+        Ok(found.balance)
+    }
+
+    /// What an account has; nothing at all when there is none.
+    pub async fn account_resources(&self, account: Address) -> Result<AccountResources, Fault> {
+        let balance_sun = self.balance(account).await?;
+        let asked = of_account(account);
         let left: RawResources = self.post("wallet/getaccountresource", &asked).await?;
         let staked = left.net_limit.saturating_sub(left.net_used);
         let free = left.free_net_limit.saturating_sub(left.free_net_used);
         Ok(AccountResources {
-            balance_sun: found.balance,
+            balance_sun,
             energy: left.energy_limit.saturating_sub(left.energy_used),
             bandwidth: staked.max(free),
         })
@@ -352,6 +358,11 @@ impl Rpc {
         }
         Err(BroadcastError::Refused { code, message })
     }
+}
+
+/// What asks about an account.
+fn of_account(account: Address) -> Value {
+    json!({"address": address::api(account), "visible": false})
 }
 
 fn unreadable(what: impl Into<String>) -> Fault {

@@ -2,7 +2,7 @@
 
 use alloy::signers::local::PrivateKeySigner;
 
-use chains::config::{ChainConfig, Depth, EvmConfig, SolanaConfig, TronConfig};
+use chains::config::{ChainConfig, Depth, EvmConfig, NATIVE_MINT, SolanaConfig, TronConfig};
 use chains_solana::{
     authorization::{ClusterId, SIGNATURE_DOMAIN_VERSION, wallet_key},
     keys,
@@ -71,6 +71,20 @@ pub(super) fn asset(family: Family, key: &str, asset: &AssetId) -> Result<(), Er
         (Family::Solana, ..) => Err(invalid(key, "must be of namespace token, or slip44:501")),
         (Family::Tron, ..) => Err(invalid(key, "must be of namespace trc20, or slip44:195")),
     }
+}
+
+/// A coin that `asset` can be the wrapped form of.
+pub(super) fn wraps(family: Family, key: &str, asset: &AssetId, coin: &AssetId) -> Result<(), Error> {
+    let (token, rule, holds) = match family {
+        // Which coin type a chain of the family has is its own.
+        Family::Evm => ("erc20", "must be of namespace slip44", coin.namespace() == "slip44"),
+        Family::Solana => ("token", "must be slip44:501", (coin.namespace(), coin.reference()) == ("slip44", "501")),
+        Family::Tron => ("trc20", "must be slip44:195", (coin.namespace(), coin.reference()) == ("slip44", "195")),
+    };
+    require(holds, key, rule)?;
+    require(asset.namespace() == token, key, "must be said of a token: a coin wraps nothing")?;
+    let is_native = family != Family::Solana || asset.reference() == NATIVE_MINT;
+    require(is_native, key, &format!("must be said of {NATIVE_MINT} alone, which is wrapped SOL"))
 }
 
 /// The account of a private key of the family. The error says nothing of the key.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Deserializer, de};
 use url::Url;
 
-use chains::config::{ChainConfig, ChainTable, Error as ChainError};
+use chains::config::{ChainConfig, ChainTable, CommonConfig, Error as ChainError};
 use events::{Account, ChainId, Family, caip};
 
 use super::{Error, Secret, rules::require};
@@ -108,6 +108,20 @@ fn check_one(config: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), E
         require(*asset.chain() == chain.chain_id, &key, "must be on this chain")?;
         family_rules::asset(family, &key, asset)?;
         require(assets.insert(asset), &key, "must not repeat")?;
+    }
+    wrapped_coin(family, chain, key)
+}
+
+/// The rules of the asset that is the wrapped form of the chain's own coin.
+fn wrapped_coin(family: Family, chain: &CommonConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
+    let mut is_said = false;
+    for (j, served) in chain.assets.iter().enumerate() {
+        let Some(coin) = &served.wraps else { continue };
+        let key = key(&format!("assets[{j}].wraps"));
+        require(*coin.chain() == chain.chain_id, &key, "must be on this chain")?;
+        family_rules::wraps(family, &key, &served.asset_identifier, coin)?;
+        require(!is_said, &key, "must be said of one asset of a chain")?;
+        is_said = true;
     }
     Ok(())
 }

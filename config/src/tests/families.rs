@@ -250,3 +250,78 @@ fn given_any_family_when_the_keys_of_its_chain_are_listed_then_the_examples_name
         }
     }
 }
+
+const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
+
+/// The example with the first asset of its last chain saying that it wraps `coin`.
+fn wrapping(example: &str, coin: &str) -> String {
+    let at = example.rfind("\n[[chains]]\n").unwrap();
+    let (head, section) = example.split_at(at);
+    let line = format!("[[chains.assets]]\nwraps = {coin:?}\n");
+    format!("{head}{}", section.replacen("[[chains.assets]]\n", &line, 1))
+}
+
+#[test]
+fn given_an_asset_that_wraps_the_coin_when_a_file_is_read_then_the_chain_knows_it() {
+    for (family, number) in [(Family::Evm, 60), (Family::Tron, 195)] {
+        for (role, example) in examples(family) {
+            let chains = read(role, &example).unwrap();
+            let common = chains.last().unwrap().common();
+            assert!(common.assets.iter().all(|asset| asset.wraps.is_none()), "{role}");
+            if common.assets.is_empty() {
+                continue;
+            }
+            let coin = format!("{}/slip44:{number}", common.chain_id);
+            let chains = read(role, &wrapping(&example, &coin)).unwrap();
+            let common = chains.last().unwrap().common();
+            let wrapped = &common.assets[0].asset_identifier;
+            assert_eq!(common.coin_of(wrapped).map(ToString::to_string).as_deref(), Some(coin.as_str()), "{role}");
+        }
+    }
+    // Of wrapped SOL it is known, and of no other token.
+    let example = with_solana(GATEWAY);
+    let coin = |text: &str| {
+        let chains = read("gateway", text).unwrap();
+        let common = chains.last().unwrap().common().clone();
+        common.assets[0].wraps.clone().map(|coin| coin.to_string())
+    };
+    assert_eq!(coin(&example), None);
+    let native = example.replace("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", NATIVE_MINT);
+    let sol = "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1/slip44:501";
+    assert_eq!(coin(&native).as_deref(), Some(sol));
+    assert_eq!(coin(&wrapping(&native, sol)).as_deref(), Some(sol));
+}
+
+#[test]
+fn given_a_coin_that_an_asset_cannot_wrap_when_a_file_is_read_then_key_and_rule_are_named() {
+    let (solana, tron) = ("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "tron:728126428");
+    let native = with_solana(GATEWAY).replace("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", NATIVE_MINT);
+    let sol = format!("{solana}/slip44:501");
+    for (example, coin, chain, rule) in [
+        (GATEWAY, "eip155:1/slip44:60", 0, "must be on this chain"),
+        (GATEWAY, "eip155:31337/erc20:0x9fE46736679d2D9a65F0992F2272dE9f3c7fa6e0", 0, "must be of namespace slip44"),
+        (&with_tron(GATEWAY), &format!("{tron}/slip44:60"), 1, "must be slip44:195"),
+        (&native, &format!("{solana}/slip44:60"), 1, "must be slip44:501"),
+        (&with_solana(GATEWAY), &sol, 1, "must be said of So11111111111111111111111111111111111111112 alone"),
+    ] {
+        let error = read("gateway", &wrapping(example, coin)).unwrap_err();
+        assert!(error.starts_with(&format!("chains[{chain}].assets[0].wraps: {rule}")), "{coin}: {error}");
+    }
+    let error = read("gateway", &wrapping(GATEWAY, "ETH")).unwrap_err();
+    assert!(error.contains("assets.0.wraps: "), "{error}");
+    // A coin wraps nothing, and two tokens are not the wrapped form of one coin.
+    let second = |asset: &str, coin: &str| {
+        let assets = format!("\n[[chains.assets]]\nasset_identifier = {asset:?}\nsymbol = \"W\"\ndecimals = 6\n");
+        format!("{}{assets}wraps = {coin:?}\n", with_tron(GATEWAY).trim_end())
+    };
+    let trx = format!("{tron}/slip44:195");
+    let wtrx = format!("{tron}/trc20:TNUC9Qb1rRpS5CbWLmNMxXBjyFoydXjWFR");
+    let text = second(&wtrx, &trx);
+    assert_eq!(read("gateway", &text).unwrap().last().unwrap().common().assets[2].wraps, trx.parse().ok());
+    let error = read("gateway", &wrapping(&text, &trx)).unwrap_err();
+    assert!(error.starts_with("chains[1].assets[2].wraps: must be said of one asset of a chain"), "{error}");
+    let mut coin = with_tron(GATEWAY);
+    coin.insert_str(coin.rfind("asset_identifier = ").unwrap(), &format!("wraps = {trx:?}\n"));
+    let error = read("gateway", &coin).unwrap_err();
+    assert!(error.starts_with("chains[1].assets[1].wraps: must be said of a token"), "{error}");
+}

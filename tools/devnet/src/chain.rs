@@ -17,10 +17,14 @@ pub const SOURCE_ID: u64 = 31_337;
 pub const DESTINATION_ID: u64 = 31_338;
 /// Decimal places of the development token.
 pub const DECIMALS: u8 = 6;
+/// Decimal places of the chains' own coin.
+pub(super) const COIN_DECIMALS: u8 = 18;
 /// What each account that needs tokens is given, smallest unit.
 const ENDOWMENT: u64 = 1_000_000_000_000;
 /// Coins of each account for gas, smallest unit: a hundred.
 const COINS: u128 = 100_000_000_000_000_000_000;
+/// How many of them each settler has wrapped, smallest unit: ten.
+const WRAPPED: u128 = 10_000_000_000_000_000_000;
 
 /// An EVM chain of the network.
 pub struct Chain {
@@ -30,6 +34,8 @@ pub struct Chain {
     pub contracts: DevContracts,
     /// The development token.
     pub token: String,
+    /// The chain's own coin as a token, as WETH is.
+    pub wrapped_coin: String,
     /// Access for looking and for development-only changes.
     pub dev: DevChain,
 }
@@ -53,7 +59,11 @@ impl Chain {
         // A payment that no settler can serve has to be one that the payer could pay for.
         dev.mint(&token, &Role::Payer.account(), U256::from(ENDOWMENT) * U256::from(1_000)).await?;
         dev.approve(&Role::Payer.signer(), &token, &contracts.permit2, U256::MAX).await?;
-        Ok(Self { anvil, contracts, token, dev })
+        let wrapped_coin = dev.deploy_wrapped_coin("Wrapped Ether", "WETH", COIN_DECIMALS).await?;
+        for role in [Role::Settler(1), Role::Settler(2), Role::Settler(3)] {
+            dev.wrap(&role.signer(), &wrapped_coin, U256::from(WRAPPED)).await?;
+        }
+        Ok(Self { anvil, contracts, token, wrapped_coin, dev })
     }
 
     /// CAIP-2 id.
@@ -67,6 +77,22 @@ impl Chain {
     /// Never, for an address that was deployed.
     pub fn token(&self) -> Result<AssetId> {
         Ok(format!("{}/erc20:{}", self.id(), self.token).parse()?)
+    }
+
+    /// The chain's own coin.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn coin(&self) -> Result<AssetId> {
+        Ok(format!("{}/slip44:60", self.id()).parse()?)
+    }
+
+    /// Its wrapped form as an asset.
+    ///
+    /// # Errors
+    /// Never, for an address that was deployed.
+    pub fn wrapped_coin(&self) -> Result<AssetId> {
+        Ok(format!("{}/erc20:{}", self.id(), self.wrapped_coin).parse()?)
     }
 
     /// What `role` holds of the development token, smallest unit.

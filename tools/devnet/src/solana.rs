@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use ed25519_dalek::SigningKey;
 
+use chains::config::NATIVE_MINT;
 use chains_solana::dev::{DevCluster, DevToken, TokenProgram};
 use devkit::{Surfnet, free_port, tools};
 use events::{AssetId, ChainId, Hash32};
@@ -126,6 +127,14 @@ impl SolanaChain {
     /// Never.
     pub fn coin(&self) -> Result<AssetId> {
         Ok(format!("{}/slip44:501", self.surfnet.chain_id()).parse()?)
+    }
+
+    /// Wrapped SOL as an asset.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn wrapped_coin(&self) -> Result<AssetId> {
+        Ok(format!("{}/token:{NATIVE_MINT}", self.surfnet.chain_id()).parse()?)
     }
 
     /// What `role` holds of the development token, smallest unit.

@@ -51,6 +51,8 @@ pub struct TronChain {
     pub contracts: DevContracts,
     /// The development token's contract, `T…`.
     pub token: String,
+    /// TRX as a token, as WTRX is, `T…`.
+    pub wrapped_coin: String,
     /// Access for looking and for development-only changes.
     pub dev: DevChain,
     gateway_rpc_url: Option<String>,
@@ -75,6 +77,7 @@ impl TronChain {
         let dev = DevChain::connect(&node.url(), Role::Deployer.signer()).await?;
         let contracts = dev.deploy_contracts(&Role::Reserver.tron_account(), &Role::Guardian.tron_account()).await?;
         let token = dev.deploy_token("Development Dollar", "DEV", DECIMALS).await?;
+        let wrapped_coin = dev.deploy_wrapped_coin("Wrapped TRX", "WTRX", COIN_DECIMALS).await?;
         for role in Role::ALL {
             // Who is paid has nothing: it needs no TRX to be paid.
             if role != Role::Recipient {
@@ -85,7 +88,7 @@ impl TronChain {
             dev.mint(&token, &role.tron_account(), U256::from(ENDOWMENT)).await?;
         }
         let gateway_rpc_url = options.gateway_rpc_url.clone();
-        Ok(Self { node, contracts, token, dev, gateway_rpc_url })
+        Ok(Self { node, contracts, token, wrapped_coin, dev, gateway_rpc_url })
     }
 
     /// CAIP-2 id.
@@ -115,6 +118,14 @@ impl TronChain {
     /// Never.
     pub fn coin(&self) -> Result<AssetId> {
         Ok(format!("tron:{TRON_ID}/slip44:195").parse()?)
+    }
+
+    /// TRX's wrapped form as an asset.
+    ///
+    /// # Errors
+    /// Never, for a contract that was deployed.
+    pub fn wrapped_coin(&self) -> Result<AssetId> {
+        Ok(format!("tron:{TRON_ID}/trc20:{}", self.wrapped_coin).parse()?)
     }
 
     /// What `role` holds of the development token, smallest unit.

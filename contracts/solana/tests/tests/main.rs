@@ -12,3 +12,4 @@ mod mints;
 mod setup;
 mod signatures;
 mod vectors;
+mod wrapped_sol;

@@ -8,6 +8,7 @@ use events::{AssetId, ChainId, Did, Hash32};
 
 use super::{Chain, DECIMALS, Network};
 use crate::{
+    chain::COIN_DECIMALS as EVM_COIN_DECIMALS,
     keys::{self, Role},
     solana::{COIN_DECIMALS, SolanaChain},
     tron::{self, TronChain},
@@ -167,13 +168,23 @@ fn verifier_of(network: &Network, chain: ChainId, account: String) -> Value {
 fn corridors(network: &Network, spread_bps: u32) -> Result<Vec<Value>> {
     let pair = |source: AssetId, destination: AssetId| json!({"source_asset": source, "destination_asset": destination, "spread_bps": spread_bps});
     let (source, destination) = (network.source.token()?, network.destination.token()?);
-    let mut pairs = vec![pair(source.clone(), destination.clone())];
+    // What wraps a coin is paid with at the coin's price.
+    let wrapped = |asset: AssetId, (tokens, coins): (u64, u64)| {
+        let mut wrapped = pair(asset, destination.clone());
+        wrapped["rate"] = json!({"source": coins, "destination": tokens});
+        wrapped
+    };
+    let mut pairs = vec![
+        pair(source.clone(), destination.clone()),
+        pair(network.source.wrapped_coin()?, network.destination.wrapped_coin()?),
+    ];
     if let Some(tron) = &network.tron {
         let mut coin = pair(source.clone(), tron.coin()?);
         coin["rate"] = json!({"source": TRX_RATE.0, "destination": TRX_RATE.1});
         pairs.push(pair(source.clone(), tron.token()?));
         pairs.push(coin);
         pairs.push(pair(tron.token()?, destination.clone()));
+        pairs.push(wrapped(tron.wrapped_coin()?, TRX_RATE));
     }
     if let (Some(solana), Some(tron)) = (&network.solana, &network.tron) {
         pairs.push(pair(solana.token()?, tron.token()?));
@@ -184,7 +195,8 @@ fn corridors(network: &Network, spread_bps: u32) -> Result<Vec<Value>> {
         coin["rate"] = json!({"source": COIN_RATE.0, "destination": COIN_RATE.1});
         pairs.push(pair(source, solana.token()?));
         pairs.push(coin);
-        pairs.push(pair(solana.token()?, destination));
+        pairs.push(pair(solana.token()?, destination.clone()));
+        pairs.push(wrapped(solana.wrapped_coin()?, COIN_RATE));
         pairs.push(pair(solana.token()?, solana.token_2022()?));
     }
     Ok(pairs)
@@ -219,6 +231,7 @@ fn solana_members(network: &Network, chain: &SolanaChain) -> Result<Value> {
             {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
             {"asset_identifier": chain.token_2022()?, "symbol": "DEV22", "decimals": DECIMALS},
             {"asset_identifier": chain.coin()?, "symbol": "SOL", "decimals": COIN_DECIMALS},
+            {"asset_identifier": chain.wrapped_coin()?, "symbol": "WSOL", "decimals": COIN_DECIMALS},
         ],
     }))
 }
@@ -238,6 +251,12 @@ fn tron_members(network: &Network, chain: &TronChain) -> Result<Value> {
         "assets": [
             {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
             {"asset_identifier": chain.coin()?, "symbol": "TRX", "decimals": tron::COIN_DECIMALS},
+            {
+                "asset_identifier": chain.wrapped_coin()?,
+                "symbol": "WTRX",
+                "decimals": tron::COIN_DECIMALS,
+                "wraps": chain.coin()?,
+            },
         ],
     }))
 }
@@ -257,7 +276,15 @@ fn chain_members(network: &Network, chain: &Chain) -> Result<Value> {
         "admission_seconds": 15,
         "reprice_seconds": 5,
         "poll_ms": 200,
-        "assets": [{"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS}],
+        "assets": [
+            {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
+            {
+                "asset_identifier": chain.wrapped_coin()?,
+                "symbol": "WETH",
+                "decimals": EVM_COIN_DECIMALS,
+                "wraps": chain.coin()?,
+            },
+        ],
     }))
 }
 

@@ -62,7 +62,7 @@ impl SimChain {
         let chain_id = ChainId::evm(self.evm_id());
         let assets = contracts.tokens.iter().zip(&genesis.tokens).filter_map(|(token, (_, symbol, decimals))| {
             let asset_identifier = format!("{chain_id}/erc20:{}", text(*token)).parse().ok()?;
-            Some(AssetConfig { asset_identifier, symbol: symbol.clone(), decimals: *decimals })
+            Some(AssetConfig { asset_identifier, symbol: symbol.clone(), decimals: *decimals, wraps: None })
         });
         EvmConfig {
             common: CommonConfig {
