@@ -12,6 +12,7 @@ mod claims;
 mod cluster;
 mod documents;
 mod epochs;
+mod evm_payers;
 mod faults;
 mod gateway_killed;
 mod idempotency;

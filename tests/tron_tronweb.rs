@@ -1,14 +1,6 @@
 //! `examples/tron/pay.cjs`: a payer whose only tools are tronweb, as it comes from npm, and the HTTP API.
 
-use std::{
-    net::Ipv4Addr,
-    path::Path,
-    process::Output,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{path::Path, process::Output};
 
 use alloy::{
     primitives::{U256, keccak256},
@@ -16,16 +8,8 @@ use alloy::{
     sol_types::SolCall,
 };
 use anyhow::{Context, Result, ensure};
-use axum::{
-    Router,
-    body::{Bytes, to_bytes},
-    extract::{Request, State},
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, process::Command};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::process::Command;
 
 use chains_tron::{
     address::text,
@@ -35,7 +19,13 @@ use devkit::tools;
 use devnet::{keys::Role, payer::Payer};
 use escrow_abi::contracts::{DevToken, GatewayEscrow};
 
-use crate::support::*;
+use crate::support::{
+    liar::{Liar, Lie, Lies},
+    *,
+};
+
+/// Where a payer asks what to sign.
+const PREPARE: &str = "/v1/payments/prepare";
 
 /// The cap of a payment here, and all the tokens that a payer has.
 const CAP: u64 = 25_500_000;
@@ -97,66 +87,6 @@ async fn a_payer_with_tronweb_signs_pays_and_reads_its_transactions() -> Result<
     ]);
     assert_eq!(moves(&before, &world.tron_holdings().await?), expected);
     Ok(())
-}
-
-/// A gateway in between that changes what the payer is asked to sign, and counts what is submitted to it.
-struct Liar {
-    url: String,
-    submissions: Arc<AtomicUsize>,
-    _serving: AbortOnDropHandle<()>,
-}
-
-/// What a liar makes of the answer to `/v1/payments/prepare`.
-type Lie = fn(&mut Value) -> Result<()>;
-
-#[derive(Clone)]
-struct Between {
-    gateway: String,
-    lie: Lie,
-    submissions: Arc<AtomicUsize>,
-}
-
-impl Liar {
-    async fn start(gateway: String, lie: Lie) -> Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let url = format!("http://{}", listener.local_addr()?);
-        let submissions = Arc::new(AtomicUsize::new(0));
-        let between = Between { gateway, lie, submissions: submissions.clone() };
-        let routes = Router::new().fallback(pass_on).with_state(between);
-        let serving = tokio::spawn(async move {
-            let _ = axum::serve(listener, routes).await;
-        });
-        Ok(Self { url, submissions, _serving: AbortOnDropHandle::new(serving) })
-    }
-}
-
-async fn pass_on(State(between): State<Between>, request: Request) -> Response {
-    match between.pass_on(request).await {
-        Ok((status, body)) => (status, [("content-type", "application/json")], body).into_response(),
-        Err(error) => (StatusCode::BAD_GATEWAY, format!("{error:#}")).into_response(),
-    }
-}
-
-impl Between {
-    async fn pass_on(&self, request: Request) -> Result<(StatusCode, Bytes)> {
-        let (parts, body) = request.into_parts();
-        let path = parts.uri.path_and_query().context("a path")?.as_str();
-        if parts.method == "POST" && path == "/v1/payments" {
-            self.submissions.fetch_add(1, Ordering::SeqCst);
-        }
-        let body = to_bytes(body, 1 << 20).await?;
-        let http = reqwest::Client::new();
-        let asked = http.request(parts.method, format!("{}{path}", self.gateway));
-        let answer = asked.header("content-type", "application/json").body(body).send().await?;
-        let (status, body) = (StatusCode::from_u16(answer.status().as_u16())?, answer.bytes().await?);
-        if path != "/v1/payments/prepare" {
-            return Ok((status, body));
-        }
-        ensure!(status == StatusCode::OK, "nothing was prepared: {body:?}");
-        let mut prepared = serde_json::from_slice(&body)?;
-        (self.lie)(&mut prepared)?;
-        Ok((status, serde_json::to_vec(&prepared)?.into()))
-    }
 }
 
 /// Puts another transaction into message `index`, with its right id.
@@ -322,19 +252,19 @@ async fn a_payer_with_tronweb_signs_nothing_that_it_did_not_ask_for() -> Result<
     let account = text(key.address());
     let payer = Payer::on_tron(key.clone())?;
     for (number, (lie, answer)) in LIES.into_iter().enumerate() {
-        let liar = Liar::start(world.base(0), lie).await?;
+        let liar = Liar::start(world.base(0), Lies::Answered(PREPARE, lie)).await?;
         let order = payer.quote_request(&world.spec_from_tron(&format!("lie-{number}"))?);
         let output = pay(&world, &liar.url, &key, &order).await?;
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && said.contains(answer), "lie {number}, {answer}: {output:?}");
-        assert_eq!(liar.submissions.load(Ordering::SeqCst), 0, "lie {number}: {said}");
+        assert_eq!(liar.submissions(), 0, "lie {number}: {said}");
     }
     assert_eq!(tron.dev.token_balance(&tron.token, &account).await?, U256::from(CAP));
     assert_eq!(tron.dev.balance(&account).await?, SUN);
     // The same way through somebody who says the truth.
-    let honest = Liar::start(world.base(0), |_| Ok(())).await?;
+    let honest = Liar::start(world.base(0), Lies::NONE).await?;
     let output = pay(&world, &honest.url, &key, &payer.quote_request(&world.spec_from_tron("truth")?)).await?;
     ensure!(output.status.success(), "{output:?}");
-    assert_eq!(honest.submissions.load(Ordering::SeqCst), 1);
+    assert_eq!(honest.submissions(), 1);
     Ok(())
 }

@@ -1,0 +1,187 @@
+//! `examples/evm`: payers whose only tools are viem or eth-account and the HTTP API, and who believe nobody.
+
+use std::process::Output;
+
+use alloy::{
+    primitives::{U256, keccak256},
+    signers::local::PrivateKeySigner,
+};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use devkit::tools;
+use devnet::{keys::Role, payer::Payer};
+
+use crate::support::{
+    liar::{Liar, Lies},
+    *,
+};
+
+/// What a payer has: more than a payment may cost, so that more could be taken.
+const TOKENS: u64 = 100_000_000;
+const PREPARE: &str = "/v1/payments/prepare";
+const DEFAULTS: &str = "/v1/defaults";
+
+/// One of the two programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Program {
+    JavaScript,
+    Python,
+}
+
+impl Program {
+    fn command(self) -> Command {
+        let (program, script) = match self {
+            Self::JavaScript => ("node", "pay.mjs"),
+            Self::Python => ("python3", "pay.py"),
+        };
+        let mut command = Command::new(program);
+        command.arg(tools::root().join("examples/evm").join(script)).kill_on_drop(true);
+        command.env("PYTHONPATH", tools::root().join(".tools/settler")).env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+
+    /// Pays for an order, through the gateway and the node at these addresses.
+    async fn pay(self, gateway: &str, node: &str, key: &PrivateKeySigner, order: &Value) -> Result<Output> {
+        let directory = tempfile::tempdir()?;
+        let files = [directory.path().join("key"), directory.path().join("order.json")];
+        std::fs::write(&files[0], key.to_bytes().to_string())?;
+        std::fs::write(&files[1], order.to_string())?;
+        let mut command = self.command();
+        Ok(tokio::time::timeout(PATIENCE, command.args([gateway, node]).args(files).output()).await??)
+    }
+}
+
+fn member<'a>(value: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {
+    value.pointer_mut(pointer).with_context(|| format!("no {pointer}"))
+}
+
+/// Changes the typed data, and leaves its digest.
+fn retype(prepared: &mut Value, pointer: &str, value: &str) -> Result<()> {
+    let prehash = member(prepared, "/signed_messages/0/message_prehash")?;
+    let mut typed: Value = serde_json::from_str(prehash.as_str().context("typed data")?)?;
+    *member(&mut typed, pointer)? = value.into();
+    *prehash = typed.to_string().into();
+    Ok(())
+}
+
+/// What somebody who cannot be trusted might say, and what a payer answers. Of what is asked otherwise, the gateway prepares
+/// what is consistent and not the payer's.
+const LIES: [(Lies, &str); 10] = [
+    (
+        Lies::Asked(PREPARE, |order| {
+            *member(order, "/destination/0/account")? = Role::Settler(1).account().into();
+            Ok(())
+        }),
+        "something else",
+    ),
+    (
+        Lies::Asked(PREPARE, |order| {
+            order["fulfillment_amount"] = "1".into();
+            Ok(())
+        }),
+        "something else",
+    ),
+    (
+        Lies::Asked(PREPARE, |order| {
+            order["max_source_amount"] = TOKENS.to_string().into();
+            Ok(())
+        }),
+        "something else",
+    ),
+    (
+        Lies::Asked(PREPARE, |order| {
+            order["request_id"] = "another".into();
+            Ok(())
+        }),
+        "another id",
+    ),
+    (
+        Lies::Answered(PREPARE, |prepared| retype(prepared, "/message/witness/refundAfter", "99999999999")),
+        "the refund would come too late",
+    ),
+    (
+        Lies::Answered(PREPARE, |prepared| retype(prepared, "/message/witness/reserveDeadline", "99999999999")),
+        "the deposit would be taken too late",
+    ),
+    (
+        Lies::Answered(PREPARE, |prepared| retype(prepared, "/message/deadline", "99999999999")),
+        "the signature would hold for too long",
+    ),
+    (
+        Lies::Answered(PREPARE, |prepared| {
+            *member(prepared, "/signed_messages/0/message")? = json!(keccak256("another message"));
+            Ok(())
+        }),
+        "something else",
+    ),
+    (
+        Lies::Answered(DEFAULTS, |defaults| {
+            defaults["permit2"] = Role::Settler(1).account().into();
+            Ok(())
+        }),
+        "another Permit2",
+    ),
+    (
+        Lies::Answered(DEFAULTS, |defaults| {
+            defaults["releaser"] = Role::Settler(1).account().into();
+            Ok(())
+        }),
+        "something else",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payers_sign_nothing_that_they_did_not_ask_for_and_pay_once_whatever_answer_is_lost() -> Result<()> {
+    let world = World::start(1).await?;
+    let chain = &world.network.source;
+    let node = chain.anvil.url();
+    for program in [Program::JavaScript, Program::Python] {
+        let key = PrivateKeySigner::from_bytes(&keccak256(format!("a payer in {program:?}")))?;
+        let (payer, account) = (Payer::new(key.clone())?, key.address().to_string());
+        chain.dev.fund(&account, U256::from(10_u64.pow(18))).await?;
+        chain.dev.mint(&chain.token, &account, U256::from(TOKENS)).await?;
+        let order =
+            |name: &str| Ok::<_, anyhow::Error>(payer.quote_request(&world.spec(&format!("{program:?}-{name}"))?));
+        for (number, (lies, answer)) in LIES.into_iter().enumerate() {
+            let liar = Liar::start(world.base(0), lies).await?;
+            let output = program.pay(&liar.url, &node, &key, &order(&format!("lie-{number}"))?).await?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.code() == Some(1) && said.contains(answer),
+                "{program:?}, lie {number}, {answer}: {output:?}"
+            );
+            assert_eq!(liar.submissions(), 0, "{program:?}, lie {number}: {said}");
+        }
+        let other = world.network.destination.anvil.url();
+        let elsewhere = program.pay(&world.base(0), &other, &key, &order("elsewhere")?).await?;
+        assert_eq!(elsewhere.status.code(), Some(1), "{elsewhere:?}");
+        ensure!(String::from_utf8_lossy(&elsewhere.stderr).contains("is not of eip155:31337"), "{elsewhere:?}");
+
+        // The gateway has it, and the payer is told otherwise: it asks for the same again, and it is one payment.
+        let loser = Liar::start(world.base(0), Lies::LostAnswer).await?;
+        let output = program.pay(&loser.url, &node, &key, &order("lost")?).await?;
+        ensure!(output.status.success(), "{output:?}");
+        assert_eq!(loser.submissions(), 2);
+        let said: Value = serde_json::from_slice(&output.stdout)?;
+        assert_eq!(said["status"], "completed");
+        let payment_id = said["payment_id"].as_str().context("payment_id")?.parse()?;
+        world.until(&payment_id, "EscrowReleased").await?;
+        world.settled_once(&[payment_id]).await?;
+        assert_eq!(chain.dev.token_balance(&chain.token, &account).await?, U256::from(TOKENS - PRICE));
+
+        // What is left of an allowance is too little for the next, so it is taken back and given anew.
+        let output = program.pay(&world.base(0), &node, &key, &order("next")?).await?;
+        ensure!(output.status.success(), "{output:?}");
+        let said: Value = serde_json::from_slice(&output.stdout)?;
+        assert_eq!(said["approvals"].as_array().map(Vec::len), Some(2), "{said}");
+        // And what cannot be paid is said in words.
+        let mut dear = order("dear")?;
+        dear["max_source_amount"] = TOKENS.to_string().into();
+        let output = program.pay(&world.base(0), &node, &key, &dear).await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(1) && said.contains("INSUFFICIENT_FUNDS"), "{output:?}");
+    }
+    Ok(())
+}
