@@ -170,7 +170,8 @@ pub const OPERATIONS: &[Operation] = &[
         tag: PAYMENT,
         summary: "Learn exactly what to sign",
         description: "Makes the messages that authorize the payment in the body, or the award of a collected quote. \
-                      Where the payer's allowance is too small, `approval` is the call by which it gives it first. \
+                      Where the payer's allowance is too small, `approval` is the call by which it gives it first; where it \
+                      holds too little of a wrapped coin and enough of the coin, `wrap` is what wraps the rest. \
                       Nothing is kept.",
         parameters: Vec::new,
         request: Some(Body::OneOf(&["PrepareRequest", "PrepareAwardRequest"], examples::prepare_request)),

@@ -66,7 +66,8 @@ codes! {
         "The asset is well formed, but this gateway does not serve it.",
         "The identifier is a proper one, but its chain or asset is not among those that this gateway serves. This call \
          accepted nothing.",
-        "Choose an asset that `/v1/defaults` lists.";
+        "Choose an asset that `/v1/defaults` lists. A chain's own coin is paid with in its wrapped form: as a source, name the \
+         asset that says `wraps` there.";
     MESSAGE_SCHEME_NOT_SERVED Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "This gateway takes no payment that is signed in this way on this chain.",
         "`EVM_PERMIT2`, a Permit2 transfer without a witness, binds neither the verifier nor the refund window nor the \
@@ -264,7 +265,8 @@ codes! {
          `max_source_amount`, what the payer signed where there is none, or the price of the awarded quote. What it has \
          signed away for payments that are not deposited yet counts as gone. This call accepted nothing, and no settler \
          was asked.",
-        "Fund the account, or wait for its other payments, and send the same request again, as long as its deadlines last.";
+        "Fund the account, or wait for its other payments, and send the same request again, as long as its deadlines last. \
+         Where the asset is a wrapped coin, `/v1/payments/prepare` shows how to wrap the coins that the account holds.";
     INSUFFICIENT_ALLOWANCE Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryAfterDelay, Some(true), false,
         "The payer does not let the escrow draw the amount.",
         "The source account holds enough, and has approved less than may be drawn from it to what draws it: Permit2 on \
