@@ -111,7 +111,7 @@ pub async fn invite(network: &Network) -> Result<()> {
     if let Some(tron) = &network.tron {
         tron::invite(network, tron, spec).await?;
     }
-    println!("A second time it answers with the same payment and \"idempotent_replay\": true.");
+    println!("A second time it answers with the same payment and \"idempotent_replay\": true.\n");
     examples::invite(network).await?;
     println!("NATS: {}", network.nats.url());
     println!("Logs and configuration: {}\n", network.options().directory.display());

@@ -72,7 +72,7 @@ pub(super) async fn invite(network: &Network) -> Result<()> {
         commands.push(("Tron", "examples/tron/pay.cjs", "node", "TRON_API_URL", files));
     }
     let lines = addresses.iter().try_fold(String::new(), |mut lines, (name, value)| {
-        writeln!(lines, "export {name}='{value}'").map(|()| lines)
+        writeln!(lines, "export {name}='{}'", value.replace('\'', r"'\''")).map(|()| lines)
     })?;
     let environment = directory.join(ENVIRONMENT);
     fs::write(&environment, lines).with_context(|| format!("write {}", environment.display()))?;
