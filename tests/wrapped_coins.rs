@@ -12,9 +12,11 @@ use anyhow::{Context, Result, ensure};
 use ed25519_dalek::SigningKey;
 use reqwest::Client;
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 use chains::config::NATIVE_MINT;
 use chains_solana::dev::{DevToken, TokenProgram};
+use devkit::tools;
 use devnet::{
     keys::{Role, solana_account},
     payer::{Payer, PaymentSpec},
@@ -127,6 +129,44 @@ async fn a_payer_with_eth_alone_wraps_pays_is_refunded_and_unwraps() -> Result<(
     assert!(held().await?.is_zero());
     let gained = source.dev.balance(&account).await?.saturating_sub(before);
     assert!(gained > U256::from(WEI_CAP / 2), "{gained} wei, besides what the transaction cost");
+    Ok(())
+}
+
+/// The payers of `examples/evm` wrap by themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_payers_pay_with_eth_alone() -> Result<()> {
+    let world = World::start(1).await?;
+    let (source, destination) = (&world.network.source, &world.network.destination);
+    for (n, (program, script)) in [("node", "pay.mjs"), ("python3", "pay.py")].into_iter().enumerate() {
+        let signer = PrivateKeySigner::from_bytes(&B256::from(stranger(script)))?;
+        let payer = Payer::new(signer.clone())?;
+        source.dev.fund(&payer.account(), U256::from(1_000_000_000_000_000_000_u64)).await?;
+        let (amount, cap) = (WEI.to_string().parse()?, WEI_CAP.to_string().parse()?);
+        let spec = PaymentSpec {
+            source: source.wrapped_coin()?,
+            destination: destination.wrapped_coin()?,
+            amount,
+            cap,
+            ..world.spec(script)?
+        };
+        let directory = tempfile::tempdir()?;
+        let files = [directory.path().join("key"), directory.path().join("order.json")];
+        std::fs::write(&files[0], signer.to_bytes().to_string())?;
+        std::fs::write(&files[1], payer.quote_request(&spec).to_string())?;
+        let mut command = Command::new(program);
+        command
+            .arg(tools::root().join("examples/evm").join(script))
+            .args([world.base(0), source.anvil.url()])
+            .args(files);
+        command.env("PYTHONPATH", tools::root().join(".tools/settler")).env("PYTHONDONTWRITEBYTECODE", "1");
+        let output = tokio::time::timeout(PATIENCE, command.kill_on_drop(true).output()).await??;
+        ensure!(output.status.success(), "{output:?}");
+        let said: Value = serde_json::from_slice(&output.stdout)?;
+        let sent = ["wrapped", "approvals"].map(|step| said[step].as_array().map(Vec::len));
+        assert_eq!((sent, &said["status"]), ([Some(1), Some(1)], &json!("completed")), "{said}");
+        let arrived = destination.dev.token_balance(&destination.wrapped_coin, &Role::Recipient.account()).await?;
+        assert_eq!(arrived, U256::from(WEI) * U256::from(n + 1));
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 // to sign, rebuilds that itself, signs, submits, and waits for the outcome. See README.md.
 import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { concat, createPublicClient, createWalletClient, erc20Abi, hashTypedData, http, keccak256, stringToHex } from 'viem';
+import { concat, createPublicClient, createWalletClient, erc20Abi, hashTypedData, http, keccak256, parseAbi, stringToHex } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 
 // Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names.
@@ -114,13 +114,25 @@ async function approve(client, wallet, token, cap) {
   const sent = [];
   if (allowance >= cap) return sent;
   for (const amount of allowance > 0n ? [0n, cap] : [cap]) {
-    const written = { address: token, abi: erc20Abi, functionName: 'approve', args: [PERMIT2, amount], chain: null };
-    const hash = await wallet.writeContract(written);
-    const { status } = await client.waitForTransactionReceipt({ hash, pollingInterval: PAUSE_MS });
-    insist(status === 'success', `the approval ${hash} reverted`);
-    sent.push(hash);
+    sent.push(await send(client, wallet, { address: token, abi: erc20Abi, functionName: 'approve', args: [PERMIT2, amount] }));
   }
   return sent;
+}
+
+// Wraps coins, up to `cap` of the token that is their wrapped form, as WETH9 does it.
+async function wrap(client, wallet, token, cap) {
+  const held = { address: token, abi: erc20Abi, functionName: 'balanceOf', args: [wallet.account.address] };
+  const missing = cap - (await client.readContract(held));
+  if (missing <= 0n) return [];
+  const deposit = { address: token, abi: parseAbi(['function deposit() payable']), functionName: 'deposit', value: missing };
+  return [await send(client, wallet, deposit)];
+}
+
+async function send(client, wallet, written) {
+  const hash = await wallet.writeContract({ ...written, chain: null });
+  const { status } = await client.waitForTransactionReceipt({ hash, pollingInterval: PAUSE_MS });
+  insist(status === 'success', `${written.functionName}, ${hash}, reverted`);
+  return hash;
 }
 
 // The typed data, from the order and the gateway's defaults. The windows are the gateway's to choose, within the payer's limits.
@@ -181,7 +193,10 @@ async function main([gateway, rpc, keyFile, orderFile]) {
   }
   const refundDelay = Math.max(...delays);
   const wallet = createWalletClient({ account, transport: http(rpc) });
-  const approvals = await approve(client, wallet, token, BigInt(order.max_source_amount));
+  const cap = BigInt(order.max_source_amount);
+  const { wraps } = defaults.assets.find(({ asset_identifier: id }) => id === order.source.asset_identifier) ?? {};
+  const wrapped = wraps ? await wrap(client, wallet, token, cap) : [];
+  const approvals = await approve(client, wallet, token, cap);
 
   const { payment_id: id, message_scheme, signed_messages } = await call(`${gateway}/v1/payments/prepare`, order);
   insist(id === paymentId(order.source.account, order.request_id), 'the payment has another id');
@@ -198,7 +213,7 @@ async function main([gateway, rpc, keyFile, orderFile]) {
     await sleep();
     status = await persist(until, `${gateway}/v1/payments/${id}/status`);
   }
-  console.log(JSON.stringify({ payment_id: id, approvals, status: status.status, error: status.error }));
+  console.log(JSON.stringify({ payment_id: id, wrapped, approvals, status: status.status, error: status.error }));
   return status.status === 'completed' ? 0 : 1;
 }
 

@@ -16,7 +16,8 @@ from eth_utils import keccak
 # Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names.
 PERMIT2 = os.environ.get("PERMIT2", "0x000000000022d473030f116ddee9f6b43ac78ba3").lower()
 QUOTE_SECONDS, FULFILLMENT_SECONDS, PAUSE_SECONDS, TIMEOUT_SECONDS = 10, 180, 0.5, 60
-ALLOWANCE, APPROVE = (keccak(text=signature)[:4].hex() for signature in ("allowance(address,address)", "approve(address,uint256)"))
+ALLOWANCE, APPROVE, BALANCE_OF, WRAP = (keccak(text=signature)[:4].hex() for signature in (
+    "allowance(address,address)", "approve(address,uint256)", "balanceOf(address)", "deposit()"))
 
 
 def fields(text):
@@ -123,21 +124,33 @@ def approve(node, account, chain, token, cap):
     asked = {"to": token, "data": "0x" + ALLOWANCE + word(account.address) + word(PERMIT2)}
     allowance, sent = int(rpc(node, "eth_call", asked, "latest"), 16), []
     for amount in [] if allowance >= cap else [0, cap] if allowance else [cap]:
-        written = {"from": account.address, "to": token, "data": "0x" + APPROVE + word(PERMIT2) + word(amount)}
-        tip = int(rpc(node, "eth_maxPriorityFeePerGas"), 16)
-        base = int(rpc(node, "eth_getBlockByNumber", "latest", False)["baseFeePerGas"], 16)
-        # eth-account takes no `from`, and an address in its mixed-case form only.
-        signed = account.sign_transaction({
-            "to": bytes.fromhex(token[2:]), "data": written["data"], "value": 0, "chainId": chain, "type": 2,
-            "nonce": int(rpc(node, "eth_getTransactionCount", account.address, "pending"), 16),
-            "gas": int(rpc(node, "eth_estimateGas", written), 16) * 5 // 4,
-            "maxPriorityFeePerGas": tip, "maxFeePerGas": 2 * base + tip})
-        hash = rpc(node, "eth_sendRawTransaction", "0x" + signed.raw_transaction.hex().removeprefix("0x"))
-        while not (receipt := rpc(node, "eth_getTransactionReceipt", hash)):
-            time.sleep(PAUSE_SECONDS)
-        insist(int(receipt["status"], 16) == 1, f"the approval {hash} reverted")
-        sent.append(hash)
+        sent.append(send(node, account, chain, token, APPROVE + word(PERMIT2) + word(amount)))
     return sent
+
+
+def wrap(node, account, chain, token, cap):
+    """Wraps coins, up to `cap` of the token that is their wrapped form, as WETH9 does it."""
+    asked = {"to": token, "data": "0x" + BALANCE_OF + word(account.address)}
+    missing = cap - int(rpc(node, "eth_call", asked, "latest"), 16)
+    return [send(node, account, chain, token, WRAP, missing)] if missing > 0 else []
+
+
+def send(node, account, chain, to, data, value=0):
+    """Sends the payer's own transaction, and waits until it is in a block and has had its effect."""
+    written = {"from": account.address, "to": to, "data": "0x" + data, "value": hex(value)}
+    tip = int(rpc(node, "eth_maxPriorityFeePerGas"), 16)
+    base = int(rpc(node, "eth_getBlockByNumber", "latest", False)["baseFeePerGas"], 16)
+    # eth-account takes no `from`, and an address in its mixed-case form only.
+    signed = account.sign_transaction({
+        "to": bytes.fromhex(to[2:]), "data": written["data"], "value": value, "chainId": chain, "type": 2,
+        "nonce": int(rpc(node, "eth_getTransactionCount", account.address, "pending"), 16),
+        "gas": int(rpc(node, "eth_estimateGas", written), 16) * 5 // 4,
+        "maxPriorityFeePerGas": tip, "maxFeePerGas": 2 * base + tip})
+    hash = rpc(node, "eth_sendRawTransaction", "0x" + signed.raw_transaction.hex().removeprefix("0x"))
+    while not (receipt := rpc(node, "eth_getTransactionReceipt", hash)):
+        time.sleep(PAUSE_SECONDS)
+    insist(int(receipt["status"], 16) == 1, f"the transaction {hash} reverted")
+    return hash
 
 
 def typed_data(order, defaults, refund_delay, prepared):
@@ -196,7 +209,10 @@ def main(gateway, node, key_file, order_file):
     # The longest of the payment's chains counts.
     targets = [defaults_of(of["asset_identifier"].split("/")[0]) for of in order["destination"]]
     refund_delay = max(of["refund_delay_seconds"] for of in [defaults, *targets])
-    approvals = approve(node, account, number, token, int(order["max_source_amount"]))
+    cap = int(order["max_source_amount"])
+    wraps = any(of["asset_identifier"] == order["source"]["asset_identifier"] and "wraps" in of for of in defaults["assets"])
+    wrapped = wrap(node, account, number, token, cap) if wraps else []
+    approvals = approve(node, account, number, token, cap)
 
     prepared = call(f"{gateway}/v1/payments/prepare", order)
     identity, [message] = prepared["payment_id"], prepared["signed_messages"]
@@ -214,7 +230,8 @@ def main(gateway, node, key_file, order_file):
         insist(time.time() < until, f"{identity} is still {status['status']}")
         time.sleep(PAUSE_SECONDS)
         status = persist(until, f"{gateway}/v1/payments/{identity}/status")
-    said = {"payment_id": identity, "approvals": approvals, "status": status["status"], "error": status.get("error")}
+    said = {"payment_id": identity, "wrapped": wrapped, "approvals": approvals, "status": status["status"],
+            "error": status.get("error")}
     print(json.dumps(said))
     return 0 if status["status"] == "completed" else 1
 
