@@ -88,12 +88,12 @@ fn checkpoint_key_hex() -> String {
     Hash32::sha256("gw dev checkpoint key").to_string()
 }
 
-/// The auditor's file.
 /// Whose signature under checkpoints an auditor takes.
 pub(crate) fn checkpoint_signer() -> Did {
     Did::from_ed25519(&SigningKey::from_bytes(&Hash32::sha256("gw dev checkpoint key").0).verifying_key())
 }
 
+/// The auditor's file.
 pub(super) fn auditor(network: &Network) -> Result<String> {
     write(&json!({
         "nats": nats(network, Some(NatsUser::Auditor))?,
