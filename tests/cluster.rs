@@ -15,10 +15,13 @@ use devnet::{
     payer::{Answer, PaymentSpec},
 };
 
-use crate::support::{
-    client::{Asked, Client, LastAnswer},
-    outcome_tally::{holdings, tally_outcomes},
-    *,
+use crate::{
+    audit::stock_clients,
+    support::{
+        client::{Asked, Client, LastAnswer},
+        outcome_tally::{holdings, tally_outcomes},
+        *,
+    },
 };
 
 /// Payers that submit at the same time.
@@ -106,7 +109,7 @@ async fn any_of_three_gateways_and_three_servers_is_killed_under_load_and_nothin
     println!("{} payments: {tally:?}", asked.len());
     assert!(asked.iter().all(|asked| asked.last_answer == LastAnswer::Accepted), "{asked:?}");
     assert_eq!(tally.completed, asked.len(), "{tally:?}");
-    Ok(())
+    stock_clients::each_server_replays(&world).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! `gw audit` as a process, with read-only credentials, on a network of real payments, and on what attackers made of it.
 
 mod attacker;
-mod stock_clients;
+pub mod stock_clients;
 
 use std::{
     path::{Path, PathBuf},

@@ -5,7 +5,10 @@ use std::{process::Stdio, time::Duration};
 use anyhow::{Context, Result, ensure};
 use async_nats::{
     Client, Request,
-    jetstream::{self, consumer::push},
+    jetstream::{
+        self,
+        consumer::{pull, push},
+    },
 };
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -48,6 +51,30 @@ pub async fn the_documented_replay_reads_a_whole_shard(world: &World, payment: &
     }
     // What is at work meanwhile may add to it.
     ensure!(said.lines().count() as u64 >= stored, "{said}");
+    Ok(())
+}
+
+/// An auditor of each server of a cluster replays what is stored in a shard, whichever gateway it is that has its consumer
+/// made.
+pub async fn each_server_replays(world: &World) -> Result<()> {
+    let nats = &world.network.nats;
+    for url in nats.urls() {
+        let auditor = NatsUser::Auditor.options_with(nats.ca_file()).connect(&url).await?;
+        let jetstream = jetstream::new(auditor);
+        let mut replayed = 0;
+        for shard in 0..SHARDS {
+            let stream = jetstream.get_stream(format!("EVT_{shard:02}")).await?;
+            let stored = stream.cached_info().state.messages;
+            let mut messages = stream.create_consumer(pull::OrderedConfig::default()).await?.messages().await?;
+            for number in 1..=stored {
+                let message = tokio::time::timeout(PATIENCE, messages.next()).await?.context("closed")??;
+                let info = message.info().map_err(anyhow::Error::msg)?;
+                ensure!(info.stream_sequence == number, "{url}: {} of shard {shard}", info.stream_sequence);
+            }
+            replayed += stored;
+        }
+        ensure!(replayed > 0, "{url}: nothing is stored");
+    }
     Ok(())
 }
 
