@@ -271,7 +271,7 @@ case "$stage" in
   check) wanted=(npm_all permit2 contract_checks cargo_deny) ;;
   test) wanted=(schemathesis jsonld tronweb asyncapi redoc settler evm x402 x402_conformance solana_client) ;;
   docs) wanted=(mdbook mermaid) ;;
-  all) wanted=(nats npm_all permit2 surfpool x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
+  all) wanted=(nats npm_all permit2 surfpool evm x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
   *) die "unknown stage '$stage'; use run, contracts, analysis, check, test, docs or all" ;;
 esac
 
