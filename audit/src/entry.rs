@@ -1,4 +1,4 @@
-//! One event of a payment as people read it.
+//! Entry of a history: one event of a payment as people read it.
 
 use chrono::{DateTime, Utc};
 

@@ -1,4 +1,4 @@
-//! Why there are no messages to audit.
+//! Audit error: the messages to audit cannot be read.
 
 use std::path::PathBuf;
 

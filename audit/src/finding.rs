@@ -1,4 +1,4 @@
-//! What an audit finds.
+//! Finding: its severity, its check, and its location in the journal.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How a journal is laid out: its epochs, by what the streams themselves say (ADR 73).
+//! Journal layout: its epochs, by what the streams themselves say (ADR 73).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What a long run says while it goes on, on standard error.
+//! Progress of a long run, shown on standard error.
 
 use std::{
     io::{IsTerminal, Write, stderr},

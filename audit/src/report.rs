@@ -1,4 +1,4 @@
-//! What an audit comes to.
+//! Audit report: findings, counts and the verdict.
 
 use serde::Serialize;
 

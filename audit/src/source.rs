@@ -1,4 +1,4 @@
-//! Where an auditor's messages come from: a NATS server, or exported files.
+//! Message source of an auditor: a NATS server, or exported files.
 
 use std::{
     collections::{BTreeMap, HashMap},

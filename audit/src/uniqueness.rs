@@ -1,4 +1,4 @@
-//! A stream lies in one epoch only.
+//! Uniqueness of streams: a stream lies in one epoch only.
 //!
 //! What shows it is that every older epoch is looked at: a second stream of the id there is found, whoever wrote it. What
 //! keeps it so from now on is a mark in each older epoch that still takes commits; one that is missing is found. A sealed

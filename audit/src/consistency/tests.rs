@@ -1,4 +1,4 @@
-//! What is found in histories that no gateway would write, although every transition in them is legal.
+//! Consistency checks on histories that no gateway would write, although every transition in them is legal.
 
 use std::slice;
 
