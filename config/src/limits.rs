@@ -1,4 +1,4 @@
-//! What `[limits]` may hold.
+//! Rules of `[limits]`: the values that its keys may have.
 
 use net::callers::{limits::LimitsConfig, price};
 

@@ -1,4 +1,4 @@
-//! What the rules of all roles are made of.
+//! Validation helpers and limits that the rules of all roles share.
 
 use std::path::Path;
 

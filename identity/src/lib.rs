@@ -1,4 +1,4 @@
-//! Who asks, and what others say of him: proofs over requests, and the credentials that come with them (spec 2.5, 2.12).
+//! Identities: the proofs over requests, and the credentials that come with them (spec 2.5, 2.12).
 //!
 //! [`Identities`] verifies. What a proof shows is [`Proven`]: it makes the originator, feeds the counterparty policies, and
 //! is journaled with what it authorized. [`SettlerPolicies`] verifies what settlers present for policies that payers

@@ -1,4 +1,4 @@
-//! What the proofs in a request show.
+//! Request verification: the proofs, credentials and carriers of a request.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What settlers present for policies.
+//! Policies of settlers: the credentials that settlers present for them.
 
 use std::{collections::BTreeMap, future::pending, slice::from_ref, sync::Mutex, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What a gateway does when: the windows of payments, x402's hold, releases, the watchdog.
+//! Timing settings of a gateway: the windows of payments, x402's hold, releases, the watchdog.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whom a gateway trusts, and what with: verifiers, contracts, selectors, counterparties, issuers, settlers.
+//! Trust settings of a gateway: verifiers, contracts, selectors, counterparties, issuers, settlers.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
