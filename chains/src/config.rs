@@ -1,4 +1,4 @@
-//! What the configuration file says about a chain, by the chain's family.
+//! Configuration of a chain, by the chain's family.
 //!
 //! A chain is a table of which `chain_id` decides the family, and the family which other keys there may be: those of
 //! [`CommonConfig`], and the family's own, [`EvmConfig`], [`SolanaConfig`] or [`TronConfig`]. A key of another family is not

@@ -1,4 +1,4 @@
-//! What an escrow has on record for a payment, told alike for every family of chains.
+//! Escrow record: what an escrow stores of a payment, in one form for every family of chains.
 //!
 //! An account that is not set is the zero address on chain, which is nobody's, and `None` here.
 

@@ -1,4 +1,4 @@
-//! How a settler's transaction fails, whatever the chain's family.
+//! Perform error: why a settler's transaction did not have its effect, whatever the chain's family.
 
 use events::failure::BlockchainContext;
 use sagas::ports::Transient;

@@ -1,4 +1,4 @@
-//! Whether the chains of a gateway can be used as configured.
+//! Set-up error: why the chains of a gateway cannot be used as configured.
 
 use events::{Account, ChainId};
 

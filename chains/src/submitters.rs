@@ -1,4 +1,4 @@
-//! Which of the gateway's accounts send what, whatever the chain's family.
+//! Submitters: which of the gateway's accounts send what, whatever the chain's family.
 //!
 //! What brings money out of escrow must never wait for what brings it in: deposits run code that strangers chose, and may be
 //! made to fail, to be dear, or to stand in the way. So exits have accounts of their own, or a reserve that deposits leave.

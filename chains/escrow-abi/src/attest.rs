@@ -1,4 +1,4 @@
-//! What escrows are told about a payment, and signing it with a secp256k1 key.
+//! Digests of releasers' statements to escrows, and their signing with a secp256k1 key.
 
 use alloy::{
     primitives::{Address, B256},

@@ -1,4 +1,4 @@
-//! Signing what escrows are told: the reserver's award, the releaser's statement about a delivery.
+//! Signatures for the escrow: the reserver's award, the releaser's statement about a delivery.
 
 use alloy::{primitives::Address, signers::local::PrivateKeySigner};
 

@@ -1,4 +1,4 @@
-//! EVM chains.
+//! Adapter for EVM chains.
 //!
 //! - [`permit2`]: what the payer signs, rebuilt and checked field by field; no chain needed unless the payer is a contract.
 //!   [`payers`] says which ones are, `erc6492` how one that is not deployed yet pays.

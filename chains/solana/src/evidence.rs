@@ -1,4 +1,4 @@
-//! What an executed transaction proves: which instructions ran, and what each of them moved.
+//! Evidence of an executed transaction: which instructions ran, and what each of them moved.
 //!
 //! A transaction runs whole or not at all, so an instruction of the gateway's program in one that succeeded had exactly the
 //! effect that the program gives it. What it moved is read from the instructions it called, not from the program's log.

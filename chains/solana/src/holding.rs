@@ -1,4 +1,4 @@
-//! What a payer holds of a token, and whom it lets draw on it.
+//! Holding of a payer: its balance of a token, and the delegate that may draw on it.
 
 use gateway_program::{Key, host, ids, token::TokenAccount};
 

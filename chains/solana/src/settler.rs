@@ -1,4 +1,4 @@
-//! What a settler does on one cluster: reads the reservation that is to pay it, delivers through the program, and brings
+//! Settler's account on a Solana cluster: reads the reservation that is to pay it, delivers through the program, and brings
 //! the attestation to the escrow.
 //!
 //! Every call reads the chain first, so making it again, after a crash too, has no second effect.

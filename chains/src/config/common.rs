@@ -1,4 +1,4 @@
-//! What the configuration says of a chain of any family.
+//! Configuration that chains of every family have in common.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! What the configuration says of an EVM chain.
+//! Configuration of an EVM chain.
 
 mod gas;
 

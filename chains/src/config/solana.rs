@@ -1,4 +1,4 @@
-//! What the configuration says of a Solana chain.
+//! Configuration of a Solana chain.
 
 use events::{AssetId, ChainId};
 

@@ -1,4 +1,4 @@
-//! What the configuration says of a Tron chain.
+//! Configuration of a Tron chain.
 
 use std::fmt;
 

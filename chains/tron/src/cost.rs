@@ -1,4 +1,4 @@
-//! What a transaction costs: energy and bandwidth, the `fee_limit` that covers them, and what an account lacks for them.
+//! Transaction cost: energy and bandwidth, the `fee_limit` that covers them, and what an account lacks for them.
 
 use sagas::ports::Transient;
 

@@ -1,4 +1,5 @@
-//! What nodes are asked, one call each, and how their answers are read. What may be believed of them is [`super::node`]'s.
+//! Queries: what nodes are asked, one call each, and how their answers are read. What may be believed of them is
+//! [`super::node`]'s.
 
 mod answers;
 

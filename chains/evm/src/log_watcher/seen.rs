@@ -1,4 +1,4 @@
-//! What was seen of a chain's events so far, and whether that is news to a payment that waits.
+//! Seen events: what is known of the events of a chain so far, and whether that is news to a payment that waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What one process has seen of the submitters: nonces that nothing uses, coins, and what operators were told.
+//! Watch over the submitters: nonces that nothing uses, coins, and what operators were told, as one process has seen them.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! What the stream says of a case, in the program's types, and where it stands in the evidence.
+//! Parties of a case: the payment's accounts and terms in the program's types, and the effects on them in the evidence.
 
 use chains::auditor::Case;
 use events::{

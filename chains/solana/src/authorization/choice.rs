@@ -1,4 +1,4 @@
-//! What is the payer's to choose.
+//! Payer's options: the deadlines, amount and signer that a payload may set.
 
 use ed25519_dalek::VerifyingKey;
 use ruint::aliases::U256;

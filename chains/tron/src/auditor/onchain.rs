@@ -1,4 +1,4 @@
-//! What is on the chain: the transactions that the stream claims, with their events, and the escrow's record.
+//! On-chain evidence: the stream's transactions, their events, the escrow's record.
 
 use alloy::primitives::{B256, Log};
 

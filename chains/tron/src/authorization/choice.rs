@@ -1,4 +1,4 @@
-//! What is the payer's to choose.
+//! Payer's options: the deadlines, amount, fee limit and expiration that a payload may set while a payment is prepared.
 
 use serde_json::Value;
 

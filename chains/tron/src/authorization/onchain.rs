@@ -1,4 +1,4 @@
-//! What only the chain can say: what transactions have to be made of, and whether those that were signed can land.
+//! On-chain checks: reference block, fees, and whether signed transactions can land.
 
 use alloy::{
     primitives::{Address, U256},

@@ -1,5 +1,5 @@
-//! What a payer's transaction does, as the `payload` of its message says it. Nothing is chosen by it with a submission: the
-//! transaction says it all. So what contradicts the transaction is refused, since somebody believes it.
+//! Payload of a signed message: what it repeats of the transaction, compared with it. Nothing is chosen by it with a
+//! submission: the transaction says it all. So what contradicts the transaction is refused, since somebody believes it.
 
 use alloy::sol_types::SolCall;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! What the request demands of the payer's transactions.
+//! Expected calls: the payer's approval and deposit, rebuilt from the request and compared with what was signed.
 
 use alloy::{
     primitives::{Address, B256, U256},
