@@ -1,4 +1,4 @@
-//! What the payer signs: every altered field is refused and named, every allowed form is read.
+//! Authorization by Permit2: every altered field is refused and named, every allowed form is read.
 
 use alloy::{primitives::B256, signers::SignerSync};
 use anyhow::Result;

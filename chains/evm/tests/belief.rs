@@ -1,4 +1,4 @@
-//! What may not be believed: nodes that lag, contradict themselves, are of another chain, or do not answer.
+//! Untrusted nodes: those that lag, contradict themselves, are of another chain, or do not answer.
 
 use std::{
     slice::from_ref,

@@ -1,4 +1,4 @@
-//! What a payer on Solana signs: every altered field is refused and named, every allowed form is read.
+//! Authorization by a payer on Solana: every altered field is refused and named, every allowed form is read.
 
 use ed25519_dalek::{Signer, SigningKey};
 use proptest::prelude::*;

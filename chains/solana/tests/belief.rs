@@ -1,4 +1,4 @@
-//! What is not believed of a node that lags, errs or lies.
+//! Untrusted nodes: what is not believed of one that lags, errs or lies.
 
 use std::{
     slice::from_ref,

@@ -1,4 +1,4 @@
-//! What a real cluster says of a payer's tokens, and of whom it lets draw on them.
+//! Holdings: a payer's tokens on a real cluster, and the delegate that may draw on them.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What becomes of transactions that expire, fail or get lost, against a real Solana runtime.
+//! Transaction status: transactions that expire, fail or get lost, against a real Solana runtime.
 
 use std::{
     slice::from_ref,

@@ -1,4 +1,4 @@
-//! What a payer on Tron signs: every altered field is refused and named, and what is prepared holds on a chain.
+//! Authorization by a payer on Tron: every altered field is refused and named, and what is prepared holds on a chain.
 
 mod bytes;
 mod calls;

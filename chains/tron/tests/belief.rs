@@ -1,4 +1,4 @@
-//! What is not believed of a node of Tron's that lags, errs or lies.
+//! Untrusted nodes: what is not believed of a node of Tron's that lags, errs or lies.
 
 mod deliveries;
 mod records;

@@ -1,4 +1,4 @@
-//! What becomes of transactions on Tron that expire, fail, get lost or cannot be paid for.
+//! Transaction status: transactions on Tron that expire, fail, get lost or cannot be paid for.
 
 use std::{slice::from_ref, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What an auditor makes of payments that were released and cancelled, and of streams that were tampered with.
+//! The auditor on Solana: payments that were released and cancelled, and streams that were tampered with.
 
 use anyhow::{Context, Result, bail};
 use ruint::aliases::U256;

@@ -1,4 +1,4 @@
-//! What a verifier signs for, and what it refuses.
+//! The verifier on Solana: what it signs for, and what it refuses.
 
 use anyhow::Result;
 

@@ -1,4 +1,5 @@
-//! What is prepared lands on a chain with the contracts, and what could not land is refused before anything is made of it.
+//! On-chain checks: what is prepared lands on a chain with the contracts, and what could not land is refused before anything
+//! is made of it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a payer is given to sign, and what of it is its own to choose.
+//! Prepared transactions: what a payer is given to sign, and what of it is its own to choose.
 
 use alloy::sol_types::SolCall;
 use serde_json::json;

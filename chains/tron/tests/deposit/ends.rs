@@ -1,4 +1,4 @@
-//! What ends a deposit: the delivery, the releaser's statement, the release and the cancellation.
+//! Ends of a deposit: the delivery, the releaser's statement, the release and the cancellation.
 
 use std::time::Duration;
 
