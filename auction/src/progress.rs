@@ -1,4 +1,4 @@
-//! What settlers have answered so far in a window that is still open, as any gateway can read it.
+//! Auction progress: what settlers have answered so far in a window that is still open, as any gateway can read it.
 
 use async_trait::async_trait;
 

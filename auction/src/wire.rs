@@ -1,4 +1,4 @@
-//! Between the engine's types and the wire form of `protocol`.
+//! Conversions between the engine's types and the wire form of `protocol`.
 
 use protocol::{AwardNotice, Bid, Rfq, Version};
 use sagas::ports::{Answer, Award, RequestForQuotes};

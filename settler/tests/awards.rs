@@ -1,4 +1,4 @@
-//! Which awards a settler accepts.
+//! Awards: which of them a settler accepts.
 
 use chrono::{DateTime, Utc};
 use ed25519_dalek::SigningKey;

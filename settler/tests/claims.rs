@@ -1,4 +1,4 @@
-//! When a settler checks for claims, and the outcome.
+//! Claims: when a settler looks for them, and the outcome.
 
 use std::{
     collections::BTreeMap,

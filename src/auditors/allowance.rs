@@ -1,4 +1,4 @@
-//! How often an auditor may ask, and how many consumers it has.
+//! Allowances of auditors: how often each may ask, and how many consumers it has.
 
 use std::collections::{HashMap, HashSet};
 

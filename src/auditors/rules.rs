@@ -1,4 +1,4 @@
-//! What an auditor may ask for: an ordered consumer of a stream that auditors read.
+//! Rules of auditors' consumers: an ordered consumer of a stream that auditors read, and nothing else.
 //!
 //! What is passed on is put together here from what was judged; of what else a client sends, nothing gets to JetStream.
 

@@ -1,4 +1,4 @@
-//! What a body states of the payment or the batch that it would be, read leniently: without the configuration, however many
+//! Stated identity: the request id, originator and terms of a body, read leniently: without the configuration, however many
 //! other members are at fault, and believed in nothing.
 
 use serde_json::{Map, Value};

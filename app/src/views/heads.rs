@@ -1,4 +1,4 @@
-//! How far chains are, as the gateway has seen them: what confirmations are counted by.
+//! Chain heads: the newest block that the gateway has seen of each chain, by which confirmations are counted.
 
 use chains::registry::ChainRegistry;
 use events::ChainId;

@@ -1,4 +1,4 @@
-//! The service: answers what gateways ask.
+//! Selector service: answers the selection requests of gateways over NATS.
 
 use async_nats::{Client, SubscribeError, client::FlushError};
 use futures::StreamExt;

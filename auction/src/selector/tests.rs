@@ -1,4 +1,4 @@
-//! What a selector chooses, and what it refuses to choose from.
+//! Tests of the selector: its choices, and the requests that it refuses.
 
 use chrono::TimeDelta;
 use ed25519_dalek::SigningKey;

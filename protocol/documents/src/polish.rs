@@ -1,4 +1,4 @@
-//! What is taken out of generated JSON Schemas before they are published.
+//! Clean-up of generated JSON Schemas before they are published: what is of no use outside this code is taken out.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What the looks of one drive have learned.
+//! Observations of one drive: facts that are not journaled and are learned again.
 
 use events::{event::Inclusion, time::Timestamp};
 

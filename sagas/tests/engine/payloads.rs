@@ -1,4 +1,4 @@
-//! What a payer says beside its signed messages, from the stored request to whoever quotes, delivers and verifies.
+//! Payloads of signed messages: handed on from the stored request to whoever quotes, delivers and verifies.
 
 use events::event::Submitted;
 

@@ -1,4 +1,4 @@
-//! Who asks, and who waits for whom.
+//! Callers of the verifier: how they prove who they are, and who waits for whom.
 
 use ed25519_dalek::SigningKey;
 use reqwest::header::HeaderMap;

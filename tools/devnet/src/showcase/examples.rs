@@ -1,4 +1,4 @@
-//! What the commands of `examples/` need to be run against the network: addresses, keys, and orders to pay for.
+//! Demo files: addresses, keys and orders for the commands of `examples/`.
 
 use std::{fmt::Write, fs, path::Path};
 
