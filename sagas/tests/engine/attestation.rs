@@ -1,5 +1,13 @@
 //! Payments whose delivery is at its depth, and what their verifiers say or do not say of it.
 
+use std::{
+    fs::File,
+    io::{Read, Seek},
+};
+
+use serde_json::Value;
+use tracing::subscriber::{DefaultGuard, set_default};
+
 use super::*;
 
 const NEVER_ATTESTED: [&str; 7] = [
@@ -82,4 +90,69 @@ async fn a_settler_that_is_attested_where_the_gateway_is_not_is_seen_to_be_paid(
     let (world, events) = live(World::new(Plot::AttestedElsewhere)).await;
     assert_eq!(types(&events)[5..], ["FulfillmentSeen", "FulfillmentFinalized", "EscrowReleased"]);
     assert!(world.state.lock().unwrap().now < 100);
+}
+
+/// What this thread logs while it is there.
+struct Log {
+    file: Arc<File>,
+    _listening: DefaultGuard,
+}
+
+impl Log {
+    fn listen() -> Self {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let subscriber = tracing_subscriber::fmt().json().with_writer(file.clone()).finish();
+        Self { file, _listening: set_default(subscriber) }
+    }
+
+    /// The fields of the errors that say this.
+    fn errors(&self, message: &str) -> Vec<Value> {
+        let (mut file, mut text) = (self.file.as_ref(), String::new());
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let errors = lines.filter(|line| line["level"] == "ERROR" && line["fields"]["message"] == message);
+        errors.map(|line| line["fields"].clone()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_payment_that_is_completed_against_its_verifiers_word_is_an_alarm_once() {
+    let said = "a delivery completes its payment by its depth, and the verifier says that it does not see it";
+    let submission = submission();
+    // A verifier that comes round, one that says nothing, and one that attests are none.
+    for (plot, alarms) in
+        [(Plot::Doubted(i64::MAX), 1), (Plot::Doubted(30), 0), (Plot::Unattested, 0), (Plot::Delivers, 0)]
+    {
+        let log = Log::listen();
+        live(World::new(plot)).await;
+        let told = log.errors(said);
+        assert_eq!(told.len(), alarms, "{plot:?}: {told:?}");
+        for alarm in told {
+            assert_eq!(alarm["payment_id"], submission.payment_id.as_str());
+            assert_eq!(alarm["verifier"], submission.verifier.endpoint.as_str());
+            assert_eq!(alarm["inclusion"], format!("{:?}", inclusion(7)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_that_is_not_where_it_completed_its_payment_is_an_alarm_once() {
+    let said = "the delivery that completed its payment is not where it had its depth";
+    for (to, found) in [
+        (Some(8), Some(DeliveryState::Seen(inclusion(8)))),
+        (None, Some(DeliveryState::NotSeen)),
+        // Where it was it is no alarm.
+        (Some(7), None),
+    ] {
+        let log = Log::listen();
+        live(World::new(Plot::Reorganised(to))).await;
+        let told = log.errors(said);
+        assert_eq!(told.len(), usize::from(found.is_some()), "{to:?}: {told:?}");
+        for alarm in told {
+            assert_eq!(alarm["payment_id"], submission().payment_id.as_str());
+            assert_eq!(alarm["delivery"], format!("{:?}", inclusion(7)));
+            assert_eq!(alarm["found"], format!("{:?}", found.as_ref().unwrap()));
+        }
+    }
 }
