@@ -1,0 +1,234 @@
+//! The chains of the small world: deposits, deliveries and escrows as the plot has them.
+
+use super::*;
+
+#[async_trait]
+impl Chains for World {
+    async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        if let Plot::PayerDeposits(plot) = self.plot {
+            return payer_deposit::prepare(self, plot, attempt).await;
+        }
+        if matches!(self.plot, Plot::Refuses | Plot::Usurped) {
+            let context = context("TRANSFER_FROM_FAILED");
+            return Err(PrepareError::Refused(Box::new(Refusal {
+                context,
+                valid_until: unix_seconds(at(REFUSED_UNTIL)),
+            })));
+        }
+        Ok(self.call(|_| transaction(attempt)).await?)
+    }
+
+    async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        if self.plot == Plot::WordRefused && order.non_delivery.is_some() {
+            let context = context("NonDeliveryInvalid");
+            return Err(PrepareError::Refused(Box::new(Refusal { context, valid_until: 0 })));
+        }
+        let prepared = self
+            .call(|state| {
+                assert!(order.non_delivery.is_some() || at(state.now) > at(100), "refund before its window");
+                transaction(attempt)
+            })
+            .await?;
+        Ok(prepared)
+    }
+
+    async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        assert_eq!(order.attestation, "0xgood");
+        assert_eq!(order.payout_account, quote(1, "1010").payout_account);
+        let prepared = self
+            .call(|state| {
+                assert!(at(state.now) < at(100), "release after its window");
+                (self.plot != Plot::Unreleasable).then(|| transaction(attempt))
+            })
+            .await?;
+        let refused = || Refusal { context: context("PayoutFailed"), valid_until: 0 };
+        prepared.ok_or_else(|| PrepareError::Refused(Box::new(refused())))
+    }
+
+    async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
+        let is_dear = self.is_dear();
+        self.call(|state| {
+            let next = u32::try_from(versions.len()).unwrap() + 1;
+            let sent = |version: &TransactionPrepared| state.sent.contains(&version.transaction_hash);
+            (is_dear && next <= PRICES && versions.last().is_some_and(sent)).then(|| version(versions[0].attempt, next))
+        })
+        .await
+    }
+
+    async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
+        let mut commits = Vec::new();
+        for shard in 0..self.journal.shards() {
+            commits.extend(self.journal.replay(shard, 1, 1_000).await.unwrap());
+        }
+        let journaled = commits.iter().flat_map(Recorded::payment_events).any(|event| match event {
+            PaymentEvent::DepositPrepared(prepared)
+            | PaymentEvent::DepositRepriced(prepared)
+            | PaymentEvent::ReleasePrepared(prepared)
+            | PaymentEvent::ReleaseRepriced(prepared)
+            | PaymentEvent::RefundPrepared(prepared)
+            | PaymentEvent::RefundRepriced(prepared) => prepared == transaction,
+            _ => false,
+        });
+        assert!(journaled, "sent before it was journaled");
+        let is_dear = self.is_dear();
+        self.call(|state| {
+            state.sent.insert(transaction.transaction_hash.clone());
+            if matches!(self.plot, Plot::MinedFirst | Plot::MinedOnForks) && state.effective.is_some() {
+                // The same bytes again; this world would take them for a refund.
+                *state.deposits.entry(transaction.transaction_hash.clone()).or_default() += 1;
+                return;
+            }
+            if let Plot::PayerDeposits(plot) = self.plot
+                && payer_deposit::took(plot, state, transaction)
+            {
+                return;
+            }
+            if is_dear && *transaction != version(transaction.attempt, PRICES) {
+                return;
+            }
+            if self.plot == Plot::WordTooLate && state.effective.is_some() && transaction.attempt == 1 {
+                return;
+            }
+            let first = self::transaction(transaction.attempt);
+            let transaction = if self.plot == Plot::DearAtFirst { &first } else { transaction };
+            if state.effective.is_none() {
+                *state.deposits.entry(transaction.transaction_hash.clone()).or_default() += 1;
+                let lost = self.plot == Plot::Superseded && transaction.attempt == 1;
+                if !lost {
+                    state.effective = Some(transaction.transaction_hash.clone());
+                }
+            } else if idle(self.plot) && state.now <= 100 {
+                *state.releases.entry(transaction.transaction_hash.clone()).or_default() += 1;
+                let lost = self.plot == Plot::IdleLost && transaction.attempt == 1;
+                state.released |= !lost && !matches!(self.plot, Plot::Overtaken | Plot::LandsTooLate);
+            } else if escrowed(state) {
+                *state.refunds.entry(transaction.transaction_hash.clone()).or_default() += 1;
+            }
+        })
+        .await
+    }
+
+    async fn deposit_state(
+        &self,
+        _: &DepositOrder,
+        versions: &[TransactionPrepared],
+    ) -> Result<DepositState, Transient> {
+        self.call(|state| {
+            if matches!(self.plot, Plot::MinedFirst | Plot::MinedOnForks) && state.now < MINED_UNTIL {
+                return DepositState::Pending;
+            }
+            if state.effective.is_some() {
+                return DepositState::Secured(EscrowSecured {
+                    inclusion: inclusion(5),
+                    amount: drawn(self.plot),
+                    deposit: None,
+                });
+            }
+            if let Some(opened) = payer_deposit::stranded(state) {
+                return DepositState::Stranded(opened);
+            }
+            let sent = versions.iter().any(|version| state.deposits.contains_key(&version.transaction_hash));
+            if sent && self.plot == Plot::Superseded {
+                return DepositState::Superseded { evidence: "nonce taken".to_owned() };
+            }
+            DepositState::Pending
+        })
+        .await
+    }
+
+    async fn deposit_mined(&self, _: &DepositOrder, _: &[TransactionPrepared]) -> Result<Option<Inclusion>, Transient> {
+        if !matches!(self.plot, Plot::MinedFirst | Plot::MinedOnForks) {
+            return Ok(None);
+        }
+        self.call(|state| {
+            let transaction_hash = state.effective.clone()?;
+            state.asked += 1;
+            assert!(state.asked < 100, "asked without a pause");
+            let fork = if self.plot == Plot::MinedOnForks { state.asked % 2 } else { 0 };
+            Some(Inclusion { transaction_hash, ..inclusion(4 + u64::from(fork)) })
+        })
+        .await
+    }
+
+    async fn delivery_state(&self, _: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+        self.call(|state| match self.plot {
+            plot if vanishes(plot) && state.now > 60 => DeliveryState::Impossible,
+            plot if vanishes(plot) => DeliveryState::NotSeen,
+            _ if state.now < 16 => DeliveryState::NotSeen,
+            _ if state.now < 18 => DeliveryState::Seen(inclusion(7)),
+            Plot::Reorganised(to) if state.now > 50 => {
+                to.map_or(DeliveryState::NotSeen, |block| DeliveryState::Seen(inclusion(block)))
+            }
+            _ => DeliveryState::Final(inclusion(7)),
+        })
+        .await
+    }
+
+    async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
+        self.call(|state| {
+            if let Plot::PayerDeposits(plot) = self.plot
+                && let Some(told) = payer_deposit::escrow_state(plot, state)
+            {
+                return told;
+            }
+            if state.effective.is_none() {
+                return EscrowState::Absent;
+            }
+            if !state.refunds.is_empty() {
+                state.refunded = true;
+                let refunded = EscrowRefunded { inclusion: inclusion(9), amount: drawn(self.plot), claims: Vec::new() };
+                return EscrowState::Refunded(refunded);
+            }
+            match self.plot {
+                plot if lapses(plot) && state.now > 100 => EscrowState::Lapsed,
+                plot if lapses(plot) => EscrowState::Held,
+                _ if state.released => EscrowState::Released(inclusion(9)),
+                Plot::Overtaken if state.now > 61 => EscrowState::Released(inclusion(9)),
+                plot if idle(plot) && state.now > 100 => EscrowState::Lapsed,
+                plot if idle(plot) => EscrowState::Held,
+                Plot::AttestedLate | Plot::Reorganised(_) if state.now < 73 => EscrowState::Held,
+                Plot::LapsedByOneNode if state.now < 73 => EscrowState::Lapsed,
+                _ if state.now > 20 => EscrowState::Released(inclusion(9)),
+                _ => EscrowState::Held,
+            }
+        })
+        .await
+    }
+
+    async fn deposit_secured(&self, _: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        self.call(|state| {
+            let secured = || EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot), deposit: None };
+            (state.effective.is_some() || self.plot == Plot::Usurped).then(secured)
+        })
+        .await
+    }
+
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        assert!(deposit.authorization.is_payer_deposit(), "nothing else can be stranded");
+        self.call(|state| payer_deposit::stranded(state)).await
+    }
+
+    async fn deposit_ruled_out(&self, _: &PaymentId, _: &EscrowPlan, after: u64) -> Result<bool, Transient> {
+        self.call(|state| {
+            state.effective.is_none() && !state.payer_deposit.deposited && unix_seconds(at(state.now)) > after
+        })
+        .await
+    }
+
+    async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
+        self.call(|state| match versions[0].attempt == 1 && self.is_lost(state) {
+            true => TransactionState::Dead { evidence: "ReleaseWindowClosed".to_owned() },
+            false => TransactionState::Pending,
+        })
+        .await
+    }
+
+    async fn attestation_holds(&self, _: &Statement, _: &EscrowPlan, signature: &str) -> Result<bool, Transient> {
+        self.call(|_| signature == "0xgood").await
+    }
+
+    async fn next_block(&self, _: &ChainId) {
+        self.state.lock().unwrap().now += 1;
+        tokio::task::yield_now().await;
+    }
+}
