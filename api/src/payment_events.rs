@@ -3,20 +3,24 @@
 //! A stream begins with what happened after `Last-Event-ID`, goes on with what happens, and ends by itself once nothing
 //! more will happen. It holds no copy of anything: it is told by the read model that there is news, and reads it from the
 //! journal. While the journal is away it only beats.
+//!
+//! Every block that a blank line ends has data. A block without is nothing by the standard (WHATWG HTML, 9.2.6), and still
+//! an event to clients like httpx-sse, which make one of any blank line once they have seen an id or a pause.
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Extension,
+    body::{Body, Bytes},
     extract::{Path, State, rejection::PathRejection},
     http::{HeaderMap, StatusCode},
     response::{
         IntoResponse, Response,
-        sse::{Event, KeepAlive, Sse},
+        sse::{Event, Sse},
     },
 };
-use futures::stream;
-use tokio::sync::OwnedSemaphorePermit;
+use futures::{StreamExt, stream};
+use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use app::{
     error::Code,
@@ -32,7 +36,9 @@ use crate::error::ApiError;
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Pause between two comments that keep the connection open; below the idle limits of the usual proxies.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The client's own pause before it connects again.
+/// Such a comment: a line that is part of the event behind it, as a blank line of its own would make it a block without data.
+const BEAT: &[u8] = b":\n";
+/// The client's own pause before it connects again; the first event carries it.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
 /// Opens a stream. 204 when there is nothing to tell and never will be, which ends a browser's reconnecting.
@@ -48,10 +54,24 @@ pub(super) async fn handle(
     if follow.at_rest && follow.news.is_empty() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let opening = stream::iter([Ok::<_, Infallible>(Event::default().retry(RECONNECT_AFTER))]);
-    let news = stream::unfold(follow, Follow::next);
-    let stream = futures::StreamExt::chain(opening, news);
-    Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
+    let mut pause = Some(RECONNECT_AFTER);
+    let events = stream::unfold(follow, Follow::next).map(move |event| match pause.take() {
+        Some(pause) => Ok(event.retry(pause)),
+        None => Ok::<_, Infallible>(event),
+    });
+    Ok(Sse::new(events).into_response().map(beating))
+}
+
+/// The body, with a comment whenever it has been silent for [`HEARTBEAT`].
+fn beating(events: Body) -> Body {
+    let frames = stream::unfold(events.into_data_stream(), |mut events| async move {
+        let frame = match timeout(HEARTBEAT, events.next()).await {
+            Ok(frame) => frame?,
+            Err(_) => Ok(Bytes::from_static(BEAT)),
+        };
+        Some((frame, events))
+    });
+    Body::from_stream(frames)
 }
 
 /// The entry after which the client wants to go on; the beginning when it names none.
@@ -111,10 +131,10 @@ impl Follow {
     }
 
     /// The next event, and the stream after it.
-    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+    async fn next(mut self) -> Option<(Event, Self)> {
         loop {
             if let Some(entry) = self.news.pop_front() {
-                return Some((Ok(event(&entry)), self));
+                return Some((event(&entry), self));
             }
             if self.at_rest {
                 return None;

@@ -25,10 +25,10 @@ const REQUEST_ID: &str = "order-7";
 
 /// The beginning of a stream of events.
 pub(super) const EVENTS: &str = "\
-retry: 1000\n\n\
 id: 1.0\n\
 data: {\"id\":\"1.0\",\"version\":1,\"event\":\"Submitted\",\"at\":\"2030-01-01T00:00:00.412Z\",\
-\"status\":\"pending\",\"summary\":\"The payment was accepted.\"}\n\n";
+\"status\":\"pending\",\"summary\":\"The payment was accepted.\"}\n\
+retry: 1000\n\n";
 
 /// Examples by name.
 pub(super) type Examples = Vec<(&'static str, Value)>;
@@ -187,7 +187,7 @@ fn failed(base_url: &str) -> Value {
 }
 
 /// Where the addresses in examples lead.
-const BASE_URL: &str = "https://pay.example";
+pub(super) const BASE_URL: &str = "https://pay.example";
 
 /// Answers to a submission.
 pub(super) fn payment_response() -> Examples {

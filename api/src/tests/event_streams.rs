@@ -37,18 +37,68 @@ impl Stream {
 
     /// The next event's id and data; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<(String, Value)> {
+        self.block().await.map(|block| (block.id, block.data))
+    }
+
+    /// The next block, as httpx-sse tells them apart: whatever a blank line ends is an event.
+    async fn block(&mut self) -> Option<Block> {
         loop {
-            while let Some((event, rest)) = self.text.split_once("\n\n") {
-                let line = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-                let (id, data) = (line("id: "), line("data: "));
+            if let Some((text, rest)) = self.text.split_once("\n\n") {
+                let block = Block::parse(text);
                 self.text = rest.to_owned();
-                if let Some(id) = id {
-                    return Some((id, serde_json::from_str(&data.unwrap()).unwrap()));
-                }
+                return Some(block);
             }
-            self.text += std::str::from_utf8(&self.data.next().await?.unwrap()).unwrap();
+            let Some(frame) = self.data.next().await else {
+                assert!(self.text.lines().all(|line| line.starts_with(':')), "cut off: {:?}", self.text);
+                return None;
+            };
+            self.text += std::str::from_utf8(&frame.unwrap()).unwrap();
         }
     }
+}
+
+/// What a blank line ends.
+struct Block {
+    id: String,
+    data: Value,
+    retry: Option<u64>,
+    comments: usize,
+}
+
+impl Block {
+    /// Every block has an id and data; nothing else is an event to all clients.
+    fn parse(text: &str) -> Self {
+        let (mut id, mut data, mut retry, mut comments) = (None, None, None, 0);
+        for line in text.lines() {
+            match line.split_once(": ") {
+                _ if line.starts_with(':') => comments += 1,
+                Some(("id", value)) => assert_eq!(id.replace(value.to_owned()), None, "{text:?}"),
+                Some(("data", value)) => assert_eq!(data.replace(value), None, "{text:?}"),
+                Some(("retry", value)) => retry = Some(value.parse().unwrap()),
+                _ => panic!("a line of no known field: {text:?}"),
+            }
+        }
+        let data = data.unwrap_or_else(|| panic!("a block without data is an event to httpx-sse: {text:?}"));
+        Self { id: id.unwrap(), data: serde_json::from_str(data).unwrap(), retry, comments }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_and_beats_are_no_events_to_clients_that_take_every_block_for_one() {
+    let gateway = Gateway::new();
+    let id = gateway.post(&body()).await.expect(200).payment_id();
+    let mut stream = Stream::follow(&gateway, &id, None).await;
+    let first = stream.block().await.unwrap();
+    assert_eq!((first.id.as_str(), first.retry, first.comments), ("1.0", Some(1000), 0));
+    // The stream is idle for so long that it beats three times, and then there is news.
+    let beats = Duration::from_secs(50);
+    assert!(tokio::time::timeout(beats, stream.block()).await.is_err());
+    gateway.append(&id, vec![closed(&[])]).await;
+    let second = stream.block().await.unwrap();
+    assert_eq!((second.id.as_str(), second.retry, second.comments), ("2.0", None, 3));
+    // One that goes on says the pause with its own first event.
+    let again = Stream::follow(&gateway, &id, Some("1.0")).await.block().await.unwrap();
+    assert_eq!((again.id.as_str(), again.retry, again.comments), ("2.0", Some(1000), 0));
 }
 
 #[tokio::test]
