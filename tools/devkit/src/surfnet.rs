@@ -20,7 +20,11 @@ use tokio::{
 
 use crate::{Process, Signal, free_port, tools};
 
+/// Longest that the runtime's genesis hash may be another chain's.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// How long each start of the runtime may take. It asks the system for free ports, and where another process takes one
+/// before it listens there it neither ends nor goes on; so what is not ready is started again, with other ports.
+const START_PATIENCE: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(20), Duration::from_secs(40)];
 const READY_POLL: Duration = Duration::from_millis(20);
 /// A written program may take a while: it is verified and compiled.
 const RPC_TIMEOUT: Duration = Duration::from_secs(30);
@@ -242,21 +246,71 @@ async fn spawn(slot_ms: u64, directory: &Path, port: u16, log: &Path) -> Result<
     Surfnet::available()?;
     let packages = tools::root().join(".tools/surfpool");
     let ready: PathBuf = directory.join(format!("surfnet-{port}.json"));
-    if ready.exists() {
-        std::fs::remove_file(&ready)?;
-    }
-    let mut command = Command::new(tools::program("node")?);
-    command.arg(tools::root().join("scripts/tools/surfnet.cjs")).arg(&packages).arg(slot_ms.to_string()).arg(&ready);
-    let mut process = Process::spawn("surfnet", &mut command, log)?;
-    let started = Instant::now();
-    while !ready.exists() {
-        if let Some(status) = process.try_wait()? {
-            bail!("surfnet ended with {status} before it was ready");
+    let node = tools::program("node")?;
+    let command = || {
+        let mut command = Command::new(&node);
+        command.arg(tools::root().join("scripts/tools/surfnet.cjs"));
+        command.arg(&packages).arg(slot_ms.to_string()).arg(&ready);
+        command
+    };
+    start_until_ready(command, &ready, log, &START_PATIENCE).await
+}
+
+/// Starts what `command` makes, and again as often as there is a patience, until it has written its address to `ready`.
+async fn start_until_ready(
+    command: impl Fn() -> Command,
+    ready: &Path,
+    log: &Path,
+    patience: &[Duration],
+) -> Result<(Process, String)> {
+    for within in patience {
+        if ready.exists() {
+            std::fs::remove_file(ready)?;
         }
-        ensure!(started.elapsed() < READY_WITHIN, "surfnet was not ready within {READY_WITHIN:?}");
-        tokio::time::sleep(READY_POLL).await;
+        let mut process = Process::spawn("surfnet", &mut command(), log)?;
+        let started = Instant::now();
+        while started.elapsed() < *within {
+            if ready.exists() {
+                let address: Value = serde_json::from_slice(&std::fs::read(ready)?)?;
+                let url = address.get("url").and_then(Value::as_str).context("no address from the runtime")?;
+                return Ok((process, url.to_owned()));
+            }
+            if let Some(status) = process.try_wait()? {
+                bail!("surfnet ended with {status} before it was ready");
+            }
+            tokio::time::sleep(READY_POLL).await;
+        }
+        process.kill().await?;
     }
-    let address: Value = serde_json::from_slice(&std::fs::read(&ready)?)?;
-    let url = address.get("url").and_then(Value::as_str).context("no address from the runtime")?;
-    Ok((process, url.to_owned()))
+    bail!("surfnet was started {} times, and was not ready within {patience:?}", patience.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_runtime_that_gets_stuck_is_started_again() {
+        let directory = TempDir::new().unwrap();
+        let starts = Cell::new(0);
+        let command = || {
+            starts.set(starts.get() + 1);
+            let answers = r#"echo '{"url":"http://127.0.0.1:1"}' > "$0.new" && mv "$0.new" "$0"; exec sleep 60"#;
+            let mut command = Command::new("sh");
+            command.arg("-c").arg(if starts.get() == 1 { "exec sleep 60" } else { answers });
+            command.arg(directory.path().join("ready"));
+            command
+        };
+        let patience = [Duration::from_millis(200), Duration::from_secs(60)];
+        let (ready, log) = (directory.path().join("ready"), directory.path().join("log"));
+        let (mut process, url) = start_until_ready(command, &ready, &log, &patience).await.unwrap();
+        assert_eq!((starts.get(), url.as_str()), (2, "http://127.0.0.1:1"));
+        assert!(process.try_wait().unwrap().is_none(), "it has ended");
+
+        starts.set(0);
+        let error = start_until_ready(command, &ready, &log, &patience[..1]).await.map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("started 1 times"), "{error}");
+    }
 }
