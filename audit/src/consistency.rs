@@ -135,7 +135,7 @@ impl Consistency<'_> {
     /// was, whoever brought it, that is somebody's loss.
     fn unattested(&mut self, payment: &Payment) {
         let (Some(seen), Some(award)) = (&payment.seen, &payment.award) else { return };
-        if payment.unattested && payment.finalized.is_none() {
+        if payment.attestation_awaited && payment.finalized.is_none() {
             let (at, by) = (seen.block_time, unix_seconds(award.quote.fulfill_by));
             self.require(at <= by, "deadline", "AttestationAwaited", || format!("delivered at {at}, due by {by}"));
         }

@@ -317,7 +317,7 @@ impl<'a> Check<'a> {
         let (inclusion, event) = match (&payment.confirmed, &payment.finalized, &payment.seen) {
             (Some(confirmed), ..) => (&confirmed.inclusion, "FulfillmentConfirmed"),
             (None, Some(finalized), _) => (&finalized.inclusion, "FulfillmentFinalized"),
-            (None, None, Some(seen)) if payment.unattested => (seen, "AttestationAwaited"),
+            (None, None, Some(seen)) if payment.attestation_awaited => (seen, "AttestationAwaited"),
             _ => return,
         };
         let Some(node) = self.node(case.quote.destination.asset().chain(), event) else { return };

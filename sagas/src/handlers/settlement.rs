@@ -44,7 +44,7 @@ pub(super) fn next_attesting(payment: &Payment, award: &Awarded, now: Timestamp)
         },
         case: case(payment, award),
         verifier: payment.submitted.verifier.clone(),
-        is_late: payment.unattested || waited || unix_seconds(now) > due,
+        is_late: payment.attestation_awaited || waited || unix_seconds(now) > due,
     }))
 }
 

@@ -57,7 +57,7 @@ pub struct Payment {
     /// The delivery at its depth, where that was recorded before it was attested.
     pub finalized: Option<Box<FulfillmentFinalized>>,
     /// Whether it is on record that the attestation of the delivery, where it was seen last, has been missing for a while.
-    pub unattested: bool,
+    pub attestation_awaited: bool,
     /// The delivery, once attested.
     pub confirmed: Option<Box<FulfillmentConfirmed>>,
     /// Whether the refund window opened before the delivery was attested.

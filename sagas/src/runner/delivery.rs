@@ -167,7 +167,7 @@ impl Attesting<'_> {
             Ok(state @ (EscrowState::Released(_) | EscrowState::Refunded(_))) => {
                 ended(ports, &self.case.payment_id, &self.case.escrow, state).await
             }
-            _ if !payment.unattested => Ok(Outcome::command(Command::AwaitAttestation { at })),
+            _ if !payment.attestation_awaited => Ok(Outcome::command(Command::AwaitAttestation { at })),
             Ok(EscrowState::Held | EscrowState::Lapsed | EscrowState::Absent) => unattested,
             Err(fault) => Err(fault),
         }

@@ -42,7 +42,7 @@ pub(super) fn finalize(payment: &Payment, inclusion: Inclusion, at: Timestamp) -
 /// The delivery has had its depth for a while, and the verifier has not attested it so far.
 pub(super) fn await_attestation(payment: &Payment, at: Timestamp) -> Decided {
     let finalized = payment.finalized.as_deref().filter(|_| payment.stage() == Stage::Attesting)?;
-    if payment.unattested {
+    if payment.attestation_awaited {
         return Some(Vec::new());
     }
     let inclusion = finalized.inclusion.clone();

@@ -74,7 +74,7 @@ fn begin(submitted: Box<Submitted>) -> Payment {
         ruled_out: false,
         seen: None,
         finalized: None,
-        unattested: false,
+        attestation_awaited: false,
         confirmed: None,
         attestation_missed: false,
         release: Attempts::default(),

@@ -13,7 +13,7 @@ pub(super) fn seen(payment: &mut Payment, stage: Stage, seen: &FulfillmentSeen) 
         return Err(NOT_LEGAL);
     }
     payment.seen = Some(seen.inclusion.clone());
-    payment.unattested = false;
+    payment.attestation_awaited = false;
     Ok(())
 }
 
@@ -31,13 +31,13 @@ pub(super) fn finalized(payment: &mut Payment, stage: Stage, finalized: &Fulfill
 
 /// In [`Stage::Finalizing`] only gateways from before [`FulfillmentFinalized`] recorded it.
 pub(super) fn attestation_awaited(payment: &mut Payment, stage: Stage, awaited: &AttestationAwaited) -> Followed {
-    if !matches!(stage, Stage::Finalizing | Stage::Attesting) || payment.unattested {
+    if !matches!(stage, Stage::Finalizing | Stage::Attesting) || payment.attestation_awaited {
         return Err(NOT_LEGAL);
     }
     if payment.seen.as_ref() != Some(&awaited.inclusion) {
         return Err("the attestation is awaited of a delivery that was seen elsewhere".into());
     }
-    payment.unattested = true;
+    payment.attestation_awaited = true;
     Ok(())
 }
 
@@ -46,7 +46,7 @@ pub(super) fn confirmed(payment: &mut Payment, stage: Stage, confirmed: &Fulfill
         return Err(NOT_LEGAL);
     }
     payment.confirmed = Some(Box::new(confirmed.clone()));
-    payment.unattested = false;
+    payment.attestation_awaited = false;
     Ok(())
 }
 
@@ -64,7 +64,7 @@ pub(super) fn failed(payment: &mut Payment, failed: &Failed) -> Followed {
     if failed.refund == RefundDue::Nothing {
         return Err("money is in escrow and must be returned".into());
     }
-    if failed.failure.code == Failure::DELIVERED_NOT_ATTESTED && !payment.unattested {
+    if failed.failure.code == Failure::DELIVERED_NOT_ATTESTED && !payment.attestation_awaited {
         return Err("no settled delivery is on record whose attestation is missing".into());
     }
     payment.failed = Some(Box::new(failed.clone()));
