@@ -375,6 +375,7 @@ fn the_values_of_a_chain_are_checked_and_the_key_is_named() {
         ("GW_CHAINS__0__EXIT_SUBMITTER_KEYS", "[\"0x12\"]", "chains[0].exit_submitter_keys"),
         ("GW_CHAINS__0__EXITS_RESERVED", "10001", "chains[0].exits_reserved"),
         ("GW_CHAINS__0__GAS__DEPOSIT_MAX", "299999", "chains[0].gas.deposit_max"),
+        ("GW_CHAINS__0__GAS__DELIVERY_MAX", "149999", "chains[0].gas.delivery_max"),
         ("GW_CHAINS__0__GAS__CALLER_CALLS_MAX", "17", "chains[0].gas.caller_calls_max"),
         ("GW_CHAINS__0__GAS__ACCOUNT_LOSS_MAX", "1499999", "chains[0].gas.account_loss_max"),
         ("GW_CHAINS__0__POLL_MS", "0", "chains[0].poll_ms"),

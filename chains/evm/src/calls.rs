@@ -92,15 +92,7 @@ impl<'a> Calls<'a> {
         Self { node }
     }
 
-    /// What `call` returns at `at`; nothing is sent to the chain.
-    ///
-    /// # Errors
-    /// [`CallError`].
-    pub async fn call(&self, call: &Call, at: At) -> Result<Bytes, CallError> {
-        self.call_under(call, at, Trial::default()).await
-    }
-
-    /// As [`Calls::call`], under these terms.
+    /// What `call` returns at `at` under these terms; nothing is sent to the chain.
     ///
     /// # Errors
     /// [`CallError`]; running out of gas is a refusal.
@@ -108,7 +100,7 @@ impl<'a> Calls<'a> {
         Ok(self.node.request("eth_call", (call.parameter(trial), at.parameter())).await?)
     }
 
-    /// As [`Calls::call`], with no more gas than a stranger's code is given.
+    /// The same with no more gas than a stranger's code is given.
     pub async fn call_foreign(&self, call: &Call, at: At, gas: u64) -> Result<Bytes, CallError> {
         self.call_under(call, at, Trial { gas: Some(gas), fees: None }).await
     }

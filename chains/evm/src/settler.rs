@@ -23,15 +23,19 @@ use events::{
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
 use super::{
-    calls::{Call, CallError, Calls},
+    calls::{Call, CallError, Calls, Trial},
     deliveries::Deliveries,
     escrows::{Escrows, SettledEscrow},
     logs::{Found, Logs},
     node::{At, Node},
-    query::Query,
+    query::{Fees, Query},
     transaction::{plain, raw_bytes},
     wallet::Wallet,
 };
+
+/// Deliveries whose gas a settler keeps in coins and never promises, each at `delivery_max` of `[chains.gas]` and at the most
+/// that a transaction offers for it now. What is used of both is far less, so the gas of a release is among it.
+pub const DELIVERIES_RESERVED: u64 = 3;
 
 /// A settler's account on one chain, its own process's alone.
 #[derive(Debug)]
@@ -49,8 +53,9 @@ impl SettlerChain {
         self.wallet.node()
     }
 
-    /// Delivers from this account, giving the proxy an allowance first if there is none, and waits until the delivery is
-    /// in a block. A delivery that is there already is returned, at whatever depth it has.
+    /// Delivers from this account, coins by value, and tokens after giving the proxy an allowance if there is none, and waits
+    /// until the delivery is in a block. A delivery that is there already is returned, at whatever depth it has. It takes no
+    /// more gas than `delivery_max` of `[chains.gas]`, whatever code the recipient has.
     ///
     /// # Errors
     /// [`PerformError`]; after [`PerformError::Transient`] do the same again. The proxy takes one delivery of these terms only.
@@ -77,9 +82,25 @@ impl SettlerChain {
         }
         let call = self.fulfilling(order, proxy, token)?;
         let purpose = format!("fulfill/{}/{}", order.payment_id, order.quote_hash);
-        let receipt = self.wallet.execute(&purpose, &call).await?;
+        let receipt = self.wallet.execute_within(&purpose, &call, self.gas_max()).await?;
         let block = self.node().canonical(receipt.block_number, receipt.block_hash).await?;
         Ok(self.node().inclusion(receipt.transaction_hash, block))
+    }
+
+    /// Most gas of a delivery.
+    fn gas_max(&self) -> u64 {
+        self.node().config().gas.delivery_max
+    }
+
+    /// Wei that the account holds at `at`, and the price of gas now.
+    async fn coins(&self, at: At) -> Result<(U256, Fees), Transient> {
+        let query = Query::of(self.node());
+        tokio::try_join!(query.balance(self.wallet.address(), at), query.fees())
+    }
+
+    /// The most that `deliveries` may pay for gas by what a transaction offers now, wei.
+    fn gas_cost(&self, deliveries: u64, fees: Fees) -> U256 {
+        U256::from(self.gas_max()).saturating_mul(U256::from(deliveries)).saturating_mul(U256::from(fees.max))
     }
 
     /// The call of the proxy that delivers.
@@ -162,12 +183,20 @@ impl DeliveryChain for SettlerChain {
         self.wallet.account()
     }
 
+    /// Of the chain's own coin what is above what the account keeps for gas ([`DELIVERIES_RESERVED`]); of a token what it holds,
+    /// as long as that much is there to pay for the delivery.
     async fn balance(&self, asset: &AssetId) -> Result<U256, Transient> {
         let (node, account) = (self.node(), self.wallet.address());
         let token = contracts::token_or_coin(asset)?;
         let head = At::Block(node.head().await?);
+        let (wei, fees) = self.coins(head).await?;
+        let spare = wei.saturating_sub(self.gas_cost(DELIVERIES_RESERVED, fees));
         if token.is_zero() {
-            return Query::of(node).balance(account, head).await;
+            return Ok(spare);
+        }
+        if spare.is_zero() {
+            tracing::warn!(account = %self.account(), chain_id = %node.chain_id(), %wei, "too few coins to pay for deliveries");
+            return Ok(U256::ZERO);
         }
         let balance = Calls::of(node).view(token, &Erc20::balanceOfCall { account }, head).await?;
         balance.ok_or_else(|| Transient::contradiction(format!("there is no token at {}", text(token))))
@@ -186,12 +215,19 @@ impl DeliveryChain for SettlerChain {
         Deliveries::of(self.node()).state(order).await
     }
 
-    /// Where the proxy has no allowance yet, the token's own transfer stands in for it.
+    /// Where the proxy has no allowance yet, the token's own transfer stands in for it. A recipient's code finds the same gas and
+    /// price as in the transaction.
     async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
         let proxy = address(&order.proxy)?;
         let token = contracts::token_or_coin(order.destination.asset())?;
         let head = At::Block(self.node().head().await?);
+        let (wei, fees) = self.coins(head).await?;
         let mut call = self.fulfilling(order, proxy, token)?;
+        let needed = call.value.saturating_add(self.gas_cost(1, fees));
+        if wei < needed {
+            let reason = format!("the settler holds {wei} wei, and the delivery may take {needed}");
+            return Err(PerformError::Refused(Box::new(Calls::of(self.node()).refusal(call.to, reason))));
+        }
         if !token.is_zero() {
             let (owner, amount) = (self.wallet.address(), units(order.amount));
             let allowance = Erc20::allowanceCall { owner, spender: proxy };
@@ -201,7 +237,8 @@ impl DeliveryChain for SettlerChain {
                 call = plain(owner, token, Erc20::transferCall { to: recipient, value: amount }.abi_encode());
             }
         }
-        match Calls::of(self.node()).call(&call, head).await {
+        let trial = Trial { gas: Some(self.gas_max()), fees: Some(fees) };
+        match Calls::of(self.node()).call_under(&call, head, trial).await {
             Ok(_) => Ok(()),
             Err(CallError::Transient(fault)) => Err(fault.into()),
             Err(CallError::Reverted(revert)) => {

@@ -102,8 +102,22 @@ impl Wallet {
     /// # Errors
     /// [`PerformError::Transient`] also when no block held it within a bounded time: ask again for the same purpose.
     pub async fn execute(&self, purpose: &str, call: &Call) -> Result<Receipt, PerformError> {
+        self.run(purpose, call, None).await
+    }
+
+    /// As [`Wallet::execute`], for a call that runs a stranger's code: it is simulated with no more gas than `gas_max` and at the
+    /// price that is offered, by which that code could else tell the simulation from the transaction, and the transaction takes
+    /// no more gas either.
+    ///
+    /// # Errors
+    /// As there; a call that needs more gas is [`PerformError::Refused`], and nothing was sent.
+    pub async fn execute_within(&self, purpose: &str, call: &Call, gas_max: u64) -> Result<Receipt, PerformError> {
+        self.run(purpose, call, Some(gas_max)).await
+    }
+
+    async fn run(&self, purpose: &str, call: &Call, gas_max: Option<u64>) -> Result<Receipt, PerformError> {
         if !self.flights.lock().await.contains_key(purpose) {
-            self.launch(purpose, call).await?;
+            self.launch(purpose, call, gas_max).await?;
         }
         let started = Instant::now();
         while started.elapsed() < self.patience.wait_max {
@@ -121,14 +135,16 @@ impl Wallet {
             .into())
     }
 
-    async fn launch(&self, purpose: &str, call: &Call) -> Result<(), PerformError> {
-        let gas = Calls::of(&self.node).simulate(call, Trial::default()).await.map_err(|error| match error {
+    async fn launch(&self, purpose: &str, call: &Call, gas_max: Option<u64>) -> Result<(), PerformError> {
+        let fees = Query::of(&self.node).fees().await?;
+        let trial = Trial { gas: gas_max, fees: gas_max.map(|_| fees) };
+        let gas = Calls::of(&self.node).simulate(call, trial).await.map_err(|error| match error {
             CallError::Transient(fault) => PerformError::Transient(fault),
             CallError::Reverted(revert) => {
                 PerformError::Refused(Box::new(Calls::of(&self.node).refusal(call.to, revert.reason)))
             }
         })?;
-        let fees = Query::of(&self.node).fees().await?;
+        let gas_limit = transaction::gas_limit(gas).min(gas_max.unwrap_or(u64::MAX));
         let mut flights = self.flights.lock().await;
         if flights.contains_key(purpose) {
             return Ok(());
@@ -141,7 +157,7 @@ impl Wallet {
         // may have taken it back.
         let above = flights.values().map(|flight| flight.transaction.nonce + 1).max().unwrap_or_default();
         let nonce = pending.max(above);
-        let transaction = transaction::transaction(call, self.node.evm_id(), nonce, transaction::gas_limit(gas), fees);
+        let transaction = transaction::transaction(call, self.node.evm_id(), nonce, gas_limit, fees);
         let Signed { hash, raw } = transaction::sign(&self.signer, &transaction).map_err(Transient::misconfigured)?;
         match Query::of(&self.node).try_send(&raw).await {
             // Silence is not refusal: the transaction may be on its way, so it is watched.

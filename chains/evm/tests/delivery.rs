@@ -13,12 +13,11 @@ use chains::{
 };
 use chains_evm::{
     calls::Call,
-    permit2::Scheme,
     settler::SettlerChain,
     wallet::{Patience, Wallet},
 };
 use escrow_abi::contracts::{DevToken, FulfillmentProxy, address, parse_address, time, token_or_coin, units, word};
-use events::{AssetId, Hash32, quote::SignedQuote};
+use events::{Hash32, quote::SignedQuote};
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, EscrowState, Statement, VerificationCase};
 
 use crate::support::*;
@@ -84,20 +83,6 @@ async fn a_payment_goes_all_the_way() -> Result<()> {
     assert_eq!(world.chains.escrow_state(payment.id(), &payment.escrow).await?, EscrowState::Released(released));
     // A verifier whose answer was lost is asked again, after the settler was paid.
     assert_eq!(verifier.attest_delivery(&case).await?, Outcome::Attested(attestation));
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_chains_own_coin_is_delivered_too() -> Result<()> {
-    let world = World::start().await?;
-    let payment = world.payment_by("coins", Scheme::EvmPermit2Escrow, "eip155:31338/slip44:60")?;
-    let (_, destination) = settler(&world);
-    let asset: AssetId = "eip155:31338/slip44:60".parse()?;
-    let delivered = destination.deliver(&payment.delivery()).await?;
-    world.destination.mine(DEPTH).await?;
-    assert_eq!(world.chains.delivery_state(&payment.delivery()).await?, DeliveryState::Final(delivered));
-    let received = SettlerChain::new(world.destination.node.clone(), world.recipient.clone()).balance(&asset).await?;
-    assert_eq!(received, U256::from(DELIVERED));
     Ok(())
 }
 

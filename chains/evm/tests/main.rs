@@ -9,6 +9,7 @@ mod belief;
 mod claims;
 mod delivery;
 mod deposit;
+mod native_coins;
 mod release;
 mod reorganisations;
 mod submitters;

@@ -1,13 +1,17 @@
-//! What a stranger's code may cost on an EVM chain: gas of deposits, gas and time of calls, and losses over time.
+//! What a stranger's code may cost on an EVM chain: gas of deposits and deliveries, gas and time of calls, and losses over time.
 
 use serde::Deserialize;
 
-/// `[chains.gas]`: bounds of what deposits may cost, above all of payers whose account is a contract. Only for EVM chains.
+/// `[chains.gas]`: bounds of what deposits may cost, above all of payers whose account is a contract, and deliveries. Only for
+/// EVM chains.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GasConfig {
     /// Most gas of a deposit. One that needs more is refused before a nonce is taken, and its payment fails.
     pub deposit_max: u64,
+    /// Most gas of a settler's delivery, whose recipient may be a contract. One that needs more is not quoted and not sent. Of use
+    /// to settlers only.
+    pub delivery_max: u64,
     /// Gas that a contract account has for judging a signature when it is tried out.
     pub call_max: u64,
     /// How long such a trial may take, in milliseconds.
@@ -33,6 +37,7 @@ impl Default for GasConfig {
     fn default() -> Self {
         Self {
             deposit_max: 1_500_000,
+            delivery_max: 300_000,
             call_max: 500_000,
             call_ms_max: 2_000,
             calls_max: 16,
@@ -54,6 +59,7 @@ impl GasConfig {
     pub fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let rules = [
             ("deposit_max", (300_000..=15_000_000).contains(&self.deposit_max), "must be 300000 to 15000000"),
+            ("delivery_max", (150_000..=15_000_000).contains(&self.delivery_max), "must be 150000 to 15000000"),
             ("call_max", (50_000..=5_000_000).contains(&self.call_max), "must be 50000 to 5000000"),
             ("call_ms_max", (50..=30_000).contains(&self.call_ms_max), "must be 50 to 30000"),
             ("calls_max", (1..=1_024).contains(&self.calls_max), "must be 1 to 1024"),
