@@ -24,7 +24,7 @@ use bytes::BytesMut;
 use futures::StreamExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use app::{admission::writes::Room, error::Code, request::body::JsonBody};
+use app::{admission::write_permits::BodyMemory, error::Code, request::body::JsonBody};
 use net::callers::Caller;
 
 use super::{deprecation::DeprecatedUse, state::HttpState};
@@ -57,13 +57,13 @@ impl RawBody {
         request: Request,
         caller: &Caller,
         state: &HttpState,
-    ) -> Result<(Self, Room), ApiError> {
+    ) -> Result<(Self, BodyMemory), ApiError> {
         let deprecated = request.extensions().get::<DeprecatedUse>().cloned().unwrap_or_default();
         let unread = Unread::of(&request);
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
         let mut chunks = request.into_body().into_data_stream();
         match bytes(&mut chunks, caller, state).await {
-            Ok((bytes, room)) => Ok((Self { bytes, content_type, deprecated }, room)),
+            Ok((bytes, memory)) => Ok((Self { bytes, content_type, deprecated }, memory)),
             Err(refusal) => {
                 drain(chunks, &unread).await;
                 Err(refusal)
@@ -95,21 +95,25 @@ impl RawBody {
 }
 
 /// The bytes of a body, and the memory they take.
-async fn bytes(chunks: &mut BodyDataStream, caller: &Caller, state: &HttpState) -> Result<(Bytes, Room), ApiError> {
+async fn bytes(
+    chunks: &mut BodyDataStream,
+    caller: &Caller,
+    state: &HttpState,
+) -> Result<(Bytes, BodyMemory), ApiError> {
     // Memory is taken for what is there: what is only announced would cost nothing to announce.
-    let mut room = state.writes.room(caller, 1)?;
+    let mut memory = state.writes.memory(caller, 1)?;
     let (begun, limit) = (Instant::now(), state.http.body_bytes_max);
     let mut arrived = BytesMut::new();
     loop {
         let next = timeout_at(begun + time_for(arrived.len(), state), chunks.next()).await;
-        let Some(chunk) = next.map_err(|_| too_slow(state))? else { return Ok((arrived.freeze(), room)) };
+        let Some(chunk) = next.map_err(|_| too_slow(state))? else { return Ok((arrived.freeze(), memory)) };
         let chunk = chunk.map_err(|_| invalid("body could not be read"))?;
         let together = arrived.len() + chunk.len();
         if together > limit {
             let message = format!("body must have at most {limit} bytes");
             return Err(ApiError::new(Code::REQUEST_TOO_LARGE, message));
         }
-        state.writes.more_room(caller, &mut room, together)?;
+        state.writes.more_memory(caller, &mut memory, together)?;
         arrived.extend_from_slice(&chunk);
     }
 }

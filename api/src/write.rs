@@ -8,7 +8,7 @@ use axum::{
 };
 use tokio::time::Instant;
 
-use app::admission::writes::Permit;
+use app::admission::write_permits::Permit;
 use net::callers::{self, Caller, Kind, Refusal, price};
 
 use super::{
@@ -64,9 +64,9 @@ impl FromRequest<Arc<HttpState>> for Write {
         };
         let arrival = request.extensions().get::<Arrival>().copied().unwrap_or_else(|| Arrival(Instant::now()));
         let headers = request.headers().clone();
-        let (body, room) = RawBody::receive(request, &caller, state).await?;
+        let (body, memory) = RawBody::receive(request, &caller, state).await?;
         caller.spend(budget(unsigned), price::length(body.len()))?;
-        let permit = state.writes.permit(unsigned.is_some(), room, of_caller).await?;
+        let permit = state.writes.permit(unsigned.is_some(), memory, of_caller).await?;
         Ok(Self { caller, arrival, headers, body, permit })
     }
 }

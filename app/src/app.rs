@@ -15,7 +15,7 @@ use net::callers::Callers;
 use sagas::ports::Clock;
 
 use crate::{
-    admission::{Admission, bounded_journal::BoundedJournal, open_windows::OpenWindows, writes::Writes},
+    admission::{Admission, bounded_journal::BoundedJournal, open_windows::OpenWindows, write_permits::WriteAdmission},
     authorization::Authorizer,
     error::Error,
     existing::first_appends::FirstAppends,
@@ -90,7 +90,7 @@ pub struct App {
     /// Who calls, and how much each may ask for.
     pub callers: Arc<Callers>,
     /// How many writes are taken at a time.
-    pub writes: Writes,
+    pub writes: WriteAdmission,
     /// Open windows of quote-requests.
     pub(crate) open_windows: Arc<OpenWindows>,
     /// The streams that this gateway may still begin.
@@ -115,7 +115,7 @@ impl App {
             x402: config.x402,
             corridors: Corridors::new(config),
             callers: Callers::new(&config.limits, config.http.holds_max),
-            writes: Writes::new(&config.http),
+            writes: WriteAdmission::new(&config.http),
             open_windows: Arc::new(OpenWindows::new(config.http.quote_requests_open_max)),
             first_appends: Arc::default(),
             long_polls: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),

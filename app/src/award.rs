@@ -25,7 +25,7 @@ use crate::{
     App,
     admission::{
         policy::{Proposal, RequestKind},
-        writes::Permit,
+        write_permits::Permit,
     },
     authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
     error::{Code, Error},

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use journal::{AppendError, Commit, Recorded, StreamStore};
 
 use crate::{
-    admission::writes::Permit,
+    admission::write_permits::Permit,
     error::{Code, Error},
     views::payments::read_failed,
 };

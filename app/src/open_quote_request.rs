@@ -21,7 +21,7 @@ use crate::{
     admission::{
         open_windows::Window,
         policy::{Proposal, RequestKind},
-        writes::Permit,
+        write_permits::Permit,
     },
     award,
     error::{Code, Error},

@@ -17,7 +17,7 @@ use crate::{
     admission::{
         Admission,
         policy::{Proposal, RequestKind},
-        writes::Permit,
+        write_permits::Permit,
     },
     authorization::{AuthorizationRequest, Authorized},
     error::{Code, Error},

@@ -1,6 +1,6 @@
 //! The journal as the routes see it: with bounds on what they ask of it at the same time.
 //!
-//! Writes at work are bounded by [`super::writes`], whichever shard they are for. Were that all, one shard whose leader
+//! Writes at work are bounded by [`super::write_permits`], whichever shard they are for. Were that all, one shard whose leader
 //! is silent would soon have all permits, because its appends take seconds, and the others nothing to do. So no shard
 //! gets more than twice its share at a time, and as many in the queue for it. Reads are not writes and have no permits; those
 //! that go to the journal, such as for ids that no payment has, are bounded here, in the same way.

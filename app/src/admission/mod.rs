@@ -1,4 +1,4 @@
-//! Admission control: what everything new has to pass before it is stored. [`writes`] bounds how many writes are at work,
+//! Admission control: what everything new has to pass before it is stored. [`write_permits`] bounds how many writes are at work,
 //! `open_windows` how many quote-requests collect quotes, `bounded_journal` what one shard is asked for; [`pause`] and
 //! [`policy`] say whether anything new, or this payment, is wanted.
 
@@ -6,7 +6,7 @@ pub(crate) mod bounded_journal;
 pub(crate) mod open_windows;
 pub mod pause;
 pub mod policy;
-pub mod writes;
+pub mod write_permits;
 
 use events::{event::CounterpartyDecision, time::Timestamp};
 

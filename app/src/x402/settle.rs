@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     App,
-    admission::writes::Permit,
+    admission::write_permits::Permit,
     error::{Code, Error},
     payment_identifiers::Binding,
     submit::{Accepted, Submission, Verdict},

@@ -36,8 +36,8 @@ const BODIES_KIB_MAX: usize = 64 * KIBIBYTE;
 const ADDRESS_SHARE: usize = 32;
 const SITE_SHARE: usize = 8;
 
-/// The writes of a gateway.
-pub struct Writes {
+/// Admission control of the writes of a gateway.
+pub struct WriteAdmission {
     bodies: Arc<Semaphore>,
     /// Each caller's share of them.
     shares: Permits,
@@ -52,18 +52,18 @@ pub struct Writes {
 pub struct Permit {
     _at_work: OwnedSemaphorePermit,
     _unsigned: Option<OwnedSemaphorePermit>,
-    _body: Room,
+    _body: BodyMemory,
     _of_caller: Option<callers::Permit>,
 }
 
 /// Memory for a body, of all that there is for bodies and of its caller's share.
 #[derive(Debug)]
-pub struct Room {
+pub struct BodyMemory {
     of_all: OwnedSemaphorePermit,
     of_caller: Option<callers::Permit>,
 }
 
-impl Room {
+impl BodyMemory {
     fn merge(&mut self, more: Self) {
         self.of_all.merge(more.of_all);
         if let Some((held, more)) = self.of_caller.as_mut().zip(more.of_caller) {
@@ -88,7 +88,7 @@ impl Permit {
     }
 }
 
-impl Writes {
+impl WriteAdmission {
     /// With the bounds of a configuration.
     pub fn new(config: &HttpConfig) -> Self {
         let wait_max = Duration::from_millis(config.write_wait_ms_max);
@@ -119,18 +119,18 @@ impl Writes {
     }
 
     /// Memory for so many bytes of a caller's body.
-    pub fn room(&self, caller: &Caller, bytes: usize) -> Result<Room, Error> {
+    pub fn memory(&self, caller: &Caller, bytes: usize) -> Result<BodyMemory, Error> {
         let kibibytes = kibibytes(bytes);
         let of_caller = caller.share(&self.shares, kibibytes).ok_or(Refusal::Crowded("bytes of bodies"))?;
         let of_all = Arc::clone(&self.bodies).try_acquire_many_owned(u32::try_from(kibibytes).unwrap_or(u32::MAX));
-        Ok(Room { of_all: of_all.map_err(|_| self.refuse())?, of_caller })
+        Ok(BodyMemory { of_all: of_all.map_err(|_| self.refuse())?, of_caller })
     }
 
     /// As much more of it as so many bytes take together.
-    pub fn more_room(&self, caller: &Caller, room: &mut Room, bytes: usize) -> Result<(), Error> {
-        let more = kibibytes(bytes).saturating_sub(room.of_all.num_permits());
+    pub fn more_memory(&self, caller: &Caller, memory: &mut BodyMemory, bytes: usize) -> Result<(), Error> {
+        let more = kibibytes(bytes).saturating_sub(memory.of_all.num_permits());
         if more > 0 {
-            room.merge(self.room(caller, more * KIBIBYTE)?);
+            memory.merge(self.memory(caller, more * KIBIBYTE)?);
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Writes {
     pub async fn permit(
         &self,
         unsigned: bool,
-        body: Room,
+        body: BodyMemory,
         of_caller: Option<callers::Permit>,
     ) -> Result<Permit, Error> {
         let unsigned = match unsigned {
