@@ -98,7 +98,7 @@ async fn attempt(
     let authorized = state.services.authorizer.authorize(&spend).await?;
 
     let journal = Arc::clone(&state.services.journal);
-    let look = state.first_appends.look(&award.payment_id);
+    let look_up = state.first_appends.look_up(&award.payment_id);
     let existing = journal.load(&(&award.payment_id).into()).await.map_err(|error| read_failed(&error))?;
     if !existing.is_empty() {
         return Ok((award.replay(&existing)?, true));
@@ -107,7 +107,7 @@ async fn attempt(
     let admitted = award.admit(state, &originator, &proven, &spend, &authorized, now).await;
     let (counterparty, promised) = admitted.map_err(|refusal| match award.is_fenced() {
         true => refusal.about(&award.payment_id).exists(),
-        false => look.nothing(refusal),
+        false => look_up.nothing(refusal),
     })?;
     caller.accept(&originator, body.text.len())?;
     let Authorized { authorization, escrow } = authorized;

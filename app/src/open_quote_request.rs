@@ -100,10 +100,10 @@ async fn existing(
         Some(view) => view,
         None if !may_look_up(caller) => return Err(refusal),
         None => {
-            let look = state.first_appends.look(&id);
+            let look_up = state.first_appends.look_up(&id);
             match timeout(READ_MAX, from_journal(state.services.journal.as_ref(), &id)).await {
                 Ok(Ok(Some(view))) => view,
-                Ok(Ok(None)) => return Err(look.nothing(refusal)),
+                Ok(Ok(None)) => return Err(look_up.nothing(refusal)),
                 Ok(Err(_)) | Err(_) => return Err(refusal),
             }
         }
@@ -187,12 +187,12 @@ impl<'a> Opening<'a> {
         match admitted {
             Ok(decision) => Ok(Verdict::New { decision, now }),
             Err(refusal) => {
-                let look = state.first_appends.look(&self.quote_request_id);
+                let look_up = state.first_appends.look_up(&self.quote_request_id);
                 // The read model may not have the batch yet; only the journal proves that this is a new one.
                 let existing = from_journal(services.journal.as_ref(), &self.quote_request_id).await;
                 match existing.map_err(|error| read_failed(&error))? {
                     Some(view) => Ok(Verdict::Replay(Box::new(self.replay(state, view).await?))),
-                    None => Err(look.nothing(refusal)),
+                    None => Err(look_up.nothing(refusal)),
                 }
             }
         }

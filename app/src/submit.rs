@@ -140,10 +140,10 @@ impl<'a> Submission<'a> {
             }
             // The read model may not have the payment yet; only the journal proves that this is a new one.
             Err(refusal) => {
-                let look = state.first_appends.look(&self.payment_id);
+                let look_up = state.first_appends.look_up(&self.payment_id);
                 match self.stored(state).await? {
                     Some(view) => Ok(Verdict::Replay(Box::new(view))),
-                    None => Err(look.nothing(refusal)),
+                    None => Err(look_up.nothing(refusal)),
                 }
             }
         }

@@ -21,17 +21,17 @@ struct Faults {
 /// Logs a fault that a caller is told of as 503: as an error that begins with `MISCONFIGURED` where only an operator can mend
 /// it, else as a warning. `what` says what could not be done.
 pub(super) fn log(fault: &Transient, what: &str) {
-    let Some((faults, told)) = FAULTS.told(fault, what) else { return };
+    let Some((faults, line)) = FAULTS.due_line(fault, what) else { return };
     let kind = fault.kind();
     match fault.is_misconfigured() {
-        true => tracing::error!(kind, faults, %fault, "{told}"),
-        false => tracing::warn!(kind, faults, %fault, "{told}"),
+        true => tracing::error!(kind, faults, %fault, "{line}"),
+        false => tracing::warn!(kind, faults, %fault, "{line}"),
     }
 }
 
 impl Faults {
-    /// How many of its kind there were, and what is said, when it is time to tell.
-    fn told(&self, fault: &Transient, what: &str) -> Option<(u64, String)> {
+    /// How many of its kind there were, and the line for the log, when one is due.
+    fn due_line(&self, fault: &Transient, what: &str) -> Option<(u64, String)> {
         let (throttle, meaning) = match fault {
             Transient::Unreachable(_) => (&self.unreachable, "transient fault"),
             Transient::RateLimited(_) => (&self.rate_limited, "transient fault"),
@@ -51,17 +51,17 @@ mod tests {
         let faults = Faults::default();
         let full = Transient::rate_limited("all permits are taken");
         let unknown = Transient::misconfigured("no node for eip155:1");
-        let told = |fault: &Transient| faults.told(fault, "a signature could not be judged");
+        let line = |fault: &Transient| faults.due_line(fault, "a signature could not be judged");
         let expected = "transient fault; a signature could not be judged";
-        assert_eq!(told(&full), Some((1, expected.to_owned())));
+        assert_eq!(line(&full), Some((1, expected.to_owned())));
         for _ in 0..100 {
-            assert_eq!(told(&full), None);
+            assert_eq!(line(&full), None);
         }
         // What is met for the first time is told although others were told just now.
         let expected = "MISCONFIGURED: only an operator can mend this; a signature could not be judged";
-        assert_eq!(told(&unknown), Some((1, expected.to_owned())));
-        assert_eq!(told(&unknown), None);
-        assert_eq!(told(&Transient::unreachable("down")).map(|(faults, _)| faults), Some(1));
-        assert_eq!(told(&Transient::contradiction("a node lags")).map(|(faults, _)| faults), Some(1));
+        assert_eq!(line(&unknown), Some((1, expected.to_owned())));
+        assert_eq!(line(&unknown), None);
+        assert_eq!(line(&Transient::unreachable("down")).map(|(faults, _)| faults), Some(1));
+        assert_eq!(line(&Transient::contradiction("a node lags")).map(|(faults, _)| faults), Some(1));
     }
 }

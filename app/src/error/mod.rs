@@ -27,14 +27,14 @@ pub struct Error {
     pub code: &'static Code,
     message: String,
     payment_id: Option<PaymentId>,
-    standing: Standing,
+    request_id_state: RequestIdState,
     /// When to come again, where the error knows better than the configuration.
     retry_after_seconds: Option<u64>,
 }
 
 /// What is known of the payment, or the batch, under the request's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum RequestIdState {
     /// Nothing: the journal was not asked, or did not answer.
     Unknown,
     /// The journal has none.
@@ -46,7 +46,13 @@ enum Standing {
 impl Error {
     /// An error with a message of its own. The message is shown to anyone, so it must not carry secrets or internals.
     pub fn new(code: &'static Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), payment_id: None, standing: Standing::Unknown, retry_after_seconds: None }
+        Self {
+            code,
+            message: message.into(),
+            payment_id: None,
+            request_id_state: RequestIdState::Unknown,
+            retry_after_seconds: None,
+        }
     }
 
     /// 503 for a transient fault, which is logged with its kind, once in a while. `what` says what could not be done; the caller
@@ -65,13 +71,13 @@ impl Error {
 
     /// Says that the journal has nothing under the request's id.
     pub(crate) fn nothing_exists(mut self) -> Self {
-        self.standing = Standing::Absent;
+        self.request_id_state = RequestIdState::Absent;
         self
     }
 
     /// Says that there is something under the request's id already, so that the id is spent.
     pub(crate) fn exists(mut self) -> Self {
-        self.standing = Standing::Exists;
+        self.request_id_state = RequestIdState::Exists;
         self
     }
 
@@ -80,7 +86,7 @@ impl Error {
         let status = self.status();
         // x402's own refusals are answered with 200.
         let refuses = status.is_client_error() || status.is_success() || status == StatusCode::SERVICE_UNAVAILABLE;
-        refuses && self.standing == Standing::Unknown && self.request_id_reusable().is_none()
+        refuses && self.request_id_state == RequestIdState::Unknown && self.request_id_reusable().is_none()
     }
 
     /// Whether it is about the form of a body or about what it names, which no configuration and no clock makes wrong.
@@ -93,10 +99,10 @@ impl Error {
     /// Whether the `request_id` may be used for a new request (spec 2.10). `Some(true)` only where the journal was asked and has
     /// nothing under it, so that nobody begins a second payment in the belief that there is none.
     pub fn request_id_reusable(&self) -> Option<bool> {
-        match self.standing {
-            Standing::Unknown => self.code.request_id_reusable.filter(|reusable| !reusable),
-            Standing::Absent => self.code.request_id_reusable,
-            Standing::Exists => Some(false),
+        match self.request_id_state {
+            RequestIdState::Unknown => self.code.request_id_reusable.filter(|reusable| !reusable),
+            RequestIdState::Absent => self.code.request_id_reusable,
+            RequestIdState::Exists => Some(false),
         }
     }
 

@@ -46,8 +46,8 @@ pub(crate) struct UnderWay {
     certain: bool,
 }
 
-/// A look for an id, begun before the journal is read: what ends in between is in one of the two.
-pub(crate) struct Look<'a> {
+/// A look-up of an id, begun before the journal is read: what ends in between is in one of the two.
+pub(crate) struct LookUp<'a> {
     appends: &'a FirstAppends,
     id: StreamId,
     may_land: bool,
@@ -60,10 +60,10 @@ impl FirstAppends {
         UnderWay { appends: Arc::clone(self), id, certain: false }
     }
 
-    /// Looks for a stream that may still begin; the journal is read after.
-    pub(crate) fn look(&self, id: impl Into<StreamId>) -> Look<'_> {
+    /// Looks up a stream that may still begin; the journal is read after.
+    pub(crate) fn look_up(&self, id: impl Into<StreamId>) -> LookUp<'_> {
         let id = id.into();
-        Look { may_land: self.may_land(&id), appends: self, id }
+        LookUp { may_land: self.may_land(&id), appends: self, id }
     }
 
     fn may_land(&self, id: &StreamId) -> bool {
@@ -77,7 +77,7 @@ impl FirstAppends {
     }
 }
 
-impl Look<'_> {
+impl LookUp<'_> {
     /// Whether the stream may still begin although the journal has nothing of it.
     pub(crate) fn may_land(&self) -> bool {
         self.may_land || self.appends.may_land(&self.id)
@@ -142,24 +142,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_id_is_free_once_every_append_of_it_has_ended_with_certainty() {
         let appends = Arc::new(FirstAppends::default());
-        let may_land = |number| appends.look(id(number)).may_land();
+        let may_land = |number| appends.look_up(id(number)).may_land();
         let (one, two) = (appends.begin(id(1).into()), appends.begin(id(1).into()));
         assert!(may_land(1) && !may_land(2));
         one.end(true);
         assert!(may_land(1), "the other one is under way");
         two.end(true);
         assert!(!may_land(1));
-        // A look that began while it was under way has seen it.
+        // A look-up that began while it was under way has seen it.
         let last = appends.begin(id(1).into());
-        let look = appends.look(id(1));
+        let look_up = appends.look_up(id(1));
         last.end(true);
-        assert!(look.may_land() && !may_land(1));
+        assert!(look_up.may_land() && !may_land(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_may_land_is_kept_for_a_while_and_the_ids_are_bounded() {
         let appends = Arc::new(FirstAppends::default());
-        let may_land = |number| appends.look(id(number)).may_land();
+        let may_land = |number| appends.look_up(id(number)).may_land();
         appends.begin(id(1).into()).end(false);
         drop(appends.begin(id(2).into()));
         appends.begin(id(1).into()).end(true);

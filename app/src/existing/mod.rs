@@ -241,9 +241,9 @@ async fn look_up(state: &App, caller: &Caller, payment_id: &PaymentId) -> Found 
     if !may_look_up(caller) {
         return unknown(seen);
     }
-    let look = state.first_appends.look(payment_id);
+    let look_up = state.first_appends.look_up(payment_id);
     match timeout(READ_MAX, state.services.journal.load(&payment_id.into())).await {
-        Ok(Ok(commits)) if commits.is_empty() && seen.is_none() && !look.may_land() => Found::Nothing,
+        Ok(Ok(commits)) if commits.is_empty() && seen.is_none() && !look_up.may_land() => Found::Nothing,
         Ok(Ok(commits)) if commits.is_empty() => unknown(seen),
         Ok(Ok(commits)) => Existing::of(&commits).map_or(Found::Unknown, |existing| Found::Payment(Box::new(existing))),
         Ok(Err(error)) => {
