@@ -15,7 +15,7 @@ use alloy::primitives::Address;
 use escrow_abi::contracts::{address, text};
 use events::event::TransactionPrepared;
 use journal::{
-    budget::{self, Budget, BudgetKey, Budgets, Room, Standing},
+    budget::{self, Budget, BudgetKey, BudgetState, Budgets, Room},
     ledger::Purpose,
 };
 use sagas::ports::{Clock, DepositOrder, DepositState, PrepareError, Transient};
@@ -162,8 +162,8 @@ impl PayerBudgets {
         if self.key_deposits.has(&budget.key, purpose) {
             return Ok(Room::Now);
         }
-        let Standing { is_at_stake, room, .. } =
-            self.budgets.standing_of(&budget, purpose, gas, self.clock.now()).await?;
+        let BudgetState { is_at_stake, room, .. } =
+            self.budgets.state_of(&budget, purpose, gas, self.clock.now()).await?;
         // It may have been a contract when this attempt was begun.
         if is_at_stake {
             return Ok(Room::Now);
@@ -191,13 +191,13 @@ impl PayerBudgets {
         let now = self.clock.now();
         let mut is_of_key = self.key_deposits.has(key, &purpose);
         if !is_of_key {
-            let standing = self.budgets.standing_of(&budget, &purpose, 0, now).await?;
-            if standing.is_counted {
+            let state = self.budgets.state_of(&budget, &purpose, 0, now).await?;
+            if state.is_counted {
                 // Its end was seen before, by this process or another.
                 return Ok(());
             }
             // What an account without code deposits is charged nowhere before it is lost, whichever process prepared it.
-            is_of_key = !standing.is_at_stake;
+            is_of_key = !state.is_at_stake;
         }
         if is_of_key {
             // One that came too late, or found its payment ended, is not the payer's doing.

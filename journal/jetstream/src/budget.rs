@@ -17,7 +17,7 @@ use tracing::debug;
 use events::{CommitId, time::Timestamp};
 use journal::{
     budget::{
-        Budget, BudgetKey, Budgets, Error, Room, Standing,
+        Budget, BudgetKey, BudgetState, Budgets, Error, Room,
         state::{self, Entry},
     },
     ledger::Purpose,
@@ -187,13 +187,13 @@ impl Budgets for NatsBudgets {
         Ok(state::room(self.0.read(&budget.key).await?.as_ref(), budget, gas, now))
     }
 
-    async fn standing_of(
+    async fn state_of(
         &self,
         budget: &Budget,
         purpose: &Purpose,
         gas: u64,
         now: Timestamp,
-    ) -> Result<Standing, Error> {
-        Ok(state::standing(self.0.read(&budget.key).await?.as_ref(), budget, purpose, gas, now))
+    ) -> Result<BudgetState, Error> {
+        Ok(state::state_of(self.0.read(&budget.key).await?.as_ref(), budget, purpose, gas, now))
     }
 }

@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use devkit::NatsServer;
 use events::{ChainId, Hash32, time::Timestamp};
 use journal::{
-    budget::{Budget, BudgetKey, Budgets, Room, Standing, charge, memory::MemoryBudgets, room, settle},
+    budget::{Budget, BudgetKey, BudgetState, Budgets, Room, charge, memory::MemoryBudgets, room, settle},
     ledger::Purpose,
 };
 use journal_jetstream::{budget::NatsBudgets, ledger::Options};
@@ -53,12 +53,12 @@ async fn keeps_the_rules(budgets: &dyn Budgets) {
     // What is at stake is not lost.
     assert_eq!(room(budgets, &of, GAS, now()).await.unwrap(), None);
     settle(budgets, &of[0].key, &deposit(1), 0, now()).await.unwrap();
-    let standing = async |n| budgets.standing_of(&of[0], &deposit(n), GAS, now()).await.unwrap();
-    assert_eq!(standing(2).await, Standing { is_at_stake: true, is_counted: false, room: Room::Now });
+    let state = async |n| budgets.state_of(&of[0], &deposit(n), GAS, now()).await.unwrap();
+    assert_eq!(state(2).await, BudgetState { is_at_stake: true, is_counted: false, room: Room::Now });
     assert!(settle(budgets, &of[0].key, &deposit(2), 2 * GAS, now()).await.unwrap());
     assert!(!settle(budgets, &of[0].key, &deposit(2), 2 * GAS, now()).await.unwrap(), "settled once");
     assert!(!budgets.settle_one(&of[0].key, &deposit(2), 2 * GAS, now()).await.unwrap());
-    assert_eq!(standing(2).await, Standing { is_at_stake: false, is_counted: true, room: Room::Now });
+    assert_eq!(state(2).await, BudgetState { is_at_stake: false, is_counted: true, room: Room::Now });
     let until = room(budgets, &of, GAS, now()).await.unwrap().expect("the code's is used up");
     assert!(until > now() + of[0].window && until <= now() + of[0].window + TimeDelta::minutes(5), "{until}");
     assert_eq!(charge(budgets, &of, &deposit(4), GAS, now()).await.unwrap(), Room::At(until));

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use events::time::Timestamp;
 
 use super::{
-    Budget, BudgetKey, Budgets, Error, Room, Standing,
+    Budget, BudgetKey, BudgetState, Budgets, Error, Room,
     state::{self, Entry},
 };
 use crate::ledger::Purpose;
@@ -59,13 +59,13 @@ impl Budgets for MemoryBudgets {
         Ok(state::room(self.entries().get(&budget.key), budget, gas, now))
     }
 
-    async fn standing_of(
+    async fn state_of(
         &self,
         budget: &Budget,
         purpose: &Purpose,
         gas: u64,
         now: Timestamp,
-    ) -> Result<Standing, Error> {
-        Ok(state::standing(self.entries().get(&budget.key), budget, purpose, gas, now))
+    ) -> Result<BudgetState, Error> {
+        Ok(state::state_of(self.entries().get(&budget.key), budget, purpose, gas, now))
     }
 }

@@ -81,7 +81,7 @@ pub enum Room {
 
 /// What a budget says of one purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct BudgetState {
     /// Whether something is at stake for it.
     pub is_at_stake: bool,
     /// Whether its loss is counted: nothing is to be settled for it any more.
@@ -147,13 +147,13 @@ pub trait Budgets: Send + Sync {
     ///
     /// # Errors
     /// See [`Error`].
-    async fn standing_of(
+    async fn state_of(
         &self,
         budget: &Budget,
         purpose: &Purpose,
         gas: u64,
         now: Timestamp,
-    ) -> Result<Standing, Error>;
+    ) -> Result<BudgetState, Error>;
 }
 
 /// Puts `gas` at stake for `purpose` in all of `budgets`, of which the first is the one it is settled by; in none when one of

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use events::time::Timestamp;
 
-use super::{Budget, BudgetKey, Error, OPEN_MAX, Room, Standing};
+use super::{Budget, BudgetKey, BudgetState, Error, OPEN_MAX, Room};
 use crate::ledger::Purpose;
 
 const SCHEMA: u32 = 1;
@@ -132,8 +132,8 @@ pub fn room(last: Option<&Entry>, budget: &Budget, gas: u64, now: Timestamp) -> 
 }
 
 /// What became of `purpose`, and whether `gas` more may be lost.
-pub fn standing(last: Option<&Entry>, budget: &Budget, purpose: &Purpose, gas: u64, now: Timestamp) -> Standing {
-    Standing {
+pub fn state_of(last: Option<&Entry>, budget: &Budget, purpose: &Purpose, gas: u64, now: Timestamp) -> BudgetState {
+    BudgetState {
         is_at_stake: last.is_some_and(|entry| entry.charged(purpose).is_some()),
         is_counted: last.is_some_and(|entry| entry.has_counted(purpose)),
         room: room(last, budget, gas, now),
@@ -250,10 +250,10 @@ mod tests {
         assert_eq!(put(&mut entry, 3, 500, at(20)), Room::Now);
         assert_eq!(room(entry.as_ref(), &budget(1_000), 600, at(30)), Room::At(again));
         assert_eq!(room(entry.as_ref(), &budget(1_000), 500, at(30)), Room::Now);
-        let looked = |n, gas| standing(entry.as_ref(), &budget(1_000), &purpose(n), gas, at(30));
-        assert_eq!(looked(2, 500), Standing { is_at_stake: false, is_counted: true, room: Room::Now });
-        assert_eq!(looked(3, 600), Standing { is_at_stake: true, is_counted: false, room: Room::At(again) });
-        assert_eq!(looked(4, 500), Standing { is_at_stake: false, is_counted: false, room: Room::Now });
+        let looked = |n, gas| state_of(entry.as_ref(), &budget(1_000), &purpose(n), gas, at(30));
+        assert_eq!(looked(2, 500), BudgetState { is_at_stake: false, is_counted: true, room: Room::Now });
+        assert_eq!(looked(3, 600), BudgetState { is_at_stake: true, is_counted: false, room: Room::At(again) });
+        assert_eq!(looked(4, 500), BudgetState { is_at_stake: false, is_counted: false, room: Room::Now });
         end(&mut entry, 3, 0, at(40));
         assert_eq!(put(&mut entry, 4, 600, again), Room::Now);
     }
