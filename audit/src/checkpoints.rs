@@ -9,7 +9,7 @@ use journal::{
 };
 use journal_jetstream::raw::{BATCH_MESSAGES, RawMessage};
 
-use super::{Error, Finding, Place, Severity, audit_state::Seen, source::Source};
+use super::{Error, Finding, JournalLocation, Severity, audit_state::Seen, source::Source};
 
 /// The walk along one shard's checkpoints. Memory holds one batch of them at a time.
 pub struct Walk<'a> {
@@ -87,8 +87,8 @@ impl<'a> Walk<'a> {
             rolling.sequence, signed.signer, signed.rolling_hash, rolling.hash
         );
         let only = first == rolling.sequence;
-        let place = if only { Place::message(message) } else { self.journal(Some(rolling.sequence)) };
-        self.findings.push(Finding::new(Severity::Tampered, "checkpoint", place, what));
+        let location = if only { JournalLocation::message(message) } else { self.journal(Some(rolling.sequence)) };
+        self.findings.push(Finding::new(Severity::Tampered, "checkpoint", location, what));
         Ok(())
     }
 
@@ -113,12 +113,12 @@ impl<'a> Walk<'a> {
             self.findings.push(Finding::new(Severity::Missing, "truncated", self.journal(Some(signed)), what));
         }
         if let Some(remembered) = self.remembered.take() {
-            let place = Place::at(checkpoint::STREAM, remembered.stored, Some(&self.subject));
+            let location = JournalLocation::at(checkpoint::STREAM, remembered.stored, Some(&self.subject));
             let what = format!(
                 "the checkpoint of sequence {} that an earlier run saw is gone ({})",
                 remembered.sequence, remembered.hash
             );
-            self.findings.push(Finding::new(Severity::Missing, "checkpoint-gone", place, what));
+            self.findings.push(Finding::new(Severity::Missing, "checkpoint-gone", location, what));
         }
         if self.head > 0 && self.sequence == 0 && now > 0 && !self.signers.is_empty() {
             let what = "the shard has messages and no checkpoint";
@@ -137,8 +137,8 @@ impl<'a> Walk<'a> {
         self.agreed.as_ref().map_or(0, |agreed| agreed.sequence)
     }
 
-    fn journal(&self, sequence: Option<u64>) -> Place {
-        Place { stream: Some(envelope::stream(self.shard)), sequence, subject: None }
+    fn journal(&self, sequence: Option<u64>) -> JournalLocation {
+        JournalLocation { stream: Some(envelope::stream(self.shard)), sequence, subject: None }
     }
 
     async fn fill(&mut self) -> Result<(), Error> {
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
 
     fn take(&mut self, message: &RawMessage) {
         let mut find = |check, what: String| {
-            self.findings.push(Finding::new(Severity::Tampered, check, Place::message(message), what));
+            self.findings.push(Finding::new(Severity::Tampered, check, JournalLocation::message(message), what));
         };
         let signed = match SignedCheckpoint::parse(&message.body) {
             Ok(signed) => signed.checkpoint().clone(),

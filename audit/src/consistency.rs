@@ -16,7 +16,7 @@ use sagas::{
 };
 
 use super::{
-    Finding, Place, Severity,
+    Finding, JournalLocation, Severity,
     examine::{Examined, State},
 };
 
@@ -39,8 +39,8 @@ struct Consistency<'a> {
 impl Consistency<'_> {
     fn require(&mut self, holds: bool, check: &str, event: &str, what: impl FnOnce() -> String) {
         if !holds {
-            let place = self.examined.place_of(event);
-            self.findings.push(Finding::new(Severity::Contradiction, check, place, what()));
+            let location = self.examined.location_of(event);
+            self.findings.push(Finding::new(Severity::Contradiction, check, location, what()));
         }
     }
 
@@ -162,7 +162,7 @@ impl Consistency<'_> {
                 submitted.verifier.endpoint,
                 quote.source_amount,
             );
-            self.findings.push(Finding::new(Severity::Loss, check, self.examined.place_of(event), what));
+            self.findings.push(Finding::new(Severity::Loss, check, self.examined.location_of(event), what));
         }
     }
 
@@ -194,7 +194,7 @@ impl Consistency<'_> {
             OriginatorCheck::Contradicted(what) => (Severity::Contradiction, what),
             OriginatorCheck::Unverifiable(what) => (Severity::Unverifiable, what),
         };
-        self.findings.push(Finding::new(severity, "originator", self.examined.place_of(event), what));
+        self.findings.push(Finding::new(severity, "originator", self.examined.location_of(event), what));
     }
 
     fn windows(&mut self, plan: &EscrowPlan, event: &str) {
@@ -320,7 +320,7 @@ fn best(quotes: &[QuoteReceived]) -> Option<&QuoteReceived> {
 
 /// A finding about a whole stream.
 pub fn about(examined: &Examined, severity: Severity, check: &str, what: impl Into<String>) -> Finding {
-    Finding::new(severity, check, Place::stream(&examined.stream, Some(&examined.subject)), what)
+    Finding::new(severity, check, JournalLocation::stream(&examined.stream, Some(&examined.subject)), what)
 }
 
 #[cfg(test)]

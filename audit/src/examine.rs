@@ -8,7 +8,7 @@ use sagas::{
     quote_request::{self, QuoteRequest},
 };
 
-use super::{Finding, Place, Severity, layout::Layout};
+use super::{Finding, JournalLocation, Severity, layout::Layout};
 
 /// The state that a stream's events lead to.
 #[derive(Debug, Clone)]
@@ -39,18 +39,18 @@ pub struct Examined {
 }
 
 impl Examined {
-    /// The place of the whole stream.
-    pub fn place(&self) -> Place {
-        Place::stream(&self.stream, Some(&self.subject))
+    /// The location of the whole stream.
+    pub fn location(&self) -> JournalLocation {
+        JournalLocation::stream(&self.stream, Some(&self.subject))
     }
 
-    /// The place of the commit that holds an event of this type; the whole stream's without one.
-    pub fn place_of(&self, event: &str) -> Place {
+    /// The location of the commit that holds an event of this type; the whole stream's without one.
+    pub fn location_of(&self, event: &str) -> JournalLocation {
         let holds = |commit: &&Recorded| commit.events.iter().any(|held| held.type_name() == event);
         let commit = self.commits.iter().rev().find(holds);
         commit.map_or_else(
-            || self.place(),
-            |commit| Place::at(&self.stream, commit.position.sequence, Some(&self.subject)),
+            || self.location(),
+            |commit| JournalLocation::at(&self.stream, commit.position.sequence, Some(&self.subject)),
         )
     }
 }
@@ -68,7 +68,7 @@ pub fn examine(layout: &Layout, shard: u16, subject: &str, messages: &[RawMessag
         is_mark: false,
         findings: Vec::new(),
     };
-    let whole = Place::stream(&stream, Some(subject));
+    let whole = JournalLocation::stream(&stream, Some(subject));
     let Ok(stream_id) = envelope::stream_of(shard, subject) else {
         let what = "the subject is not that of a payment or batch of this shard";
         examined.findings.push(Finding::new(Severity::Tampered, "subject", whole, what));
@@ -90,8 +90,8 @@ pub fn examine(layout: &Layout, shard: u16, subject: &str, messages: &[RawMessag
         match open(shard, message) {
             Ok(commit) => examined.commits.push(commit),
             Err(error) => {
-                let place = Place::message(message);
-                examined.findings.push(Finding::new(Severity::Tampered, "envelope", place, error.to_string()));
+                let location = JournalLocation::message(message);
+                examined.findings.push(Finding::new(Severity::Tampered, "envelope", location, error.to_string()));
             }
         }
     }
@@ -111,9 +111,9 @@ pub fn is_mark(shard: u16, message: &RawMessage) -> bool {
 fn check_marks(examined: &mut Examined, layout: &Layout, epoch: u16) {
     let marks = |commit: &Recorded| commit.events.iter().any(|event| matches!(event, Event::Mark(_)));
     let Some(commit) = examined.commits.iter().find(|commit| marks(commit)) else { return };
-    let place = Place::at(&examined.stream, commit.position.sequence, Some(&examined.subject));
+    let location = JournalLocation::at(&examined.stream, commit.position.sequence, Some(&examined.subject));
     let mut found = |what: String| {
-        examined.findings.push(Finding::new(Severity::Contradiction, "mark", place.clone(), what));
+        examined.findings.push(Finding::new(Severity::Contradiction, "mark", location.clone(), what));
     };
     match &commit.events[..] {
         [Event::Mark(Mark::Moved(moved))] if examined.messages == 1 => {
@@ -136,36 +136,38 @@ fn link(examined: &mut Examined, before: Option<&RawMessage>, message: &RawMessa
     let (hash, sequence) = before.map_or((Hash32::ZERO, 0), |before| (before.hash(), before.sequence));
     let version = before.map_or(Some(0), |before| before.envelope().ok().map(|envelope| envelope.version));
     let mut found =
-        |severity, check, place, what: String| examined.findings.push(Finding::new(severity, check, place, what));
+        |severity, check, location, what: String| examined.findings.push(Finding::new(severity, check, location, what));
     if let Some(version) = version
         && envelope.version != version + 1
     {
         let what = format!("version {} where {} belongs", envelope.version, version + 1);
-        found(Severity::Missing, "version", Place::message(message), what);
+        found(Severity::Missing, "version", JournalLocation::message(message), what);
     }
     if envelope.prev != hash {
         // The message before is what its successor no longer knows; without one, it is the first that claims another.
-        let (place, what) = match before {
+        let (location, what) = match before {
             Some(before) => (
-                Place::message(before),
+                JournalLocation::message(before),
                 format!("the message hashes to {hash}, its successor #{} has {}", message.sequence, envelope.prev),
             ),
-            None => (Place::message(message), format!("the first message names a predecessor, {}", envelope.prev)),
+            None => {
+                (JournalLocation::message(message), format!("the first message names a predecessor, {}", envelope.prev))
+            }
         };
-        found(Severity::Tampered, "hash-chain", place, what);
+        found(Severity::Tampered, "hash-chain", location, what);
     }
     let expected = message.header("Nats-Expected-Last-Subject-Sequence");
     if expected.is_some_and(|expected| expected != sequence.to_string()) {
         let what =
             format!("it was written behind sequence {}, and stands behind {sequence}", expected.unwrap_or_default());
-        found(Severity::Tampered, "position", Place::message(message), what);
+        found(Severity::Tampered, "position", JournalLocation::message(message), what);
     }
 }
 
 fn fold(examined: &mut Examined, stream_id: &StreamId) {
     let illegal = |commit: &Recorded, error: payment::IllegalTransition| {
-        let place = Place::at(&examined.stream, commit.position.sequence, Some(&examined.subject));
-        Finding::new(Severity::Contradiction, "transition", place, error.to_string())
+        let location = JournalLocation::at(&examined.stream, commit.position.sequence, Some(&examined.subject));
+        Finding::new(Severity::Contradiction, "transition", location, error.to_string())
     };
     let (mut a_payment, mut a_batch) = (None, None);
     for commit in &examined.commits {
@@ -228,18 +230,18 @@ pub(super) mod tests {
                 correlation: "req".into(),
                 causation: "req".into(),
             };
-            let sealed = EncodedCommit::new(&commit, shard).unwrap();
-            let headers = sealed.headers(expected.sequence);
+            let encoded = EncodedCommit::new(&commit, shard).unwrap();
+            let headers = encoded.headers(expected.sequence);
             let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), vec![value]));
             messages.push(RawMessage {
                 stream: envelope::stream(shard),
                 sequence: u64::from(n) * 10,
-                subject: sealed.envelope.subject.clone(),
+                subject: encoded.envelope.subject.clone(),
                 headers: headers.collect::<BTreeMap<_, _>>(),
-                body: sealed.body.clone(),
+                body: encoded.body.clone(),
                 stored_at: "2026-01-02T03:04:05Z".parse().unwrap(),
             });
-            expected = Position { shard, version: u64::from(n), sequence: u64::from(n) * 10, hash: sealed.hash };
+            expected = Position { shard, version: u64::from(n), sequence: u64::from(n) * 10, hash: encoded.hash };
         }
         (stream_id, messages)
     }
@@ -249,7 +251,7 @@ pub(super) mod tests {
         let shard = id.shard(8);
         let subject = envelope::subject(shard, &id);
         let examined = examine(&Layout::one(8), shard, &subject, messages);
-        examined.findings.into_iter().map(|finding| (finding.check, finding.place.sequence)).collect()
+        examined.findings.into_iter().map(|finding| (finding.check, finding.location.sequence)).collect()
     }
 
     #[test]
@@ -269,12 +271,12 @@ pub(super) mod tests {
             correlation: "req".into(),
             causation: "req".into(),
         };
-        let sealed = EncodedCommit::new(&commit, shard).unwrap();
+        let encoded = EncodedCommit::new(&commit, shard).unwrap();
         let mut message = messages.remove(0);
-        let headers = sealed.headers(expected.sequence);
+        let headers = encoded.headers(expected.sequence);
         message.headers = headers.into_iter().map(|(name, value)| (name.to_owned(), vec![value])).collect();
-        (message.stream, message.subject) = (envelope::stream(shard), sealed.envelope.subject);
-        (message.sequence, message.body) = (expected.sequence + 1, sealed.body);
+        (message.stream, message.subject) = (envelope::stream(shard), encoded.envelope.subject);
+        (message.sequence, message.body) = (expected.sequence + 1, encoded.body);
         (stream_id, message)
     }
 

@@ -46,7 +46,7 @@ impl fmt::Display for Severity {
 
 /// Where in the journal something was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct JournalLocation {
     /// The JetStream stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
@@ -58,7 +58,7 @@ pub struct Place {
     pub subject: Option<String>,
 }
 
-impl Place {
+impl JournalLocation {
     /// One message.
     pub fn message(message: &RawMessage) -> Self {
         Self::at(&message.stream, message.sequence, Some(&message.subject))
@@ -84,28 +84,28 @@ pub struct Finding {
     pub check: String,
     /// Where.
     #[serde(flatten)]
-    pub place: Place,
+    pub location: JournalLocation,
     /// What it is, for people.
     pub what: String,
 }
 
 impl Finding {
-    /// A finding of `check` at `place`.
-    pub fn new(severity: Severity, check: &str, place: Place, what: impl Into<String>) -> Self {
-        Self { severity, check: check.to_owned(), place, what: what.into() }
+    /// A finding of `check` at `location`.
+    pub fn new(severity: Severity, check: &str, location: JournalLocation, what: impl Into<String>) -> Self {
+        Self { severity, check: check.to_owned(), location, what: what.into() }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.severity, self.check)?;
-        if let Some(stream) = &self.place.stream {
+        if let Some(stream) = &self.location.stream {
             write!(f, " {stream}")?;
         }
-        if let Some(sequence) = self.place.sequence {
+        if let Some(sequence) = self.location.sequence {
             write!(f, " #{sequence}")?;
         }
-        if let Some(subject) = &self.place.subject {
+        if let Some(subject) = &self.location.subject {
             write!(f, " {subject}")?;
         }
         write!(f, ": {}", self.what)

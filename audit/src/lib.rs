@@ -31,4 +31,4 @@ mod uniqueness;
 pub mod verify;
 
 pub use error::Error;
-pub use finding::{Finding, Place, Severity};
+pub use finding::{Finding, JournalLocation, Severity};

@@ -49,7 +49,7 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     fn find(&mut self, severity: Severity, check: &str, event: &str, what: impl Into<String>) {
-        self.findings.push(Finding::new(severity, check, self.examined.place_of(event), what));
+        self.findings.push(Finding::new(severity, check, self.examined.location_of(event), what));
     }
 
     /// Takes over what a chain said about an event.

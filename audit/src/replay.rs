@@ -9,7 +9,7 @@ use journal::{Recorded, envelope};
 use journal_jetstream::raw::RawMessage;
 
 use super::{
-    Error, Finding, Place, Severity,
+    Error, Finding, JournalLocation, Severity,
     entry::Entry,
     examine::{Examined, examine},
     source::Source,
@@ -107,7 +107,12 @@ pub async fn replay(source: &Source, id: &StreamId) -> Result<Replay, Error> {
         }
         if let Some((newer, _)) = &replayed {
             let what = format!("{id} lies in {newer} too, which is what is shown");
-            findings.push(Finding::new(Severity::Contradiction, "two-epochs", Place::stream(&stream, None), what));
+            findings.push(Finding::new(
+                Severity::Contradiction,
+                "two-epochs",
+                JournalLocation::stream(&stream, None),
+                what,
+            ));
             continue;
         }
         replayed = Some((stream, shown.collect()));

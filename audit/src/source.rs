@@ -12,7 +12,7 @@ use journal::{checkpoint, envelope};
 use journal_jetstream::raw::{RawMessage, RawReader};
 
 use super::{
-    Error, Finding, Place, Severity,
+    Error, Finding, JournalLocation, Severity,
     json_lines::{self, Contents},
     layout::{self, Layout},
 };
@@ -34,20 +34,21 @@ pub struct Exported {
     streams: BTreeMap<String, Indexed>,
     /// The epochs, where there are several.
     layout: Option<layout::Exported>,
-    /// Lines that are no messages, messages out of order.
+    /// Lines that are not messages, messages out of order.
     faults: Vec<Finding>,
 }
 
 #[derive(Default)]
 struct Indexed {
     /// By sequence, ascending.
-    messages: Vec<(u64, Spot)>,
+    messages: Vec<(u64, LineRange)>,
     /// Indexes into `messages`, by subject.
     subjects: HashMap<String, Vec<usize>>,
 }
 
+/// Where the line of a message is.
 #[derive(Clone, Copy)]
-struct Spot {
+struct LineRange {
     file: usize,
     offset: u64,
     bytes: usize,
@@ -192,7 +193,7 @@ impl Exported {
                 break;
             }
             number += 1;
-            let spot = Spot { file: self.files.len(), offset, bytes: read };
+            let line = LineRange { file: self.files.len(), offset, bytes: read };
             offset += read as u64;
             if let Some(Contents { streams, layout }) = json_lines::contents(&bytes) {
                 for stream in streams {
@@ -203,10 +204,10 @@ impl Exported {
                 continue;
             }
             match json_lines::read(&bytes) {
-                Ok(message) => self.note(&message, spot),
+                Ok(message) => self.note(&message, line),
                 Err(error) => {
                     let what = format!("line {number} of {name}: {error}");
-                    self.faults.push(Finding::new(Severity::Tampered, "export", Place::default(), what));
+                    self.faults.push(Finding::new(Severity::Tampered, "export", JournalLocation::default(), what));
                 }
             }
         }
@@ -231,16 +232,16 @@ impl Exported {
         }
     }
 
-    fn note(&mut self, head: &RawMessage, spot: Spot) {
+    fn note(&mut self, head: &RawMessage, line: LineRange) {
         let indexed = self.streams.entry(head.stream.clone()).or_default();
         if indexed.messages.last().is_some_and(|(last, _)| *last >= head.sequence) {
-            let place = Place::at(&head.stream, head.sequence, Some(&head.subject));
+            let location = JournalLocation::at(&head.stream, head.sequence, Some(&head.subject));
             let what = "the file holds the message after one of the same or a higher sequence";
-            self.faults.push(Finding::new(Severity::Tampered, "export", place, what));
+            self.faults.push(Finding::new(Severity::Tampered, "export", location, what));
             return;
         }
         indexed.subjects.entry(head.subject.clone()).or_default().push(indexed.messages.len());
-        indexed.messages.push((head.sequence, spot));
+        indexed.messages.push((head.sequence, line));
     }
 
     fn batch(&self, stream: &str, from: u64, subject: Option<&str>, limit: usize) -> Result<Vec<RawMessage>, Error> {
@@ -248,7 +249,7 @@ impl Exported {
         let all = &indexed.messages;
         let start = all.partition_point(|(sequence, _)| *sequence < from);
         match subject {
-            None => all[start..].iter().take(limit).map(|(_, spot)| self.read(spot)).collect(),
+            None => all[start..].iter().take(limit).map(|(_, line)| self.read(line)).collect(),
             Some(subject) => {
                 let own = indexed.subjects.get(subject).map(Vec::as_slice).unwrap_or_default();
                 let own = own.iter().filter(|index| **index >= start).take(limit);
@@ -257,11 +258,11 @@ impl Exported {
         }
     }
 
-    fn read(&self, spot: &Spot) -> Result<RawMessage, Error> {
-        let (path, file) = &self.files[spot.file];
+    fn read(&self, line: &LineRange) -> Result<RawMessage, Error> {
+        let (path, file) = &self.files[line.file];
         let fault = |error| Error::File { path: path.clone(), error };
-        let mut bytes = vec![0; spot.bytes];
-        file.read_exact_at(&mut bytes, spot.offset).map_err(fault)?;
+        let mut bytes = vec![0; line.bytes];
+        file.read_exact_at(&mut bytes, line.offset).map_err(fault)?;
         json_lines::read(&bytes).map_err(|error| fault(std::io::Error::other(error)))
     }
 }

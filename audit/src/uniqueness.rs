@@ -14,7 +14,7 @@ use journal::{checkpoint, envelope};
 use journal_jetstream::raw::RawMessage;
 
 use super::{
-    Error, Finding, Place, Severity,
+    Error, Finding, JournalLocation, Severity,
     audit_state::AuditState,
     examine::{Examined, is_mark},
     layout::Layout,
@@ -84,12 +84,17 @@ pub async fn check(
             Some(message) if is_mark(older, &message) => {}
             Some(message) => {
                 let what = format!("{stream_id} lies in {} too, which is of a later epoch", examined.stream);
-                report.add(Finding::new(Severity::Contradiction, "two-epochs", Place::message(&message), what));
+                report.add(Finding::new(
+                    Severity::Contradiction,
+                    "two-epochs",
+                    JournalLocation::message(&message),
+                    what,
+                ));
             }
             None if layout.is_sealed(older) => {}
             None => {
                 let what = format!("{stream} has no mark of it and is not sealed: it could begin there once more");
-                report.add(Finding::new(Severity::Missing, "mark", examined.place(), what));
+                report.add(Finding::new(Severity::Missing, "mark", examined.location(), what));
             }
         }
     }
@@ -115,7 +120,12 @@ pub async fn shards_that_are_gone(source: &Source, layout: &Layout, state: &Audi
             continue;
         };
         let what = format!("the shard is not there, and {by} a checkpoint of it");
-        gone.push(Finding::new(Severity::Missing, "shard-gone", Place::stream(&envelope::stream(shard), None), what));
+        gone.push(Finding::new(
+            Severity::Missing,
+            "shard-gone",
+            JournalLocation::stream(&envelope::stream(shard), None),
+            what,
+        ));
     }
     Ok(gone)
 }

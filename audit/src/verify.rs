@@ -17,7 +17,7 @@ use journal::{
 use journal_jetstream::raw::{BATCH_MESSAGES, RawMessage};
 
 use super::{
-    Error, Finding, Place, Severity,
+    Error, Finding, JournalLocation, Severity,
     audit_state::{AuditState, Seen},
     checkpoints::Walk,
     consistency::{self, about},
@@ -87,7 +87,7 @@ impl Auditor {
                     "a direct get says that #{} is the last, the replay goes on to #{}",
                     last.sequence, read.sequence
                 );
-                report.add(Finding::new(Severity::Contradiction, "tail", Place::message(last), what));
+                report.add(Finding::new(Severity::Contradiction, "tail", JournalLocation::message(last), what));
             }
             report.absorb(self.check(&layout, shard, subject, messages).await?);
         }
@@ -174,8 +174,8 @@ impl Auditor {
         }
         let expected = !state.shards.is_empty() || !self.signers.is_empty();
         if expected && heads.iter().any(|head| *head > 0) {
-            let place = Place::stream(checkpoint::STREAM, None);
-            report.add(Finding::new(Severity::Missing, "checkpoint", place, "there are no checkpoints at all"));
+            let location = JournalLocation::stream(checkpoint::STREAM, None);
+            report.add(Finding::new(Severity::Missing, "checkpoint", location, "there are no checkpoints at all"));
         } else {
             report.not_checked.push("whether a shard was cut off or written anew: there are no checkpoints".to_owned());
         }
@@ -212,8 +212,8 @@ impl Auditor {
                     rolling.follow(message.hash());
                     walk.pass(rolling, &message).await?;
                 }
-                match checks.streams.meet(&message) {
-                    Met::Begins => {
+                match checks.streams.classify(&message) {
+                    MessageKind::First => {
                         checks.wait_below(CHECKS_AT_ONCE).await?;
                         let (auditor, layout, stream) = (self.clone(), layout.clone(), stream.clone());
                         checks.running.spawn(async move {
@@ -221,8 +221,8 @@ impl Auditor {
                             auditor.check(&layout, shard, message.subject, messages).await
                         });
                     }
-                    Met::Orphan => checks.report.add(orphan(&message)),
-                    Met::Goes => {}
+                    MessageKind::Orphan => checks.report.add(orphan(&message)),
+                    MessageKind::Later => {}
                 }
             }
         }
@@ -387,17 +387,18 @@ struct Streams {
     direct: u64,
 }
 
-enum Met {
+/// What a message is to its stream, by the messages met so far.
+enum MessageKind {
     /// The first message of a stream.
-    Begins,
+    First,
     /// A later one.
-    Goes,
+    Later,
     /// The first one met, but not the first by its own word.
     Orphan,
 }
 
 impl Streams {
-    fn meet(&mut self, message: &RawMessage) -> Met {
+    fn classify(&mut self, message: &RawMessage) -> MessageKind {
         let first = self.known.insert(self.hasher.hash_one(&message.subject));
         // A message without an envelope begins its stream as well as any: examining it says what is wrong.
         let begins = message.envelope().map_or(first, |envelope| envelope.version == 1 && first);
@@ -406,9 +407,9 @@ impl Streams {
         }
         self.replayed += 1;
         match (begins, first) {
-            (true, _) => Met::Begins,
-            (false, true) => Met::Orphan,
-            (false, false) => Met::Goes,
+            (true, _) => MessageKind::First,
+            (false, true) => MessageKind::Orphan,
+            (false, false) => MessageKind::Later,
         }
     }
 
@@ -418,7 +419,8 @@ impl Streams {
         let what = format!(
             "the replay holds {replayed} messages of payments and batches, reading each by its subject gives {direct}"
         );
-        (replayed != direct).then(|| Finding::new(Severity::Contradiction, "tail", Place::stream(stream, None), what))
+        (replayed != direct)
+            .then(|| Finding::new(Severity::Contradiction, "tail", JournalLocation::stream(stream, None), what))
     }
 }
 
@@ -428,10 +430,10 @@ fn gap(stream: &str, next: u64, until: u64) -> Finding {
         true => "the message is missing".to_owned(),
         false => format!("the messages {next} to {until} are missing"),
     };
-    Finding::new(Severity::Missing, "gap", Place::at(stream, next, None), what)
+    Finding::new(Severity::Missing, "gap", JournalLocation::at(stream, next, None), what)
 }
 
 fn orphan(message: &RawMessage) -> Finding {
     let what = "there is no first message of this subject before it";
-    Finding::new(Severity::Missing, "orphan", Place::message(message), what)
+    Finding::new(Severity::Missing, "orphan", JournalLocation::message(message), what)
 }

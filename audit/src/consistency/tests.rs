@@ -318,7 +318,7 @@ fn a_delivery_that_was_not_attested_is_somebodys_loss_and_no_fault_of_the_record
     // What came too late is none that had to be attested.
     assert_eq!(found_of_payer_deposit(&sold, awaited(61)), ["deadline"]);
     let mut report = Report::default();
-    report.add(Finding::new(Severity::Loss, "unattested", Place::default(), "a loss"));
+    report.add(Finding::new(Severity::Loss, "unattested", JournalLocation::default(), "a loss"));
     assert_eq!((report.verdict(), report.counts.loss), (Verdict::Proven, 1));
     assert!(!Severity::Loss.is_fault());
 }
