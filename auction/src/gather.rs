@@ -125,14 +125,14 @@ impl Inner {
     /// not have registered again; while nobody can say who is there nobody can say who is missing; and whose credentials cannot
     /// be judged now may hold what is required.
     fn give_up(&self, begun: Instant, request: &RequestForQuotes) -> Instant {
-        let settled = match self.registry.readable_since() {
+        let registered_again = match self.registry.readable_since() {
             None => Instant::now() + UNREADABLE_PAUSE,
             Some(since) if self.registry.is_anyone_missing() => since + self.options.settling,
             Some(_) => begun,
         };
         let back = self.registry.expected_back_until(request).unwrap_or(begun);
         let judged = self.unknown_until(request).unwrap_or(begun);
-        (begun + self.options.grace).max(settled).max(back).max(judged)
+        (begun + self.options.grace).max(registered_again).max(back).max(judged)
     }
 
     /// Waits until [`Inner::give_up`], which is asked only if this is waited for.

@@ -256,7 +256,7 @@ fn verified(is_valid: bool, why: Option<(String, String)>, outline: Outline, gw:
         why.map(|(code, message)| (reason(&code, "unexpected_verify_error"), message)).unzip();
     let extensions = Extensions { gw };
     let body = VerifyBody { is_valid, invalid_reason, invalid_message, payer: outline.payer, extensions };
-    own((status, Json(body)).into_response())
+    keep_body((status, Json(body)).into_response())
 }
 
 /// The payment as it stands when it is final or the long poll is over.
@@ -269,7 +269,7 @@ pub(super) struct Held {
 }
 
 /// What settling a payment came to so far, and for how many seconds the call was held where it was cut short.
-pub(super) fn settled(held: &Held, outline: Outline, base_url: &str) -> Response {
+pub(super) fn settle_outcome(held: &Held, outline: Outline, base_url: &str) -> Response {
     let Held { view, replay, cut_to_seconds } = held;
     let why = match view.status {
         PaymentStatus::Completed => None,
@@ -295,7 +295,7 @@ pub(super) fn settled(held: &Held, outline: Outline, base_url: &str) -> Response
 }
 
 /// Nothing was settled by this call.
-pub(super) fn not_settled(refused: Refused, outline: Outline, base_url: &str) -> Response {
+pub(super) fn settle_refused(refused: Refused, outline: Outline, base_url: &str) -> Response {
     let Refused { error, status } = refused;
     let why = Some((error.code.code.to_owned(), error.message()));
     let body = SettleBody {
@@ -324,7 +324,7 @@ impl SettleBody {
         let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         let mut response = (status, json, text).into_response();
         response.headers_mut().extend(encoded.map(|encoded| (PAYMENT_RESPONSE, encoded)));
-        own(response)
+        keep_body(response)
     }
 }
 
@@ -337,7 +337,7 @@ fn come_again(mut response: Response, error: &Error) -> Response {
 }
 
 /// Keeps the body from being replaced by an ErrorResponse.
-fn own(mut response: Response) -> Response {
+fn keep_body(mut response: Response) -> Response {
     response.extensions_mut().insert(OwnBody);
     response
 }

@@ -6,7 +6,7 @@ use axum::{Extension, extract::State, response::Response};
 
 use app::{
     submit::outcome,
-    x402::{Settled, settle},
+    x402::{SettleOutcome, settle},
 };
 
 use super::{
@@ -25,8 +25,8 @@ pub(crate) async fn handle(
     let mut outline = Outline::default();
     let base_url = &state.http.base_url;
     match held(&state, &correlation, write, &mut outline).await {
-        Ok(held) => answer::settled(&held, outline, base_url),
-        Err(refused) => answer::not_settled(refused, outline, base_url),
+        Ok(held) => answer::settle_outcome(&held, outline, base_url),
+        Err(refused) => answer::settle_refused(refused, outline, base_url),
     }
 }
 
@@ -45,7 +45,7 @@ async fn held(
     let call = call::read(body, outline)?;
     // Boxed, so that nothing of the message stays in memory while its outcome is waited for.
     let settling = settle(state, correlation.as_str(), caller.clone(), call, permit);
-    let Settled { view, replay, timeout } = Box::pin(settling).await?;
+    let SettleOutcome { view, replay, timeout } = Box::pin(settling).await?;
     let longest = long_poll_max.min(timeout);
     // Whoever has seen the message can repeat it.
     let view = outcome(state, &caller, !replay, view, arrival.left(longest)).await;

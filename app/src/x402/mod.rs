@@ -13,7 +13,7 @@ mod verify;
 
 pub use self::{
     message::Call,
-    settle::{Settled, settle},
+    settle::{SettleOutcome, settle},
     verify::{Verified, verify},
 };
 use crate::error::{Code, Error};

@@ -24,8 +24,8 @@ use crate::{
     submit::{Accepted, Submission, Verdict},
 };
 
-/// A payment that there is, before or by this call.
-pub struct Settled {
+/// The outcome of a settle: a payment that there is, before or by this call.
+pub struct SettleOutcome {
     /// The payment as it stands.
     pub view: PaymentView,
     /// Whether it was there before.
@@ -44,10 +44,10 @@ pub async fn settle(
     caller: Caller,
     call: Call,
     permit: Permit,
-) -> Result<Settled, Refusal> {
+) -> Result<SettleOutcome, Refusal> {
     let (permit, timeout) = (Arc::new(permit), Duration::from_secs(call.message.requirement.timeout_seconds_max));
     let (view, replay) = match attempt(state, correlation, &caller, &call, &permit).await {
-        Ok(settled) => settled,
+        Ok(found) => found,
         Err(refusal) => {
             let view = existing(state, &caller, &call, refusal).await?;
             if call.message.identifier.is_some() {
@@ -57,7 +57,7 @@ pub async fn settle(
             (*view, true)
         }
     };
-    Ok(Settled { view, replay, timeout })
+    Ok(SettleOutcome { view, replay, timeout })
 }
 
 async fn attempt(

@@ -99,7 +99,7 @@ fn record(stored: &Stored) -> Option<Record> {
     Some(Record { stream_id, sequence: stored.sequence, stored_at: stored.stored_at, entry })
 }
 
-fn own(stored: &Stored, message_id: &CommitId) -> bool {
+fn has_message_id(stored: &Stored, message_id: &CommitId) -> bool {
     stored.headers.get(MESSAGE_ID).is_some_and(|id| id.as_str() == message_id.as_str())
 }
 
@@ -220,7 +220,7 @@ impl Parking for NatsParking {
             let newest = inner.newest(&subject, deadline).await?;
             let known = newest.as_ref().and_then(record);
             if let (Some(stored), Some(known)) = (&newest, &known)
-                && own(stored, &message_id)
+                && has_message_id(stored, &message_id)
             {
                 return Ok(known.clone());
             }

@@ -22,7 +22,7 @@ where
     let (one, other) = (make().await, make().await);
     the_chain_starts_an_account(&*one, &*other).await;
     a_purpose_keeps_its_nonce(&*one, &*other).await;
-    settled_reservations_drop(&*one).await;
+    closed_reservations_drop(&*one).await;
     a_chain_that_is_ahead_raises_the_next_nonce(&*one, &*other).await;
     many_at_once_get_distinct_consecutive_nonces([one.clone(), other.clone()]).await;
     one_purpose_asked_for_at_once_gets_one_nonce([one.clone(), other.clone()]).await;
@@ -47,8 +47,8 @@ fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
 }
 
-async fn reserve(ledger: &dyn Ledger, account: &SignerAccount, text: &str, chain: u64, settled: u64) -> u64 {
-    ledger.reserve(account, &purpose(text), chain, settled, now()).await.unwrap()
+async fn reserve(ledger: &dyn Ledger, account: &SignerAccount, text: &str, chain: u64, final_nonce: u64) -> u64 {
+    ledger.reserve(account, &purpose(text), chain, final_nonce, now()).await.unwrap()
 }
 
 async fn open(ledger: &dyn Ledger, account: &SignerAccount) -> Vec<u64> {
@@ -77,14 +77,14 @@ async fn a_purpose_keeps_its_nonce(one: &dyn Ledger, other: &dyn Ledger) {
     assert_eq!(open(one, &account).await, [0, 1]);
 }
 
-async fn settled_reservations_drop(ledger: &dyn Ledger) {
+async fn closed_reservations_drop(ledger: &dyn Ledger) {
     let account = fresh();
     for (n, text) in ["a", "b", "c"].into_iter().enumerate() {
         assert_eq!(reserve(ledger, &account, text, 0, 0).await, n as u64);
     }
     assert_eq!(reserve(ledger, &account, "d", 2, 2).await, 3);
     assert_eq!(open(ledger, &account).await, [2, 3]);
-    // A latecomer who asks for a settled purpose gets its old nonce, and no new one is left unused.
+    // A latecomer who asks for the purpose of a closed reservation gets its old nonce, and no new one is left unused.
     assert_eq!(reserve(ledger, &account, "b", 2, 2).await, 1);
     assert_eq!(open(ledger, &account).await, [2, 3]);
 }
@@ -177,16 +177,16 @@ async fn a_retirement_is_of_what_was_read(ledgers: [Arc<dyn Ledger>; 2]) {
             let (again, retired) =
                 tokio::join!(one.reserve(&account, &raced, 0, 0, later), other.retire(&account, &found),);
             // A stale answer is one that was true when the other had not been stored yet.
-            let settled = one.reserve(&account, &raced, 0, 0, later).await.unwrap();
-            (nonce, again.unwrap(), settled, retired.unwrap())
+            let reserved_later = one.reserve(&account, &raced, 0, 0, later).await.unwrap();
+            (nonce, again.unwrap(), reserved_later, retired.unwrap())
         })
     });
     let mut given: Vec<u64> = Vec::new();
     for raced in join_all(tasks).await {
-        let (nonce, again, settled, retired) = raced.unwrap();
-        assert_eq!(settled != nonce, retired, "retired exactly when the purpose has another nonce");
-        assert!(again == nonce || again == settled);
-        given.push(settled);
+        let (nonce, again, reserved_later, retired) = raced.unwrap();
+        assert_eq!(reserved_later != nonce, retired, "retired exactly when the purpose has another nonce");
+        assert!(again == nonce || again == reserved_later);
+        given.push(reserved_later);
     }
     given.sort_unstable();
     given.dedup();

@@ -92,8 +92,8 @@ pub const OPEN_MAX: usize = 1024;
 /// keep a payer's money waiting.
 pub const EXITS_OPEN: usize = 128;
 
-/// How many settled reservations an account's ledger remembers; bounds the size of a ledger entry.
-pub const SETTLED_MAX: usize = 128;
+/// How many closed reservations an account's ledger remembers; bounds the size of a ledger entry.
+pub const CLOSED_MAX: usize = 128;
 
 /// A purpose that is asked for again so long after its nonce was given out holds it from then on.
 pub const RENEW_AFTER: TimeDelta = TimeDelta::seconds(10);
@@ -108,12 +108,12 @@ pub trait Ledger: Send + Sync {
     ///
     /// `chain_nonce` is the account's next nonce at the chain's latest state. It starts the ledger of a new account, and
     /// raises the next nonce where the chain is ahead (the account was used from elsewhere). `final_nonce` is the
-    /// account's nonce at finality: reservations below it are settled and drop out of the open set with the next entry.
+    /// account's nonce at finality: reservations below it are closed: they drop out of the open set with the next entry.
     ///
-    /// The same purpose gets the same nonce also when it is settled, as long as it is among the last [`SETTLED_MAX`] that
+    /// The same purpose gets the same nonce also when its reservation is closed, as long as it is among the last [`CLOSED_MAX`] that
     /// are. One that is open and older than [`RENEW_AFTER`] counts as given out now, so that whoever looks for nonces that
-    /// nobody uses sees that somebody is about to. A settled nonce is used up, so whatever is signed with it can never land: a worker that slept through the whole
-    /// life of its transaction can neither repeat it nor leave a gap behind. A new attempt is a new purpose.
+    /// nobody uses sees that somebody is about to. The nonce of a closed reservation is used up, so whatever is signed with it
+    /// can never land: a worker that slept through the whole life of its transaction can neither repeat it nor leave a gap behind. A new attempt is a new purpose.
     ///
     /// # Errors
     /// See [`Error`].
@@ -129,14 +129,14 @@ pub trait Ledger: Send + Sync {
     /// Takes the nonce of an open reservation away from its purpose, for a transaction that does nothing but use it up. The
     /// purpose is given another nonce when it is asked for again.
     ///
-    /// False when the reservation is not open, or is not as it was when it was read: it was settled, or asked for again in
+    /// False when the reservation is not open, or is not as it was when it was read: it was closed, or asked for again in
     /// the meantime. Retiring a retired reservation has no further effect.
     ///
     /// # Errors
     /// See [`Error`].
     async fn retire(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error>;
 
-    /// The reservations of `account` that are not settled.
+    /// The reservations of `account` that are not closed.
     ///
     /// # Errors
     /// See [`Error`].

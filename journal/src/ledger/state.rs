@@ -6,10 +6,10 @@ use sha2::{Digest, Sha256};
 
 use events::time::Timestamp;
 
-use super::{EXITS_OPEN, Error, FILLER, OPEN_MAX, Purpose, RENEW_AFTER, Reservation, SETTLED_MAX};
+use super::{CLOSED_MAX, EXITS_OPEN, Error, FILLER, OPEN_MAX, Purpose, RENEW_AFTER, Reservation};
 
 const SCHEMA: u32 = 1;
-/// Bytes of a purpose's digest that are kept once it is settled.
+/// Bytes of a purpose's digest that are kept once its reservation is closed.
 const DIGEST_BYTES: usize = 10;
 
 /// One entry of a ledger: what was reserved, and all there is to know after it, so that the last entry is enough.
@@ -24,10 +24,12 @@ pub struct Entry {
     final_nonce: u64,
     /// The next nonce.
     next_nonce: u64,
-    /// Reservations that are not settled, this one included, in order of nonce.
+    /// Reservations that are not closed, this one included, in order of nonce.
     open: Vec<Reservation>,
-    /// The latest purposes that were settled, oldest first, each as the start of its SHA-256 in base32, with its nonce.
-    settled: Vec<(String, u64)>,
+    /// The purposes of the latest closed reservations, whose nonces are used up at finality, oldest first, each as the start of
+    /// its SHA-256 in base32, with its nonce.
+    #[serde(rename = "settled")]
+    closed: Vec<(String, u64)>,
 }
 
 /// The decision on a request for a nonce.
@@ -98,14 +100,14 @@ pub fn decide(
             false => Decision::Known(known.nonce),
         });
     }
-    let mut settled = last.map(|last| last.settled.clone()).unwrap_or_default();
+    let mut closed = last.map(|last| last.closed.clone()).unwrap_or_default();
     let asked = digest(purpose);
-    if let Some((_, nonce)) = settled.iter().find(|(digest, _)| *digest == asked) {
+    if let Some((_, nonce)) = closed.iter().find(|(digest, _)| *digest == asked) {
         return Ok(Decision::Known(*nonce));
     }
     let (done, mut open): (Vec<_>, Vec<_>) = open.iter().cloned().partition(|open| open.nonce < final_nonce);
-    settled.extend(done.iter().map(|done| (digest(&done.purpose), done.nonce)));
-    settled.drain(..settled.len().saturating_sub(SETTLED_MAX));
+    closed.extend(done.iter().map(|done| (digest(&done.purpose), done.nonce)));
+    closed.drain(..closed.len().saturating_sub(CLOSED_MAX));
     let open_max = if purpose.is_exit() { OPEN_MAX } else { OPEN_MAX - EXITS_OPEN };
     if open.len() >= open_max {
         return Err(Error::Exhausted { open: open.len() });
@@ -114,7 +116,7 @@ pub fn decide(
     let next_nonce = nonce.checked_add(1).ok_or_else(|| Error::Damaged("no nonce is left".into()))?;
     let reserved = Reservation { nonce, purpose: purpose.clone(), reserved_at: now };
     open.push(reserved.clone());
-    let entry = Entry { schema: SCHEMA, reserved, chain_nonce, final_nonce, next_nonce, open, settled };
+    let entry = Entry { schema: SCHEMA, reserved, chain_nonce, final_nonce, next_nonce, open, closed };
     Ok(Decision::New(nonce, Box::new(entry)))
 }
 
@@ -173,14 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn settled_purposes_are_remembered_up_to_a_bound() {
+    fn closed_purposes_are_remembered_up_to_a_bound() {
         let mut last = None;
-        for n in 0..=SETTLED_MAX as u64 + 1 {
+        for n in 0..=CLOSED_MAX as u64 + 1 {
             assert_eq!(reserve(&mut last, &n.to_string(), n, n).unwrap(), n);
         }
-        // Settled are 0 to SETTLED_MAX, one more than is remembered.
+        // Closed are 0 to CLOSED_MAX, one more than is remembered.
         assert_eq!(reserve(&mut last, "1", 0, 0).unwrap(), 1);
-        assert_eq!(reserve(&mut last, "0", 0, 0).unwrap(), SETTLED_MAX as u64 + 2);
+        assert_eq!(reserve(&mut last, "0", 0, 0).unwrap(), CLOSED_MAX as u64 + 2);
+        // The member keeps the name that it has in every stored entry.
+        let stored = String::from_utf8(last.unwrap().encode().unwrap()).unwrap();
+        assert!(stored.contains(r#""settled":[["#), "{stored}");
     }
 
     #[test]

@@ -177,17 +177,17 @@ impl Rebuild {
     async fn fill(&self, new: &Arc<Store>, rebuild: &mut ShardRebuild) -> Result<(), RebuildError> {
         let mut status = self.model.watch(rebuild.shard).await;
         loop {
-            let (target, settled) = {
+            let (target, caught_up) = {
                 let status = status.borrow_and_update();
-                let settled = matches!(status.state, ShardState::Live | ShardState::Stopped { .. });
-                (status.checkpoint, settled)
+                let caught_up = matches!(status.state, ShardState::Live | ShardState::Stopped { .. });
+                (status.checkpoint, caught_up)
             };
             if rebuild.built.sequence < target {
                 self.note(|status| status.shards[usize::from(rebuild.shard)].total = target);
                 if !self.step(new, rebuild, target).await? {
                     tokio::time::sleep(PAUSE).await;
                 }
-            } else if settled {
+            } else if caught_up {
                 return Ok(());
             } else if status.changed().await.is_err() {
                 return Err(RebuildError::Stopped);
