@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use devkit::{Process, tools};
 use devnet::{payer::PaymentSpec, users::NatsUser};
 use events::{Did, Hash32, PaymentId};
-use protocol::{AWARDS_STREAM, AwardAnswer, Word, answer_subjects, award_consumer, award_subject};
+use protocol::{AWARDS_STREAM, AwardAnswer, AwardDecision, answer_subjects, award_consumer, award_subject};
 use protocol_documents::MESSAGES;
 
 use crate::support::*;
@@ -243,7 +243,7 @@ async fn killed_before_and_after_it_delivers_it_delivers_once() -> Result<()> {
     }
     let message = tokio::time::timeout(PATIENCE, answers.next()).await?.context("an answer")?;
     let answer: AwardAnswer = protocol::read(&message.payload)?;
-    assert_eq!((&answer.payment_id, answer.quote_hash, answer.word), (&payment_id, quote_hash, Word::Refuse));
+    assert_eq!((&answer.payment_id, answer.quote_hash, answer.word), (&payment_id, quote_hash, AwardDecision::Refuse));
     assert_eq!(answer.reason.as_deref(), Some("AWARD_INVALID"));
     environment.acknowledged().await
 }

@@ -33,7 +33,8 @@ use events::{
 };
 use identity::SettlerPolicies;
 use protocol::{
-    AWARDS_STREAM, AttestationRequest, DELIVERY_ATTESTATION_PATH, Word, answer_subjects, award_consumer, award_subject,
+    AWARDS_STREAM, AttestationRequest, AwardDecision, DELIVERY_ATTESTATION_PATH, answer_subjects, award_consumer,
+    award_subject,
 };
 use sagas::ports::{
     Answer, Auction, Award, AwardAnswer, DeliveryOrder, DeliveryState, RequestForQuotes, Transient, VerificationCase,
@@ -412,7 +413,7 @@ async fn an_award_that_cannot_be_read_is_refused_at_once() -> Result<()> {
     }
     let message = tokio::time::timeout(PATIENCE, answers.next()).await?.context("an answer")?;
     let answer: protocol::AwardAnswer = protocol::read(&message.payload)?;
-    assert_eq!((&answer.payment_id, answer.quote_hash, answer.word), (&payment_id, quote_hash, Word::Refuse));
+    assert_eq!((&answer.payment_id, answer.quote_hash, answer.word), (&payment_id, quote_hash, AwardDecision::Refuse));
     assert_eq!(answer.reason.as_deref(), Some("AWARD_INVALID"));
     environment.until_awards_are("neither is kept", (0, 0)).await
 }

@@ -20,7 +20,7 @@ use tokio::{
 
 use events::{Hash32, PaymentId, SettlerToken};
 use protocol::{
-    AWARDS_STREAM, AnswerStatus, AwardMessage, AwardReceipt, Version, Word, answer_subjects, award_subject,
+    AWARDS_STREAM, AnswerStatus, AwardDecision, AwardMessage, AwardReceipt, Version, answer_subjects, award_subject,
     split_subject,
 };
 use sagas::{
@@ -260,8 +260,8 @@ impl Inner {
         let (payment_id, quote_hash) = (&answer.payment_id, answer.quote_hash);
         let standing = if self.is_awarded(&settler, payment_id, quote_hash).await? {
             let standing = match answer.word {
-                Word::Accept => AnswerStatus::Accepted,
-                Word::Refuse => AnswerStatus::Refused,
+                AwardDecision::Accept => AnswerStatus::Accepted,
+                AwardDecision::Refuse => AnswerStatus::Refused,
             };
             let kept = self.keep(&settler, Kept::of(payment_id, quote_hash, standing, answer.reason)).await?;
             self.waiting.tell(&kept);

@@ -49,8 +49,8 @@ fn shard_of(id: &str, shards: u16) -> u16 {
 
 /// Id of a payment, derived from who asked and under which `request_id` (design: identity and idempotency).
 ///
-/// Because the id is a function of the idempotency key, the first append to the payment's own subject is the
-/// idempotency claim: two gateways that receive the same submission race for the same subject, and one wins.
+/// Because the id is a function of the idempotency key, the first append to the payment's own subject
+/// decides who holds it: two gateways that receive the same submission race for the same subject, and one wins.
 ///
 /// ```
 /// use events::PaymentId;

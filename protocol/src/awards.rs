@@ -11,7 +11,7 @@ use super::{AwardNotice, Error, MESSAGE_BYTES_MAX, Message, Version, is_token, r
 /// Whether a winner stands by its quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Word {
+pub enum AwardDecision {
     /// It does: the tokens are held for this payment.
     Accept,
     /// It does not; `reason` says why.
@@ -29,7 +29,7 @@ pub struct AwardAnswer {
     /// Hash of the quote that was awarded.
     pub quote_hash: Hash32,
     /// Whether it stands by the quote.
-    pub word: Word,
+    pub word: AwardDecision,
     /// Reason code of a refusal, SCREAMING_SNAKE_CASE; present exactly when it refuses.
     #[schemars(regex(pattern = "^[A-Z][A-Z0-9_]{0,127}$"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,9 +39,9 @@ pub struct AwardAnswer {
 impl Message for AwardAnswer {
     fn check(&self) -> Result<(), Error> {
         match (self.word, &self.reason) {
-            (Word::Accept, None) => Ok(()),
-            (Word::Refuse, Some(reason)) if is_reason(reason) => Ok(()),
-            (Word::Refuse, Some(_)) => Err(Error::malformed("reason must be a code in SCREAMING_SNAKE_CASE")),
+            (AwardDecision::Accept, None) => Ok(()),
+            (AwardDecision::Refuse, Some(reason)) if is_reason(reason) => Ok(()),
+            (AwardDecision::Refuse, Some(_)) => Err(Error::malformed("reason must be a code in SCREAMING_SNAKE_CASE")),
             _ => Err(Error::malformed("reason must be present exactly when the award is refused")),
         }
     }

@@ -34,7 +34,7 @@ pub use self::{
         AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH,
         NON_DELIVERY_ATTESTATION_PATH,
     },
-    awards::{AnswerStatus, AuctionOver, AwardAnswer, AwardEnd, AwardMessage, AwardReceipt, Word},
+    awards::{AnswerStatus, AuctionOver, AwardAnswer, AwardDecision, AwardEnd, AwardMessage, AwardReceipt},
     subjects::{
         AWARD_SUBJECTS, AWARDS_STREAM, REGISTRATION_SUBJECTS, REPORT_SUBJECTS, answer_subject, answer_subjects,
         award_consumer, award_subject, award_subjects, bid_subject, bid_subjects, over_subject, over_subjects,

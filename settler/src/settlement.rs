@@ -20,7 +20,8 @@ use events::{
     time::{from_unix_seconds, unix_seconds},
 };
 use protocol::{
-    AnswerStatus, AttestationStatus, AwardAnswer, AwardReceipt, Report, Version, Word, answer_subject, report_subject,
+    AnswerStatus, AttestationStatus, AwardAnswer, AwardDecision, AwardReceipt, Report, Version, answer_subject,
+    report_subject,
 };
 use sagas::ports::{DeliveryState, Transient};
 
@@ -133,7 +134,7 @@ impl SettlementContext {
             version: Version,
             payment_id: payment_id.clone(),
             quote_hash,
-            word: Word::Refuse,
+            word: AwardDecision::Refuse,
             reason: Some(refusal::AWARD_INVALID.to_owned()),
         };
         if let Err(error) = self.answer(&answer).await {
@@ -291,7 +292,7 @@ impl Settlement {
             version: Version,
             payment_id,
             quote_hash,
-            word: if refused.is_some() { Word::Refuse } else { Word::Accept },
+            word: if refused.is_some() { AwardDecision::Refuse } else { AwardDecision::Accept },
             reason: refused.map(str::to_owned),
         };
         match self.context.answer(&answer).await? {

@@ -13,7 +13,7 @@ use auction::Options;
 use chains::settler::ReservationState;
 use devnet::{keys::Role as Account, payer::PaymentSpec};
 use events::{Did, Hash32, PaymentId, QuoteRequestId, quote::SignedQuote};
-use protocol::{AnswerStatus, AwardReceipt, Version, Word, answer_subject};
+use protocol::{AnswerStatus, AwardDecision, AwardReceipt, Version, answer_subject};
 use sagas::ports::{Answer, Auction, AuctionOver, AwardAnswer, AwardEnd, RequestForQuotes};
 use settler::trials::Trial;
 
@@ -223,7 +223,7 @@ async fn answers_to_awards_that_there_never_were_fill_nothing_and_hold_nobody_up
         version: Version,
         payment_id: payment_id.clone(),
         quote_hash,
-        word: Word::Accept,
+        word: AwardDecision::Accept,
         reason: None,
     };
     for number in 0..3_000 {

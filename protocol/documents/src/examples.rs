@@ -14,9 +14,9 @@ use events::{
     time::{Timestamp, from_unix_seconds},
 };
 use protocol::{
-    AnswerStatus, AttestationRequest, AttestationResponse, AttestationStatus, AuctionOver, AwardAnswer, AwardEnd,
-    AwardNotice, AwardReceipt, Bid, ChainAccounts, Corridor, Escrow, Registration, Report, Rfq, Seconds, Verifier,
-    Version, Word,
+    AnswerStatus, AttestationRequest, AttestationResponse, AttestationStatus, AuctionOver, AwardAnswer, AwardDecision,
+    AwardEnd, AwardNotice, AwardReceipt, Bid, ChainAccounts, Corridor, Escrow, Registration, Report, Rfq, Seconds,
+    Verifier, Version,
     selection::{SelectionAnswer, SelectionRequest},
 };
 use settler::dev;
@@ -99,7 +99,7 @@ pub(super) fn award_answer() -> Value {
         version: Version,
         payment_id: parts.payment_id,
         quote_hash: parts.quote.hash(),
-        word: Word::Refuse,
+        word: AwardDecision::Refuse,
         reason: Some("INSUFFICIENT_LIQUIDITY".to_owned()),
     }))
 }

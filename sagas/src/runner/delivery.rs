@@ -103,7 +103,7 @@ impl Delivery<'_> {
         };
         let attestation = match attested {
             Some(Some(attestation)) => attestation,
-            Some(None) if at - learned.doubted_since(&inclusion, at) < ATTESTATION_PATIENCE => {
+            Some(None) if at - learned.unconfirmed_since(&inclusion, at) < ATTESTATION_PATIENCE => {
                 return match payment.seen.as_ref() == Some(&inclusion) {
                     true => Outcome::DeliveryDoubted,
                     false => Outcome::command(Command::ObserveDelivery(inclusion)),

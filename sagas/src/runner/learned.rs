@@ -4,24 +4,24 @@ use events::{event::Inclusion, time::Timestamp};
 
 use crate::ports::DeliveryState;
 
-/// What the looks of one drive of a payment have learned. None of it is on record: another process learns it again.
+/// Observations of one drive of a payment. None of it is on record: another process learns it again.
 #[derive(Default)]
 pub(super) struct Learned {
     /// Whether the winner is known to stand by its quote. Its answer is final, and asked for once.
     pub agreed: bool,
     /// The delivery that has its depth here and that the verifier says it does not see, with since when it says so.
-    pub doubted: Option<(Inclusion, Timestamp)>,
+    pub unconfirmed: Option<(Inclusion, Timestamp)>,
     /// Where the delivery that completed the payment was found when it was not where it had been, to be said once.
     pub moved: Option<DeliveryState>,
 }
 
 impl Learned {
     /// Since when the verifier has said that it does not see this delivery; from `now` on when it says so first.
-    pub fn doubted_since(&mut self, inclusion: &Inclusion, now: Timestamp) -> Timestamp {
-        match &self.doubted {
-            Some((doubted, since)) if doubted == inclusion => *since,
+    pub fn unconfirmed_since(&mut self, inclusion: &Inclusion, now: Timestamp) -> Timestamp {
+        match &self.unconfirmed {
+            Some((unconfirmed, since)) if unconfirmed == inclusion => *since,
             _ => {
-                self.doubted = Some((inclusion.clone(), now));
+                self.unconfirmed = Some((inclusion.clone(), now));
                 now
             }
         }
