@@ -215,7 +215,7 @@ pub(super) mod tests {
         PaymentEvent::DepositAbandoned(event).into()
     }
 
-    /// Three commits of one payment as they would be stored. The events are no legal history, which is what comes last.
+    /// Three commits of one payment as they would be stored. The events are not a legal history, which is what comes last.
     fn messages() -> (StreamId, Vec<RawMessage>) {
         let stream_id = StreamId::from(PaymentId::derive("eip155:0xabc", "order-1"));
         let shard = stream_id.shard(8);

@@ -60,7 +60,7 @@ pub enum Verdict {
 }
 
 impl Report {
-    /// What it comes to. Open payments are no fault, and a loss is none of the records.
+    /// What it comes to. Open payments are not a fault, and a loss is not a fault of the records.
     pub fn verdict(&self) -> Verdict {
         let Counts { tampered, missing, contradiction, loss: _, unverifiable, open: _ } = self.counts;
         if tampered + missing + contradiction > 0 {

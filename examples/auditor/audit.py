@@ -74,7 +74,7 @@ def verifies(key, message, signature):
 
 
 def key_of(did):
-    require(did.startswith("did:key:z"), f"{did} is no did:key")
+    require(did.startswith("did:key:z"), f"{did} is not a did:key")
     number = 0
     for letter in did[len("did:key:z"):]:
         number = number * 58 + ALPHABET.index(letter)

@@ -211,7 +211,7 @@ pub trait Funds: Send + Sync {
     /// What turns `amount` of the chain's own coin into the source's asset, its wrapped form. Nothing is asked of the chain.
     ///
     /// # Errors
-    /// [`Transient`] when the asset is no such form.
+    /// [`Transient`] when the asset is not a wrapped form.
     fn wrapping(&self, spend: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
         let _ = amount;
         Err(Transient::misconfigured(format!("{} is not a wrapped coin", spend.source.asset())))

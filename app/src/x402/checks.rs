@@ -65,7 +65,7 @@ pub(super) async fn existing(
         Refusal::Form(refusal) => (refusal, Refusal::Form),
         Refusal::Payment(refusal) => (refusal, Refusal::Payment),
     };
-    // Which payload an identifier belongs to is no question of the payment.
+    // Which payload an identifier belongs to is not a question of the payment.
     if *refusal.code == *Code::PAYMENT_IDENTIFIER_CONFLICT {
         return Err(again(refusal));
     }

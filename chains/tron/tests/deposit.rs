@@ -206,7 +206,7 @@ async fn an_allowance_that_may_only_wait_is_none() -> Result<()> {
     world.dev.approve(&world.payer, &world.token, &world.contracts.escrow, U256::from(CAP)).await?;
     waits_for(&chains, &order, "no other is settled").await?;
     world.solidify().await?;
-    // It would be no proof while the approval waits, too: another payment may have used it up since.
+    // It would not be proof while the approval waits, either: another payment may have used it up since.
     let approval = spend(&order).approval.clone().context("no approval")?;
     world.node().broadcast(&bytes(&approval.raw)?).await?;
     waits_for(&chains, &order, &approval.transaction_hash).await?;

@@ -75,7 +75,7 @@ for (;;) {
  */
 function solanaKey(secret) {
   const bytes = base58.decode(secret);
-  if (bytes.length !== 64) fail(2, "BUYER_KEY is no key of Solana");
+  if (bytes.length !== 64) fail(2, "BUYER_KEY is not a key of Solana");
   // An Ed25519 key as PKCS #8: what is before the seed is the same for all of them.
   const der = Buffer.concat([Buffer.from("302e020100300506032b657004220420", "hex"), bytes.subarray(0, 32)]);
   const key = createPrivateKey({ key: der, format: "der", type: "pkcs8" });

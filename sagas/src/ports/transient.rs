@@ -50,7 +50,7 @@ impl Transient {
     }
 
     /// The fault that a node's HTTP status other than success is. The key in the node's URL is wrong or has ended, or the
-    /// provider does not serve this caller (401, 403); too much was asked for now (429); anything else is no answer.
+    /// provider does not serve this caller (401, 403); too much was asked for now (429); anything else is not an answer.
     pub fn of_http_status<E: Into<Box<dyn Error + Send + Sync>>>(status: u16, source: E) -> Self {
         match status {
             401 | 403 => Self::misconfigured(source),

@@ -15,7 +15,7 @@ const ASSET = /^([a-z0-9]+:[A-Za-z0-9_-]+)\/([a-z0-9-]{3,8}):([-.%A-Za-z0-9]{1,1
  */
 export function namespaceOf(network, field) {
   const match = typeof network === "string" ? NETWORK.exec(network) : null;
-  if (!match) throw new GwEscrowError("requirement", `${field} is no network that can be paid on: ${network}`);
+  if (!match) throw new GwEscrowError("requirement", `${field} is not a network that can be paid on: ${network}`);
   return /** @type {"eip155" | "solana"} */ (match[1]);
 }
 
@@ -30,7 +30,7 @@ export function namespaceOf(network, field) {
 export function account(network, account, field) {
   const namespace = namespaceOf(network, field);
   if (typeof account !== "string" || !BARE[namespace].test(account)) {
-    throw new GwEscrowError("requirement", `${field} is no account on ${network}: ${account}`);
+    throw new GwEscrowError("requirement", `${field} is not an account on ${network}: ${account}`);
   }
   return namespace === "eip155" ? account.toLowerCase() : account;
 }
@@ -49,7 +49,7 @@ export function assetId(network, asset, field) {
   if (typeof asset === "string" && BARE[namespace].test(asset)) return `${network}/${TOKEN[namespace]}:${lower(asset)}`;
   const match = typeof asset === "string" ? ASSET.exec(asset) : null;
   if (!match || match[1] !== network) {
-    throw new GwEscrowError("requirement", `${field} is no asset on ${network}: ${asset}`);
+    throw new GwEscrowError("requirement", `${field} is not an asset on ${network}: ${asset}`);
   }
   return `${network}/${match[2]}:${lower(match[3])}`;
 }
@@ -63,7 +63,7 @@ export function assetId(network, asset, field) {
  */
 export function amount(text, field) {
   if (typeof text !== "string" || !/^[1-9][0-9]{0,77}$/.test(text)) {
-    throw new GwEscrowError("requirement", `${field} is no amount in the smallest unit: ${text}`);
+    throw new GwEscrowError("requirement", `${field} is not an amount in the smallest unit: ${text}`);
   }
   return BigInt(text);
 }
@@ -77,7 +77,7 @@ export function amount(text, field) {
  */
 export function seconds(value, field) {
   if (!Number.isSafeInteger(value) || /** @type {number} */ (value) <= 0) {
-    throw new GwEscrowError("requirement", `${field} is no number of seconds: ${value}`);
+    throw new GwEscrowError("requirement", `${field} is not a number of seconds: ${value}`);
   }
   return /** @type {number} */ (value);
 }

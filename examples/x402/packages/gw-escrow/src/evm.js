@@ -105,7 +105,7 @@ export function deposit(order, payer, permit2) {
   const [, reference] = order.network.split(":");
   const [prefix, token] = order.asset.split("/erc20:");
   if (!token || prefix !== order.network) {
-    throw new GwEscrowError("unsupported", `asset is no token that Permit2 can move: ${order.asset}`);
+    throw new GwEscrowError("unsupported", `asset is not a token that Permit2 can move: ${order.asset}`);
   }
   const paymentId = onChainId(order.paymentId);
   return {

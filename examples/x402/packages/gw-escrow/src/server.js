@@ -56,7 +56,7 @@ export class GwEscrowServer {
   }) {
     namespaceOf(receive.network, "receive.network");
     if (!Number.isSafeInteger(marginBasisPoints) || marginBasisPoints < 0) {
-      throw new GwEscrowError("configuration", `marginBasisPoints is no whole number: ${marginBasisPoints}`);
+      throw new GwEscrowError("configuration", `marginBasisPoints is not a whole number: ${marginBasisPoints}`);
     }
     this.receive = receive;
     this.marginBasisPoints = BigInt(marginBasisPoints);
@@ -237,7 +237,7 @@ function names(entry, network, asset) {
 }
 
 /**
- * The bare reference of a token, which is what x402 calls an asset, or the whole id of what is no token.
+ * The bare reference of a token, which is what x402 calls an asset, or the whole id of what is not a token.
  *
  * @param {string} identifier
  */

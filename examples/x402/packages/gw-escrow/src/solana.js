@@ -54,7 +54,7 @@ export function deposit(order, payer) {
   }
   const [prefix, mint] = order.asset.split("/token:");
   if (!mint || prefix !== order.network) {
-    throw new GwEscrowError("unsupported", `asset is no token that the program can move: ${order.asset}`);
+    throw new GwEscrowError("unsupported", `asset is not a token that the program can move: ${order.asset}`);
   }
   return concatBytes([
     stringToBytes("gw-escrow"),
@@ -85,7 +85,7 @@ function key(text, field) {
   } catch {
     // Refused below, as a key of another length is.
   }
-  if (bytes.length !== 32) throw new GwEscrowError("requirement", `${field} is no key of Solana: ${text}`);
+  if (bytes.length !== 32) throw new GwEscrowError("requirement", `${field} is not a key of Solana: ${text}`);
   return bytes;
 }
 

@@ -73,7 +73,7 @@ function read(path) {
     try {
       record = JSON.parse(line);
     } catch (cause) {
-      throw new Error(`${path}:${index + 1} is no record`, { cause });
+      throw new Error(`${path}:${index + 1} is not a record`, { cause });
     }
     if (record.value === undefined) records.delete(record.key);
     else records.set(record.key, record.value);

@@ -25,5 +25,5 @@ test("records are there when the file is read again, and half a line is not", as
   assert.deepEqual(await fileStore(path).get("c"), { n: 4 });
 
   writeFileSync(path, `${readFileSync(path, "utf8")}no record\n`);
-  assert.throws(() => fileStore(path), /records\.jsonl:6 is no record/);
+  assert.throws(() => fileStore(path), /records\.jsonl:6 is not a record/);
 });
