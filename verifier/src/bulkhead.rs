@@ -4,6 +4,8 @@
 //! to judge; a free one goes to the lane whose turn it is, round robin, and no lane holds more than its share. What a caller may
 //! have under way besides, bodies that arrive and asks that wait, is bounded in its own lane, too: whoever asks too much
 //! keeps himself waiting and nobody else.
+//!
+//! The fair bulkhead of `app` is for callers that are not known beforehand: they have no lanes, and a wait there has a limit.
 
 use std::{
     collections::VecDeque,

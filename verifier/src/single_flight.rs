@@ -3,6 +3,8 @@
 //! A verdict is kept for a moment after it was found, so that whoever repeats an ask reads the chains a few times a second
 //! and not as often as he asks. What makes two asks the same is all that they say: one that differs in anything is judged
 //! by itself, and no junk in the name of a payment stands in the way of the true ask.
+//!
+//! The single flight of `app` is another: a view must be as new as the question, so there nobody joins one that has begun.
 
 use std::{
     collections::HashMap,

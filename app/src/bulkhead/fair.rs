@@ -2,6 +2,9 @@
 //!
 //! What waits here waits for code of untrusted clients. Whoever brings much of it waits for himself: a permit that becomes free
 //! goes to the caller whose turn is next, not to who came first, and nobody has more than his share.
+//!
+//! The verifier has a fair bulkhead of its own: it knows its callers beforehand, and bounds their asks from the first byte on.
+//! Here callers come and go under any name, and whoever waits is told in time that there is no permit.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -2,6 +2,9 @@
 //!
 //! Who comes while an answer is on its way gets the one after it: a question that began before may be answered with
 //! less than its asker was told elsewhere. Of each question one is on its way at a time, however many wait for it.
+//!
+//! The single flight of the verifier is another: a verdict need not be newer than the ask, so there an ask joins the judgement
+//! that is under way.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
