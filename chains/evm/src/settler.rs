@@ -1,4 +1,4 @@
-//! What a settler does on one chain: reads the reservation that is to pay it, delivers through the proxy, and brings the
+//! Settler's account on an EVM chain: reads the reservation that is to pay it, delivers through the proxy, and brings the
 //! attestation to the escrow.
 //!
 //! Every act begins with a look at the chain, so doing it again, after a crash too, has no second effect.

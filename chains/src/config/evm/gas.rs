@@ -1,4 +1,4 @@
-//! What a stranger's code may cost on an EVM chain: gas of deposits and deliveries, gas and time of calls, and losses over time.
+//! Gas limits on an EVM chain: gas of deposits and deliveries, gas and time of calls, and losses over time.
 
 use serde::Deserialize;
 
