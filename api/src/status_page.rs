@@ -1,4 +1,4 @@
-//! A payment as a page that a person can read: what `statusUrl` opens in a browser.
+//! Status page: a payment as a person reads it; what `statusUrl` opens in a browser.
 
 use axum::http::{HeaderMap, header};
 

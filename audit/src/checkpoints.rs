@@ -1,4 +1,4 @@
-//! Walking along a shard's checkpoints beside its messages.
+//! Checkpoint walk: the checkpoints of a shard, passed beside its messages and compared with them.
 
 use std::collections::VecDeque;
 

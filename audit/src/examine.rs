@@ -1,4 +1,4 @@
-//! Checking one stream by itself: are these the messages that a gateway wrote, in the order in which it wrote them?
+//! Examination of one stream by itself: are these the messages that a gateway wrote, in the order in which it wrote them?
 
 use events::{Event, Hash32, StreamId, event::Mark};
 use journal::{Recorded, envelope};

@@ -1,4 +1,4 @@
-//! Checking a payment against its chains: every transaction the stream names, what it did, and where the money is.
+//! On-chain checks of a payment: every transaction the stream names, what it did, and where the money is.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The gateway's part in auditing: signing checkpoints of what it stores.
+//! Checkpoint signing: the gateway's part in auditing.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The read model as the routes see it, and the journal behind it for what the read model does not have (yet).
+//! Payments as the routes see them: the read model, and the journal behind it for what the read model does not have (yet).
 
 use std::time::Duration;
 

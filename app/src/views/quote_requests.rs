@@ -1,4 +1,4 @@
-//! The read model of quote-requests as the routes see it, the journal behind it, and what settlers have answered so far.
+//! Quote-requests as the routes see them: the read model, the journal behind it, and what settlers have answered so far.
 
 use std::{collections::BTreeMap, time::Duration};
 

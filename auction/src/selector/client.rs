@@ -1,4 +1,4 @@
-//! Asking a selector over NATS.
+//! Selector client: asks a selector over NATS.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Finding events, in canonical blocks only.
+//! Event search, in canonical blocks only.
 
 use alloy::{
     primitives::{self, Address, B256, U64},

@@ -1,4 +1,4 @@
-//! One connection to one EVM chain, and what may be believed of what it says.
+//! Node: a connection to one EVM chain, and what may be believed of what it says.
 //!
 //! A node can lag, be on a fork, or be many nodes behind one address that disagree. So whatever leads to a conclusion is
 //! read at one block named by its hash; a node of another chain is refused; a settled block that falls behind one seen

@@ -1,4 +1,4 @@
-//! EVM chains as a verifier sees them.
+//! A verifier's view of an EVM chain, and its signature.
 
 use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;

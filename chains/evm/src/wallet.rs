@@ -1,4 +1,4 @@
-//! An account that one process has to itself: transactions sent, watched, sent again and replaced until they are mined.
+//! Wallet of one process alone: its transactions are sent, watched, sent again and replaced until they are mined.
 //!
 //! Nothing is stored. After a restart the node's pending nonce is the start, and whether an effect is on chain already is
 //! for the caller to read there first; the contracts take each effect once only.

@@ -1,4 +1,4 @@
-//! One connection to one Solana cluster, and what may be believed of what it says.
+//! Node: a connection to one Solana cluster, and what may be believed of what it says.
 //!
 //! A node can lag, be on a fork, or be many nodes behind one address that disagree. So a node of another cluster is
 //! refused; what is compared is read in one answer, at one slot, together with that slot's clock; an answer from before a

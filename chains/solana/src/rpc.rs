@@ -1,4 +1,4 @@
-//! One JSON-RPC endpoint: calls with a time limit, faults sorted where they arise.
+//! JSON-RPC endpoint: calls with a time limit, faults sorted where they arise.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The accounts that send the gateway's transactions and pay for them.
+//! Submitters: the accounts that send the gateway's transactions and pay for them.
 
 use std::{
     collections::BTreeMap,

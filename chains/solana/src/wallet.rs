@@ -1,4 +1,4 @@
-//! An account that one process has to itself: transactions sent, watched and sent again until they landed or never can.
+//! Wallet of one process alone: its transactions are sent, watched and sent again until they landed or never can.
 //!
 //! Nothing is stored. A transaction lands once at most, and never above the block height that its blockhash counts up to;
 //! only when that height is finalized is another made for the same purpose. After a restart whether an effect is on chain

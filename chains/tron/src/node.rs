@@ -1,4 +1,4 @@
-//! One connection to one Tron chain, and what may be believed of what it says.
+//! Node: a connection to one Tron chain, and what may be believed of what it says.
 //!
 //! A node can lag, be on a fork, or be many nodes behind one address that disagree. So a node of another chain is refused,
 //! a solidified block counts when two answers have it, and an answer from before a block that was solidified already is a

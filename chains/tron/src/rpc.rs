@@ -1,4 +1,4 @@
-//! One HTTP endpoint: calls with limits of time and size, one pause for everybody when it asks for one, faults sorted where
+//! HTTP endpoint: calls with limits of time and size, one pause for everybody when it asks for one, faults sorted where
 //! they arise.
 
 use std::{

@@ -1,4 +1,4 @@
-//! An account that one process has to itself: transactions sent, watched and sent again until they landed or never can.
+//! Wallet of one process alone: its transactions are sent, watched and sent again until they landed or never can.
 //!
 //! Nothing is stored. A transaction lands once at most, and in no block whose parent's time has reached its expiration; only
 //! when a solidified block's time has is another made for the same purpose. After a restart whether an effect is on chain

@@ -1,4 +1,4 @@
-//! From gathered bids to the event that ends the collection.
+//! Collection of quotes: from gathered bids to the event that ends it.
 
 use events::{
     event::{AuctionClosed, DroppedBid},

@@ -1,5 +1,5 @@
-//! The accounts that send the gateway's transactions: which one sends what, what is done when a transaction waits, nonces
-//! that nothing uses, and how long their coins last.
+//! Submitters, the accounts that send the gateway's transactions: which one sends what, what is done when a transaction
+//! waits, nonces that nothing uses, and how long their coins last.
 
 mod watch;
 
