@@ -35,12 +35,12 @@ impl NatsConfig {
         Ok((servers, Identity::in_file(&self.seed_file)?.options(self.ca_file.as_deref())))
     }
 
-    /// What only gateways know, for one `purpose`.
+    /// What only gateways know, for one `purpose`: derived from the seed of their role.
     ///
     /// # Errors
     /// When the file cannot be used.
-    pub fn secret(&self, purpose: &str) -> Result<String, connection::Error> {
-        Identity::in_file(&self.seed_file)?.secret(purpose)
+    pub fn derived_secret(&self, purpose: &str) -> Result<String, connection::Error> {
+        Identity::in_file(&self.seed_file)?.derived_secret(purpose)
     }
 }
 

@@ -82,7 +82,7 @@ impl Identity {
     ///
     /// # Errors
     /// [`Error`] when the file is gone.
-    pub fn secret(&self, purpose: &str) -> Result<String, Error> {
+    pub fn derived_secret(&self, purpose: &str) -> Result<String, Error> {
         // Only a key that was made of a public key has no seed.
         let seed = self.pair()?.seed().unwrap_or_default();
         let hash = Hash32::sha256(format!("gw:nats-secret:v1\n{purpose}\n{seed}"));
@@ -222,11 +222,11 @@ mod tests {
     #[test]
     fn a_secret_is_that_of_a_key_and_a_purpose() {
         let identity = |byte: u8| Identity::of(&SigningKey::from_bytes(&[byte; 32]));
-        let secret = identity(1).secret("consumers").unwrap();
+        let secret = identity(1).derived_secret("consumers").unwrap();
         assert!(secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()), "{secret}");
-        assert_eq!(identity(1).secret("consumers").unwrap(), secret);
-        assert_ne!(identity(1).secret("other").unwrap(), secret);
-        assert_ne!(identity(2).secret("consumers").unwrap(), secret);
+        assert_eq!(identity(1).derived_secret("consumers").unwrap(), secret);
+        assert_ne!(identity(1).derived_secret("other").unwrap(), secret);
+        assert_ne!(identity(2).derived_secret("consumers").unwrap(), secret);
     }
 
     #[test]

@@ -51,6 +51,14 @@ pub use self::epochs::{BeginError, SealError};
 use crate::requests;
 pub use crate::requests::ConnectError;
 
+/// What the names of the workers' consumers begin with.
+const WORKER_CONSUMER_PREFIX: &str = "saga_";
+/// What the names of scans' consumers begin with.
+const SCAN_CONSUMER_PREFIX: &str = "scan_";
+/// What the names of all consumers that gateways have of the event streams begin with: nobody else's name may begin so
+/// (ADR 117).
+pub const CONSUMER_PREFIXES: [&str; 2] = [WORKER_CONSUMER_PREFIX, SCAN_CONSUMER_PREFIX];
+
 /// Bucket of the leases on shards.
 const LEASES: &str = "gw_leases";
 

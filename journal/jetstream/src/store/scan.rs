@@ -18,7 +18,7 @@ use tracing::info;
 use events::CommitId;
 use journal::envelope;
 
-use super::Inner;
+use super::{Inner, SCAN_CONSUMER_PREFIX};
 use crate::requests::{
     self,
     consumer::{self, Delivered},
@@ -113,7 +113,7 @@ impl Inner {
         if self.read_only || wanted < LIMIT_MIN || self.scans.with(paused) {
             return;
         }
-        let (stream, consumer) = (envelope::stream(shard), format!("scan_{}", CommitId::random()));
+        let (stream, consumer) = (envelope::stream(shard), format!("{SCAN_CONSUMER_PREFIX}{}", CommitId::random()));
         let timeout = self.options.attempt_timeout.min(MADE_WITHIN);
         match consumer::create(self.reader(shard), &stream, &consumer, next, IDLE_MAX, timeout).await {
             Ok(()) => self.scans.give_back(Scan { shard, consumer, next, used_at: Instant::now() }),

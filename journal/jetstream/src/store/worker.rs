@@ -30,7 +30,7 @@ use events::StreamId;
 use journal::{ReadError, ShardWorker, WakeUp, envelope};
 
 use super::{
-    Inner,
+    Inner, WORKER_CONSUMER_PREFIX,
     lease::{Contender, Held},
 };
 use crate::requests::{self, BatchRequest};
@@ -179,8 +179,9 @@ impl Task {
             let head = self.head().await;
             info!(shard = self.shard, term, "shard is acquired");
             self.term.send_replace(Some(term));
+            // In the first term that this process has of the shard, and not again: no gateway of this version makes that one.
             if term == 1 {
-                self.delete_guessable();
+                self.delete_legacy_consumer();
             }
             self.deliver(term, &until, head).await;
         };
@@ -192,20 +193,21 @@ impl Task {
 
     fn consumer(&self) -> String {
         match &self.inner.options.consumer_secret {
-            Some(secret) => format!("{}_{secret}", self.guessable()),
-            None => self.guessable(),
+            Some(secret) => format!("{}_{secret}", self.legacy_consumer()),
+            None => self.legacy_consumer(),
         }
     }
 
-    /// The consumer's name without a secret, which older versions gave it.
-    fn guessable(&self) -> String {
-        format!("saga_{:02}", self.shard)
+    /// The consumer's name without a secret, which older versions gave it and anybody can guess.
+    fn legacy_consumer(&self) -> String {
+        format!("{WORKER_CONSUMER_PREFIX}{:02}", self.shard)
     }
 
     /// Deletes the consumer of an older version, if it is there: nobody who can name it shall find one.
-    fn delete_guessable(&self) {
+    fn delete_legacy_consumer(&self) {
         if self.inner.options.consumer_secret.is_some() {
-            let (context, stream, name) = (self.inner.context.clone(), envelope::stream(self.shard), self.guessable());
+            let (context, stream) = (self.inner.context.clone(), envelope::stream(self.shard));
+            let name = self.legacy_consumer();
             // What is not deleted now is by the next gateway that takes the shard over.
             tokio::spawn(async move { context.delete_consumer_from_stream(&name, &stream).await.map(drop) });
         }
