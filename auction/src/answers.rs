@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use events::{Hash32, PaymentId, SettlerToken};
+use journal_jetstream::rate_limited::RateLimitedSubscription;
 use protocol::{
     AWARDS_STREAM, AnswerStatus, AwardDecision, AwardMessage, AwardReceipt, Version, answer_subjects, award_subject,
     split_subject,
@@ -31,7 +32,6 @@ use sagas::{
 use super::{
     Inner,
     awards::read_stored,
-    rate_limited::RateLimitedSubscription,
     streams::{ANSWERS_STREAM, answered_subject},
 };
 
@@ -219,7 +219,7 @@ impl Inner {
     async fn follow_answers_of(self: &Arc<Self>, settler: &SettlerToken, permits: &Arc<Semaphore>) {
         let mut answers =
             RateLimitedSubscription::new(self.client.clone(), answer_subjects(settler), ANSWERS_MAX, ANSWERS_PERIOD)
-                .shared(QUEUE_GROUP);
+                .in_queue_group(QUEUE_GROUP);
         let of_settler = Arc::new(Semaphore::new(LOOKED_INTO_OF_ONE_MAX));
         let mut looked_into = JoinSet::new();
         loop {

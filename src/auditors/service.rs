@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use auction::rate_limited::RateLimitedSubscription;
+use journal_jetstream::rate_limited::RateLimitedSubscription;
 
 use super::{
     allowance::{Allowances, OWN_MAX, STREAM_MAX},
@@ -87,7 +87,7 @@ impl Service {
     pub async fn run(mut self, shutdown: CancellationToken) {
         let second = Duration::from_secs(1);
         let asks = RateLimitedSubscription::new(self.client.clone(), format!("{PREFIX}>"), ASKS_MAX, second);
-        let mut asks = asks.shared(GROUP);
+        let mut asks = asks.in_queue_group(GROUP);
         let serve = async {
             loop {
                 let ask = asks.next().await;
