@@ -9,6 +9,10 @@ use events::Did;
 
 use super::{Error, chain, rules, source::Source};
 
+/// What the subjects of auditors' inboxes begin with, as nats.conf has it: auditors may subscribe to nothing else below, and
+/// nobody else to this.
+pub const AUDITOR_INBOX_PREFIX: &str = "_INBOX_auditor";
+
 /// Configuration of `gw audit`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,7 +85,7 @@ impl AuditorConfig {
 }
 
 fn inbox_prefix() -> String {
-    "_INBOX_auditor".to_owned()
+    AUDITOR_INBOX_PREFIX.to_owned()
 }
 
 fn lag_seconds() -> u64 {

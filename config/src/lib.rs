@@ -30,7 +30,7 @@ pub use net::callers::limits::{LimitsConfig, Networks, ProxyHeader, RateConfig};
 
 use self::source::Source;
 pub use self::{
-    auditor::{AuditorConfig, AuditorNatsConfig},
+    auditor::{AUDITOR_INBOX_PREFIX, AuditorConfig, AuditorNatsConfig},
     chain::{ContractRef, GatewayChain},
     gateway::{
         AuditConfig, ContextConfig, CounterpartyConfig, DeadlinesConfig, DefaultVerifierConfig, GatewayConfig,

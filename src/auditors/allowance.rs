@@ -1,65 +1,70 @@
-//! Allowances of auditors: how often each may ask, and how many consumers it has.
+//! Token bucket and consumer quota of each auditor.
+//!
+//! Both are in the memory of one gateway and count what comes to it: where several run, each grants as much.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    num::NonZeroU32,
+};
 
-use tokio::time::Instant;
+use governor::{
+    Quota, RateLimiter,
+    clock::{Clock, MonotonicClock},
+    middleware::NoOpMiddleware,
+    state::keyed::HashMapStateStore,
+};
 
 /// Requests that an auditor may make at once: a consumer for each shard of 32, shown and deleted again, takes 96.
-const ASKS_MAX: f64 = 128.0;
+const BURST: NonZeroU32 = NonZeroU32::new(128).unwrap();
 /// Requests a second of an auditor that has made as many.
-const ASKS_PER_SECOND: f64 = 4.0;
-/// Most consumers that an auditor has of one stream.
-pub(super) const OWN_MAX: usize = 8;
+const REQUESTS_PER_SECOND: NonZeroU32 = NonZeroU32::new(4).unwrap();
+/// Most consumers of one stream that a gateway makes for an auditor.
+pub const CONSUMERS_MAX: usize = 8;
 /// Most consumers of a stream, of all auditors and of the gateways, beyond which auditors get no more.
-pub(super) const STREAM_MAX: usize = 64;
+pub(super) const STREAM_CONSUMERS_MAX: usize = 64;
 
 /// What each auditor has asked for. Auditors are those that nats-server has let in, so they are few.
-#[derive(Default)]
-pub(super) struct Allowances(HashMap<String, Allowance>);
-
-struct Allowance {
-    asks: f64,
-    at: Instant,
-    /// Names of its consumers, by stream.
-    made: HashMap<String, Vec<String>>,
+pub(super) struct Allowances<C: Clock = MonotonicClock> {
+    requests: RateLimiter<String, HashMapStateStore<String>, C, NoOpMiddleware<C::Instant>>,
+    /// Names of the consumers of each auditor, by stream.
+    consumers: HashMap<String, HashMap<String, Vec<String>>>,
 }
 
-impl Allowances {
-    /// Whether `auditor` may ask for one thing more.
-    pub(super) fn ask(&mut self, auditor: &str) -> bool {
-        let allowance = self.of(auditor);
-        let now = Instant::now();
-        let grown = now.duration_since(allowance.at).as_secs_f64() * ASKS_PER_SECOND;
-        allowance.asks = (allowance.asks + grown).min(ASKS_MAX);
-        allowance.at = now;
-        let may = allowance.asks >= 1.0;
-        if may {
-            allowance.asks -= 1.0;
-        }
-        may
+impl Default for Allowances {
+    fn default() -> Self {
+        Self::with_clock(MonotonicClock)
+    }
+}
+
+impl<C: Clock> Allowances<C> {
+    fn with_clock(clock: C) -> Self {
+        let quota = Quota::per_second(REQUESTS_PER_SECOND).allow_burst(BURST);
+        let requests = RateLimiter::new(quota, HashMapStateStore::default(), clock);
+        Self { requests, consumers: HashMap::new() }
+    }
+
+    /// Whether `auditor` may make one request more, which it has made then.
+    pub(super) fn take_request(&self, auditor: &str) -> bool {
+        self.requests.check_key(&auditor.to_owned()).is_ok()
     }
 
     /// Whether `auditor` may have one consumer more of `stream`, whose consumers are `alive`.
-    pub(super) fn room(&mut self, auditor: &str, stream: &str, alive: &HashSet<String>) -> bool {
-        let made = self.of(auditor).made.entry(stream.to_owned()).or_default();
-        made.retain(|name| alive.contains(name));
-        made.len() < OWN_MAX && alive.len() < STREAM_MAX
+    pub(super) fn has_room(&mut self, auditor: &str, stream: &str, alive: &HashSet<String>) -> bool {
+        let own = self.consumers_of(auditor, stream);
+        own.retain(|name| alive.contains(name));
+        own.len() < CONSUMERS_MAX && alive.len() < STREAM_CONSUMERS_MAX
     }
 
-    /// `auditor` has the consumer `name` of `stream`.
-    pub(super) fn made(&mut self, auditor: &str, stream: &str, name: String) {
-        let made = self.of(auditor).made.entry(stream.to_owned()).or_default();
-        if !made.contains(&name) {
-            made.push(name);
+    /// Notes that `auditor` has the consumer `name` of `stream`.
+    pub(super) fn note_consumer(&mut self, auditor: &str, stream: &str, name: String) {
+        let own = self.consumers_of(auditor, stream);
+        if !own.contains(&name) {
+            own.push(name);
         }
     }
 
-    fn of(&mut self, auditor: &str) -> &mut Allowance {
-        self.0.entry(auditor.to_owned()).or_insert_with(|| Allowance {
-            asks: ASKS_MAX,
-            at: Instant::now(),
-            made: HashMap::new(),
-        })
+    fn consumers_of(&mut self, auditor: &str, stream: &str) -> &mut Vec<String> {
+        self.consumers.entry(auditor.to_owned()).or_default().entry(stream.to_owned()).or_default()
     }
 }
 
@@ -67,34 +72,37 @@ impl Allowances {
 mod tests {
     use std::time::Duration;
 
+    use governor::clock::FakeRelativeClock;
+
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn who_has_asked_often_waits_and_nobody_else_does() {
-        let mut allowances = Allowances::default();
-        let asked = (0..1_000).filter(|_| allowances.ask("UA")).count();
-        assert_eq!(asked, 128);
-        assert!(allowances.ask("UB"));
-        tokio::time::advance(Duration::from_millis(500)).await;
-        assert_eq!((0..1_000).filter(|_| allowances.ask("UA")).count(), 2);
-        tokio::time::advance(Duration::from_secs(3_600)).await;
-        assert_eq!((0..1_000).filter(|_| allowances.ask("UA")).count(), 128);
+    #[test]
+    fn who_has_asked_often_waits_and_nobody_else_does() {
+        let clock = FakeRelativeClock::default();
+        let allowances = Allowances::with_clock(clock.clone());
+        let asked = || (0..1_000).filter(|_| allowances.take_request("UA")).count();
+        assert_eq!(asked(), 128);
+        assert!(allowances.take_request("UB"));
+        clock.advance(Duration::from_millis(500));
+        assert_eq!(asked(), 2);
+        clock.advance(Duration::from_secs(3_600));
+        assert_eq!(asked(), 128);
     }
 
     #[test]
     fn an_auditor_has_few_consumers_of_a_stream_and_those_that_are_gone_do_not_count() {
         let mut allowances = Allowances::default();
         let mut alive = HashSet::new();
-        for number in 0..OWN_MAX {
-            assert!(allowances.room("UA", "EVT_00", &alive));
-            allowances.made("UA", "EVT_00", number.to_string());
+        for number in 0..CONSUMERS_MAX {
+            assert!(allowances.has_room("UA", "EVT_00", &alive));
+            allowances.note_consumer("UA", "EVT_00", number.to_string());
             alive.insert(number.to_string());
         }
-        assert!(!allowances.room("UA", "EVT_00", &alive));
-        assert!(allowances.room("UA", "EVT_01", &HashSet::new()) && allowances.room("UB", "EVT_00", &alive));
+        assert!(!allowances.has_room("UA", "EVT_00", &alive));
+        assert!(allowances.has_room("UA", "EVT_01", &HashSet::new()) && allowances.has_room("UB", "EVT_00", &alive));
         alive.remove("0");
-        assert!(allowances.room("UA", "EVT_00", &alive));
-        let many = (0..STREAM_MAX).map(|number| format!("other {number}")).collect();
-        assert!(!allowances.room("UB", "EVT_00", &many));
+        assert!(allowances.has_room("UA", "EVT_00", &alive));
+        let many = (0..STREAM_CONSUMERS_MAX).map(|number| format!("other {number}")).collect();
+        assert!(!allowances.has_room("UB", "EVT_00", &many));
     }
 }

@@ -10,4 +10,4 @@ mod allowance;
 mod rules;
 mod service;
 
-pub use service::Service;
+pub use self::{allowance::CONSUMERS_MAX, service::Service};

@@ -1,4 +1,5 @@
-//! Rules of auditors' consumers: an ordered consumer of a stream that auditors read, and nothing else.
+//! Consumer policy: which JetStream consumer configurations auditors may have. An ordered consumer of a stream that auditors
+//! read is one, and nothing else.
 //!
 //! What is passed on is put together here from what was judged; of what else a client sends, nothing gets to JetStream.
 
@@ -6,26 +7,26 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use config::AUDITOR_INBOX_PREFIX;
 use events::CommitId;
 use journal::checkpoint;
-use journal_jetstream::parking;
+use journal_jetstream::{parking, store::CONSUMER_PREFIXES};
 
-/// Where auditors' clients receive. They may subscribe to nothing else, and nobody else to this.
-pub(super) const INBOXES: &str = "_INBOX_auditor.";
 /// What says in a consumer's metadata whose it is.
 pub(super) const OWNER: &str = "gw.auditor";
-/// Beginnings of the names of gateways' own consumers.
-const RESERVED: [&str; 2] = ["saga_", "scan_"];
+/// Longest name of a consumer: what clients make themselves is far shorter, and gateways keep the names.
 const NAME_BYTES_MAX: usize = 64;
 const SUBJECT_BYTES_MAX: usize = 256;
 const FILTERS_MAX: usize = 16;
-/// How long a consumer outlives the last that anybody asked of it, at most, and where a client does not say.
+/// Longest time for which a consumer outlives the last that anybody asked of it.
 const IDLE_MAX: Duration = Duration::from_secs(300);
-const IDLE_UNSAID: Duration = Duration::from_secs(30);
+/// The same where a client does not say.
+const IDLE_DEFAULT: Duration = Duration::from_secs(30);
 /// Least pause between two heartbeats.
 const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
-/// Most pulls that wait at a consumer, and most messages of one.
+/// Most pulls that wait at a consumer.
 const WAITING_MAX: u64 = 64;
+/// Most messages of one pull. nats-server refuses a larger one with status 409, which names the bound.
 const BATCH_MAX: u64 = 1_000;
 
 /// Why an auditor does not get what it asked for, as JetStream says it.
@@ -74,12 +75,12 @@ impl Consumer {
     /// What `auditor` asks for with `body` on `…create.{path}`, `{stream}`, `{stream}.{name}` or `{stream}.{name}.{filter}`.
     ///
     /// # Errors
-    /// [`Refusal`] when it is no ordered consumer of a stream that auditors read, or not within the bounds.
+    /// [`Refusal`] when it is not an ordered consumer of a stream that auditors read, or not within the bounds.
     pub(super) fn asked(auditor: &str, path: &str, body: &[u8]) -> Result<Self, Refusal> {
         let mut tokens = path.splitn(3, '.');
         let stream = readable(tokens.next().unwrap_or_default())?;
         let (named, filtered) = (tokens.next(), tokens.next());
-        let body: Value = serde_json::from_slice(body).map_err(|_| Refusal::request("the request is no JSON"))?;
+        let body: Value = serde_json::from_slice(body).map_err(|_| Refusal::request("the request is not JSON"))?;
         if body["stream_name"] != stream {
             return Err(Refusal::request("stream_name is not that of the subject"));
         }
@@ -87,7 +88,7 @@ impl Consumer {
             return Err(Refusal::request("config is missing"));
         };
         let name = match named.or_else(|| asked.get("name").and_then(Value::as_str)) {
-            Some(name) => own_name(name)?.to_owned(),
+            Some(name) => consumer_name(name)?.to_owned(),
             // A client of an older kind leaves the name to the server.
             None => CommitId::random().to_string(),
         };
@@ -95,8 +96,8 @@ impl Consumer {
             return Err(Refusal::request("config.name is not that of the subject"));
         }
         let mut config = Map::new();
-        for (key, value) in asked.iter().filter(|(_, value)| !is_nothing(value)) {
-            keep(&mut config, key, value)?;
+        for (key, value) in asked.iter().filter(|(_, value)| !is_unset(value)) {
+            copy_allowed(&mut config, key, value)?;
         }
         if filtered.is_some_and(|filter| config.get("filter_subject") != Some(&filter.into())) {
             return Err(Refusal::request("config.filter_subject is not that of the subject"));
@@ -116,7 +117,7 @@ impl Consumer {
             config.insert("max_batch".to_owned(), batch.into());
         }
         let idle = asked.get("inactive_threshold").and_then(Value::as_u64).filter(|nanos| *nanos > 0);
-        let idle = idle.map_or(IDLE_UNSAID, Duration::from_nanos).min(IDLE_MAX);
+        let idle = idle.map_or(IDLE_DEFAULT, Duration::from_nanos).min(IDLE_MAX);
         for (key, value) in [
             ("name", json!(name)),
             ("ack_policy", json!("none")),
@@ -144,19 +145,20 @@ pub(super) fn readable(stream: &str) -> Result<&str, Refusal> {
 }
 
 /// The name, when it may be that of an auditor's consumer.
-pub(super) fn own_name(name: &str) -> Result<&str, Refusal> {
+pub(super) fn consumer_name(name: &str) -> Result<&str, Refusal> {
     let letters = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !letters {
         return Err(Refusal::request("a consumer's name has 1 to 64 letters, digits, - and _"));
     }
-    if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
-        return Err(Refusal::request("names that begin with saga_ or scan_ are the gateways'"));
+    if CONSUMER_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        let prefixes = CONSUMER_PREFIXES.join(" or ");
+        return Err(Refusal::request(format!("names that begin with {prefixes} are the gateways'")));
     }
     Ok(name)
 }
 
-/// Takes over what may be as the client says, passes by what is decided here, and refuses the rest.
-fn keep(config: &mut Map<String, Value>, key: &str, value: &Value) -> Result<(), Refusal> {
+/// Copies a member that may be as the client says, passes by one that is decided here, and refuses every other.
+fn copy_allowed(config: &mut Map<String, Value>, key: &str, value: &Value) -> Result<(), Refusal> {
     let no = |what: &str| Err(Refusal::request(format!("auditors have ordered consumers alone: config.{key} {what}")));
     let allowed = match key {
         // Decided here.
@@ -181,25 +183,24 @@ fn keep(config: &mut Map<String, Value>, key: &str, value: &Value) -> Result<(),
             value.as_array().is_some_and(|filters| filters.len() <= FILTERS_MAX && filters.iter().all(is_subject))
         }
         "deliver_subject" => {
-            let inbox = value.as_str().is_some_and(|subject| {
-                subject.starts_with(INBOXES) && subject.split('.').all(|token| !matches!(token, "" | "*" | ">"))
-            });
-            if !inbox {
-                return no(&format!("must begin with {INBOXES} and have no wildcard"));
+            let subject = value.as_str().and_then(|subject| subject.strip_prefix(AUDITOR_INBOX_PREFIX));
+            let inbox = subject.and_then(|rest| rest.strip_prefix('.'));
+            if !inbox.is_some_and(|inbox| inbox.split('.').all(|token| !matches!(token, "" | "*" | ">"))) {
+                return no(&format!("must begin with {AUDITOR_INBOX_PREFIX}. and have no wildcard"));
             }
             is_subject(value)
         }
-        _ => return no("is not for them"),
+        _ => return no("is not for auditors"),
     };
     if !allowed {
-        return no("is not as it may be");
+        return no("has a value that is not allowed");
     }
     config.insert(key.to_owned(), value.clone());
     Ok(())
 }
 
-/// What stands for a setting that is not made.
-fn is_nothing(value: &Value) -> bool {
+/// Whether the value is what JetStream takes for a setting that was not made.
+fn is_unset(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Number(number) => number.as_u64() == Some(0),
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ordered_consumer_is_refused_and_says_why() {
+    fn what_is_not_an_ordered_consumer_is_refused_and_says_why() {
         let refused = [
             ("ack_policy", json!("explicit")),
             ("durable_name", json!("x")),

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use journal_jetstream::rate_limited::RateLimitedSubscription;
 
 use super::{
-    allowance::{Allowances, OWN_MAX, STREAM_MAX},
-    rules::{Consumer, OWNER, Refusal, own_name, readable},
+    allowance::{Allowances, CONSUMERS_MAX, STREAM_CONSUMERS_MAX},
+    rules::{Consumer, OWNER, Refusal, consumer_name, readable},
 };
 
 /// Where nats.conf has auditors' requests come out.
@@ -19,7 +19,7 @@ const PREFIX: &str = "gw.consumer.";
 /// The gateways that share the requests.
 const GROUP: &str = "auditors";
 /// Requests that a gateway hears a second, of all auditors together; beyond these nothing crosses to it.
-const ASKS_MAX: u64 = 256;
+const REQUESTS_PER_SECOND_MAX: u64 = 256;
 /// How long JetStream is waited for.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Replies through an account's border begin so. An answer anywhere else could land in a stream.
@@ -33,6 +33,7 @@ pub struct Service {
     allowances: Allowances,
 }
 
+/// What an auditor may ask to be done with a consumer; its word is the token of the subject behind [`PREFIX`].
 #[derive(Clone, Copy)]
 enum Verb {
     Create,
@@ -40,13 +41,18 @@ enum Verb {
     Delete,
 }
 
+/// What of the header [`ASKED_BY`] is of use.
 #[derive(Deserialize)]
 struct AskedBy {
+    /// The public key of the auditor's NKEY, `U…`.
     user: String,
 }
 
+/// What of JetStream's list of the names of a stream's consumers is of use. One page of it has more names than a stream with
+/// room has consumers.
 #[derive(Deserialize)]
 struct Names {
+    /// Absent where there is no such stream.
     consumers: Option<HashSet<String>>,
 }
 
@@ -86,32 +92,36 @@ impl Service {
     /// Answers until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let second = Duration::from_secs(1);
-        let asks = RateLimitedSubscription::new(self.client.clone(), format!("{PREFIX}>"), ASKS_MAX, second);
-        let mut asks = asks.in_queue_group(GROUP);
+        let (client, subject) = (self.client.clone(), format!("{PREFIX}>"));
+        let requests = RateLimitedSubscription::new(client, subject, REQUESTS_PER_SECOND_MAX, second);
+        let mut requests = requests.in_queue_group(GROUP);
         let serve = async {
             loop {
-                let ask = asks.next().await;
-                self.answer(ask).await;
+                let request = requests.next().await;
+                self.answer(request).await;
             }
         };
         shutdown.run_until_cancelled(serve).await;
     }
 
-    async fn answer(&mut self, ask: Message) {
-        let Some(reply) = ask.reply.filter(|reply| reply.starts_with(REPLIES)) else { return };
-        let Some((verb, path)) = ask.subject.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.')) else { return };
+    /// Answers one request, where it is one: its reply goes through the account's border, and its subject names a verb.
+    async fn answer(&mut self, request: Message) {
+        let Some(reply) = request.reply.filter(|reply| reply.starts_with(REPLIES)) else { return };
+        let Some((verb, path)) = request.subject.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.')) else {
+            return;
+        };
         let Some(verb) = Verb::of(verb) else { return };
-        let said = ask.headers.as_ref().and_then(|headers| headers.get(ASKED_BY));
+        let said = request.headers.as_ref().and_then(|headers| headers.get(ASKED_BY));
         let auditor = said.and_then(|said| serde_json::from_str(said.as_str()).ok()).map(|AskedBy { user }| user);
         let outcome = match auditor.filter(|auditor| !auditor.is_empty()) {
             None => Err(Refusal::request("nats-server does not say who asks")),
-            Some(auditor) if !self.allowances.ask(&auditor) => {
+            Some(auditor) if !self.allowances.take_request(&auditor) => {
                 tracing::debug!(auditor, "an auditor asks for consumers more often than it may");
                 Err(Refusal::full("more requests for consumers than an auditor may make; wait a second"))
             }
             Some(auditor) => match verb {
-                Verb::Create => self.create(&auditor, path, &ask.payload).await,
-                Verb::Info | Verb::Delete => self.own(&auditor, verb, path).await,
+                Verb::Create => self.create(&auditor, path, &request.payload).await,
+                Verb::Info | Verb::Delete => self.show_or_delete(&auditor, verb, path).await,
             },
         };
         let body = outcome.unwrap_or_else(|refusal| refused(verb, &refusal));
@@ -127,47 +137,49 @@ impl Service {
         let names: Names = serde_json::from_slice(&names).map_err(|_| Refusal::unavailable())?;
         // Without the list there is no such stream, and JetStream says so better.
         let alive = names.consumers.unwrap_or_default();
-        if !alive.contains(&name) && !self.allowances.room(auditor, &stream, &alive) {
-            let bounds = format!("an auditor has at most {OWN_MAX} of a stream, and all together {STREAM_MAX}");
-            return Err(Refusal::full(format!("no more consumers of {stream}: {bounds}")));
+        if !alive.contains(&name) && !self.allowances.has_room(auditor, &stream, &alive) {
+            let bounds =
+                format!("{CONSUMERS_MAX} for an auditor at a gateway, {STREAM_CONSUMERS_MAX} of a stream in all");
+            return Err(Refusal::full(format!("no more consumers of {stream}: at most {bounds}")));
         }
         // Not to change one that is there.
-        let ask = json!({"stream_name": stream, "config": config, "action": "create"});
+        let request = json!({"stream_name": stream, "config": config, "action": "create"});
         // The filter is part of this subject where there is one and no more.
-        let place = match config["filter_subject"].as_str() {
+        let subject = match config["filter_subject"].as_str() {
             Some(filter) => format!("{stream}.{name}.{filter}"),
             None => format!("{stream}.{name}"),
         };
-        let answer = self.api(Verb::Create.api(), &place, &ask).await?;
+        let answer = self.api(Verb::Create.api(), &subject, &request).await?;
         let answered: Value = serde_json::from_slice(&answer).map_err(|_| Refusal::unavailable())?;
         if answered.get("error").is_none() {
-            self.allowances.made(auditor, &stream, name);
+            self.allowances.note_consumer(auditor, &stream, name);
         }
         Ok(answer)
     }
 
     /// Shows or deletes a consumer of the auditor's own.
-    async fn own(&self, auditor: &str, verb: Verb, path: &str) -> Result<Vec<u8>, Refusal> {
+    async fn show_or_delete(&self, auditor: &str, verb: Verb, path: &str) -> Result<Vec<u8>, Refusal> {
         let (stream, name) = path.split_once('.').ok_or_else(Refusal::not_found)?;
-        let (stream, name) = (readable(stream)?, own_name(name)?);
-        let place = format!("{stream}.{name}");
-        let shown = self.api(Verb::Info.api(), &place, &Value::Null).await?;
+        let (stream, name) = (readable(stream)?, consumer_name(name)?);
+        let subject = format!("{stream}.{name}");
+        let shown = self.api(Verb::Info.api(), &subject, &Value::Null).await?;
         let info: Value = serde_json::from_slice(&shown).map_err(|_| Refusal::unavailable())?;
         if info["config"]["metadata"][OWNER] != auditor {
             return Err(Refusal::not_found());
         }
         match verb {
-            Verb::Delete => self.api(verb.api(), &place, &Value::Null).await,
+            Verb::Delete => self.api(verb.api(), &subject, &Value::Null).await,
             Verb::Create | Verb::Info => Ok(shown),
         }
     }
 
-    async fn api(&self, what: &str, place: &str, ask: &Value) -> Result<Vec<u8>, Refusal> {
-        let body = if ask.is_null() { String::new() } else { ask.to_string() };
+    /// What JetStream answers to `body`, nothing where that is null, on `$JS.API.CONSUMER.{verb}.{subject}`.
+    async fn api(&self, verb: &str, subject: &str, body: &Value) -> Result<Vec<u8>, Refusal> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = Request::new().payload(body.into()).timeout(Some(WAIT_MAX));
-        let answer = self.client.send_request(format!("$JS.API.CONSUMER.{what}.{place}"), request).await;
+        let answer = self.client.send_request(format!("$JS.API.CONSUMER.{verb}.{subject}"), request).await;
         let answer = answer.map_err(|error| {
-            tracing::debug!(%error, what, place, "JetStream does not answer what an auditor asked");
+            tracing::debug!(%error, verb, subject, "JetStream does not answer what an auditor asked");
             Refusal::unavailable()
         })?;
         Ok(answer.payload.to_vec())

@@ -15,10 +15,11 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+use config::AUDITOR_INBOX_PREFIX;
 use devkit::NatsServer;
 use devnet::users;
 use gateway::{
-    auditors,
+    auditors::{self, CONSUMERS_MAX},
     nats::{KEYS_FILE, Users},
 };
 use journal_jetstream::connection::{Identity, nkey};
@@ -28,8 +29,6 @@ use crate::nats_roles::{PATIENCE, Role, connect, until};
 
 /// What the gateways' own consumer is called here.
 const OWN: &str = "saga_00_0123456789abcdef";
-/// Most consumers that an auditor has of a stream.
-const OWN_MAX: usize = 8;
 
 struct Audited {
     environment: Environment,
@@ -51,7 +50,7 @@ impl Audited {
             .collect();
         let environment = Environment::on(NatsServer::configured(&files).await?).await?;
         let auditor = connect(&environment.server, Role::Auditor).await?;
-        let options = Identity::of(&key).options(None).custom_inbox_prefix("_INBOX_auditor");
+        let options = Identity::of(&key).options(None).custom_inbox_prefix(AUDITOR_INBOX_PREFIX);
         let other = options.connect(environment.server.url()).await?;
         let service = auditors::Service::new(connect(&environment.server, Role::Gateway).await?);
         let service = AbortOnDropHandle::new(tokio::spawn(service.run(CancellationToken::new())));
@@ -261,13 +260,13 @@ async fn who_asks_for_consumers_without_end_has_few_and_takes_nobodys_place() ->
     let audited = Audited::start().await?;
     let Audited { environment, auditor, other, .. } = &audited;
     let mut made = 0;
-    for number in 0..OWN_MAX * 2 {
+    for number in 0..CONSUMERS_MAX * 2 {
         match make(auditor, &format!("many_{number}"), json!({"inactive_threshold": 300_000_000_000_u64})).await {
             Ok(()) => made += 1,
             Err(refused) => assert!(refused.contains("no more consumers of EVT_00"), "{refused}"),
         }
     }
-    assert_eq!((made, audited.names().await?.len()), (OWN_MAX, OWN_MAX));
+    assert_eq!((made, audited.names().await?.len()), (CONSUMERS_MAX, CONSUMERS_MAX));
 
     // As fast as the connection takes it, and nobody waits for an answer.
     let flood = async {
@@ -295,6 +294,6 @@ async fn who_asks_for_consumers_without_end_has_few_and_takes_nobodys_place() ->
     }
     let names = audited.names().await?;
     assert!(names.contains("patient") && names.contains(OWN));
-    assert_eq!(names.len(), OWN_MAX + 2, "{names:?}");
+    assert_eq!(names.len(), CONSUMERS_MAX + 2, "{names:?}");
     environment.untouched().await
 }
