@@ -117,19 +117,7 @@ impl Assembled {
         following: &DedicatedRuntime,
         shutdown: &CancellationToken,
     ) -> Result<Self> {
-        let Opened {
-            client,
-            journal,
-            reads,
-            ledger,
-            budgets,
-            parking,
-            auction,
-            auditors,
-            selectors,
-            pause,
-            identifiers,
-        } = opened;
+        let Opened { client, journal, reads, ledger, budgets, parking, auction, auditors, pause, identifiers } = opened;
         let (settlers, auction_service, reports) = auction;
         let settlers = Arc::new(settlers);
         let projections = Projections::open(&config.projections.directory, journal.shards())?;
@@ -143,7 +131,7 @@ impl Assembled {
             journal: journal.clone(),
             chains,
             auction: settlers.clone(),
-            selector: Arc::new(NatsSelector::new(selectors)),
+            selector: Arc::new(NatsSelector::new(client.clone())),
             verifier: Arc::new(verifier),
             open_streams: Arc::new(projections.clone()),
             parking,
@@ -288,9 +276,8 @@ struct Opened {
     budgets: Arc<NatsBudgets>,
     parking: Arc<NatsParking>,
     auction: (auction::NatsAuction, auction::Service, mpsc::Receiver<PaymentId>),
-    /// Connections of their own: what comes over them was written by others than gateways.
+    /// A connection of its own.
     auditors: Client,
-    selectors: Client,
     pause: PauseFollower,
     identifiers: NatsIdentifiers,
 }
@@ -330,25 +317,18 @@ impl Opened {
         let parking = || NatsParking::connect(client.clone(), options.clone());
         let parking =
             waiting_for("the parking", ConnectError::is_passing, parking).await.context("open the parking")?;
-        // Settlers are asked over a connection of their own, and heard over another, which takes none of their headers.
-        let asking = reader("gw serve, auctions").await?;
-        let endpoint = config.nats.endpoint("gw serve, settlers").context("[nats]")?;
-        let connecting = async move {
-            let is_away = |error: &headerless::Error| matches!(error, headerless::Error::Unreachable(_));
-            waiting_for("NATS", is_away, || HeaderlessClient::connect(endpoint.clone())).await
-        };
-        let heard = following.spawn(connecting).await??;
+        // What settlers say comes over a connection of its own: a flood of theirs is not in front of the journal's answers.
+        let heard = reader("gw serve, auctions").await?;
         let auction = || {
             let policies = SettlerPolicies::new(identities.clone(), &config.settlers.policies);
             // A second for clocks that differ.
             let window_max = Duration::from_secs(config.deadlines.quote_seconds_max + 1);
             let grace = Duration::from_millis(config.settlers.absence_ms_max);
             let options = auction::Options { replicas, window_max, grace, ..auction::Options::default() };
-            auction::open(asking.clone(), heard.clone(), options, policies)
+            auction::open(heard.clone(), options, policies)
         };
         let auction = waiting_for("the auction", |_| true, auction).await.context("open the auction")?;
         let auditors = reader("gw serve, auditors").await?;
-        let selectors = reader("gw serve, selectors").await?;
         let pause = || async { PauseFollower::start(ControlBucket::open(client.clone(), replicas).await?).await };
         let pause = waiting_for("the operators' bucket", |error| matches!(error, pause::Error::Unavailable(_)), pause);
         let pause = pause.await.context("read whether the gateways are paused")?;
@@ -363,7 +343,6 @@ impl Opened {
             parking: Arc::new(parking),
             auction,
             auditors,
-            selectors,
             pause,
             identifiers,
             client,

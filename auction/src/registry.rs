@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use async_nats::{HeaderMap, Subject};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use serde_json::{Map, Value, json};
@@ -23,7 +24,7 @@ use tokio::{
 };
 
 use events::{Did, Hash32, SettlerToken};
-use journal_jetstream::{headerless::Message, rate_limited::RateLimitedSubscription};
+use journal_jetstream::rate_limited::RateLimitedSubscription;
 use protocol::{REGISTRATION_BYTES_MAX, REGISTRATION_SUBJECTS, Registration, registration_subject};
 use sagas::ports::RequestForQuotes;
 
@@ -153,9 +154,15 @@ impl Registry {
     }
 
     /// Takes note of a message under a settler's subject.
-    fn note(&self, token: &SettlerToken, payload: &[u8], now: Instant) -> Result<Noted, String> {
+    fn note(
+        &self,
+        token: &SettlerToken,
+        headers: Option<&HeaderMap>,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<Noted, String> {
         let mut settlers = self.settlers();
-        if leaves(payload) {
+        if leaves(headers) {
             settlers.left.retain(|_, (_, left)| now.duration_since(*left) < RETURN_MAX);
             // Nobody needs to be asked because somebody has left.
             let Some(entry) = settlers.there.remove(token) else { return Ok(Noted::Renewed) };
@@ -217,8 +224,8 @@ impl Inner {
     }
 
     async fn hear_all(&self) {
-        let (connection, period) = (self.heard.clone(), Duration::from_secs(1));
-        let mut heard = RateLimitedSubscription::new(connection, REGISTRATION_SUBJECTS, HEARD_MAX, period);
+        let (client, period) = (self.client.clone(), Duration::from_secs(1));
+        let mut heard = RateLimitedSubscription::new(client, REGISTRATION_SUBJECTS, HEARD_MAX, period);
         loop {
             self.hear(heard.next().await).await;
         }
@@ -234,16 +241,16 @@ impl Inner {
     }
 
     /// A settler has said that it is there, or that it leaves.
-    async fn hear(&self, message: Message) {
+    async fn hear(&self, message: async_nats::Message) {
         let Some(token) = token(&message.subject) else { return };
-        let payload = message.payload.clone();
+        let (headers, payload) = (message.headers.as_ref(), message.payload.clone());
         // Whoever was there already stays so, however long its streams take; a new one is asked once it has them.
         let was_there = self.registry.is_there(&token);
         if was_there {
-            self.note(&token, &payload);
+            self.note(&token, headers, &payload);
         }
         // Whose subject it is the server has seen to, so this makes streams for settlers that an operator has admitted alone.
-        if !self.is_known(&token) && !leaves(&payload) {
+        if !self.is_known(&token) && !leaves(headers) {
             if let Err(error) = self.ensure_settler(&token).await {
                 tracing::warn!(%token, %error, "settler has no streams yet");
                 return;
@@ -254,19 +261,19 @@ impl Inner {
             }
         }
         if !was_there {
-            self.note(&token, &payload);
+            self.note(&token, headers, &payload);
         }
     }
 
-    fn note(&self, token: &SettlerToken, payload: &[u8]) {
-        if let Err(rule) = self.registry.note(token, payload, Instant::now()) {
+    fn note(&self, token: &SettlerToken, headers: Option<&HeaderMap>, payload: &[u8]) {
+        if let Err(rule) = self.registry.note(token, headers, payload, Instant::now()) {
             tracing::debug!(%token, rule, "registration does not count");
         }
     }
 
     /// Stores a registration in its settler's stream, and says so to the settler as the stream itself would. It cannot be left
     /// to the stream: the server lets no client name the reply of another account's request.
-    async fn store(&self, subject: String, payload: Bytes, reply: Option<String>) -> Result<(), String> {
+    async fn store(&self, subject: Subject, payload: Bytes, reply: Option<Subject>) -> Result<(), String> {
         let stored = self.jetstream.publish(subject, payload).await.map_err(|error| error.to_string())?;
         let stored = stored.await.map_err(|error| error.to_string())?;
         if let Some(reply) = reply {
@@ -303,7 +310,7 @@ impl Inner {
                 Ok(message) => {
                     missing |= is_missing(message.as_ref());
                     if let Some(message) = message {
-                        self.note(&token, &message.payload);
+                        self.note(&token, Some(&message.headers), &message.payload);
                     }
                 }
                 Err(error) => {
@@ -330,7 +337,8 @@ impl Inner {
     /// What lies in a settler's stream. One that went with its server is made anew.
     async fn stored_registration(&self, token: &SettlerToken) -> Result<Option<StoredMessage>, stored::Error> {
         let (stream, subject) = (streams::registration_stream(token), registration_subject(token));
-        match stored::last_of(&self.client, &stream, &subject, stored::ANSWER_TIMEOUT).await {
+        match stored::last_of_each(&self.client, &stream, &[&subject]).await {
+            Ok(mut messages) => Ok(messages.pop()),
             Err(stored::Error::Missing) => {
                 // Others may have to register again, too.
                 self.registry.set_readable(false, Instant::now());
@@ -338,21 +346,20 @@ impl Inner {
                 let made = self.ensure_settler(token).await;
                 made.map(|()| None).map_err(|error| stored::Error::Unavailable(error.to_string()))
             }
-            found => found,
+            Err(error) => Err(error),
         }
     }
 }
 
-/// Whether the message takes a registration back. It is the empty body that says so: headers of what a settler writes are not
-/// read (ADR 119).
-fn leaves(payload: &[u8]) -> bool {
-    payload.is_empty()
+/// Whether the message takes a registration back.
+fn leaves(headers: Option<&HeaderMap>) -> bool {
+    headers.and_then(|headers| headers.get("KV-Operation")).is_some()
 }
 
 /// Whether a stream that holds this last of all has no registration: it lapsed, or was taken back, as by a settler that is just
 /// started anew.
 fn is_missing(found: Option<&StoredMessage>) -> bool {
-    found.is_none_or(|message| leaves(&message.payload))
+    found.is_none_or(|message| leaves(Some(&message.headers)))
 }
 
 fn token(subject: &str) -> Option<SettlerToken> {
@@ -400,23 +407,25 @@ mod tests {
     #[test]
     fn one_that_flaps_wakes_auctions_a_few_times_and_then_waits() {
         let (registry, now) = (Registry::default(), Instant::now());
+        let gone = HeaderMap::from_iter([("KV-Operation".parse().unwrap(), "DEL".into())]);
         let (token, one) = registration(1);
         for _ in 0..1_000 {
-            registry.note(&token, &one, now).unwrap();
-            registry.note(&token, &[], now).unwrap();
+            registry.note(&token, None, &one, now).unwrap();
+            registry.note(&token, Some(&gone), &[], now).unwrap();
         }
         let woken = *registry.changes().borrow();
         assert_eq!(woken, u64::from(token_bucket::BURST));
         assert!(registry.tokens().is_empty());
         // Once it has come to rest it is there again.
         let later = now + token_bucket::REFILL;
-        assert_eq!(registry.note(&token, &one, later), Ok(Noted::Changed));
+        assert_eq!(registry.note(&token, None, &one, later), Ok(Noted::Changed));
         assert_eq!(registry.tokens(), [token]);
     }
 
     #[test]
     fn one_that_leaves_is_expected_back_for_a_moment_where_it_served() {
         let (registry, now) = (Registry::default(), Instant::now());
+        let gone = HeaderMap::from_iter([("KV-Operation".parse().unwrap(), "DEL".into())]);
         let (token, one) = registration(1);
         let asking = |chain: u64| {
             let owned = |chain: u64| {
@@ -427,26 +436,28 @@ mod tests {
             request(Terms::new(owned(1), vec![owned(chain)], one, None))
         };
         let expected = |chain: u64| registry.expected_back_until(&asking(chain));
-        registry.note(&token, &[], now).unwrap();
+        registry.note(&token, Some(&gone), &[], now).unwrap();
         assert_eq!(expected(2), None, "one that was never there");
-        registry.note(&token, &one, now).unwrap();
+        registry.note(&token, None, &one, now).unwrap();
         assert_eq!(expected(2), None, "one that is there");
-        registry.note(&token, &[], now).unwrap();
+        registry.note(&token, Some(&gone), &[], now).unwrap();
         assert_eq!((expected(2), expected(3)), (Some(now + RETURN_MAX), None));
-        registry.note(&token, &one, now).unwrap();
+        registry.note(&token, None, &one, now).unwrap();
         assert_eq!(expected(2), None, "one that is back");
     }
 
     #[test]
     fn one_that_took_its_registration_back_is_missing_as_one_whose_registration_lapsed() {
-        let found = |payload: Vec<u8>| StoredMessage {
-            sequence: 1,
+        let found = |headers: HeaderMap| StoredMessage {
+            subject: "registration".to_owned(),
             stored_at: from_unix_seconds(1_893_456_000).unwrap(),
-            payload: payload.into(),
+            headers,
+            payload: Bytes::new(),
         };
+        let gone = HeaderMap::from_iter([("KV-Operation".parse().unwrap(), "DEL".into())]);
         assert!(is_missing(None));
-        assert!(is_missing(Some(&found(Vec::new()))));
-        assert!(!is_missing(Some(&found(registration(1).1))));
+        assert!(is_missing(Some(&found(gone))));
+        assert!(!is_missing(Some(&found(HeaderMap::new()))));
     }
 
     fn request(terms: Terms) -> RequestForQuotes {
@@ -480,17 +491,17 @@ mod tests {
     fn one_that_changes_all_the_time_stays_as_it_was_and_its_renewals_cost_nothing() {
         let (registry, now) = (Registry::default(), Instant::now());
         let (token, one) = registration(1);
-        assert_eq!(registry.note(&token, &one, now), Ok(Noted::Changed));
+        assert_eq!(registry.note(&token, None, &one, now), Ok(Noted::Changed));
         for n in 2..100 {
-            registry.note(&token, &registration(n).1, now).unwrap();
+            registry.note(&token, None, &registration(n).1, now).unwrap();
         }
-        assert_eq!(registry.note(&token, &registration(7).1, now), Ok(Noted::Deferred));
+        assert_eq!(registry.note(&token, None, &registration(7).1, now), Ok(Noted::Deferred));
         let woken = *registry.changes().borrow();
         assert_eq!(woken, u64::from(token_bucket::BURST));
         for _ in 0..100 {
-            assert_eq!(registry.note(&token, &registration(4).1, now), Ok(Noted::Renewed));
+            assert_eq!(registry.note(&token, None, &registration(4).1, now), Ok(Noted::Renewed));
         }
         assert_eq!(*registry.changes().borrow(), woken);
-        assert!(registry.note(&token, &vec![b' '; REGISTRATION_BYTES_MAX + 1], now).is_err());
+        assert!(registry.note(&token, None, &vec![b' '; REGISTRATION_BYTES_MAX + 1], now).is_err());
     }
 }

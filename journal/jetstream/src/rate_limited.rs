@@ -3,88 +3,32 @@
 //! A client may publish as fast as its connection takes it, and the server hands everything on. The server is therefore told
 //! after how many messages a subscription ends: beyond the limit nothing crosses to this process.
 
-use std::{fmt, future::Future, time::Duration};
+use std::time::Duration;
 
 use async_nats::{Client, Message, SubscribeError, Subscriber};
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use tokio::time::{Instant, sleep, sleep_until};
-
-use super::headerless::{self, HeaderlessClient};
 
 /// Pause before a subscription that failed is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// A connection that can be told after how many messages a subscription ends.
-pub trait Subscribe: Send + Sync {
-    /// What is heard.
-    type Message;
-    /// The messages of one subscription.
-    type Messages: Stream<Item = Self::Message> + Unpin + Send;
-    /// Why nothing can be heard for now.
-    type Error: fmt::Display + Send;
-
-    /// A subscription that ends after so many messages; in a queue group, where one is given.
-    fn subscribe_up_to(
-        &self,
-        subject: String,
-        group: Option<&'static str>,
-        messages_max: u64,
-    ) -> impl Future<Output = Result<Self::Messages, Self::Error>> + Send;
-}
-
-impl Subscribe for Client {
-    type Message = Message;
-    type Messages = Subscriber;
-    type Error = SubscribeError;
-
-    async fn subscribe_up_to(
-        &self,
-        subject: String,
-        group: Option<&'static str>,
-        messages_max: u64,
-    ) -> Result<Subscriber, SubscribeError> {
-        let mut messages = match group {
-            Some(group) => self.queue_subscribe(subject, group.to_owned()).await?,
-            None => self.subscribe(subject).await?,
-        };
-        // It fails where the connection is closed for good, and then nothing is heard either.
-        let _ = messages.unsubscribe_after(messages_max).await;
-        Ok(messages)
-    }
-}
-
-impl Subscribe for HeaderlessClient {
-    type Message = headerless::Message;
-    type Messages = headerless::Subscription;
-    type Error = headerless::Error;
-
-    async fn subscribe_up_to(
-        &self,
-        subject: String,
-        group: Option<&'static str>,
-        messages_max: u64,
-    ) -> Result<headerless::Subscription, headerless::Error> {
-        HeaderlessClient::subscribe_up_to(self, subject, group, messages_max).await
-    }
-}
-
 /// A subscription that yields at most `messages_max` messages a period, and misses what comes beyond.
-pub struct RateLimitedSubscription<C: Subscribe> {
-    connection: C,
+pub struct RateLimitedSubscription {
+    client: Client,
     subject: String,
     /// The queue group whose members share the messages, each with a limit of its own; without one everybody gets them all.
     group: Option<&'static str>,
     messages_max: u64,
     period: Duration,
-    live: Option<C::Messages>,
+    live: Option<Subscriber>,
     /// When the next subscription may begin.
     next: Instant,
 }
 
-impl<C: Subscribe> RateLimitedSubscription<C> {
+impl RateLimitedSubscription {
     /// A subscription to `subject` that begins with the first [`RateLimitedSubscription::next`].
-    pub fn new(connection: C, subject: impl Into<String>, messages_max: u64, period: Duration) -> Self {
-        Self { connection, subject: subject.into(), group: None, messages_max, period, live: None, next: Instant::now() }
+    pub fn new(client: Client, subject: impl Into<String>, messages_max: u64, period: Duration) -> Self {
+        Self { client, subject: subject.into(), group: None, messages_max, period, live: None, next: Instant::now() }
     }
 
     /// The same in a queue group: its members share the messages.
@@ -94,7 +38,7 @@ impl<C: Subscribe> RateLimitedSubscription<C> {
     }
 
     /// The next message. Nothing is lost when this is dropped before it is there.
-    pub async fn next(&mut self) -> C::Message {
+    pub async fn next(&mut self) -> Message {
         loop {
             if let Some(live) = &mut self.live {
                 if let Some(message) = live.next().await {
@@ -103,17 +47,26 @@ impl<C: Subscribe> RateLimitedSubscription<C> {
                 self.live = None;
             }
             sleep_until(self.next).await;
-            let subject = self.subject.clone();
-            match self.connection.subscribe_up_to(subject, self.group, self.messages_max).await {
-                Ok(live) => {
+            match self.subscribe().await {
+                Ok(mut live) => {
                     self.next = Instant::now() + self.period;
-                    self.live = Some(live);
+                    if live.unsubscribe_after(self.messages_max).await.is_ok() {
+                        self.live = Some(live);
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, self.subject, "cannot listen, trying again");
                     sleep(RETRY_PAUSE).await;
                 }
             }
+        }
+    }
+
+    async fn subscribe(&self) -> Result<Subscriber, SubscribeError> {
+        let subject = self.subject.clone();
+        match self.group {
+            Some(group) => self.client.queue_subscribe(subject, group.to_owned()).await,
+            None => self.client.subscribe(subject).await,
         }
     }
 }
