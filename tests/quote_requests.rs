@@ -1,14 +1,17 @@
 //! The two-phase flow with real processes: quotes first, and a signature for one of them.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use alloy::primitives::U256;
 use anyhow::{Context, Result};
+use async_nats::Subscriber;
+use futures::StreamExt;
 use serde_json::{Value, json};
 
 use devnet::{
     keys::Role,
     payer::{Answer, Payer, PaymentSpec},
+    users::NatsUser,
 };
 use events::{PaymentEvent, PaymentId, event::Authorization, quote::SignedQuote};
 
@@ -118,6 +121,62 @@ async fn quotes_are_collected_one_is_awarded_and_the_payment_completes() -> Resu
     swapped["request_id"] = json!("order-3");
     let answer = payer.award(&base, id, &swapped, Duration::ZERO).await?;
     assert_eq!((answer.status, answer.text("code")), (401, "INVALID_SENDER_AUTH"), "{answer:?}");
+    Ok(())
+}
+
+/// What settlers are asked, heard on NATS.
+struct Broadcasts {
+    asked: Subscriber,
+    /// How often a settler was asked, by batch.
+    counts: BTreeMap<String, usize>,
+}
+
+impl Broadcasts {
+    async fn listen(world: &World) -> Result<Self> {
+        let client = world.network.nats.connect(NatsUser::Gateway).await?;
+        let asked = client.subscribe("auction.rfq.>").await?;
+        client.flush().await?;
+        Ok(Self { asked, counts: BTreeMap::new() })
+    }
+
+    /// How often settlers were asked for a batch before they are asked for another, which is opened now.
+    async fn before(&mut self, world: &World, request_id: &str, batch: &str) -> Result<usize> {
+        let body = world.payer.quote_request(&world.spec(request_id)?);
+        let opened = world.payer.open(&world.base(0), &body, true).await?;
+        let last = opened.text("quote_request_id");
+        let heard = async {
+            while !self.counts.contains_key(last) {
+                let message = self.asked.next().await.context("the connection was closed")?;
+                let (_, auction) = message.subject.rsplit_once('.').context("a subject")?;
+                *self.counts.entry(auction.to_owned()).or_default() += 1;
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(PATIENCE, heard).await.with_context(|| format!("nobody is asked for {request_id}"))??;
+        Ok(self.counts.get(batch).copied().unwrap_or_default())
+    }
+}
+
+/// Spec 2.13: a replay is not a second broadcast.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_quote_request_asks_nobody_again() -> Result<()> {
+    let world = World::start(1).await?;
+    let mut broadcasts = Broadcasts::listen(&world).await?;
+    let (body, ready) = open_for_all(&world, |request_id| world.spec(request_id)).await?;
+    let id = ready.text("quote_request_id");
+    let asked = broadcasts.before(&world, "control", id).await?;
+    assert!(asked >= 3, "asked for the quotes of three settlers: {asked}");
+    // With and without waiting for the quotes, and with later deadlines.
+    let mut later = body.clone();
+    later["quote_deadline"] = json!("2099-01-01T00:00:00Z");
+    later["fulfillment_deadline"] = json!("2099-01-02T00:00:00Z");
+    for (body, wait) in [(&body, true), (&body, false), (&later, true)] {
+        let replay = world.payer.open(&world.base(0), body, wait).await?;
+        let shown = (replay.status, replay.text("quote_request_id"), &replay.body["idempotent_replay"]);
+        assert_eq!(shown, (200, id, &json!(true)), "{replay:?}");
+        assert_eq!(replay.body["quotes"], ready.body["quotes"]);
+    }
+    assert_eq!(broadcasts.before(&world, "later-control", id).await?, asked, "a replay was broadcast");
     Ok(())
 }
 

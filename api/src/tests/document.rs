@@ -168,6 +168,15 @@ fn path_parameters_bear_the_names_of_the_contract() {
     assert_eq!(seen, 5);
 }
 
+/// Spec 4.1; generated clients name their calls by it.
+#[test]
+fn the_submission_bears_the_operation_id_of_the_contract() {
+    let named: Vec<_> =
+        operations().into_iter().filter(|(.., operation)| operation["operationId"] == "submitPayment").collect();
+    let named: Vec<_> = named.iter().map(|(method, path, _)| (method.as_str(), path.as_str())).collect();
+    assert_eq!(named, [("POST", "/v1/payments")]);
+}
+
 #[test]
 fn every_operation_says_what_there_is_to_know() {
     let mut ids = BTreeSet::new();

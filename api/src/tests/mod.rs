@@ -22,6 +22,7 @@ mod reads;
 mod rehearsals;
 mod selectors;
 mod shapes;
+mod side_effects;
 mod signatures;
 mod solana;
 mod tron;

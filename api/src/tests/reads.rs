@@ -230,6 +230,13 @@ async fn an_unreadable_quote_is_left_out_and_its_id_kept() {
         assert_eq!(answer.body["quote_id"], "quo_1", "{unreadable}");
         assert!(answer.body.get("fulfillment_quote").is_none(), "{unreadable}");
         assert_eq!(answer.body["decline_summary"], json!([]), "{unreadable}");
+        // As it is when the payment is completed, in the answer of a submission, too.
+        gateway.append(&id, vec![prepared(), secured(), seen(), confirmed()]).await;
+        for answer in [gateway.post(&body()).await.expect(200), status(&gateway, &id).await] {
+            let body = answer.body;
+            assert_eq!((&body["status"], &body["quote_id"]), (&json!("completed"), &json!("quo_1")), "{unreadable}");
+            assert!(body.get("fulfillment_quote").is_none(), "{unreadable}");
+        }
     }
 }
 
@@ -255,38 +262,69 @@ async fn a_failure_is_the_same_however_it_is_read() {
 
 #[tokio::test]
 async fn a_failure_on_chain_carries_its_context() {
-    let gateway = Gateway::new();
-    let id = gateway.post(&body()).await.expect(200).payment_id();
-    let failure = Failure {
-        code: Failure::SETTLEMENT_FAILED.to_owned(),
-        message: "the deposit reverted".to_owned(),
-        domain: Some(Domain::Blockchain),
-        retry_classification: Some(RetryClassification::NotRetryable),
-        blockchain_context: Some(BlockchainContext {
-            chain_id: ChainId::evm(31_337),
-            transaction_hash: Some(Hash32([1; 32]).to_string()),
-            block_number: Some(7),
-            contract_address: Some(ESCROW.to_owned()),
-            revert_reason: Some("TRANSFER_FROM_FAILED".to_owned()),
-            gas_used: None,
-            estimated_gas_needed: None,
-        }),
-    };
-    gateway.append(&id, vec![closed(&[]), awarded(DOCUMENT), prepared()]).await;
-    gateway.append(&id, vec![failed(failure)]).await;
-    let answer = status(&gateway, &id).await;
-    assert_eq!(answer.body["error"]["retry_classification"], "NOT_RETRYABLE");
-    assert_eq!(
-        answer.body["error"]["blockchain_context"],
-        json!({
+    for (gas_used, gas_needed) in [(None, None), (Some("51234"), Some("60000")), (Some("1"), None)] {
+        let gateway = Gateway::new();
+        let id = gateway.post(&body()).await.expect(200).payment_id();
+        let failure = Failure {
+            code: Failure::SETTLEMENT_FAILED.to_owned(),
+            message: "the deposit reverted".to_owned(),
+            domain: Some(Domain::Blockchain),
+            retry_classification: Some(RetryClassification::NotRetryable),
+            blockchain_context: Some(BlockchainContext {
+                chain_id: ChainId::evm(31_337),
+                transaction_hash: Some(Hash32([1; 32]).to_string()),
+                block_number: Some(7),
+                contract_address: Some(ESCROW.to_owned()),
+                revert_reason: Some("TRANSFER_FROM_FAILED".to_owned()),
+                gas_used: gas_used.map(str::to_owned),
+                estimated_gas_needed: gas_needed.map(str::to_owned),
+            }),
+        };
+        gateway.append(&id, vec![closed(&[]), awarded(DOCUMENT), prepared()]).await;
+        gateway.append(&id, vec![failed(failure)]).await;
+        let mut context = json!({
             "chain_id": "eip155:31337",
             "transaction_hash": Hash32([1; 32]).to_string(),
             "block_number": 7,
             "contract_address": ESCROW,
             "revert_reason": "TRANSFER_FROM_FAILED",
-        })
-    );
-    assert_eq!(answer.body["transactions"]["deposit"]["block_number"], 7);
+        });
+        for (member, known) in [("gas_used", gas_used), ("estimated_gas_needed", gas_needed)] {
+            if let Some(known) = known {
+                context[member] = json!(known);
+            }
+        }
+        for answer in [gateway.post(&body()).await.expect(200), status(&gateway, &id).await] {
+            assert_eq!(answer.body["error"]["retry_classification"], "NOT_RETRYABLE");
+            assert_eq!(answer.body["error"]["blockchain_context"], context);
+            assert_eq!(answer.body["transactions"]["deposit"]["block_number"], 7);
+        }
+    }
+}
+
+/// Spec 2.9: the common codes. The engine ends no payment with `INTERNAL_ERROR`: a fault of the gateway's own parks it.
+#[tokio::test]
+async fn the_common_codes_of_a_failure_are_shown_with_what_the_table_says_of_them() {
+    for (code, domain, classification) in [
+        ("SETTLEMENT_FAILED", "BLOCKCHAIN", "RETRY_WITH_NEW_REQUEST_ID"),
+        ("NO_QUOTES_RECEIVED", "SETTLER_GATEWAY", "RETRY_WITH_NEW_REQUEST_ID"),
+        ("INTERNAL_ERROR", "PAYMENT_GATEWAY", "RECONCILE_THEN_DECIDE"),
+    ] {
+        let gateway = Gateway::new();
+        let id = gateway.post(&body()).await.expect(200).payment_id();
+        gateway.append(&id, vec![closed(&[]), failed(Failure { code: code.to_owned(), ..no_quotes() })]).await;
+        let error = json!({
+            "code": code,
+            "message": "nobody offered",
+            "domain": domain,
+            "docs_url": format!("https://pay.example/docs/errors#{code}"),
+            "retry_classification": classification,
+            "request_id_reusable": false,
+        });
+        for answer in [gateway.post(&body()).await.expect(200), status(&gateway, &id).await] {
+            assert_eq!((&answer.body["status"], &answer.body["error"]), (&json!("failed"), &error));
+        }
+    }
 }
 
 /// Spec 2.9: only when the failure happened on chain. Streams of before have contexts of what never reached one.

@@ -1,6 +1,7 @@
 //! x402 through the router: payments from their message to their outcome, and every answer's shape.
 
 mod identifiers;
+mod originators;
 mod refusals;
 mod supported;
 
