@@ -1,5 +1,6 @@
 //! The binary `gw`: the command line, the one place that puts a process together (`serve`), what operators ask of running
-//! gateways (`operator`) and the keys and certificates of NATS ([`nats`]). Everything else is in crates of its own.
+//! gateways (`operator`), which consumers auditors may have ([`auditors`]) and the keys and certificates of NATS ([`nats`]).
+//! Everything else is in crates of its own.
 
 pub mod auditors;
 pub mod cli;

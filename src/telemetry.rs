@@ -1,4 +1,4 @@
-//! Logs.
+//! Logging: lines on standard error, as text or as JSON, filtered by `RUST_LOG`.
 
 use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 

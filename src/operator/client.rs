@@ -1,4 +1,4 @@
-//! Asking gateways.
+//! Operator client: sends a question to one or all gateways over NATS and collects their answers.
 
 use std::time::Duration;
 

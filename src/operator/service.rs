@@ -1,4 +1,4 @@
-//! A gateway's side: it answers what it is asked.
+//! Operator service: answers operators' requests over NATS.
 
 use std::{sync::Arc, time::Duration};
 
