@@ -296,6 +296,10 @@ impl Config {
         let settler = Did::from_ed25519(&self.signing_key()?.verifying_key());
         let mut chains = HashMap::new();
         for chain in &self.chains {
+            if let ChainConfig::Evm(evm) = chain {
+                let broken = |(key, rule)| Error::new("chains", format!("{}: gas.{key} {rule}", evm.common.chain_id));
+                evm.gas.check().map_err(broken)?;
+            }
             if chains.insert(chain.common().chain_id.clone(), chain.clone()).is_some() {
                 return Err(Error::new("chains", format!("{} stands twice", chain.common().chain_id)));
             }
@@ -364,6 +368,10 @@ impl Config {
     }
 
     fn pricing(&self, corridor: &CorridorConfig) -> Result<Pricing, Error> {
+        if corridor.source_asset.is_coin() {
+            let rule = format!("{} is a coin, which is paid with in its wrapped form", corridor.source_asset);
+            return Err(Error::new("corridors", rule));
+        }
         for asset in [&corridor.source_asset, &corridor.destination_asset] {
             if !self.chains.iter().any(|chain| chain.common().chain_id == *asset.chain()) {
                 return Err(Error::new("corridors", format!("{} is none of the chains", asset.chain())));

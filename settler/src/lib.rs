@@ -27,6 +27,7 @@ mod agent;
 mod balances;
 mod nats;
 mod recent;
+mod reverts;
 mod settlement;
 
 pub use agent::{Error, Settler};

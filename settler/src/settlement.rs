@@ -32,6 +32,7 @@ use crate::{
     job::{Job, refusal},
     nats::Nats,
     quoting::Decline,
+    reverts::Reverts,
     trials::{Bulkhead, Trial, Trials},
     verifier,
 };
@@ -157,6 +158,8 @@ pub struct Settlement {
     is_reserved: bool,
     /// The delivery is final: its tokens have left the account.
     has_delivered: bool,
+    /// What deliveries cost in vain.
+    reverts: Reverts,
     /// The delivery that was last reported to the gateway.
     reported: Option<String>,
     /// The verifier's attestation, until the escrow refuses it.
@@ -182,6 +185,7 @@ impl Settlement {
             is_agreed: false,
             is_reserved: false,
             has_delivered: false,
+            reverts: Reverts::default(),
             reported: None,
             attestation: None,
         }
@@ -345,12 +349,13 @@ impl Settlement {
         let margin = self.context.options.quoting.delivery_margin_seconds;
         // The contract decides by its own clock; this check only saves a transaction that would come too late.
         let in_time = unix_seconds(chrono::Utc::now()).saturating_add(margin) <= order.fulfill_by;
-        if !self.context.options.deliver || !in_time {
+        if !self.context.options.deliver || !in_time || self.reverts.is_exhausted(order.destination.asset()) {
             return Ok(Step::Wait);
         }
         let job = &self.job;
         self.source.make_payout_account(&job.escrow.contract, job.terms.source.asset()).await?;
-        let transaction_hash = self.destination.deliver(&order).await?;
+        let delivered = self.destination.deliver(&order).await;
+        let transaction_hash = delivered.inspect_err(|error| self.reverts.count(error))?;
         self.report(&transaction_hash).await;
         Ok(Step::Wait)
     }

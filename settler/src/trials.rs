@@ -2,7 +2,7 @@
 //! token can be paid to a recipient at all.
 //!
 //! A trial runs foreign code on the settler's node, so it is bounded: its outcome for a token and a recipient is cached
-//! for seconds, and trials for unsigned requests have a small bulkhead of their own and a rate limit. A trial beyond
+//! for seconds, of a coin for the amount as well, which the recipient's code is shown, and trials for unsigned requests have a small bulkhead of their own and a rate limit. A trial beyond
 //! these limits is not made. The outcome is then unknown, which is safe: the award is tried before it is accepted.
 
 use std::{
@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use chains::{perform::PerformError, settler::DeliveryChain};
-use events::OwnedAsset;
+use events::{Amount, OwnedAsset};
 use sagas::ports::DeliveryOrder;
 
 use crate::recent::RecentMap;
@@ -59,11 +59,20 @@ pub enum Bulkhead {
     Unsigned,
 }
 
+/// What an outcome is of: asset and recipient, and of a coin the amount, too. A token tells its recipients' code rarely of a
+/// transfer, a coin always.
+type Subject = (OwnedAsset, Option<Amount>);
+
+fn subject(order: &DeliveryOrder) -> Subject {
+    let amount = order.destination.asset().is_coin().then_some(order.amount);
+    (order.destination.clone(), amount)
+}
+
 /// Runs trials and caches their outcomes.
 #[derive(Debug)]
 pub struct Trials {
-    /// Outcomes by token and recipient, with the time of the trial.
-    cache: Mutex<RecentMap<OwnedAsset, (Instant, Trial)>>,
+    /// Outcomes, with the time of the trial.
+    cache: Mutex<RecentMap<Subject, (Instant, Trial)>>,
     signed: Semaphore,
     unsigned: Semaphore,
     /// Rate limit of trials for unsigned requests: a token bucket.
@@ -84,8 +93,8 @@ impl Default for Trials {
 impl Trials {
     /// Whether `order` could be delivered on `chain`; `None` when it is unknown at the moment.
     pub async fn of(&self, chain: &dyn DeliveryChain, order: &DeliveryOrder, bulkhead: Bulkhead) -> Option<Trial> {
-        let recipient = &order.destination;
-        if let Some(trial) = self.cached(recipient) {
+        let subject = subject(order);
+        if let Some(trial) = self.cached(&subject) {
             return Some(trial);
         }
         let _permit = match bulkhead {
@@ -104,18 +113,18 @@ impl Trials {
             }
             Err(refused) => Trial::Refused { reason: refused.to_string() },
         };
-        self.cache().insert(recipient.clone(), (Instant::now(), trial.clone()));
+        self.cache().insert(subject, (Instant::now(), trial.clone()));
         Some(trial)
     }
 
-    fn cached(&self, recipient: &OwnedAsset) -> Option<Trial> {
+    fn cached(&self, subject: &Subject) -> Option<Trial> {
         let cache = self.cache();
-        let (tried_at, trial) = cache.get(recipient)?;
+        let (tried_at, trial) = cache.get(subject)?;
         let lasts = if *trial == Trial::Delivers { DELIVERS_FOR } else { REFUSED_FOR };
         (tried_at.elapsed() < lasts).then(|| trial.clone())
     }
 
-    fn cache(&self) -> MutexGuard<'_, RecentMap<OwnedAsset, (Instant, Trial)>> {
+    fn cache(&self) -> MutexGuard<'_, RecentMap<Subject, (Instant, Trial)>> {
         // Inserting cannot panic half way.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }

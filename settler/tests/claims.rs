@@ -50,7 +50,7 @@ fn options(change: impl FnOnce(&mut Value)) -> Options {
         "evm_private_key": "11".repeat(32),
         "chains": [chain(1), chain(10)],
         "verifiers": [{"chain_id": "eip155:1", "account": ESCROW, "endpoint": "http://127.0.0.1:1/"}],
-        "corridors": [corridor(USD, "50", 1), corridor(EUR, "0", 1), corridor(COIN, "0", 1)],
+        "corridors": [corridor(USD, "50", 1), corridor(EUR, "0", 1)],
     });
     change(&mut config);
     serde_json::from_value::<Config>(config).unwrap().options().unwrap()
@@ -164,6 +164,8 @@ fn each_token_it_is_paid_in_is_looked_for_in_each_escrow_it_trusts() {
     let sources: BTreeMap<ClaimSource, U256> = claims::sources(&options);
     let expected = [(USD, ESCROW, 50), (USD, OLDER, 50), (EUR, ESCROW, 0), (EUR, OLDER, 0)];
     assert_eq!(sources, expected.map(|(asset, escrow, cost)| (source(asset, escrow), U256::from(cost))).into());
+    // No escrow owes a coin.
+    assert_eq!(ClaimSource::new(&COIN.parse().unwrap(), &ESCROW.parse().unwrap()), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,6 +33,7 @@ const OTHER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 const USD_ONE: &str = "eip155:1/erc20:0x1111111111111111111111111111111111111111";
 const USD_TEN: &str = "eip155:10/erc20:0x2222222222222222222222222222222222222222";
 const EUR_TEN: &str = "eip155:10/erc20:0x3333333333333333333333333333333333333333";
+const ETH_TEN: &str = "eip155:10/slip44:60";
 /// A contract that cannot be paid.
 const UNPAYABLE: &str = "0x6666666666666666666666666666666666666666";
 /// When every request here is made.
@@ -61,7 +62,9 @@ impl DeliveryChain for Purse {
     }
 
     async fn try_delivery(&self, order: &DeliveryOrder) -> Result<(), PerformError> {
-        match order.destination.account().as_str() == UNPAYABLE {
+        // A contract may take some amounts of coins, and others not.
+        let is_too_much = order.destination.asset().is_coin() && order.amount.get() > self.0;
+        match is_too_much || order.destination.account().as_str() == UNPAYABLE {
             true => Err(crate::refused("the recipient takes nothing")),
             false => Ok(()),
         }
@@ -362,6 +365,25 @@ async fn what_nobody_signed_is_tried_out_at_a_limited_rate() {
     }
 }
 
+/// What is cached of a token is of any amount, and of a coin of the amount that its recipient was shown.
+#[tokio::test]
+async fn a_recipient_that_takes_some_coins_is_tried_for_each_amount() {
+    let (trials, purse) = (Trials::default(), Purse(U256::from(10)));
+    let order = |asset: &str, amount: u64| DeliveryOrder {
+        payment_id: PaymentId::derive("quoting", "amounts"),
+        quote_hash: Hash32::ZERO,
+        destination: OwnedAsset::new(asset.parse().unwrap(), OTHER).unwrap(),
+        amount: amount.to_string().parse().unwrap(),
+        delivery_account: OWN.clone(),
+        proxy: OWN.clone(),
+        fulfill_by: NOW,
+    };
+    let delivers =
+        async |asset, amount| trials.of(&purse, &order(asset, amount), Bulkhead::Signed).await == Some(Trial::Delivers);
+    assert!(delivers(ETH_TEN, 10).await && !delivers(ETH_TEN, 11).await && delivers(ETH_TEN, 10).await);
+    assert!(delivers(USD_TEN, 10).await && delivers(USD_TEN, 11).await);
+}
+
 #[test]
 fn configurations_that_cannot_be_meant_are_refused() {
     let changed = |change: fn(&mut Value)| {
@@ -376,6 +398,8 @@ fn configurations_that_cannot_be_meant_are_refused() {
     assert_eq!(refused(|config| config["chains"][1] = config["chains"][0].clone()), "chains");
     assert_eq!(refused(|config| config["corridors"][1] = config["corridors"][0].clone()), "corridors");
     assert_eq!(refused(|config| config["corridors"][1]["rate"]["source"] = json!(0)), "corridors");
+    assert_eq!(refused(|config| config["corridors"][1]["source_asset"] = json!("eip155:1/slip44:60")), "corridors");
+    assert_eq!(refused(|config| config["chains"][1]["gas"] = json!({"delivery_max": 149_999})), "chains");
     assert_eq!(refused(|config| config["chains"][0]["assets"][0]["decimals"] = json!(18)), "corridors");
     assert_eq!(refused(|config| config["verifiers"] = json!([])), "verifiers");
     assert_eq!(refused(|config| config["quoting"] = json!({"firm_seconds": 4})), "quoting.firm_seconds");

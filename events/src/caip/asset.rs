@@ -36,6 +36,11 @@ impl AssetId {
     pub fn reference(&self) -> &str {
         &self.reference
     }
+
+    /// Whether it is a chain's own coin, of CAIP-19's namespace `slip44`, and not a token.
+    pub fn is_coin(&self) -> bool {
+        self.namespace == "slip44"
+    }
 }
 
 impl FromStr for AssetId {
