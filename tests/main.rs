@@ -17,6 +17,7 @@ mod faults;
 mod gateway_killed;
 mod idempotency;
 mod identities;
+mod native_coins;
 mod nats_permissions;
 mod nats_roles;
 mod operator;

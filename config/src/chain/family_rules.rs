@@ -65,19 +65,29 @@ pub(super) fn asset(family: Family, key: &str, asset: &AssetId) -> Result<(), Er
         (Family::Evm, "erc20", token) | (Family::Solana, "token", token) | (Family::Tron, "trc20", token) => {
             Account::parse(family, token).map(drop).map_err(|rule| invalid(key, rule.to_string()))
         }
-        // Of use as destinations: a deposit is of tokens.
+        // Of use as destinations: a deposit is of tokens (ADR 115, 116).
         (Family::Solana, "slip44", "501") | (Family::Tron, "slip44", "195") => Ok(()),
-        (Family::Evm, ..) => Err(invalid(key, "must be of namespace erc20")),
+        (Family::Evm, "slip44", number) => require(is_coin_type(number), key, COIN_TYPE),
+        (Family::Evm, ..) => Err(invalid(key, "must be of namespace erc20, or slip44 for the chain's own coin")),
         (Family::Solana, ..) => Err(invalid(key, "must be of namespace token, or slip44:501")),
         (Family::Tron, ..) => Err(invalid(key, "must be of namespace trc20, or slip44:195")),
     }
+}
+
+const COIN_TYPE: &str = "must name the coin by its number in SLIP-44, such as slip44:60 for ETH";
+
+/// Whether `text` is a coin type as SLIP-44 numbers them: below 2^31, in decimal without leading zeros. One coin has one
+/// spelling.
+fn is_coin_type(text: &str) -> bool {
+    text.parse::<u32>().is_ok_and(|number| number < 1 << 31 && number.to_string() == text)
 }
 
 /// A coin that `asset` can be the wrapped form of.
 pub(super) fn wraps(family: Family, key: &str, asset: &AssetId, coin: &AssetId) -> Result<(), Error> {
     let (token, rule, holds) = match family {
         // Which coin type a chain of the family has is its own.
-        Family::Evm => ("erc20", "must be of namespace slip44", coin.namespace() == "slip44"),
+        Family::Evm if coin.is_coin() => ("erc20", COIN_TYPE, is_coin_type(coin.reference())),
+        Family::Evm => ("erc20", "must be of namespace slip44", false),
         Family::Solana => ("token", "must be slip44:501", (coin.namespace(), coin.reference()) == ("slip44", "501")),
         Family::Tron => ("trc20", "must be slip44:195", (coin.namespace(), coin.reference()) == ("slip44", "195")),
     };

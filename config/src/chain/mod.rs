@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Deserializer, de};
 use url::Url;
 
-use chains::config::{ChainConfig, ChainTable, CommonConfig, Error as ChainError};
-use events::{Account, ChainId, Family, caip};
+use chains::config::{AssetConfig, ChainConfig, ChainTable, CommonConfig, Error as ChainError};
+use events::{Account, AssetId, ChainId, Family, caip};
 
 use super::{Error, Secret, rules::require};
 
@@ -108,18 +108,29 @@ fn check_one(config: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), E
         require(*asset.chain() == chain.chain_id, &key, "must be on this chain")?;
         family_rules::asset(family, &key, asset)?;
         require(assets.insert(asset), &key, "must not repeat")?;
+        let rule = "must be the only coin of its chain: a delivery of coins says no more than that";
+        require(!asset.is_coin() || coin_of(&chain.assets) == Some(asset), &key, rule)?;
     }
     wrapped_coin(family, chain, key)
+}
+
+/// The chain's own coin, when it is among the assets.
+fn coin_of(assets: &[AssetConfig]) -> Option<&AssetId> {
+    assets.iter().map(|served| &served.asset_identifier).find(|asset| asset.is_coin())
 }
 
 /// The rules of the asset that is the wrapped form of the chain's own coin.
 fn wrapped_coin(family: Family, chain: &CommonConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
     let mut is_said = false;
+    let listed = coin_of(&chain.assets);
     for (j, served) in chain.assets.iter().enumerate() {
         let Some(coin) = &served.wraps else { continue };
         let key = key(&format!("assets[{j}].wraps"));
         require(*coin.chain() == chain.chain_id, &key, "must be on this chain")?;
         family_rules::wraps(family, &key, &served.asset_identifier, coin)?;
+        if let Some(listed) = listed {
+            require(listed == coin, &key, &format!("must be {listed}, the chain's coin among its assets"))?;
+        }
         require(!is_said, &key, "must be said of one asset of a chain")?;
         is_said = true;
     }

@@ -325,3 +325,39 @@ fn given_a_coin_that_an_asset_cannot_wrap_when_a_file_is_read_then_key_and_rule_
     let error = read("gateway", &coin).unwrap_err();
     assert!(error.starts_with("chains[1].assets[1].wraps: must be said of a token"), "{error}");
 }
+
+/// The gateway's example with another asset of its EVM chain.
+fn with_evm_asset(asset: &str) -> String {
+    let example = GATEWAY.trim_end();
+    format!("{example}\n[[chains.assets]]\nasset_identifier = {asset:?}\nsymbol = \"ETH\"\ndecimals = 18\n")
+}
+
+#[test]
+fn given_the_coin_of_an_evm_chain_when_a_file_is_read_then_it_is_served_once_and_as_its_wrapped_form_says() {
+    let coin = "eip155:31337/slip44:60";
+    for text in [with_evm_asset(coin), wrapping(&with_evm_asset(coin), coin)] {
+        let chains = read("gateway", &text).unwrap();
+        let assets = &chains[0].common().assets;
+        assert_eq!((assets.len(), assets[1].asset_identifier.to_string().as_str()), (2, coin));
+    }
+    for (asset, rule) in [
+        ("eip155:1/slip44:60", "must be on this chain"),
+        ("eip155:31337/slip44:060", "must name the coin by its number in SLIP-44"),
+        ("eip155:31337/slip44:ETH", "must name the coin by its number in SLIP-44"),
+        ("eip155:31337/slip44:2147483648", "must name the coin by its number in SLIP-44"),
+        ("eip155:31337/slip44:60/1", "must name the coin by its number in SLIP-44"),
+        ("eip155:31337/erc721:0x9fE46736679d2D9a65F0992F2272dE9f3c7fa6e0", "must be of namespace erc20, or slip44"),
+    ] {
+        let error = read("gateway", &with_evm_asset(asset)).unwrap_err();
+        assert!(error.starts_with(&format!("chains[0].assets[1].asset_identifier: {rule}")), "{asset}: {error}");
+    }
+    // A delivery of coins is of the chain's own, whatever its number: two would be one.
+    let second =
+        "\n[[chains.assets]]\nasset_identifier = \"eip155:31337/slip44:61\"\nsymbol = \"ETC\"\ndecimals = 18\n";
+    let error = read("gateway", &format!("{}{second}", with_evm_asset(coin))).unwrap_err();
+    assert!(error.starts_with("chains[0].assets[2].asset_identifier: must be the only coin of its chain"), "{error}");
+    let error = read("gateway", &wrapping(&with_evm_asset(coin), "eip155:31337/slip44:61")).unwrap_err();
+    assert!(error.starts_with(&format!("chains[0].assets[0].wraps: must be {coin}, the chain's coin")), "{error}");
+    let error = read("gateway", &wrapping(GATEWAY, "eip155:31337/slip44:ETH")).unwrap_err();
+    assert!(error.starts_with("chains[0].assets[0].wraps: must name the coin by its number"), "{error}");
+}

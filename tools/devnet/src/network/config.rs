@@ -17,6 +17,8 @@ use crate::{
 
 /// Margins of the three settlers in basis points: the first is the cheapest.
 const SPREADS_BPS: [u32; 3] = [10, 20, 50];
+/// Smallest units of the development token for wei: 3,000 tokens an ETH.
+const ETH_RATE: (u64, u64) = (3, 1_000_000_000);
 /// Smallest units of the development token for lamports: 150 tokens a SOL.
 const COIN_RATE: (u64, u64) = (3, 20);
 /// Smallest units of the development token for sun: a quarter of a token a TRX.
@@ -177,7 +179,11 @@ fn corridors(network: &Network, spread_bps: u32) -> Result<Vec<Value>> {
     let mut pairs = vec![
         pair(source.clone(), destination.clone()),
         pair(network.source.wrapped_coin()?, network.destination.wrapped_coin()?),
+        pair(network.source.wrapped_coin()?, network.destination.coin()?),
     ];
+    let mut eth = pair(source.clone(), network.destination.coin()?);
+    eth["rate"] = json!({"source": ETH_RATE.0, "destination": ETH_RATE.1});
+    pairs.push(eth);
     if let Some(tron) = &network.tron {
         let mut coin = pair(source.clone(), tron.coin()?);
         coin["rate"] = json!({"source": TRX_RATE.0, "destination": TRX_RATE.1});
@@ -278,6 +284,7 @@ fn chain_members(network: &Network, chain: &Chain) -> Result<Value> {
         "poll_ms": 200,
         "assets": [
             {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
+            {"asset_identifier": chain.coin()?, "symbol": "ETH", "decimals": EVM_COIN_DECIMALS},
             {
                 "asset_identifier": chain.wrapped_coin()?,
                 "symbol": "WETH",
