@@ -258,17 +258,23 @@ async fn what_is_collecting_or_has_lapsed_cannot_be_awarded() {
     assert_eq!(gateway.post_to(&path, &award).await.expect(200).body["idempotent_replay"], false);
 }
 
-#[tokio::test]
-async fn an_award_cut_off_after_the_batch_is_completed_by_its_repetition_alone() {
-    let gateway = Gateway::new();
-    let batch = open_batch(&gateway).await;
+/// A batch that names the payment of its first quote, which has not begun: whoever was to begin it was cut off.
+async fn cut_off(gateway: &Gateway) -> (Batch, PaymentId) {
+    let batch = open_batch(gateway).await;
     let payment_id = PaymentId::derive(&format!("eip155:{PAYER}"), "order-1");
     let awarded = QuoteRequestAwarded {
         quote_id: batch.quote_ids[0].clone(),
         payment_id: payment_id.clone(),
         awarded_at: at("2030-01-01T00:01:00Z"),
     };
-    append(&gateway, &batch.id, QuoteRequestEvent::Awarded(awarded)).await;
+    append(gateway, &batch.id, QuoteRequestEvent::Awarded(awarded)).await;
+    (batch, payment_id)
+}
+
+#[tokio::test]
+async fn an_award_cut_off_after_the_batch_is_completed_by_its_repetition_alone() {
+    let gateway = Gateway::new();
+    let (batch, payment_id) = cut_off(&gateway).await;
     gateway.clock.set("2030-01-01T00:03:00Z");
     let path = batch.award_path();
     let other = award_body("order-2", &batch.quote_ids[0]);
@@ -277,6 +283,39 @@ async fn an_award_cut_off_after_the_batch_is_completed_by_its_repetition_alone()
     gateway.post_to(&path, &other).await.expect_error(409, "QUOTE_REQUEST_ALREADY_AWARDED");
     // The award was in time, whatever the time is now.
     let answer = gateway.post_to(&path, &award_body("order-1", &batch.quote_ids[0])).await.expect(200);
+    assert_eq!((answer.payment_id(), &answer.body["idempotent_replay"]), (payment_id, &json!(false)));
+}
+
+/// The quote is spent for this payment alone, so its id is, too, whatever the payer holds by now.
+#[tokio::test]
+async fn an_award_cut_off_after_the_batch_keeps_its_id_while_its_payer_cannot_pay() {
+    let gateway = Gateway::new();
+    let (batch, payment_id) = cut_off(&gateway).await;
+    let mut other = quote_request();
+    set(&mut other, "/request_id", json!("batch-2"));
+    let other = open_batch_of(&gateway, &other).await;
+    let award = award_body("order-1", &batch.quote_ids[0]);
+    let free = award_body("order-2", &other.quote_ids[0]);
+    let refused = async |status: u16, code: &str| {
+        let answer = gateway.post_to(&batch.award_path(), &award).await.expect_error(status, code);
+        assert_eq!((&answer.body["request_id_reusable"], answer.payment_id()), (&json!(false), payment_id.clone()));
+        // The control: what no batch names is free.
+        let answer = gateway.post_to(&other.award_path(), &free).await.expect_error(status, code);
+        assert_eq!((&answer.body["request_id_reusable"], answer.body.get("payment_id")), (&json!(true), None));
+        assert!(gateway.journal.load(&(&payment_id).into()).await.unwrap().is_empty(), "{code}");
+    };
+    for blind in [false, true] {
+        gateway.payments.set_blind(blind);
+        gateway.funds.set(5, u64::MAX);
+        refused(400, "INSUFFICIENT_FUNDS").await;
+        gateway.funds.set(u64::MAX, 0);
+        refused(400, "INSUFFICIENT_ALLOWANCE").await;
+        gateway.funds.fail("node secret.internal is down");
+        refused(503, "SERVICE_UNAVAILABLE").await;
+    }
+    // Once it can, the same call begins the payment.
+    gateway.funds.set(u64::MAX, u64::MAX);
+    let answer = gateway.post_to(&batch.award_path(), &award).await.expect(200);
     assert_eq!((answer.payment_id(), &answer.body["idempotent_replay"]), (payment_id, &json!(false)));
 }
 
