@@ -2,10 +2,7 @@
 
 use serde_json::json;
 
-use events::{Epochs, StreamId};
-use journal::{AppendError, ReadError, Recorded, ShardLog, StreamStore};
-
-use super::*;
+use super::{doubles::AwayJournal, *};
 
 const POLICIES: &str = r#"
 @id("anyone") permit (principal, action, resource);
@@ -133,8 +130,9 @@ async fn a_pause_stops_what_is_new_and_nothing_else() {
 
 #[tokio::test]
 async fn while_the_journal_is_away_a_view_that_is_behind_is_shown_and_nothing_is_said_to_be_missing() {
-    let away: Arc<dyn StreamLog> = Arc::new(Away);
     let kept = MemoryJournal::new(4);
+    let away = AwayJournal::of(&kept);
+    away.set_away(true);
     let before = Gateway::with_journal(Arc::new(kept.clone()), kept.clone(), |_| {});
     let known = before.post(&body()).await.expect(200).payment_id();
     let gateway = Gateway::with_journal(away, kept, |_| {});
@@ -145,37 +143,4 @@ async fn while_the_journal_is_away_a_view_that_is_behind_is_shown_and_nothing_is
         gateway.get(&format!("/v1/payments/{unknown}/status")).await.expect_error(503, "SERVICE_UNAVAILABLE");
     }
     gateway.post(&with("/request_id", json!("order-2"))).await.expect_error(503, "SERVICE_UNAVAILABLE");
-}
-
-/// A journal that cannot be reached.
-struct Away;
-
-#[async_trait]
-impl StreamStore for Away {
-    async fn append(&self, _: &Commit) -> Result<Recorded, AppendError> {
-        Err(AppendError::Unavailable("down".to_owned()))
-    }
-
-    async fn load(&self, _: &StreamId) -> Result<Vec<Recorded>, ReadError> {
-        Err(ReadError::Unavailable("down".to_owned()))
-    }
-}
-
-#[async_trait]
-impl ShardLog for Away {
-    fn epochs(&self) -> Epochs {
-        Epochs::one(4)
-    }
-
-    async fn replay(&self, _: u16, _: u64, _: usize) -> Result<Vec<Recorded>, ReadError> {
-        Err(ReadError::Unavailable("down".to_owned()))
-    }
-
-    async fn head(&self, _: u16) -> Result<u64, ReadError> {
-        Err(ReadError::Unavailable("down".to_owned()))
-    }
-
-    async fn wait_beyond(&self, _: u16, _: u64) -> Result<(), ReadError> {
-        Err(ReadError::Unavailable("down".to_owned()))
-    }
 }

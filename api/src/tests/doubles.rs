@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -22,11 +22,11 @@ use app::{
     views::payments::{Payments, from_journal},
 };
 use events::{
-    Amount, ChainId, Hash32, PaymentId,
+    Amount, ChainId, Epochs, Hash32, PaymentId, StreamId,
     event::{Authorization, EscrowPlan, Permit2},
     time::{Timestamp, unix_seconds},
 };
-use journal::{ShardLog, memory::MemoryJournal};
+use journal::{AppendError, Commit, ReadError, Recorded, ShardLog, StreamStore, memory::MemoryJournal};
 use projections::{PaymentView, Unavailable};
 use sagas::ports::{Clock, Transient};
 
@@ -237,5 +237,65 @@ impl Funds for SetFunds {
 
     fn wrapping(&self, _: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
         Ok(vec![json!({"to": "token", "value": amount})])
+    }
+}
+
+/// A journal that can be away, and counts the streams that were asked for.
+pub struct AwayJournal {
+    journal: MemoryJournal,
+    away: AtomicBool,
+    loads: AtomicUsize,
+}
+
+impl AwayJournal {
+    pub fn of(journal: &MemoryJournal) -> Arc<Self> {
+        Arc::new(Self { journal: journal.clone(), away: AtomicBool::new(false), loads: AtomicUsize::new(0) })
+    }
+
+    pub fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
+    }
+
+    pub fn loads(&self) -> usize {
+        self.loads.load(Ordering::SeqCst)
+    }
+
+    /// The journal, while it is there.
+    fn there(&self) -> Result<&MemoryJournal, ReadError> {
+        match self.away.load(Ordering::SeqCst) {
+            true => Err(ReadError::Unavailable("away".to_owned())),
+            false => Ok(&self.journal),
+        }
+    }
+}
+
+#[async_trait]
+impl StreamStore for AwayJournal {
+    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
+        self.there().map_err(|away| AppendError::Unavailable(away.to_string()))?.append(commit).await
+    }
+
+    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        self.there()?.load(stream_id).await
+    }
+}
+
+#[async_trait]
+impl ShardLog for AwayJournal {
+    fn epochs(&self) -> Epochs {
+        self.journal.epochs()
+    }
+
+    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
+        self.there()?.replay(shard, from, limit).await
+    }
+
+    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
+        self.there()?.head(shard).await
+    }
+
+    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
+        self.there()?.wait_beyond(shard, sequence).await
     }
 }

@@ -3,10 +3,8 @@
 use axum::{body::BodyDataStream, response::Response};
 use futures::StreamExt;
 
-use events::{Epochs, StreamId};
-use journal::{AppendError, ReadError, Recorded, ShardLog, StreamStore};
-
 use super::{
+    doubles::AwayJournal,
     history::{completed, released},
     reads::{DOCUMENT, awarded, closed, confirmed, prepared, secured, seen},
     *,
@@ -173,13 +171,13 @@ async fn an_idle_stream_beats_and_a_stopping_gateway_ends_it() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_survives_the_journal_being_away() {
     let journal = MemoryJournal::new(4);
-    let away = Arc::new(Away { journal: journal.clone(), away: AtomicBool::new(false) });
+    let away = AwayJournal::of(&journal);
     let gateway = Gateway::with_journal(away.clone(), journal, |_| {});
     let id = gateway.post(&body()).await.expect(200).payment_id();
     let mut stream = Stream::follow(&gateway, &id, None).await;
     stream.next().await.unwrap();
 
-    away.away.store(true, Ordering::SeqCst);
+    away.set_away(true);
     gateway.get(&format!("/v1/payments/{id}/timeline")).await.expect_error(503, "SERVICE_UNAVAILABLE");
     gateway.append(&id, vec![closed(&[])]).await;
     // Nothing but beats comes while the journal is away, also on a stream that is opened meanwhile.
@@ -187,50 +185,11 @@ async fn a_stream_survives_the_journal_being_away() {
     for open in [&mut stream, &mut later] {
         assert!(tokio::time::timeout(Duration::from_secs(300), open.next()).await.is_err());
     }
-    away.away.store(false, Ordering::SeqCst);
+    away.set_away(false);
     assert_eq!(stream.next().await.unwrap().0, "2.0");
     assert_eq!(later.next().await.unwrap().0, "2.0");
 
     gateway.payments.set_blind(true);
-    away.away.store(true, Ordering::SeqCst);
+    away.set_away(true);
     gateway.get(&format!("/v1/payments/{id}/events")).await.expect_error(503, "SERVICE_UNAVAILABLE");
-}
-
-/// A journal that can be made unreadable.
-struct Away {
-    journal: MemoryJournal,
-    away: AtomicBool,
-}
-
-#[async_trait]
-impl StreamStore for Away {
-    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
-        self.journal.append(commit).await
-    }
-
-    async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
-        if self.away.load(Ordering::SeqCst) {
-            return Err(ReadError::Unavailable("away".to_owned()));
-        }
-        self.journal.load(stream_id).await
-    }
-}
-
-#[async_trait]
-impl ShardLog for Away {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
-    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
-        self.journal.replay(shard, from, limit).await
-    }
-
-    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
-        self.journal.head(shard).await
-    }
-
-    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
-        self.journal.wait_beyond(shard, sequence).await
-    }
 }

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use axum::extract::ConnectInfo;
 
 use chains::config::{ChainConfig, EvmConfig};
-use events::Epochs;
-use journal::{AppendError, ReadError, Recorded, ShardLog};
+use journal::ShardLog;
 use net::callers::limits::RateConfig;
 
 use super::{
+    doubles::AwayJournal,
     identities::{enveloped, holder},
     quote_requests::{award_body, open_batch, open_batch_of, quote_request},
     *,
@@ -73,53 +73,6 @@ impl Authorizer for Binding {
         prepared.messages[0].message = Self::signature(request, window);
         prepared.messages[0].payload.insert("window".to_owned(), json!(window));
         Ok(prepared)
-    }
-}
-
-/// A journal that can be away for reads, and counts them.
-struct Reads {
-    journal: MemoryJournal,
-    away: AtomicBool,
-    loads: AtomicUsize,
-}
-
-impl Reads {
-    fn of(journal: &MemoryJournal) -> Arc<Self> {
-        Arc::new(Self { journal: journal.clone(), away: AtomicBool::new(false), loads: AtomicUsize::new(0) })
-    }
-}
-
-#[async_trait]
-impl StreamStore for Reads {
-    async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
-        self.journal.append(commit).await
-    }
-
-    async fn load(&self, stream_id: &events::StreamId) -> Result<Vec<Recorded>, ReadError> {
-        self.loads.fetch_add(1, Ordering::SeqCst);
-        match self.away.load(Ordering::SeqCst) {
-            true => Err(ReadError::Unavailable("down".to_owned())),
-            false => self.journal.load(stream_id).await,
-        }
-    }
-}
-
-#[async_trait]
-impl ShardLog for Reads {
-    fn epochs(&self) -> Epochs {
-        self.journal.epochs()
-    }
-
-    async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {
-        self.journal.replay(shard, from, limit).await
-    }
-
-    async fn head(&self, shard: u16) -> Result<u64, ReadError> {
-        self.journal.head(shard).await
-    }
-
-    async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
-        self.journal.wait_beyond(shard, sequence).await
     }
 }
 
@@ -435,7 +388,7 @@ async fn a_quote_request_is_a_replay_whatever_the_configuration_says_now() {
 #[tokio::test]
 async fn only_the_journal_makes_an_id_free() {
     let journal = MemoryJournal::new(4);
-    let reads = Reads::of(&journal);
+    let reads = AwayJournal::of(&journal);
     let gateway = Gateway::with_journal(reads.clone(), journal, |_| {});
     let id = gateway.post(&body()).await.expect(200).payment_id();
     let forged = with("/sender_auth/signed_messages/0/signature", json!(FORGED));
@@ -449,7 +402,7 @@ async fn only_the_journal_makes_an_id_free() {
         let answer = gateway.post_to(path, body).await.expect_error(400, "INVALID_REQUEST");
         assert_eq!(answer.body["request_id_reusable"], true, "{path}");
     }
-    reads.away.store(true, Ordering::SeqCst);
+    reads.set_away(true);
     let missing = format!("{QUOTES}/{}/award", events::QuoteRequestId::derive("nobody", "x"));
     for (path, body) in
         [(PAYMENTS, &new), (VERIFY, &new), (PREPARE, &new), (QUOTES, &batch), (missing.as_str(), &award)]
@@ -463,7 +416,7 @@ async fn only_the_journal_makes_an_id_free() {
     let answer = gateway.post(&forged).await.expect_error(401, "INVALID_SENDER_AUTH");
     assert!(answer.body.get("request_id_reusable").is_none() && answer.body.get("payment_id").is_none(), "{answer:?}");
     // Without a key there is nothing to look for.
-    reads.away.store(false, Ordering::SeqCst);
+    reads.set_away(false);
     for (pointer, value) in [("/request_id", json!("a b")), ("/source/account", json!("somebody"))] {
         let answer = gateway.post(&with(pointer, value)).await.expect(400);
         assert!(answer.body.get("request_id_reusable").is_none(), "{answer:?}");
@@ -473,7 +426,7 @@ async fn only_the_journal_makes_an_id_free() {
 #[tokio::test]
 async fn a_flood_of_bad_bodies_costs_no_more_than_the_callers_budget() {
     let journal = MemoryJournal::new(4);
-    let reads = Reads::of(&journal);
+    let reads = AwayJournal::of(&journal);
     let gateway = Gateway::with_journal(reads.clone(), journal, |config| {
         config.limits.exempt = Networks::default();
         config.limits.writes = RateConfig { per_second: 1, burst: 500 };
@@ -499,7 +452,7 @@ async fn a_flood_of_bad_bodies_costs_no_more_than_the_callers_budget() {
     }
     // A unit comes back now and then.
     assert!((20..40).contains(&free), "{free}");
-    assert_eq!(reads.loads.load(Ordering::SeqCst), free);
+    assert_eq!(reads.loads(), free);
     // Another caller has a budget of its own.
     assert_eq!(post("203.0.113.1", 0).await.body["request_id_reusable"], true);
 }
