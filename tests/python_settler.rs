@@ -1,21 +1,30 @@
 //! The settler of examples/settler, in another language and with nothing of this workspace's: it wins auctions, delivers and
 //! is paid, and what it says is what the published schemas say.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
 use async_nats::jetstream::{self, consumer::PullConsumer};
+use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
 use futures::StreamExt;
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use tokio::{process::Command, sync::Mutex};
+use tokio::{net::TcpListener, process::Command, sync::Mutex};
 use tokio_util::task::AbortOnDropHandle;
 
 use devkit::{Process, tools};
 use devnet::{payer::PaymentSpec, users::NatsUser};
 use events::{Did, Hash32, PaymentId};
-use protocol::{AWARDS_STREAM, AwardAnswer, AwardDecision, answer_subjects, award_consumer, award_subject};
+use protocol::{
+    AWARDS_STREAM, AttestationRequest, AwardAnswer, AwardDecision, DELIVERY_ATTESTATION_PATH, answer_subjects,
+    award_consumer, award_subject, message_signature::Signer,
+};
 use protocol_documents::MESSAGES;
 
 use crate::support::*;
@@ -27,6 +36,8 @@ const NUMBER: u8 = 1;
 struct Environment {
     world: World,
     client: async_nats::Client,
+    /// The configuration of the settler it replaces.
+    config: PathBuf,
     starts: usize,
 }
 
@@ -35,7 +46,19 @@ impl Environment {
         let mut world = World::start(1).await?;
         world.network.kill_settler(NUMBER).await?;
         let client = world.network.nats.connect(NatsUser::Gateway).await?;
-        Ok(Self { world, client, starts: 0 })
+        let config = world.network.options().directory.join(format!("settler-{NUMBER}.toml"));
+        Ok(Self { world, client, config, starts: 0 })
+    }
+
+    /// Has it ask the verifier through one that remembers what it was asked.
+    async fn overhear(&mut self) -> Result<Overheard> {
+        let overheard = Overheard::before(self.world.network.verifier_endpoint()).await?;
+        let mut config: Value = toml::from_str(&std::fs::read_to_string(&self.config)?)?;
+        let verifiers = config["verifiers"].as_array_mut().context("verifiers")?;
+        verifiers.iter_mut().for_each(|verifier| verifier["endpoint"] = overheard.url.as_str().into());
+        self.config.set_file_name(format!("settler-{NUMBER}-overheard.toml"));
+        std::fs::write(&self.config, toml::to_string(&config)?)?;
+        Ok(overheard)
     }
 
     /// Starts the example on the configuration of the settler it replaces, and waits until it hears requests.
@@ -54,7 +77,7 @@ impl Environment {
         let mut command = Command::new("python3");
         command
             .arg(tools::root().join("examples/settler/settler.py"))
-            .arg(self.world.network.options().directory.join(format!("settler-{NUMBER}.toml")))
+            .arg(&self.config)
             .env("PYTHONPATH", tools::root().join(".tools/settler"))
             .env("PYTHONDONTWRITEBYTECODE", "1");
         command
@@ -80,9 +103,43 @@ impl Environment {
     }
 }
 
+/// A verifier that asks the real one as the settler does, and remembers what it was asked.
+struct Overheard {
+    url: String,
+    asked: Arc<Mutex<Vec<String>>>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+/// Who asks, whom, and what it was asked.
+type Repeater = (settler::verifier::Client, String, Arc<Mutex<Vec<String>>>);
+
+impl Overheard {
+    async fn before(verifier: String) -> Result<Self> {
+        let (asked, client) = (Arc::default(), settler::verifier::Client::new(Signer::new(key()?))?);
+        let state: Repeater = (client, verifier, Arc::clone(&asked));
+        let router = Router::new().route(DELIVERY_ATTESTATION_PATH, post(repeat)).with_state(state);
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let serving = tokio::spawn(async move {
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(Self { url, asked, _serving: AbortOnDropHandle::new(serving) })
+    }
+}
+
+async fn repeat(State((client, verifier, asked)): State<Repeater>, body: Bytes) -> Result<Vec<u8>, StatusCode> {
+    asked.lock().await.push(String::from_utf8_lossy(&body).into_owned());
+    let request: AttestationRequest = protocol::read(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
+    let answer = client.attest_delivery(&verifier, &request).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    Ok(protocol::write(&answer))
+}
+
+fn key() -> Result<ed25519_dalek::SigningKey> {
+    settler::dev::key(usize::from(NUMBER)).context("the network has three settlers")
+}
+
 fn did() -> Result<Did> {
-    let key = settler::dev::key(usize::from(NUMBER)).context("the network has three settlers")?;
-    Ok(Did::from_ed25519(&key.verifying_key()))
+    Ok(Did::from_ed25519(&key()?.verifying_key()))
 }
 
 async fn said(log: &Path, text: &str) -> bool {
@@ -147,10 +204,26 @@ async fn listen(client: &async_nats::Client) -> Result<(Arc<Mutex<Heard>>, Abort
     Ok((heard, AbortOnDropHandle::new(task)))
 }
 
+/// What a payer says of its message, with what is easily lost on the way.
+const PAYLOAD: &str = r#"{"order":12345678901234567890123,"rate":1.50,"note":"\u00fc \" x","more":[{},null]}"#;
+
+/// Submits a payment whose signed message has a payload; it is not part of what EVM payers sign.
+async fn submit_with_payload(environment: &Environment) -> Result<PaymentId> {
+    let (payer, base) = (&environment.world.payer, environment.world.base(0));
+    let mut body = payer.sign(&base, &environment.spec("python")?).await?;
+    body["sender_auth"]["signed_messages"][0]["payload"] = "HERE".into();
+    let request = reqwest::Client::new().post(format!("{base}/v1/payments"));
+    let request = request.header("content-type", "application/json").header("prefer", "wait=0");
+    let answer = request.body(body.to_string().replace("\"HERE\"", PAYLOAD)).send().await?;
+    let answer: Value = answer.error_for_status()?.json().await?;
+    Ok(answer["payment_id"].as_str().with_context(|| answer.to_string())?.parse()?)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn it_wins_delivers_and_is_paid_and_all_that_is_said_is_of_the_schemas() -> Result<()> {
     let mut environment = Environment::start().await?;
     let (heard, _listening) = listen(&environment.client).await?;
+    let overheard = environment.overhear().await?;
     let mut settler = environment.start_settler().await?;
     // What its operator shows, and what the gateway's makes of it.
     let shown = String::from_utf8(environment.command().arg("id").output().await?.stdout)?;
@@ -160,12 +233,22 @@ async fn it_wins_delivers_and_is_paid_and_all_that_is_said_is_of_the_schemas() -
     ensure!(String::from_utf8(admitted.stdout)?.contains(&settler::nats_account(&did()?)?), "no account for it");
     let before = environment.world.balances().await?;
 
-    let payment_id = environment.world.submit(&environment.spec("python")?).await?;
+    let payment_id = submit_with_payload(&environment).await?;
     let outcome = environment.world.outcome(&payment_id).await?;
     assert_eq!(outcome.text("status"), "completed", "{outcome:?}");
     environment.world.until(&payment_id, "EscrowReleased").await?;
     environment.world.settled_once(&[payment_id]).await?;
     environment.acknowledged().await?;
+    // What the payer says of its message reaches the verifier, and no number of it has lost a digit on the way.
+    let asked = overheard.asked.lock().await.clone();
+    let schema = MESSAGES.iter().find(|message| message.name == "AttestationRequest").context("no such message")?;
+    let schema = jsonschema::draft202012::new(&schema.schema())?;
+    ensure!(!asked.is_empty(), "the verifier is not asked");
+    for asked in asked {
+        ensure!(asked.contains(&format!(r#""payloads":[{PAYLOAD}]"#)), "{asked}");
+        let request = serde_json::from_str(&asked)?;
+        ensure!(schema.is_valid(&request), "{asked}");
+    }
     let after = environment.world.balances().await?;
     assert_eq!(after["recipient"] - before["recipient"], U256::from(AMOUNT));
     assert_eq!(before["payer"] - after["payer"], U256::from(PRICE));

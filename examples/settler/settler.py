@@ -48,7 +48,6 @@ def unix(text):
 
 
 def post(url, body, signer):
-    body = json.dumps(body).encode()
     request = urllib.request.Request(url, body, {"content-type": "application/json", **signer.headers("POST", url, body)})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.loads(answer.read(1 << 16))
@@ -130,8 +129,8 @@ class Settler:
         await self.jetstream.publish(f"auction.bid.{self.token}.{rfq['auction_id']}", json.dumps(bid).encode())
         print("bid", rfq["auction_id"], bid.get("decline", "quote"), flush=True)
 
-    async def step(self, award, quote, quote_hash):
-        """Does what the chains say is next. Returns how the award has ended, or `None` while it has not."""
+    async def step(self, told, award, quote, quote_hash):
+        """Does what the chains say is next. Returns how the award, which came as `told`, has ended, or `None` while it has not."""
         payment, fulfill_by = keccak(text=award["payment_id"]), unix(quote["fulfillBy"])
         asset, recipient = quote["destination"]["asset_identifier"], quote["destination"]["account"]
         source, target = self.chains[quote["sourceChain"]], self.chains[asset.split("/")[0]]
@@ -158,9 +157,8 @@ class Settler:
         if await proxy.fulfilledAt(key).call(block_identifier=final["number"]):
             if (await escrow.escrowOf(payment).call()).state != RESERVED:
                 return None  # paid, in a block that is not settled yet
-            told = ("version", "payment_id", "terms", "escrow", "quote", "payloads")  # a payer need not write payloads
-            request = {member: award[member] for member in told if member in award}
-            answer = await asyncio.to_thread(post, verifier + "/v1/attestations/delivery", request, self.signer)
+            # An award has all that this asks with; as it came, no number in the payer's payloads loses a digit.
+            answer = await asyncio.to_thread(post, verifier + "/v1/attestations/delivery", told, self.signer)
             if answer["status"] == "attested":
                 await source.send(f"release {payment.hex()}", escrow.release(payment, answer["signature"]))
         elif final["timestamp"] > fulfill_by:
@@ -221,7 +219,7 @@ class Settler:
                 try:
                     await message.in_progress()
                     # The chain first: an award that is given again may be in escrow already.
-                    outcome = await self.step(award, quote, quote_hash)
+                    outcome = await self.step(message.data, award, quote, quote_hash)
                     if not outcome and payment not in self.reserved:
                         outcome = self.over.get(payment)
                         if not outcome and not agreed:
