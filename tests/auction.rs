@@ -1,5 +1,7 @@
 //! The auction over a real nats-server with the repository's nats.conf.
 
+mod awards;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -9,11 +11,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
-use async_nats::{
-    Client,
-    jetstream::{self, consumer::PullConsumer},
-};
+use anyhow::Result;
+use async_nats::{Client, jetstream};
 use chrono::Utc;
 use futures::StreamExt;
 use serde_json::json;
@@ -23,18 +22,13 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use auction::{self, NatsAuction};
 use config::{IdentityConfig, SettlerPolicyConfig};
 use devkit::{NatsServer, holder::Holder};
-use events::{PaymentId, SettlerToken, event::VerifierRef};
+use events::{PaymentId, SettlerToken};
 use identity::{Identities, SettlerPolicies};
 use proofs::suites::SigningKey;
-use protocol::{
-    AWARDS_STREAM, AwardNotice, Bid, Corridor, Registration, Report, Rfq, Version, award_consumer, bid_subject,
-    registration_subject, report_subject, rfq_subjects,
-};
-use sagas::ports::{Answer, Auction, Award, Bid as Received, RequestForQuotes, VerificationCase};
+use protocol::{Bid, Corridor, Registration, Rfq, Version, bid_subject, registration_subject, rfq_subjects};
+use sagas::ports::{Answer, Auction, Bid as Received, RequestForQuotes};
 
-use crate::nats_roles::{
-    DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, payment_of, request, server, token, until,
-};
+use crate::nats_roles::{DESTINATION, PATIENCE, Role, SOURCE, connect, did, request, server, token, until};
 
 /// A gateway's part in auctions, until it is dropped, as by `kill -9`.
 struct Gateway {
@@ -165,21 +159,6 @@ async fn stored_bids(server: &NatsServer) -> Result<u64> {
 async fn auctions_asked(server: &NatsServer) -> Result<u64> {
     let jetstream = jetstream::new(connect(server, Role::Gateway).await?);
     Ok(jetstream.get_stream("ASKED").await?.cached_info().state.messages)
-}
-
-fn award(number: usize, request: &RequestForQuotes) -> Award {
-    Award {
-        settler: did(number),
-        case: VerificationCase {
-            payment_id: payment_of(request),
-            terms: request.terms.clone(),
-            escrow: request.escrow.clone(),
-            quote_document: "{}".to_owned(),
-            payloads: request.payloads.clone(),
-        },
-        quote_hash: events::Hash32::sha256(b"quote"),
-        verifier: VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
-    }
 }
 
 #[tokio::test]
@@ -483,83 +462,4 @@ async fn auctions_go_on_after_nats_was_killed() -> Result<()> {
     })
     .await?;
     until("bids are stored again", || async { stored_bids(&server).await.is_ok_and(|bids| bids > 0) }).await
-}
-
-#[tokio::test]
-async fn an_award_waits_for_a_settler_that_is_away() -> Result<()> {
-    let mut server = server().await?;
-    let gateway = Gateway::start(&server).await?;
-    let request = request(Duration::from_secs(1));
-    let award = award(1, &request);
-    gateway.auction.award(&award).await?;
-    gateway.auction.award(&award).await?;
-    server.kill().await?;
-    server.restart().await?;
-    until("the award is known to be stored", || async { gateway.auction.award(&award).await.is_ok() }).await?;
-
-    let client = connect(&server, Role::Gateway).await?;
-    let jetstream = jetstream::new(client);
-    let consumer: PullConsumer = jetstream.get_consumer_from_stream(award_consumer(&token(1)), AWARDS_STREAM).await?;
-    assert_eq!(consumer.cached_info().num_pending, 1, "the same award is stored once");
-    let mut awards = consumer.messages().await?;
-    let message = tokio::time::timeout(PATIENCE, awards.next()).await?.context("no award")??;
-    let notice: AwardNotice = protocol::read(&message.payload)?;
-    assert_eq!(notice.payment_id, payment_of(&request));
-    assert_eq!(notice.quote_hash, award.quote_hash);
-    assert_eq!(notice.payloads, request.payloads);
-    assert_eq!(notice.payloads[0].as_str(), r#"{"order":12345678901234567890123}"#);
-    assert_eq!(events::event::EscrowPlan::from(notice.escrow), request.escrow);
-    message.double_ack().await.map_err(anyhow::Error::msg)?;
-    let info = consumer.get_info().await?;
-    assert_eq!((info.num_pending, info.num_ack_pending), (0, 0));
-    Ok(())
-}
-
-#[tokio::test]
-async fn two_awards_of_one_payment_to_one_settler_are_not_mixed_up() -> Result<()> {
-    let server = server().await?;
-    let gateway = Gateway::start(&server).await?;
-    let award = award(1, &request(Duration::from_secs(1)));
-    gateway.auction.award(&award).await?;
-    let other = Award { quote_hash: events::Hash32::sha256(b"another quote"), ..award };
-    assert!(gateway.auction.award(&other).await.is_err_and(|fault| fault.is_misconfigured()));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_settler_finds_its_consumer_when_it_has_registered() -> Result<()> {
-    let server = server().await?;
-    let _gateway = Gateway::start(&server).await?;
-    let _one = Bidder::start(&server, 1, silence).await?;
-    let jetstream = jetstream::new(connect(&server, Role::Gateway).await?);
-    until("the consumer is there", || async {
-        let consumer = jetstream.get_consumer_from_stream(award_consumer(&token(1)), AWARDS_STREAM).await;
-        consumer.is_ok_and(|_: PullConsumer| true)
-    })
-    .await
-}
-
-#[tokio::test]
-async fn reports_are_hints_about_the_payment_in_their_subject() -> Result<()> {
-    let server = server().await?;
-    let mut gateway = Gateway::start(&server).await?;
-    let client = connect(&server, Role::Settler(1)).await?;
-    let (mine, other) = (payment_of(&request(Duration::ZERO)), payment_of(&request(Duration::ZERO)));
-    let report = |payment_id: &PaymentId| {
-        let report = Report { version: Version, payment_id: payment_id.clone(), transaction_hash: "0x00".to_owned() };
-        protocol::write(&report)
-    };
-    let hint = async {
-        loop {
-            // Repeated, since nothing says when the gateway has begun to listen.
-            client.publish(report_subject(&token(1), &mine), report(&other).into()).await?;
-            client.publish(report_subject(&token(1), &mine), b"no report".to_vec().into()).await?;
-            client.publish(report_subject(&token(1), &mine), report(&mine).into()).await?;
-            if let Ok(hint) = tokio::time::timeout(Duration::from_millis(200), gateway.hints.recv()).await {
-                return anyhow::Ok(hint);
-            }
-        }
-    };
-    assert_eq!(tokio::time::timeout(PATIENCE, hint).await??, Some(mine));
-    Ok(())
 }
