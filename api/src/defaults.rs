@@ -130,7 +130,7 @@ enum DepthBody {
 }
 
 fn depth(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"anyOf": [{"type": "string", "const": FINALIZED}, {"type": "integer", "minimum": 0}]})
+    json_schema!({"oneOf": [{"type": "string", "enum": [FINALIZED]}, {"type": "integer", "minimum": 0}]})
 }
 
 const FINALIZED: &str = "finalized";

@@ -17,7 +17,7 @@ mod error;
 mod health;
 mod long_poll;
 mod open_quote_request;
-mod openapi;
+pub mod openapi;
 mod payment_events;
 mod payment_status;
 mod payment_timeline;

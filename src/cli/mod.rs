@@ -65,7 +65,7 @@ enum Command {
     Audit(audit::Args),
     /// Recompute the hash of a quote, or verify who signed it; asks nobody.
     Quote(quote::Args),
-    /// Write or check the documents of the settlers' protocol.
+    /// Write or check the documents of the settlers' protocol and of the HTTP API.
     #[command(hide = true)]
     Protocol(protocol::Args),
 }

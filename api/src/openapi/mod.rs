@@ -14,13 +14,20 @@ use app::error::Code;
 
 pub use self::operations::OPERATIONS;
 
+/// The document as the file that is in the repository, `protocol/openapi.json`, for whoever makes a client of it without a
+/// gateway at hand: that of a service at an address that is not one (ADR 118).
+pub fn file() -> String {
+    // The alternate form of a value is its indented text.
+    format!("{:#}\n", document(examples::BASE_URL))
+}
+
 /// The document for a service that is reached at `base_url`.
 pub fn document(base_url: &str) -> Value {
     let answered_with = |code: &Code| {
         let status = code.status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         operation::error_response(status, &[code], base_url)
     };
-    json!({
+    let mut document = json!({
         "openapi": "3.1.1",
         "info": {
             "title": "Cross-chain payment gateway",
@@ -47,7 +54,25 @@ pub fn document(base_url: &str) -> Value {
         },
         // No operation needs an authorization header (spec 5).
         "security": [],
-    })
+    });
+    widen(&mut document);
+    document
+}
+
+/// Says of every integer that it has 64 bits: generators take 32 where nothing is said, and times in milliseconds, blocks and
+/// budgets have more. A constant is left as it is: OpenAPI Generator would write one of 64 bits as a text.
+fn widen(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            if members.get("type").is_some_and(|kind| kind == "integer") && !members.contains_key("const") {
+                members.entry("format").or_insert_with(|| "int64".into());
+            }
+            let schemas = members.iter_mut().filter(|(name, _)| !matches!(name.as_str(), "example" | "examples"));
+            schemas.for_each(|(_, value)| widen(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(widen),
+        _ => {}
+    }
 }
 
 const DESCRIPTION: &str = "\

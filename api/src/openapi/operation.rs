@@ -1,5 +1,7 @@
 //! One operation: what the document says about a route.
 
+use std::collections::BTreeSet;
+
 use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
@@ -39,7 +41,7 @@ pub struct Operation {
 pub(super) enum Body {
     /// JSON of this schema.
     Json(&'static str, fn() -> Vec<(&'static str, Value)>),
-    /// JSON of one of these schemas.
+    /// JSON of exactly one of these schemas.
     OneOf(&'static [&'static str], fn() -> Vec<(&'static str, Value)>),
     /// JSON of this schema, or a page for browsers.
     JsonOrPage(&'static str, fn() -> Vec<(&'static str, Value)>),
@@ -66,7 +68,7 @@ impl Body {
             }),
             Self::OneOf(names, values) => {
                 let schemas: Vec<Value> = names.iter().map(|name| schema(name)).collect();
-                json!({"application/json": {"schema": {"anyOf": schemas}, "examples": examples(values)}})
+                json!({"application/json": {"schema": {"oneOf": schemas}, "examples": examples(values)}})
             }
             Self::Object(media_type, description) => json!({
                 *media_type: {"schema": {"type": "object", "description": description}},
@@ -96,9 +98,11 @@ impl Operation {
         operation
     }
 
-    /// Every error it answers with; whoever calls can call too often.
+    /// Every error it answers with, once each, though groups have some in common; whoever calls can call too often.
     fn codes(&self) -> impl Iterator<Item = &'static Code> {
-        self.errors.iter().copied().flatten().copied().chain([Code::RATE_LIMITED])
+        let mut seen = BTreeSet::new();
+        let codes = self.errors.iter().copied().flatten().copied().chain([Code::RATE_LIMITED]);
+        codes.filter(move |code| seen.insert(code.code))
     }
 
     fn responses(&self, base_url: &str) -> Value {
@@ -177,6 +181,7 @@ pub(super) fn header(name: &str) -> Value {
 /// The answer with one of `codes`, all of one status.
 pub(super) fn error_response(status: StatusCode, codes: &[&Code], base_url: &str) -> Value {
     let names: Vec<&str> = codes.iter().map(|code| code.code).collect();
+    let codes_schema = json!({"type": "string", "enum": names});
     let description: Vec<String> = codes.iter().map(|code| format!("`{}`: {}", code.code, code.message)).collect();
     let examples: Map<String, Value> =
         codes.iter().map(|code| (code.code.to_owned(), json!({"value": example(code, base_url)}))).collect();
@@ -184,7 +189,7 @@ pub(super) fn error_response(status: StatusCode, codes: &[&Code], base_url: &str
         "description": description.join("\n\n"),
         "headers": of_error(status),
         "content": {"application/json": {
-            "schema": {"allOf": [schema("ErrorResponse"), {"properties": {"code": {"enum": names}}}]},
+            "schema": {"allOf": [schema("ErrorResponse"), {"type": "object", "properties": {"code": codes_schema}}]},
             "examples": examples,
         }},
     })

@@ -79,7 +79,7 @@ pub(super) fn error_response(name: &str, status: StatusCode, codes: &[&Code], ba
         .collect();
     // A defect may break the call off where its shape is not known any more (spec 2.10).
     let schemas = if status == StatusCode::INTERNAL_SERVER_ERROR {
-        json!({"anyOf": [schema(name), schema("ErrorResponse")]})
+        json!({"oneOf": [schema(name), schema("ErrorResponse")]})
     } else {
         schema(name)
     };

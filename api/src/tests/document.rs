@@ -108,7 +108,7 @@ fn resolved(value: &'static Value) -> &'static Value {
 /// Paths of members in `value` that no schema names.
 fn undocumented(schema: &'static Value, value: &Value, path: &str) -> Vec<String> {
     let schema = resolved(schema);
-    for union in ["anyOf", "allOf"] {
+    for union in ["oneOf", "allOf"] {
         if let Some(schemas) = schema[union].as_array() {
             let each = schemas.iter().map(|schema| undocumented(schema, value, path));
             return each.min_by_key(Vec::len).unwrap_or_default();

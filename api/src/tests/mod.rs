@@ -8,6 +8,7 @@ mod doubles;
 mod event_streams;
 mod existing;
 mod fresh_views;
+mod generators;
 mod history;
 mod hoarding;
 mod idempotency;

@@ -27,7 +27,10 @@ fn prepare_request() -> Value {
     members.push(("payload", free_form("Numbers that are the payer's to choose, as in a SignedMessage.")));
     members.push(("originator", originator()));
     members.extend(envelope_members());
-    object("A PaymentRequest without `sender_auth`.", &ORDER_REQUIRED, properties(members))
+    let mut schema = object("A PaymentRequest without `sender_auth`.", &ORDER_REQUIRED, properties(members));
+    // With either it is read as a PrepareAwardRequest, also where it repeats the order.
+    schema["not"] = json!({"anyOf": [{"required": ["quote_request_id"]}, {"required": ["quote_id"]}]});
+    schema
 }
 
 fn prepare_award_request() -> Value {

@@ -150,8 +150,10 @@ pub(super) fn envelope_members() -> Vec<(&'static str, Value)> {
 
 fn proof() -> Value {
     json!({
-        "type": ["object", "array"],
-        "items": {"type": "object"},
+        "oneOf": [
+            {"type": "object", "title": "Proof"},
+            {"type": "array", "title": "Proofs", "items": {"type": "object"}},
+        ],
         "description": format!(
             "Proof of the holder over the whole body but `sender_auth.verifiable_credential`: an object, or a list of up to \
              {PROOFS_MAX} that are all of one DID and each have to hold. `proofPurpose` is `authentication`, \
@@ -295,15 +297,16 @@ fn credential() -> Value {
             "@context": strings_with(CREDENTIALS_CONTEXT),
             "id": text("Identifier of the credential."),
             "type": strings_with(CREDENTIAL_TYPE),
-            "issuer": {"type": ["string", "object"], "description": "Who issued it."},
+            "issuer": {"oneOf": [{"type": "string"}, {"type": "object"}], "description": "Who issued it."},
             "issuanceDate": deadline("Valid from."),
             "expirationDate": deadline("Valid until."),
             "credentialSubject": free_form("Free-form claims."),
             "credentialStatus": free_form("Free-form; not consulted."),
             "proof": {
-                "type": ["object", "array"],
-                "items": {"type": "object"},
-                "minItems": 1,
+                "oneOf": [
+                    {"type": "object", "title": "IssuerProof"},
+                    {"type": "array", "title": "IssuerProofs", "items": {"type": "object"}, "minItems": 1},
+                ],
                 "description": format!(
                     "Free-form proof, or a list of up to {PROOFS_MAX}, one of them the issuer's. Each has to hold."
                 ),
