@@ -6,12 +6,13 @@
 # test   every test: contracts, crates, and the real binary end to end (QUICK=1: units and tests in memory)
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
 # bench  what is measured against the design (BRIEF=1: only that it works; ONLY="baseline sagas"; see tools/bench/README.md)
+# clients  clients that common generators make of the OpenAPI document: linted, compiled, and each pays (needs Java)
 # docs   the manual as a book with search, in target/book
 # tools  fetch the pinned development tools into .tools/
 #
 # LINTED=1: what is compiled is looked at by Clippy at once, and `check` leaves it out (scripts/cargo)
 
-.PHONY: programs demo check check-tools check-crates check-contracts advisories test-build test sim bench docs tools
+.PHONY: programs demo check check-tools check-crates check-contracts advisories test-build test sim bench clients docs tools
 
 # One package alone would be built with fewer features of its dependencies than all together, and so nearly everything twice.
 build := scripts/cargo build --locked --workspace
@@ -73,6 +74,13 @@ bench:
 	  "$(target)/$(if $(filter dev,$(bench_profile)),debug,$(bench_profile))/bench" \
 	  --json "$(target)/bench.json" --data "$(target)/bench-data" $(if $(bench_brief),--brief) \
 	  $(if $(filter 1 true yes,$(FULL)),--full) $(foreach one,$(ONLY),--only $(one))
+
+clients:
+	tests/clients/run.sh needs
+	scripts/stage "tools to run" scripts/tools.sh run
+	scripts/stage "tools for clients" scripts/tools.sh clients
+	$(if $(BUILT),,scripts/stage "build of gw and gw-dev" $(build) --bin gw --bin gw-dev)
+	scripts/stage clients tests/clients/run.sh "$(target)/debug/gw" "$(target)/debug/gw-dev"
 
 docs:
 	scripts/tools.sh docs

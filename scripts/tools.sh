@@ -11,13 +11,16 @@
 #                               examples, of proofs and of the settlers' protocol need
 #   scripts/tools.sh analysis   forge and solc as for contracts, and Slither and Halmos, which look through the contracts
 #   scripts/tools.sh docs       mdBook and what draws diagrams: what `make docs` needs
-#   scripts/tools.sh all        everything but cargo-deny and mdBook, which take minutes to compile (the default)
+#   scripts/tools.sh clients    generators of clients and linters of the OpenAPI document: what `make clients` needs besides
+#                               `run`
+#   scripts/tools.sh all        everything but what `clients` needs, and cargo-deny and mdBook, which take minutes to compile
+#                               (the default)
 #
 # Python packages are installed from lists with the hashes of their archives (scripts/tools/pip), npm's from lock files; of
 # Redoc, whose bundle needs none of its dependencies, the archive alone is taken, by its hash.
 #
 # Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,mdbook}, .tools/{settler,jsonld,tronweb,
-# asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid}, .tools/permit2/Permit2.json and examples/{evm,x402}/node_modules.
+# asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid,clients,clients-python}, .tools/permit2/Permit2.json and examples/{evm,x402}/node_modules.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
@@ -57,6 +60,8 @@ asyncapi_pins="$(cksum <"$pins/asyncapi/package.json") $(cksum <"$pins/asyncapi/
 surfpool_pins="$(cksum <"$pins/surfpool/package.json") $(cksum <"$pins/surfpool/package-lock.json")"
 solana_client_pins="$(cksum <"$pins/solana-client/package.json") $(cksum <"$pins/solana-client/package-lock.json")"
 mermaid_pins="$(cksum <"$pins/mermaid/package.json") $(cksum <"$pins/mermaid/package-lock.json")"
+clients_pins="$(cksum <"$pins/clients/package.json") $(cksum <"$pins/clients/package-lock.json")"
+clients_python_pins="$(pip_pins clients)"
 x402_pins="$(cksum <"$root/examples/x402/package-lock.json")"
 evm_pins="$(cksum <"$root/examples/evm/package-lock.json")"
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
@@ -74,6 +79,8 @@ have_settler() { stamped settler "$settler_pins" && [[ -d "$tools/settler/nats" 
 # Where there is no package of it for the platform the folder is empty, and stays so.
 have_surfpool() { stamped surfpool "$surfpool_pins" && [[ -d "$tools/surfpool" ]]; }
 have_solana_client() { stamped solana-client "$solana_client_pins" && [[ -d "$tools/solana-client/node_modules/@solana/web3.js" ]]; }
+have_clients() { stamped clients "$clients_pins" && [[ -d "$tools/clients/node_modules/openapi-typescript" ]]; }
+have_clients_python() { stamped clients-python "$clients_python_pins" && [[ -d "$tools/clients-python/openapi_python_client" ]]; }
 have_x402() { stamped x402 "$x402_pins" && [[ -d "$root/examples/x402/node_modules/@x402" ]]; }
 have_evm() { stamped evm "$evm_pins" && [[ -d "$root/examples/evm/node_modules/viem" ]]; }
 have_x402_conformance() { stamped x402-conformance "$x402_conformance_pins" && [[ -d "$tools/x402-conformance/x402conf" ]]; }
@@ -203,6 +210,13 @@ fetch_settler() {
   stamp settler "$settler_pins"
 }
 
+fetch_clients_python() {
+  pip_install clients clients-python
+  PYTHONPATH="$tools/clients-python" python3 -c 'import eth_account, httpx_sse, mypy, openapi_generator_cli, openapi_python_client' ||
+    die "the packages that were fetched do not run on this machine"
+  stamp clients-python "$clients_python_pins"
+}
+
 # Installs the npm packages of examples/<name> in that folder itself, as its reader would.
 fetch_example() {
   local name="$1" wanted_pins="$2"
@@ -271,8 +285,9 @@ case "$stage" in
   check) wanted=(npm_all permit2 contract_checks cargo_deny) ;;
   test) wanted=(schemathesis jsonld tronweb asyncapi redoc settler evm x402 x402_conformance solana_client) ;;
   docs) wanted=(mdbook mermaid) ;;
+  clients) wanted=(clients clients_python) ;;
   all) wanted=(nats npm_all permit2 surfpool evm x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
-  *) die "unknown stage '$stage'; use run, contracts, analysis, check, test, docs or all" ;;
+  *) die "unknown stage '$stage'; use run, contracts, analysis, check, test, docs, clients or all" ;;
 esac
 
 complete() {
@@ -303,6 +318,8 @@ for w in "${wanted[@]}"; do
     tronweb) fetch_locked tronweb "$tronweb_pins" ;;
     asyncapi) fetch_locked asyncapi "$asyncapi_pins" ;;
     solana_client) fetch_locked solana-client "$solana_client_pins" ;;
+    clients) fetch_locked clients "$clients_pins" ;;
+    clients_python) fetch_clients_python ;;
     redoc) fetch_redoc ;;
     settler) fetch_settler ;;
     evm) fetch_example evm "$evm_pins" ;;
