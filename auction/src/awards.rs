@@ -104,15 +104,13 @@ impl Inner {
 
     /// The newest message under `subject` with its sequence, read from the leader: a replica may not have it yet.
     pub(super) async fn last_under(&self, stream: &str, subject: &str) -> Result<Option<(u64, Bytes)>, Transient> {
-        let found = tokio::time::timeout(STORE_TIMEOUT, stored::last_of(&self.jetstream, stream, subject)).await;
-        match found {
-            Ok(Ok(found)) => Ok(found),
-            Ok(Err(stored::Error::Missing)) => {
+        match stored::last_of(&self.client, stream, subject, STORE_TIMEOUT).await {
+            Ok(found) => Ok(found.map(|message| (message.sequence, message.payload))),
+            Err(stored::Error::Missing) => {
                 self.restore_streams().await;
                 Err(Transient::unreachable(format!("stream {stream} is not there")))
             }
-            Ok(Err(error)) => Err(Transient::unreachable(format!("{subject}: {error}"))),
-            Err(_) => Err(Transient::unreachable(format!("{subject}: no answer in time"))),
+            Err(error) => Err(Transient::unreachable(format!("{subject}: {error}"))),
         }
     }
 }

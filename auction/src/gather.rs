@@ -15,11 +15,11 @@ use tokio::time::{Instant, sleep_until};
 
 use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
 use protocol::{bid_subject, bid_subjects, is_token, rfq_subject, split_subject};
-use sagas::ports::{Bid, Gathered, RequestForQuotes, Transient};
+use sagas::ports::{Answer, Bid, Gathered, RequestForQuotes, Transient};
 
 use super::{
     Inner,
-    stored::{self, StoredMessage, last_of_each},
+    stored::{self, ANSWER_TIMEOUT, StoredMessage},
     streams::{ASKED_STREAM, asked_subject, bids_stream},
     wire,
 };
@@ -80,11 +80,7 @@ impl Inner {
                 }
                 message = heard(&mut window.live) => {
                     let message = message.ok_or_else(|| Transient::unreachable("the connection was closed"))?;
-                    if message.status.is_some() {
-                        // The server's own word, in the settler's place, that the settler is not connected. It may come back.
-                        continue;
-                    }
-                    window.take(&message.subject, &message.payload, Utc::now());
+                    window.hear(&message);
                 }
                 _ = registry.changed() => Box::pin(self.ask_newcomers(&mut window)).await?,
                 () = sleep_until(ask_again) => {
@@ -259,8 +255,9 @@ impl Inner {
         window.addressed.extend(asked.into_iter().map(|settler| (settler.token(), settler)));
         let silent = window.addressed.keys().filter(|token| !window.has_answered(token)).cloned().collect();
         let bids = self.stored_bids(silent, auction_id).await;
-        for bid in bids.map_err(|error| Transient::unreachable(format!("earlier bids cannot be read: {error}")))? {
-            window.take(&bid.subject, &bid.payload, bid.stored_at);
+        let bids = bids.map_err(|error| Transient::unreachable(format!("earlier bids cannot be read: {error}")))?;
+        for (settler, bid) in bids {
+            window.take(settler, bid.stored_at, wire::answer(&bid.payload));
         }
         // What another gateway has kept is there already, unless this one has asked others, too.
         if window.addressed.len() > addressed_before && addressed_before > 0 {
@@ -272,21 +269,23 @@ impl Inner {
 
     /// Who was asked in an auction, as gateways have kept it.
     pub(super) async fn asked(&self, auction_id: &str) -> Result<Vec<Did>, stored::Error> {
-        let records = last_of_each(&self.client, ASKED_STREAM, &[&asked_subject(auction_id)]).await?;
-        Ok(records.iter().flat_map(addressed).collect())
+        let subject = asked_subject(auction_id);
+        let record = stored::any_replicas_last_of(&self.client, ASKED_STREAM, &subject).await?;
+        Ok(record.map(|record| addressed(&subject, &record)).unwrap_or_default())
     }
 
-    /// The last answer of each of these settlers that is kept. A stream that went with its server holds none.
+    /// The last answer of each of these settlers that is kept. Whose it is says the stream that it was found in. A stream that
+    /// went with its server holds none.
     pub(super) async fn stored_bids(
         &self,
         settlers: Vec<SettlerToken>,
         auction_id: &str,
-    ) -> Result<Vec<StoredMessage>, stored::Error> {
+    ) -> Result<Vec<(SettlerToken, StoredMessage)>, stored::Error> {
         let read = |settler: SettlerToken| async move {
             let subject = bid_subject(&settler, auction_id);
-            match last_of_each(&self.client, &bids_stream(&settler), &[&subject]).await {
-                Err(stored::Error::Missing) => Ok(Vec::new()),
-                found => found,
+            match stored::last_of(&self.client, &bids_stream(&settler), &subject, ANSWER_TIMEOUT).await {
+                Err(stored::Error::Missing) => Ok(None),
+                found => found.map(|found| found.map(|bid| (settler, bid))),
             }
         };
         let found: Vec<_> = stream::iter(settlers).map(read).buffer_unordered(READING_MAX).try_collect().await?;
@@ -314,11 +313,20 @@ impl<'a> Window<'a> {
         Self { request, live: None, addressed, bids, answers, held, late: 0 }
     }
 
-    fn take(&mut self, subject: &str, payload: &[u8], received_at: Timestamp) {
-        let Some((settler, auction_id)) = split_subject(subject, "bid") else { return };
+    /// Takes what comes in while the window is open.
+    fn hear(&mut self, message: &Message) {
+        let Some((settler, auction_id)) = split_subject(&message.subject, "bid") else { return };
         if auction_id != self.request.auction_id {
             return;
         }
+        // The server's word, in the settler's place, that the settler is not connected, or as much from itself. It may come back.
+        if message.payload.is_empty() {
+            return;
+        }
+        self.take(settler, Utc::now(), wire::answer(&message.payload));
+    }
+
+    fn take(&mut self, settler: SettlerToken, received_at: Timestamp, answer: Answer) {
         if received_at > self.request.quote_deadline {
             self.late += 1;
             return;
@@ -327,7 +335,6 @@ impl<'a> Window<'a> {
         if !self.addressed.contains_key(&settler) {
             return;
         }
-        let answer = wire::answer(payload);
         // The same answer is found in the stream after it was heard, and is given again when the request was.
         if self.bids.iter().any(|bid| bid.settler == settler && bid.answer == answer) {
             return;
@@ -369,9 +376,9 @@ async fn heard(live: &mut Option<Subscriber>) -> Option<Message> {
 }
 
 /// Who was asked, by the record that is kept of it.
-fn addressed(record: &StoredMessage) -> Vec<Did> {
-    serde_json::from_slice(&record.payload).unwrap_or_else(|error| {
-        tracing::warn!(subject = record.subject, %error, "the record of who was asked is unreadable");
+fn addressed(subject: &str, record: &[u8]) -> Vec<Did> {
+    serde_json::from_slice(record).unwrap_or_else(|error| {
+        tracing::warn!(subject, %error, "the record of who was asked is unreadable");
         Vec::new()
     })
 }

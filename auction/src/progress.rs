@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 
 use events::Did;
-use protocol::split_subject;
 use sagas::ports::{Bid, Gathered, RequestForQuotes, Transient};
 
 use super::{NatsAuction, stored, wire};
@@ -30,12 +29,11 @@ impl Progress for NatsAuction {
         let settlers = addressed.iter().map(Did::token).collect();
         let bids = self.0.stored_bids(settlers, &request.auction_id).await.map_err(unreadable)?;
         let mut gathered = Gathered { addressed, ..Gathered::default() };
-        for message in bids {
-            if let Some((settler, _)) = split_subject(&message.subject, "bid") {
-                let answer = wire::answer(&message.payload);
-                gathered.bids.push(Bid { settler, received_at: message.stored_at, answer });
-            }
-        }
+        let bids = bids.into_iter().map(|(settler, message)| {
+            let answer = wire::answer(&message.payload);
+            Bid { settler, received_at: message.stored_at, answer }
+        });
+        gathered.bids.extend(bids);
         Ok(gathered)
     }
 }

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use async_nats::{HeaderMap, Subject};
+use async_nats::Subject;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use serde_json::{Map, Value, json};
@@ -154,15 +154,9 @@ impl Registry {
     }
 
     /// Takes note of a message under a settler's subject.
-    fn note(
-        &self,
-        token: &SettlerToken,
-        headers: Option<&HeaderMap>,
-        payload: &[u8],
-        now: Instant,
-    ) -> Result<Noted, String> {
+    fn note(&self, token: &SettlerToken, payload: &[u8], now: Instant) -> Result<Noted, String> {
         let mut settlers = self.settlers();
-        if leaves(headers) {
+        if leaves(payload) {
             settlers.left.retain(|_, (_, left)| now.duration_since(*left) < RETURN_MAX);
             // Nobody needs to be asked because somebody has left.
             let Some(entry) = settlers.there.remove(token) else { return Ok(Noted::Renewed) };
@@ -243,14 +237,14 @@ impl Inner {
     /// A settler has said that it is there, or that it leaves.
     async fn hear(&self, message: async_nats::Message) {
         let Some(token) = token(&message.subject) else { return };
-        let (headers, payload) = (message.headers.as_ref(), message.payload.clone());
+        let payload = message.payload.clone();
         // Whoever was there already stays so, however long its streams take; a new one is asked once it has them.
         let was_there = self.registry.is_there(&token);
         if was_there {
-            self.note(&token, headers, &payload);
+            self.note(&token, &payload);
         }
         // Whose subject it is the server has seen to, so this makes streams for settlers that an operator has admitted alone.
-        if !self.is_known(&token) && !leaves(headers) {
+        if !self.is_known(&token) && !leaves(&payload) {
             if let Err(error) = self.ensure_settler(&token).await {
                 tracing::warn!(%token, %error, "settler has no streams yet");
                 return;
@@ -261,12 +255,12 @@ impl Inner {
             }
         }
         if !was_there {
-            self.note(&token, headers, &payload);
+            self.note(&token, &payload);
         }
     }
 
-    fn note(&self, token: &SettlerToken, headers: Option<&HeaderMap>, payload: &[u8]) {
-        if let Err(rule) = self.registry.note(token, headers, payload, Instant::now()) {
+    fn note(&self, token: &SettlerToken, payload: &[u8]) {
+        if let Err(rule) = self.registry.note(token, payload, Instant::now()) {
             tracing::debug!(%token, rule, "registration does not count");
         }
     }
@@ -310,7 +304,7 @@ impl Inner {
                 Ok(message) => {
                     missing |= is_missing(message.as_ref());
                     if let Some(message) = message {
-                        self.note(&token, Some(&message.headers), &message.payload);
+                        self.note(&token, &message.payload);
                     }
                 }
                 Err(error) => {
@@ -337,8 +331,7 @@ impl Inner {
     /// What lies in a settler's stream. One that went with its server is made anew.
     async fn stored_registration(&self, token: &SettlerToken) -> Result<Option<StoredMessage>, stored::Error> {
         let (stream, subject) = (streams::registration_stream(token), registration_subject(token));
-        match stored::last_of_each(&self.client, &stream, &[&subject]).await {
-            Ok(mut messages) => Ok(messages.pop()),
+        match stored::last_of(&self.client, &stream, &subject, stored::ANSWER_TIMEOUT).await {
             Err(stored::Error::Missing) => {
                 // Others may have to register again, too.
                 self.registry.set_readable(false, Instant::now());
@@ -346,20 +339,21 @@ impl Inner {
                 let made = self.ensure_settler(token).await;
                 made.map(|()| None).map_err(|error| stored::Error::Unavailable(error.to_string()))
             }
-            Err(error) => Err(error),
+            found => found,
         }
     }
 }
 
-/// Whether the message takes a registration back.
-fn leaves(headers: Option<&HeaderMap>) -> bool {
-    headers.and_then(|headers| headers.get("KV-Operation")).is_some()
+/// Whether the message takes a registration back. It is the empty body that says so: headers of what a settler writes are not
+/// read (ADR 119).
+fn leaves(payload: &[u8]) -> bool {
+    payload.is_empty()
 }
 
 /// Whether a stream that holds this last of all has no registration: it lapsed, or was taken back, as by a settler that is just
 /// started anew.
 fn is_missing(found: Option<&StoredMessage>) -> bool {
-    found.is_none_or(|message| leaves(Some(&message.headers)))
+    found.is_none_or(|message| leaves(&message.payload))
 }
 
 fn token(subject: &str) -> Option<SettlerToken> {
@@ -407,25 +401,23 @@ mod tests {
     #[test]
     fn one_that_flaps_wakes_auctions_a_few_times_and_then_waits() {
         let (registry, now) = (Registry::default(), Instant::now());
-        let gone = HeaderMap::from_iter([("KV-Operation".parse().unwrap(), "DEL".into())]);
         let (token, one) = registration(1);
         for _ in 0..1_000 {
-            registry.note(&token, None, &one, now).unwrap();
-            registry.note(&token, Some(&gone), &[], now).unwrap();
+            registry.note(&token, &one, now).unwrap();
+            registry.note(&token, &[], now).unwrap();
         }
         let woken = *registry.changes().borrow();
         assert_eq!(woken, u64::from(token_bucket::BURST));
         assert!(registry.tokens().is_empty());
         // Once it has come to rest it is there again.
         let later = now + token_bucket::REFILL;
-        assert_eq!(registry.note(&token, None, &one, later), Ok(Noted::Changed));
+        assert_eq!(registry.note(&token, &one, later), Ok(Noted::Changed));
         assert_eq!(registry.tokens(), [token]);
     }
 
     #[test]
     fn one_that_leaves_is_expected_back_for_a_moment_where_it_served() {
         let (registry, now) = (Registry::default(), Instant::now());
-        let gone = HeaderMap::from_iter([("KV-Operation".parse().unwrap(), "DEL".into())]);
         let (token, one) = registration(1);
         let asking = |chain: u64| {
             let owned = |chain: u64| {
@@ -436,28 +428,26 @@ mod tests {
             request(Terms::new(owned(1), vec![owned(chain)], one, None))
         };
         let expected = |chain: u64| registry.expected_back_until(&asking(chain));
-        registry.note(&token, Some(&gone), &[], now).unwrap();
+        registry.note(&token, &[], now).unwrap();
         assert_eq!(expected(2), None, "one that was never there");
-        registry.note(&token, None, &one, now).unwrap();
+        registry.note(&token, &one, now).unwrap();
         assert_eq!(expected(2), None, "one that is there");
-        registry.note(&token, Some(&gone), &[], now).unwrap();
+        registry.note(&token, &[], now).unwrap();
         assert_eq!((expected(2), expected(3)), (Some(now + RETURN_MAX), None));
-        registry.note(&token, None, &one, now).unwrap();
+        registry.note(&token, &one, now).unwrap();
         assert_eq!(expected(2), None, "one that is back");
     }
 
     #[test]
     fn one_that_took_its_registration_back_is_missing_as_one_whose_registration_lapsed() {
-        let found = |headers: HeaderMap| StoredMessage {
-            subject: "registration".to_owned(),
+        let found = |payload: Vec<u8>| StoredMessage {
+            sequence: 1,
             stored_at: from_unix_seconds(1_893_456_000).unwrap(),
-            headers,
-            payload: Bytes::new(),
+            payload: payload.into(),
         };
-        let gone = HeaderMap::from_iter([("KV-Operation".parse().unwrap(), "DEL".into())]);
         assert!(is_missing(None));
-        assert!(is_missing(Some(&found(gone))));
-        assert!(!is_missing(Some(&found(HeaderMap::new()))));
+        assert!(is_missing(Some(&found(Vec::new()))));
+        assert!(!is_missing(Some(&found(registration(1).1))));
     }
 
     fn request(terms: Terms) -> RequestForQuotes {
@@ -491,17 +481,17 @@ mod tests {
     fn one_that_changes_all_the_time_stays_as_it_was_and_its_renewals_cost_nothing() {
         let (registry, now) = (Registry::default(), Instant::now());
         let (token, one) = registration(1);
-        assert_eq!(registry.note(&token, None, &one, now), Ok(Noted::Changed));
+        assert_eq!(registry.note(&token, &one, now), Ok(Noted::Changed));
         for n in 2..100 {
-            registry.note(&token, None, &registration(n).1, now).unwrap();
+            registry.note(&token, &registration(n).1, now).unwrap();
         }
-        assert_eq!(registry.note(&token, None, &registration(7).1, now), Ok(Noted::Deferred));
+        assert_eq!(registry.note(&token, &registration(7).1, now), Ok(Noted::Deferred));
         let woken = *registry.changes().borrow();
         assert_eq!(woken, u64::from(token_bucket::BURST));
         for _ in 0..100 {
-            assert_eq!(registry.note(&token, None, &registration(4).1, now), Ok(Noted::Renewed));
+            assert_eq!(registry.note(&token, &registration(4).1, now), Ok(Noted::Renewed));
         }
         assert_eq!(*registry.changes().borrow(), woken);
-        assert!(registry.note(&token, None, &vec![b' '; REGISTRATION_BYTES_MAX + 1], now).is_err());
+        assert!(registry.note(&token, &vec![b' '; REGISTRATION_BYTES_MAX + 1], now).is_err());
     }
 }

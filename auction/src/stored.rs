@@ -1,39 +1,32 @@
-//! Reading streams: the last message of each of some subjects in one request (Direct Get with `multi_last`, NATS ADR-31), and
-//! the last one of a subject as the leader has it.
+//! Reading streams: the last message under a subject.
+//!
+//! What a settler has written is read by [`last_of`] alone, through `STREAM.MSG.GET`. A Direct Get answers with the stored
+//! message's own headers and the server's behind them: a settler that writes `Nats-Subject`, `Nats-Time-Stamp` or a status into
+//! its message says what looks like the server's word (ADR 119).
 
 use std::time::Duration;
 
-use async_nats::{
-    Client, HeaderMap,
-    jetstream::{self, ErrorCode, stream::LastRawMessageErrorKind},
-};
+use async_nats::{Client, Message, Request, StatusCode, client::RequestErrorKind};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use chrono::DateTime;
-use futures::StreamExt;
+use serde::Deserialize;
 use serde_json::json;
 
 use events::time::Timestamp;
 
-/// How long the server may take for the next message.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Statuses of a Direct Get.
-const END_OF_BATCH: u16 = 204;
-const NOTHING_FOUND: u16 = 404;
-const NO_RESPONDERS: u16 = 503;
-/// Most bytes the server sends in one round, so that an answer does not wait behind another without end.
-const ROUND_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Most rounds of one look-up; each goes on where the server stopped for size.
-const ROUNDS_MAX: usize = 64;
+/// How long the server may take to answer where many streams are read.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Errors of JetStream's API: there is nothing under the subject, and no stream of this name.
+const MESSAGE_NOT_FOUND: u64 = 10037;
+const STREAM_NOT_FOUND: u64 = 10059;
 
-/// A message in a stream.
+/// A message in a stream, by the server's word about it. Its headers are whoever's who wrote it, and nobody reads them.
 #[derive(Debug, Clone)]
 pub struct StoredMessage {
-    /// Its subject.
-    pub subject: String,
+    /// Its number in the stream.
+    pub sequence: u64,
     /// When the stream stored it.
     pub stored_at: Timestamp,
-    /// Its headers.
-    pub headers: HeaderMap,
     /// Its body.
     pub payload: Bytes,
 }
@@ -55,92 +48,105 @@ impl Error {
     }
 }
 
-/// The last message under `subject` in `stream` with its sequence, as the stream's leader has it.
+/// What `STREAM.MSG.GET` answers.
+#[derive(Deserialize)]
+struct Answer {
+    message: Option<MessageText>,
+    error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct MessageText {
+    subject: String,
+    seq: u64,
+    time: Timestamp,
+    /// In Base64; left out when it is empty.
+    #[serde(default)]
+    data: String,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    #[serde(default)]
+    err_code: u64,
+    #[serde(default)]
+    description: String,
+}
+
+/// The last message under `subject` in `stream`, as the stream's leader has it.
+///
+/// Whatever its writer put into it, the message is found as it is: its number and its time stand beside it in the answer.
+///
+/// # Errors
+/// See [`Error`]. None is of the message's making.
 pub async fn last_of(
-    jetstream: &jetstream::Context,
+    client: &Client,
     stream: &str,
     subject: &str,
-) -> Result<Option<(u64, Bytes)>, Error> {
-    let stream = jetstream.get_stream_no_info(stream).await.map_err(Error::unavailable)?;
-    match stream.get_last_raw_message_by_subject(subject).await {
-        Ok(message) => Ok(Some((message.sequence, message.payload))),
-        Err(error) => match error.kind() {
-            LastRawMessageErrorKind::NoMessageFound => Ok(None),
-            LastRawMessageErrorKind::JetStream(refused) if refused.error_code() == ErrorCode::STREAM_NOT_FOUND => {
-                Err(Error::Missing)
-            }
-            _ => Err(Error::unavailable(error)),
-        },
+    within: Duration,
+) -> Result<Option<StoredMessage>, Error> {
+    let asked = json!({ "last_by_subj": subject }).to_string();
+    let answer = match ask(client, format!("$JS.API.STREAM.MSG.GET.{stream}"), asked.into(), within).await {
+        // It is the API that nobody answers for, and not the stream.
+        Err(Error::Missing) => return Err(Error::unavailable("JetStream does not answer")),
+        answer => answer?,
+    };
+    let answer: Answer = serde_json::from_slice(&answer.payload).map_err(Error::unavailable)?;
+    match answer {
+        Answer { message: Some(message), .. } if message.subject == subject => {
+            let payload = BASE64.decode(message.data).map_err(Error::unavailable)?.into();
+            Ok(Some(StoredMessage { sequence: message.seq, stored_at: message.time, payload }))
+        }
+        Answer { error: Some(Refusal { err_code: MESSAGE_NOT_FOUND, .. }), .. } => Ok(None),
+        Answer { error: Some(Refusal { err_code: STREAM_NOT_FOUND, .. }), .. } => Err(Error::Missing),
+        Answer { error: Some(refusal), .. } => Err(Error::Unavailable(refusal.description)),
+        Answer { .. } => Err(Error::unavailable("the answer has neither the message nor an error")),
     }
 }
 
-/// The last message of each subject of `stream` that matches one of `subjects`.
-pub async fn last_of_each(client: &Client, stream: &str, subjects: &[&str]) -> Result<Vec<StoredMessage>, Error> {
-    let mut found = Vec::new();
-    let mut from = 1;
-    let mut up_to = None;
-    for _ in 0..ROUNDS_MAX {
-        let mut request = json!({ "multi_last": subjects, "seq": from, "max_bytes": ROUND_BYTES_MAX });
-        if let Some(sequence) = up_to {
-            request["up_to_seq"] = json!(sequence);
-        }
-        let inbox = client.new_inbox();
-        let mut answers = client.subscribe(inbox.clone()).await.map_err(Error::unavailable)?;
-        let subject = format!("$JS.API.DIRECT.GET.{stream}");
-        client.publish_with_reply(subject, inbox, request.to_string().into()).await.map_err(Error::unavailable)?;
-        let end = loop {
-            let answer = tokio::time::timeout(ANSWER_TIMEOUT, answers.next()).await.map_err(Error::unavailable)?;
-            let answer = answer.ok_or_else(|| Error::unavailable("the connection was closed"))?;
-            match answer.status {
-                None => {
-                    let headers = answer.headers.unwrap_or_default();
-                    from = number(&headers, "Nats-Sequence").ok_or_else(|| Error::unavailable("no sequence"))? + 1;
-                    found.push(message(headers, answer.payload)?);
-                }
-                Some(status) => match status.as_u16() {
-                    END_OF_BATCH => break answer.headers.unwrap_or_default(),
-                    NOTHING_FOUND => return Ok(found),
-                    NO_RESPONDERS => return Err(Error::Missing),
-                    other => return Err(Error::Unavailable(format!("status {other}"))),
-                },
-            }
-        };
-        if number(&end, "Nats-Num-Pending").unwrap_or(0) == 0 {
-            return Ok(found);
-        }
-        up_to = number(&end, "Nats-UpTo-Sequence");
-    }
-    Err(Error::unavailable("too many rounds"))
-}
-
-fn message(headers: HeaderMap, payload: Bytes) -> Result<StoredMessage, Error> {
-    let text = |name| headers.get(name).map(|value| value.as_str().to_owned());
-    let stored_at = text("Nats-Time-Stamp").and_then(|time| DateTime::parse_from_rfc3339(&time).ok());
-    match (text("Nats-Subject"), stored_at) {
-        (Some(subject), Some(stored_at)) => {
-            Ok(StoredMessage { subject, stored_at: stored_at.into(), headers, payload })
-        }
-        _ => Err(Error::unavailable("a message without subject or time")),
+/// The body of the last message under `subject` in `stream`, which gateways alone write, as any replica has it.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn any_replicas_last_of(client: &Client, stream: &str, subject: &str) -> Result<Option<Bytes>, Error> {
+    let answer = ask(client, format!("$JS.API.DIRECT.GET.{stream}.{subject}"), Bytes::new(), ANSWER_TIMEOUT).await?;
+    match answer.status {
+        None => Ok(Some(answer.payload)),
+        Some(StatusCode::NOT_FOUND) => Ok(None),
+        Some(status) => Err(Error::Unavailable(format!("status {status}"))),
     }
 }
 
-fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
-    headers.get(name)?.as_str().parse().ok()
+/// [`Error::Missing`] when nobody listens.
+async fn ask(client: &Client, subject: String, payload: Bytes, within: Duration) -> Result<Message, Error> {
+    let request = Request::new().payload(payload).timeout(Some(within));
+    client.send_request(subject, request).await.map_err(|error| match error.kind() {
+        RequestErrorKind::NoResponders => Error::Missing,
+        _ => Error::unavailable(error),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use anyhow::Result;
-    use async_nats::jetstream::{self, stream};
+    use async_nats::{
+        HeaderMap,
+        jetstream::{self, stream},
+    };
+    use chrono::Utc;
     use devkit::NatsServer;
 
     use super::*;
 
+    async fn last(client: &Client, subject: &str) -> Result<Option<StoredMessage>, Error> {
+        last_of(client, "KEPT", subject, ANSWER_TIMEOUT).await
+    }
+
     #[tokio::test]
-    async fn finds_the_last_of_each_whatever_its_size() -> Result<()> {
+    async fn the_last_is_found_as_the_server_has_it_whatever_its_headers_say() -> anyhow::Result<()> {
         let server = NatsServer::open().await?;
         let client = async_nats::connect(server.url()).await?;
-        assert_eq!(last_of_each(&client, "KEPT", &["kept.*"]).await.unwrap_err(), Error::Missing);
+        assert_eq!(last(&client, "kept.a").await.unwrap_err(), Error::Missing);
+        assert_eq!(any_replicas_last_of(&client, "KEPT", "kept.a").await, Err(Error::Missing));
 
         let context = jetstream::new(client.clone());
         let config = stream::Config {
@@ -151,26 +157,25 @@ mod tests {
             ..Default::default()
         };
         context.create_stream(config).await?;
-        assert!(last_of_each(&client, "KEPT", &["kept.*"]).await?.is_empty());
+        assert!(last(&client, "kept.a").await?.is_none());
+        assert_eq!(any_replicas_last_of(&client, "KEPT", "kept.a").await, Ok(None));
 
-        // More than is sent in one round.
-        let body = "x".repeat(60_000);
-        let mut stored = Vec::new();
-        for round in 0..2 {
-            for number in 0..700 {
-                stored.push(context.publish(format!("kept.{number}"), format!("{round}{body}").into()).await?);
-            }
+        let before = Utc::now();
+        let largest = Bytes::from(vec![0xff; protocol::MESSAGE_BYTES_MAX]);
+        for body in ["first".into(), largest.clone()] {
+            let mut headers = HeaderMap::new();
+            headers.insert("Nats-Subject", "kept.b");
+            headers.insert("Nats-Sequence", "9");
+            headers.insert("Nats-Time-Stamp", "2020-01-01T00:00:00Z");
+            context.publish_with_headers("kept.a", headers, body).await?.await?;
         }
-        context.publish("kept.other.0", "".into()).await?.await?;
-        for stored in stored {
-            stored.await?;
-        }
-        let found = last_of_each(&client, "KEPT", &["kept.*"]).await?;
-        assert_eq!(found.len(), 700);
-        assert!(found.iter().all(|message| message.payload.starts_with(b"1")));
-        let two = last_of_each(&client, "KEPT", &["kept.7", "kept.other.*", "kept.none"]).await?;
-        let subjects: Vec<_> = two.iter().map(|message| message.subject.as_str()).collect();
-        assert_eq!(subjects, ["kept.7", "kept.other.0"]);
+        context.publish("kept.b", "".into()).await?.await?;
+        let found = last(&client, "kept.a").await?.expect("it is stored");
+        assert_eq!((found.sequence, found.payload), (2, largest.clone()));
+        assert!(found.stored_at >= before, "{}", found.stored_at);
+        assert_eq!(any_replicas_last_of(&client, "KEPT", "kept.a").await, Ok(Some(largest)));
+        let empty = last(&client, "kept.b").await?.expect("it is stored");
+        assert_eq!((empty.sequence, empty.payload.len()), (3, 0));
         Ok(())
     }
 }

@@ -36,6 +36,9 @@ const ASKED_SUBJECTS: &str = "auction.asked.*";
 const BIDS_AGE: Duration = Duration::from_secs(3600);
 /// Most memory for the bids of one settler, in some hundreds of auctions; its oldest go first.
 const BIDS_BYTES_MAX: i64 = 2 * 1024 * 1024;
+/// For how long the server remembers the ids of messages (`Nats-Msg-Id`) that a settler publishes: the least that it takes. It
+/// keeps them in memory, past every bound of the stream, and nobody here gives such a message an id (ADR 119).
+const SETTLERS_IDS_KEPT: Duration = Duration::from_millis(100);
 /// Most memory for who was asked.
 const ASKED_BYTES_MAX: i64 = 64 * 1024 * 1024;
 /// How long an award waits for a settler that is away; far longer than any payment's windows.
@@ -108,7 +111,16 @@ pub(super) async fn settlers(jetstream: &jetstream::Context) -> Result<Vec<Settl
 /// Whether it had to be created.
 async fn create(jetstream: &jetstream::Context, config: Config, options: Options) -> Result<bool, Error> {
     let name = config.name.clone();
-    if jetstream.get_stream(&name).await.is_ok() {
+    if let Ok(found) = jetstream.get_stream(&name).await {
+        let kept = found.cached_info().config.duplicate_window;
+        if config.duplicate_window == SETTLERS_IDS_KEPT && kept > SETTLERS_IDS_KEPT {
+            // Gateways may change no stream.
+            tracing::warn!(
+                stream = name,
+                ?kept,
+                "a settler can fill the server's memory with message ids: see ADR 119"
+            );
+        }
         return Ok(false);
     }
     let config = Config { num_replicas: options.replicas, ..config };
@@ -157,6 +169,7 @@ pub fn bids(settler: &SettlerToken) -> Config {
         max_bytes: BIDS_BYTES_MAX,
         max_age: BIDS_AGE,
         max_message_size: MESSAGE_BYTES_MAX as i32,
+        duplicate_window: SETTLERS_IDS_KEPT,
         ..latest_in_memory()
     }
 }
@@ -175,6 +188,7 @@ pub fn registration(settler: &SettlerToken) -> Config {
         max_messages: 1,
         max_age: REGISTRATION_TTL,
         max_message_size: REGISTRATION_BYTES_MAX as i32,
+        duplicate_window: SETTLERS_IDS_KEPT,
         ..latest_in_memory()
     }
 }

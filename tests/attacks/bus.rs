@@ -25,13 +25,13 @@ const FLOOD: usize = 20_000;
 const JUNK: usize = 4_096;
 
 /// A gateway's part in auctions, until it is dropped, as by `kill -9`.
-struct Gateway {
-    auction: NatsAuction,
+pub(super) struct Gateway {
+    pub(super) auction: NatsAuction,
     _service: AbortOnDropHandle<()>,
 }
 
 impl Gateway {
-    async fn start(nats: &Nats) -> Result<Self> {
+    pub(super) async fn start(nats: &Nats) -> Result<Self> {
         let client = nats.connect(Role::Gateway).await?;
         let options = auction::Options { replicas: nats.replicas(), ..auction::Options::default() };
         let (auction, service, _hints) = auction::open(client, options, SettlerPolicies::default()).await?;
@@ -40,7 +40,7 @@ impl Gateway {
     }
 
     /// Waits until the gateway asks settler `number`.
-    async fn knows(&self, number: usize) -> Result<()> {
+    pub(super) async fn knows(&self, number: usize) -> Result<()> {
         until("the settler is registered", || async {
             let request = RequestForQuotes { whitelist: vec![did(number)], ..request(Duration::from_millis(200)) };
             self.auction.gather(&request).await.is_ok_and(|gathered| gathered.addressed == [did(number)])
@@ -50,13 +50,13 @@ impl Gateway {
 }
 
 /// A settler that quotes whatever it is asked, or says nothing, until it is dropped.
-struct Bidder {
-    client: Client,
+pub(super) struct Bidder {
+    pub(super) client: Client,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Bidder {
-    async fn start(nats: &Nats, number: usize, quotes: bool) -> Result<Self> {
+    pub(super) async fn start(nats: &Nats, number: usize, quotes: bool) -> Result<Self> {
         let client = nats.connect(Role::Settler(number)).await?;
         let mut requests = client.subscribe(rfq_subjects(&token(number))).await?;
         register(&client, number, &registration(number, 1)).await?;
@@ -76,7 +76,7 @@ impl Bidder {
 }
 
 /// A registration, one of many different ones.
-fn registration(number: usize, variant: usize) -> Vec<u8> {
+pub(super) fn registration(number: usize, variant: usize) -> Vec<u8> {
     let corridor = Corridor { source_asset: SOURCE.parse().unwrap(), destination_asset: DESTINATION.parse().unwrap() };
     protocol::write(&Registration {
         version: Version,
@@ -110,7 +110,7 @@ pub(super) async fn registered(client: &Client, number: usize) -> Result<()> {
 }
 
 /// Subjects in a settler's stream of bids.
-async fn stored(nats: &Nats, number: usize) -> Result<Vec<String>> {
+pub(super) async fn stored(nats: &Nats, number: usize) -> Result<Vec<String>> {
     let context = jetstream::new(nats.connect(Role::Gateway).await?);
     let stream = context.get_stream(format!("BIDS_{}", token(number))).await?;
     let mut info = std::pin::pin!(stream.info_with_subjects(">").await?);
