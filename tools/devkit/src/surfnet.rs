@@ -1,10 +1,12 @@
 //! A real Solana runtime behind JSON-RPC in one process (surfpool).
 
+mod pace;
+
 use std::{
     collections::BTreeSet,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -17,6 +19,8 @@ use tokio::{
     process::Command,
     task::JoinSet,
 };
+
+use pace::Pacer;
 
 use crate::{Process, Signal, free_port, tools};
 
@@ -36,14 +40,38 @@ static CLUSTERS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 /// another cluster.
 ///
 /// Slots come by the clock. A transaction is processed at once, confirmed one slot later and finalized 31 slots later.
+/// The chain's clock keeps pace with the system's: on a busy machine slots are skipped, as they are on a cluster
+/// whose leaders miss theirs.
 pub struct Surfnet {
     process: Process,
     endpoint: Option<Endpoint>,
     port: u16,
-    direct: String,
-    http: reqwest::Client,
+    runtime: Arc<Runtime>,
+    pacer: Arc<Pacer>,
+    _pacing: JoinSet<()>,
     genesis_hash: String,
     _temporary: Option<TempDir>,
+}
+
+/// JSON-RPC of the runtime itself.
+struct Runtime {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Runtime {
+    async fn ask(&self, method: &str, params: Value) -> Result<Value> {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let answer: Value = self.http.post(&self.url).json(&body).send().await?.json().await?;
+        if let Some(error) = answer.get("error") {
+            bail!("{method}: {error}");
+        }
+        answer.get("result").cloned().with_context(|| format!("{method}: neither result nor error: {answer}"))
+    }
+
+    fn address(&self) -> Result<SocketAddr> {
+        Ok(self.url.strip_prefix("http://").context("the runtime's address is not an http address")?.parse()?)
+    }
 }
 
 /// The port that clients know; what comes in is passed on to the runtime, which chooses its own.
@@ -116,14 +144,19 @@ impl Surfnet {
         let http = reqwest::Client::builder().timeout(RPC_TIMEOUT).build()?;
         let started = Instant::now();
         loop {
-            let (process, direct) =
+            let (process, url) =
                 spawn(slot_ms, directory, port, &log).await.with_context(|| format!("see {}", log.display()))?;
-            let genesis_hash = ask(&http, &direct, "getGenesisHash", json!([])).await?;
+            let runtime = Arc::new(Runtime { http: http.clone(), url });
+            let genesis_hash = runtime.ask("getGenesisHash", json!([])).await?;
             let genesis_hash = genesis_hash.as_str().context("a genesis hash that is not text")?.to_owned();
             // A panic while the set is held leaves it whole.
             if CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner).insert(genesis_hash.clone()) {
-                let endpoint = Some(Endpoint::open(port, runtime(&direct)?).await?);
-                return Ok(Self { process, endpoint, port, direct, http, genesis_hash, _temporary: temporary });
+                let endpoint = Some(Endpoint::open(port, runtime.address()?).await?);
+                let pacer = Arc::new(Pacer::new(runtime.clone(), slot_ms));
+                let mut pacing = JoinSet::new();
+                pacing.spawn(pacer.clone().run());
+                let (_pacing, _temporary) = (pacing, temporary);
+                return Ok(Self { process, endpoint, port, runtime, pacer, _pacing, genesis_hash, _temporary });
             }
             ensure!(started.elapsed() < READY_WITHIN, "surfnet starts with {genesis_hash} again and again");
         }
@@ -149,7 +182,7 @@ impl Surfnet {
     /// # Errors
     /// When it does not answer, or answers with an error.
     pub async fn rpc(&self, method: &str, params: Value) -> Result<Value> {
-        ask(&self.http, &self.direct, method, params).await
+        self.runtime.ask(method, params).await
     }
 
     /// Gives `address` that many lamports.
@@ -174,13 +207,12 @@ impl Surfnet {
     }
 
     /// Moves the chain's clock to the UNIX second `time`, which lies ahead. Slots are skipped with it, block heights are
-    /// not.
+    /// not. From then on the clock is as far ahead of the system's.
     ///
     /// # Errors
     /// When the runtime refuses, as it does for a time that has passed.
     pub async fn travel_to(&self, time: u64) -> Result<()> {
-        self.rpc("surfnet_timeTravel", json!([{"absoluteTimestamp": time.saturating_mul(1_000)}])).await?;
-        Ok(())
+        self.pacer.travel_to(time).await
     }
 
     /// Closes the endpoint: connections are refused. The chain itself goes on, as a cluster does without one of its nodes;
@@ -199,11 +231,12 @@ impl Surfnet {
     /// When it is open, or the port was taken meanwhile.
     pub async fn restart(&mut self) -> Result<()> {
         ensure!(self.endpoint.is_none(), "the endpoint is open");
-        self.endpoint = Some(Endpoint::open(self.port, runtime(&self.direct)?).await?);
+        self.endpoint = Some(Endpoint::open(self.port, self.runtime.address()?).await?);
         Ok(())
     }
 
-    /// Stops the runtime where it stands: it makes no slots, and connections to it are open and silent.
+    /// Stops the runtime where it stands: it makes no slots, and connections to it are open and silent. Its clock catches up
+    /// when it goes on.
     ///
     /// # Errors
     /// When it does not run or the system refuses.
@@ -226,19 +259,6 @@ impl Surfnet {
     pub async fn kill(&mut self) -> Result<()> {
         self.process.kill().await
     }
-}
-
-async fn ask(http: &reqwest::Client, url: &str, method: &str, params: Value) -> Result<Value> {
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    let answer: Value = http.post(url).json(&body).send().await?.json().await?;
-    if let Some(error) = answer.get("error") {
-        bail!("{method}: {error}");
-    }
-    answer.get("result").cloned().with_context(|| format!("{method}: neither result nor error: {answer}"))
-}
-
-fn runtime(url: &str) -> Result<SocketAddr> {
-    Ok(url.strip_prefix("http://").context("the runtime's address is not an http address")?.parse()?)
 }
 
 /// Starts the runtime and returns the address it chose.

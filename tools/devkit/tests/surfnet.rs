@@ -3,7 +3,7 @@
 // A test may panic, and so may what helps it.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -19,11 +19,41 @@ async fn slot(chain: &Surfnet, commitment: &str) -> Result<u64> {
     slot.as_u64().context("a slot that is not a number")
 }
 
-async fn clock(chain: &Surfnet) -> Result<Value> {
-    let account = chain
-        .rpc("getAccountInfo", json!(["SysvarC1ock11111111111111111111111111111111", {"encoding": "jsonParsed"}]))
-        .await?;
-    account.pointer("/value/data/parsed/info/unixTimestamp").cloned().context("no clock")
+/// Slot and UNIX second of the chain's clock.
+async fn clock(chain: &Surfnet) -> Result<(u64, u64)> {
+    let how = json!(["SysvarC1ock11111111111111111111111111111111", {"encoding": "jsonParsed"}]);
+    let account = chain.rpc("getAccountInfo", how).await?;
+    let number = |name: &str| account.pointer(&format!("/value/data/parsed/info/{name}")).and_then(Value::as_u64);
+    number("slot").zip(number("unixTimestamp")).context("no clock")
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// Keeps the chain busy until its clock is within two seconds of the system's, and `ahead` of it. It never goes back.
+async fn catches_up(chain: &Surfnet, ahead: u64, last: &mut (u64, u64)) -> Result<()> {
+    let started = Instant::now();
+    loop {
+        chain.rpc("requestAirdrop", json!([ADDRESS, 1_000_000])).await?;
+        let at = clock(chain).await?;
+        ensure!(at.0 >= last.0 && at.1 >= last.1, "{last:?} became {at:?}");
+        *last = at;
+        if at.1.abs_diff(now() + ahead) <= 2 {
+            return Ok(());
+        }
+        ensure!(started.elapsed() < WITHIN, "the clock shows {}, and it is {} and {ahead}", at.1, now());
+    }
+}
+
+/// Stops the runtime until its clock is six seconds behind.
+async fn stand_still(chain: &Surfnet, ahead: u64) -> Result<()> {
+    let (_, at) = clock(chain).await?;
+    chain.pause().await?;
+    while now() + ahead < at + 6 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    chain.resume().await
 }
 
 #[tokio::test]
@@ -45,7 +75,8 @@ async fn each_chain_is_a_cluster_of_its_own_and_makes_slots() -> Result<()> {
 async fn it_goes_on_after_more_slots_than_it_keeps_events() -> Result<()> {
     let chain = Surfnet::start(5).await?;
     let started = Instant::now();
-    while slot(&chain, "processed").await? < 2_000 {
+    // Slots may be skipped, and blocks are not.
+    while chain.rpc("getBlockHeight", json!([{"commitment": "processed"}])).await?.as_u64() < Some(2_000) {
         ensure!(started.elapsed() < WITHIN, "it stands still");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -62,10 +93,33 @@ async fn money_programs_and_time_are_given_to_it() -> Result<()> {
     let data = chain.rpc("getAccountInfo", json!([data, {"encoding": "jsonParsed"}])).await?;
     assert_eq!(data.pointer("/value/data/parsed/info/authority"), Some(&json!(ADDRESS)));
 
-    let now = clock(&chain).await?.as_u64().context("a time that is not a number")?;
+    let (_, now) = clock(&chain).await?;
     chain.travel_to(now + 3_600).await?;
-    let later = clock(&chain).await?.as_u64().context("a time that is not a number")?;
+    let (_, later) = clock(&chain).await?;
     assert!((now + 3_600..now + 3_660).contains(&later), "{now} became {later}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn its_clock_keeps_pace_with_the_systems() -> Result<()> {
+    let chain = Surfnet::start(20).await?;
+    let mut last = clock(&chain).await?;
+    stand_still(&chain, 0).await?;
+    catches_up(&chain, 0, &mut last).await?;
+
+    // What nobody meant to be ahead waits for its time: a chain that went on would stay as far ahead.
+    chain.rpc("surfnet_timeTravel", json!([{"absoluteTimestamp": (now() + 6) * 1_000}])).await?;
+    catches_up(&chain, 0, &mut last).await?;
+
+    // What was, keeps its lead.
+    chain.travel_to(now() + 3_600).await?;
+    stand_still(&chain, 3_600).await?;
+    catches_up(&chain, 3_600, &mut last).await?;
+    let slot = slot(&chain, "processed").await?;
+    let started = Instant::now();
+    while clock(&chain).await?.0 <= slot {
+        ensure!(started.elapsed() < WITHIN, "the chain stands still");
+    }
     Ok(())
 }
 
