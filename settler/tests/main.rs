@@ -5,6 +5,7 @@
 
 mod awards;
 mod claims;
+mod configuration;
 mod quoting;
 
 use chains::perform::PerformError;

@@ -1,0 +1,115 @@
+//! Configurations: what cannot be meant is refused by its key, and the example file is one.
+
+use serde_json::{Value, json};
+
+use events::ChainId;
+use settler::{
+    Config, chain_registry,
+    config::{CorridorConfig, QuotingConfig, RateConfig},
+};
+
+use crate::quoting::{config, key, solana};
+
+#[test]
+fn configurations_that_cannot_be_meant_are_refused() {
+    let changed = |change: fn(&mut Value)| {
+        let mut config = config();
+        change(&mut config);
+        serde_json::from_value::<Config>(config).map_err(|error| error.to_string())
+    };
+    assert!(changed(|config| config["spreads"] = json!(1)).is_err_and(|error| error.contains("spreads")));
+    assert!(changed(|config| config["corridors"][0]["gas_cost"] = json!("0x10")).is_err());
+    let refused = |change: fn(&mut Value)| changed(change).unwrap().options().unwrap_err().key;
+    assert_eq!(refused(|config| config["seed"] = json!("07")), "seed");
+    assert_eq!(refused(|config| config["chains"][1] = config["chains"][0].clone()), "chains");
+    assert_eq!(refused(|config| config["corridors"][1] = config["corridors"][0].clone()), "corridors");
+    assert_eq!(refused(|config| config["corridors"][1]["rate"]["source"] = json!(0)), "corridors");
+    assert_eq!(refused(|config| config["corridors"][1]["source_asset"] = json!("eip155:1/slip44:60")), "corridors");
+    assert_eq!(refused(|config| config["chains"][1]["gas"] = json!({"delivery_max": 149_999})), "chains");
+    assert_eq!(refused(|config| config["chains"][0]["assets"][0]["decimals"] = json!(18)), "corridors");
+    assert_eq!(refused(|config| config["verifiers"] = json!([])), "verifiers");
+    assert_eq!(refused(|config| config["quoting"] = json!({"firm_seconds": 4})), "quoting.firm_seconds");
+    assert_eq!(refused(|config| config["quoting"] = json!({"firm_seconds": 601})), "quoting.firm_seconds");
+    assert_eq!(refused(|config| config["claims"] = json!({"interval_seconds": 2_592_001})), "claims.interval_seconds");
+    for limit in ["quote", "settlement", "refund", "deposit_hold"] {
+        for seconds in [0, 31_536_001] {
+            let mut config = config();
+            config["limits"] = json!({format!("{limit}_seconds_max"): seconds});
+            let error = serde_json::from_value::<Config>(config).unwrap().options().unwrap_err();
+            assert_eq!(error.key, format!("limits.{limit}_seconds_max"));
+        }
+    }
+}
+
+#[test]
+fn a_chain_needs_the_key_of_its_family() {
+    let mut both = config();
+    both["chains"].as_array_mut().unwrap().push(solana());
+    let connect = |config: &Value| chain_registry::connect(&serde_json::from_value::<Config>(config.clone()).unwrap());
+    assert!(matches!(connect(&both), Err(chain_registry::Error::NoSolanaKey(_))));
+    both["solana_private_key"] = "0x12".into();
+    let refused = connect(&both).map(drop).unwrap_err().to_string();
+    assert!(refused.starts_with("solana_private_key ") && !refused.contains("0x12"), "{refused}");
+    both["solana_private_key"] = serde_json::to_string(&key().to_keypair_bytes().to_vec()).unwrap().into();
+    let chains = connect(&both).unwrap();
+    let account = bs58::encode(key().verifying_key()).into_string();
+    let solana_id: ChainId = solana()["chain_id"].as_str().unwrap().parse().unwrap();
+    assert_eq!(chains.get(&solana_id).unwrap().account().as_str(), account);
+    assert_eq!(chains.len(), 3);
+
+    let mut alone = both.clone();
+    alone["chains"] = json!([solana()]);
+    alone.as_object_mut().unwrap().remove("evm_private_key");
+    assert_eq!(connect(&alone).map(|chains| chains.len()).ok(), Some(1));
+    both.as_object_mut().unwrap().remove("evm_private_key");
+    assert!(matches!(connect(&both), Err(chain_registry::Error::EvmKey)));
+}
+
+#[test]
+fn a_tron_chain_needs_a_key_of_its_own() {
+    let account = "TYBNgWfhGuNzdLtjKtxXTfskAhTbMcqbaG";
+    let mut config = config();
+    config["chains"].as_array_mut().unwrap().push(json!({
+        "chain_id": "tron:0x2b6653dc", "rpc_url": "http://127.0.0.1:1", "escrow_contract": account,
+        "fulfillment_proxy": account, "reserver": account, "releaser": account, "required_depth": "finalized",
+        "refund_delay_seconds": 60,
+    }));
+    let connect = |config: &Value| chain_registry::connect(&serde_json::from_value::<Config>(config.clone()).unwrap());
+    // The key for EVM chains is not taken for it.
+    assert!(matches!(connect(&config), Err(chain_registry::Error::TronKey)));
+    config["tron_private_key"] = "0x12".into();
+    let refused = connect(&config).map(drop).unwrap_err().to_string();
+    assert!(refused.starts_with("tron_private_key ") && !refused.contains("0x12"), "{refused}");
+    config["tron_private_key"] = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80".into();
+    let chains = connect(&config).unwrap();
+    let tron: ChainId = "tron:728126428".parse().unwrap();
+    assert_eq!((chains.get(&tron).unwrap().account().as_str(), chains.len()), (account, 3));
+    config["chains"][2]["required_depth"] = 19.into();
+    assert!(matches!(connect(&config), Err(chain_registry::Error::Tron(_))));
+}
+
+#[test]
+fn the_example_file_is_a_configuration() {
+    let config: Config = toml::from_str(include_str!("../../config/settler.example.toml")).unwrap();
+    let options = config.options().unwrap();
+    assert_eq!((options.chains.len(), options.corridors.len()), (2, 1));
+    assert!(options.deliver && chain_registry::connect(&config).is_ok());
+
+    // The keys that are commented out are known, and with their defaults.
+    let all = include_str!("../../config/settler.example.toml").lines().map(|line| {
+        let uncommented = line.strip_prefix("# ").filter(|rest| {
+            let key = rest.split(" = ").next().unwrap_or_default();
+            rest.starts_with("[[") || (rest.contains(" = ") && !key.contains(' '))
+        });
+        format!("{}\n", uncommented.unwrap_or(line))
+    });
+    let all: Config = toml::from_str(&all.collect::<String>()).unwrap();
+    assert_eq!(all.corridors, config.corridors.iter().map(with_par_rate).collect::<Vec<_>>());
+    assert_eq!(all.quoting, QuotingConfig { delivery_seconds_promised: Some(60), ..config.quoting });
+    assert_eq!(all.limits, config.limits);
+    assert_eq!(all.claims, config.claims);
+}
+
+fn with_par_rate(corridor: &CorridorConfig) -> CorridorConfig {
+    CorridorConfig { rate: Some(RateConfig { source: 1, destination: 1 }), ..corridor.clone() }
+}
