@@ -14,7 +14,7 @@ use devkit::tools;
 use devnet::{keys::Role, payer::Payer};
 
 use crate::support::{
-    liar::{Liar, Lies},
+    tampering_proxy::{Tampering, TamperingProxy},
     *,
 };
 
@@ -68,63 +68,63 @@ fn retype(prepared: &mut Value, pointer: &str, value: &str) -> Result<()> {
 
 /// What somebody who cannot be trusted might say, and what a payer answers. Of what is asked otherwise, the gateway prepares
 /// what is consistent and not the payer's.
-const LIES: [(Lies, &str); 10] = [
+const TAMPERINGS: [(Tampering, &str); 10] = [
     (
-        Lies::Asked(PREPARE, |order| {
+        Tampering::Request(PREPARE, |order| {
             *member(order, "/destination/0/account")? = Role::Settler(1).account().into();
             Ok(())
         }),
         "something else",
     ),
     (
-        Lies::Asked(PREPARE, |order| {
+        Tampering::Request(PREPARE, |order| {
             order["fulfillment_amount"] = "1".into();
             Ok(())
         }),
         "something else",
     ),
     (
-        Lies::Asked(PREPARE, |order| {
+        Tampering::Request(PREPARE, |order| {
             order["max_source_amount"] = TOKENS.to_string().into();
             Ok(())
         }),
         "something else",
     ),
     (
-        Lies::Asked(PREPARE, |order| {
+        Tampering::Request(PREPARE, |order| {
             order["request_id"] = "another".into();
             Ok(())
         }),
         "another id",
     ),
     (
-        Lies::Answered(PREPARE, |prepared| retype(prepared, "/message/witness/refundAfter", "99999999999")),
+        Tampering::Response(PREPARE, |prepared| retype(prepared, "/message/witness/refundAfter", "99999999999")),
         "the refund would come too late",
     ),
     (
-        Lies::Answered(PREPARE, |prepared| retype(prepared, "/message/witness/reserveDeadline", "99999999999")),
+        Tampering::Response(PREPARE, |prepared| retype(prepared, "/message/witness/reserveDeadline", "99999999999")),
         "the deposit would be taken too late",
     ),
     (
-        Lies::Answered(PREPARE, |prepared| retype(prepared, "/message/deadline", "99999999999")),
+        Tampering::Response(PREPARE, |prepared| retype(prepared, "/message/deadline", "99999999999")),
         "the signature would hold for too long",
     ),
     (
-        Lies::Answered(PREPARE, |prepared| {
+        Tampering::Response(PREPARE, |prepared| {
             *member(prepared, "/signed_messages/0/message")? = json!(keccak256("another message"));
             Ok(())
         }),
         "something else",
     ),
     (
-        Lies::Answered(DEFAULTS, |defaults| {
+        Tampering::Response(DEFAULTS, |defaults| {
             defaults["permit2"] = Role::Settler(1).account().into();
             Ok(())
         }),
         "another Permit2",
     ),
     (
-        Lies::Answered(DEFAULTS, |defaults| {
+        Tampering::Response(DEFAULTS, |defaults| {
             defaults["releaser"] = Role::Settler(1).account().into();
             Ok(())
         }),
@@ -144,15 +144,15 @@ async fn payers_sign_nothing_that_they_did_not_ask_for_and_pay_once_whatever_ans
         chain.dev.mint(&chain.token, &account, U256::from(TOKENS)).await?;
         let order =
             |name: &str| Ok::<_, anyhow::Error>(payer.quote_request(&world.spec(&format!("{program:?}-{name}"))?));
-        for (number, (lies, answer)) in LIES.into_iter().enumerate() {
-            let liar = Liar::start(world.base(0), lies).await?;
-            let output = program.pay(&liar.url, &node, &key, &order(&format!("lie-{number}"))?).await?;
+        for (number, (tampering, answer)) in TAMPERINGS.into_iter().enumerate() {
+            let proxy = TamperingProxy::start(world.base(0), tampering).await?;
+            let output = program.pay(&proxy.url, &node, &key, &order(&format!("tampering-{number}"))?).await?;
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(
                 output.status.code() == Some(1) && said.contains(answer),
-                "{program:?}, lie {number}, {answer}: {output:?}"
+                "{program:?}, tampering {number}, {answer}: {output:?}"
             );
-            assert_eq!(liar.submissions(), 0, "{program:?}, lie {number}: {said}");
+            assert_eq!(proxy.submissions(), 0, "{program:?}, tampering {number}: {said}");
         }
         let other = world.network.destination.anvil.url();
         let elsewhere = program.pay(&world.base(0), &other, &key, &order("elsewhere")?).await?;
@@ -160,7 +160,7 @@ async fn payers_sign_nothing_that_they_did_not_ask_for_and_pay_once_whatever_ans
         ensure!(String::from_utf8_lossy(&elsewhere.stderr).contains("is not of eip155:31337"), "{elsewhere:?}");
 
         // The gateway has it, and the payer is told otherwise: it asks for the same again, and it is one payment.
-        let loser = Liar::start(world.base(0), Lies::LostAnswer).await?;
+        let loser = TamperingProxy::start(world.base(0), Tampering::LostResponse).await?;
         let output = program.pay(&loser.url, &node, &key, &order("lost")?).await?;
         ensure!(output.status.success(), "{output:?}");
         assert_eq!(loser.submissions(), 2);

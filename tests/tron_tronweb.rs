@@ -20,7 +20,7 @@ use devnet::{keys::Role, payer::Payer};
 use escrow_abi::contracts::{DevToken, GatewayEscrow};
 
 use crate::support::{
-    liar::{Liar, Lie, Lies},
+    tampering_proxy::{Change, Tampering, TamperingProxy},
     *,
 };
 
@@ -130,7 +130,7 @@ fn reapprove(prepared: &mut Value, change: impl FnOnce(&mut DevToken::approveCal
 }
 
 /// What a gateway that cannot be trusted might ask for, and what the payer answers.
-const LIES: [(Lie, &str); 19] = [
+const CHANGES: [(Change, &str); 19] = [
     (|prepared| reapprove(prepared, |call| call.spender = Role::Settler(1).address()), "something else than approve"),
     (|prepared| reapprove(prepared, |call| call.value = U256::MAX), "something else than approve"),
     (
@@ -251,18 +251,18 @@ async fn a_payer_with_tronweb_signs_nothing_that_it_did_not_ask_for() -> Result<
     let (tron, key) = (world.tron()?, new_payer(&world, "a payer who reads first").await?);
     let account = text(key.address());
     let payer = Payer::on_tron(key.clone())?;
-    for (number, (lie, answer)) in LIES.into_iter().enumerate() {
-        let liar = Liar::start(world.base(0), Lies::Answered(PREPARE, lie)).await?;
-        let order = payer.quote_request(&world.spec_from_tron(&format!("lie-{number}"))?);
-        let output = pay(&world, &liar.url, &key, &order).await?;
+    for (number, (change, answer)) in CHANGES.into_iter().enumerate() {
+        let proxy = TamperingProxy::start(world.base(0), Tampering::Response(PREPARE, change)).await?;
+        let order = payer.quote_request(&world.spec_from_tron(&format!("change-{number}"))?);
+        let output = pay(&world, &proxy.url, &key, &order).await?;
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(1) && said.contains(answer), "lie {number}, {answer}: {output:?}");
-        assert_eq!(liar.submissions(), 0, "lie {number}: {said}");
+        assert!(output.status.code() == Some(1) && said.contains(answer), "change {number}, {answer}: {output:?}");
+        assert_eq!(proxy.submissions(), 0, "change {number}: {said}");
     }
     assert_eq!(tron.dev.token_balance(&tron.token, &account).await?, U256::from(CAP));
     assert_eq!(tron.dev.balance(&account).await?, SUN);
     // The same way through somebody who says the truth.
-    let honest = Liar::start(world.base(0), Lies::NONE).await?;
+    let honest = TamperingProxy::start(world.base(0), Tampering::NONE).await?;
     let output = pay(&world, &honest.url, &key, &payer.quote_request(&world.spec_from_tron("truth")?)).await?;
     ensure!(output.status.success(), "{output:?}");
     assert_eq!(honest.submissions(), 1);

@@ -1,9 +1,9 @@
 //! A network of real processes for one test, and what tests ask of it.
 
 pub mod client;
-pub mod liar;
 pub mod outcome_tally;
 pub mod solana;
+pub mod tampering_proxy;
 pub mod tron;
 
 use std::{collections::BTreeMap, future::Future, path::PathBuf, time::Duration};

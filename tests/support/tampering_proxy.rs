@@ -1,4 +1,4 @@
-//! Somebody between a payer and the gateway, who says something else than the gateway.
+//! Tampering proxy: stands between a payer and the gateway and changes a request or a response on its way.
 
 use std::{
     net::Ipv4Addr,
@@ -23,47 +23,47 @@ use tokio_util::task::AbortOnDropHandle;
 /// Where payments are submitted.
 const SUBMIT: &str = "/v1/payments";
 
-/// What a liar makes of a body that it passes on.
-pub type Lie = fn(&mut Value) -> Result<()>;
+/// A change of a body that is passed on.
+pub type Change = fn(&mut Value) -> Result<()>;
 
-/// What is said otherwise than it was.
+/// What the proxy does to what passes through it.
 #[derive(Debug, Clone, Copy)]
-pub enum Lies {
-    /// The body of what is asked at this path.
-    Asked(&'static str, Lie),
-    /// The answer of this path.
-    Answered(&'static str, Lie),
-    /// That it did not work, of the first submission, which the gateway has got.
-    LostAnswer,
+pub enum Tampering {
+    /// Changes the body of requests at this path.
+    Request(&'static str, Change),
+    /// Changes the body of responses at this path.
+    Response(&'static str, Change),
+    /// Answers the first submission, which the gateway has got, with a failure.
+    LostResponse,
 }
 
-impl Lies {
-    /// Nothing: the truth.
-    pub const NONE: Self = Self::Answered("", |_| Ok(()));
+impl Tampering {
+    /// Nothing.
+    pub const NONE: Self = Self::Response("", |_| Ok(()));
 }
 
-/// A running liar.
-pub struct Liar {
+/// A running proxy.
+pub struct TamperingProxy {
     pub url: String,
     submissions: Arc<AtomicUsize>,
     _serving: AbortOnDropHandle<()>,
 }
 
 #[derive(Clone)]
-struct Between {
+struct Upstream {
     gateway: String,
-    lies: Lies,
+    tampering: Tampering,
     submissions: Arc<AtomicUsize>,
 }
 
-impl Liar {
-    /// Stands between a payer and the gateway at this address.
-    pub async fn start(gateway: String, lies: Lies) -> Result<Self> {
+impl TamperingProxy {
+    /// Starts between a payer and the gateway at this address.
+    pub async fn start(gateway: String, tampering: Tampering) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let submissions = Arc::new(AtomicUsize::new(0));
-        let between = Between { gateway, lies, submissions: submissions.clone() };
-        let routes = Router::new().fallback(pass_on).with_state(between);
+        let upstream = Upstream { gateway, tampering, submissions: submissions.clone() };
+        let routes = Router::new().fallback(pass_on).with_state(upstream);
         let serving = tokio::spawn(async move {
             let _ = axum::serve(listener, routes).await;
         });
@@ -76,45 +76,45 @@ impl Liar {
     }
 }
 
-async fn pass_on(State(between): State<Between>, request: Request) -> Response {
-    match between.pass_on(request).await {
+async fn pass_on(State(upstream): State<Upstream>, request: Request) -> Response {
+    match upstream.pass_on(request).await {
         Ok((status, body)) => (status, [("content-type", "application/json")], body).into_response(),
         Err(error) => (StatusCode::BAD_GATEWAY, format!("{error:#}")).into_response(),
     }
 }
 
-/// The body that `lie` makes of this one.
-fn told(body: &Bytes, lie: Lie) -> Result<Bytes> {
+/// The body that `change` makes of this one.
+fn changed(body: &Bytes, change: Change) -> Result<Bytes> {
     let mut value = serde_json::from_slice(body)?;
-    lie(&mut value)?;
+    change(&mut value)?;
     Ok(serde_json::to_vec(&value)?.into())
 }
 
-impl Between {
+impl Upstream {
     async fn pass_on(&self, request: Request) -> Result<(StatusCode, Bytes)> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().context("a path")?.as_str();
         let is_submission = parts.method == "POST" && path == SUBMIT;
         let number = if is_submission { self.submissions.fetch_add(1, Ordering::SeqCst) } else { 0 };
         let mut body = to_bytes(body, 1 << 20).await?;
-        if let Lies::Asked(of, lie) = self.lies
+        if let Tampering::Request(of, change) = self.tampering
             && of == parts.uri.path()
         {
-            body = told(&body, lie)?;
+            body = changed(&body, change)?;
         }
         let http = reqwest::Client::new();
         let asked = http.request(parts.method, format!("{}{path}", self.gateway));
         let answer = asked.header("content-type", "application/json").body(body).send().await?;
         let (status, body) = (StatusCode::from_u16(answer.status().as_u16())?, answer.bytes().await?);
-        match self.lies {
-            Lies::Answered(of, lie) if of == parts.uri.path() => {
+        match self.tampering {
+            Tampering::Response(of, change) if of == parts.uri.path() => {
                 ensure!(status == StatusCode::OK, "the gateway refuses: {body:?}");
-                Ok((status, told(&body, lie)?))
+                Ok((status, changed(&body, change)?))
             }
-            Lies::LostAnswer if is_submission && number == 0 => {
+            Tampering::LostResponse if is_submission && number == 0 => {
                 anyhow::bail!("the answer was lost: {status}")
             }
-            Lies::Asked(..) | Lies::Answered(..) | Lies::LostAnswer => Ok((status, body)),
+            Tampering::Request(..) | Tampering::Response(..) | Tampering::LostResponse => Ok((status, body)),
         }
     }
 }
