@@ -17,7 +17,7 @@ use events::{AssetId, Family};
 pub use self::{
     common::CommonConfig,
     evm::{EvmConfig, GasConfig},
-    solana::SolanaConfig,
+    solana::{NATIVE_MINT, SolanaConfig},
     table::{ChainTable, Error},
     tron::{ApiKey, TronConfig},
 };
@@ -95,9 +95,6 @@ pub struct AssetConfig {
     #[serde(default)]
     pub wraps: Option<AssetId>,
 }
-
-/// Mint of wrapped SOL, of SPL Token.
-pub const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
 
 /// When a block counts as settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

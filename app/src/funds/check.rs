@@ -204,6 +204,7 @@ mod tests {
 
     use async_trait::async_trait;
     use futures::future::join_all;
+    use serde_json::Value;
     use tokio::sync::Semaphore;
 
     use events::{Hash32, OwnedAsset, event::EscrowPlan};
@@ -229,6 +230,10 @@ mod tests {
 
         async fn approval(&self, _: &Spend<'_>) -> Result<Option<Approval>, Transient> {
             Ok(None)
+        }
+
+        fn wrapping(&self, _: &Spend<'_>, _: Amount) -> Result<Vec<Value>, Transient> {
+            Err(Transient::misconfigured("nobody here holds a coin"))
         }
     }
 

@@ -12,6 +12,7 @@ use chains_evm::{
     batching::Views,
     node::{At, Node},
     query::Query,
+    wrapping::{self, WrapCall},
 };
 use escrow_abi::contracts::{address, erc20, text};
 use events::Amount;
@@ -25,11 +26,6 @@ sol! {
         function balanceOf(address holder) external view returns (uint256);
         function allowance(address holder, address spender) external view returns (uint256);
         function approve(address spender, uint256 amount) external returns (bool);
-    }
-
-    /// WETH9, and whatever wraps the coin of another chain as it does.
-    interface IWrappedCoin {
-        function deposit() external payable;
     }
 
     /// Permit2's unordered nonces: 256 of them in each word.
@@ -103,9 +99,8 @@ impl Funds for EvmFunds {
     }
 
     fn wrapping(&self, spend: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
-        let token = erc20(spend.source.asset())?;
-        let data: Bytes = IWrappedCoin::depositCall {}.abi_encode().into();
-        Ok(vec![json!({"to": text(token), "data": data, "value": amount.get()})])
+        let WrapCall { to, data, value } = wrapping::wrap(spend.source.asset(), amount)?;
+        Ok(vec![json!({"to": text(to), "data": data, "value": value})])
     }
 }
 

@@ -212,10 +212,7 @@ pub trait Funds: Send + Sync {
     ///
     /// # Errors
     /// [`Transient`] when the asset is not a wrapped form.
-    fn wrapping(&self, spend: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
-        let _ = amount;
-        Err(Transient::misconfigured(format!("{} is not a wrapped coin", spend.source.asset())))
-    }
+    fn wrapping(&self, spend: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient>;
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use ruint::aliases::U256;
 use serde_json::{Value, json};
 
 use chains_tron::{
-    address::{address, trc20},
+    address::{address, text, trc20},
     authorization::is_on_chain,
     node::{Answer, Node, State},
+    wrapping::{self, WrapCall},
 };
 use escrow_abi::contracts::DevToken::{allowanceCall, balanceOfCall};
 use events::Amount;
@@ -16,10 +17,6 @@ use sagas::ports::Transient;
 
 use super::{Approval, Coin, Draw, Funds, Holding, Spend};
 use crate::connected::Connected;
-
-/// What wrapping may burn for energy at most, in sun: more than twice what WTRX takes of an account without energy. Only what is
-/// used is paid.
-const WRAP_FEE_LIMIT_SUN: u64 = 30_000_000;
 
 /// [`Funds`] on the Tron chains it has a node of.
 #[derive(Clone)]
@@ -67,13 +64,13 @@ impl Funds for TronFunds {
     }
 
     fn wrapping(&self, spend: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
-        let sun = u64::try_from(amount.get()).map_err(|_| Transient::misconfigured("more TRX than there are"))?;
+        let WrapCall { contract, function, value_sun, fee_limit_sun } = wrapping::wrap(spend.source.asset(), amount)?;
         Ok(vec![json!({
             "owner_address": spend.source.account(),
-            "contract_address": spend.source.asset().reference(),
-            "function_selector": "deposit()",
-            "call_value": sun,
-            "fee_limit": WRAP_FEE_LIMIT_SUN,
+            "contract_address": text(contract),
+            "function_selector": function,
+            "call_value": value_sun,
+            "fee_limit": fee_limit_sun,
             "visible": true,
         })])
     }

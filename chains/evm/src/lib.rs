@@ -9,6 +9,7 @@
 //! - [`adapter`]: the engine's port of one chain. `preparation` makes its transactions, `deposit_call` what a deposit calls,
 //!   `transaction` their bytes; [`submitters`] are the accounts that send them, `payer_budgets` what they may cost in vain.
 //! - [`settler`], `verifier` and [`auditor`] are the other parties' views; a settler sends through its [`wallet`].
+//!   [`wrapping`] is what a payer sends who holds the chain's own coin.
 //! - [`attest`] signs what the escrow is told. The contracts' types are in [`escrow_abi`].
 //! - [`dev`] puts the contracts on a local anvil and is for nothing else.
 
@@ -37,3 +38,4 @@ mod transaction;
 pub mod transaction_status;
 mod verifier;
 pub mod wallet;
+pub mod wrapping;

@@ -7,7 +7,8 @@
 //! - [`adapter`]: the engine's port for one cluster; `calls` makes its instructions, `submitters` chooses who sends them,
 //!   `refusal` is how the engine keeps a program's no.
 //! - [`settler`] and [`verifier`] are the other two parties, [`auditor`] believes none of them and reads `evidence`: what an
-//!   executed transaction moved. [`wallet`] is the account that a settler sends from.
+//!   executed transaction moved. [`wallet`] is the account that a settler sends from. [`wrapping`] is what a payer sends who holds
+//!   SOL.
 //! - [`program`] converts between the engine's types and the program's, [`transaction`] and [`keys`] are bytes and signatures,
 //!   `rpc` is the endpoint.
 //! - [`dev`] sets the program up on a local cluster and is for nothing else.

@@ -2,8 +2,10 @@
 
 use events::{AssetId, ChainId};
 
-use super::{ChainTable, CommonConfig, Error, NATIVE_MINT};
+use super::{ChainTable, CommonConfig, Error};
 
+/// Mint of wrapped SOL, of SPL Token.
+pub const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
 const SIGNATURE_DOMAIN_VERSION: u8 = 1;
 
 /// A Solana chain.

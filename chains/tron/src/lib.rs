@@ -10,7 +10,8 @@
 //! - `deposits` and `transaction_status`: what became of a deposit, and of a transaction by itself.
 //! - [`transaction`] is bytes, ids and signatures, `proto` the messages that they are made of, [`address`] the forms of
 //!   addresses. Contracts and EIP-712 are those of [`escrow_abi`].
-//! - [`settler`], `verifier` and [`auditor`] are the other parties; a settler's [`wallet`] sends.
+//! - [`settler`], `verifier` and [`auditor`] are the other parties; a settler's [`wallet`] sends. [`wrapping`] is what a payer
+//!   sends who holds TRX.
 //! - [`dev`] sets the contracts up on a development chain and is for nothing else.
 
 pub mod adapter;
@@ -38,3 +39,4 @@ pub mod transaction;
 mod transaction_status;
 mod verifier;
 pub mod wallet;
+pub mod wrapping;
