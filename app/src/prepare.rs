@@ -79,8 +79,8 @@ struct MessageBody {
     payload: Map<String, Value>,
 }
 
-/// What both kinds of body have besides what is to be paid.
-struct Manner {
+/// The options that both kinds of body have besides what is to be paid.
+struct PreparationOptions {
     scheme: Option<MessageScheme>,
     payload: Option<Map<String, Value>>,
     originator: Option<Did>,
@@ -107,14 +107,14 @@ pub async fn prepare(state: &App, caller: &Caller, body: JsonBody) -> Result<Pre
 async fn of_order(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     let (body, mut faults) = (&Object::root(&json.members), Faults::default());
     let order = Order::read(body, &state.corridors, &mut faults);
-    let manner = Manner::read(body, &mut faults);
+    let options = PreparationOptions::read(body, &mut faults);
     if let Some(order) = &order {
-        manner.check_family(order.terms.source.family(), &mut faults);
+        options.check_family(order.terms.source.family(), &mut faults);
     }
     let order = faults.or(order)?;
     let source = &order.terms.source;
     let account = source.account().originator();
-    let originator = manner.originator(json, source, &account, state).await?;
+    let originator = options.originator(json, source, &account, state).await?;
     order.check_deadlines(state.services.clock.now(), state.deadlines)?;
     let payment_id = PaymentId::derive(&originator, &order.request_id);
     let request = AuthorizationRequest {
@@ -130,12 +130,12 @@ async fn of_order(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
         releaser: &order.verifier.account,
         // The payer signs before the auction.
         quote_hash: Hash32::ZERO,
-        message_scheme: manner.scheme(order.terms.source.family()),
+        message_scheme: options.scheme(order.terms.source.family()),
         signed_messages: &[],
         caller: None,
     };
     let checked = |plan: &EscrowPlan| horizons::check_plan(plan, order.quote_deadline, state.deadlines);
-    messages(&request, manner.payload.as_ref(), state, checked, |permitted| permitted).await
+    messages(&request, options.payload.as_ref(), state, checked, |permitted| permitted).await
 }
 
 /// A quote of a batch is accepted with the signature, so its hash is signed, under the batch's corridor and deadlines.
@@ -145,7 +145,7 @@ async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     let request_id = order::request_id(body, &mut faults);
     let quote_request_id: Option<&str> = body.required("quote_request_id", &mut faults);
     let quote_id: Option<&str> = body.required("quote_id", &mut faults);
-    let mut manner = Manner::read(body, &mut faults);
+    let mut options = PreparationOptions::read(body, &mut faults);
     if let Some(auth) = body.optional_object("originator_auth", &mut faults) {
         credential::check(&auth, &mut faults);
     }
@@ -156,19 +156,19 @@ async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     let quote = award::quote(&batch, quote_id)?;
     let terms = &batch.opened.terms;
     let mut faults = Faults::default();
-    manner.check_family(terms.source.family(), &mut faults);
+    options.check_family(terms.source.family(), &mut faults);
     faults.or(Some(()))?;
     echo::check(&json.members, &batch.opened)?;
-    let originator = manner.originator(json, &terms.source, &batch.opened.originator, state).await?;
+    let originator = options.originator(json, &terms.source, &batch.opened.originator, state).await?;
     let payment_id = PaymentId::derive(&originator, request_id);
     let award = Award { batch: &batch, quote, payment_id };
     award.check(state.services.clock.now())?;
     if terms.max_source_amount.is_none() {
-        manner.permit_at_most(quote);
+        options.permit_at_most(quote);
     }
-    let request = award.authorization(state, manner.scheme(terms.source.family()), &[])?;
+    let request = award.authorization(state, options.scheme(terms.source.family()), &[])?;
     let checked = |plan: &EscrowPlan| award.check_horizons(plan, state);
-    messages(&request, manner.payload.as_ref(), state, checked, |permitted| award.drawn(permitted)).await
+    messages(&request, options.payload.as_ref(), state, checked, |permitted| award.drawn(permitted)).await
 }
 
 /// The messages, for windows that pass `check`, of which so much as `drawn` says is going to be drawn.
@@ -201,7 +201,7 @@ async fn messages(
     })
 }
 
-impl Manner {
+impl PreparationOptions {
     fn read(body: &Object<'_>, faults: &mut Faults) -> Self {
         let scheme = body.optional("message_scheme", faults);
         let scheme = scheme.and_then(|name| sender_auth::scheme(name, "message_scheme", faults));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use events::{Epoch, Epochs, StreamId};
 use journal::envelope;
-use journal_jetstream::raw::{About, RawReader};
+use journal_jetstream::raw::{RawReader, StreamDescription};
 
 use super::Error;
 
@@ -75,8 +75,9 @@ impl Layout {
         loop {
             let (number, first) = runs.last().map_or((0, 0), |last: &Run| (last.number + 1, last.first + last.shards));
             let name = envelope::stream(first);
-            let Some(about) = found(reader, &names, &name).await? else { break };
-            let said = Epoch::of_stream(first, &about.metadata).map_err(|error| Error::NoJournal(error.to_string()))?;
+            let Some(described) = found(reader, &names, &name).await? else { break };
+            let said =
+                Epoch::of_stream(first, &described.metadata).map_err(|error| Error::NoJournal(error.to_string()))?;
             let run = Run::from(&said);
             if (run.number, run.first) != (number, first) {
                 let what = format!("{name} says that it is of epoch {}, where epoch {number} begins", run.number);
@@ -97,8 +98,8 @@ impl Layout {
         }
         let layout = Self::new(&runs, sealed)?;
         for name in names.iter().filter(|name| name.starts_with("EVT_") && layout.shard_of(name).is_none()) {
-            let about = reader.about(name).await?;
-            if about.is_some_and(|about| about.messages > 0) {
+            let described = reader.describe(name).await?;
+            if described.is_some_and(|described| described.messages > 0) {
                 return Err(Error::NoJournal(format!("{name} holds messages and belongs to no epoch that is whole")));
             }
         }
@@ -139,11 +140,11 @@ impl Layout {
 }
 
 /// What the stream says of itself, when the server names it.
-async fn found(reader: &RawReader, names: &[String], name: &str) -> Result<Option<About>, Error> {
+async fn found(reader: &RawReader, names: &[String], name: &str) -> Result<Option<StreamDescription>, Error> {
     if !names.iter().any(|known| known == name) {
         return Ok(None);
     }
-    Ok(reader.about(name).await?)
+    Ok(reader.describe(name).await?)
 }
 
 /// The sealed shards of a run whose streams are all there and say the same of it; `None` when one is not there.
@@ -151,14 +152,14 @@ async fn all_of(reader: &RawReader, names: &[String], run: Run) -> Result<Option
     let mut sealed = Vec::new();
     for shard in run.first..run.first + run.shards {
         let name = envelope::stream(shard);
-        let Some(about) = found(reader, names, &name).await? else { return Ok(None) };
-        let said = Epoch::of_stream(shard, &about.metadata).map_err(|error| Error::NoJournal(error.to_string()))?;
+        let Some(described) = found(reader, names, &name).await? else { return Ok(None) };
+        let said = Epoch::of_stream(shard, &described.metadata).map_err(|error| Error::NoJournal(error.to_string()))?;
         if Run::from(&said) != run {
             let Run { number, first, shards } = run;
             let what = format!("{name} does not say that it is of epoch {number}, {shards} shards from {first} on");
             return Err(Error::NoJournal(what));
         }
-        if about.sealed {
+        if described.sealed {
             sealed.push(shard);
         }
     }

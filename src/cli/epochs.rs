@@ -130,11 +130,11 @@ impl Shown {
         let mut shown = Self { epoch, state, begun_at: Timestamp::UNIX_EPOCH, subjects: 0, messages: 0, bytes: 0 };
         for shard in epoch.range() {
             let name = envelope::stream(shard);
-            let about = reader.about(&name).await?.with_context(|| format!("{name} is gone"))?;
-            shown.begun_at = shown.begun_at.max(about.created_at);
-            shown.subjects += about.subjects;
-            shown.messages += about.messages;
-            shown.bytes += about.bytes;
+            let described = reader.describe(&name).await?.with_context(|| format!("{name} is gone"))?;
+            shown.begun_at = shown.begun_at.max(described.created_at);
+            shown.subjects += described.subjects;
+            shown.messages += described.messages;
+            shown.bytes += described.bytes;
         }
         Ok(shown)
     }
@@ -169,7 +169,7 @@ async fn list(client: Client, json: bool) -> Result<()> {
         epochs.push(Shown::read(&reader, &layout, *epoch).await?);
     }
     // Streams beyond the last whole epoch are those of one whose creation was interrupted, or goes on.
-    let unfinished = reader.about(&envelope::stream(layout.shards())).await?.is_some();
+    let unfinished = reader.describe(&envelope::stream(layout.shards())).await?.is_some();
     if json {
         let epochs: Vec<_> = epochs.iter().map(Shown::json).collect();
         return answer_json(&json!({"epochs": epochs, "unfinished": unfinished}));

@@ -38,11 +38,11 @@ pub(crate) struct AuctionProgress(Mutex<Fetched>);
 struct Fetched {
     /// When each answer was asked for, and the answer; while it is on its way, the one before.
     answers: HashMap<PaymentId, (Instant, AuctionStatistics)>,
-    second: Second,
+    budget: FetchBudget,
 }
 
-/// A second of fetches.
-struct Second {
+/// Fetches of one second, and of whom they were.
+struct FetchBudget {
     began: Instant,
     /// Fetches that began in it.
     all: u32,
@@ -50,7 +50,7 @@ struct Second {
     sites: HashMap<AddressKey, u32>,
 }
 
-impl Second {
+impl FetchBudget {
     fn new() -> Self {
         Self { began: Instant::now(), all: 0, addresses: HashMap::new(), sites: HashMap::new() }
     }
@@ -76,7 +76,7 @@ impl Second {
 
 impl Default for AuctionProgress {
     fn default() -> Self {
-        Self(Mutex::new(Fetched { answers: HashMap::new(), second: Second::new() }))
+        Self(Mutex::new(Fetched { answers: HashMap::new(), budget: FetchBudget::new() }))
     }
 }
 
@@ -131,13 +131,13 @@ impl Fetched {
             return Some(answer.clone());
         }
         let before = known.map(|(_, answer)| answer.clone()).unwrap_or_default();
-        if now.duration_since(self.second.began) >= Duration::from_secs(1) {
-            self.second = Second::new();
+        if now.duration_since(self.budget.began) >= Duration::from_secs(1) {
+            self.budget = FetchBudget::new();
         }
         if self.answers.len() >= KEPT_MAX {
             self.answers.retain(|_, (at, _)| now.duration_since(*at) < AGE_MAX);
         }
-        if self.answers.len() >= KEPT_MAX || !self.second.take(address) {
+        if self.answers.len() >= KEPT_MAX || !self.budget.take(address) {
             return Some(before);
         }
         self.answers.insert(payment_id.clone(), (now, before));

@@ -110,7 +110,7 @@ pub struct Unavailable {
 
 /// The description of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct StreamDescription {
     /// Its metadata.
     pub metadata: HashMap<String, String>,
     /// Whether it takes nothing any more.
@@ -165,10 +165,10 @@ impl RawReader {
     ///
     /// # Errors
     /// [`Unavailable`].
-    pub async fn about(&self, stream: &str) -> Result<Option<About>, Unavailable> {
+    pub async fn describe(&self, stream: &str) -> Result<Option<StreamDescription>, Unavailable> {
         let timeout = self.attempt_timeout;
         let described = self.retrying(stream, || requests::description(&self.client, stream, timeout)).await?;
-        Ok(described.map(|described| About {
+        Ok(described.map(|described| StreamDescription {
             metadata: described.config.metadata,
             sealed: described.config.sealed,
             created_at: described.created,
