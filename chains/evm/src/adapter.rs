@@ -248,7 +248,7 @@ impl Chains for EvmChain {
     ) -> Result<DepositState, Transient> {
         let state = self.transactions().deposit_state(order, versions).await?;
         // Before it is a fact in the journal, so that a process that dies in between does it again.
-        self.payers.settle(order, versions, &state).await?;
+        self.payers.close(order, versions, &state).await?;
         Ok(state)
     }
 

@@ -173,11 +173,11 @@ impl PayerBudgets {
         Ok(if is_full { Room::Soon } else { room })
     }
 
-    /// Counts what a deposit that is over did cost in vain.
+    /// Closes the charge of a deposit that is over, and counts what it did cost in vain.
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn settle(
+    pub async fn close(
         &self,
         order: &DepositOrder,
         versions: &[TransactionPrepared],
@@ -191,13 +191,13 @@ impl PayerBudgets {
         let now = self.clock.now();
         let mut is_of_key = self.key_deposits.has(key, &purpose);
         if !is_of_key {
-            let state = self.budgets.state_of(&budget, &purpose, 0, now).await?;
-            if state.is_counted {
+            let of_budget = self.budgets.state_of(&budget, &purpose, 0, now).await?;
+            if of_budget.is_counted {
                 // Its end was seen before, by this process or another.
                 return Ok(());
             }
             // What an account without code deposits is charged nowhere before it is lost, whichever process prepared it.
-            is_of_key = !state.is_at_stake;
+            is_of_key = !of_budget.is_at_stake;
         }
         if is_of_key {
             // One that came too late, or found its payment ended, is not the payer's doing.
@@ -207,9 +207,9 @@ impl PayerBudgets {
             };
             if lost > 0 {
                 let all = Budget { gas_max: u64::MAX, ..budget.clone() };
-                // A loss that is counted already, whoever saw it, is not put at stake again, so that nothing is settled.
+                // A loss that is counted already, whoever saw it, is not put at stake again, so that nothing is closed.
                 if self.budgets.charge_one(&all, &purpose, lost, &[], now).await? == Room::Now
-                    && self.budgets.settle_one(key, &purpose, lost, now).await?
+                    && self.budgets.close_one(key, &purpose, lost, now).await?
                 {
                     let payer = text(account);
                     tracing::info!(payment_id = %order.payment_id, payer, lost, "an account's deposit cost gas in vain");
@@ -223,7 +223,7 @@ impl PayerBudgets {
         let most =
             || transaction::unsigned(&newest.raw).map_or(self.node.config().gas.deposit_max, |sent| sent.gas_limit);
         let lost = lost.unwrap_or_else(|| if matches!(state, DepositState::Superseded { .. }) { 0 } else { most() });
-        if budget::settle(&*self.budgets, key, &purpose, lost, now).await? && lost > 0 {
+        if budget::close(&*self.budgets, key, &purpose, lost, now).await? && lost > 0 {
             tracing::info!(payment_id = %order.payment_id, payer = text(account), lost, "a contract account's deposit cost gas");
         }
         Ok(())

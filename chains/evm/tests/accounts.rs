@@ -404,7 +404,7 @@ async fn what_deposits_of_a_key_cost_in_vain_is_counted_once_and_bounded() -> Re
     let purpose = Purpose("pay_another/deposit/1".to_owned());
     let rest = Budget { gas_max: u64::MAX, ..own.clone() };
     world.budgets.charge_one(&rest, &purpose, own.gas_max - used, &[], now).await?;
-    world.budgets.settle_one(&own.key, &purpose, own.gas_max - used, now).await?;
+    world.budgets.close_one(&own.key, &purpose, own.gas_max - used, now).await?;
     match world.chains.prepare_deposit(&world.payment("shut-out")?.deposit(), 1).await {
         Err(PrepareError::Refused(refusal)) => {
             let reason = refusal.context.revert_reason.context("a reason")?;

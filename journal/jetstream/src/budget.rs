@@ -171,12 +171,12 @@ impl Budgets for NatsBudgets {
         self.0.write(&budget.key, |last| state::charge(last, budget, purpose, gas, others, now)).await
     }
 
-    async fn settle_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<bool, Error> {
-        let settle = |last: Option<&Entry>| {
-            let changed = state::settle(last, purpose, lost, now);
+    async fn close_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<bool, Error> {
+        let close = |last: Option<&Entry>| {
+            let changed = state::close(last, purpose, lost, now);
             (changed.is_some(), changed)
         };
-        self.0.write(key, settle).await
+        self.0.write(key, close).await
     }
 
     async fn charged(&self, key: &BudgetKey, purpose: &Purpose) -> Result<Option<Vec<BudgetKey>>, Error> {

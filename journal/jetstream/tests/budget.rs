@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use devkit::NatsServer;
 use events::{ChainId, Hash32, time::Timestamp};
 use journal::{
-    budget::{Budget, BudgetKey, BudgetState, Budgets, Room, charge, memory::MemoryBudgets, room, settle},
+    budget::{Budget, BudgetKey, BudgetState, Budgets, Room, charge, close, memory::MemoryBudgets, room},
     ledger::Purpose,
 };
 use journal_jetstream::{budget::NatsBudgets, ledger::Options};
@@ -52,12 +52,12 @@ async fn keeps_the_rules(budgets: &dyn Budgets) {
     assert_eq!(budgets.charged(&of[0].key, &deposit(2)).await.unwrap().unwrap(), others);
     // What is at stake is not lost.
     assert_eq!(room(budgets, &of, GAS, now()).await.unwrap(), None);
-    settle(budgets, &of[0].key, &deposit(1), 0, now()).await.unwrap();
+    close(budgets, &of[0].key, &deposit(1), 0, now()).await.unwrap();
     let state = async |n| budgets.state_of(&of[0], &deposit(n), GAS, now()).await.unwrap();
     assert_eq!(state(2).await, BudgetState { is_at_stake: true, is_counted: false, room: Room::Now });
-    assert!(settle(budgets, &of[0].key, &deposit(2), 2 * GAS, now()).await.unwrap());
-    assert!(!settle(budgets, &of[0].key, &deposit(2), 2 * GAS, now()).await.unwrap(), "settled once");
-    assert!(!budgets.settle_one(&of[0].key, &deposit(2), 2 * GAS, now()).await.unwrap());
+    assert!(close(budgets, &of[0].key, &deposit(2), 2 * GAS, now()).await.unwrap());
+    assert!(!close(budgets, &of[0].key, &deposit(2), 2 * GAS, now()).await.unwrap(), "closed once");
+    assert!(!budgets.close_one(&of[0].key, &deposit(2), 2 * GAS, now()).await.unwrap());
     assert_eq!(state(2).await, BudgetState { is_at_stake: false, is_counted: true, room: Room::Now });
     let until = room(budgets, &of, GAS, now()).await.unwrap().expect("the code's is used up");
     assert!(until > now() + of[0].window && until <= now() + of[0].window + TimeDelta::minutes(5), "{until}");
@@ -121,7 +121,7 @@ async fn gateways_together_stake_no_more_than_there_is_and_forget_nothing() {
     let later = NatsBudgets::connect(connect(&server.url()).await, Options::default()).await.unwrap();
     assert_eq!(charge(&later, &of, &deposit(99), GAS, now()).await.unwrap(), Room::Soon);
     for purpose in &staked {
-        settle(&later, &of[0].key, purpose, GAS, now()).await.unwrap();
+        close(&later, &of[0].key, purpose, GAS, now()).await.unwrap();
     }
     assert!(matches!(charge(&later, &of, &deposit(99), GAS, now()).await.unwrap(), Room::At(_)));
 }

@@ -321,14 +321,14 @@ async fn epochs_begin_under_first_commits_while_the_server_is_killed() {
         while !stop.load(Ordering::SeqCst) {
             let id = fresh();
             let openings = [0, 1, 2].map(|n| commit(&id, Position::START, &n.to_string()));
-            let opened = openings.iter().zip(&journals).map(|(opening, journal)| settled(journal, opening));
+            let opened = openings.iter().zip(&journals).map(|(opening, journal)| outcome_of(journal, opening));
             let mut won = join_all(opened).await.into_iter().enumerate().filter_map(|(n, won)| Some((n, won?)));
             let (n, recorded) = won.next().expect("one first commit wins");
             assert!(won.next().is_none(), "two first commits of one id have won");
             let next = commit(&id, recorded.position, "next");
             let is_newest = recorded.position.shard >= newest.load(Ordering::SeqCst);
             acknowledged.push((openings[n].clone(), recorded));
-            let recorded = settled(&journals[(n + 1) % 3], &next).await.expect("nobody else goes on with it");
+            let recorded = outcome_of(&journals[(n + 1) % 3], &next).await.expect("nobody else goes on with it");
             acknowledged.push((next, recorded));
             count.fetch_add(usize::from(is_newest), Ordering::SeqCst);
         }
@@ -386,8 +386,8 @@ async fn epochs_begin_under_first_commits_while_the_server_is_killed() {
 }
 
 /// Appends until it is known what became of it; `None` when another came first.
-async fn settled(journal: &NatsJournal, commit: &Commit) -> Option<Recorded> {
-    let settled = async {
+async fn outcome_of(journal: &NatsJournal, commit: &Commit) -> Option<Recorded> {
+    let outcome = async {
         loop {
             match journal.append(commit).await {
                 Ok(recorded) => return Some(recorded),
@@ -397,5 +397,5 @@ async fn settled(journal: &NatsJournal, commit: &Commit) -> Option<Recorded> {
             }
         }
     };
-    timeout(PATIENCE, settled).await.expect("an outcome")
+    timeout(PATIENCE, outcome).await.expect("an outcome")
 }

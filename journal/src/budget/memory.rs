@@ -44,9 +44,9 @@ impl Budgets for MemoryBudgets {
         Ok(room)
     }
 
-    async fn settle_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<bool, Error> {
+    async fn close_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<bool, Error> {
         let mut entries = self.entries();
-        let Some(entry) = state::settle(entries.get(key), purpose, lost, now) else { return Ok(false) };
+        let Some(entry) = state::close(entries.get(key), purpose, lost, now) else { return Ok(false) };
         entries.insert(key.clone(), entry);
         Ok(true)
     }

@@ -2,8 +2,8 @@
 //!
 //! A payer whose account is a contract has its code run in the gateway's deposit, at the gateway's expense. Each account,
 //! each code and each chain is an aggregate of its own that knows what is at stake now and what was lost lately. A deposit
-//! is *charged* to all of its budgets before a nonce is taken for it, with all that it may cost, and *settled* when its end
-//! is final, with what it did cost in vain. What was never settled, because a process died in between, counts as lost until
+//! is *charged* to all of its budgets before a nonce is taken for it, with all that it may cost, and *closed* when its end
+//! is final, with what it did cost in vain. What was never closed, because a process died in between, counts as lost until
 //! its time is over. So any number of gateways together lose no more than the budgets say, and a restart forgets nothing.
 //!
 //! [`Budgets`] has two implementations with the same rules, [`memory::MemoryBudgets`] and that of the crate `journal-jetstream`.
@@ -84,7 +84,7 @@ pub enum Room {
 pub struct BudgetState {
     /// Whether something is at stake for it.
     pub is_at_stake: bool,
-    /// Whether its loss is counted: nothing is to be settled for it any more.
+    /// Whether its loss is counted: nothing is to be closed for it any more.
     pub is_counted: bool,
     /// Whether so much more may be lost, whatever is at stake now.
     pub room: Room,
@@ -107,7 +107,7 @@ pub enum Error {
 /// Most charges that one budget may have at stake; bounds the size of an entry.
 pub const OPEN_MAX: usize = 512;
 
-/// Where budgets are kept, one at a time. [`charge`], [`settle`] and [`room`] do it for all that something counts against.
+/// Where budgets are kept, one at a time. [`charge`], [`close`] and [`room`] do it for all that something counts against.
 #[async_trait]
 pub trait Budgets: Send + Sync {
     /// Puts `gas` at stake for `purpose`, or says why there is no room. Of the same purpose it is put at stake once,
@@ -129,7 +129,7 @@ pub trait Budgets: Send + Sync {
     ///
     /// # Errors
     /// See [`Error`].
-    async fn settle_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<bool, Error>;
+    async fn close_one(&self, key: &BudgetKey, purpose: &Purpose, lost: u64, now: Timestamp) -> Result<bool, Error>;
 
     /// The other budgets that `purpose` is charged to; `None` when nothing is at stake for it.
     ///
@@ -156,7 +156,7 @@ pub trait Budgets: Send + Sync {
     ) -> Result<BudgetState, Error>;
 }
 
-/// Puts `gas` at stake for `purpose` in all of `budgets`, of which the first is the one it is settled by; in none when one of
+/// Puts `gas` at stake for `purpose` in all of `budgets`, of which the first is the one it is closed by; in none when one of
 /// them has no room.
 ///
 /// # Errors
@@ -175,7 +175,7 @@ pub async fn charge(
         if room != Room::Now {
             // The first is let go last: it says which others there are.
             for charged in of.iter().take(index).rev() {
-                budgets.settle_one(&charged.key, purpose, 0, now).await?;
+                budgets.close_one(&charged.key, purpose, 0, now).await?;
             }
             return Ok(room);
         }
@@ -183,12 +183,12 @@ pub async fn charge(
     Ok(Room::Now)
 }
 
-/// Settles what `purpose` is charged to: `key`, and all that were charged with it. Returns whether it was charged to
+/// Closes the charges of `purpose`: `key`, and all that were charged with it. Returns whether it was charged to
 /// anything.
 ///
 /// # Errors
 /// See [`Error`]; to be repeated then.
-pub async fn settle(
+pub async fn close(
     budgets: &dyn Budgets,
     key: &BudgetKey,
     purpose: &Purpose,
@@ -197,9 +197,9 @@ pub async fn settle(
 ) -> Result<bool, Error> {
     let Some(others) = budgets.charged(key, purpose).await? else { return Ok(false) };
     for other in &others {
-        budgets.settle_one(other, purpose, lost, now).await?;
+        budgets.close_one(other, purpose, lost, now).await?;
     }
-    budgets.settle_one(key, purpose, lost, now).await
+    budgets.close_one(key, purpose, lost, now).await
 }
 
 /// The latest time at which one of the budgets has room again for `gas`; `None` when all have it now.

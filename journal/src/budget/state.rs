@@ -92,7 +92,7 @@ impl Entry {
         self.counted.iter().any(|counted| counted.purpose == asked)
     }
 
-    /// What was never settled is lost, and what was lost long ago does not count.
+    /// What was never closed is lost, and what was lost long ago does not count.
     fn drop_old(&mut self, window: TimeDelta, now: Timestamp) {
         self.open.retain(|charge| now - charge.at < window);
         self.lost.retain(|loss| now < loss.ends(window));
@@ -168,8 +168,8 @@ pub fn charge(
     (Room::Now, Some(entry))
 }
 
-/// The entry to be stored when what is at stake for `purpose` is settled; `None` when nothing is.
-pub fn settle(last: Option<&Entry>, purpose: &Purpose, lost: u64, now: Timestamp) -> Option<Entry> {
+/// The entry to be stored when what is at stake for `purpose` is closed; `None` when nothing is.
+pub fn close(last: Option<&Entry>, purpose: &Purpose, lost: u64, now: Timestamp) -> Option<Entry> {
     let asked = digest(purpose);
     let mut entry = last?.clone();
     let before = entry.open.len();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn end(entry: &mut Option<Entry>, n: u32, lost: u64, now: Timestamp) {
-        *entry = settle(entry.as_ref(), &purpose(n), lost, now).or(entry.take());
+        *entry = close(entry.as_ref(), &purpose(n), lost, now).or(entry.take());
     }
 
     #[test]
