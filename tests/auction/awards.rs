@@ -1,4 +1,4 @@
-//! What comes after an auction: awards, the consumers that they wait in, and reports.
+//! Awards after an auction, the consumers that they wait in, and reports.
 
 use std::time::Duration;
 

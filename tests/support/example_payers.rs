@@ -1,4 +1,4 @@
-//! What the tests of the payers in `examples/` share: running one, and `/v1/defaults` that are not to be believed.
+//! Example payers: how tests run one of `examples/`, and `/v1/defaults` that are not to be believed.
 
 use std::process::Output;
 

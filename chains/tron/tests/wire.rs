@@ -1,4 +1,4 @@
-//! What a node is asked and told, and what is believed of it.
+//! The wire to a node: what it is asked and told, and what is believed of it.
 
 mod transactions;
 

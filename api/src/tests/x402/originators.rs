@@ -1,4 +1,4 @@
-//! Whose a payment by x402 is: the identity binding of `payload.paymentRequest` (spec 2.14).
+//! Originators of payments by x402: the identity binding of `payload.paymentRequest` (spec 2.14).
 
 use super::{
     super::identities::{enveloped, holder},
