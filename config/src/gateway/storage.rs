@@ -1,4 +1,4 @@
-//! Where a gateway keeps what it knows, and how auditors can tell: NATS, the journal, the read models, checkpoints.
+//! Storage settings of a gateway: NATS, the journal, the read models, and checkpoints for auditors.
 
 use std::path::PathBuf;
 
