@@ -119,7 +119,7 @@ async fn deadlines_in_one_second_leave_none_for_a_deposit() {
     let mut body = with("/quote_deadline", json!("2030-01-01T00:00:59.9995Z"));
     set(&mut body, "/fulfillment_deadline", json!("2030-01-01T00:01:00.0005Z"));
     gateway.post(&body).await.expect(200);
-    // A retry's deadlines are exempt, so these are no reason to refuse it.
+    // A retry's deadlines are exempt, so these are not a reason to refuse it.
     set(&mut body, "/fulfillment_deadline", json!("2030-01-01T00:00:59.9999Z"));
     assert_eq!(gateway.post(&body).await.expect(200).body["idempotent_replay"], true);
 }

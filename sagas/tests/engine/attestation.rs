@@ -142,7 +142,7 @@ async fn a_delivery_that_is_not_where_it_completed_its_payment_is_an_alarm_once(
     for (to, found) in [
         (Some(8), Some(DeliveryState::Seen(inclusion(8)))),
         (None, Some(DeliveryState::NotSeen)),
-        // Where it was it is no alarm.
+        // Where it was it raises no alarm.
         (Some(7), None),
     ] {
         let log = Log::listen();
