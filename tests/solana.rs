@@ -10,9 +10,10 @@ use tokio::process::Command;
 use devkit::tools;
 use devnet::{
     keys::{Role, solana_account},
-    payer::Payer,
+    payer::{Payer, PaymentSpec},
 };
 use events::Hash32;
+use gateway_program::{host, ids};
 
 use crate::support::{solana::*, *};
 
@@ -26,11 +27,16 @@ async fn every_corridor_pays_to_the_unit_and_is_proven_by_the_audit() -> Result<
     let before = world.holdings().await?;
     // The recipient has neither an account for tokens nor lamports.
     assert!(before["recipient"].is_zero() && before["recipient's lamports"].is_zero());
+    // A recipient needs no key: a multisig's vault is an address of its program.
+    let vault = bs58::encode(host::find_program_address(&[b"vault"], &[5; 32]).key).into_string();
+    let to_vault = |spec: PaymentSpec| PaymentSpec { recipient: vault.clone(), ..spec };
     let payments = [
         world.submit_by(&payer, &world.spec_from_solana("solana-to-evm")?).await?,
         world.submit(&world.spec_to_solana("evm-to-solana")?).await?,
         world.submit(&world.spec_to_coin("evm-to-sol")?).await?,
         world.submit_by(&payer, &world.spec_on_solana("solana-to-solana")?).await?,
+        world.submit(&to_vault(world.spec_to_solana("tokens-to-vault")?)).await?,
+        world.submit(&to_vault(world.spec_to_coin("sol-to-vault")?)).await?,
     ];
     for payment_id in &payments {
         let outcome = world.outcome(payment_id).await?;
@@ -41,23 +47,44 @@ async fn every_corridor_pays_to_the_unit_and_is_proven_by_the_audit() -> Result<
     let (coin_amount, coin_price) = (i128::from(COIN_AMOUNT), i128::from(COIN_PRICE));
     let expected = Moves::from([
         ("payer", -2 * price),
-        ("settlers", 2 * price - amount),
+        ("settlers", 2 * price - 2 * amount),
         ("recipient", amount),
         ("settlers' 2022", -amount),
         ("recipient's 2022", amount),
         ("recipient's lamports", coin_amount),
-        ("evm payer", -price - coin_price),
-        ("evm settlers' source", price + coin_price),
+        ("evm payer", -2 * (price + coin_price)),
+        ("evm settlers' source", 2 * (price + coin_price)),
         ("evm settlers' destination", -amount),
         ("evm recipient", amount),
     ]);
     assert_eq!(moves(&before, &world.holdings().await?), expected);
+    let solana = world.solana()?;
+    assert_eq!(solana.dev.token_balance(&solana.token, &vault).await?, AMOUNT);
+    assert_eq!(solana.dev.lamports(&vault).await?, COIN_AMOUNT);
     for from_solana in [&payments[0], &payments[3]] {
         assert_eq!(world.escrow_transactions(from_solana).await?, 2, "a deposit and a release");
     }
     for payment_id in &payments {
         world.audited(payment_id).await?;
     }
+
+    // A token account has no tokens of its own: what is sent to it could never be moved, and nobody quotes.
+    let before = world.holdings().await?;
+    let mint = solana_key(&solana.token.mint)?;
+    let owner = Role::Payer.solana_key().verifying_key().to_bytes();
+    let account = host::associated_token_address(&owner, &ids::TOKEN_PROGRAM, &mint).key;
+    let to_account = |spec: PaymentSpec| PaymentSpec { recipient: bs58::encode(account).into_string(), ..spec };
+    let refused = [
+        world.submit(&to_account(world.spec_to_solana("tokens-to-account")?)).await?,
+        world.submit(&to_account(world.spec_to_coin("sol-to-account")?)).await?,
+    ];
+    for payment_id in &refused {
+        let outcome = world.outcome(payment_id).await?;
+        assert_eq!(outcome.body["error"]["code"], "NO_QUOTES_RECEIVED", "{outcome:?}");
+        let declines = outcome.body["decline_summary"].as_array().context("nobody declined")?;
+        assert!(declines.iter().all(|decline| decline["reason"] == "UNDELIVERABLE"), "{declines:?}");
+    }
+    assert_eq!(world.holdings().await?, before);
     Ok(())
 }
 

@@ -108,13 +108,18 @@ impl World {
     /// How often a transaction of success changed the payment's escrow on Solana: its deposit, and its release or refund.
     pub async fn escrow_transactions(&self, payment_id: &PaymentId) -> Result<usize> {
         let solana = self.solana()?;
-        let program = bs58::decode(&solana.program).into_vec()?;
-        let program = program.try_into().map_err(|_| anyhow::anyhow!("the program's address has another length"))?;
+        let program = solana_key(&solana.program)?;
         let record = bs58::encode(host::escrow_address(&program, &payment_id.on_chain().0).key).into_string();
         let found = solana.surfnet.rpc("getSignaturesForAddress", json!([record, {"commitment": "confirmed"}])).await?;
         let found = found.as_array().context("no list of signatures")?;
         Ok(found.iter().filter(|entry| entry["err"].is_null()).count())
     }
+}
+
+/// The 32 bytes of an account.
+pub fn solana_key(account: &str) -> Result<[u8; 32]> {
+    let bytes = bs58::decode(account).into_vec()?;
+    bytes.try_into().map_err(|_| anyhow::anyhow!("{account} has another length"))
 }
 
 /// The payer on Solana.

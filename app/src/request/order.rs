@@ -4,7 +4,6 @@
 use chrono::TimeDelta;
 use serde_json::Value;
 
-use chains_solana::authorization::wallet_key;
 use config::{self, DeadlinesConfig};
 use events::{
     Account, Amount, AssetId, Did, Family, OwnedAsset, Terms, amount, caip, event::VerifierRef, time::Timestamp,
@@ -235,14 +234,6 @@ fn source_rule(asset: &AssetId, corridors: &Corridors) -> Option<String> {
     })
 }
 
-/// Whether the account's bytes can be those of a wallet. On Solana most addresses of programs cannot.
-fn may_be_wallet(account: &Account) -> bool {
-    match account.family() {
-        Family::Solana => wallet_key(account).is_some(),
-        Family::Evm | Family::Tron => true,
-    }
-}
-
 fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Option<Vec<OwnedAsset>> {
     let items: &Vec<Value> = body.required("destination", faults)?;
     if !(1..=DESTINATIONS_MAX).contains(&items.len()) {
@@ -259,11 +250,6 @@ fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) ->
         match OwnedAsset::new(asset, account) {
             Err(rule) => {
                 faults.add(Code::INVALID_DESTINATION_ACCOUNT, &owned.path("account"), account_rule(&rule));
-            }
-            // What cannot be a wallet is most often a token account, whose tokens nobody would find.
-            Ok(recipient) if !may_be_wallet(recipient.account()) => {
-                let rule = "must be a wallet, an Ed25519 public key, and not an address that no key controls";
-                faults.add(Code::INVALID_DESTINATION_ACCOUNT, &owned.path("account"), rule);
             }
             Ok(recipient) if corridors.contract_at(&recipient).is_some() => {
                 let what = corridors.contract_at(&recipient).unwrap_or_default();

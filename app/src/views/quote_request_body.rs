@@ -98,7 +98,7 @@ struct OwnedAssetBody {
     #[schemars(regex(pattern = schema::ASSET_PATTERN))]
     asset_identifier: String,
     /// Wallet address that owns the asset. EVM: 0x and 40 hex digits, with a valid EIP-55 checksum when in mixed case. Solana:
-    /// Base58, as a destination an Ed25519 public key. Tron: Base58 that begins with T. Never the zero address.
+    /// Base58, as a destination never a token account. Tron: Base58 that begins with T. Never the zero address.
     #[schemars(length(min = 1, max = 128))]
     account: String,
 }

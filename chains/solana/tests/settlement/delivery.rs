@@ -6,17 +6,19 @@ use anyhow::{Context, Result, bail};
 use ruint::aliases::U256;
 use serde_json::json;
 
-use chains::{perform::PerformError, settler::DeliveryChain};
+use chains::{perform::PerformError, settler::DeliveryChain, verifier::Outcome};
 use chains_solana::{
     dev::TokenProgram,
     keys::account,
+    program,
     settler::{FEE_RESERVE_LAMPORTS, SettlerChain},
     wallet::{Patience, Wallet},
 };
-use events::{Hash32, PaymentId};
+use events::{Hash32, OwnedAsset, PaymentId};
+use gateway_program::{host, ids};
 use sagas::ports::{DeliveryOrder, DeliveryState};
 
-use super::{DELIVERED, Payment, amount, delivered, native, tokens};
+use super::{DELIVERED, Payment, amount, delivered, native, secure, tokens};
 use crate::{
     evm_support::liar::Liar,
     support::{TOKENS, World, key, until, wallet},
@@ -129,5 +131,50 @@ async fn a_transaction_that_never_landed_is_made_again_and_counts_once() -> Resu
     settler.deliver(&payment.delivery()).await?;
     delivered(&settler, &payment).await?;
     assert_eq!(world.dev.lamports(&recipient).await?, had + DELIVERED);
+    Ok(())
+}
+
+/// A multisig's vault is an address of its program. A trial finds recipients from which nobody could move what is delivered.
+#[tokio::test]
+async fn a_recipient_needs_no_key_and_is_not_a_token_account() -> Result<()> {
+    let world = World::start().await?;
+    let own = account(&world.settler);
+    let settler = SettlerChain::new(world.node(), world.settler.clone());
+    let verifier = super::verifier(&world, &world.releaser);
+    let vault = bs58::encode(host::find_program_address(&[b"vault"], &[5; 32]).key).into_string();
+    let (sol, token) = (native(&world).asset().clone(), tokens(&world, &world.token.mint, &own).asset().clone());
+    for asset in [&sol, &token] {
+        let destination = OwnedAsset::new(asset.clone(), &vault)?;
+        let payment = Payment::from_solana(&world, destination, &own, &world.program).await?;
+        secure(&world, &payment).await?;
+        settler.try_delivery(&payment.delivery()).await?;
+        settler.deliver(&payment.delivery()).await?;
+        delivered(&settler, &payment).await?;
+        assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::Attested(_)), "{asset}");
+    }
+    assert_eq!(world.dev.lamports(&vault).await?, DELIVERED);
+    assert_eq!(world.dev.token_balance(&world.token, &vault).await?, DELIVERED);
+
+    let mint = program::parse_key(&world.token.mint)?;
+    let of = |owner: &[u8; 32]| host::associated_token_address(owner, &ids::TOKEN_PROGRAM, &mint).key;
+    let lost = [
+        of(&world.settler.verifying_key().to_bytes()),
+        mint,
+        host::config_address(&program::parse_key(&world.program)?).key,
+    ];
+    for recipient in lost {
+        let recipient = bs58::encode(recipient).into_string();
+        for asset in [&sol, &token] {
+            let destination = OwnedAsset::new(asset.clone(), &recipient)?;
+            let payment = Payment::from_solana(&world, destination, &own, &world.program).await?;
+            match settler.try_delivery(&payment.delivery()).await {
+                Err(PerformError::Refused(context)) => {
+                    let reason = context.revert_reason.context("no reason")?;
+                    assert!(reason.starts_with("RecipientInvalid"), "{asset} to {recipient}: {reason}");
+                }
+                other => bail!("{asset} to {recipient}: {other:?}"),
+            }
+        }
+    }
     Ok(())
 }
