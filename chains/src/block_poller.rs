@@ -84,3 +84,50 @@ where
         tokio::time::sleep(every).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    const EVERY: Duration = Duration::from_millis(50);
+
+    /// A chain at a height, and what asks for it.
+    fn chain() -> (Arc<AtomicU64>, BlockPoller<u64>) {
+        (Arc::new(AtomicU64::new(1)), BlockPoller::new(u64::try_from(EVERY.as_millis()).unwrap()))
+    }
+
+    async fn wait(poller: &BlockPoller<u64>, height: &Arc<AtomicU64>) -> Duration {
+        let (height, begun) = (height.clone(), Instant::now());
+        let look = move || std::future::ready(Some(height.load(Ordering::Relaxed)));
+        poller.next(look).await;
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_block_wakes_whoever_waits_within_a_poll_or_two() {
+        let (height, poller) = chain();
+        wait(&poller, &height).await;
+        tokio::time::sleep(3 * EVERY).await;
+        let mined = tokio::spawn({
+            let height = height.clone();
+            async move {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                height.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let waited = wait(&poller, &height).await;
+        mined.await.unwrap();
+        assert!(waited >= Duration::from_secs(2) && waited <= Duration::from_secs(2) + 2 * EVERY, "{waited:?}");
+        assert_eq!(poller.newest(), Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_new_block_a_wait_ends_by_itself() {
+        let (height, poller) = chain();
+        wait(&poller, &height).await;
+        tokio::time::sleep(3 * EVERY).await;
+        assert_eq!(wait(&poller, &height).await, WAIT_MAX);
+    }
+}
