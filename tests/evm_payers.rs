@@ -14,6 +14,7 @@ use devkit::tools;
 use devnet::{keys::Role, payer::Payer};
 
 use crate::support::{
+    example_payers::{self, DEFAULTS, FALSE_DEFAULTS, pins, wrap_everything},
     tampering_proxy::{Tampering, TamperingProxy},
     *,
 };
@@ -21,7 +22,6 @@ use crate::support::{
 /// What a payer has: more than a payment may cost, so that more could be taken.
 const TOKENS: u64 = 100_000_000;
 const PREPARE: &str = "/v1/payments/prepare";
-const DEFAULTS: &str = "/v1/defaults";
 
 /// One of the two programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,21 +37,67 @@ impl Program {
             Self::Python => ("python3", "pay.py"),
         };
         let mut command = Command::new(program);
-        command.arg(tools::root().join("examples/evm").join(script)).kill_on_drop(true);
+        command.arg(tools::root().join("examples/evm").join(script));
         command.env("PYTHONPATH", tools::root().join(".tools/settler")).env("PYTHONDONTWRITEBYTECODE", "1");
         command
     }
 
-    /// Pays for an order, through the gateway and the node at these addresses.
+    /// Pays for an order, through the gateway and the node at these addresses, and believes what the gateway names.
     async fn pay(self, gateway: &str, node: &str, key: &PrivateKeySigner, order: &Value) -> Result<Output> {
-        let directory = tempfile::tempdir()?;
-        let files = [directory.path().join("key"), directory.path().join("order.json")];
-        std::fs::write(&files[0], key.to_bytes().to_string())?;
-        std::fs::write(&files[1], order.to_string())?;
+        example_payers::pay(self.command(), gateway, node, &key.to_bytes().to_string(), order).await
+    }
+
+    /// The same with pins.
+    async fn pay_pinned(
+        self,
+        world: &World,
+        [gateway, node]: [&str; 2],
+        key: &PrivateKeySigner,
+        order: &Value,
+    ) -> Result<Output> {
         let mut command = self.command();
-        Ok(tokio::time::timeout(PATIENCE, command.args([gateway, node]).args(files).output()).await??)
+        command.envs(pins(&world.network.source.contracts.escrow, Role::account));
+        example_payers::pay(command, gateway, node, &key.to_bytes().to_string(), order).await
     }
 }
+
+/// What the node at a payer's side might say, and what the payer answers before it has sent anything.
+const FALSE_NODES: [(Tampering, &str); 4] = [
+    (
+        Tampering::Call("eth_maxPriorityFeePerGas", 0, |told| {
+            *member(told, "/result")? = json!("0x38d7ea4c68000");
+            Ok(())
+        }),
+        "FEE_MAX is 10000000000000000",
+    ),
+    (
+        Tampering::Call("eth_getBlockByNumber", 0, |told| {
+            *member(told, "/result/baseFeePerGas")? = json!("0x38d7ea4c68000");
+            Ok(())
+        }),
+        "FEE_MAX is 10000000000000000",
+    ),
+    (
+        Tampering::Call("eth_estimateGas", 0, |told| {
+            *member(told, "/result")? = json!("0x38d7ea4c68000");
+            Ok(())
+        }),
+        "FEE_MAX is 10000000000000000",
+    ),
+    (
+        Tampering::Call("eth_estimateGas", 0, |told| {
+            *member(told, "/result")? = json!("-0x38d7ea4c68000");
+            Ok(())
+        }),
+        "-0x38d7ea4c68000",
+    ),
+];
+
+/// Another chain's number, once the payer has seen that the node is of its own.
+const ANOTHER_CHAIN: Tampering = Tampering::Call("eth_chainId", 1, |told| {
+    *member(told, "/result")? = json!("0x1");
+    Ok(())
+});
 
 fn member<'a>(value: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {
     value.pointer_mut(pointer).with_context(|| format!("no {pointer}"))
@@ -144,6 +190,22 @@ async fn payers_sign_nothing_that_they_did_not_ask_for_and_pay_once_whatever_ans
         chain.dev.mint(&chain.token, &account, U256::from(TOKENS)).await?;
         let order =
             |name: &str| Ok::<_, anyhow::Error>(payer.quote_request(&world.spec(&format!("{program:?}-{name}"))?));
+        // Nothing is sent while node and gateway are not what they should be, not even an allowance.
+        for (tampering, answer) in FALSE_NODES {
+            let proxy = TamperingProxy::start(node.clone(), tampering).await?;
+            let output = program.pay_pinned(&world, [&world.base(0), &proxy.url], &key, &order("node")?).await?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.code() == Some(1) && said.contains(answer), "{program:?}, {answer}: {output:?}");
+            assert_eq!(proxy.submissions(), 0, "{program:?}, {answer}: {said}");
+        }
+        let watched = TamperingProxy::start(node.clone(), Tampering::NONE).await?;
+        for (change, answer) in FALSE_DEFAULTS {
+            let proxy = TamperingProxy::start(world.base(0), Tampering::Response(DEFAULTS, change)).await?;
+            let output = program.pay_pinned(&world, [&proxy.url, &watched.url], &key, &order("defaults")?).await?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.code() == Some(1) && said.contains(answer), "{program:?}, {answer}: {output:?}");
+            assert_eq!((proxy.submissions(), watched.submissions()), (0, 0), "{program:?}, {answer}: {said}");
+        }
         for (number, (tampering, answer)) in TAMPERINGS.into_iter().enumerate() {
             let proxy = TamperingProxy::start(world.base(0), tampering).await?;
             let output = program.pay(&proxy.url, &node, &key, &order(&format!("tampering-{number}"))?).await?;
@@ -164,18 +226,30 @@ async fn payers_sign_nothing_that_they_did_not_ask_for_and_pay_once_whatever_ans
         let output = program.pay(&loser.url, &node, &key, &order("lost")?).await?;
         ensure!(output.status.success(), "{output:?}");
         assert_eq!(loser.submissions(), 2);
+        let trusting = String::from_utf8_lossy(&output.stderr);
+        ensure!(trusting.contains("nothing but the gateway's word is behind ESCROW=0x"), "{output:?}");
         let said: Value = serde_json::from_slice(&output.stdout)?;
-        assert_eq!(said["status"], "completed");
+        assert_eq!((&said["status"], &said["request_id"]), (&json!("completed"), &order("lost")?["request_id"]));
         let payment_id = said["payment_id"].as_str().context("payment_id")?.parse()?;
         world.until(&payment_id, "EscrowReleased").await?;
         world.settled_once(&[payment_id]).await?;
         assert_eq!(chain.dev.token_balance(&chain.token, &account).await?, U256::from(TOKENS - PRICE));
 
-        // What is left of an allowance is too little for the next, so it is taken back and given anew.
-        let output = program.pay(&world.base(0), &node, &key, &order("next")?).await?;
+        // What is left of an allowance is too little for the next, so it is taken back and given anew. Its transactions are of
+        // its own chain whatever the node says by then, and a token takes coins by the order's word alone.
+        let elsewhere = TamperingProxy::start(node.clone(), ANOTHER_CHAIN).await?;
+        let wrapping = TamperingProxy::start(world.base(0), Tampering::Response(DEFAULTS, wrap_everything)).await?;
+        let mut next = order("next")?;
+        next.as_object_mut().context("an order")?.remove("request_id");
+        let output = program.pay_pinned(&world, [&wrapping.url, &elsewhere.url], &key, &next).await?;
         ensure!(output.status.success(), "{output:?}");
-        let said: Value = serde_json::from_slice(&output.stdout)?;
-        assert_eq!(said["approvals"].as_array().map(Vec::len), Some(2), "{said}");
+        let (said, notes): (Value, _) =
+            (serde_json::from_slice(&output.stdout)?, String::from_utf8_lossy(&output.stderr));
+        let sent = ["wrapped", "approvals"].map(|step| said[step].as_array().map(Vec::len));
+        assert_eq!((sent, elsewhere.submissions()), ([Some(0), Some(2)], 2), "{said}");
+        // The id that it made is there to be used again, and it believed nobody.
+        let id = said["request_id"].as_str().context("request_id")?;
+        ensure!(notes.contains(id) && !notes.contains("the gateway's word"), "{output:?}");
         // And what cannot be paid is said in words.
         let mut dear = order("dear")?;
         dear["max_source_amount"] = TOKENS.to_string().into();

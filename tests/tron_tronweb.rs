@@ -1,6 +1,6 @@
 //! `examples/tron/pay.cjs`: a payer whose only tools are tronweb, as it comes from npm, and the HTTP API.
 
-use std::{path::Path, process::Output};
+use std::process::Output;
 
 use alloy::{
     primitives::{U256, keccak256},
@@ -20,6 +20,7 @@ use devnet::{keys::Role, payer::Payer};
 use escrow_abi::contracts::{DevToken, GatewayEscrow};
 
 use crate::support::{
+    example_payers::{self, DEFAULTS, FALSE_DEFAULTS, pins, wrap_everything},
     tampering_proxy::{Change, Tampering, TamperingProxy},
     *,
 };
@@ -40,18 +41,14 @@ async fn new_payer(world: &World, name: &str) -> Result<PrivateKeySigner> {
     Ok(key)
 }
 
-/// Runs `pay.cjs` for an order of `key`'s, against the gateway at `base`.
+/// Runs `pay.cjs` with pins for an order of `key`'s, against the gateway at `base`.
 async fn pay(world: &World, base: &str, key: &PrivateKeySigner, order: &Value) -> Result<Output> {
-    let directory = tempfile::tempdir()?;
-    let (secret, request) = (directory.path().join("key"), directory.path().join("request.json"));
-    std::fs::write(&secret, hex::encode(key.to_bytes()))?;
-    std::fs::write(&request, order.to_string())?;
     let modules = tools::root().join(".tools/tronweb/node_modules");
     ensure!(modules.join("tronweb").is_dir(), "npm `tronweb` is missing; run scripts/tools.sh test");
-    let mut command = Command::new("node");
-    command.arg(tools::root().join("examples/tron/pay.cjs")).arg(base).arg(world.tron()?.node.url());
-    command.args([&secret, &request].map(|path| -> &Path { path })).env("NODE_PATH", modules);
-    Ok(tokio::time::timeout(PATIENCE, command.kill_on_drop(true).output()).await??)
+    let (mut command, tron) = (Command::new("node"), world.tron()?);
+    command.arg(tools::root().join("examples/tron/pay.cjs")).env("NODE_PATH", modules);
+    command.envs(pins(&tron.contracts.escrow, Role::tron_account));
+    example_payers::pay(command, base, &tron.node.url(), &hex::encode(key.to_bytes()), order).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -251,8 +248,10 @@ async fn a_payer_with_tronweb_signs_nothing_that_it_did_not_ask_for() -> Result<
     let (tron, key) = (world.tron()?, new_payer(&world, "a payer who reads first").await?);
     let account = text(key.address());
     let payer = Payer::on_tron(key.clone())?;
-    for (number, (change, answer)) in CHANGES.into_iter().enumerate() {
-        let proxy = TamperingProxy::start(world.base(0), Tampering::Response(PREPARE, change)).await?;
+    let prepared = CHANGES.map(|(change, answer)| (Tampering::Response(PREPARE, change), answer));
+    let defaults = FALSE_DEFAULTS.map(|(change, answer)| (Tampering::Response(DEFAULTS, change), answer));
+    for (number, (tampering, answer)) in prepared.into_iter().chain(defaults).enumerate() {
+        let proxy = TamperingProxy::start(world.base(0), tampering).await?;
         let order = payer.quote_request(&world.spec_from_tron(&format!("change-{number}"))?);
         let output = pay(&world, &proxy.url, &key, &order).await?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -261,10 +260,16 @@ async fn a_payer_with_tronweb_signs_nothing_that_it_did_not_ask_for() -> Result<
     }
     assert_eq!(tron.dev.token_balance(&tron.token, &account).await?, U256::from(CAP));
     assert_eq!(tron.dev.balance(&account).await?, SUN);
-    // The same way through somebody who says the truth.
-    let honest = TamperingProxy::start(world.base(0), Tampering::NONE).await?;
-    let output = pay(&world, &honest.url, &key, &payer.quote_request(&world.spec_from_tron("truth")?)).await?;
+    // The same way through somebody who says nothing else that is false: no TRX goes to a token that the order does not wrap.
+    let wrapping = TamperingProxy::start(world.base(0), Tampering::Response(DEFAULTS, wrap_everything)).await?;
+    let order = payer.quote_request(&world.spec_from_tron("truth")?);
+    let output = pay(&world, &wrapping.url, &key, &order).await?;
     ensure!(output.status.success(), "{output:?}");
-    assert_eq!(honest.submissions(), 1);
+    assert_eq!(wrapping.submissions(), 1);
+    let said: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!((&said["wrapped"], &said["request_id"]), (&json!([]), &order["request_id"]));
+    // The payment is known by its id: tried again, it costs nothing more.
+    let again = pay(&world, &world.base(0), &key, &order).await?;
+    ensure!(again.status.success(), "{again:?}");
     Ok(())
 }

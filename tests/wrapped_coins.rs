@@ -1,7 +1,7 @@
 //! Payers who hold nothing but the coin of their chain (ADR 116): each sends first what `/v1/payments/prepare` shows, pays with the
 //! wrapped coin, and has coins again when it unwraps what is left.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use alloy::{
     primitives::{B256, U256},
@@ -25,7 +25,11 @@ use escrow_abi::contracts::DevWrappedCoin;
 use events::{Hash32, PaymentId};
 use gateway_program::host::{AccountMeta, Instruction};
 
-use crate::support::*;
+use crate::support::{
+    example_payers::{self, DEFAULTS, FALSE_DEFAULTS, pins},
+    tampering_proxy::{Tampering, TamperingProxy},
+    *,
+};
 
 /// What the recipient of wrapped ETH gets: a hundredth, in wei. The price is ten basis points more.
 const WEI: u64 = 10_000_000_000_000_000;
@@ -132,13 +136,40 @@ async fn a_payer_with_eth_alone_wraps_pays_is_refunded_and_unwraps() -> Result<(
     Ok(())
 }
 
+/// What one of the example payers prints of an order that it has paid, wrapping what is missing: JSON.
+async fn example(world: &World, command: Command, node: &str, key: &str, order: &Value) -> Result<Value> {
+    let output = example_payers::pay(command, &world.base(0), node, key, &wrapping(order)).await?;
+    ensure!(output.status.success(), "{output:?}");
+    let said: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(said["status"], "completed", "{said}");
+    Ok(said)
+}
+
+/// The order of somebody who says that its token is a wrapped coin.
+fn wrapping(order: &Value) -> Value {
+    let mut order = order.clone();
+    order["wrap"] = true.into();
+    order
+}
+
+fn script(program: &str, path: &str) -> Command {
+    let mut command = Command::new(program);
+    command.arg(tools::root().join("examples").join(path));
+    command
+}
+
+/// Where scripts/tools.sh has put the npm packages of `name`.
+fn packages(name: &str) -> PathBuf {
+    tools::root().join(".tools").join(name).join("node_modules")
+}
+
 /// The payers of `examples/evm` wrap by themselves.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_payers_pay_with_eth_alone() -> Result<()> {
     let world = World::start(1).await?;
     let (source, destination) = (&world.network.source, &world.network.destination);
-    for (n, (program, script)) in [("node", "pay.mjs"), ("python3", "pay.py")].into_iter().enumerate() {
-        let signer = PrivateKeySigner::from_bytes(&B256::from(stranger(script)))?;
+    for (n, (program, name)) in [("node", "pay.mjs"), ("python3", "pay.py")].into_iter().enumerate() {
+        let signer = PrivateKeySigner::from_bytes(&B256::from(stranger(name)))?;
         let payer = Payer::new(signer.clone())?;
         source.dev.fund(&payer.account(), U256::from(1_000_000_000_000_000_000_u64)).await?;
         let (amount, cap) = (WEI.to_string().parse()?, WEI_CAP.to_string().parse()?);
@@ -147,23 +178,14 @@ async fn the_example_payers_pay_with_eth_alone() -> Result<()> {
             destination: destination.wrapped_coin()?,
             amount,
             cap,
-            ..world.spec(script)?
+            ..world.spec(name)?
         };
-        let directory = tempfile::tempdir()?;
-        let files = [directory.path().join("key"), directory.path().join("order.json")];
-        std::fs::write(&files[0], signer.to_bytes().to_string())?;
-        std::fs::write(&files[1], payer.quote_request(&spec).to_string())?;
-        let mut command = Command::new(program);
-        command
-            .arg(tools::root().join("examples/evm").join(script))
-            .args([world.base(0), source.anvil.url()])
-            .args(files);
+        let mut command = script(program, &format!("evm/{name}"));
         command.env("PYTHONPATH", tools::root().join(".tools/settler")).env("PYTHONDONTWRITEBYTECODE", "1");
-        let output = tokio::time::timeout(PATIENCE, command.kill_on_drop(true).output()).await??;
-        ensure!(output.status.success(), "{output:?}");
-        let said: Value = serde_json::from_slice(&output.stdout)?;
+        let (key, order) = (signer.to_bytes().to_string(), payer.quote_request(&spec));
+        let said = example(&world, command, &source.anvil.url(), &key, &order).await?;
         let sent = ["wrapped", "approvals"].map(|step| said[step].as_array().map(Vec::len));
-        assert_eq!((sent, &said["status"]), ([Some(1), Some(1)], &json!("completed")), "{said}");
+        assert_eq!(sent, [Some(1), Some(1)], "{said}");
         let arrived = destination.dev.token_balance(&destination.wrapped_coin, &Role::Recipient.account()).await?;
         assert_eq!(arrived, U256::from(WEI) * U256::from(n + 1));
     }
@@ -229,6 +251,35 @@ async fn a_payer_with_sol_alone_wraps_approves_and_pays_and_what_is_left_is_its_
         earned += solana.dev.token_balance(&wrapped, &Role::Settler(n).solana_account()).await?;
     }
     assert_eq!(earned, LAMPORTS_PRICE);
+
+    // The example does all of that by itself, and whoever pays again with it wraps what is missing alone. It sends nothing where
+    // the gateway's defaults are not what it knows.
+    let key = SigningKey::from_bytes(&stranger("SOL and web3.js"));
+    let account = solana_account(&key);
+    solana.surfnet.airdrop(&account, 1_000_000_000).await?;
+    let payer = Payer::on_solana(key.clone())?;
+    let (keypair, node) = (json!(key.to_keypair_bytes().to_vec()).to_string(), solana.surfnet.url());
+    let command = || {
+        let mut command = script("node", "solana/pay.cjs");
+        command.env("NODE_PATH", packages("solana-client"));
+        command.envs(pins(&solana.program, Role::solana_account));
+        command
+    };
+    let order = |n: usize| -> Result<Value> {
+        let base = world.spec(&format!("web3.js-{n}"))?;
+        Ok(payer.quote_request(&PaymentSpec { source: spec.source.clone(), cap: spec.cap, ..base }))
+    };
+    for (change, answer) in FALSE_DEFAULTS {
+        let gateway = TamperingProxy::start(world.base(0), Tampering::Response(DEFAULTS, change)).await?;
+        let output = example_payers::pay(command(), &gateway.url, &node, &keypair, &wrapping(&order(0)?)).await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(answer), "{answer}: {output:?}");
+    }
+    assert_eq!(solana.dev.lamports(&account).await?, 1_000_000_000);
+    for n in 0..2 {
+        example(&world, command(), &node, &keypair, &order(n)?).await?;
+        assert_eq!(solana.dev.token_balance(&wrapped, &account).await?, LAMPORTS_CAP - LAMPORTS_PRICE);
+    }
     Ok(())
 }
 
@@ -283,5 +334,17 @@ async fn a_payer_with_trx_alone_wraps_signs_and_pays() -> Result<()> {
     }
     world.audited(&payment_id).await?;
     // The whole cap was deposited, and what the price leaves of it is back, wrapped.
-    eventually(|| async { held().await.is_ok_and(|held| held == U256::from(SUN_CAP - SUN_PRICE)) }).await
+    eventually(|| async { held().await.is_ok_and(|held| held == U256::from(SUN_CAP - SUN_PRICE)) }).await?;
+
+    // The example wraps by itself.
+    let signer = PrivateKeySigner::from_bytes(&B256::from(stranger("TRX and tronweb")))?;
+    let payer = Payer::on_tron(signer.clone())?;
+    tron.dev.fund(&payer.account(), 1_000_000_000).await?;
+    let order = payer.quote_request(&PaymentSpec { source: spec.source, cap, ..world.spec("tronweb")? });
+    let mut command = script("node", "tron/pay.cjs");
+    command.env("NODE_PATH", packages("tronweb"));
+    let said = example(&world, command, &tron.node.url(), &hex::encode(signer.to_bytes()), &order).await?;
+    let sent = ["wrapped", "transactions"].map(|step| said[step].as_array().map(Vec::len));
+    assert_eq!(sent, [Some(1), Some(2)], "{said}");
+    Ok(())
 }

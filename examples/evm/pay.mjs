@@ -2,11 +2,17 @@
 // to sign, rebuilds that itself, signs, submits, and waits for the outcome. See README.md.
 import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { concat, createPublicClient, createWalletClient, erc20Abi, hashTypedData, http, keccak256, parseAbi, stringToHex } from 'viem';
+import {
+  concat, createPublicClient, encodeFunctionData, erc20Abi, hashTypedData, http, keccak256, parseAbi, stringToHex,
+} from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 
 // Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names.
 const PERMIT2 = (process.env.PERMIT2 ?? '0x000000000022d473030f116ddee9f6b43ac78ba3').toLowerCase();
+// The most that one of the payer's own transactions may cost, in wei: its gas times its fee per gas.
+const FEE_MAX = BigInt(process.env.FEE_MAX ?? 10n ** 16n);
+// The longest that money may be locked, in seconds from now.
+const MAX_LOCK_SECONDS = Number(process.env.MAX_LOCK_SECONDS ?? 7200);
 const QUOTE_SECONDS = 10;
 const FULFILLMENT_SECONDS = 180;
 const PAUSE_MS = 500;
@@ -63,17 +69,35 @@ function normal({ asset_identifier: asset, account }) {
 const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 const byAsset = (a, b) => compare(a.asset_identifier, b.asset_identifier) || compare(a.account, b.account);
 
-// The order in the file; what belongs to one attempt, its id and its times, is made here where the file has none.
+// The order in the file; what belongs to one attempt, its id and its times, is made here where the file has none. `wrap` is for
+// this program alone.
 function read(file) {
-  const order = JSON.parse(readFileSync(file, 'utf8'));
+  const { wrap = process.env.WRAP === '1', ...order } = JSON.parse(readFileSync(file, 'utf8'));
   insist(order.source && order.destination?.length && order.fulfillment_amount, `${file} is not an order: see README.md`);
   insist(order.max_source_amount, `${file} lacks max_source_amount: a payer says what it pays at most`);
   order.source = normal(order.source);
   order.destination = order.destination.map(normal).sort(byAsset);
-  order.request_id ??= `order-${randomUUID()}`;
+  if (!order.request_id) {
+    order.request_id = `order-${randomUUID()}`;
+    console.error(`request_id is ${order.request_id}: put it into the order to try the same payment again`);
+  }
   order.quote_deadline ??= rfc3339(Date.now() + QUOTE_SECONDS * 1000);
   order.fulfillment_deadline ??= rfc3339(Date.now() + FULFILLMENT_SECONDS * 1000);
-  return order;
+  return { order, wrap: wrap === true };
+}
+
+// Whom the signature lets have the money, and for how long: what the payer knows by itself has to be what the gateway says.
+function trust(defaults, lockSeconds) {
+  const { escrow_contract_address: ESCROW, reserver: RESERVER, releaser: RELEASER } = defaults;
+  const believed = [];
+  for (const [name, account] of Object.entries({ ESCROW, RESERVER, RELEASER })) {
+    const pin = process.env[name];
+    if (!pin) believed.push(`${name}=${account}`);
+    insist(!pin || pin.toLowerCase() === account.toLowerCase(), `the gateway names another ${name}, ${account}`);
+  }
+  if (believed.length) console.error(`nothing but the gateway's word is behind ${believed.join(' ')}: see README.md`);
+  const rule = `the money could be locked for ${lockSeconds} s, and MAX_LOCK_SECONDS is ${MAX_LOCK_SECONDS}`;
+  insist(lockSeconds <= MAX_LOCK_SECONDS, rule);
 }
 
 // Nothing is known; the same is asked again.
@@ -108,30 +132,41 @@ async function persist(until, url, body) {
 
 // Lets Permit2 take up to `cap`. A token like Tether refuses a new allowance while another one stands, so that is taken back
 // first.
-async function approve(client, wallet, token, cap) {
-  const held = { address: token, abi: erc20Abi, functionName: 'allowance', args: [wallet.account.address, PERMIT2] };
+async function approve(client, account, chainId, token, cap) {
+  const held = { address: token, abi: erc20Abi, functionName: 'allowance', args: [account.address, PERMIT2] };
   const allowance = await client.readContract(held);
   const sent = [];
   if (allowance >= cap) return sent;
   for (const amount of allowance > 0n ? [0n, cap] : [cap]) {
-    sent.push(await send(client, wallet, { address: token, abi: erc20Abi, functionName: 'approve', args: [PERMIT2, amount] }));
+    sent.push(await send(client, account, chainId, token, { abi: erc20Abi, functionName: 'approve', args: [PERMIT2, amount] }));
   }
   return sent;
 }
 
 // Wraps coins, up to `cap` of the token that is their wrapped form, as WETH9 does it.
-async function wrap(client, wallet, token, cap) {
-  const held = { address: token, abi: erc20Abi, functionName: 'balanceOf', args: [wallet.account.address] };
+async function wrapCoins(client, account, chainId, token, cap) {
+  const held = { address: token, abi: erc20Abi, functionName: 'balanceOf', args: [account.address] };
   const missing = cap - (await client.readContract(held));
   if (missing <= 0n) return [];
-  const deposit = { address: token, abi: parseAbi(['function deposit() payable']), functionName: 'deposit', value: missing };
-  return [await send(client, wallet, deposit)];
+  const deposit = { abi: parseAbi(['function deposit() payable']), functionName: 'deposit' };
+  return [await send(client, account, chainId, token, deposit, missing)];
 }
 
-async function send(client, wallet, written) {
-  const hash = await wallet.writeContract({ ...written, chain: null });
+// Sends the payer's own transaction, and waits until it is in a block and has had its effect. It is made and signed here: the
+// node says its nonce, its gas and its fees alone, and what these come to is bounded.
+async function send(client, account, chainId, to, call, value = 0n) {
+  const data = encodeFunctionData(call);
+  const fees = await client.estimateFeesPerGas();
+  const gas = ((await client.estimateGas({ account: account.address, to, data, value, prepare: false })) * 5n) / 4n;
+  const fee = gas * fees.maxFeePerGas;
+  insist(fee <= FEE_MAX, `${call.functionName} could cost ${fee} wei by what the node says, and FEE_MAX is ${FEE_MAX}`);
+  const nonce = await client.getTransactionCount({ address: account.address, blockTag: 'pending' });
+  const transaction = { type: 'eip1559', chainId, nonce, to, data, value, gas, ...fees };
+  const serializedTransaction = await account.signTransaction(transaction);
+  await client.sendRawTransaction({ serializedTransaction });
+  const hash = keccak256(serializedTransaction);
   const { status } = await client.waitForTransactionReceipt({ hash, pollingInterval: PAUSE_MS });
-  insist(status === 'success', `${written.functionName}, ${hash}, reverted`);
+  insist(status === 'success', `${call.functionName}, ${hash}, reverted`);
   return hash;
 }
 
@@ -175,13 +210,14 @@ function typedData(order, defaults, refundDelay, prepared) {
 
 async function main([gateway, rpc, keyFile, orderFile]) {
   const account = privateKeyToAccount(`0x${readFileSync(keyFile, 'utf8').trim().replace(/^0x/, '')}`);
-  const order = read(orderFile);
+  const { order, wrap } = read(orderFile);
   const [chain, token] = order.source.asset_identifier.split('/erc20:');
   insist(token, 'source.asset_identifier is not an ERC-20, eip155:…/erc20:0x…');
   insist(order.source.account === account.address.toLowerCase(), 'the key is not that of source.account');
   const client = createPublicClient({ transport: http(rpc) });
   // The node has to be of the chain that the payment is on.
-  insist(chain === `eip155:${await client.getChainId()}`, `the node at ${rpc} is not of ${chain}`);
+  const chainId = await client.getChainId();
+  insist(chain === `eip155:${chainId}`, `the node at ${rpc} is not of ${chain}`);
 
   const defaultsOf = (id) => call(`${gateway}/v1/defaults?chain_id=${id}`);
   const defaults = await defaultsOf(chain);
@@ -192,11 +228,13 @@ async function main([gateway, rpc, keyFile, orderFile]) {
     delays.push((await defaultsOf(asset.split('/')[0])).refund_delay_seconds);
   }
   const refundDelay = Math.max(...delays);
-  const wallet = createWalletClient({ account, transport: http(rpc) });
+  trust(defaults, unixSeconds(order.fulfillment_deadline) + refundDelay - Math.floor(Date.now() / 1000));
   const cap = BigInt(order.max_source_amount);
-  const { wraps } = defaults.assets.find(({ asset_identifier: id }) => id === order.source.asset_identifier) ?? {};
-  const wrapped = wraps ? await wrap(client, wallet, token, cap) : [];
-  const approvals = await approve(client, wallet, token, cap);
+  // Both have to say that the token is the coin's wrapped form: another token might keep what it is sent.
+  const listed = defaults.assets.find(({ asset_identifier: id }) => id === order.source.asset_identifier);
+  insist(!wrap || listed?.wraps, `the gateway does not say that ${token} wraps coins`);
+  const wrapped = wrap ? await wrapCoins(client, account, chainId, token, cap) : [];
+  const approvals = await approve(client, account, chainId, token, cap);
 
   const { payment_id: id, message_scheme, signed_messages } = await call(`${gateway}/v1/payments/prepare`, order);
   insist(id === paymentId(order.source.account, order.request_id), 'the payment has another id');
@@ -213,7 +251,8 @@ async function main([gateway, rpc, keyFile, orderFile]) {
     await sleep();
     status = await persist(until, `${gateway}/v1/payments/${id}/status`);
   }
-  console.log(JSON.stringify({ payment_id: id, wrapped, approvals, status: status.status, error: status.error }));
+  const { request_id } = order;
+  console.log(JSON.stringify({ payment_id: id, request_id, wrapped, approvals, status: status.status, error: status.error }));
   return status.status === 'completed' ? 0 : 1;
 }
 

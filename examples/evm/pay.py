@@ -4,7 +4,7 @@ what to sign, rebuilds that itself, signs, submits, and waits for the outcome. S
 
     pay.py GATEWAY RPC KEY_FILE ORDER_FILE
 """
-import base64, json, os, sys, time, urllib.error, urllib.request, uuid
+import base64, json, os, re, sys, time, urllib.error, urllib.request, uuid
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +15,11 @@ from eth_utils import keccak
 
 # Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names.
 PERMIT2 = os.environ.get("PERMIT2", "0x000000000022d473030f116ddee9f6b43ac78ba3").lower()
-QUOTE_SECONDS, FULFILLMENT_SECONDS, PAUSE_SECONDS, TIMEOUT_SECONDS = 10, 180, 0.5, 60
+# The most that one of the payer's own transactions may cost, in wei: its gas times its fee per gas.
+FEE_MAX = int(os.environ.get("FEE_MAX", 10**16))
+# The longest that money may be locked, in seconds from now.
+MAX_LOCK_SECONDS = int(os.environ.get("MAX_LOCK_SECONDS", 7200))
+QUOTE_SECONDS, FULFILLMENT_SECONDS, PAUSE_SECONDS, TIMEOUT_SECONDS, RECEIPT_SECONDS = 10, 180, 0.5, 60, 180
 ALLOWANCE, APPROVE, BALANCE_OF, WRAP = (keccak(text=signature)[:4].hex() for signature in (
     "allowance(address,address)", "approve(address,uint256)", "balanceOf(address)", "deposit()"))
 
@@ -78,6 +82,15 @@ def rpc(url, method, *params):
     return answer["result"]
 
 
+def number_of(url, method, *params):
+    return quantity(rpc(url, method, *params))
+
+
+def quantity(text):
+    insist(isinstance(text, str) and re.fullmatch("0x[0-9a-fA-F]+", text), f"the node says {text}, which is not a number")
+    return int(text, 16)
+
+
 def unix(text):
     return int(datetime.fromisoformat(text).timestamp())
 
@@ -101,17 +114,35 @@ def normal(owned):
 
 
 def read(file):
-    """The order in the file; what belongs to one attempt, its id and its times, is made here where the file has none."""
+    """The order in the file; what belongs to one attempt, its id and its times, is made here where the file has none. `wrap` is
+    for this program alone."""
     order, now = json.loads(Path(file).read_text()), time.time()
+    wrap = order.pop("wrap", os.environ.get("WRAP") == "1")
     insist(order.get("source") and order.get("destination") and order.get("fulfillment_amount"),
            f"{file} is not an order: see README.md")
     insist(order.get("max_source_amount"), f"{file} lacks max_source_amount: a payer says what it pays at most")
     order["source"] = normal(order["source"])
     order["destination"] = sorted(map(normal, order["destination"]), key=lambda of: (of["asset_identifier"], of["account"]))
-    order.setdefault("request_id", f"order-{uuid.uuid4()}")
+    if not order.get("request_id"):
+        order["request_id"] = f"order-{uuid.uuid4()}"
+        print(f"request_id is {order['request_id']}: put it into the order to try the same payment again", file=sys.stderr)
     order.setdefault("quote_deadline", rfc3339(now + QUOTE_SECONDS))
     order.setdefault("fulfillment_deadline", rfc3339(now + FULFILLMENT_SECONDS))
-    return order
+    return order, wrap is True
+
+
+def trust(defaults, lock_seconds):
+    """Whom the signature lets have the money, and for how long: what the payer knows by itself has to be what the gateway says."""
+    believed = []
+    for name, member in (("ESCROW", "escrow_contract_address"), ("RESERVER", "reserver"), ("RELEASER", "releaser")):
+        pin, account = os.environ.get(name), defaults[member]
+        if not pin:
+            believed.append(f"{name}={account}")
+        insist(not pin or pin.lower() == account.lower(), f"the gateway names another {name}, {account}")
+    if believed:
+        print(f"nothing but the gateway's word is behind {' '.join(believed)}: see README.md", file=sys.stderr)
+    insist(lock_seconds <= MAX_LOCK_SECONDS,
+           f"the money could be locked for {lock_seconds} s, and MAX_LOCK_SECONDS is {MAX_LOCK_SECONDS}")
 
 
 def word(value):
@@ -122,34 +153,39 @@ def approve(node, account, chain, token, cap):
     """Lets Permit2 take up to `cap`. A token like Tether refuses a new allowance while another one stands, so that is taken
     back first."""
     asked = {"to": token, "data": "0x" + ALLOWANCE + word(account.address) + word(PERMIT2)}
-    allowance, sent = int(rpc(node, "eth_call", asked, "latest"), 16), []
+    allowance, sent = number_of(node, "eth_call", asked, "latest"), []
     for amount in [] if allowance >= cap else [0, cap] if allowance else [cap]:
         sent.append(send(node, account, chain, token, APPROVE + word(PERMIT2) + word(amount)))
     return sent
 
 
-def wrap(node, account, chain, token, cap):
+def wrap_coins(node, account, chain, token, cap):
     """Wraps coins, up to `cap` of the token that is their wrapped form, as WETH9 does it."""
     asked = {"to": token, "data": "0x" + BALANCE_OF + word(account.address)}
-    missing = cap - int(rpc(node, "eth_call", asked, "latest"), 16)
+    missing = cap - number_of(node, "eth_call", asked, "latest")
     return [send(node, account, chain, token, WRAP, missing)] if missing > 0 else []
 
 
 def send(node, account, chain, to, data, value=0):
-    """Sends the payer's own transaction, and waits until it is in a block and has had its effect."""
+    """Sends the payer's own transaction, and waits until it is in a block and has had its effect. The node says its nonce, its
+    gas and its fees alone, and what these come to is bounded."""
     written = {"from": account.address, "to": to, "data": "0x" + data, "value": hex(value)}
-    tip = int(rpc(node, "eth_maxPriorityFeePerGas"), 16)
-    base = int(rpc(node, "eth_getBlockByNumber", "latest", False)["baseFeePerGas"], 16)
+    tip = number_of(node, "eth_maxPriorityFeePerGas")
+    per_gas = 2 * quantity(rpc(node, "eth_getBlockByNumber", "latest", False)["baseFeePerGas"]) + tip
+    gas = number_of(node, "eth_estimateGas", written) * 5 // 4
+    fee = gas * per_gas
+    insist(fee <= FEE_MAX, f"a transaction to {to} could cost {fee} wei by what the node says, and FEE_MAX is {FEE_MAX}")
     # eth-account takes no `from`, and an address in its mixed-case form only.
     signed = account.sign_transaction({
         "to": bytes.fromhex(to[2:]), "data": written["data"], "value": value, "chainId": chain, "type": 2,
-        "nonce": int(rpc(node, "eth_getTransactionCount", account.address, "pending"), 16),
-        "gas": int(rpc(node, "eth_estimateGas", written), 16) * 5 // 4,
-        "maxPriorityFeePerGas": tip, "maxFeePerGas": 2 * base + tip})
-    hash = rpc(node, "eth_sendRawTransaction", "0x" + signed.raw_transaction.hex().removeprefix("0x"))
+        "nonce": number_of(node, "eth_getTransactionCount", account.address, "pending"),
+        "gas": gas, "maxPriorityFeePerGas": tip, "maxFeePerGas": per_gas})
+    rpc(node, "eth_sendRawTransaction", "0x" + signed.raw_transaction.hex().removeprefix("0x"))
+    hash, until = "0x" + signed.hash.hex().removeprefix("0x"), time.time() + RECEIPT_SECONDS
     while not (receipt := rpc(node, "eth_getTransactionReceipt", hash)):
+        insist(time.time() < until, f"the transaction {hash} is in no block")
         time.sleep(PAUSE_SECONDS)
-    insist(int(receipt["status"], 16) == 1, f"the transaction {hash} reverted")
+    insist(quantity(receipt["status"]) == 1, f"the transaction {hash} reverted")
     return hash
 
 
@@ -193,12 +229,12 @@ def typed_data(order, defaults, refund_delay, prepared):
 
 
 def main(gateway, node, key_file, order_file):
-    account, order = Account.from_key(Path(key_file).read_text().strip()), read(order_file)
+    account, (order, wrap) = Account.from_key(Path(key_file).read_text().strip()), read(order_file)
     chain, _, token = order["source"]["asset_identifier"].partition("/erc20:")
     insist(token, "source.asset_identifier is not an ERC-20, eip155:…/erc20:0x…")
     insist(order["source"]["account"] == account.address.lower(), "the key is not that of source.account")
     # The node has to be of the chain that the payment is on.
-    number = int(rpc(node, "eth_chainId"), 16)
+    number = number_of(node, "eth_chainId")
     insist(chain == f"eip155:{number}", f"the node at {node} is not of {chain}")
 
     def defaults_of(of):
@@ -209,9 +245,12 @@ def main(gateway, node, key_file, order_file):
     # The longest of the payment's chains counts.
     targets = [defaults_of(of["asset_identifier"].split("/")[0]) for of in order["destination"]]
     refund_delay = max(of["refund_delay_seconds"] for of in [defaults, *targets])
+    trust(defaults, unix(order["fulfillment_deadline"]) + refund_delay - int(time.time()))
     cap = int(order["max_source_amount"])
-    wraps = any(of["asset_identifier"] == order["source"]["asset_identifier"] and "wraps" in of for of in defaults["assets"])
-    wrapped = wrap(node, account, number, token, cap) if wraps else []
+    # Both have to say that the token is the coin's wrapped form: another token might keep what it is sent.
+    wraps = any(of["asset_identifier"] == order["source"]["asset_identifier"] and of.get("wraps") for of in defaults["assets"])
+    insist(wraps or not wrap, f"the gateway does not say that {token} wraps coins")
+    wrapped = wrap_coins(node, account, number, token, cap) if wrap else []
     approvals = approve(node, account, number, token, cap)
 
     prepared = call(f"{gateway}/v1/payments/prepare", order)
@@ -230,8 +269,8 @@ def main(gateway, node, key_file, order_file):
         insist(time.time() < until, f"{identity} is still {status['status']}")
         time.sleep(PAUSE_SECONDS)
         status = persist(until, f"{gateway}/v1/payments/{identity}/status")
-    said = {"payment_id": identity, "wrapped": wrapped, "approvals": approvals, "status": status["status"],
-            "error": status.get("error")}
+    said = {"payment_id": identity, "request_id": order["request_id"], "wrapped": wrapped, "approvals": approvals,
+            "status": status["status"], "error": status.get("error")}
     print(json.dumps(said))
     return 0 if status["status"] == "completed" else 1
 

@@ -1,6 +1,6 @@
-// A payer on Tron with nothing of the gateway's but its HTTP API: it asks what to sign, builds the very same transactions with
-// tronweb from its own request, signs, submits, waits for the outcome, and reads on the chain what became of its money. See
-// README.md.
+// A payer on Tron with nothing of the gateway's but its HTTP API: it wraps coins where they are what it pays with, asks what to
+// sign, builds the very same transactions with tronweb from its own request, signs, submits, waits for the outcome, and reads on
+// the chain what became of its money. See README.md.
 'use strict';
 
 const { createHash, randomUUID } = require('node:crypto');
@@ -15,6 +15,10 @@ const FULFILLMENT_SECONDS = 240;
 const EXPIRATION_MS_MAX = 24 * 60 * 60 * 1000;
 // The most TRX, in sun, that this payer lets one transaction burn for energy.
 const FEE_LIMIT_SUN_MAX = BigInt(process.env.FEE_LIMIT_SUN_MAX ?? 500_000_000);
+// The longest that money may be locked, in seconds from now.
+const MAX_LOCK_SECONDS = Number(process.env.MAX_LOCK_SECONDS ?? 7200);
+// How long after its expiration a transaction may still be found in a block that this node has not seen yet.
+const EXPIRED_MS = 30_000;
 const ZERO_HASH = `0x${'0'.repeat(64)}`;
 
 const fields = (text) => text.split(', ').map((field) => ({ type: field.split(' ')[0], name: field.split(' ')[1] }));
@@ -31,6 +35,8 @@ const DEPOSIT_OWN = method('depositOwn', [
   ...fields('address token, uint256 amount, bytes reserverSignature'),
 ]);
 const RESERVE = method('reserve', [{ type: 'tuple', name: 'r', components: RESERVATION }, ...fields('bytes reserverSignature')]);
+const BALANCE_OF = method('balanceOf', fields('address owner'));
+const WRAP = method('deposit', []);
 const DEPOSITED = 'Deposited(bytes32,bytes32,address,bytes32,address,uint256)';
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest();
@@ -62,15 +68,33 @@ function paymentId(account, requestId) {
   return `pay_${digits.map((digit) => 'abcdefghijklmnopqrstuvwxyz234567'[digit]).join('')}`;
 }
 
-// The order in the file; what belongs to one attempt, its id and its times, is made here where the file has none.
+// The order in the file; what belongs to one attempt, its id and its times, is made here where the file has none. `wrap` is for
+// this program alone.
 function read(file) {
-  const order = JSON.parse(readFileSync(file, 'utf8'));
+  const { wrap = process.env.WRAP === '1', ...order } = JSON.parse(readFileSync(file, 'utf8'));
   const after = (seconds) => new Date(Date.now() + seconds * 1000).toISOString().replace(/\.\d+Z$/, 'Z');
   order.destination = order.destination.map(normal);
-  order.request_id ??= `order-${randomUUID()}`;
+  if (!order.request_id) {
+    order.request_id = `order-${randomUUID()}`;
+    console.error(`request_id is ${order.request_id}: put it into the order to try the same payment again`);
+  }
   order.quote_deadline ??= after(QUOTE_SECONDS);
   order.fulfillment_deadline ??= after(FULFILLMENT_SECONDS);
-  return order;
+  return { order, wrap: wrap === true };
+}
+
+// Whom the signature lets have the money, and for how long: what the payer knows by itself has to be what the gateway says.
+function trust(defaults, lockSeconds) {
+  const { escrow_contract_address: ESCROW, reserver: RESERVER, releaser: RELEASER } = defaults;
+  const believed = [];
+  for (const [name, account] of Object.entries({ ESCROW, RESERVER, RELEASER })) {
+    const pin = process.env[name];
+    if (!pin) believed.push(`${name}=${account}`);
+    insist(!pin || pin === account, `the gateway names another ${name}, ${account}`);
+  }
+  if (believed.length) console.error(`nothing but the gateway's word is behind ${believed.join(' ')}: see README.md`);
+  const rule = `the money could be locked for ${lockSeconds} s, and MAX_LOCK_SECONDS is ${MAX_LOCK_SECONDS}`;
+  insist(lockSeconds <= MAX_LOCK_SECONDS, rule);
 }
 
 // The form that the terms are hashed in: on EVM chains lower case.
@@ -167,6 +191,32 @@ async function transactionsOf(tronWeb, prepared, order, defaults) {
   return transactions;
 }
 
+// Wraps coins, up to `cap` of the token that is their wrapped form, as WETH9 does it, and waits until they are.
+async function wrapCoins(tronWeb, payer, key, token, cap) {
+  const { transactionBuilder: builder, trx } = tronWeb;
+  const [held, deposit] = [BALANCE_OF, WRAP].map((method) => utils.abi.buildFunctionSelector(method));
+  const asked = await builder.triggerConstantContract(token, held, {}, [{ type: 'address', value: payer }], payer);
+  const missing = BigInt(cap) - BigInt(`0x${asked.constant_result[0]}`);
+  if (missing <= 0n) return [];
+  const callValue = Number(missing);
+  insist(Number.isSafeInteger(callValue), 'that is more TRX than there is');
+  const options = { callValue, feeLimit: Number(FEE_LIMIT_SUN_MAX), txLocal: true };
+  const built = await builder.triggerSmartContract(token, deposit, options, [], payer);
+  const transaction = await trx.sign(built.transaction, key);
+  const id = transaction.txID;
+  const { result, code, message } = await trx.sendRawTransaction(transaction);
+  insist(result, `the coins cannot be wrapped: ${code} ${message}`);
+  for (;;) {
+    const info = await trx.getUnconfirmedTransactionInfo(id);
+    if (info.id) {
+      insist(info.receipt.result === 'SUCCESS', `${id} is on chain and failed: ${JSON.stringify(info)}`);
+      return [id];
+    }
+    insist(Date.now() < transaction.raw_data.expiration + EXPIRED_MS, `${id} was dropped`);
+    await sleep();
+  }
+}
+
 // What the chain holds of a transaction once no fork takes it away, and that it did what it should.
 async function settled(tronWeb, id) {
   for (;;) {
@@ -181,6 +231,8 @@ async function settled(tronWeb, id) {
 
 // The payment on chain: the payer's own transactions, and the gateway's reservation with the price.
 async function onChain(tronWeb, transactions, order, status, escrow) {
+  const { deposit: own, reservation: reserved } = status.transactions;
+  insist(bare(own.transaction_hash) === transactions.at(-1).txID, 'the gateway names another deposit');
   const seen = [];
   for (const mine of transactions) {
     const info = await settled(tronWeb, mine.txID);
@@ -197,8 +249,6 @@ async function onChain(tronWeb, transactions, order, status, escrow) {
   );
   insist(log && BigInt(`0x${log.data.slice(128)}`) === BigInt(order.max_source_amount), 'there is no deposit of the cap');
 
-  const { deposit: own, reservation: reserved } = status.transactions;
-  insist(bare(own.transaction_hash) === transactions.at(-1).txID, 'the gateway names another deposit');
   insist(own.block_number === deposit.blockNumber, 'the deposit is in another block than the gateway says');
   insist(status.fulfillment_confirmation.source_tx_hash === own.transaction_hash, 'the receipt is of another deposit');
   const { transaction_hash: hash, block_number: block } = reserved;
@@ -213,7 +263,7 @@ async function onChain(tronWeb, transactions, order, status, escrow) {
 
 async function main([gateway, api, keyFile, request]) {
   const key = bare(readFileSync(keyFile, 'utf8').trim());
-  const order = read(request);
+  const { order, wrap } = read(request);
   insist(order.source.account === TronWeb.address.fromPrivateKey(key), 'the key is not that of source.account');
   const [chain] = order.source.asset_identifier.split('/trc20:');
   const apiKey = process.env.TRON_PRO_API_KEY;
@@ -227,6 +277,12 @@ async function main([gateway, api, keyFile, request]) {
   const target = await defaultsOf(order.destination[0].asset_identifier.split('/')[0]);
   // The longest of the payment's chains counts.
   defaults.refundDelay = Math.max(defaults.refund_delay_seconds, target.refund_delay_seconds);
+  const { asset_identifier: asset, account: payer } = order.source;
+  trust(defaults, Number(unixSeconds(order.fulfillment_deadline)) + defaults.refundDelay - Math.floor(Date.now() / 1000));
+  // Both have to say that the token is the coin's wrapped form: another token might keep what it is sent.
+  const wraps = defaults.assets.some((listed) => listed.asset_identifier === asset && listed.wraps);
+  insist(!wrap || wraps, `the gateway does not say that ${asset} wraps coins`);
+  const wrapped = wrap ? await wrapCoins(tronWeb, payer, key, asset.split('/trc20:')[1], order.max_source_amount) : [];
   const prepared = await call(`${gateway}/v1/payments/prepare`, order);
   const { payment_id: id, ...auth } = prepared;
   insist(id === paymentId(order.source.account, order.request_id), 'the payment has another id');
@@ -237,15 +293,19 @@ async function main([gateway, api, keyFile, request]) {
     auth.signed_messages[index] = { ...auth.signed_messages[index], signature: `0x${bare(signature[0])}` };
   }
 
-  let status = await call(`${gateway}/v1/payments`, { ...order, sender_auth: auth });
+  const submitted = await call(`${gateway}/v1/payments`, { ...order, sender_auth: auth });
+  let status = submitted;
   while (!['completed', 'failed'].includes(status.status)) {
     await sleep();
     status = await call(`${gateway}/v1/payments/${id}/status`);
   }
   const completed = status.status === 'completed';
   const escrow = defaults.escrow_contract_address;
-  const chained = completed ? await onChain(tronWeb, transactions, order, status, escrow) : {};
-  console.log(JSON.stringify({ payment_id: id, status: status.status, error: status.error, ...chained }));
+  // What an earlier run has paid was not paid by these transactions, which nobody broadcasts.
+  const own = completed && !submitted.idempotent_replay;
+  const chained = own ? await onChain(tronWeb, transactions, order, status, escrow) : {};
+  const { request_id } = order;
+  console.log(JSON.stringify({ payment_id: id, request_id, wrapped, status: status.status, error: status.error, ...chained }));
   return completed ? 0 : 1;
 }
 

@@ -1,4 +1,4 @@
-//! Tampering proxy: stands between a payer and the gateway and changes a request or a response on its way.
+//! Tampering proxy: stands between a payer and the gateway, or its node, and changes a request or a response on its way.
 
 use std::{
     net::Ipv4Addr,
@@ -22,6 +22,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Where payments are submitted.
 const SUBMIT: &str = "/v1/payments";
+/// How transactions are submitted to a node.
+const SEND: &str = "eth_sendRawTransaction";
 
 /// A change of a body that is passed on.
 pub type Change = fn(&mut Value) -> Result<()>;
@@ -33,6 +35,8 @@ pub enum Tampering {
     Request(&'static str, Change),
     /// Changes the body of responses at this path.
     Response(&'static str, Change),
+    /// Changes a node's responses to calls of this method, from the one with this number on; the first has 0.
+    Call(&'static str, usize, Change),
     /// Answers the first submission, which the gateway has got, with a failure.
     LostResponse,
 }
@@ -54,15 +58,16 @@ struct Upstream {
     gateway: String,
     tampering: Tampering,
     submissions: Arc<AtomicUsize>,
+    calls: Arc<AtomicUsize>,
 }
 
 impl TamperingProxy {
-    /// Starts between a payer and the gateway at this address.
+    /// Starts between a payer and the gateway or the node at this address.
     pub async fn start(gateway: String, tampering: Tampering) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let submissions = Arc::new(AtomicUsize::new(0));
-        let upstream = Upstream { gateway, tampering, submissions: submissions.clone() };
+        let upstream = Upstream { gateway, tampering, submissions: submissions.clone(), calls: Arc::default() };
         let routes = Router::new().fallback(pass_on).with_state(upstream);
         let serving = tokio::spawn(async move {
             let _ = axum::serve(listener, routes).await;
@@ -70,7 +75,7 @@ impl TamperingProxy {
         Ok(Self { url, submissions, _serving: AbortOnDropHandle::new(serving) })
     }
 
-    /// How often something was submitted so far.
+    /// How many payments, or transactions, were submitted so far.
     pub fn submissions(&self) -> usize {
         self.submissions.load(Ordering::SeqCst)
     }
@@ -90,13 +95,20 @@ fn changed(body: &Bytes, change: Change) -> Result<Bytes> {
     Ok(serde_json::to_vec(&value)?.into())
 }
 
+/// The method of a call to a node.
+fn method(body: &Bytes) -> Option<String> {
+    let call: Value = serde_json::from_slice(body).ok()?;
+    Some(call.get("method")?.as_str()?.to_owned())
+}
+
 impl Upstream {
     async fn pass_on(&self, request: Request) -> Result<(StatusCode, Bytes)> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().context("a path")?.as_str();
-        let is_submission = parts.method == "POST" && path == SUBMIT;
-        let number = if is_submission { self.submissions.fetch_add(1, Ordering::SeqCst) } else { 0 };
         let mut body = to_bytes(body, 1 << 20).await?;
+        let call = method(&body);
+        let is_submission = (parts.method == "POST" && path == SUBMIT) || call.as_deref() == Some(SEND);
+        let number = if is_submission { self.submissions.fetch_add(1, Ordering::SeqCst) } else { 0 };
         if let Tampering::Request(of, change) = self.tampering
             && of == parts.uri.path()
         {
@@ -111,10 +123,16 @@ impl Upstream {
                 ensure!(status == StatusCode::OK, "the gateway refuses: {body:?}");
                 Ok((status, changed(&body, change)?))
             }
+            Tampering::Call(of, first, change) if call.as_deref() == Some(of) => {
+                let is_changed = self.calls.fetch_add(1, Ordering::SeqCst) >= first;
+                Ok((status, if is_changed { changed(&body, change)? } else { body }))
+            }
             Tampering::LostResponse if is_submission && number == 0 => {
                 anyhow::bail!("the answer was lost: {status}")
             }
-            Tampering::Request(..) | Tampering::Response(..) | Tampering::LostResponse => Ok((status, body)),
+            Tampering::Request(..) | Tampering::Response(..) | Tampering::Call(..) | Tampering::LostResponse => {
+                Ok((status, body))
+            }
         }
     }
 }

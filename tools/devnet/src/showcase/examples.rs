@@ -52,6 +52,10 @@ pub(super) async fn invite(network: &Network) -> Result<()> {
         ("PAY_NETWORK", network.source.id().to_string()),
         ("PAY_ASSET", network.source.token.clone()),
         ("BUYER_KEY", Role::Payer.secret_hex()),
+        // What a payer on each family of chains knows without asking the gateway.
+        ("EVM_ESCROW", network.source.contracts.escrow.clone()),
+        ("EVM_RESERVER", Role::Reserver.account()),
+        ("EVM_RELEASER", Role::Releaser.account()),
     ];
     if let Some(ca_file) = network.nats.ca_file() {
         addresses.push(("NATS_CA_FILE", ca_file.display().to_string()));
@@ -62,12 +66,22 @@ pub(super) async fn invite(network: &Network) -> Result<()> {
         ("EVM, Python", "examples/evm/pay.py", "python3", "EVM_RPC_URL", evm),
     ];
     if let Some(solana) = &network.solana {
-        addresses.push(("SOLANA_RPC_URL", solana.surfnet.url()));
+        addresses.extend([
+            ("SOLANA_RPC_URL", solana.surfnet.url()),
+            ("SOLANA_ESCROW", solana.program.clone()),
+            ("SOLANA_RESERVER", Role::Reserver.solana_account()),
+            ("SOLANA_RELEASER", Role::Releaser.solana_account()),
+        ]);
         let files = payer_on_solana(network).await?;
         commands.push(("Solana", "examples/solana/pay.cjs", "node", "SOLANA_RPC_URL", files));
     }
     if let Some(tron) = &network.tron {
-        addresses.push(("TRON_API_URL", tron.node.url()));
+        addresses.extend([
+            ("TRON_API_URL", tron.node.url()),
+            ("TRON_ESCROW", tron.contracts.escrow.clone()),
+            ("TRON_RESERVER", Role::Reserver.tron_account()),
+            ("TRON_RELEASER", Role::Releaser.tron_account()),
+        ]);
         let files = payer_on_tron(network).await?;
         commands.push(("Tron", "examples/tron/pay.cjs", "node", "TRON_API_URL", files));
     }
