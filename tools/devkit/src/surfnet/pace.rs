@@ -4,7 +4,8 @@
 //! sleeps takes longer on a busy machine adds up, and an idle one gains (a block more in 75): after an hour the clock would be
 //! a minute off, and with it every deadline that programs compare with it. So the pacer looks again and again. A clock that
 //! has fallen behind travels on, which skips slots; one that is ahead is paused until its time has come. Neither slots nor
-//! seconds ever go back, and a machine that stood still is caught up with in one step.
+//! seconds ever go back, and a machine that stood still is caught up with in one journey, or one for each epoch (432,000 slots).
+//! After the first epoch the clock's own slot is counted from the epoch's start for one slot after a journey.
 
 use std::{
     sync::Arc,
@@ -48,12 +49,19 @@ struct Position {
 }
 
 impl Position {
-    /// Whether a journey of so many milliseconds or more leads to a later slot. A journey counts its slots from the index
-    /// in the epoch, which lags behind the slot until the first one, and it does not know where an epoch ends.
-    fn gains_by(&self, journey_ms: u64, slot_ms: u64) -> bool {
+    /// The second to travel to from `second` on the way to `now`, where that leads to a later slot.
+    ///
+    /// A journey counts its slots from the index in the epoch, which lags behind the slot until the first one, and it does not
+    /// know where an epoch ends. So it ends before the epoch does, and the next one begins in the next epoch.
+    fn journey(&self, second: u64, now: u64, slot_ms: u64) -> Option<u64> {
+        let left = self.slots_in_epoch.saturating_sub(self.slot_index).saturating_sub(1);
+        let to = now.min(second.saturating_add(left.saturating_mul(slot_ms) / 1_000));
+        // The clock shows whole seconds, so the way may be a second shorter.
+        let journey_ms = to.saturating_sub(second).saturating_sub(1).saturating_mul(1_000);
         let index = self.slot_index.saturating_add(journey_ms / slot_ms.max(1));
         let slot = index.saturating_add(self.epoch.saturating_mul(self.slots_in_epoch));
-        slot >= self.absolute_slot.saturating_add(SLOTS_GAINED_MIN) && index < self.slots_in_epoch
+        let later = slot >= self.absolute_slot.saturating_add(SLOTS_GAINED_MIN);
+        (journey_ms > 0 && later).then_some(to)
     }
 }
 
@@ -119,12 +127,10 @@ impl Pacer {
         Ok(())
     }
 
-    /// The second to travel to from `second`, where that is a way ahead.
+    /// The second to travel to from `second`, where the clock is behind.
     fn journey(&self, position: &Position, second: u64, ahead_ms: i64) -> Result<Option<u64>> {
-        let to = u64::try_from(now_ms()? + ahead_ms)? / 1_000;
-        // The clock shows whole seconds, so the way may be a second shorter.
-        let journey_ms = to.saturating_sub(second).saturating_sub(1).saturating_mul(1_000);
-        Ok((journey_ms > 0 && position.gains_by(journey_ms, self.slot_ms)).then_some(to))
+        let now = u64::try_from(now_ms()? + ahead_ms)? / 1_000;
+        Ok(position.journey(second, now, self.slot_ms))
     }
 
     /// Does something while no slots are made.
@@ -189,14 +195,16 @@ mod tests {
     fn a_journey_never_leads_to_an_earlier_slot() {
         let at =
             |absolute_slot, epoch, slot_index| Position { absolute_slot, epoch, slot_index, slots_in_epoch: 1_000 };
-        assert!(at(100, 0, 100).gains_by(100, 50));
-        assert!(!at(100, 0, 100).gains_by(99, 50));
+        let journey = |position: Position, seconds: u64| position.journey(10, 10 + seconds, 50);
+        // What the clock shows as a second may be nearly two.
+        assert_eq!([0, 1, 2, 3].map(|seconds| journey(at(100, 0, 100), seconds)), [None, None, Some(12), Some(13)]);
         // The index lags behind by what was finalized at the start.
-        assert!(!at(131, 0, 100).gains_by(1_600, 50));
-        assert!(at(131, 0, 100).gains_by(1_650, 50));
-        // The epoch would end on the way.
-        assert!(!at(998, 0, 998).gains_by(1_000, 50));
-        assert!(at(1_010, 1, 10).gains_by(1_000, 50));
-        assert!(!at(1_010, 0, 990).gains_by(1_000, 50));
+        assert_eq!([2, 3].map(|seconds| journey(at(131, 0, 100), seconds)), [None, Some(13)]);
+        // The epoch ends on the way, less than a second from here, two seconds, and not yet.
+        assert_eq!(journey(at(980, 0, 980), 9), None);
+        assert_eq!(journey(at(950, 0, 950), 9), Some(12));
+        assert_eq!(journey(at(1_010, 1, 10), 9), Some(19));
+        // A machine that slept for a day gets as far as the epoch goes.
+        assert_eq!(journey(at(100, 0, 100), 86_400), Some(10 + 44));
     }
 }
