@@ -23,6 +23,9 @@ pub const CONSUMERS_MAX: usize = 8;
 /// Most consumers of a stream, of all auditors and of the gateways, beyond which auditors get no more.
 pub(super) const STREAM_CONSUMERS_MAX: usize = 64;
 
+/// Auditors that are known by what they asked for lately. More than these are answered by the gateway when others have rested.
+const AUDITORS_MAX: usize = 1_024;
+
 /// What each auditor has asked for. Auditors are those that nats-server has let in, so they are few.
 pub(super) struct Allowances<C: Clock = MonotonicClock> {
     requests: RateLimiter<String, HashMapStateStore<String>, C, NoOpMiddleware<C::Instant>>,
@@ -45,6 +48,13 @@ impl<C: Clock> Allowances<C> {
 
     /// Whether `auditor` may make one request more, which it has made then.
     pub(super) fn take_request(&self, auditor: &str) -> bool {
+        if self.requests.len() >= AUDITORS_MAX {
+            // Of whoever has its whole allowance again nothing needs to be known.
+            self.requests.retain_recent();
+            if self.requests.len() >= AUDITORS_MAX {
+                return false;
+            }
+        }
         self.requests.check_key(&auditor.to_owned()).is_ok()
     }
 
@@ -87,6 +97,17 @@ mod tests {
         assert_eq!(asked(), 2);
         clock.advance(Duration::from_secs(3_600));
         assert_eq!(asked(), 128);
+    }
+
+    #[test]
+    fn names_without_end_are_not_remembered() {
+        let clock = FakeRelativeClock::default();
+        let allowances = Allowances::with_clock(clock.clone());
+        let taken = (0..10 * AUDITORS_MAX).filter(|number| allowances.take_request(&number.to_string())).count();
+        assert_eq!((taken, allowances.requests.len()), (AUDITORS_MAX, AUDITORS_MAX));
+        clock.advance(Duration::from_secs(60));
+        assert!(allowances.take_request("UA"));
+        assert_eq!(allowances.requests.len(), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use async_nats::{Client, Message, Request};
+use async_nats::{Client, HeaderMap, Message, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -24,8 +24,10 @@ const REQUESTS_PER_SECOND_MAX: u64 = 256;
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Replies through an account's border begin so. An answer anywhere else could land in a stream.
 const REPLIES: &str = "_R_.";
-/// In which nats-server says who asks: it writes over what a client puts there.
+/// In which nats-server says who asks.
 const ASKED_BY: &str = "Nats-Request-Info";
+/// Length of an NKEY's public form.
+const NKEY_BYTES: usize = 56;
 
 /// Answers auditors. One request at a time: so many does JetStream's API have of them in front of the gateways' own.
 pub struct Service {
@@ -111,10 +113,8 @@ impl Service {
             return;
         };
         let Some(verb) = Verb::of(verb) else { return };
-        let said = request.headers.as_ref().and_then(|headers| headers.get(ASKED_BY));
-        let auditor = said.and_then(|said| serde_json::from_str(said.as_str()).ok()).map(|AskedBy { user }| user);
-        let outcome = match auditor.filter(|auditor| !auditor.is_empty()) {
-            None => Err(Refusal::request("nats-server does not say who asks")),
+        let outcome = match request.headers.as_ref().and_then(asked_by) {
+            None => Err(Refusal::request("who asks cannot be told: a request has no headers of its own")),
             Some(auditor) if !self.allowances.take_request(&auditor) => {
                 tracing::debug!(auditor, "an auditor asks for consumers more often than it may");
                 Err(Refusal::full("more requests for consumers than an auditor may make; wait a second"))
@@ -184,6 +184,25 @@ impl Service {
         })?;
         Ok(answer.payload.to_vec())
     }
+}
+
+/// The NKEY of whoever asks, as nats-server says it in a header that it puts behind all others.
+///
+/// A client can write a header of the same name, in a block of headers that it leaves without an end, or with lines that end as
+/// the server does not end them, so that the server's own is taken for a part of another line. Therefore it counts only where it
+/// is the only header, has one value, and that is the server's JSON and nothing more.
+fn asked_by(headers: &HeaderMap) -> Option<String> {
+    let mut all = headers.iter();
+    let (Some((name, values)), None) = (all.next(), all.next()) else { return None };
+    let [said] = values.as_slice() else { return None };
+    if AsRef::<str>::as_ref(name) != ASKED_BY {
+        return None;
+    }
+    let AskedBy { user } = serde_json::from_str(said.as_str()).ok()?;
+    let is_nkey = user.len() == NKEY_BYTES
+        && user.starts_with('U')
+        && user.bytes().all(|letter| matches!(letter, b'A'..=b'Z' | b'2'..=b'7'));
+    is_nkey.then_some(user)
 }
 
 /// A refusal in the form of JetStream's answers.

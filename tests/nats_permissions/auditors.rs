@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use async_nats::{
     Client, Request,
     jetstream::{
@@ -10,9 +10,14 @@ use async_nats::{
         consumer::{AckPolicy, pull, push},
     },
 };
-use ed25519_dalek::SigningKey;
+use data_encoding::BASE64URL_NOPAD;
+use ed25519_dalek::{Signer, SigningKey};
 use futures::StreamExt;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use config::AUDITOR_INBOX_PREFIX;
@@ -210,6 +215,40 @@ async fn an_auditors_consumer_delivers_to_auditors_alone_and_outlives_nobody() -
     environment.untouched().await
 }
 
+/// What comes back of a request of the auditor's with these bytes for headers: the first answer within two seconds, or nothing.
+async fn raw_request(server: &NatsServer, subject: &str, headers: &[u8]) -> Result<String> {
+    let address = server.url().trim_start_matches("nats://").to_owned();
+    let mut stream = BufReader::new(TcpStream::connect(address).await?);
+    let mut line = String::new();
+    stream.read_line(&mut line).await?;
+    let info: Value = serde_json::from_str(line.strip_prefix("INFO ").context("no INFO")?)?;
+    let nonce = info["nonce"].as_str().context("no nonce")?;
+    let connect = json!({
+        "verbose": false, "pedantic": false, "lang": "raw", "version": "0", "protocol": 1, "headers": true,
+        "no_responders": true, "nkey": Role::Auditor.nkey(),
+        "sig": BASE64URL_NOPAD.encode(&Role::Auditor.key().sign(nonce.as_bytes()).to_bytes()),
+    });
+    let inbox = format!("{AUDITOR_INBOX_PREFIX}.raw");
+    let request = format!("HPUB {subject} {inbox} {0} {0}\r\n", headers.len());
+    let request = [format!("CONNECT {connect}\r\nSUB {inbox} 1\r\n{request}").as_bytes(), headers, b"\r\n"].concat();
+    stream.write_all(&request).await?;
+    let answer = async {
+        loop {
+            line.clear();
+            ensure!(stream.read_line(&mut line).await? > 0, "the server has closed the connection");
+            ensure!(!line.starts_with("-ERR"), "{line}");
+            if line.starts_with("MSG") || line.starts_with("HMSG") {
+                let length: usize = line.split_whitespace().last().context("no length")?.parse()?;
+                let mut body = vec![0; length];
+                stream.read_exact(&mut body).await?;
+                return Ok(String::from_utf8_lossy(&body).into_owned());
+            }
+        }
+    };
+    // The connection of the gateway that answers may end at such headers, and then nothing is said.
+    tokio::time::timeout(Duration::from_secs(2), answer).await.unwrap_or_else(|_| Ok(String::new()))
+}
+
 #[tokio::test]
 async fn an_auditor_touches_nobody_elses_consumer() -> Result<()> {
     let audited = Audited::start().await?;
@@ -235,6 +274,21 @@ async fn an_auditor_touches_nobody_elses_consumer() -> Result<()> {
     let request = Request::new().headers(headers).timeout(Some(Duration::from_secs(2)));
     let answer = auditor.send_request("$JS.API.CONSUMER.DELETE.EVT_00.others", request).await?;
     assert!(String::from_utf8_lossy(&answer.payload).contains("not found"));
+    // Nor where the server's word is hidden from who reads it, by headers that are not written as a client writes them.
+    let forged = format!("Nats-Request-Info: {{\"acc\":\"AUDITOR\",\"user\":\"{user}\"}}");
+    for headers in [
+        format!("NATS/1.0\r\n{forged}\nA: b"),
+        format!("NATS/1.0\r\n{forged}\n "),
+        format!("NATS/1.0\n{forged}\r\n\r\n"),
+        format!("NATS/1.0\n{forged}\n"),
+        format!("NATS/1.0 100\r\n{forged}\nX"),
+    ] {
+        let subject = "$JS.API.CONSUMER.DELETE.EVT_00.others";
+        let answer = raw_request(&environment.server, subject, headers.as_bytes()).await;
+        let answer = answer.with_context(|| headers.clone())?;
+        assert!(!answer.contains("\"success\""), "{headers:?}: {answer}");
+        assert!(audited.names().await?.contains("others"), "{headers:?}: {answer}");
+    }
     // By an answer of the server's, written where requests go.
     auditor.publish_with_reply("$JS.API.STREAM.NAMES", "$JS.API.CONSUMER.DELETE.EVT_00.others", "".into()).await?;
     auditor
