@@ -47,9 +47,11 @@ fn unsigned(mut body: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_defaults_show_which_asset_wraps_the_coin_of_a_chain() {
+async fn the_defaults_and_x402_show_which_asset_wraps_the_coin_of_a_chain() {
     let gateway = wrapping();
     let chains = gateway.get("/v1/defaults").await.expect(200).body["chains"].clone();
+    let supported = gateway.get("/x402/v1/supported").await.expect(200).body;
+    let kinds = supported["kinds"].as_array().unwrap();
     let wrapped = format!("{SOLANA}/token:{NATIVE_MINT}");
     let sol = format!("{SOLANA}/slip44:501");
     let trx = format!("{TRON}/slip44:195");
@@ -60,6 +62,10 @@ async fn the_defaults_show_which_asset_wraps_the_coin_of_a_chain() {
         let wrapping: Vec<_> = assets.iter().filter(|asset| asset.get("wraps").is_some()).collect();
         assert_eq!(wrapping.len(), 1, "{chain}");
         assert_eq!((&wrapping[0]["asset_identifier"], &wrapping[0]["wraps"]), (&json!(asset), &json!(coin)));
+        let kind = kinds.iter().find(|kind| kind["network"] == chain).unwrap();
+        let shown = kind["extra"]["gw"]["assets"].as_array().unwrap();
+        let shown: Vec<_> = shown.iter().filter(|asset| asset.get("wraps").is_some()).collect();
+        assert_eq!((shown.len(), &shown[0]["assetIdentifier"], &shown[0]["wraps"]), (1, &json!(asset), &json!(coin)));
     }
     assert!(chains["eip155:31338"]["assets"][0].get("wraps").is_none());
 }

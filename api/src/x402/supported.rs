@@ -127,6 +127,11 @@ struct Asset {
     /// For display.
     #[schemars(with = "u64")]
     decimals: u8,
+    /// The chain's own coin, where the asset is its wrapped form: whoever holds the coin can pay what is asked in this asset
+    /// (ADR 116).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    wraps: Option<AssetId>,
 }
 
 /// What can be paid with, and where to.
@@ -193,6 +198,7 @@ fn assets(corridor: &Corridor) -> Vec<Asset> {
         asset_identifier: asset.asset_identifier.clone(),
         symbol: asset.symbol.clone(),
         decimals: asset.decimals,
+        wraps: asset.wraps.clone(),
     };
     corridor.assets.iter().map(asset).collect()
 }
