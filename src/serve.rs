@@ -2,6 +2,7 @@
 
 mod connected_chains;
 mod dedicated_runtime;
+mod opened;
 mod parts;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -9,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use anyhow::{Context, Result};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, connection::State};
 use async_trait::async_trait;
-use futures::future::{select_ok, try_join_all};
+use futures::future::select_ok;
 use tokio::{net::TcpListener, sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -18,10 +19,9 @@ use app::{
     Readiness, Services,
     admission::{
         Admission,
-        pause::{self, ControlBucket, PauseFollower},
+        pause::PauseFollower,
         policy::{self, Counterparties},
     },
-    payment_identifiers::{IdentifiersError, nats::NatsIdentifiers},
     views::fresh::FreshViews,
 };
 use auction::{
@@ -32,15 +32,9 @@ use chains::{config::ChainConfig, registry::ChainRegistry, verifier::Verifier};
 use chains_evm::adapter::EvmChain;
 use config::{GatewayConfig, NatsConfig, SelectorConfig, VerifierConfig, signing_key};
 use events::{CommitId, PaymentId};
-use identity::{Identities, SettlerPolicies};
+use identity::Identities;
 use journal::ShardLog;
-use journal_jetstream::{
-    budget::NatsBudgets,
-    connection,
-    ledger::{NatsLedger, Options as LedgerOptions},
-    parking::{NatsParking, Options as ParkingOptions},
-    store::{ConnectError, NatsJournal, Options as JournalOptions},
-};
+use journal_jetstream::{connection, store::NatsJournal};
 use net::server;
 use projections::Projections;
 use protocol::message_signature::Signer;
@@ -50,6 +44,7 @@ use verifier::{self, HttpVerifier};
 use self::{
     connected_chains::{ConnectedChains, signer},
     dedicated_runtime::DedicatedRuntime,
+    opened::Opened,
     parts::Parts,
 };
 use crate::{
@@ -70,9 +65,6 @@ const PING_EVERY: Duration = Duration::from_millis(1500);
 const LEADER_WAIT_MAX: Duration = Duration::from_millis(1500);
 /// How long a server may take to greet; one that hangs accepts connections and says nothing.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-
-/// Connections over which engine and read models read the streams.
-const READERS: usize = 4;
 
 /// Runs a gateway until `shutdown`: HTTP API, engine, read models, auction.
 ///
@@ -117,7 +109,19 @@ impl Assembled {
         following: &DedicatedRuntime,
         shutdown: &CancellationToken,
     ) -> Result<Self> {
-        let Opened { client, journal, reads, ledger, budgets, parking, auction, auditors, pause, identifiers } = opened;
+        let Opened {
+            client,
+            journal,
+            reads,
+            ledger,
+            budgets,
+            parking,
+            auction,
+            auditors,
+            selectors,
+            pause,
+            identifiers,
+        } = opened;
         let (settlers, auction_service, reports) = auction;
         let settlers = Arc::new(settlers);
         let projections = Projections::open(&config.projections.directory, journal.shards())?;
@@ -131,7 +135,7 @@ impl Assembled {
             journal: journal.clone(),
             chains,
             auction: settlers.clone(),
-            selector: Arc::new(NatsSelector::new(client.clone())),
+            selector: Arc::new(NatsSelector::new(selectors)),
             verifier: Arc::new(verifier),
             open_streams: Arc::new(projections.clone()),
             parking,
@@ -265,89 +269,6 @@ fn verifier_client(
     }
     let options = verifier::Options { trusted_origins, wait_max: VERIFIER_WAIT_MAX, signer };
     Ok((HttpVerifier::new(chains, options)?, did))
-}
-
-/// What a gateway keeps in NATS, opened.
-struct Opened {
-    client: Client,
-    journal: Arc<NatsJournal>,
-    reads: Arc<NatsJournal>,
-    ledger: Arc<NatsLedger>,
-    budgets: Arc<NatsBudgets>,
-    parking: Arc<NatsParking>,
-    auction: (auction::NatsAuction, auction::Service, mpsc::Receiver<PaymentId>),
-    /// A connection of its own.
-    auditors: Client,
-    pause: PauseFollower,
-    identifiers: NatsIdentifiers,
-}
-
-impl Opened {
-    /// Waits for servers that are away or have no leader. A refusal ends the wait where it can be told from that: the
-    /// journal comes first, and its streams need the same of a server as all others.
-    async fn open(config: &GatewayConfig, identities: &Identities, following: &DedicatedRuntime) -> Result<Self> {
-        let replicas = usize::from(config.journal.replicas);
-        let client = waiting_for("NATS", is_away, || connect(&config.nats, "gw serve")).await?;
-        let consumer_secret = Some(config.nats.derived_secret("consumers").context("[nats] seed_file")?);
-        let shards = config.journal.shards;
-        let options = JournalOptions { shards, replicas, consumer_secret, ..JournalOptions::default() };
-        let journal = || NatsJournal::connect(client.clone(), options.clone());
-        let journal =
-            waiting_for("the journal", ConnectError::is_passing, journal).await.context("open the journal")?;
-        // The server takes what comes over a connection one by one, and each question to a stream waits until what is
-        // just being stored there is synced. So engine and read models ask over other connections than appends take, and
-        // the API's clients over one of their own.
-        let reader = async |name: &'static str| {
-            let nats = config.nats.clone();
-            // A connection is kept up where it was made.
-            let connecting = async move { waiting_for("NATS", is_away, || connect(&nats, name)).await };
-            following.spawn(connecting).await?
-        };
-        journal.read_over(try_join_all((0..READERS).map(|_| reader("gw serve, engine and read models"))).await?);
-        let reads = || NatsJournal::connect(client.clone(), options.clone());
-        let reads = waiting_for("the journal", ConnectError::is_passing, reads).await.context("open the journal")?;
-        reads.read_over(vec![reader("gw serve, reads of the API").await?]);
-        let ledger = || NatsLedger::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
-        let ledger = waiting_for("the signer ledger", ConnectError::is_passing, ledger).await;
-        let ledger = ledger.context("open the signer ledger")?;
-        let budgets = || NatsBudgets::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
-        let budgets = waiting_for("the gas budgets", ConnectError::is_passing, budgets).await;
-        let budgets = budgets.context("open the gas budgets")?;
-        let options = ParkingOptions { shards: config.journal.shards, replicas, ..ParkingOptions::default() };
-        let parking = || NatsParking::connect(client.clone(), options.clone());
-        let parking =
-            waiting_for("the parking", ConnectError::is_passing, parking).await.context("open the parking")?;
-        // What settlers say comes over a connection of its own: a flood of theirs is not in front of the journal's answers.
-        let heard = reader("gw serve, auctions").await?;
-        let auction = || {
-            let policies = SettlerPolicies::new(identities.clone(), &config.settlers.policies);
-            // A second for clocks that differ.
-            let window_max = Duration::from_secs(config.deadlines.quote_seconds_max + 1);
-            let grace = Duration::from_millis(config.settlers.absence_ms_max);
-            let options = auction::Options { replicas, window_max, grace, ..auction::Options::default() };
-            auction::open(heard.clone(), options, policies)
-        };
-        let auction = waiting_for("the auction", |_| true, auction).await.context("open the auction")?;
-        let auditors = reader("gw serve, auditors").await?;
-        let pause = || async { PauseFollower::start(ControlBucket::open(client.clone(), replicas).await?).await };
-        let pause = waiting_for("the operators' bucket", |error| matches!(error, pause::Error::Unavailable(_)), pause);
-        let pause = pause.await.context("read whether the gateways are paused")?;
-        let identifiers = || NatsIdentifiers::open(client.clone(), replicas);
-        let identifiers = waiting_for("the payment identifiers", IdentifiersError::is_passing, identifiers).await;
-        let identifiers = identifiers.context("open the payment identifiers")?;
-        Ok(Self {
-            journal: Arc::new(journal),
-            reads: Arc::new(reads),
-            ledger: Arc::new(ledger),
-            budgets: Arc::new(budgets),
-            parking: Arc::new(parking),
-            auction,
-            auditors,
-            pause,
-            identifiers,
-            client,
-        })
-    }
 }
 
 /// Whether no server was reached at all, as against one that refuses.

@@ -28,7 +28,7 @@ use proofs::suites::SigningKey;
 use protocol::{Bid, Corridor, Registration, Rfq, Version, bid_subject, registration_subject, rfq_subjects};
 use sagas::ports::{Answer, Auction, Bid as Received, RequestForQuotes};
 
-use crate::nats_roles::{DESTINATION, PATIENCE, Role, SOURCE, connect, did, request, server, token, until};
+use crate::nats_roles::{DESTINATION, PATIENCE, Role, SOURCE, connect, did, headerless, request, server, token, until};
 
 /// A gateway's part in auctions, until it is dropped, as by `kill -9`.
 struct Gateway {
@@ -43,8 +43,8 @@ impl Gateway {
     }
 
     async fn judging(server: &NatsServer, policies: SettlerPolicies) -> Result<Self> {
-        let client = connect(server, Role::Gateway).await?;
-        let (auction, service, hints) = auction::open(client, auction::Options::default(), policies).await?;
+        let (client, heard) = tokio::try_join!(connect(server, Role::Gateway), headerless(server, Role::Gateway))?;
+        let (auction, service, hints) = auction::open(client, heard, auction::Options::default(), policies).await?;
         let service = tokio::spawn(service.run(CancellationToken::new()));
         Ok(Self { auction, hints, _service: AbortOnDropHandle::new(service) })
     }
@@ -74,8 +74,15 @@ impl Bidder {
     ) -> Result<Self> {
         let client = connect(server, Role::Settler(number)).await?;
         let mut requests = client.subscribe(rfq_subjects(&token(number))).await?;
-        let stored = protocol::write(&registration).into();
-        jetstream::new(client.clone()).publish(registration_subject(&token(number)), stored).await?.await?;
+        let (jetstream, body) = (jetstream::new(client.clone()), protocol::write(&registration));
+        // As settlers do it: again while nobody hears it, as in the moment in which a server is back and a gateway is not.
+        until("the registration is stored", || async {
+            match jetstream.publish(registration_subject(&token(number)), body.clone().into()).await {
+                Ok(stored) => stored.await.is_ok(),
+                Err(_) => false,
+            }
+        })
+        .await?;
         let asked = Arc::new(AtomicUsize::new(0));
         let task = tokio::spawn({
             let (client, asked) = (client.clone(), asked.clone());
@@ -293,10 +300,8 @@ async fn a_window_that_nobody_serves_closes_at_once() -> Result<()> {
     let one = Bidder::start(&server, 1, quote("{}")).await?;
     registered(&gateway, 1).await?;
     let nobodys = RequestForQuotes { whitelist: vec![did(3)], ..request(Duration::from_secs(3600)) };
-    let begun = std::time::Instant::now();
     let gathered = tokio::time::timeout(PATIENCE, gateway.auction.gather(&nobodys)).await??;
     assert_eq!((gathered.addressed.len(), gathered.bids.len()), (0, 0));
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
 
     let mut leave = async_nats::HeaderMap::new();
     leave.insert("KV-Operation", "DEL");

@@ -42,7 +42,8 @@ use sagas::ports::{
 use settler::{Config, Settler, chain_registry::Chains, trials::Trial};
 
 use crate::nats_roles::{
-    ACCOUNT, DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, payment_of, request, server, token, until,
+    ACCOUNT, DESTINATION, PATIENCE, RELEASER, Role, SOURCE, connect, did, headerless, payment_of, request, server,
+    token, until,
 };
 
 const ATTESTATION: &str = "0xa77e57";
@@ -206,8 +207,8 @@ impl Environment {
         // The settler of a test is only just starting.
         let options = auction::Options { grace: SETTLER_START_MAX, ..options };
         let server = server().await?;
-        let client = connect(&server, Role::Gateway).await?;
-        let (auction, service, hints) = auction::open(client, options, SettlerPolicies::default()).await?;
+        let (client, heard) = tokio::try_join!(connect(&server, Role::Gateway), headerless(&server, Role::Gateway))?;
+        let (auction, service, hints) = auction::open(client, heard, options, SettlerPolicies::default()).await?;
         let service = AbortOnDropHandle::new(tokio::spawn(service.run(CancellationToken::new())));
         let (endpoint, verifier) = verifier().await?;
         Ok(Self { server, auction, hints, endpoint, world: World::new(), _tasks: [service, verifier] })

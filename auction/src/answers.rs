@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use async_nats::{HeaderMap, Message, jetstream::context::PublishErrorKind};
+use async_nats::{HeaderMap, jetstream::context::PublishErrorKind};
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{Semaphore, watch},
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use events::{Hash32, PaymentId, SettlerToken};
-use journal_jetstream::rate_limited::RateLimitedSubscription;
+use journal_jetstream::{headerless::Message, rate_limited::RateLimitedSubscription};
 use protocol::{
     AWARDS_STREAM, AnswerStatus, AwardDecision, AwardMessage, AwardReceipt, Version, answer_subjects, award_subject,
     split_subject,
@@ -218,7 +218,7 @@ impl Inner {
 
     async fn follow_answers_of(self: &Arc<Self>, settler: &SettlerToken, permits: &Arc<Semaphore>) {
         let mut answers =
-            RateLimitedSubscription::new(self.client.clone(), answer_subjects(settler), ANSWERS_MAX, ANSWERS_PERIOD)
+            RateLimitedSubscription::new(self.heard.clone(), answer_subjects(settler), ANSWERS_MAX, ANSWERS_PERIOD)
                 .in_queue_group(QUEUE_GROUP);
         let of_settler = Arc::new(Semaphore::new(LOOKED_INTO_OF_ONE_MAX));
         let mut looked_into = JoinSet::new();

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use async_nats::{Message, Subscriber, connection::State};
+use async_nats::connection::State;
 use bytes::Bytes;
 use chrono::Utc;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep_until};
 
 use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
+use journal_jetstream::headerless::{Message, Subscription};
 use protocol::{bid_subject, bid_subjects, is_token, rfq_subject, split_subject};
 use sagas::ports::{Answer, Bid, Gathered, RequestForQuotes, Transient};
 
@@ -166,7 +167,7 @@ impl Inner {
     /// thousands without anybody to ask.
     async fn subscribe(&self, window: &mut Window<'_>) -> Result<(), Transient> {
         if window.live.is_none() {
-            let live = self.client.subscribe(bid_subjects(&window.request.auction_id)).await;
+            let live = self.heard.subscribe(bid_subjects(&window.request.auction_id)).await;
             window.live =
                 Some(live.map_err(|error| Transient::unreachable(format!("cannot listen to bids: {error}")))?);
         }
@@ -297,7 +298,7 @@ impl Inner {
 struct Window<'a> {
     request: &'a RequestForQuotes,
     /// Answers as they come; `None` before anyone is known to have been asked.
-    live: Option<Subscriber>,
+    live: Option<Subscription>,
     addressed: HashMap<SettlerToken, Did>,
     bids: Vec<Bid>,
     /// Answers kept of each settler.
@@ -368,7 +369,7 @@ impl<'a> Window<'a> {
 }
 
 /// The next answer; none comes without a subscription.
-async fn heard(live: &mut Option<Subscriber>) -> Option<Message> {
+async fn heard(live: &mut Option<Subscription>) -> Option<Message> {
     match live {
         Some(live) => live.next().await,
         None => pending().await,

@@ -38,7 +38,10 @@ use tokio_util::sync::CancellationToken;
 
 use events::{PaymentId, SettlerToken};
 use identity::SettlerPolicies;
-use journal_jetstream::rate_limited::RateLimitedSubscription;
+use journal_jetstream::{
+    headerless::{HeaderlessClient, Message},
+    rate_limited::RateLimitedSubscription,
+};
 use protocol::{Report, split_subject};
 use sagas::ports::{
     ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Gathered, RequestForQuotes, Transient,
@@ -92,6 +95,8 @@ pub struct Service {
 
 struct Inner {
     client: async_nats::Client,
+    /// What settlers say.
+    heard: HeaderlessClient,
     jetstream: jetstream::Context,
     options: Options,
     registry: Registry,
@@ -103,13 +108,15 @@ struct Inner {
     waiting: Waiting,
 }
 
-/// Creates the streams that are missing and opens the auction. The receiver yields payments whose delivery a settler
-/// reported: hints to look at the chain.
+/// Creates the streams that are missing and opens the auction. Settlers are asked over `client`, and heard over `heard`, which
+/// takes nothing of the headers that they write (ADR 120). The receiver yields payments whose delivery a settler reported: hints
+/// to look at the chain.
 ///
 /// # Errors
 /// [`Error`] when NATS cannot be reached or refuses.
 pub async fn open(
     client: async_nats::Client,
+    heard: HeaderlessClient,
     options: Options,
     policies: SettlerPolicies,
 ) -> Result<(NatsAuction, Service, mpsc::Receiver<PaymentId>), Error> {
@@ -117,7 +124,7 @@ pub async fn open(
     streams::ensure(&jetstream, options).await?;
     let (hints, receiver) = mpsc::channel(HINTS_MAX);
     let (registry, known, waiting) = (Registry::default(), watch::Sender::default(), Waiting::default());
-    let inner = Arc::new(Inner { client, jetstream, options, registry, policies, known, waiting });
+    let inner = Arc::new(Inner { client, heard, jetstream, options, registry, policies, known, waiting });
     Ok((NatsAuction(inner.clone()), Service { inner, hints }, receiver))
 }
 
@@ -155,9 +162,9 @@ impl Service {
     }
 
     async fn follow_reports(&self) {
-        let client = self.inner.client.clone();
+        let connection = self.inner.heard.clone();
         let period = Duration::from_secs(1);
-        let mut reports = RateLimitedSubscription::new(client, protocol::REPORT_SUBJECTS, REPORTS_MAX, period);
+        let mut reports = RateLimitedSubscription::new(connection, protocol::REPORT_SUBJECTS, REPORTS_MAX, period);
         loop {
             if let Some(payment_id) = reported(&reports.next().await) {
                 // Full: the engine has enough to look at, and finds deliveries without being told.
@@ -167,7 +174,7 @@ impl Service {
     }
 }
 
-fn reported(message: &async_nats::Message) -> Option<PaymentId> {
+fn reported(message: &Message) -> Option<PaymentId> {
     let report: Report = protocol::read(&message.payload).ok()?;
     let (_, id) = split_subject(&message.subject, "report")?;
     (report.payment_id.as_str() == id).then_some(report.payment_id)

@@ -14,7 +14,6 @@ use std::{
     time::Duration,
 };
 
-use async_nats::Subject;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use serde_json::{Map, Value, json};
@@ -24,7 +23,7 @@ use tokio::{
 };
 
 use events::{Did, Hash32, SettlerToken};
-use journal_jetstream::rate_limited::RateLimitedSubscription;
+use journal_jetstream::{headerless::Message, rate_limited::RateLimitedSubscription};
 use protocol::{REGISTRATION_BYTES_MAX, REGISTRATION_SUBJECTS, Registration, registration_subject};
 use sagas::ports::RequestForQuotes;
 
@@ -218,8 +217,8 @@ impl Inner {
     }
 
     async fn hear_all(&self) {
-        let (client, period) = (self.client.clone(), Duration::from_secs(1));
-        let mut heard = RateLimitedSubscription::new(client, REGISTRATION_SUBJECTS, HEARD_MAX, period);
+        let (connection, period) = (self.heard.clone(), Duration::from_secs(1));
+        let mut heard = RateLimitedSubscription::new(connection, REGISTRATION_SUBJECTS, HEARD_MAX, period);
         loop {
             self.hear(heard.next().await).await;
         }
@@ -235,7 +234,7 @@ impl Inner {
     }
 
     /// A settler has said that it is there, or that it leaves.
-    async fn hear(&self, message: async_nats::Message) {
+    async fn hear(&self, message: Message) {
         let Some(token) = token(&message.subject) else { return };
         let payload = message.payload.clone();
         // Whoever was there already stays so, however long its streams take; a new one is asked once it has them.
@@ -267,7 +266,7 @@ impl Inner {
 
     /// Stores a registration in its settler's stream, and says so to the settler as the stream itself would. It cannot be left
     /// to the stream: the server lets no client name the reply of another account's request.
-    async fn store(&self, subject: Subject, payload: Bytes, reply: Option<Subject>) -> Result<(), String> {
+    async fn store(&self, subject: String, payload: Bytes, reply: Option<String>) -> Result<(), String> {
         let stored = self.jetstream.publish(subject, payload).await.map_err(|error| error.to_string())?;
         let stored = stored.await.map_err(|error| error.to_string())?;
         if let Some(reply) = reply {

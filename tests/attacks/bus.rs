@@ -11,6 +11,7 @@ use auction::{self, NatsAuction};
 use devnet::nats::Nats;
 use events::Did;
 use identity::SettlerPolicies;
+use journal_jetstream::headerless::HeaderlessClient;
 use protocol::{
     BIDS_PER_REQUEST_MAX, Bid, Corridor, REGISTRATION_RENEWAL, Registration, Rfq, Version, bid_subject,
     registration_subject, report_subject, rfq_subjects,
@@ -27,16 +28,19 @@ const JUNK: usize = 4_096;
 /// A gateway's part in auctions, until it is dropped, as by `kill -9`.
 pub(super) struct Gateway {
     pub(super) auction: NatsAuction,
+    /// Over which it asks settlers, and over which it hears them.
+    pub(super) connections: (Client, HeaderlessClient),
     _service: AbortOnDropHandle<()>,
 }
 
 impl Gateway {
     pub(super) async fn start(nats: &Nats) -> Result<Self> {
-        let client = nats.connect(Role::Gateway).await?;
+        let (client, heard) = tokio::try_join!(nats.connect(Role::Gateway), nats.headerless(Role::Gateway))?;
         let options = auction::Options { replicas: nats.replicas(), ..auction::Options::default() };
-        let (auction, service, _hints) = auction::open(client, options, SettlerPolicies::default()).await?;
+        let (auction, service, _hints) =
+            auction::open(client.clone(), heard.clone(), options, SettlerPolicies::default()).await?;
         let service = tokio::spawn(service.run(CancellationToken::new()));
-        Ok(Self { auction, _service: AbortOnDropHandle::new(service) })
+        Ok(Self { auction, connections: (client, heard), _service: AbortOnDropHandle::new(service) })
     }
 
     /// Waits until the gateway asks settler `number`.

@@ -16,7 +16,10 @@ use devkit::{NatsServer, nats::configure};
 use devnet::users;
 use gateway::nats::{ACCOUNTS_FILE, KEYS_FILE, Users, certificates};
 use identity::SettlerPolicies;
-use journal_jetstream::connection::{Identity, nkey, nkey_seed};
+use journal_jetstream::{
+    connection::{Identity, nkey, nkey_seed},
+    headerless::{self, Endpoint, HeaderlessClient},
+};
 use sagas::ports::Auction;
 
 use crate::nats_roles::{PATIENCE, Role, connect, did, request, until};
@@ -47,8 +50,15 @@ async fn keys_are_added_revoked_and_rotated_by_reload_alone() -> Result<()> {
         .reconnect_delay_callback(|_| Duration::from_millis(50))
         .connect(server.url())
         .await?;
+    let endpoint = Endpoint {
+        servers: vec![server.url()],
+        identity: Some(Identity::in_file(&seed_file)?),
+        ca_file: None,
+        name: "gateway".to_owned(),
+    };
+    let heard = HeaderlessClient::connect(endpoint).await?;
     let (auction, service, _hints) =
-        auction::open(gateway.clone(), auction::Options::default(), SettlerPolicies::default()).await?;
+        auction::open(gateway.clone(), heard, auction::Options::default(), SettlerPolicies::default()).await?;
     let _service = AbortOnDropHandle::new(tokio::spawn(service.run(CancellationToken::new())));
     let (one, two) = (connect(&server, Role::Settler(1)).await?, connect(&server, Role::Settler(2)).await?);
     registers(&one, 1).await?;
@@ -131,7 +141,14 @@ async fn nobody_gets_around_tls() -> Result<()> {
 
     // Who comes with the right key and trusts the right authority is in, and the streams can be made.
     let client = gateway.options(Some(&ca_file)).connect(&url).await?;
-    auction::open(client.clone(), auction::Options::default(), SettlerPolicies::default()).await?;
+    let endpoint = |address: &str, ca_file: Option<&Path>| Endpoint {
+        servers: vec![address.to_owned()],
+        identity: Some(gateway.clone()),
+        ca_file: ca_file.map(Path::to_owned),
+        name: "gateway".to_owned(),
+    };
+    let heard = HeaderlessClient::connect(endpoint(&url, Some(&ca_file))).await?;
+    auction::open(client.clone(), heard, auction::Options::default(), SettlerPolicies::default()).await?;
     assert_eq!(gw(&["key", "--seed-file", seed_file.to_str().context("not Unicode")?]).await?.trim(), gateway.nkey()?);
 
     // Without TLS nothing is said but that it is needed.
@@ -143,10 +160,16 @@ async fn nobody_gets_around_tls() -> Result<()> {
     std::fs::write(&other_ca, &other.certificate)?;
     assert!(gateway.options(Some(&other_ca)).connect(&url).await.is_err());
     assert!(gateway.options(None).connect(&url).await.is_err());
+    for ca_file in [Some(other_ca.as_path()), None] {
+        let refused = HeaderlessClient::connect(endpoint(&url, ca_file)).await;
+        assert!(matches!(refused, Err(headerless::Error::Unreachable(_))), "{refused:?}");
+    }
     // Nor is a server that has no TLS, by whoever was given an authority.
     let plain = NatsServer::configured(&users::users().files()?).await?;
     let strict = Identity::of(&Role::Gateway.key()).options(Some(&ca_file));
     assert!(tokio::time::timeout(PATIENCE, strict.connect(plain.url())).await?.is_err());
+    let strict = HeaderlessClient::connect(endpoint(&plain.url(), Some(&ca_file)));
+    assert!(tokio::time::timeout(PATIENCE, strict).await?.is_err());
     // Nor one whose certificate is for another name.
     gw(&["certs", "--directory", directory, "--name", "nats.example"]).await?;
     server.reload().await?;

@@ -4,6 +4,7 @@
 mod bus;
 mod bus_credentials;
 mod bus_headers;
+mod bus_malformed_headers;
 mod floods;
 mod gas;
 mod liquidity;

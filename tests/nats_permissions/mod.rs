@@ -20,7 +20,7 @@ use identity::SettlerPolicies;
 use protocol::{award_consumer, bid_subject, rfq_subject};
 use sagas::ports::{Auction, Award, VerificationCase};
 
-use crate::nats_roles::{PATIENCE, RELEASER, Role, connect, did, payment_of, request, server, token};
+use crate::nats_roles::{PATIENCE, RELEASER, Role, connect, did, headerless, payment_of, request, server, token};
 
 const EVENTS: &str = "gw.evt.00.pay_x";
 /// What is in the streams before anyone tries anything.
@@ -38,10 +38,10 @@ impl Environment {
     }
 
     async fn on(server: NatsServer) -> Result<Self> {
-        let gateway = connect(&server, Role::Gateway).await?;
+        let (gateway, heard) = tokio::try_join!(connect(&server, Role::Gateway), headerless(&server, Role::Gateway))?;
         let jetstream = jetstream::new(gateway.clone());
         let (auction, _service, _hints) =
-            auction::open(gateway.clone(), auction::Options::default(), SettlerPolicies::default()).await?;
+            auction::open(gateway.clone(), heard, auction::Options::default(), SettlerPolicies::default()).await?;
         jetstream
             .create_stream(stream::Config {
                 name: "EVT_00".to_owned(),

@@ -14,6 +14,7 @@ use devkit::NatsServer;
 use devnet::users;
 pub use devnet::users::NatsUser as Role;
 use events::{ChainId, Did, OwnedAsset, PaymentId, SettlerToken, Terms, event::EscrowPlan, quote::auction_of};
+use journal_jetstream::headerless::HeaderlessClient;
 use sagas::ports::RequestForQuotes;
 
 pub const SOURCE: &str = "eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
@@ -46,6 +47,11 @@ pub async fn connect(server: &NatsServer, role: Role) -> Result<Client> {
         .connect(server.url())
         .await
         .with_context(|| format!("connect as {role:?}"))
+}
+
+/// A connection in `role` that takes no headers.
+pub async fn headerless(server: &NatsServer, role: Role) -> Result<HeaderlessClient> {
+    Ok(HeaderlessClient::connect(role.endpoint(vec![server.url()], None)).await?)
 }
 
 /// A request for quotes that no other test uses, open for `window`.

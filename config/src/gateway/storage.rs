@@ -6,7 +6,10 @@ use async_nats::ConnectOptions;
 use serde::Deserialize;
 
 use events::Did;
-use journal_jetstream::connection::{self, Identity};
+use journal_jetstream::{
+    connection::{self, Identity},
+    headerless::Endpoint,
+};
 
 use crate::Secret;
 
@@ -33,6 +36,16 @@ impl NatsConfig {
     pub fn client(&self) -> Result<(Vec<String>, ConnectOptions), connection::Error> {
         let servers = connection::servers(&self.url, self.ca_file.as_deref())?;
         Ok((servers, Identity::in_file(&self.seed_file)?.options(self.ca_file.as_deref())))
+    }
+
+    /// Where a connection without headers leads, called `name` in the server's reports.
+    ///
+    /// # Errors
+    /// When an address or the file cannot be used.
+    pub fn endpoint(&self, name: &str) -> Result<Endpoint, connection::Error> {
+        let servers = connection::servers(&self.url, self.ca_file.as_deref())?;
+        let identity = Some(Identity::in_file(&self.seed_file)?);
+        Ok(Endpoint { servers, identity, ca_file: self.ca_file.clone(), name: name.to_owned() })
     }
 
     /// What only gateways know, for one `purpose`: derived from the seed of their role.

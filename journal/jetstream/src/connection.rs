@@ -36,6 +36,9 @@ pub enum Error {
     /// The file holds something else. What it holds is not said: it may be another secret.
     #[error("{0}: must hold the seed of a NATS user, SU…")]
     NoSeed(PathBuf),
+    /// The key has no seed, as one that was made of a public key.
+    #[error("the key cannot sign")]
+    CannotSign,
     /// An address is not a NATS address.
     #[error("must be nats:// or tls:// addresses, separated by commas")]
     Address,
@@ -108,11 +111,17 @@ impl Identity {
     }
 
     fn answer(&self, nonce: &[u8]) -> Result<Auth, AuthError> {
-        let pair = self.pair().map_err(AuthError::new)?;
+        let (nkey, signature) = self.prove(nonce).map_err(AuthError::new)?;
         let mut auth = Auth::new();
-        auth.signature = Some(pair.sign(nonce).map_err(AuthError::new)?);
-        auth.nkey = Some(pair.public_key());
+        (auth.nkey, auth.signature) = (Some(nkey), Some(signature));
         Ok(auth)
+    }
+
+    /// The public key, and its signature over what a server sent.
+    pub(crate) fn prove(&self, nonce: &[u8]) -> Result<(String, Vec<u8>), Error> {
+        let pair = self.pair()?;
+        let signature = pair.sign(nonce).map_err(|_| Error::CannotSign)?;
+        Ok((pair.public_key(), signature))
     }
 
     fn pair(&self) -> Result<Arc<KeyPair>, Error> {

@@ -3,32 +3,96 @@
 //! A client may publish as fast as its connection takes it, and the server hands everything on. The server is therefore told
 //! after how many messages a subscription ends: beyond the limit nothing crosses to this process.
 
-use std::time::Duration;
+use std::{fmt, future::Future, time::Duration};
 
 use async_nats::{Client, Message, SubscribeError, Subscriber};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use tokio::time::{Instant, sleep, sleep_until};
+
+use super::headerless::{self, HeaderlessClient};
 
 /// Pause before a subscription that failed is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// A connection that can be told after how many messages a subscription ends.
+pub trait Subscribe: Send + Sync {
+    /// What is heard.
+    type Message;
+    /// The messages of one subscription.
+    type Messages: Stream<Item = Self::Message> + Unpin + Send;
+    /// Why nothing can be heard for now.
+    type Error: fmt::Display + Send;
+
+    /// A subscription that ends after so many messages; in a queue group, where one is given.
+    fn subscribe_up_to(
+        &self,
+        subject: String,
+        group: Option<&'static str>,
+        messages_max: u64,
+    ) -> impl Future<Output = Result<Self::Messages, Self::Error>> + Send;
+}
+
+impl Subscribe for Client {
+    type Message = Message;
+    type Messages = Subscriber;
+    type Error = SubscribeError;
+
+    async fn subscribe_up_to(
+        &self,
+        subject: String,
+        group: Option<&'static str>,
+        messages_max: u64,
+    ) -> Result<Subscriber, SubscribeError> {
+        let mut messages = match group {
+            Some(group) => self.queue_subscribe(subject, group.to_owned()).await?,
+            None => self.subscribe(subject).await?,
+        };
+        // It fails where the connection is closed for good, and then nothing is heard either.
+        let _ = messages.unsubscribe_after(messages_max).await;
+        Ok(messages)
+    }
+}
+
+impl Subscribe for HeaderlessClient {
+    type Message = headerless::Message;
+    type Messages = headerless::Subscription;
+    type Error = headerless::Error;
+
+    async fn subscribe_up_to(
+        &self,
+        subject: String,
+        group: Option<&'static str>,
+        messages_max: u64,
+    ) -> Result<headerless::Subscription, headerless::Error> {
+        HeaderlessClient::subscribe_up_to(self, subject, group, messages_max).await
+    }
+}
+
 /// A subscription that yields at most `messages_max` messages a period, and misses what comes beyond.
-pub struct RateLimitedSubscription {
-    client: Client,
+pub struct RateLimitedSubscription<C: Subscribe> {
+    connection: C,
     subject: String,
     /// The queue group whose members share the messages, each with a limit of its own; without one everybody gets them all.
     group: Option<&'static str>,
     messages_max: u64,
     period: Duration,
-    live: Option<Subscriber>,
+    live: Option<C::Messages>,
     /// When the next subscription may begin.
     next: Instant,
 }
 
-impl RateLimitedSubscription {
+impl<C: Subscribe> RateLimitedSubscription<C> {
     /// A subscription to `subject` that begins with the first [`RateLimitedSubscription::next`].
-    pub fn new(client: Client, subject: impl Into<String>, messages_max: u64, period: Duration) -> Self {
-        Self { client, subject: subject.into(), group: None, messages_max, period, live: None, next: Instant::now() }
+    pub fn new(connection: C, subject: impl Into<String>, messages_max: u64, period: Duration) -> Self {
+        Self {
+            connection,
+            subject: subject.into(),
+            group: None,
+            messages_max,
+            period,
+            live: None,
+            next: Instant::now(),
+        }
     }
 
     /// The same in a queue group: its members share the messages.
@@ -38,7 +102,7 @@ impl RateLimitedSubscription {
     }
 
     /// The next message. Nothing is lost when this is dropped before it is there.
-    pub async fn next(&mut self) -> Message {
+    pub async fn next(&mut self) -> C::Message {
         loop {
             if let Some(live) = &mut self.live {
                 if let Some(message) = live.next().await {
@@ -47,26 +111,17 @@ impl RateLimitedSubscription {
                 self.live = None;
             }
             sleep_until(self.next).await;
-            match self.subscribe().await {
-                Ok(mut live) => {
+            let subject = self.subject.clone();
+            match self.connection.subscribe_up_to(subject, self.group, self.messages_max).await {
+                Ok(live) => {
                     self.next = Instant::now() + self.period;
-                    if live.unsubscribe_after(self.messages_max).await.is_ok() {
-                        self.live = Some(live);
-                    }
+                    self.live = Some(live);
                 }
                 Err(error) => {
                     tracing::warn!(%error, self.subject, "cannot listen, trying again");
                     sleep(RETRY_PAUSE).await;
                 }
             }
-        }
-    }
-
-    async fn subscribe(&self) -> Result<Subscriber, SubscribeError> {
-        let subject = self.subject.clone();
-        match self.group {
-            Some(group) => self.client.queue_subscribe(subject, group.to_owned()).await,
-            None => self.client.subscribe(subject).await,
         }
     }
 }

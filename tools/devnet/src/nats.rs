@@ -7,6 +7,7 @@ use async_nats::Client;
 
 use devkit::{NatsCluster, NatsServer, free_port};
 use gateway::nats::{self, ROUTES_FILE, TLS_FILE, certificates};
+use journal_jetstream::headerless::HeaderlessClient;
 
 use super::users::{self, NatsUser};
 
@@ -85,6 +86,15 @@ impl Nats {
     pub async fn connect(&self, user: NatsUser) -> Result<Client> {
         let options = user.options_with(self.ca_file());
         options.connect(self.urls()).await.with_context(|| format!("connect to NATS as {user:?}"))
+    }
+
+    /// A connection of this user's without headers.
+    ///
+    /// # Errors
+    /// As [`Nats::connect`].
+    pub async fn headerless(&self, user: NatsUser) -> Result<HeaderlessClient> {
+        let endpoint = user.endpoint(self.urls(), self.ca_file());
+        HeaderlessClient::connect(endpoint).await.with_context(|| format!("connect to NATS as {user:?}"))
     }
 
     /// Copies of each stream: one for each server, at most three.

@@ -8,7 +8,10 @@ use ed25519_dalek::SigningKey;
 use config::AUDITOR_INBOX_PREFIX;
 use events::{Did, Hash32, selection::SelectorSigner};
 use gateway::nats::Users;
-use journal_jetstream::connection::{Identity, nkey, nkey_seed};
+use journal_jetstream::{
+    connection::{Identity, nkey, nkey_seed},
+    headerless::Endpoint,
+};
 use settler::nats_credentials::inbox_prefix;
 
 use super::keys;
@@ -69,6 +72,12 @@ impl NatsUser {
             Self::Selector => options.custom_inbox_prefix("_INBOX_selector"),
             Self::Settler(_) => options.custom_inbox_prefix(inbox_prefix(&self.did().token())),
         }
+    }
+
+    /// Where this user hears without headers.
+    pub fn endpoint(self, servers: Vec<String>, ca_file: Option<&Path>) -> Endpoint {
+        let (identity, ca_file) = (Some(Identity::of(&self.key())), ca_file.map(Path::to_owned));
+        Endpoint { servers, identity, ca_file, name: format!("{self:?}, headerless") }
     }
 
     /// The file of this user's seed, by its path beside nats.conf.

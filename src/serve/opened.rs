@@ -1,0 +1,125 @@
+//! What a gateway keeps in NATS, and the connections that it opens for it.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use async_nats::Client;
+use futures::future::try_join_all;
+use tokio::sync::mpsc;
+
+use app::{
+    admission::pause::{self, ControlBucket, PauseFollower},
+    payment_identifiers::{IdentifiersError, nats::NatsIdentifiers},
+};
+use config::GatewayConfig;
+use events::PaymentId;
+use identity::{Identities, SettlerPolicies};
+use journal_jetstream::{
+    budget::NatsBudgets,
+    headerless::{self, HeaderlessClient},
+    ledger::{NatsLedger, Options as LedgerOptions},
+    parking::{NatsParking, Options as ParkingOptions},
+    store::{ConnectError, NatsJournal, Options as JournalOptions},
+};
+
+use super::{connect, dedicated_runtime::DedicatedRuntime, is_away};
+use crate::startup::waiting_for;
+
+/// Connections over which engine and read models read the streams.
+const READERS: usize = 4;
+
+/// What a gateway keeps in NATS, opened.
+pub(super) struct Opened {
+    pub(super) client: Client,
+    pub(super) journal: Arc<NatsJournal>,
+    pub(super) reads: Arc<NatsJournal>,
+    pub(super) ledger: Arc<NatsLedger>,
+    pub(super) budgets: Arc<NatsBudgets>,
+    pub(super) parking: Arc<NatsParking>,
+    pub(super) auction: (auction::NatsAuction, auction::Service, mpsc::Receiver<PaymentId>),
+    /// Connections of their own: what comes over them was written by others than gateways.
+    pub(super) auditors: Client,
+    pub(super) selectors: Client,
+    pub(super) pause: PauseFollower,
+    pub(super) identifiers: NatsIdentifiers,
+}
+
+impl Opened {
+    /// Waits for servers that are away or have no leader. A refusal ends the wait where it can be told from that: the
+    /// journal comes first, and its streams need the same of a server as all others.
+    pub(super) async fn open(
+        config: &GatewayConfig,
+        identities: &Identities,
+        following: &DedicatedRuntime,
+    ) -> Result<Self> {
+        let replicas = usize::from(config.journal.replicas);
+        let client = waiting_for("NATS", is_away, || connect(&config.nats, "gw serve")).await?;
+        let consumer_secret = Some(config.nats.derived_secret("consumers").context("[nats] seed_file")?);
+        let shards = config.journal.shards;
+        let options = JournalOptions { shards, replicas, consumer_secret, ..JournalOptions::default() };
+        let journal = || NatsJournal::connect(client.clone(), options.clone());
+        let journal =
+            waiting_for("the journal", ConnectError::is_passing, journal).await.context("open the journal")?;
+        // The server takes what comes over a connection one by one, and each question to a stream waits until what is
+        // just being stored there is synced. So engine and read models ask over other connections than appends take, and
+        // the API's clients over one of their own.
+        let reader = async |name: &'static str| {
+            let nats = config.nats.clone();
+            // A connection is kept up where it was made.
+            let connecting = async move { waiting_for("NATS", is_away, || connect(&nats, name)).await };
+            following.spawn(connecting).await?
+        };
+        journal.read_over(try_join_all((0..READERS).map(|_| reader("gw serve, engine and read models"))).await?);
+        let reads = || NatsJournal::connect(client.clone(), options.clone());
+        let reads = waiting_for("the journal", ConnectError::is_passing, reads).await.context("open the journal")?;
+        reads.read_over(vec![reader("gw serve, reads of the API").await?]);
+        let ledger = || NatsLedger::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
+        let ledger = waiting_for("the signer ledger", ConnectError::is_passing, ledger).await;
+        let ledger = ledger.context("open the signer ledger")?;
+        let budgets = || NatsBudgets::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
+        let budgets = waiting_for("the gas budgets", ConnectError::is_passing, budgets).await;
+        let budgets = budgets.context("open the gas budgets")?;
+        let options = ParkingOptions { shards: config.journal.shards, replicas, ..ParkingOptions::default() };
+        let parking = || NatsParking::connect(client.clone(), options.clone());
+        let parking =
+            waiting_for("the parking", ConnectError::is_passing, parking).await.context("open the parking")?;
+        // Settlers are asked over a connection of their own, and heard over another, which takes none of their headers.
+        let asking = reader("gw serve, auctions").await?;
+        let endpoint = config.nats.endpoint("gw serve, settlers").context("[nats]")?;
+        let connecting = async move {
+            let is_away = |error: &headerless::Error| matches!(error, headerless::Error::Unreachable(_));
+            waiting_for("NATS", is_away, || HeaderlessClient::connect(endpoint.clone())).await
+        };
+        let heard = following.spawn(connecting).await??;
+        let auction = || {
+            let policies = SettlerPolicies::new(identities.clone(), &config.settlers.policies);
+            // A second for clocks that differ.
+            let window_max = Duration::from_secs(config.deadlines.quote_seconds_max + 1);
+            let grace = Duration::from_millis(config.settlers.absence_ms_max);
+            let options = auction::Options { replicas, window_max, grace, ..auction::Options::default() };
+            auction::open(asking.clone(), heard.clone(), options, policies)
+        };
+        let auction = waiting_for("the auction", |_| true, auction).await.context("open the auction")?;
+        let auditors = reader("gw serve, auditors").await?;
+        let selectors = reader("gw serve, selectors").await?;
+        let pause = || async { PauseFollower::start(ControlBucket::open(client.clone(), replicas).await?).await };
+        let pause = waiting_for("the operators' bucket", |error| matches!(error, pause::Error::Unavailable(_)), pause);
+        let pause = pause.await.context("read whether the gateways are paused")?;
+        let identifiers = || NatsIdentifiers::open(client.clone(), replicas);
+        let identifiers = waiting_for("the payment identifiers", IdentifiersError::is_passing, identifiers).await;
+        let identifiers = identifiers.context("open the payment identifiers")?;
+        Ok(Self {
+            journal: Arc::new(journal),
+            reads: Arc::new(reads),
+            ledger: Arc::new(ledger),
+            budgets: Arc::new(budgets),
+            parking: Arc::new(parking),
+            auction,
+            auditors,
+            selectors,
+            pause,
+            identifiers,
+            client,
+        })
+    }
+}
