@@ -144,9 +144,9 @@ fn auctions(own: &Permissions) -> Vec<Channel> {
             title: "Registry of settlers",
             description: format!(
                 "Write the whole registration every {} seconds, at most {REGISTRATION_BYTES_MAX} bytes; it lapses by itself. \
-                 A message with the header `KV-Operation: DEL` and no body takes it back at once. The gateway makes a \
-                 stream for it, and one for the settler's bids, when it first hears of the settler. A few changes a \
-                 minute count; those beyond wait.",
+                 A message without a body takes it back at once; headers are not read. The gateway makes a stream for it, \
+                 and one for the settler's bids, when it first hears of the settler. A few changes a minute count; those \
+                 beyond wait.",
                 REGISTRATION_RENEWAL.as_secs()
             ),
             parameters: &["settler"],
