@@ -363,6 +363,12 @@ async fn an_escrow_of_another_payer_under_the_payment_id_is_not_the_payments() -
     };
     send_as(&world, &stranger, &source.contracts.escrow, call.abi_encode()).await?;
     world.chains.broadcast(&prepared).await?;
+    eventually("the deposit is in a block", || async {
+        let receipt: serde_json::Value =
+            source.dev.rpc("eth_getTransactionReceipt", (&prepared.transaction_hash,)).await?;
+        Ok(!receipt.is_null())
+    })
+    .await?;
     world.end_admissions().await?;
     assert_eq!(world.chains.escrow_state(payment.id(), &payment.escrow).await?, EscrowState::Absent);
     let passed = source.node.settled().await?.time - 1;
