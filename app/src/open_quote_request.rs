@@ -36,7 +36,7 @@ use crate::{
     },
     views::{
         payments::read_failed,
-        quote_requests::{AuctionStatistics, from_journal, statistics},
+        quote_requests::{AuctionStatistics, from_journal},
     },
 };
 
@@ -370,6 +370,7 @@ pub async fn collected(
     // Anybody may have this batch opened, and whoever names it is held.
     let collected = |view: &QuoteRequestView| view.quotes.is_some();
     let view = long_poll::until(state, caller, false, view, long_poll_max, collected, changed).await;
-    let statistics = statistics(state.services.journal.as_ref(), state.services.auctions.as_ref(), &view).await;
+    let (journal, auctions) = (state.services.journal.as_ref(), state.services.auctions.as_ref());
+    let statistics = state.auction_progress.of_batch(journal, auctions, caller, &view).await;
     (view, statistics)
 }

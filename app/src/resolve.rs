@@ -13,7 +13,7 @@ use crate::{
     families,
     views::{
         payments::{from_journal, read_failed},
-        quote_requests::{self, AuctionStatistics, statistics},
+        quote_requests::{self, AuctionStatistics},
     },
 };
 
@@ -51,7 +51,11 @@ pub async fn find_live(state: &App, caller: &Caller, payment_id: &PaymentId) -> 
 ///
 /// # Errors
 /// 404 when there is no such batch, 503 when that cannot be said, 500 when what is stored of it cannot be read.
-pub async fn find_batch(state: &App, id: &QuoteRequestId) -> Result<(QuoteRequestView, AuctionStatistics), Error> {
+pub async fn find_batch(
+    state: &App,
+    caller: &Caller,
+    id: &QuoteRequestId,
+) -> Result<(QuoteRequestView, AuctionStatistics), Error> {
     let services = &state.services;
     let view = match services.quote_requests.view(id).await {
         Ok(Some(view)) => Some(view),
@@ -61,7 +65,8 @@ pub async fn find_batch(state: &App, id: &QuoteRequestId) -> Result<(QuoteReques
         }
     };
     let view = view.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
-    let statistics = statistics(services.journal.as_ref(), services.auctions.as_ref(), &view).await;
+    let (journal, auctions) = (services.journal.as_ref(), services.auctions.as_ref());
+    let statistics = state.auction_progress.of_batch(journal, auctions, caller, &view).await;
     Ok((view, statistics))
 }
 

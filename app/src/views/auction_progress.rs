@@ -1,6 +1,6 @@
-//! Auction progress: who was asked for quotes for a payment and who declined, while its auction is open (spec 2.11).
+//! Auction progress: who was asked for quotes for a payment or a batch and who declined, while its auction is open (spec 2.11).
 //!
-//! It is provisional, as a batch's. What readers cost is bounded: an answer serves everybody for a while, so many are fetched
+//! It is provisional. What readers cost is bounded: an answer serves everybody for a while, so many are fetched
 //! in a second, of which a caller has a share, and what cannot be had now is left out, which the contract reads as unknown.
 
 use std::{
@@ -13,12 +13,12 @@ use tokio::time::{Instant, timeout};
 
 use ::auction::Progress;
 use events::{PaymentEvent, PaymentId};
-use journal::StreamLog;
+use journal::{StreamLog, StreamStore};
 use net::callers::{AddressKey, Caller};
-use projections::{PaymentStatus, PaymentView};
+use projections::{PaymentStatus, PaymentView, QuoteRequestView};
 use sagas::auction::request_for_quotes;
 
-use super::quote_requests::{AuctionStatistics, so_far};
+use super::quote_requests::{AuctionStatistics, of_open_batch, so_far};
 
 /// How old an answer may be.
 const AGE_MAX: Duration = Duration::from_millis(500);
@@ -37,7 +37,7 @@ pub(crate) struct AuctionProgress(Mutex<Fetched>);
 
 struct Fetched {
     /// When each answer was asked for, and the answer; while it is on its way, the one before.
-    answers: HashMap<PaymentId, (Instant, AuctionStatistics)>,
+    answers: HashMap<String, (Instant, AuctionStatistics)>,
     budget: FetchBudget,
 }
 
@@ -107,11 +107,31 @@ impl AuctionProgress {
         payment_id: &PaymentId,
     ) -> AuctionStatistics {
         let address = (!caller.is_exempt()).then(|| caller.address());
-        if let Some(known) = self.lock().known_or_begin(payment_id, address) {
+        if let Some(known) = self.lock().known_or_begin(payment_id.as_str(), address, AGE_MAX) {
             return known;
         }
         let fetched = timeout(WAIT_MAX, fetch(reads, auctions, payment_id)).await.ok().flatten();
-        self.lock().fetched(payment_id, fetched)
+        self.lock().fetched(payment_id.as_str(), fetched)
+    }
+
+    /// The same of a batch, as recorded where its auction is over. It is fetched anew for whoever has a share left, and is
+    /// what was fetched last for others.
+    pub(crate) async fn of_batch(
+        &self,
+        journal: &dyn StreamStore,
+        auctions: &dyn Progress,
+        caller: &Caller,
+        view: &QuoteRequestView,
+    ) -> AuctionStatistics {
+        if view.quotes.is_some() {
+            return AuctionStatistics { requested_count: view.requested_count, declines: view.declines.clone() };
+        }
+        let (id, address) = (view.quote_request_id.as_str(), (!caller.is_exempt()).then(|| caller.address()));
+        if let Some(known) = self.lock().known_or_begin(id, address, Duration::ZERO) {
+            return known;
+        }
+        let fetched = of_open_batch(journal, auctions, view).await;
+        self.lock().fetched(id, Some(fetched).filter(|statistics| statistics.declines.is_some()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Fetched> {
@@ -122,11 +142,16 @@ impl AuctionProgress {
 
 impl Fetched {
     /// What is answered without a fetch; `None` where the caller is to make one, which is noted as begun.
-    fn known_or_begin(&mut self, payment_id: &PaymentId, address: Option<AddressKey>) -> Option<AuctionStatistics> {
+    fn known_or_begin(
+        &mut self,
+        id: &str,
+        address: Option<AddressKey>,
+        age_max: Duration,
+    ) -> Option<AuctionStatistics> {
         let now = Instant::now();
-        let known = self.answers.get(payment_id);
+        let known = self.answers.get(id);
         if let Some((at, answer)) = known
-            && now.duration_since(*at) < AGE_MAX
+            && now.duration_since(*at) < age_max
         {
             return Some(answer.clone());
         }
@@ -140,13 +165,13 @@ impl Fetched {
         if self.answers.len() >= KEPT_MAX || !self.budget.take(address) {
             return Some(before);
         }
-        self.answers.insert(payment_id.clone(), (now, before));
+        self.answers.insert(id.to_owned(), (now, before));
         None
     }
 
     /// Keeps what a fetch came to, and tells what is known now: the answer before where it came to nothing.
-    fn fetched(&mut self, payment_id: &PaymentId, fetched: Option<AuctionStatistics>) -> AuctionStatistics {
-        let known = self.answers.get_mut(payment_id).map(|(_, answer)| answer);
+    fn fetched(&mut self, id: &str, fetched: Option<AuctionStatistics>) -> AuctionStatistics {
+        let known = self.answers.get_mut(id).map(|(_, answer)| answer);
         match (known, fetched) {
             (Some(known), Some(fetched)) => {
                 known.clone_from(&fetched);
@@ -182,7 +207,7 @@ mod tests {
         let AuctionProgress(fetched) = AuctionProgress::default();
         let mut fetched = fetched.into_inner().unwrap();
         let mut begun = |numbers: std::ops::Range<u32>| {
-            numbers.filter(|number| fetched.known_or_begin(&payment(*number), None).is_none()).count()
+            numbers.filter(|number| fetched.known_or_begin(payment(*number).as_str(), None, AGE_MAX).is_none()).count()
         };
         assert_eq!(begun(0..10), 10);
         assert_eq!(begun(0..10), 0, "they are on their way");
@@ -202,7 +227,7 @@ mod tests {
             let address = Some(AddressKey::of(from.parse().unwrap()));
             let is_begun = |_: &usize| {
                 next += 1;
-                fetched.known_or_begin(&payment(next), address).is_none()
+                fetched.known_or_begin(payment(next).as_str(), address, AGE_MAX).is_none()
             };
             (0..count).filter(is_begun).count()
         };
@@ -220,14 +245,32 @@ mod tests {
         let AuctionProgress(fetched) = AuctionProgress::default();
         let mut fetched = fetched.into_inner().unwrap();
         let known = AuctionStatistics { requested_count: Some(3), declines: Some(Vec::new()) };
-        assert!(fetched.known_or_begin(&payment(1), None).is_none());
-        assert_eq!(fetched.fetched(&payment(1), Some(known.clone())).requested_count, Some(3));
+        assert!(fetched.known_or_begin(payment(1).as_str(), None, AGE_MAX).is_none());
+        assert_eq!(fetched.fetched(payment(1).as_str(), Some(known.clone())).requested_count, Some(3));
         tokio::time::advance(AGE_MAX).await;
-        assert!(fetched.known_or_begin(&payment(1), None).is_none());
-        assert_eq!(fetched.fetched(&payment(1), None).requested_count, Some(3));
-        let told = fetched.known_or_begin(&payment(1), None).unwrap();
+        assert!(fetched.known_or_begin(payment(1).as_str(), None, AGE_MAX).is_none());
+        assert_eq!(fetched.fetched(payment(1).as_str(), None).requested_count, Some(3));
+        let told = fetched.known_or_begin(payment(1).as_str(), None, AGE_MAX).unwrap();
         assert_eq!((told.requested_count, told.declines.map(|declines| declines.len())), (Some(3), Some(0)));
-        assert!(fetched.known_or_begin(&payment(2), None).is_none());
-        assert_eq!(fetched.fetched(&payment(2), None).requested_count, None);
+        assert!(fetched.known_or_begin(payment(2).as_str(), None, AGE_MAX).is_none());
+        assert_eq!(fetched.fetched(payment(2).as_str(), None).requested_count, None);
+    }
+
+    /// What is shown of a batch is of now, as long as its readers leave something.
+    #[tokio::test(start_paused = true)]
+    async fn what_may_not_be_old_is_fetched_each_time_within_the_shares() {
+        let mut fetched = Fetched { answers: HashMap::new(), budget: FetchBudget::new() };
+        let known = AuctionStatistics { requested_count: Some(3), declines: Some(Vec::new()) };
+        let mut fetches = 0;
+        for _ in 0..1_000 {
+            match fetched.known_or_begin("batch", None, Duration::ZERO) {
+                None => {
+                    fetches += 1;
+                    fetched.fetched("batch", Some(known.clone()));
+                }
+                Some(answer) => assert_eq!(answer, known),
+            }
+        }
+        assert_eq!(fetches, FETCHES_PER_SECOND);
     }
 }

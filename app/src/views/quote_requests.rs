@@ -56,16 +56,13 @@ pub struct AuctionStatistics {
     pub declines: Option<Vec<DeclineCount>>,
 }
 
-/// The statistics of a batch: as recorded, and while quotes are collected as it is for now. What cannot be read for now is
-/// left out, since a provisional figure is worth no error.
-pub async fn statistics(
+/// The statistics of a batch whose quotes are being collected, as they are for now. What cannot be read for now is left out, since
+/// a provisional figure is worth no error.
+pub(super) async fn of_open_batch(
     journal: &dyn StreamStore,
     auctions: &dyn Progress,
     view: &QuoteRequestView,
 ) -> AuctionStatistics {
-    if view.quotes.is_some() {
-        return AuctionStatistics { requested_count: view.requested_count, declines: view.declines.clone() };
-    }
     let commits = journal.load(&(&view.quote_request_id).into()).await.unwrap_or_default();
     let batch = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events)).ok().flatten();
     let Some(batch) = batch else { return AuctionStatistics::default() };
