@@ -34,7 +34,11 @@ use config::{GatewayConfig, NatsConfig, SelectorConfig, VerifierConfig, signing_
 use events::{CommitId, PaymentId};
 use identity::Identities;
 use journal::ShardLog;
-use journal_jetstream::{connection, store::NatsJournal};
+use journal_jetstream::{
+    connection::{self, CONNECT_MAX, PING_EVERY},
+    headerless::HeaderlessClient,
+    store::NatsJournal,
+};
 use net::server;
 use projections::Projections;
 use protocol::message_signature::Signer;
@@ -58,13 +62,8 @@ use crate::{
 const VERIFIER_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Longest pause between two attempts to reach NATS again.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
-/// How often NATS is asked whether it is still there; a connection that answers two in a row with silence is dead, and
-/// another server is taken, in less time than an append waits for its outcome.
-const PING_EVERY: Duration = Duration::from_millis(1500);
 /// How long `/readyz` waits for the leader of a stream.
 const LEADER_WAIT_MAX: Duration = Duration::from_millis(1500);
-/// How long a server may take to greet; one that hangs accepts connections and says nothing.
-const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// Runs a gateway until `shutdown`: HTTP API, engine, read models, auction.
 ///
@@ -116,6 +115,7 @@ impl Assembled {
             ledger,
             budgets,
             parking,
+            heard,
             auction,
             auditors,
             selectors,
@@ -144,7 +144,7 @@ impl Assembled {
         let engine = Engine::new(ports, EngineOptions { release: config.release.into(), ..EngineOptions::default() });
         let owner = CommitId::random().to_string();
         let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), watching(config));
-        let readiness = GatewayReadiness::new(&client, &journal, &projections, &watchdog, &engine);
+        let readiness = GatewayReadiness::new(&client, heard, &journal, &projections, &watchdog, &engine);
         let views = FreshViews::new(projections.clone(), reads.clone(), following.handle());
         let services = Services {
             journal: journal.clone(),
@@ -357,6 +357,7 @@ async fn connect_with(servers: Vec<String>, options: ConnectOptions, name: &str)
 /// What `/readyz` asks.
 struct GatewayReadiness {
     client: Client,
+    heard: HeaderlessClient,
     journal: Arc<NatsJournal>,
     projections: Projections,
     unattested: Unattested,
@@ -366,6 +367,7 @@ struct GatewayReadiness {
 impl GatewayReadiness {
     fn new(
         client: &Client,
+        heard: HeaderlessClient,
         journal: &Arc<NatsJournal>,
         projections: &Projections,
         watchdog: &Watchdog,
@@ -373,6 +375,7 @@ impl GatewayReadiness {
     ) -> Self {
         Self {
             client: client.clone(),
+            heard,
             journal: journal.clone(),
             projections: projections.clone(),
             unattested: watchdog.unattested(),
@@ -386,6 +389,9 @@ impl Readiness for GatewayReadiness {
     async fn check(&self) -> Result<(), String> {
         if self.client.connection_state() != State::Connected {
             return Err("NATS is not connected".to_owned());
+        }
+        if !self.heard.is_connected() {
+            return Err("settlers cannot be heard: their connection to NATS is lost".to_owned());
         }
         self.projections.ready().map_err(|unavailable| format!("read models: {unavailable}"))?;
         // Without a majority of the servers no stream has a leader. One stream that has none will have another in

@@ -320,7 +320,8 @@ impl<'a> Window<'a> {
         if auction_id != self.request.auction_id {
             return;
         }
-        // The server's word, in the settler's place, that the settler is not connected, or as much from itself. It may come back.
+        // Who sends nothing has not answered yet. (The server's word that a settler is away, which is as empty, goes to the connection
+        // that asked.)
         if message.payload.is_empty() {
             return;
         }

@@ -13,8 +13,8 @@
 //!
 //! A settler is a stranger with valid credentials. It can say nothing in an auction that it was not asked in, because its
 //! permission to bid is the permission to answer a request, and so often. What it fills is its own streams. What it says
-//! unasked, answers to awards, registrations and reports, comes through rate-limited
-//! subscriptions.
+//! unasked, answers to awards, registrations and reports, comes through rate-limited subscriptions. All of it is heard over a
+//! connection without headers (ADR 120), and read from streams by `STREAM.MSG.GET` alone (ADR 119).
 //!
 //! Nothing here judges a bid: `sagas::auction` does. The wire form of the messages is `protocol`; `wire` turns
 //! it into the engine's types and back.

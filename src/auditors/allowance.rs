@@ -23,10 +23,10 @@ pub const CONSUMERS_MAX: usize = 8;
 /// Most consumers of a stream, of all auditors and of the gateways, beyond which auditors get no more.
 pub(super) const STREAM_CONSUMERS_MAX: usize = 64;
 
-/// Auditors that are known by what they asked for lately. More than these are answered by the gateway when others have rested.
+/// Most auditors that are remembered by what they asked for lately; more than these wait until some have rested.
 const AUDITORS_MAX: usize = 1_024;
 
-/// What each auditor has asked for. Auditors are those that nats-server has let in, so they are few.
+/// What each auditor has asked for. Auditors are those that nats-server has let in.
 pub(super) struct Allowances<C: Clock = MonotonicClock> {
     requests: RateLimiter<String, HashMapStateStore<String>, C, NoOpMiddleware<C::Instant>>,
     /// Names of the consumers of each auditor, by stream.
@@ -46,7 +46,7 @@ impl<C: Clock> Allowances<C> {
         Self { requests, consumers: HashMap::new() }
     }
 
-    /// Whether `auditor` may make one request more, which it has made then.
+    /// Takes one request of `auditor`'s allowance; false where none is left.
     pub(super) fn take_request(&self, auditor: &str) -> bool {
         if self.requests.len() >= AUDITORS_MAX {
             // Of whoever has its whole allowance again nothing needs to be known.

@@ -1,4 +1,4 @@
-//! Answers auditors that ask for consumers, in JetStream's stead.
+//! Consumer service: answers auditors' requests for consumers, in JetStream's stead.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -22,9 +22,9 @@ const GROUP: &str = "auditors";
 const REQUESTS_PER_SECOND_MAX: u64 = 256;
 /// How long JetStream is waited for.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// Replies through an account's border begin so. An answer anywhere else could land in a stream.
+/// Beginning of replies that go through an account's border; an answer anywhere else could land in a stream.
 const REPLIES: &str = "_R_.";
-/// In which nats-server says who asks.
+/// Header in which nats-server says who asks.
 const ASKED_BY: &str = "Nats-Request-Info";
 /// Length of an NKEY's public form.
 const NKEY_BYTES: usize = 56;

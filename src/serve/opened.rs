@@ -1,4 +1,5 @@
-//! What a gateway keeps in NATS, and the connections that it opens for it.
+//! What a gateway keeps in NATS, and its ten connections: appends, four for engine and read models, reads of the API, asking
+//! settlers, hearing them, selectors, auditors.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,6 +37,8 @@ pub(super) struct Opened {
     pub(super) ledger: Arc<NatsLedger>,
     pub(super) budgets: Arc<NatsBudgets>,
     pub(super) parking: Arc<NatsParking>,
+    /// Over which settlers are heard.
+    pub(super) heard: HeaderlessClient,
     pub(super) auction: (auction::NatsAuction, auction::Service, mpsc::Receiver<PaymentId>),
     /// Connections of their own: what comes over them was written by others than gateways.
     pub(super) auditors: Client,
@@ -87,8 +90,7 @@ impl Opened {
         let asking = reader("gw serve, auctions").await?;
         let endpoint = config.nats.endpoint("gw serve, settlers").context("[nats]")?;
         let connecting = async move {
-            let is_away = |error: &headerless::Error| matches!(error, headerless::Error::Unreachable(_));
-            waiting_for("NATS", is_away, || HeaderlessClient::connect(endpoint.clone())).await
+            waiting_for("NATS", headerless::Error::is_passing, || HeaderlessClient::connect(endpoint.clone())).await
         };
         let heard = following.spawn(connecting).await??;
         let auction = || {
@@ -114,6 +116,7 @@ impl Opened {
             ledger: Arc::new(ledger),
             budgets: Arc::new(budgets),
             parking: Arc::new(parking),
+            heard,
             auction,
             auditors,
             selectors,

@@ -64,12 +64,12 @@ async fn header_lines_that_nobody_can_read_end_no_connection_and_no_auction() ->
         assert_eq!(answers_of(&gathered, 2), [&Answer::Decline("NO_LIQUIDITY".to_owned())], "{shown:?}");
     }
     let (asks, hears) = &gateway.connections;
-    ensure!((connects(asks), hears.connections()) == (1, 1), "a connection was lost");
+    ensure!((connects(asks), hears.connects()) == (1, 1), "a connection was lost");
 
     // A gateway that comes now reads what is stored.
     let second = Gateway::start(&nats).await?;
     tokio::try_join!(second.knows(1), second.knows(2))?;
     let (asks, hears) = &second.connections;
-    ensure!((connects(asks), hears.connections()) == (1, 1), "a connection was lost");
+    ensure!((connects(asks), hears.connects()) == (1, 1), "a connection was lost");
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::{
     net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use async_nats::{Auth, AuthError, ConnectOptions};
@@ -21,6 +22,12 @@ use events::Hash32;
 const USER_PREFIX: u8 = 20 << 3;
 /// Most bytes of a file with a seed.
 const SEED_FILE_BYTES_MAX: u64 = 4096;
+
+/// Longest time for a connection and its handshake with one server; one that hangs accepts connections and says nothing.
+pub const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// How often a server is asked whether it is still there. A connection that answers two in a row with silence is dead, and another
+/// server is taken, in less time than an append waits for its outcome.
+pub const PING_EVERY: Duration = Duration::from_millis(1500);
 
 /// Why a client's key or addresses cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,10 +91,9 @@ impl Identity {
     /// What only holders of this key know, for one `purpose`; in hex. It says nothing of the key.
     ///
     /// # Errors
-    /// [`Error`] when the file is gone.
+    /// [`Error`] when the file is gone, or the key has no seed.
     pub fn derived_secret(&self, purpose: &str) -> Result<String, Error> {
-        // Only a key that was made of a public key has no seed.
-        let seed = self.pair()?.seed().unwrap_or_default();
+        let seed = self.pair()?.seed().map_err(|_| Error::CannotSign)?;
         let hash = Hash32::sha256(format!("gw:nats-secret:v1\n{purpose}\n{seed}"));
         Ok(HEXLOWER.encode(&hash.0[..16]))
     }
@@ -118,6 +124,9 @@ impl Identity {
     }
 
     /// The public key, and its signature over what a server sent.
+    ///
+    /// # Errors
+    /// [`Error`] when the file is gone, or the key has no seed.
     pub(crate) fn prove(&self, nonce: &[u8]) -> Result<(String, Vec<u8>), Error> {
         let pair = self.pair()?;
         let signature = pair.sign(nonce).map_err(|_| Error::CannotSign)?;

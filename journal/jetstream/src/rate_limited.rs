@@ -15,7 +15,7 @@ use super::headerless::{self, HeaderlessClient};
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection that can be told after how many messages a subscription ends.
-pub trait Subscribe: Send + Sync {
+pub trait LimitedSubscriber: Send + Sync {
     /// What is heard.
     type Message;
     /// The messages of one subscription.
@@ -32,7 +32,7 @@ pub trait Subscribe: Send + Sync {
     ) -> impl Future<Output = Result<Self::Messages, Self::Error>> + Send;
 }
 
-impl Subscribe for Client {
+impl LimitedSubscriber for Client {
     type Message = Message;
     type Messages = Subscriber;
     type Error = SubscribeError;
@@ -53,7 +53,7 @@ impl Subscribe for Client {
     }
 }
 
-impl Subscribe for HeaderlessClient {
+impl LimitedSubscriber for HeaderlessClient {
     type Message = headerless::Message;
     type Messages = headerless::Subscription;
     type Error = headerless::Error;
@@ -69,7 +69,7 @@ impl Subscribe for HeaderlessClient {
 }
 
 /// A subscription that yields at most `messages_max` messages a period, and misses what comes beyond.
-pub struct RateLimitedSubscription<C: Subscribe> {
+pub struct RateLimitedSubscription<C: LimitedSubscriber> {
     connection: C,
     subject: String,
     /// The queue group whose members share the messages, each with a limit of its own; without one everybody gets them all.
@@ -81,7 +81,7 @@ pub struct RateLimitedSubscription<C: Subscribe> {
     next: Instant,
 }
 
-impl<C: Subscribe> RateLimitedSubscription<C> {
+impl<C: LimitedSubscriber> RateLimitedSubscription<C> {
     /// A subscription to `subject` that begins with the first [`RateLimitedSubscription::next`].
     pub fn new(connection: C, subject: impl Into<String>, messages_max: u64, period: Duration) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Protocol of a NATS server to a client without headers: what it sends, read from the bytes.
+//! Codec: decoder of what a NATS server sends to a client without headers.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::Message;
 
 /// Most bytes of a line; the server bounds subjects far below.
 const LINE_BYTES_MAX: usize = 128 * 1024;
-/// Most bytes of a payload; nats.conf allows 64 KiB.
+/// Most bytes of a payload: more than nats-server lets anybody publish. nats.conf allows 1 MB, and settlers 64 KiB.
 const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What a server sends.
@@ -78,36 +78,46 @@ fn line(bytes: &mut BytesMut) -> io::Result<Option<Bytes>> {
     Ok(Some(line))
 }
 
+/// A line by its first word. A subject may hold any bytes but those that nats-server takes for the end of a word or line, since it
+/// checks subjects for clients alone that ask for it; so nothing in one is an error here.
 fn verb(line: &Bytes) -> io::Result<Verb> {
-    let text = std::str::from_utf8(line).map_err(|_| malformed("a line is not UTF-8"))?;
-    let (verb, rest) = text.split_once([' ', '\t']).unwrap_or((text, ""));
-    let op = match verb.to_ascii_uppercase().as_str() {
-        "MSG" => return message(rest),
-        "INFO" => ServerOp::Info(line.slice(line.len() - rest.len()..)),
-        "PING" => ServerOp::Ping,
-        "PONG" => ServerOp::Pong,
-        "+OK" => ServerOp::Taken,
-        "-ERR" => ServerOp::Refused(rest.trim().trim_matches('\'').to_owned()),
-        _ => return Err(malformed("the server sends what no client without headers is sent")),
+    let end = line.iter().position(|byte| is_blank(*byte)).unwrap_or(line.len());
+    let rest = line.slice((end + 1).min(line.len())..);
+    let op = match line[..end].to_ascii_uppercase().as_slice() {
+        b"MSG" => return message(&rest),
+        b"INFO" => ServerOp::Info(rest),
+        b"PING" => ServerOp::Ping,
+        b"PONG" => ServerOp::Pong,
+        b"+OK" => ServerOp::Taken,
+        b"-ERR" => ServerOp::Refused(String::from_utf8_lossy(&rest).trim().trim_matches('\'').to_owned()),
+        _ => return Err(malformed("an unknown operation, or one with headers")),
     };
     Ok(Verb::Op(op))
 }
 
+/// Whether nats-server ends a word here. It does not at other white space, which a subject may hold.
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
 /// `<subject> <subscription> [reply] <bytes>`.
-fn message(rest: &str) -> io::Result<Verb> {
-    let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+fn message(rest: &[u8]) -> io::Result<Verb> {
+    let words: Vec<&[u8]> = rest.split(|byte| is_blank(*byte)).filter(|word| !word.is_empty()).collect();
     let (subject, id, reply, length) = match words[..] {
         [subject, id, length] => (subject, id, None, length),
-        [subject, id, reply, length] => (subject, id, Some(reply.to_owned()), length),
+        [subject, id, reply, length] => (subject, id, Some(reply), length),
         _ => return Err(malformed("a message without subject, subscription and length")),
     };
-    let (Ok(id), Ok(length)) = (id.parse(), length.parse::<usize>()) else {
-        return Err(malformed("a message with a number that is none"));
+    let number = |word: &[u8]| std::str::from_utf8(word).ok().and_then(|word| word.parse::<u64>().ok());
+    let (Some(id), Some(length)) = (number(id), number(length).and_then(|length| usize::try_from(length).ok())) else {
+        return Err(malformed("the subscription or length of a message is not a number"));
     };
     if length > PAYLOAD_BYTES_MAX {
-        return Err(malformed("a message that is longer than any"));
+        return Err(malformed("a message is longer than a server sends"));
     }
-    Ok(Verb::Message(id, subject.to_owned(), reply, length))
+    // What is not UTF-8 is no subject of ours, in whatever form it is shown.
+    let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+    Ok(Verb::Message(id, text(subject), reply.map(text), length))
 }
 
 fn malformed(what: &'static str) -> io::Error {
@@ -147,6 +157,17 @@ mod tests {
             ops.extend(read(&mut codec, &mut bytes));
             assert_eq!(ops, expected, "cut at {at}");
         }
+    }
+
+    #[test]
+    fn a_subject_is_whatever_its_sender_wrote() {
+        let sent = b"MSG a.\xff\xfe 1 1\r\nx\r\nMSG a.b\x0c22 1 2\r\nyy\r\nMSG a\x0b\0 3 r\x0c.\xff 0\r\n\r\n";
+        let expected = [
+            ServerOp::Message(1, said("a.\u{fffd}\u{fffd}", None, "x")),
+            ServerOp::Message(1, said("a.b\u{c}22", None, "yy")),
+            ServerOp::Message(3, said("a\u{b}\0", Some("r\u{c}.\u{fffd}"), "")),
+        ];
+        assert_eq!(read(&mut Codec::default(), &mut BytesMut::from(&sent[..])), expected);
     }
 
     #[test]

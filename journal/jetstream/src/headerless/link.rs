@@ -23,23 +23,21 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     sync::{mpsc, oneshot, watch},
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_rustls::TlsConnector;
 use tokio_util::codec::{Framed, FramedParts};
 use url::{Host, Url};
 
 use super::{
-    Command, Endpoint, Error, Message, Subscribe,
+    Command, Endpoint, Error, Message, State, SubscribeCommand,
     codec::{Codec, ServerOp},
 };
+use crate::connection::{CONNECT_MAX, PING_EVERY};
 
-/// Longest time for a connection and its handshake with one server; one that hangs accepts connections and says nothing.
-const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// Longest time in which the system may take what is written.
 const WRITE_MAX: Duration = Duration::from_secs(10);
-/// Time between two pings; where two in a row have no answer the connection is dead, and another server is taken.
-const PING_EVERY: Duration = Duration::from_millis(1500);
+/// Pings in a row without an answer after which a connection is dead.
 const UNANSWERED_MAX: usize = 2;
 /// Pause before the next attempt, after each in vain a step longer up to the longest.
 const PAUSE_STEP: Duration = Duration::from_millis(50);
@@ -124,9 +122,13 @@ async fn open_one(endpoint: &Endpoint, server: &str) -> Result<Link, Error> {
             Host::Ipv6(ip) => ServerName::from(IpAddr::V6(ip)),
         };
         let connector = TlsConnector::from(Arc::new(tls(endpoint.ca_file.as_deref()).map_err(refused)?));
-        // What was sent before in the clear, and not asked for, goes with the old reader.
+        // What the server may have sent in the clear beyond its INFO is not believed.
         let FramedParts { io, .. } = framed.into_parts();
-        let socket = connector.connect(name, io).await.map_err(unreachable)?;
+        let socket = connector.connect(name, io).await.map_err(|error| {
+            // Another certificate is no matter of time.
+            let is_untrusted = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+            if is_untrusted { refused(error.to_string()) } else { unreachable(error) }
+        })?;
         framed = Framed::new(Box::new(socket), Codec::default());
     }
 
@@ -214,38 +216,45 @@ impl Active {
     }
 }
 
-/// Serves the subscriptions over `link` and those that follow it, until nobody is left who could ask for one.
+/// Serves the subscriptions over `link` and those that follow it, until all clients and subscriptions are dropped.
 pub(super) async fn run(
     endpoint: Endpoint,
     mut link: Link,
     mut commands: mpsc::UnboundedReceiver<Command>,
-    made: watch::Sender<u64>,
+    changed: watch::Sender<State>,
 ) {
     let mut subscriptions: HashMap<u64, Active> = HashMap::new();
     loop {
+        let begun = Instant::now();
         let Err(error) = serve(&mut link, &mut subscriptions, &mut commands).await else { return };
         tracing::warn!(name = endpoint.name, %error, "a connection without headers was lost, connecting again");
         drop(link);
-        let Some(again) = reconnect(&endpoint, &mut subscriptions, &mut commands).await else { return };
+        changed.send_modify(|state| state.is_connected = false);
+        // Whatever ends one connection after the other does not have this process make them as fast as it can.
+        let pause = if begun.elapsed() < PAUSE_MAX { PAUSE_MAX } else { Duration::ZERO };
+        let Some(again) = reconnect(&endpoint, pause, &mut subscriptions, &mut commands).await else { return };
         link = again;
-        made.send_modify(|made| *made += 1);
+        changed.send_modify(|state| *state = State { is_connected: true, connects: state.connects + 1 });
     }
 }
 
-/// The next connection; `None` when nobody is left.
+/// The next connection; `None` when all clients and subscriptions are dropped.
 async fn reconnect(
     endpoint: &Endpoint,
+    mut pause: Duration,
     subscriptions: &mut HashMap<u64, Active>,
     commands: &mut mpsc::UnboundedReceiver<Command>,
 ) -> Option<Link> {
     let attempts = async {
-        let mut pause = PAUSE_STEP;
         loop {
+            sleep(pause).await;
             match open(endpoint).await {
                 Ok(link) => return link,
-                Err(error) => tracing::debug!(name = endpoint.name, %error, "still not connected"),
+                Err(error) if error.is_passing() => {
+                    tracing::debug!(name = endpoint.name, %error, "still not connected")
+                }
+                Err(error) => tracing::error!(name = endpoint.name, %error, "the server refuses the connection"),
             }
-            sleep(pause).await;
             pause = (pause + PAUSE_STEP).min(PAUSE_MAX);
         }
     };
@@ -254,7 +263,7 @@ async fn reconnect(
         tokio::select! {
             link = &mut attempts => return Some(link),
             command = commands.recv() => match command? {
-                // Dropped with the word that it is there, which its caller hears.
+                // `confirmed` is dropped with it, by which the caller hears that there is no connection.
                 Command::Subscribe(_) => {}
                 Command::Unsubscribe(id) => drop(subscriptions.remove(&id)),
             }
@@ -262,7 +271,8 @@ async fn reconnect(
     }
 }
 
-/// Works until the connection is lost, or well until nobody is left.
+/// Serves the subscriptions over one connection. Ends well when all clients and subscriptions are dropped, with an error when
+/// the connection is lost.
 async fn serve(
     link: &mut Link,
     subscriptions: &mut HashMap<u64, Active>,
@@ -297,7 +307,7 @@ async fn serve(
             },
             command = commands.recv() => match command {
                 None => return Ok(()),
-                Some(Command::Subscribe(Subscribe { id, subject, group, messages_max, messages, confirmed })) => {
+                Some(Command::Subscribe(SubscribeCommand { id, subject, group, messages_max, messages, confirmed })) => {
                     let active = Active { subject, group, left: messages_max, messages, is_slow: false };
                     out.extend_from_slice(active.request(id).as_bytes());
                     out.extend_from_slice(b"PING\r\n");
@@ -324,7 +334,11 @@ async fn serve(
 
 /// Hands a message to whoever subscribed to it, and ends the subscription with the last that it may have.
 fn deliver(subscriptions: &mut HashMap<u64, Active>, id: u64, message: Message, out: &mut BytesMut) {
-    let Some(active) = subscriptions.get_mut(&id) else { return };
+    let Some(active) = subscriptions.get_mut(&id) else {
+        // Of a subscription that is taken back, or that the server should not have.
+        out.extend_from_slice(format!("UNSUB {id}\r\n").as_bytes());
+        return;
+    };
     match active.messages.try_send(message) {
         Ok(()) => active.is_slow = false,
         Err(mpsc::error::TrySendError::Full(_)) if !active.is_slow => {
@@ -342,6 +356,7 @@ fn deliver(subscriptions: &mut HashMap<u64, Active>, id: u64, message: Message, 
         *left = left.saturating_sub(1);
         if *left == 0 {
             subscriptions.remove(&id);
+            out.extend_from_slice(format!("UNSUB {id}\r\n").as_bytes());
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A NATS client may send any bytes as headers: the server hands them on unread. async-nats ends its connection at a header line
 //! that it cannot read, so one message of a hostile client would take all that a connection carries with it. A client that says
-//! that it takes no headers is sent none, so nothing of them reaches this process ([ADR 120](../../../../docs/adr)).
+//! that it takes no headers is sent none, so nothing of them reaches this process (ADR 120).
 
 mod codec;
 mod link;
@@ -34,7 +34,7 @@ pub struct Endpoint {
     pub servers: Vec<String>,
     /// The key that it proves, where the server asks for one.
     pub identity: Option<Identity>,
-    /// See [`Identity::options`].
+    /// Certificates of the authorities that may stand behind the server's, PEM; with it nothing but TLS will do.
     pub ca_file: Option<PathBuf>,
     /// Its name in the server's reports.
     pub name: String,
@@ -54,6 +54,13 @@ pub enum Error {
     Subject(String),
 }
 
+impl Error {
+    /// Whether it may pass by itself: no server was reached.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unreachable(_))
+    }
+}
+
 /// What came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
@@ -61,7 +68,7 @@ pub struct Message {
     pub subject: String,
     /// Where an answer is expected.
     pub reply: Option<String>,
-    /// Its body. Empty also where the server says in somebody's place that nobody listens there.
+    /// Its body; empty where the client sent none.
     pub payload: Bytes,
 }
 
@@ -70,18 +77,25 @@ pub struct Message {
 pub struct HeaderlessClient {
     commands: mpsc::UnboundedSender<Command>,
     ids: Arc<AtomicU64>,
-    /// How often the connection was made; see [`HeaderlessClient::connections`].
-    connections: watch::Receiver<u64>,
+    state: watch::Receiver<State>,
+}
+
+/// How it is with the connection.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    is_connected: bool,
+    /// How often it was made.
+    connects: u64,
 }
 
 #[derive(Debug)]
 enum Command {
-    Subscribe(Subscribe),
+    Subscribe(SubscribeCommand),
     Unsubscribe(u64),
 }
 
 #[derive(Debug)]
-struct Subscribe {
+struct SubscribeCommand {
     id: u64,
     subject: String,
     group: Option<&'static str>,
@@ -98,14 +112,16 @@ impl HeaderlessClient {
     /// [`Error::Unreachable`] and [`Error::Refused`].
     pub async fn connect(endpoint: Endpoint) -> Result<Self, Error> {
         let link = link::open(&endpoint).await?;
+        // Unbounded, as a drop cannot wait: one command for each subscription that is made or dropped, and whoever makes them
+        // bounds how many there are.
         let (commands, received) = mpsc::unbounded_channel();
-        let (made, connections) = watch::channel(1);
-        tokio::spawn(link::run(endpoint, link, received, made));
-        Ok(Self { commands, ids: Arc::new(AtomicU64::new(1)), connections })
+        let (changed, state) = watch::channel(State { is_connected: true, connects: 1 });
+        tokio::spawn(link::run(endpoint, link, received, changed));
+        Ok(Self { commands, ids: Arc::new(AtomicU64::new(1)), state })
     }
 
     /// A subscription, once the server has it. It goes on over the next connection where one is lost, and misses what is said
-    /// meanwhile.
+    /// meanwhile. One that the server refuses is confirmed, too, and yields nothing: the refusal is in the log alone.
     ///
     /// # Errors
     /// [`Error::Unreachable`] while there is no connection; [`Error::Subject`].
@@ -114,7 +130,7 @@ impl HeaderlessClient {
     }
 
     /// A subscription that ends after `messages_max` messages, more than which the server does not send; in a queue group, where
-    /// one is given, whose members share the messages.
+    /// one is given, whose members share the messages. Of one that is refused see there.
     ///
     /// # Errors
     /// As [`HeaderlessClient::subscribe`].
@@ -144,16 +160,21 @@ impl HeaderlessClient {
         let (confirmed, confirmation) = oneshot::channel();
         // Dropped, at whatever point, it ends what the server may have by then.
         let subscription = Subscription { id, received, commands: self.commands.clone() };
-        let command = Subscribe { id, subject, group, messages_max, messages, confirmed };
+        let command = SubscribeCommand { id, subject, group, messages_max, messages, confirmed };
         let lost = || Error::Unreachable("the connection was lost".to_owned());
         self.commands.send(Command::Subscribe(command)).map_err(|_| lost())?;
         confirmation.await.map_err(|_| lost())?;
         Ok(subscription)
     }
 
+    /// Whether there is a connection now.
+    pub fn is_connected(&self) -> bool {
+        self.state.borrow().is_connected
+    }
+
     /// How often the connection was made so far: 1 as long as it was never lost.
-    pub fn connections(&self) -> u64 {
-        *self.connections.borrow()
+    pub fn connects(&self) -> u64 {
+        self.state.borrow().connects
     }
 }
 

@@ -59,7 +59,30 @@ async fn headers_that_nobody_can_read_are_not_delivered_and_end_nothing() -> Res
         let message = next(&mut heard).await?;
         assert_eq!((message.subject, &*message.payload), (format!("said.{n}"), &b"a word"[..]));
     }
-    assert_eq!(client.connections(), 1);
+    assert_eq!(client.connects(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn subjects_of_any_bytes_end_nothing_and_name_no_other_subscription() -> Result<()> {
+    let server = NatsServer::open().await?;
+    let client = connect(&server).await?;
+    let mut heard = client.subscribe("said.>").await?;
+    let mut other = client.subscribe_up_to("other", None, 2).await?;
+    let mut raw = TcpStream::connect(server.url().trim_start_matches("nats://")).await?;
+    raw.write_all(b"CONNECT {\"verbose\":false}\r\n").await?;
+    // The second names the other subscription, where white space that is none to the server ends a word.
+    for subject in [&b"said.\xff\xfe"[..], b"said.a\x0c2", b"said.\x0b\0", b"said.\x7f \xff.reply"] {
+        raw.write_all(&[b"PUB ", subject, b" 2\r\nyy\r\n"].concat()).await?;
+        let message = next(&mut heard).await?;
+        assert!(message.subject.starts_with("said."), "{message:?}");
+        assert_eq!(&*message.payload, b"yy");
+    }
+    for word in ["one", "two"] {
+        raw.write_all(format!("PUB other 3\r\n{word}\r\n").as_bytes()).await?;
+        assert_eq!(&*next(&mut other).await?.payload, word.as_bytes());
+    }
+    assert_eq!((other.next().await, client.connects()), (None, 1));
     Ok(())
 }
 
@@ -103,7 +126,8 @@ async fn subscriptions_outlive_their_server_and_those_with_a_limit_have_what_is_
     let client = connect(&server).await?;
     let mut lasting = client.subscribe("lasting").await?;
     let mut limited = client.subscribe_up_to("limited", None, 2).await?;
-    async_nats::connect(server.url()).await?.publish("limited", "first".into()).await?;
+    let writer = async_nats::connect(server.url()).await?;
+    writer.publish("limited", "first".into()).await?;
     assert_eq!(&*next(&mut limited).await?.payload, b"first");
     server.kill().await?;
     // It is known to be away as soon as a subscription is refused.
@@ -113,7 +137,7 @@ async fn subscriptions_outlive_their_server_and_those_with_a_limit_have_what_is_
     let refused = client.subscribe("away").await;
     assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
     server.restart().await?;
-    until("it connects again", || async { client.connections() == 2 }).await?;
+    until("it connects again", || async { client.connects() == 2 }).await?;
     let writer = async_nats::connect(server.url()).await?;
     let subscribed_again = async {
         loop {
