@@ -68,21 +68,21 @@ const FALSE_NODES: [(Tampering, &str); 4] = [
             *member(told, "/result")? = json!("0x38d7ea4c68000");
             Ok(())
         }),
-        "FEE_MAX is 10000000000000000",
+        "FEE_WEI_MAX is 10000000000000000",
     ),
     (
         Tampering::Call("eth_getBlockByNumber", 0, |told| {
             *member(told, "/result/baseFeePerGas")? = json!("0x38d7ea4c68000");
             Ok(())
         }),
-        "FEE_MAX is 10000000000000000",
+        "FEE_WEI_MAX is 10000000000000000",
     ),
     (
         Tampering::Call("eth_estimateGas", 0, |told| {
             *member(told, "/result")? = json!("0x38d7ea4c68000");
             Ok(())
         }),
-        "FEE_MAX is 10000000000000000",
+        "FEE_WEI_MAX is 10000000000000000",
     ),
     (
         Tampering::Call("eth_estimateGas", 0, |told| {

@@ -1,4 +1,4 @@
-//! ETH as what arrives (ADR 115): a payer of tokens on one chain has it delivered on another.
+//! Delivery of ETH (ADR 115): a payer of tokens on one chain has it delivered on another.
 
 use std::time::Duration;
 

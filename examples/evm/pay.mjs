@@ -10,9 +10,9 @@ import { privateKeyToAccount } from 'viem/accounts';
 // Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names.
 const PERMIT2 = (process.env.PERMIT2 ?? '0x000000000022d473030f116ddee9f6b43ac78ba3').toLowerCase();
 // The most that one of the payer's own transactions may cost, in wei: its gas times its fee per gas.
-const FEE_MAX = BigInt(process.env.FEE_MAX ?? 10n ** 16n);
+const FEE_WEI_MAX = BigInt(process.env.FEE_WEI_MAX ?? 10n ** 16n);
 // The longest that money may be locked, in seconds from now.
-const MAX_LOCK_SECONDS = Number(process.env.MAX_LOCK_SECONDS ?? 7200);
+const LOCK_SECONDS_MAX = Number(process.env.LOCK_SECONDS_MAX ?? 7200);
 const QUOTE_SECONDS = 10;
 const FULFILLMENT_SECONDS = 180;
 const PAUSE_MS = 500;
@@ -96,8 +96,8 @@ function trust(defaults, lockSeconds) {
     insist(!pin || pin.toLowerCase() === account.toLowerCase(), `the gateway names another ${name}, ${account}`);
   }
   if (believed.length) console.error(`nothing but the gateway's word is behind ${believed.join(' ')}: see README.md`);
-  const rule = `the money could be locked for ${lockSeconds} s, and MAX_LOCK_SECONDS is ${MAX_LOCK_SECONDS}`;
-  insist(lockSeconds <= MAX_LOCK_SECONDS, rule);
+  const rule = `the money could be locked for ${lockSeconds} s, and LOCK_SECONDS_MAX is ${LOCK_SECONDS_MAX}`;
+  insist(lockSeconds <= LOCK_SECONDS_MAX, rule);
 }
 
 // Nothing is known; the same is asked again.
@@ -159,7 +159,7 @@ async function send(client, account, chainId, to, call, value = 0n) {
   const fees = await client.estimateFeesPerGas();
   const gas = ((await client.estimateGas({ account: account.address, to, data, value, prepare: false })) * 5n) / 4n;
   const fee = gas * fees.maxFeePerGas;
-  insist(fee <= FEE_MAX, `${call.functionName} could cost ${fee} wei by what the node says, and FEE_MAX is ${FEE_MAX}`);
+  insist(fee <= FEE_WEI_MAX, `${call.functionName} could cost ${fee} wei by what the node says, and FEE_WEI_MAX is ${FEE_WEI_MAX}`);
   const nonce = await client.getTransactionCount({ address: account.address, blockTag: 'pending' });
   const transaction = { type: 'eip1559', chainId, nonce, to, data, value, gas, ...fees };
   const serializedTransaction = await account.signTransaction(transaction);

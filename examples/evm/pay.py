@@ -16,9 +16,9 @@ from eth_utils import keccak
 # Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names.
 PERMIT2 = os.environ.get("PERMIT2", "0x000000000022d473030f116ddee9f6b43ac78ba3").lower()
 # The most that one of the payer's own transactions may cost, in wei: its gas times its fee per gas.
-FEE_MAX = int(os.environ.get("FEE_MAX", 10**16))
+FEE_WEI_MAX = int(os.environ.get("FEE_WEI_MAX", 10**16))
 # The longest that money may be locked, in seconds from now.
-MAX_LOCK_SECONDS = int(os.environ.get("MAX_LOCK_SECONDS", 7200))
+LOCK_SECONDS_MAX = int(os.environ.get("LOCK_SECONDS_MAX", 7200))
 QUOTE_SECONDS, FULFILLMENT_SECONDS, PAUSE_SECONDS, TIMEOUT_SECONDS, RECEIPT_SECONDS = 10, 180, 0.5, 60, 180
 ALLOWANCE, APPROVE, BALANCE_OF, WRAP = (keccak(text=signature)[:4].hex() for signature in (
     "allowance(address,address)", "approve(address,uint256)", "balanceOf(address)", "deposit()"))
@@ -141,8 +141,8 @@ def trust(defaults, lock_seconds):
         insist(not pin or pin.lower() == account.lower(), f"the gateway names another {name}, {account}")
     if believed:
         print(f"nothing but the gateway's word is behind {' '.join(believed)}: see README.md", file=sys.stderr)
-    insist(lock_seconds <= MAX_LOCK_SECONDS,
-           f"the money could be locked for {lock_seconds} s, and MAX_LOCK_SECONDS is {MAX_LOCK_SECONDS}")
+    insist(lock_seconds <= LOCK_SECONDS_MAX,
+           f"the money could be locked for {lock_seconds} s, and LOCK_SECONDS_MAX is {LOCK_SECONDS_MAX}")
 
 
 def word(value):
@@ -174,7 +174,7 @@ def send(node, account, chain, to, data, value=0):
     per_gas = 2 * quantity(rpc(node, "eth_getBlockByNumber", "latest", False)["baseFeePerGas"]) + tip
     gas = number_of(node, "eth_estimateGas", written) * 5 // 4
     fee = gas * per_gas
-    insist(fee <= FEE_MAX, f"a transaction to {to} could cost {fee} wei by what the node says, and FEE_MAX is {FEE_MAX}")
+    insist(fee <= FEE_WEI_MAX, f"a transaction to {to} could cost {fee} wei by what the node says, and FEE_WEI_MAX is {FEE_WEI_MAX}")
     # eth-account takes no `from`, and an address in its mixed-case form only.
     signed = account.sign_transaction({
         "to": bytes.fromhex(to[2:]), "data": written["data"], "value": value, "chainId": chain, "type": 2,

@@ -282,7 +282,8 @@ class Settler:
         self.begin(self.awards())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         await stop.wait()
-        await self.jetstream.publish(f"$KV.settlers.{self.token}", b"", headers={"KV-Operation": "DEL"})
+        # Without a body: the registration is taken back.
+        await self.jetstream.publish(f"$KV.settlers.{self.token}", b"")
 
 
 if __name__ == "__main__":

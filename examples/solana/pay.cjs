@@ -16,7 +16,7 @@ const DOMAIN_VERSION = 1;
 const KIND_DEPOSIT = 0;
 const POLL_MS = 200;
 // The longest that money may be locked, in seconds from now.
-const MAX_LOCK_SECONDS = Number(process.env.MAX_LOCK_SECONDS ?? 7200);
+const LOCK_SECONDS_MAX = Number(process.env.LOCK_SECONDS_MAX ?? 7200);
 // Of an order that says no times: how long quotes are collected, and by when it has to be there.
 const QUOTE_SECONDS = 10;
 const FULFILLMENT_SECONDS = 180;
@@ -106,8 +106,8 @@ function trust(defaults, lockSeconds) {
     insist(!pin || pin === account, `the gateway names another ${name}, ${account}`);
   }
   if (believed.length) console.error(`nothing but the gateway's word is behind ${believed.join(' ')}: see README.md`);
-  const rule = `the money could be locked for ${lockSeconds} s, and MAX_LOCK_SECONDS is ${MAX_LOCK_SECONDS}`;
-  insist(lockSeconds <= MAX_LOCK_SECONDS, rule);
+  const rule = `the money could be locked for ${lockSeconds} s, and LOCK_SECONDS_MAX is ${LOCK_SECONDS_MAX}`;
+  insist(lockSeconds <= LOCK_SECONDS_MAX, rule);
 }
 
 // The form that the terms are hashed in: on EVM chains lower case.

@@ -16,7 +16,7 @@ const EXPIRATION_MS_MAX = 24 * 60 * 60 * 1000;
 // The most TRX, in sun, that this payer lets one transaction burn for energy.
 const FEE_LIMIT_SUN_MAX = BigInt(process.env.FEE_LIMIT_SUN_MAX ?? 500_000_000);
 // The longest that money may be locked, in seconds from now.
-const MAX_LOCK_SECONDS = Number(process.env.MAX_LOCK_SECONDS ?? 7200);
+const LOCK_SECONDS_MAX = Number(process.env.LOCK_SECONDS_MAX ?? 7200);
 // How long after its expiration a transaction may still be found in a block that this node has not seen yet.
 const EXPIRED_MS = 30_000;
 const ZERO_HASH = `0x${'0'.repeat(64)}`;
@@ -93,8 +93,8 @@ function trust(defaults, lockSeconds) {
     insist(!pin || pin === account, `the gateway names another ${name}, ${account}`);
   }
   if (believed.length) console.error(`nothing but the gateway's word is behind ${believed.join(' ')}: see README.md`);
-  const rule = `the money could be locked for ${lockSeconds} s, and MAX_LOCK_SECONDS is ${MAX_LOCK_SECONDS}`;
-  insist(lockSeconds <= MAX_LOCK_SECONDS, rule);
+  const rule = `the money could be locked for ${lockSeconds} s, and LOCK_SECONDS_MAX is ${LOCK_SECONDS_MAX}`;
+  insist(lockSeconds <= LOCK_SECONDS_MAX, rule);
 }
 
 // The form that the terms are hashed in: on EVM chains lower case.

@@ -39,7 +39,7 @@ pub const FALSE_DEFAULTS: [(Change, &str); 4] = [
             defaults["refund_delay_seconds"] = json!(7_200);
             Ok(())
         },
-        "MAX_LOCK_SECONDS is 7200",
+        "LOCK_SECONDS_MAX is 7200",
     ),
 ];
 
