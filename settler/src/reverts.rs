@@ -3,6 +3,8 @@
 //! A delivery is simulated before it is sent, and one that is refused then costs nothing. The code of a recipient can accept
 //! the simulation and revert in the block, by what it is told there or by a change in between, and each time the settler
 //! pays for the gas. A token's code is its operator's choice. A coin runs the recipient's, which is the payer's choice.
+//!
+//! The count is this process's: after a restart it begins at nought.
 
 use chains::perform::PerformError;
 use events::AssetId;

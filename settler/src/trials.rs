@@ -2,8 +2,8 @@
 //! token can be paid to a recipient at all.
 //!
 //! A trial runs foreign code on the settler's node, so it is bounded: its outcome for a token and a recipient is cached
-//! for seconds, of a coin for the amount as well, which the recipient's code is shown, and trials for unsigned requests have a small bulkhead of their own and a rate limit. A trial beyond
-//! these limits is not made. The outcome is then unknown, which is safe: the award is tried before it is accepted.
+//! for seconds; for a coin it is cached for one amount, because the recipient's code sees it. Trials for unsigned requests have
+//! a small bulkhead of their own and a rate limit. A trial beyond these limits is not made. The outcome is then unknown, which is safe: the award is tried before it is accepted.
 
 use std::{
     num::NonZeroU32,

@@ -34,7 +34,8 @@ use super::{
 };
 
 /// Deliveries whose gas a settler keeps in coins and never promises, each at `delivery_max` of `[chains.gas]` and at the most
-/// that a transaction offers for it now. What is used of both is far less, so the gas of a release is among it.
+/// that a transaction offers for it now. A delivery uses far less than both, which leaves enough for the gas of a
+/// release.
 pub const DELIVERIES_RESERVED: u64 = 3;
 
 /// A settler's account on one chain, its own process's alone.

@@ -41,6 +41,7 @@ impl Registrar {
     /// Withdraws the registration, so that gateways ask this settler no more.
     pub(super) async fn withdraw(&self) {
         let client = &self.nats.client;
+        // Gateways of 0.1.0 read the header; later ones the empty body.
         let operation = (HeaderName::from_static("KV-Operation"), HeaderValue::from("DEL"));
         let subject = registration_subject(&self.nats.token);
         let withdrawn = async {

@@ -27,7 +27,7 @@ const AHEAD_MS_MAX: i64 = 200;
 /// so. In milliseconds.
 const MOVED_MS: i64 = 10_000;
 /// How often a paused runtime is asked whether the slots that were under way are made.
-const SETTLED_ASKS_MAX: usize = 50;
+const STILL_ASKS_MAX: usize = 50;
 /// Slots that a journey has to gain, so that the one that it ends itself does not count.
 const SLOTS_GAINED_MIN: u64 = 2;
 
@@ -112,7 +112,7 @@ impl Pacer {
     /// Travels to the current second, if the clock is behind still when all slots that were under way are made.
     async fn catch_up(&self, ahead_ms: i64) -> Result<()> {
         let mut position = self.position().await?;
-        for _ in 0..SETTLED_ASKS_MAX {
+        for _ in 0..STILL_ASKS_MAX {
             tokio::time::sleep(Duration::from_millis(2 * self.slot_ms)).await;
             let again = self.position().await?;
             if again == position {
