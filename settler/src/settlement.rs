@@ -32,7 +32,6 @@ use crate::{
     job::{Job, refusal},
     nats::Nats,
     quoting::Decline,
-    reverts::Reverts,
     trials::{Bulkhead, Trial, Trials},
     verifier,
 };
@@ -158,8 +157,6 @@ pub struct Settlement {
     is_reserved: bool,
     /// The delivery is final: its tokens have left the account.
     has_delivered: bool,
-    /// What deliveries cost in vain.
-    reverts: Reverts,
     /// The delivery that was last reported to the gateway.
     reported: Option<String>,
     /// The verifier's attestation, until the escrow refuses it.
@@ -185,7 +182,6 @@ impl Settlement {
             is_agreed: false,
             is_reserved: false,
             has_delivered: false,
-            reverts: Reverts::default(),
             reported: None,
             attestation: None,
         }
@@ -349,13 +345,14 @@ impl Settlement {
         let margin = self.context.options.quoting.delivery_margin_seconds;
         // The contract decides by its own clock; this check only saves a transaction that would come too late.
         let in_time = unix_seconds(chrono::Utc::now()).saturating_add(margin) <= order.fulfill_by;
-        if !self.context.options.deliver || !in_time || self.reverts.is_exhausted(order.destination.asset()) {
+        let reverts = self.context.trials.reverts();
+        if !self.context.options.deliver || !in_time || reverts.is_exhausted(&order.destination) {
             return Ok(Step::Wait);
         }
         let job = &self.job;
         self.source.make_payout_account(&job.escrow.contract, job.terms.source.asset()).await?;
         let delivered = self.destination.deliver(&order).await;
-        let transaction_hash = delivered.inspect_err(|error| self.reverts.count(error))?;
+        let transaction_hash = delivered.inspect_err(|error| reverts.count(&order.destination, error))?;
         self.report(&transaction_hash).await;
         Ok(Step::Wait)
     }

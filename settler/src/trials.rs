@@ -21,7 +21,7 @@ use chains::{perform::PerformError, settler::DeliveryChain};
 use events::{Amount, OwnedAsset};
 use sagas::ports::DeliveryOrder;
 
-use crate::recent::RecentMap;
+use crate::{recent::RecentMap, reverts::Reverts};
 
 /// Concurrent trials for signed payments.
 const SIGNED_MAX: usize = 16;
@@ -77,6 +77,8 @@ pub struct Trials {
     unsigned: Semaphore,
     /// Rate limit of trials for unsigned requests: a token bucket.
     unsigned_rate: DefaultDirectRateLimiter,
+    /// What trials could not tell.
+    reverts: Reverts,
 }
 
 impl Default for Trials {
@@ -86,6 +88,7 @@ impl Default for Trials {
             signed: Semaphore::new(SIGNED_MAX),
             unsigned: Semaphore::new(UNSIGNED_MAX),
             unsigned_rate: RateLimiter::direct(Quota::per_second(UNSIGNED_PER_SECOND)),
+            reverts: Reverts::default(),
         }
     }
 }
@@ -93,6 +96,9 @@ impl Default for Trials {
 impl Trials {
     /// Whether `order` could be delivered on `chain`; `None` when it is unknown at the moment.
     pub async fn of(&self, chain: &dyn DeliveryChain, order: &DeliveryOrder, bulkhead: Bulkhead) -> Option<Trial> {
+        if self.reverts.is_exhausted(&order.destination) {
+            return Some(Trial::Refused { reason: "deliveries to the recipient reverted in blocks".to_owned() });
+        }
         let subject = subject(order);
         if let Some(trial) = self.cached(&subject) {
             return Some(trial);
@@ -115,6 +121,11 @@ impl Trials {
         };
         self.cache().insert(subject, (Instant::now(), trial.clone()));
         Some(trial)
+    }
+
+    /// Deliveries that reverted all the same.
+    pub fn reverts(&self) -> &Reverts {
+        &self.reverts
     }
 
     fn cached(&self, subject: &Subject) -> Option<Trial> {
