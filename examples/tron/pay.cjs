@@ -13,6 +13,8 @@ const QUOTE_SECONDS = 10;
 const FULFILLMENT_SECONDS = 240;
 // The network takes no transaction that expires later.
 const EXPIRATION_MS_MAX = 24 * 60 * 60 * 1000;
+// The most TRX, in sun, that wrapping may burn for energy: `deposit()` of a wrapped coin takes far less.
+const WRAP_FEE_LIMIT_SUN = 30_000_000n;
 // The most TRX, in sun, that this payer lets one transaction burn for energy.
 const FEE_LIMIT_SUN_MAX = BigInt(process.env.FEE_LIMIT_SUN_MAX ?? 500_000_000);
 // The longest that money may be locked, in seconds from now.
@@ -200,7 +202,8 @@ async function wrapCoins(tronWeb, payer, key, token, cap) {
   if (missing <= 0n) return [];
   const callValue = Number(missing);
   insist(Number.isSafeInteger(callValue), 'that is more TRX than there is');
-  const options = { callValue, feeLimit: Number(FEE_LIMIT_SUN_MAX), txLocal: true };
+  const feeLimit = Number(FEE_LIMIT_SUN_MAX < WRAP_FEE_LIMIT_SUN ? FEE_LIMIT_SUN_MAX : WRAP_FEE_LIMIT_SUN);
+  const options = { callValue, feeLimit, txLocal: true };
   const built = await builder.triggerSmartContract(token, deposit, options, [], payer);
   const transaction = await trx.sign(built.transaction, key);
   const id = transaction.txID;

@@ -60,21 +60,19 @@ impl<C: Clock> Allowances<C> {
 
     /// Whether `auditor` may have one consumer more of `stream`, whose consumers are `alive`.
     pub(super) fn has_room(&mut self, auditor: &str, stream: &str, alive: &HashSet<String>) -> bool {
-        let own = self.consumers_of(auditor, stream);
-        own.retain(|name| alive.contains(name));
-        own.len() < CONSUMERS_MAX && alive.len() < STREAM_CONSUMERS_MAX
+        let own = self.consumers.get_mut(auditor).and_then(|streams| streams.get_mut(stream)).map_or(0, |own| {
+            own.retain(|name| alive.contains(name));
+            own.len()
+        });
+        own < CONSUMERS_MAX && alive.len() < STREAM_CONSUMERS_MAX
     }
 
     /// Notes that `auditor` has the consumer `name` of `stream`.
     pub(super) fn note_consumer(&mut self, auditor: &str, stream: &str, name: String) {
-        let own = self.consumers_of(auditor, stream);
+        let own = self.consumers.entry(auditor.to_owned()).or_default().entry(stream.to_owned()).or_default();
         if !own.contains(&name) {
             own.push(name);
         }
-    }
-
-    fn consumers_of(&mut self, auditor: &str, stream: &str) -> &mut Vec<String> {
-        self.consumers.entry(auditor.to_owned()).or_default().entry(stream.to_owned()).or_default()
     }
 }
 
