@@ -162,7 +162,7 @@ async fn nobody_gets_around_tls() -> Result<()> {
     assert!(gateway.options(None).connect(&url).await.is_err());
     for ca_file in [Some(other_ca.as_path()), None] {
         let refused = HeaderlessClient::connect(endpoint(&url, ca_file)).await;
-        assert!(matches!(refused, Err(headerless::Error::Unreachable(_))), "{refused:?}");
+        assert!(matches!(refused, Err(headerless::Error::Refused(_))), "{refused:?}");
     }
     // Nor is a server that has no TLS, by whoever was given an authority.
     let plain = NatsServer::configured(&users::users().files()?).await?;
