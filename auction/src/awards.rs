@@ -5,10 +5,11 @@ use std::time::Duration;
 use async_nats::{HeaderMap, jetstream::context::PublishErrorKind};
 use bytes::Bytes;
 
+use journal_jetstream::last_message;
 use protocol::{AWARDS_STREAM, AwardMessage, AwardNotice, Version, award_subject, over_subject};
 use sagas::ports::{AuctionOver, Award, AwardEnd, Transient};
 
-use super::{Inner, stored, wire};
+use super::{Inner, wire};
 
 /// How long the server may take to store an award.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -104,9 +105,9 @@ impl Inner {
 
     /// The newest message under `subject` with its sequence, read from the leader: a replica may not have it yet.
     pub(super) async fn last_under(&self, stream: &str, subject: &str) -> Result<Option<(u64, Bytes)>, Transient> {
-        match stored::last_of(&self.client, stream, subject, STORE_TIMEOUT).await {
+        match last_message::by_leader(&self.client, stream, subject, STORE_TIMEOUT).await {
             Ok(found) => Ok(found.map(|message| (message.sequence, message.payload))),
-            Err(stored::Error::Missing) => {
+            Err(last_message::Error::Missing) => {
                 self.restore_streams().await;
                 Err(Transient::unreachable(format!("stream {stream} is not there")))
             }

@@ -14,13 +14,15 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep_until};
 
 use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
-use journal_jetstream::headerless::{Message, Subscription};
+use journal_jetstream::{
+    headerless::{Message, Subscription},
+    last_message::{self, LastMessage},
+};
 use protocol::{bid_subject, bid_subjects, is_token, rfq_subject, split_subject};
 use sagas::ports::{Answer, Bid, Gathered, RequestForQuotes, Transient};
 
 use super::{
     Inner,
-    stored::{self, ANSWER_TIMEOUT, StoredMessage},
     streams::{ASKED_STREAM, asked_subject, bids_stream},
     wire,
 };
@@ -33,6 +35,8 @@ const ASK_AGAIN_AFTER_MAX: Duration = Duration::from_secs(16);
 const ANSWERS_MAX: usize = 8;
 /// Time between two looks at a registry that cannot be read.
 const UNREADABLE_PAUSE: Duration = Duration::from_secs(1);
+/// How long the server may take to answer where many streams are read.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Streams of bids that are read at a time.
 const READING_MAX: usize = 32;
 
@@ -245,7 +249,7 @@ impl Inner {
         let auction_id = &window.request.auction_id;
         let asked = match self.asked(auction_id).await {
             Ok(asked) => asked,
-            Err(stored::Error::Missing) => {
+            Err(last_message::Error::Missing) => {
                 // Memory that went with its server: nothing is there to be found.
                 self.restore_streams().await;
                 return Ok(());
@@ -269,9 +273,9 @@ impl Inner {
     }
 
     /// Who was asked in an auction, as gateways have kept it.
-    pub(super) async fn asked(&self, auction_id: &str) -> Result<Vec<Did>, stored::Error> {
+    pub(super) async fn asked(&self, auction_id: &str) -> Result<Vec<Did>, last_message::Error> {
         let subject = asked_subject(auction_id);
-        let record = stored::any_replicas_last_of(&self.client, ASKED_STREAM, &subject).await?;
+        let record = last_message::by_any_replica(&self.client, ASKED_STREAM, &subject, ANSWER_TIMEOUT).await?;
         Ok(record.map(|record| addressed(&subject, &record)).unwrap_or_default())
     }
 
@@ -281,11 +285,11 @@ impl Inner {
         &self,
         settlers: Vec<SettlerToken>,
         auction_id: &str,
-    ) -> Result<Vec<(SettlerToken, StoredMessage)>, stored::Error> {
+    ) -> Result<Vec<(SettlerToken, LastMessage)>, last_message::Error> {
         let read = |settler: SettlerToken| async move {
             let subject = bid_subject(&settler, auction_id);
-            match stored::last_of(&self.client, &bids_stream(&settler), &subject, ANSWER_TIMEOUT).await {
-                Err(stored::Error::Missing) => Ok(None),
+            match last_message::by_leader(&self.client, &bids_stream(&settler), &subject, ANSWER_TIMEOUT).await {
+                Err(last_message::Error::Missing) => Ok(None),
                 found => found.map(|found| found.map(|bid| (settler, bid))),
             }
         };

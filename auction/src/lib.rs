@@ -25,7 +25,6 @@ mod gather;
 mod progress;
 mod registry;
 pub mod selector;
-mod stored;
 pub mod streams;
 mod wire;
 

@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 
 use events::Did;
+use journal_jetstream::last_message;
 use sagas::ports::{Bid, Gathered, RequestForQuotes, Transient};
 
-use super::{NatsAuction, stored, wire};
+use super::{NatsAuction, wire};
 
 /// Auctions under way. Nothing that is read here is final.
 #[async_trait]
@@ -23,7 +24,7 @@ impl Progress for NatsAuction {
         let unreadable = |error| Transient::unreachable(format!("bids cannot be read: {error}"));
         let addressed = match self.0.asked(&request.auction_id).await {
             Ok(addressed) => addressed,
-            Err(stored::Error::Missing) => Vec::new(),
+            Err(last_message::Error::Missing) => Vec::new(),
             Err(error) => return Err(unreadable(error)),
         };
         let settlers = addressed.iter().map(Did::token).collect();

@@ -23,16 +23,16 @@ use tokio::{
 };
 
 use events::{Did, Hash32, SettlerToken};
-use journal_jetstream::{headerless::Message, rate_limited::RateLimitedSubscription};
+use journal_jetstream::{
+    headerless::Message,
+    last_message::{self, LastMessage},
+    rate_limited::RateLimitedSubscription,
+};
 use protocol::{REGISTRATION_BYTES_MAX, REGISTRATION_SUBJECTS, Registration, registration_subject};
 use sagas::ports::RequestForQuotes;
 
 use self::token_bucket::TokenBucket;
-use super::{
-    Inner,
-    stored::{self, StoredMessage},
-    streams,
-};
+use super::{Inner, gather::ANSWER_TIMEOUT, streams};
 
 /// How often the settlers' streams are read; renewals are heard in between.
 const SCAN_EVERY: Duration = Duration::from_secs(3);
@@ -328,15 +328,15 @@ impl Inner {
     }
 
     /// What lies in a settler's stream. One that went with its server is made anew.
-    async fn stored_registration(&self, token: &SettlerToken) -> Result<Option<StoredMessage>, stored::Error> {
+    async fn stored_registration(&self, token: &SettlerToken) -> Result<Option<LastMessage>, last_message::Error> {
         let (stream, subject) = (streams::registration_stream(token), registration_subject(token));
-        match stored::last_of(&self.client, &stream, &subject, stored::ANSWER_TIMEOUT).await {
-            Err(stored::Error::Missing) => {
+        match last_message::by_leader(&self.client, &stream, &subject, ANSWER_TIMEOUT).await {
+            Err(last_message::Error::Missing) => {
                 // Others may have to register again, too.
                 self.registry.set_readable(false, Instant::now());
                 self.forget(token);
                 let made = self.ensure_settler(token).await;
-                made.map(|()| None).map_err(|error| stored::Error::Unavailable(error.to_string()))
+                made.map(|()| None).map_err(|error| last_message::Error::Unavailable(error.to_string()))
             }
             found => found,
         }
@@ -351,7 +351,7 @@ fn leaves(payload: &[u8]) -> bool {
 
 /// Whether a stream that holds this last of all has no registration: it lapsed, or was taken back, as by a settler that is just
 /// started anew.
-fn is_missing(found: Option<&StoredMessage>) -> bool {
+fn is_missing(found: Option<&LastMessage>) -> bool {
     found.is_none_or(|message| leaves(&message.payload))
 }
 
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn one_that_took_its_registration_back_is_missing_as_one_whose_registration_lapsed() {
-        let found = |payload: Vec<u8>| StoredMessage {
+        let found = |payload: Vec<u8>| LastMessage {
             sequence: 1,
             stored_at: from_unix_seconds(1_893_456_000).unwrap(),
             payload: payload.into(),

@@ -213,7 +213,6 @@ async fn the_server_forgets_at_once_what_a_settler_calls_its_messages() -> Resul
         let begun = Instant::now();
         // What is taken for a duplicate does not renew the id.
         loop {
-            tokio::time::sleep(Duration::from_millis(300)).await;
             if !publish().await? {
                 break;
             }

@@ -3,13 +3,14 @@
 //! [`store::NatsJournal`] keeps payments and batches in sharded streams; [`ledger`], [`budget`], [`parking`] and
 //! [`checkpoint`] keep the smaller records. All make their requests through one module with a distinct result for every
 //! outcome. [`raw`] reads stored messages without interpreting them, for auditors and exports; [`connection`] holds the
-//! credentials and options of a connection, [`rate_limited`] bounds what is heard over it, and [`headerless`] is a connection for
-//! what untrusted clients write.
+//! credentials and options of a connection, [`rate_limited`] bounds what is heard over it, [`headerless`] is a connection for
+//! what untrusted clients write, and [`last_message`] reads what they stored.
 
 pub mod budget;
 pub mod checkpoint;
 pub mod connection;
 pub mod headerless;
+pub mod last_message;
 pub mod ledger;
 pub mod parking;
 pub mod rate_limited;

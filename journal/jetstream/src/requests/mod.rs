@@ -21,7 +21,10 @@ pub(crate) use journal::envelope::{EXPECTED_SEQUENCE, MESSAGE_ID};
 pub(crate) use self::{
     info::{description, last_sequence, seal, stream_names, takes},
     publish::{Outgoing, Published, PublishedBatch, conditional, publish, publish_batch},
-    read::{BatchRequest, Pick, Stored, direct_batch, direct_last, is_moved, leader_get},
+    read::{
+        BatchRequest, Pick, ReadFault, Stored, direct_batch, direct_last, direct_message, is_moved, leader_get,
+        leader_text,
+    },
     streams::{StreamPlan, ensure_stream, stream_config},
 };
 pub use self::{publish::header_map, streams::ConnectError};

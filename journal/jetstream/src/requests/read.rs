@@ -22,6 +22,19 @@ use super::{API, ApiError, Published, api, request};
 
 /// "No message found" in answer to a read.
 const NO_MESSAGE_FOUND: u64 = 10037;
+/// "Stream not found".
+const STREAM_NOT_FOUND: u64 = 10059;
+
+/// Why a read found out nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadFault {
+    /// No stream of this name answers.
+    #[error("the stream is not there")]
+    NoStream,
+    /// The server cannot be reached, is too slow or says something unexpected.
+    #[error("{0}")]
+    Other(String),
+}
 
 /// A message as it lies in a stream.
 #[derive(Debug)]
@@ -96,10 +109,11 @@ struct ReadAnswer {
     error: Option<ApiError>,
 }
 
+/// A message as `STREAM.MSG.GET` answers it; headers and body are in Base64.
 #[derive(Deserialize)]
-struct StoredText {
-    subject: String,
-    seq: u64,
+pub(crate) struct StoredText {
+    pub(crate) subject: String,
+    pub(crate) seq: u64,
     #[serde(default)]
     hdrs: String,
     #[serde(default)]
@@ -114,12 +128,25 @@ pub(crate) async fn leader_get(
     pick: &Pick<'_>,
     timeout: Duration,
 ) -> Result<Option<Stored>, String> {
-    let answer: ReadAnswer = api(client, format!("{API}.STREAM.MSG.GET.{stream}"), pick, timeout).await?;
+    let found = leader_text(client, stream, pick, timeout).await.map_err(|fault| fault.to_string())?;
+    found.map(StoredText::decode).transpose()
+}
+
+/// The same as it comes, with nothing decoded.
+pub(crate) async fn leader_text(
+    client: &Client,
+    stream: &str,
+    pick: &Pick<'_>,
+    timeout: Duration,
+) -> Result<Option<StoredText>, ReadFault> {
+    let answer = api(client, format!("{API}.STREAM.MSG.GET.{stream}"), pick, timeout).await;
+    let answer: ReadAnswer = answer.map_err(ReadFault::Other)?;
     match (answer.message, answer.error) {
-        (Some(message), None) => message.decode().map(Some),
+        (Some(message), None) => Ok(Some(message)),
         (None, Some(error)) if error.err_code == NO_MESSAGE_FOUND => Ok(None),
-        (_, Some(error)) => Err(format!("{} ({})", error.description, error.err_code)),
-        (None, None) => Err("answer holds neither a message nor an error".into()),
+        (None, Some(error)) if error.err_code == STREAM_NOT_FOUND => Err(ReadFault::NoStream),
+        (_, Some(error)) => Err(ReadFault::Other(format!("{} ({})", error.description, error.err_code))),
+        (None, None) => Err(ReadFault::Other("answer holds neither a message nor an error".into())),
     }
 }
 
@@ -167,29 +194,46 @@ pub(crate) async fn direct_last(
     subject: &str,
     timeout: Duration,
 ) -> Result<Option<Stored>, String> {
+    match direct_message(client, stream, subject, timeout).await {
+        Ok(found) => found.map(Stored::from_direct).transpose(),
+        Err(ReadFault::NoStream) => Err("no replica answers Direct Gets".into()),
+        Err(ReadFault::Other(reason)) => Err(reason),
+    }
+}
+
+/// The same as it comes.
+pub(crate) async fn direct_message(
+    client: &Client,
+    stream: &str,
+    subject: &str,
+    timeout: Duration,
+) -> Result<Option<Message>, ReadFault> {
     let ask = format!("{API}.DIRECT.GET.{stream}.{subject}");
     let answer = match request(client, ask, Request::new(), timeout).await {
         Ok(answer) => answer,
-        Err(Published::Unclear(reason)) => return Err(reason),
-        Err(_) => return Err("no replica answers Direct Gets".into()),
+        Err(Published::Unclear(reason)) => return Err(ReadFault::Other(reason)),
+        Err(_) => return Err(ReadFault::NoStream),
     };
     match answer.status {
-        None | Some(StatusCode::OK) => Stored::from_direct(answer).map(Some),
+        None | Some(StatusCode::OK) => Ok(Some(answer)),
         Some(StatusCode::NOT_FOUND) => Ok(None),
-        Some(status) => Err(format!("Direct Get was refused with {status}")),
+        Some(status) => Err(ReadFault::Other(format!("Direct Get was refused with {status}"))),
     }
 }
 
 impl StoredText {
     fn decode(self) -> Result<Stored, String> {
-        let bytes = |text: &str| BASE64.decode(text.as_bytes()).map_err(|error| error.to_string());
-        Ok(Stored {
-            headers: parse_headers(&bytes(&self.hdrs)?),
-            body: bytes(&self.data)?.into(),
-            stored_at: parse_time(&self.time)?,
-            subject: self.subject,
-            sequence: self.seq,
-        })
+        let headers = parse_headers(&bytes(&self.hdrs)?);
+        let (body, stored_at) = (self.body()?, self.stored_at()?);
+        Ok(Stored { headers, body, stored_at, subject: self.subject, sequence: self.seq })
+    }
+
+    pub(crate) fn body(&self) -> Result<Bytes, String> {
+        bytes(&self.data).map(Bytes::from)
+    }
+
+    pub(crate) fn stored_at(&self) -> Result<Timestamp, String> {
+        parse_time(&self.time)
     }
 }
 
@@ -208,6 +252,10 @@ impl Stored {
         let subject = header(NATS_SUBJECT)?.to_owned();
         Ok(Self { subject, sequence, stored_at, body: message.payload, headers })
     }
+}
+
+fn bytes(text: &str) -> Result<Vec<u8>, String> {
+    BASE64.decode(text.as_bytes()).map_err(|error| error.to_string())
 }
 
 fn parse_time(text: &str) -> Result<Timestamp, String> {
