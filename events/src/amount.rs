@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 use ruint::aliases::U256;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::text;
+
 /// A strictly positive amount in the smallest unit of its asset, at most 2^256 − 1.
 ///
 /// The text form is canonical decimal, `^[1-9][0-9]*$`: no sign, no leading zero, no exponent. It is the form used
@@ -93,8 +95,7 @@ impl Serialize for Amount {
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        text::parsed(deserializer)
     }
 }
 

@@ -6,7 +6,7 @@ use ed25519_dalek::VerifyingKey;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use crate::ids::base32;
+use crate::{ids::base32, text};
 
 /// Multicodec prefix of an Ed25519 public key.
 const ED25519_MULTICODEC: [u8; 2] = [0xed, 0x01];
@@ -93,8 +93,7 @@ impl Serialize for Did {
 
 impl<'de> Deserialize<'de> for Did {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        text::parsed(deserializer)
     }
 }
 

@@ -6,6 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use sha3::Keccak256;
 
+use crate::text;
+
 /// Prefix of every payment id.
 const PAYMENT_PREFIX: &str = "pay_";
 /// Characters of an unpadded base32 SHA-256.
@@ -258,8 +260,7 @@ macro_rules! as_text {
 
         impl<'de> Deserialize<'de> for $id {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
+                text::parsed(deserializer)
             }
         }
     )+};
@@ -355,8 +356,7 @@ impl Serialize for Hash32 {
 
 impl<'de> Deserialize<'de> for Hash32 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        text::parsed(deserializer)
     }
 }
 

@@ -24,6 +24,7 @@ mod reason;
 mod schema;
 pub mod selection;
 pub mod terms;
+mod text;
 pub mod time;
 
 pub use amount::Amount;

@@ -14,7 +14,7 @@ use k256::ecdsa::{RecoveryId, Signature as EcdsaSignature, SigningKey as EcdsaKe
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use crate::{Did, Hash32, ids::base32, is_reason, json::UniqueValue};
+use crate::{Did, Hash32, ids::base32, is_reason, json::UniqueValue, text};
 
 /// Largest text of a choice, in bytes.
 pub const CHOICE_BYTES_MAX: usize = 2048;
@@ -119,7 +119,7 @@ impl Serialize for SelectorKey {
 
 impl<'de> Deserialize<'de> for SelectorKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        text::parsed(deserializer)
     }
 }
 

@@ -171,8 +171,7 @@ macro_rules! serde_as_text {
         }
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
+                crate::text::parsed(deserializer)
             }
         }
     )*};
