@@ -229,6 +229,13 @@ pub trait ShardLog: Send + Sync {
     /// See [`ReadError`].
     async fn head(&self, shard: u16) -> Result<u64, ReadError>;
 
+    /// Sequence of the newest commit of a shard that this process knows of without asking: of all that it appended, loaded
+    /// or saw as a head, and of what it heard from others, which may be untrue and come late. `None` where it does not keep
+    /// account of that.
+    fn known_head(&self, _shard: u16) -> Option<u64> {
+        None
+    }
+
     /// Waits until the shard's head is above `sequence`, or a bounded time has passed.
     ///
     /// # Errors

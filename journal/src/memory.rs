@@ -234,6 +234,10 @@ impl ShardLog for MemoryJournal {
         Ok(self.0.lock().shards.get(&shard).map_or(0, |shard| shard.log.len() as u64))
     }
 
+    fn known_head(&self, shard: u16) -> Option<u64> {
+        Some(self.0.lock().shards.get(&shard).map_or(0, |shard| shard.log.len() as u64))
+    }
+
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         let mut changes = self.0.changes.subscribe();
         let beyond = async {

@@ -1,5 +1,5 @@
-//! What a gateway keeps in NATS, and its ten connections: appends, four for engine and read models, reads of the API, asking
-//! settlers, hearing them, selectors, auditors.
+//! What a gateway keeps in NATS, and its eleven connections: appends, leases, four for engine and read models, reads of the
+//! API, asking settlers, hearing them, selectors, auditors.
 
 use std::{sync::Arc, time::Duration};
 
@@ -57,9 +57,8 @@ impl Opened {
     ) -> Result<Self> {
         let replicas = usize::from(config.journal.replicas);
         let client = waiting_for("NATS", is_away, || connect(&config.nats, "gw serve")).await?;
-        let consumer_secret = Some(config.nats.derived_secret("consumers").context("[nats] seed_file")?);
         let shards = config.journal.shards;
-        let options = JournalOptions { shards, replicas, consumer_secret, ..JournalOptions::default() };
+        let options = JournalOptions { shards, replicas, ..JournalOptions::default() };
         let journal = || NatsJournal::connect(client.clone(), options.clone());
         let journal =
             waiting_for("the journal", ConnectError::is_passing, journal).await.context("open the journal")?;
@@ -73,6 +72,7 @@ impl Opened {
             following.spawn(connecting).await?
         };
         journal.read_over(try_join_all((0..READERS).map(|_| reader("gw serve, engine and read models"))).await?);
+        journal.lease_over(reader("gw serve, leases").await?);
         let reads = || NatsJournal::connect(client.clone(), options.clone());
         let reads = waiting_for("the journal", ConnectError::is_passing, reads).await.context("open the journal")?;
         reads.read_over(vec![reader("gw serve, reads of the API").await?]);

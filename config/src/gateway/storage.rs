@@ -47,14 +47,6 @@ impl NatsConfig {
         let identity = Some(Identity::in_file(&self.seed_file)?);
         Ok(Endpoint { servers, identity, ca_file: self.ca_file.clone(), name: name.to_owned() })
     }
-
-    /// What only gateways know, for one `purpose`: derived from the seed of their role.
-    ///
-    /// # Errors
-    /// When the file cannot be used.
-    pub fn derived_secret(&self, purpose: &str) -> Result<String, connection::Error> {
-        Identity::in_file(&self.seed_file)?.derived_secret(purpose)
-    }
 }
 
 /// `[journal]`: the event streams; both values take effect when the streams are created.

@@ -11,12 +11,10 @@ use std::{
 };
 
 use async_nats::{Auth, AuthError, ConnectOptions};
-use data_encoding::{BASE32_NOPAD, HEXLOWER};
+use data_encoding::BASE32_NOPAD;
 use ed25519_dalek::{SigningKey, VerifyingKey};
 use nkeys::{KeyPair, KeyPairType};
 use url::Url;
-
-use events::Hash32;
 
 /// The prefix of a user's public key: 20 in the five bits above the lowest three, which is `U` in base32.
 const USER_PREFIX: u8 = 20 << 3;
@@ -86,16 +84,6 @@ impl Identity {
     /// [`Error`] when the file is gone.
     pub fn nkey(&self) -> Result<String, Error> {
         Ok(self.pair()?.public_key())
-    }
-
-    /// What only holders of this key know, for one `purpose`; in hex. It says nothing of the key.
-    ///
-    /// # Errors
-    /// [`Error`] when the file is gone, or the key has no seed.
-    pub fn derived_secret(&self, purpose: &str) -> Result<String, Error> {
-        let seed = self.pair()?.seed().map_err(|_| Error::CannotSign)?;
-        let hash = Hash32::sha256(format!("gw:nats-secret:v1\n{purpose}\n{seed}"));
-        Ok(HEXLOWER.encode(&hash.0[..16]))
     }
 
     /// Options of a connection in this name. With `ca_file` nothing but TLS will do, with a server whose certificate comes
@@ -235,16 +223,6 @@ mod tests {
             let signature = ed25519_dalek::Signature::from_slice(&signature).unwrap();
             key.verifying_key().verify_strict(b"nonce", &signature).unwrap();
         }
-    }
-
-    #[test]
-    fn a_secret_is_that_of_a_key_and_a_purpose() {
-        let identity = |byte: u8| Identity::of(&SigningKey::from_bytes(&[byte; 32]));
-        let secret = identity(1).derived_secret("consumers").unwrap();
-        assert!(secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()), "{secret}");
-        assert_eq!(identity(1).derived_secret("consumers").unwrap(), secret);
-        assert_ne!(identity(1).derived_secret("other").unwrap(), secret);
-        assert_ne!(identity(2).derived_secret("consumers").unwrap(), secret);
     }
 
     #[test]

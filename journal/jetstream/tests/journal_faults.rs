@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use async_nats::HeaderMap;
-use futures::StreamExt;
+use async_nats::{HeaderMap, jetstream::consumer::pull};
+use futures::{StreamExt, future::join_all};
 use tokio::time::{sleep, timeout};
 
 use devkit::NatsServer;
@@ -164,45 +164,57 @@ async fn a_worker_goes_on_after_a_killed_server() {
 }
 
 #[tokio::test]
-async fn a_consumer_that_is_gone_makes_the_owner_look_again() {
+async fn what_older_workers_were_woken_by_goes_away() {
     let server = NatsServer::open().await.unwrap();
     let client = connect(&server.url()).await;
     let journal = NatsJournal::connect(client.clone(), options()).await.unwrap();
-    let mut worker = journal.work(0, "one").await;
-    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
-    let context = async_nats::jetstream::new(client);
-    context.delete_consumer_from_stream("saga_00", "EVT_00").await.unwrap();
-    while !matches!(next(&mut worker).await, WakeUp::Lost) {}
-    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
-}
-
-#[tokio::test]
-async fn a_consumer_whose_name_is_secret_takes_the_place_of_one_that_could_be_guessed() {
-    let server = NatsServer::open().await.unwrap();
-    let client = connect(&server.url()).await;
-    let names = async || -> BTreeSet<String> {
-        let stream = async_nats::jetstream::new(client.clone()).get_stream("EVT_00").await.unwrap();
-        stream.consumer_names().map(Result::unwrap).collect().await
-    };
-    let older = NatsJournal::connect(client.clone(), options()).await.unwrap();
-    let mut worker = older.work(0, "older").await;
-    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
-    assert_eq!(names().await, ["saga_00".to_owned()].into());
-    worker.release().await;
-
-    let secret = Options { consumer_secret: Some("0123abcd".to_owned()), ..options() };
-    let journal = NatsJournal::connect(client.clone(), secret).await.unwrap();
+    let stream = async_nats::jetstream::new(client).get_stream("EVT_00").await.unwrap();
+    let config = pull::Config { durable_name: Some("saga_00".to_owned()), ..pull::Config::default() };
+    stream.create_consumer(config).await.unwrap();
     let mut worker = journal.work(0, "newer").await;
     assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
-    let replaced = async {
-        while names().await != ["saga_00_0123abcd".to_owned()].into() {
+    let gone = async {
+        while stream.consumer_names().next().await.is_some() {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, replaced).await.expect("the older consumer stays");
-    let id = fresh_in(0, 2);
-    journal.append(&commit(&id, Position::START, "first")).await.unwrap();
-    assert!(matches!(next(&mut worker).await, WakeUp::Event { stream_id, .. } if stream_id == id));
+    timeout(PATIENCE, gone).await.expect("the older consumer stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_hears_of_every_commit_whoever_stores_it() {
+    let server = NatsServer::open().await.unwrap();
+    let own = NatsJournal::connect(connect(&server.url()).await, options()).await.unwrap();
+    let other = NatsJournal::connect(connect(&server.url()).await, options()).await.unwrap();
+    let mut worker = own.work(0, "one").await;
+    assert!(matches!(next(&mut worker).await, WakeUp::Acquired));
+    let mut expected = BTreeSet::new();
+    for round in 0..3 {
+        // Both at once, so that what one stores lies between what the other does; at last one that nobody hints at.
+        let appends = (0..200).map(|number| {
+            let journal = if number % 3 == 0 { other.clone() } else { own.clone() };
+            tokio::spawn(async move {
+                let stored = journal.append(&commit(&fresh_in(0, 2), Position::START, "one of many")).await.unwrap();
+                (stored.stream_id, stored.position.sequence)
+            })
+        });
+        expected.extend(join_all(appends).await.into_iter().map(Result::unwrap));
+        let unhinted = commit(&fresh_in(0, 2), Position::START, &format!("without a hint {round}"));
+        let encoded = EncodedCommit::new(&unhinted, 0).unwrap();
+        let subject = envelope::subject(0, &unhinted.stream_id);
+        let client = connect(&server.url()).await;
+        publish_raw(&client, subject, header_map(encoded.headers(0)), &encoded.body).await;
+        expected.insert((unhinted.stream_id, own.head(0).await.unwrap()));
+        while !expected.is_empty() {
+            match next(&mut worker).await {
+                WakeUp::Event { stream_id, sequence } => drop(expected.remove(&(stream_id, sequence))),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    // Nothing but appends, leases and heads was asked for: no consumer was made.
+    let stream = async_nats::jetstream::new(connect(&server.url()).await).get_stream("EVT_00").await.unwrap();
+    assert!(stream.consumer_names().next().await.is_none());
 }
 
 #[tokio::test]

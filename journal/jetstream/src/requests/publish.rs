@@ -1,12 +1,12 @@
 //! Publishes: one message or an atomic batch, with a distinct result for every outcome.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use async_nats::{Client, HeaderMap, HeaderValue, Request, jetstream::ErrorCode};
+use async_nats::{Client, HeaderMap, HeaderName, HeaderValue, Request, jetstream::ErrorCode};
 use bytes::Bytes;
 use serde::Deserialize;
 
-use journal::envelope::{EXPECTED_SEQUENCE, MESSAGE_ID};
+use journal::envelope::{EXPECTED_SEQUENCE, EncodedCommit, MESSAGE_ID};
 
 use super::{ApiError, request};
 
@@ -58,12 +58,27 @@ pub(crate) enum Published {
     Unclear(String),
 }
 
-/// A message about to be published.
+/// A commit about to be published into its shard's stream. Its headers are made when it is sent, and only then.
 #[derive(Debug, Clone)]
 pub(crate) struct Outgoing {
-    pub subject: String,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+    pub commit: Arc<EncodedCommit>,
+    /// The last sequence of its subject on condition of which it is stored.
+    pub expected: u64,
+}
+
+impl Outgoing {
+    fn subject(&self) -> String {
+        self.commit.envelope.subject.clone()
+    }
+
+    fn headers(&self) -> HeaderMap {
+        header_map(self.commit.headers(self.expected))
+    }
+
+    /// Publishes it by itself and waits for the acknowledgement.
+    pub(crate) async fn publish(&self, client: &Client, timeout: Duration) -> Published {
+        publish(client, &self.commit.envelope.subject, self.headers(), self.commit.body.clone(), timeout).await
+    }
 }
 
 /// The outcome of an atomic batch.
@@ -98,7 +113,7 @@ struct PublishAnswer {
 pub fn header_map(pairs: impl IntoIterator<Item = (&'static str, String)>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
-        headers.insert(name, value);
+        headers.insert(HeaderName::from_static(name), value);
     }
     headers
 }
@@ -144,15 +159,15 @@ pub(crate) async fn publish_batch(client: &Client, messages: &[&Outgoing], timeo
     let id = client.new_inbox();
     let id = id.rsplit('.').next().unwrap_or_default();
     let headers = |message: &Outgoing, number: usize| {
-        let mut headers = message.headers.clone();
-        headers.insert(BATCH_ID, id);
-        headers.insert(BATCH_SEQUENCE, HeaderValue::from(number as u64));
+        let mut headers = message.headers();
+        headers.insert(HeaderName::from_static(BATCH_ID), id);
+        headers.insert(HeaderName::from_static(BATCH_SEQUENCE), HeaderValue::from(number as u64));
         headers
     };
     let others_sent = async {
         for (message, number) in others.iter().zip(1..) {
-            let (subject, body) = (message.subject.clone(), message.body.clone());
-            client.publish_with_headers(subject, headers(message, number), body).await?;
+            let body = message.commit.body.clone();
+            client.publish_with_headers(message.subject(), headers(message, number), body).await?;
         }
         Ok::<_, async_nats::PublishError>(())
     };
@@ -164,8 +179,8 @@ pub(crate) async fn publish_batch(client: &Client, messages: &[&Outgoing], timeo
     }
     let mut headers = headers(last, messages.len());
     headers.insert(BATCH_COMMIT, "1");
-    let message = Request::new().headers(headers).payload(last.body.clone());
-    let answer = match request(client, last.subject.clone(), message, timeout).await {
+    let message = Request::new().headers(headers).payload(last.commit.body.clone());
+    let answer = match request(client, last.subject(), message, timeout).await {
         Ok(answer) => answer,
         Err(Published::Unclear(reason)) => return PublishedBatch::Unclear(reason),
         Err(Published::NotStored(reason) | Published::TooLarge(reason)) => return PublishedBatch::Refused(reason),

@@ -1,6 +1,6 @@
 //! Appending, with every ambiguous acknowledgement resolved.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use chrono::Utc;
 use tokio::time::{Instant, sleep};
@@ -104,8 +104,12 @@ impl Inner {
         time: Time,
     ) -> Result<Placed, AppendError> {
         let shard = encoded.shard;
+        let pending = self.tails.begin(shard);
+        let encoded = Arc::new(encoded);
         let placed = Attempt { journal: self, commit, encoded, time, may_be_stored: false }.run().await?;
         if let Placed::Mine(recorded) = &placed {
+            let woken = (!recorded.is_moved()).then_some(&recorded.stream_id);
+            pending.stored(recorded.position.sequence, woken);
             self.head_cache.appended(&self.client, shard, recorded.position.sequence);
         }
         Ok(placed)
@@ -115,7 +119,7 @@ impl Inner {
 struct Attempt<'a> {
     journal: &'a Inner,
     commit: &'a Commit,
-    encoded: EncodedCommit,
+    encoded: Arc<EncodedCommit>,
     time: Time,
     /// Some publish of this commit has an outcome that is not known: it may be stored, or be stored later.
     may_be_stored: bool,
@@ -180,14 +184,12 @@ impl Attempt<'_> {
     async fn publish(&self, is_first: bool) -> Published {
         let Inner { client, options, groups, .. } = self.journal;
         let timeout = self.time.of_attempt(options);
-        let headers = requests::header_map(self.encoded.headers(self.commit.expected.sequence));
-        let (subject, body) = (&self.encoded.envelope.subject, self.encoded.body.clone());
+        let message = Outgoing { commit: Arc::clone(&self.encoded), expected: self.commit.expected.sequence };
         if is_first {
-            let message = Outgoing { subject: subject.clone(), headers, body };
-            groups.publish(client, self.encoded.shard, message, timeout).await
+            groups.publish(client, message, timeout).await
         } else {
             // What failed once goes by itself, and takes no others with it.
-            requests::publish(client, subject, headers, body, timeout).await
+            message.publish(client, timeout).await
         }
     }
 

@@ -8,24 +8,23 @@
 //!
 //! Each message of a batch keeps its own condition and id, and is found by them, so nothing that follows can tell how it was
 //! stored. What is known of a batch is known of each of its messages: an acknowledgement that is lost makes each of them
-//! unclear, to be resolved by reading. One message whose condition fails takes the whole batch with it; then nothing is
-//! stored, and all of them go by themselves, as does everything for a while.
+//! unclear, to be resolved by reading. One message whose condition fails takes the whole batch with it, and nothing is
+//! stored. What is known to fail here therefore goes by itself: of two messages for one place the second, and one for a
+//! place that this process has filled. A batch that is refused all the same goes again in halves, until what spoils it is by
+//! itself.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
 use async_nats::Client;
-use tokio::{
-    runtime::Handle,
-    sync::oneshot,
-    time::{Instant, timeout},
-};
+use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 use tracing::debug;
 
+use super::known_subjects::KnownSubjects;
 use crate::requests::{self, Outgoing, Published, PublishedBatch};
 
 /// Messages of a shard that are on their way by themselves; with these, a stream always has something to do.
@@ -36,8 +35,6 @@ const BATCH_MIN: usize = 16;
 /// Messages in a batch, and their bytes. A server takes a thousand.
 const BATCH_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How long a shard makes no batch after one was refused.
-const SINGLY_FOR: Duration = Duration::from_secs(1);
 /// How long a message or batch without an answer keeps others waiting. Its answer may have been lost with a connection.
 const KEEPS_WAITING_MAX: Duration = Duration::from_millis(250);
 
@@ -55,17 +52,22 @@ struct State {
     /// Messages on their way by themselves.
     alone: usize,
     waiting: VecDeque<Waiting>,
+    /// Messages that go by themselves once it is their turn, for they would spoil a batch.
+    singles: VecDeque<Waiting>,
     /// Whether a batch is on its way.
     batch: bool,
-    /// No batches until then.
-    singly_until: Option<Instant>,
     /// The stream takes no batches.
     never: bool,
+    known: KnownSubjects,
 }
 
 struct Waiting {
     number: u64,
     message: Outgoing,
+    /// By what the message's subject is known.
+    key: u64,
+    /// Most messages of a batch that it may be in.
+    together_max: usize,
     turn: oneshot::Sender<Turn>,
 }
 
@@ -96,10 +98,12 @@ impl Drop for Slot {
 }
 
 impl Groups {
-    /// Publishes into a shard's stream, by itself or together with others, and waits for what becomes of it, at most twice
-    /// as long as `within`.
-    pub(super) async fn publish(&self, client: &Client, shard: u16, message: Outgoing, within: Duration) -> Published {
-        let context = Context { group: self.group(shard), client: client.clone(), timeout: within };
+    /// Publishes into the stream of the commit's shard, by itself or together with others, and waits for what becomes of it,
+    /// at most twice as long as `within`.
+    pub(super) async fn publish(&self, client: &Client, message: Outgoing, within: Duration) -> Published {
+        let group = self.group(message.commit.shard);
+        let context = Context { group: Arc::clone(&group), client: client.clone(), timeout: within };
+        let key = group.state().known.key(&message.commit.envelope.subject);
         let waits = {
             let mut state = context.group.state();
             // While a batch is on its way the stream has enough to do.
@@ -110,7 +114,8 @@ impl Groups {
                 let (turn, told) = oneshot::channel();
                 state.counted += 1;
                 let number = state.counted;
-                state.waiting.push_back(Waiting { number, message, turn });
+                let together_max = BATCH_MAX;
+                state.waiting.push_back(Waiting { number, message, key, together_max, turn });
                 Ok((told, number))
             }
         };
@@ -130,13 +135,20 @@ impl Groups {
         if !requests::connected(client) {
             return Published::NotStored("no connection".into());
         }
-        let publish = requests::publish(client, &message.subject, message.headers, message.body, within);
-        let mut publish = pin!(publish);
-        if let Ok(published) = timeout(KEEPS_WAITING_MAX, &mut publish).await {
-            return published;
+        let mut publish = pin!(message.publish(client, within));
+        let mut slot = Some(slot);
+        let published = match timeout(KEEPS_WAITING_MAX, &mut publish).await {
+            Ok(published) => published,
+            Err(_) => {
+                slot.take();
+                publish.await
+            }
+        };
+        if let Published::Stored { sequence } = published {
+            // Before the next ones are chosen, when the slot is given up.
+            group.state().known.stored(key, sequence);
         }
-        drop(slot);
-        publish.await
+        published
     }
 
     fn group(&self, shard: u16) -> Arc<Group> {
@@ -162,26 +174,48 @@ impl Group {
 impl State {
     /// Takes a message out that has not been sent; whether it was there.
     fn forget(&mut self, number: u64) -> bool {
-        let before = self.waiting.len();
+        let count = |state: &Self| state.waiting.len() + state.singles.len();
+        let before = count(self);
         self.waiting.retain(|waiting| waiting.number != number);
-        self.waiting.len() < before
+        self.singles.retain(|waiting| waiting.number != number);
+        count(self) < before
     }
 
-    fn takes_batches(&self) -> bool {
-        !self.never && self.singly_until.is_none_or(|until| Instant::now() >= until)
-    }
-
-    /// The messages of the next batch.
-    fn take_batch(&mut self) -> Vec<Waiting> {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
+    /// Takes the messages of the next batch out, if they are enough to be worth one. What would spoil it is set apart.
+    fn take_batch(&mut self) -> Option<Vec<Waiting>> {
+        if self.never || self.waiting.len() < BATCH_MIN {
+            return None;
+        }
+        let (mut batch, mut places, mut bytes) = (Vec::new(), HashSet::new(), 0);
+        let mut together_max = BATCH_MAX;
         while let Some(next) = self.waiting.front() {
-            bytes += next.message.body.len();
-            if batch.len() == BATCH_MAX || (bytes > BATCH_BYTES_MAX && !batch.is_empty()) {
+            together_max = together_max.min(next.together_max);
+            bytes += next.message.commit.body.len();
+            if batch.len() >= together_max || (bytes > BATCH_BYTES_MAX && !batch.is_empty()) {
                 break;
             }
-            batch.extend(self.waiting.pop_front());
+            let spoils = self.known.is_beyond(next.key, next.message.expected) || !places.insert(next.key);
+            let Some(next) = self.waiting.pop_front() else { break };
+            if spoils { self.singles.push_back(next) } else { batch.push(next) }
         }
-        batch
+        if batch.len() >= BATCH_MIN {
+            return Some(batch);
+        }
+        batch.into_iter().rev().for_each(|next| self.waiting.push_front(next));
+        None
+    }
+
+    /// Takes back the messages of a batch that was refused: its halves may be stored, but for the one that spoils it.
+    fn take_back(&mut self, batch: Vec<Waiting>) {
+        let half = batch.len().div_ceil(2);
+        for mut waiting in batch.into_iter().rev() {
+            if half < BATCH_MIN || self.never {
+                self.singles.push_front(waiting);
+                continue;
+            }
+            waiting.together_max = half;
+            self.waiting.push_front(waiting);
+        }
     }
 }
 
@@ -193,21 +227,20 @@ impl Context {
             let mut state = self.group.state();
             // An append whose caller gave up is not sent.
             state.waiting.retain(|waiting| !waiting.turn.is_closed());
-            if state.batch {
-                return;
-            }
+            state.singles.retain(|waiting| !waiting.turn.is_closed());
             // Without a runtime the process ends, and nobody waits for anything.
             if let Ok(runtime) = Handle::try_current()
-                && state.takes_batches()
-                && state.waiting.len() >= BATCH_MIN
+                && !state.batch
+                && let Some(batch) = state.take_batch()
             {
                 state.batch = true;
-                runtime.spawn(self.clone().send(state.take_batch()));
-                return;
+                runtime.spawn(self.clone().send(batch));
             }
-            while state.alone < ALONE_MAX
-                && let Some(next) = state.waiting.pop_front()
-            {
+            while state.alone < ALONE_MAX {
+                let next = state.singles.pop_front();
+                // While a batch is on its way, others wait for the next one.
+                let next = if state.batch { next } else { next.or_else(|| state.waiting.pop_front()) };
+                let Some(next) = next else { break };
                 state.alone += 1;
                 alone.push(next);
             }
@@ -237,6 +270,9 @@ impl Context {
         let (outcome, late) = self.publish(&batch).await;
         let refused = match outcome {
             PublishedBatch::Stored { first } => {
+                let mut state = self.group.state();
+                batch.iter().zip(first..).for_each(|(waiting, sequence)| state.known.stored(waiting.key, sequence));
+                drop(state);
                 for (waiting, sequence) in batch.into_iter().zip(first..) {
                     drop(waiting.turn.send(Turn::Done(Published::Stored { sequence })));
                 }
@@ -256,10 +292,9 @@ impl Context {
             // Another may be on its way since.
             state.batch &= late;
             if let Some((batch, reason, never)) = refused {
-                debug!(reason, messages = batch.len(), "batch is refused, its messages go by themselves");
+                debug!(reason, messages = batch.len(), "batch is refused, its halves go by themselves");
                 state.never |= never;
-                state.singly_until = Some(Instant::now() + SINGLY_FOR);
-                batch.into_iter().rev().for_each(|waiting| state.waiting.push_front(waiting));
+                state.take_back(batch);
             }
         }
         self.go_on();

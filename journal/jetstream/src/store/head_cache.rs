@@ -113,6 +113,11 @@ impl HeadCache {
         head.learn(|known| known.stored = known.stored.max(sequence));
     }
 
+    /// The newest commit of the shard that is known, be it by a hint; 0 for none.
+    pub(super) fn newest(&self, shard: u16) -> u64 {
+        self.head(shard).map_or(0, |head| head.known.borrow().newest())
+    }
+
     /// This process has appended the commit at `sequence`, which is acknowledged. The others are told.
     pub(super) fn appended(&self, client: &Client, shard: u16, sequence: u64) {
         self.note(shard, sequence);
@@ -127,6 +132,38 @@ impl HeadCache {
             // Appends before the task started are published, too.
             own.mark_changed();
             tokio::spawn(tell(client.clone(), shard, own));
+        }
+    }
+}
+
+/// The newest commit of a shard, as far as this process knows.
+pub(super) struct Newest(watch::Receiver<Known>);
+
+impl Newest {
+    /// Its sequence. A hint that was wrong makes it too high, for a second at most.
+    pub(super) fn get(&mut self) -> u64 {
+        self.0.borrow_and_update().newest()
+    }
+
+    /// Returns when it may be another than [`Newest::get`] said last.
+    pub(super) async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            pending().await
+        }
+    }
+}
+
+impl Inner {
+    /// Follows hints and the head of `shard` from now on; `None` when there can be no such shard.
+    pub(super) fn newest(self: &Arc<Self>, shard: u16) -> Option<Newest> {
+        let head = self.head_cache.head(shard)?;
+        self.follow_hints(head, shard);
+        Some(Newest(head.known.subscribe()))
+    }
+
+    fn follow_hints(self: &Arc<Self>, head: &Head, shard: u16) {
+        if !head.following.swap(true, Ordering::Relaxed) {
+            tokio::spawn(follow(Arc::downgrade(self), shard));
         }
     }
 }
@@ -155,9 +192,7 @@ pub(super) async fn wait_beyond(inner: &Arc<Inner>, shard: u16, sequence: u64) -
         return wait_at_the_end(inner, head, shard, sequence).await;
     }
     let mut known = head.known.subscribe();
-    if !head.following.swap(true, Ordering::Relaxed) {
-        tokio::spawn(follow(Arc::downgrade(inner), shard));
-    }
+    inner.follow_hints(head, shard);
     // A waiter that was woken and comes back with the same sequence asked a replica that lags behind, or the hint was wrong.
     if head.waited_beyond.load(Ordering::Relaxed) == sequence {
         sleep(AGAIN).await;

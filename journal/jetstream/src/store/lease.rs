@@ -5,8 +5,7 @@
 //! its lease has run out by the time another may take over, as far as both clocks run at the same rate.
 //!
 //! All leases lie in one stream, which elects another leader when it loses its own. That takes seconds in which nobody
-//! can renew, and nobody can take over. So an owner whose lease has run out *stays on*: it takes nothing from others (no
-//! acknowledgement of a wake-up), goes on with what it has, and tries to renew under the revision it knows. That
+//! can renew, and nobody can take over. So an owner whose lease has run out *stays on*: it goes on, and tries to renew under the revision it knows. That
 //! succeeds only when nobody has taken over; when somebody has, the first answer tells. An observer counts anew after it
 //! could not look, so that the owner comes first. One that is cut off while others are not may be active beside its
 //! successor until [`STAY_ON`] is over; what both do is fenced by the expected positions.
@@ -26,11 +25,13 @@ use super::{Inner, LEASES};
 use crate::requests::{self, Pick, Published};
 
 /// A lease that was not renewed for this long is dead.
-pub(super) const LEASE: Duration = Duration::from_millis(2100);
+pub(super) const LEASE: Duration = Duration::from_millis(800);
 /// How long an owner that cannot renew its lease stays on after it has run out. A stream elects a leader in 4 to 9 seconds.
 const STAY_ON: Duration = Duration::from_secs(12);
-/// How often it is renewed: three times in its life.
-const RENEW: Duration = Duration::from_millis(700);
+/// How often it is renewed: four times in its life.
+const RENEW: Duration = Duration::from_millis(200);
+/// How long one request about the lease may take.
+const ASK_MAX: Duration = Duration::from_millis(700);
 /// How often a stand-by looks at the lease even when nothing is heard of it.
 const LOOK: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(50);
@@ -50,7 +51,7 @@ struct Value {
 pub(super) async fn holder(inner: &Inner, shard: u16) -> Result<Option<String>, String> {
     let subject = format!("$KV.{LEASES}.{shard:02}");
     let last = Pick::Last { subject: &subject };
-    let entry = requests::leader_get(&inner.client, &format!("KV_{LEASES}"), &last, RENEW).await?;
+    let entry = requests::leader_get(&inner.client, &format!("KV_{LEASES}"), &last, ASK_MAX).await?;
     let held = entry.filter(|entry| entry.headers.get(DELETED).is_none());
     let value = held.map(|entry| serde_json::from_slice::<Value>(&entry.body)).transpose();
     value.map(|value| value.map(|value| value.owner)).map_err(|error| error.to_string())
@@ -90,7 +91,8 @@ impl Contender {
 
     async fn look(&self, inner: &Inner) -> Result<Seen, String> {
         let pick = Pick::Last { subject: &self.subject };
-        let Some(entry) = requests::leader_get(&inner.client, &format!("KV_{LEASES}"), &pick, RENEW).await? else {
+        let Some(entry) = requests::leader_get(inner.lease_client(), &format!("KV_{LEASES}"), &pick, ASK_MAX).await?
+        else {
             return Ok(Seen { revision: 0, free: true, mine: false });
         };
         let deleted = entry.headers.get(DELETED).is_some();
@@ -101,7 +103,7 @@ impl Contender {
     async fn set(&self, inner: &Inner, revision: u64) -> Published {
         let mut headers = HeaderMap::new();
         headers.insert(requests::EXPECTED_SEQUENCE, revision.to_string().as_str());
-        requests::publish(&inner.client, &self.subject, headers, self.body.clone(), RENEW).await
+        requests::publish(inner.lease_client(), &self.subject, headers, self.body.clone(), ASK_MAX).await
     }
 
     /// Competes until the lease is won.
@@ -112,9 +114,9 @@ impl Contender {
         let mut given_up_until = Instant::now();
         loop {
             if heard.is_none() {
-                heard = inner.client.subscribe(self.subject.clone()).await.ok();
+                heard = inner.lease_client().subscribe(self.subject.clone()).await.ok();
             }
-            if !requests::connected(&inner.client) {
+            if !requests::connected(inner.lease_client()) {
                 seen = None;
                 sleep(RETRY).await;
                 continue;
@@ -157,9 +159,9 @@ impl Contender {
         }
     }
 
-    /// Renews the lease until it is lost; `until` is told how long it may be relied on. That may be over when this has not
-    /// returned yet: then nobody is known to have taken over.
-    pub(super) async fn keep(&self, inner: &Inner, held: &mut Held, until: &(impl Fn(Instant) + Sync)) {
+    /// Renews the lease until it is lost. It may have run out when this has not returned yet: then nobody is known to have
+    /// taken over.
+    pub(super) async fn keep(&self, inner: &Inner, held: &mut Held) {
         let mut next = held.until - LEASE + RENEW;
         loop {
             let end = held.until + STAY_ON;
@@ -169,7 +171,7 @@ impl Contender {
             let last = sent >= end;
             next = sent + RETRY;
             // Without a connection the client would send the renewal later, for a lease that is over by then.
-            if requests::connected(&inner.client) {
+            if requests::connected(inner.lease_client()) {
                 match self.set(inner, held.revision).await {
                     Published::Stored { sequence } => {
                         if sent >= held.until {
@@ -177,7 +179,6 @@ impl Contender {
                         }
                         held.revision = sequence;
                         held.until = sent + LEASE;
-                        until(held.until);
                         next = sent + RENEW;
                         continue;
                     }
@@ -203,11 +204,12 @@ impl Contender {
         let mut headers = HeaderMap::new();
         headers.insert(requests::EXPECTED_SEQUENCE, held.revision.to_string().as_str());
         headers.insert(DELETED, "DEL");
-        let outcome = requests::publish(&inner.client, &self.subject, headers.clone(), Bytes::new(), RENEW).await;
+        let outcome =
+            requests::publish(inner.lease_client(), &self.subject, headers.clone(), Bytes::new(), ASK_MAX).await;
         // A renewal that was still on its way has been stored meanwhile.
         if let (Published::WrongSequence, Ok(Seen { revision, mine: true, .. })) = (outcome, self.look(inner).await) {
             headers.insert(requests::EXPECTED_SEQUENCE, revision.to_string().as_str());
-            let _ = requests::publish(&inner.client, &self.subject, headers, Bytes::new(), RENEW).await;
+            let _ = requests::publish(inner.lease_client(), &self.subject, headers, Bytes::new(), ASK_MAX).await;
         }
     }
 }

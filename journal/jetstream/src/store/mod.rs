@@ -11,7 +11,7 @@
 //! |---|---|
 //! | appending | publish `gw.evt.>`, `gw.head.*` |
 //! | reading | publish `$JS.API.STREAM.NAMES`, `$JS.API.STREAM.INFO.EVT_*`, `$JS.API.STREAM.MSG.GET.EVT_*`, `$JS.API.DIRECT.GET.EVT_*`, `$JS.API.CONSUMER.CREATE.EVT_*.>`, `$JS.API.CONSUMER.MSG.NEXT.EVT_*.*`; subscribe `gw.head.*` |
-//! | working | publish `$JS.API.CONSUMER.{INFO,MSG.NEXT}.EVT_*.*`, `$JS.API.CONSUMER.CREATE.EVT_*.>`, `$JS.ACK.EVT_*.>`, `$KV.gw_leases.*`, `$JS.API.STREAM.MSG.GET.KV_gw_leases`; subscribe `$KV.gw_leases.*` |
+//! | working | publish `$KV.gw_leases.*`, `$JS.API.STREAM.MSG.GET.KV_gw_leases`, `$JS.API.CONSUMER.DELETE.EVT_*.*` for what older versions left; subscribe `$KV.gw_leases.*` |
 //! | [`NatsJournal::connect`] | publish `$JS.API.STREAM.CREATE.>`, `$JS.API.STREAM.INFO.>` |
 //! | [`NatsJournal::begin_epoch`] | publish `$JS.API.STREAM.CREATE.EVT_*`, `$JS.API.STREAM.INFO.EVT_*` |
 //! | [`NatsJournal::seal`] | publish `$JS.API.STREAM.UPDATE.EVT_*`, `$JS.API.STREAM.INFO.EVT_*` |
@@ -24,9 +24,11 @@ mod epochs;
 mod first_commit;
 mod group;
 mod head_cache;
+mod known_subjects;
 mod lease;
 mod read;
 mod scan;
+mod tail;
 mod worker;
 
 use std::{
@@ -43,6 +45,7 @@ use epochs::Known;
 use group::Groups;
 use head_cache::HeadCache;
 use scan::Scans;
+use tail::Tails;
 
 use events::{Epochs, StreamId, epoch::EPOCH_SHARDS_MAX};
 use journal::{AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
@@ -51,13 +54,13 @@ pub use self::epochs::{BeginError, SealError};
 use crate::requests;
 pub use crate::requests::ConnectError;
 
-/// What the names of the workers' consumers begin with.
-const WORKER_CONSUMER_PREFIX: &str = "saga_";
+/// What the names of the consumers began with by which older versions woke their workers.
+const LEGACY_CONSUMER_PREFIX: &str = "saga_";
 /// What the names of scans' consumers begin with.
 const SCAN_CONSUMER_PREFIX: &str = "scan_";
-/// What the names of all consumers that gateways have of the event streams begin with: nobody else's name may begin so
-/// (ADR 117).
-pub const CONSUMER_PREFIXES: [&str; 2] = [WORKER_CONSUMER_PREFIX, SCAN_CONSUMER_PREFIX];
+/// What the names of all consumers that gateways have or had of the event streams begin with: nobody else's name may
+/// begin so (ADR 117).
+pub const CONSUMER_PREFIXES: [&str; 2] = [LEGACY_CONSUMER_PREFIX, SCAN_CONSUMER_PREFIX];
 
 /// Bucket of the leases on shards.
 const LEASES: &str = "gw_leases";
@@ -82,9 +85,6 @@ pub struct Options {
     /// How often a journal that is open for writing looks for epochs that were begun or sealed. `None`: only where something
     /// gives reason to.
     pub look_every: Option<Duration>,
-    /// What only gateways of this journal know, for the names of their own consumers: whoever may take from consumers of
-    /// these streams, as auditors may, takes nothing from one that it cannot name. Without it the names can be guessed.
-    pub consumer_secret: Option<String>,
 }
 
 impl Default for Options {
@@ -97,7 +97,6 @@ impl Default for Options {
             read_timeout: Duration::from_secs(5),
             attempt_timeout: Duration::from_secs(2),
             look_every: Some(Duration::from_secs(2)),
-            consumer_secret: None,
         }
     }
 }
@@ -108,6 +107,8 @@ pub struct NatsJournal(Arc<Inner>);
 
 struct Inner {
     client: Client,
+    /// The connection for leases; none where `client` is for everything.
+    leaser: OnceLock<Client>,
     /// Connections for reading, over which the shards are spread; none where `client` is for everything.
     readers: OnceLock<Vec<Client>>,
     context: client_jetstream::Context,
@@ -116,6 +117,7 @@ struct Inner {
     known: Known,
     head_cache: HeadCache,
     groups: Groups,
+    tails: Tails,
     scans: Scans,
 }
 
@@ -167,6 +169,13 @@ impl NatsJournal {
         let _ = self.0.readers.set(clients);
     }
 
+    /// Holds leases over this connection from now on, where no renewal waits behind appends. Only the first call has an
+    /// effect.
+    pub fn lease_over(&self, client: Client) {
+        // Another call has set it.
+        let _ = self.0.leaser.set(client);
+    }
+
     /// The owner that works `shard`: who holds its lease, or held it last and has not been followed by another. For
     /// operators to look at; nothing may be decided on it.
     ///
@@ -184,12 +193,29 @@ impl NatsJournal {
         read_only: bool,
     ) -> Self {
         let (known, head_cache, groups) = (Known::new(epochs), HeadCache::default(), Groups::default());
-        let (readers, scans) = (OnceLock::new(), Scans::default());
-        Self(Arc::new(Inner { client, readers, context, options, read_only, known, head_cache, groups, scans }))
+        let (leaser, readers, tails, scans) = (OnceLock::new(), OnceLock::new(), Tails::default(), Scans::default());
+        Self(Arc::new(Inner {
+            client,
+            leaser,
+            readers,
+            context,
+            options,
+            read_only,
+            known,
+            head_cache,
+            groups,
+            tails,
+            scans,
+        }))
     }
 }
 
 impl Inner {
+    /// The connection over which leases are held.
+    fn lease_client(&self) -> &Client {
+        self.leaser.get().unwrap_or(&self.client)
+    }
+
     /// The connection over which `shard` is read now: its own, or another where that one is lost.
     fn reader(&self, shard: u16) -> &Client {
         let readers = self.readers.get().map_or(&[][..], Vec::as_slice);
@@ -237,6 +263,10 @@ impl ShardLog for NatsJournal {
 
     async fn head(&self, shard: u16) -> Result<u64, ReadError> {
         self.0.head(shard).await
+    }
+
+    fn known_head(&self, shard: u16) -> Option<u64> {
+        Some(self.0.head_cache.newest(shard))
     }
 
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {

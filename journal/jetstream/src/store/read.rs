@@ -129,6 +129,8 @@ impl Inner {
         let stream = envelope::stream(shard);
         let client = self.reader(shard);
         let Some(tail) = self.tail(client, &stream, subject).await? else { return Ok(Vec::new()) };
+        // Whoever is told of it is told of no less by this process later.
+        self.head_cache.note(shard, tail.sequence);
         // The tail says how many there are; a tail that says nothing of the kind is reported when it is opened.
         let version =
             Envelope::read(&tail.subject, tail.header_pairs()).map_or(BATCH_MESSAGES as u64, |tail| tail.version);

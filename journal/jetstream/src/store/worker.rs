@@ -1,56 +1,47 @@
 //! The shard worker: it holds the lease and delivers wake-ups while it is held.
 //!
-//! Wake-ups come from a durable pull consumer `saga_{shard}_{secret}` on the shard's stream, whose name only gateways can
-//! know (ADR 117). They are acknowledged as they are handed out, and only while the lease may be relied on, so what a
-//! paused former owner takes is delivered again.
+//! It follows the end of the shard's stream. For what this process stores itself nobody is asked: the append tells its
+//! sequence. What lies in between, or beyond, is another process's, and is read: a hint on `gw.head.{shard}` tells that it
+//! is there, and without one the head is looked at every second. So a wake-up costs the server nothing but where another
+//! process stored the commit (ADR 126).
 //!
-//! In a cluster the consumer has a leader of its own, which may be lost while the stream goes on taking commits. Until
-//! another is elected, which takes seconds, what is new is read from the copies of the stream. So it is while the lease
-//! has run out and nobody is known to have taken over.
+//! What is new is read from the copies of the stream, so a stream that is without a leader is followed as far as they go.
+//! So it is, too, while the lease has run out and nobody is known to have taken over.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use async_nats::{
-    Client, StatusCode,
-    jetstream::{
-        consumer::{AckPolicy, DeliverPolicy, pull},
-        context::ConsumerInfoErrorKind,
-    },
-};
 use async_trait::async_trait;
-use futures::StreamExt;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinHandle,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use events::StreamId;
 use journal::{ReadError, ShardWorker, WakeUp, envelope};
 
 use super::{
-    Inner, WORKER_CONSUMER_PREFIX,
+    Inner, LEGACY_CONSUMER_PREFIX,
+    head_cache::Newest,
     lease::{Contender, Held},
+    tail::{OwnCommit, Tail},
 };
-use crate::requests::{self, BatchRequest};
+use crate::requests::{self, BatchRequest, Pick};
 
-/// Most wake-ups fetched at a time, and most that wait to be handed out.
-const FETCH: usize = 256;
-/// How long a fetch stays open at the server.
-const FETCH_EXPIRES: Duration = Duration::from_secs(1);
-/// How much later than that the client stops waiting for its end.
-const FETCH_GRACE: Duration = Duration::from_millis(500);
-/// An unacknowledged wake-up is delivered again after this.
-const ACK_WAIT: Duration = Duration::from_secs(2);
-const ACK_PENDING_MAX: i64 = 10_000;
-const RETRY: Duration = Duration::from_millis(100);
-/// How long one question about the consumer or the stream may take.
-const ASK_MAX: Duration = Duration::from_secs(1);
-/// Most bytes read at a time in the consumer's stead.
+/// Most wake-ups that wait to be handed out, and most messages read at a time.
+const WAKE_UPS_MAX: usize = 256;
+/// Most bytes read at a time.
 const READ_BYTES: usize = 1024 * 1024;
-/// A consumer that no gateway has asked for so long is gone, as one is whose secret has changed.
-const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a sequence is missing before it is read while appends of this process are on their way, of which it may be one.
+const OWN_PENDING_MAX: Duration = Duration::from_millis(20);
+/// Most sequences beyond a missing one that are remembered. Others are read when it is their turn.
+const BEYOND_MAX: usize = 64 * 1024;
+const RETRY: Duration = Duration::from_millis(100);
+/// The first pause before what was told of is looked for again where it was not found; doubles up to [`RETRY`].
+const AGAIN_MIN: Duration = Duration::from_millis(2);
+/// How long one question about the stream may take.
+const ASK_MAX: Duration = Duration::from_secs(1);
 /// How long a release may take.
 const RELEASE_MAX: Duration = Duration::from_secs(2);
 
@@ -119,7 +110,7 @@ impl ShardWorker for Worker {
 
 pub(super) fn start(inner: Arc<Inner>, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
     let (term, term_seen) = watch::channel(None);
-    let (wake_ups, wake_ups_out) = mpsc::channel(FETCH);
+    let (wake_ups, wake_ups_out) = mpsc::channel(WAKE_UPS_MAX);
     let (release, released) = oneshot::channel();
     let contender = Contender::new(shard, owner);
     let task = tokio::spawn(async move {
@@ -163,54 +154,38 @@ impl Task {
         }
     }
 
-    /// Keeps the lease, and does the shard's work, until it is lost, or some wake-ups may have been.
+    /// Keeps the lease, and does the shard's work, until it is lost.
     async fn keep_lease(&self, term: u64, held: &mut Held) {
-        let until = watch::Sender::new(held.until);
-        let tell = |next: Instant| {
-            until.send_replace(next);
-        };
         let work = async {
-            // The consumer must be there before the shard counts as acquired, so that nothing falls between the list of
-            // open payments that the owner makes and the first wake-up.
-            while let Err(error) = self.ensure_consumer().await {
-                debug!(shard = self.shard, error, "consumer cannot be created");
-                sleep(RETRY).await;
-            }
+            // From here on what this process stores is heard of, so that nothing falls between the list of open payments
+            // that the owner makes and the first wake-up.
+            let tail = self.inner.tails.open(self.shard);
+            let newest = self.inner.newest(self.shard);
             let head = self.head().await;
             info!(shard = self.shard, term, "shard is acquired");
             self.term.send_replace(Some(term));
-            // In the first term that this process has of the shard, and not again: no gateway of this version makes that one.
+            // In the first term that this process has of the shard, and not again: no gateway of this version makes one.
             if term == 1 {
                 self.delete_legacy_consumer();
             }
-            self.deliver(term, &until, head).await;
+            // There is always one: a shard that there cannot be has no head.
+            if let Some(newest) = newest {
+                Following { task: self, term, tail, newest, seen: head, beyond: BTreeSet::new() }.run().await;
+            }
         };
         tokio::select! {
-            () = self.contender.keep(&self.inner, held, &tell) => {}
+            () = self.contender.keep(&self.inner, held) => {}
             () = work => {}
         }
     }
 
-    fn consumer(&self) -> String {
-        match &self.inner.options.consumer_secret {
-            Some(secret) => format!("{}_{secret}", self.legacy_consumer()),
-            None => self.legacy_consumer(),
-        }
-    }
-
-    /// The consumer's name without a secret, which older versions gave it and anybody can guess.
-    fn legacy_consumer(&self) -> String {
-        format!("{WORKER_CONSUMER_PREFIX}{:02}", self.shard)
-    }
-
-    /// Deletes the consumer of an older version, if it is there: nobody who can name it shall find one.
+    /// Deletes the consumer by which older versions woke their workers, if it is there under the name that anybody can
+    /// guess. One under a secret name goes by itself after a day.
     fn delete_legacy_consumer(&self) {
-        if self.inner.options.consumer_secret.is_some() {
-            let (context, stream) = (self.inner.context.clone(), envelope::stream(self.shard));
-            let name = self.legacy_consumer();
-            // What is not deleted now is by the next gateway that takes the shard over.
-            tokio::spawn(async move { context.delete_consumer_from_stream(&name, &stream).await.map(drop) });
-        }
+        let (context, stream) = (self.inner.context.clone(), envelope::stream(self.shard));
+        let name = format!("{LEGACY_CONSUMER_PREFIX}{:02}", self.shard);
+        // What is not deleted now is by the next gateway that takes the shard over.
+        tokio::spawn(async move { context.delete_consumer_from_stream(&name, &stream).await.map(drop) });
     }
 
     /// The last sequence before the shard is acquired.
@@ -225,174 +200,146 @@ impl Task {
             }
         }
     }
+}
 
-    /// Makes sure that the consumer exists; whether it had to be created.
-    async fn ensure_consumer(&self) -> Result<bool, String> {
-        timeout(ASK_MAX, self.find_consumer()).await.map_err(|_| "no answer about the consumer in time".to_owned())?
-    }
+/// Nobody listens to the wake-ups any more.
+struct Unheard;
 
-    async fn find_consumer(&self) -> Result<bool, String> {
-        let stream = envelope::stream(self.shard);
-        let stream = self.inner.context.get_stream_no_info(&stream).await.map_err(|error| error.to_string())?;
-        let config = pull::Config {
-            durable_name: Some(self.consumer()),
-            deliver_policy: DeliverPolicy::New,
-            ack_policy: AckPolicy::Explicit,
-            ack_wait: ACK_WAIT,
-            max_ack_pending: ACK_PENDING_MAX,
-            headers_only: true,
-            inactive_threshold: CONSUMER_IDLE_MAX,
-            ..pull::Config::default()
-        };
-        match stream.consumer_info(self.consumer()).await {
-            Ok(_) => return Ok(false),
-            Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => {}
-            Err(error) => return Err(error.to_string()),
-        }
-        stream.create_consumer(config).await.map_err(|error| error.to_string())?;
-        Ok(true)
-    }
+/// The end of the shard's stream, as far as the worker has followed it in one lease term.
+struct Following<'a> {
+    task: &'a Task,
+    term: u64,
+    tail: Arc<Tail>,
+    newest: Newest,
+    /// Every commit up to this sequence was handed out.
+    seen: u64,
+    /// Sequences above that whose commits were handed out, too.
+    beyond: BTreeSet<u64>,
+}
 
-    /// Delivers wake-ups until nobody listens, or some may have been missed. All up to `seen` are.
-    async fn deliver(&self, term: u64, until: &watch::Sender<Instant>, mut seen: u64) {
+impl Following<'_> {
+    /// Hands out wake-ups until nobody listens.
+    async fn run(mut self) {
+        let mut again = AGAIN_MIN;
+        // What was the newest when, while some of it is missing.
+        let mut missing: Option<(u64, Instant)> = None;
         loop {
-            let relied_on_until = *until.borrow();
-            let fetched = if Instant::now() < relied_on_until {
-                self.fetch(term, until, &mut seen).await
-            } else {
-                Fetched::LeaseOver
+            let before = self.seen;
+            if self.hand_out_own().await.is_err() {
+                return;
+            }
+            let newest = self.newest.get().max(self.beyond.last().copied().unwrap_or_default());
+            if newest <= self.seen {
+                missing = None;
+                tokio::select! {
+                    () = self.tail.changed() => {}
+                    () = self.newest.changed() => {}
+                }
+                continue;
+            }
+            if self.seen > before {
+                again = AGAIN_MIN;
+            }
+            // What is missing for a moment is read, however much came behind it since.
+            let (until, since) = match missing {
+                Some((until, since)) if until > self.seen => (until, since),
+                _ => (newest, Instant::now()),
             };
-            match &fetched {
-                Fetched::Done => continue,
-                Fetched::Unheard => return,
-                Fetched::LeaseOver | Fetched::NoConsumer | Fetched::Silent => {}
-                Fetched::Failed(error) => debug!(shard = self.shard, error, "fetch failed"),
+            missing = Some((until, since));
+            if self.task.inner.tails.has_pending(self.task.shard) && since.elapsed() < OWN_PENDING_MAX {
+                tokio::select! {
+                    () = self.tail.changed() => {}
+                    () = sleep_until(since + OWN_PENDING_MAX) => {}
+                }
+                continue;
             }
-            if !self.read_on(term, &mut seen).await {
+            let before = self.seen;
+            if self.read_on(until).await.is_err() {
                 return;
             }
-            // A consumer that had to be created starts with what comes from now on, so the owner has to look at everything
-            // again.
-            if matches!(fetched, Fetched::NoConsumer) && self.ensure_consumer().await == Ok(true) {
-                return;
+            if self.seen == before {
+                // A copy that is behind, a hint of what is not there, or no answer.
+                tokio::select! {
+                    () = self.tail.changed() => {}
+                    () = sleep(again) => again = (again * 2).min(RETRY),
+                }
             }
-            sleep(RETRY).await;
         }
     }
 
-    /// Hands out wake-ups for what is stored beyond `seen`, as far as a copy of the stream has it; whether anybody
-    /// listens. The consumer will deliver the same again.
-    async fn read_on(&self, term: u64, seen: &mut u64) -> bool {
-        let request = BatchRequest { seq: *seen + 1, subject: None, batch: FETCH, max_bytes: READ_BYTES };
-        let stream = envelope::stream(self.shard);
-        let stored = match requests::direct_batch(&self.inner.client, &stream, &request, ASK_MAX).await {
+    /// Hands out wake-ups for what this process has stored.
+    async fn hand_out_own(&mut self) -> Result<(), Unheard> {
+        for OwnCommit { sequence, stream_id } in self.tail.take() {
+            if sequence <= self.seen || self.beyond.len() >= BEYOND_MAX || !self.beyond.insert(sequence) {
+                continue;
+            }
+            if let Some(stream_id) = stream_id {
+                self.wake(stream_id, sequence).await?;
+            }
+        }
+        self.close_up();
+        Ok(())
+    }
+
+    /// Moves on over what was handed out already.
+    fn close_up(&mut self) {
+        while self.beyond.first() == Some(&(self.seen + 1)) {
+            self.beyond.pop_first();
+            self.seen += 1;
+        }
+    }
+
+    /// Hands out wake-ups for what another process has stored up to `until`, as far as a copy of the stream has it. What lies in
+    /// between and was handed out already is read over.
+    async fn read_on(&mut self, until: u64) -> Result<(), Unheard> {
+        let Task { inner, shard, .. } = self.task;
+        let batch = usize::try_from(until - self.seen).unwrap_or(WAKE_UPS_MAX).min(WAKE_UPS_MAX);
+        let request = BatchRequest { seq: self.seen + 1, subject: None, batch, max_bytes: READ_BYTES };
+        let stored = match requests::direct_batch(&inner.client, &envelope::stream(*shard), &request, ASK_MAX).await {
             Ok(stored) => stored,
             Err(error) => {
-                debug!(shard = self.shard, error, "the stream cannot be read in the consumer's stead");
-                return true;
+                debug!(shard, error, "what another process stored cannot be read");
+                return Ok(());
             }
         };
         for message in stored {
-            if !requests::is_moved(&message.headers)
-                && let Ok(stream_id) = envelope::stream_of(self.shard, &message.subject)
-                && self.wake_ups.send(PendingWakeUp { term, stream_id, sequence: message.sequence }).await.is_err()
-            {
-                return false;
+            if message.sequence > self.seen + 1 && !self.is_lost(self.seen + 1).await {
+                break;
             }
-            *seen = message.sequence;
-        }
-        true
-    }
-
-    async fn fetch(&self, term: u64, until: &watch::Sender<Instant>, seen: &mut u64) -> Fetched {
-        let client: &Client = &self.inner.client;
-        let inbox = client.new_inbox();
-        let mut messages = match client.subscribe(inbox.clone()).await {
-            Ok(messages) => messages,
-            Err(error) => return Fetched::Failed(error.to_string()),
-        };
-        let next = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{}", envelope::stream(self.shard), self.consumer());
-        let ask = format!(r#"{{"batch":{FETCH},"expires":{}}}"#, FETCH_EXPIRES.as_nanos());
-        if let Err(error) = client.publish_with_reply(next, inbox, ask.into()).await {
-            return Fetched::Failed(error.to_string());
-        }
-        let end = Instant::now() + FETCH_EXPIRES + FETCH_GRACE;
-        // The server says nothing when it has given all that was asked for.
-        for _ in 0..FETCH {
-            let message = match tokio::time::timeout_at(end, messages.next()).await {
-                Ok(Some(message)) => message,
-                Ok(None) => return Fetched::Failed("connection was closed".into()),
-                Err(_) => return Fetched::Silent,
-            };
-            match message.status {
-                None | Some(StatusCode::OK) => {}
-                Some(StatusCode::NO_RESPONDERS) => return Fetched::NoConsumer,
-                // The end of this fetch, for whatever reason.
-                Some(_) => return Fetched::Done,
-            }
-            if Instant::now() >= *until.borrow() {
-                return Fetched::LeaseOver;
-            }
-            let delivery = message.reply.and_then(|reply| stream_sequence(&reply).map(|sequence| (reply, sequence)));
-            let Some((reply, sequence)) = delivery else {
-                return Fetched::Failed("a delivery does not say which message it is".into());
-            };
-            match envelope::stream_of(self.shard, &message.subject) {
-                // A mark: the stream begins in another shard, whose worker is woken.
-                _ if message.headers.as_ref().is_some_and(requests::is_moved) => {}
-                Ok(stream_id) => {
-                    if self.wake_ups.send(PendingWakeUp { term, stream_id, sequence }).await.is_err() {
-                        return Fetched::Unheard;
-                    }
+            let is_new = message.sequence > self.seen && !self.beyond.contains(&message.sequence);
+            // A mark: the stream begins in another shard, whose worker is woken.
+            if is_new && !requests::is_moved(&message.headers) {
+                match envelope::stream_of(*shard, &message.subject) {
+                    Ok(stream_id) => self.wake(stream_id, message.sequence).await?,
+                    Err(error) => warn!(shard, %error, "wake-up for no stream"),
                 }
-                Err(error) => warn!(shard = self.shard, %error, "wake-up for no stream"),
             }
-            *seen = sequence.max(*seen);
-            if Instant::now() >= *until.borrow() {
-                return Fetched::LeaseOver;
+            self.seen = message.sequence.max(self.seen);
+            self.beyond = self.beyond.split_off(&(self.seen + 1));
+        }
+        self.close_up();
+        Ok(())
+    }
+
+    /// Whether the leader does not have the message either that a copy passed over. Nothing is ever taken out of these streams.
+    async fn is_lost(&self, sequence: u64) -> bool {
+        let Task { inner, shard, .. } = self.task;
+        let pick = Pick::At { seq: sequence };
+        match requests::leader_get(&inner.client, &envelope::stream(*shard), &pick, ASK_MAX).await {
+            Ok(None) => {
+                error!(shard, sequence, "a stored message is missing, and wakes nobody");
+                true
             }
-            // An acknowledgement that gets lost only repeats the wake-up.
-            if let Err(error) = client.publish(reply, "+ACK".into()).await {
-                return Fetched::Failed(error.to_string());
+            Ok(Some(_)) => false,
+            Err(error) => {
+                debug!(shard, sequence, error, "whether a message is missing is unknown");
+                false
             }
         }
-        Fetched::Done
     }
-}
 
-/// The stream sequence of a delivered message, as the subject of its acknowledgement says (NATS ADR-15).
-fn stream_sequence(reply: &str) -> Option<u64> {
-    let tokens: Vec<&str> = reply.split('.').collect();
-    // The longer form names domain and account in front of the stream.
-    let at = match tokens.len() {
-        9 => 5,
-        11.. => 7,
-        _ => return None,
-    };
-    tokens[at].parse().ok()
-}
-
-enum Fetched {
-    /// The server ended the fetch, or gave all that was asked for.
-    Done,
-    /// Nothing said that it ended.
-    Silent,
-    NoConsumer,
-    /// The lease has run out: nothing may be taken from the consumer.
-    LeaseOver,
-    /// Nobody listens to the wake-ups.
-    Unheard,
-    Failed(String),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_acknowledgement_names_the_stream_sequence() {
-        assert_eq!(stream_sequence("$JS.ACK.EVT_00.saga_00.1.42.7.1700000000000000000.0"), Some(42));
-        assert_eq!(stream_sequence("$JS.ACK._.hash.EVT_00.saga_00.1.42.7.1700000000000000000.0.random"), Some(42));
-        assert_eq!(stream_sequence("_INBOX.abc"), None);
+    async fn wake(&self, stream_id: StreamId, sequence: u64) -> Result<(), Unheard> {
+        let wake_up = PendingWakeUp { term: self.term, stream_id, sequence };
+        self.task.wake_ups.send(wake_up).await.map_err(|_| Unheard)
     }
 }
