@@ -18,7 +18,7 @@ use crate::{
     quote_request::QuoteRequestView,
     read_model::ReadModel,
     shards::{STARTING, ShardState, ShardStatus},
-    store::{Checkpoint, Store, blocking},
+    store::{Checkpoint, Pending, Store, blocking},
     unreadable::{self, NO_COMMIT, Next},
     view::PaymentView,
 };
@@ -163,26 +163,41 @@ impl Follower {
         drop(turn);
         // Begun anew with each look at the whole shard: what was read before it may be of another stream.
         let mut prefetch = Prefetch::new(Arc::clone(&self.journal), shard);
+        let mut pending = Pending::default();
         loop {
-            self.move_on(&mut store, &mut checkpoint).await?;
-            let next = self.next_of(&mut prefetch, checkpoint.sequence + 1).await?;
+            self.move_on(&mut store, &mut checkpoint, &mut pending).await?;
+            let from = pending.sequence().unwrap_or(checkpoint.sequence) + 1;
+            let next = match self.next_of(&mut prefetch, from).await {
+                Ok(next) => next,
+                Err(broken) => {
+                    // What could be read remains.
+                    let (_turn, folded) = (model.turn(shard).await, std::mem::take(&mut pending));
+                    let stored = blocking(&store, move |store| store.store(shard, folded)).await;
+                    let stored = stored.map_err(|fault| self.sort(&store, fault))?;
+                    self.publish(&store, &stored.checkpoint, target)?;
+                    model.wake(&stored.changed);
+                    return Err(broken);
+                }
+            };
             let ended = matches!(next, Next::Commits { ended: true, .. });
-            if matches!(&next, Next::Commits { page, .. } if page.is_empty()) {
+            if pending.sequence().is_none() && matches!(&next, Next::Commits { page, .. } if page.is_empty()) {
                 self.head_beyond(&checkpoint).await?;
             } else {
                 let _turn = model.turn(shard).await;
-                self.move_on(&mut store, &mut checkpoint).await?;
-                let gaps_are_the_streams = self.rebuilt_for_gap;
-                let applied = blocking(&store, move |store| match next {
-                    Next::Commits { page, .. } if gaps_are_the_streams => store.apply_what_follows(shard, &page),
-                    Next::Commits { page, .. } => store.apply(shard, &page),
-                    Next::Unreadable(unreadable) => store.step_over(shard, &unreadable),
-                });
-                let applied = applied.await;
-                let applied = applied.map_err(|fault| self.sort(&store, fault))?;
-                checkpoint = applied.checkpoint;
-                self.publish(&store, &checkpoint, target)?;
-                model.wake(&applied.changed);
+                if self.move_on(&mut store, &mut checkpoint, &mut pending).await? {
+                    continue;
+                }
+                let (folded, gaps_are_the_streams) = (std::mem::take(&mut pending), self.rebuilt_for_gap);
+                // Who is behind shows nothing new for a while, and then stores all of it in one batch.
+                let lags = next.behind().is_some_and(|behind| behind <= target);
+                let taken = blocking(&store, move |store| store.take(shard, folded, &next, gaps_are_the_streams, lags));
+                let taken = taken.await.map_err(|fault| self.sort(&store, fault))?;
+                pending = taken.pending;
+                if let Some(applied) = taken.stored {
+                    checkpoint = applied.checkpoint;
+                    self.publish(&store, &checkpoint, target)?;
+                    model.wake(&applied.changed);
+                }
             }
             if ended {
                 self.await_news(&checkpoint, target).await?;
@@ -196,14 +211,21 @@ impl Follower {
         }
     }
 
-    /// Goes on with the rebuilt copy, where one took the place of `store`.
-    async fn move_on(&mut self, store: &mut Arc<Store>, checkpoint: &mut Checkpoint) -> Result<(), Break> {
-        let Some(rebuilt) = self.model.rebuilt_from(store) else { return Ok(()) };
+    /// Goes on with the rebuilt copy, where one took the place of `store`, and says whether it did. What was folded into views
+    /// of the other is not for this one.
+    async fn move_on(
+        &mut self,
+        store: &mut Arc<Store>,
+        checkpoint: &mut Checkpoint,
+        pending: &mut Pending,
+    ) -> Result<bool, Break> {
+        let Some(rebuilt) = self.model.rebuilt_from(store) else { return Ok(false) };
         let shard = self.shard;
         *store = rebuilt;
+        *pending = Pending::default();
         let stored = blocking(store, move |store| store.checkpoint(shard)).await;
         *checkpoint = stored.map_err(|fault| self.sort(store, fault))?;
-        Ok(())
+        Ok(true)
     }
 
     fn publish(&self, store: &Arc<Store>, checkpoint: &Checkpoint, target: u64) -> Result<(), Break> {

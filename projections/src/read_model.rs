@@ -34,6 +34,8 @@ pub(crate) struct ReadModel {
     store: RwLock<Arc<Store>>,
     /// Number of the newest generation that was begun.
     generation: AtomicU64,
+    /// The generation that was begun beside the one in use, and is not finished: its number, and that of the other.
+    unfinished: Mutex<Option<Unfinished>>,
     shards: Shards,
     waiters: Waiters,
     alarms: Mutex<Alarms>,
@@ -41,6 +43,13 @@ pub(crate) struct ReadModel {
     rebuild: Mutex<Option<RebuildStatus>>,
     // Last, so that it is let go after the database.
     _lock: File,
+}
+
+/// A shadow copy that nobody fills now.
+#[derive(Debug, Clone, Copy)]
+struct Unfinished {
+    generation: u64,
+    beside: u64,
 }
 
 /// The result of the swap of a rebuilt copy with the one in use.
@@ -107,12 +116,14 @@ impl ReadModel {
         let mut alarms = Alarms::open(directory).map_err(refused)?;
         let shards = Shards::new(shards);
         let store = Store::open(directory, shards.known().count(), |lost| alarms.cry(lost));
-        let store = store.map_err(refused)?;
-        let generation = AtomicU64::new(store.generation());
+        let (store, unfinished) = store.map_err(refused)?;
+        let generation = AtomicU64::new(unfinished.unwrap_or_default().max(store.generation()));
+        let unfinished = unfinished.map(|generation| Unfinished { generation, beside: store.generation() });
         Ok(Self {
             root: directory.to_owned(),
             store: RwLock::new(Arc::new(store)),
             generation,
+            unfinished: Mutex::new(unfinished),
             shards,
             waiters: Waiters::new(),
             alarms: Mutex::new(alarms),
@@ -147,11 +158,13 @@ impl ReadModel {
         self.known().get(shard).map_or(STARTING, |shard| shard.status.borrow().clone())
     }
 
-    pub(crate) fn live(&self, shard: u16) -> Result<(), Unavailable> {
+    /// The checkpoint of a shard that is live.
+    pub(crate) fn live(&self, shard: u16) -> Result<u64, Unavailable> {
         let known = self.known();
         let Some(of_shard) = known.get(shard) else { return Err(Unavailable::CatchingUp { shard }) };
-        match &of_shard.status.borrow().state {
-            ShardState::Live => Ok(()),
+        let status = of_shard.status.borrow();
+        match &status.state {
+            ShardState::Live => Ok(status.checkpoint),
             ShardState::Starting | ShardState::CatchingUp => Err(Unavailable::CatchingUp { shard }),
             ShardState::Stopped { reason } => Err(Unavailable::Stopped { shard, reason: reason.clone() }),
         }
@@ -214,9 +227,32 @@ impl ReadModel {
         self.generation.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Begins an empty shadow copy of `current`. Blocks.
+    /// A shadow copy of `current`: the one that was not finished, where it can be opened, else an empty one. Blocks.
     pub(crate) fn begin_shadow_copy(&self, current: &Store) -> io::Result<Store> {
+        let unfinished = self.lock_unfinished().take();
+        if let Some(Unfinished { generation, beside }) = unfinished {
+            let resumed = if beside == current.generation() {
+                current.resume_shadow_copy(&self.root, generation)
+            } else {
+                Err(io::Error::other("it was begun beside another"))
+            };
+            match resumed {
+                Ok(resumed) => return Ok(resumed),
+                Err(error) => warn!(%error, generation, "the copy of an interrupted rebuild is of no use"),
+            }
+            self.discard(generation);
+        }
         current.shadow_copy(&self.root, self.next_generation())
+    }
+
+    /// Keeps a shadow copy that was not finished for the next rebuild.
+    pub(crate) fn keep_unfinished(&self, shadow_copy: &Store) {
+        let Some(beside) = shadow_copy.rebuilt_from() else { return };
+        *self.lock_unfinished() = Some(Unfinished { generation: shadow_copy.generation(), beside });
+    }
+
+    fn lock_unfinished(&self) -> MutexGuard<'_, Option<Unfinished>> {
+        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts `rebuilt`, which has everything that `current` has of the first `shards` shards, in its place. The caller holds

@@ -39,6 +39,8 @@ pub struct Projections {
 pub struct Located<V> {
     /// The shard of the stream.
     pub shard: u16,
+    /// Stream sequence of a commit of the shard up to which everything of the stream is in the view.
+    pub as_of: u64,
     /// The view.
     pub view: V,
 }
@@ -174,7 +176,7 @@ impl Projections {
     /// # Errors
     /// [`Unavailable`] for the first shard that is not.
     pub fn ready(&self) -> Result<(), Unavailable> {
-        self.model.known().open().try_for_each(|shard| self.model.live(shard))
+        self.model.known().open().try_for_each(|shard| self.model.live(shard).map(drop))
     }
 
     /// Waits until the commit at `sequence` is in the views of `shard`, at most for `wait_max`, and says whether it is.
@@ -252,8 +254,8 @@ impl Projections {
         let mut missing = None;
         for shard in self.model.known().of(stream_id) {
             match self.read_in(shard, &read) {
-                Ok(Some(view)) => return Ok(Some(Located { shard, view })),
-                Ok(None) => {}
+                Ok((Some(view), as_of)) => return Ok(Some(Located { shard, as_of, view })),
+                Ok((None, _)) => {}
                 Err(unavailable) => missing = missing.or(Some(unavailable)),
             }
         }
@@ -264,12 +266,13 @@ impl Projections {
         &self,
         shard: u16,
         read: impl FnOnce(&Store, u16) -> Result<Option<T>, Fault>,
-    ) -> Result<Option<T>, Unavailable> {
-        self.model.live(shard)?;
+    ) -> Result<(Option<T>, u64), Unavailable> {
+        // Before the view, which has no less than what was published.
+        let as_of = self.model.live(shard)?;
         let view = self.model.peek(shard, read).map_err(|_| Unavailable::CatchingUp { shard })?;
         // Again, because the shard may have been emptied in between.
         self.model.live(shard)?;
-        Ok(view)
+        Ok((view, as_of))
     }
 
     /// What `read` finds, waiting for it with each change of the stream.

@@ -233,7 +233,7 @@ async fn a_second_rebuild_is_refused_while_one_is_under_way() {
 }
 
 #[tokio::test]
-async fn a_rebuild_that_is_stopped_leaves_the_copy_in_use_and_nothing_else() {
+async fn a_rebuild_that_is_stopped_leaves_the_copy_in_use_and_its_own_for_the_next() {
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
     fill(&journal, 50);
     let running = Running::start(directory.path(), &journal);
@@ -251,13 +251,113 @@ async fn a_rebuild_that_is_stopped_leaves_the_copy_in_use_and_nothing_else() {
     running.same_as_fold();
     stop.cancel();
     assert_eq!(task.await.unwrap(), Err(RebuildError::Stopped));
-    until(|| generations(directory.path()) == ["generation-1"]).await;
     running.projections.ready().unwrap();
     // And it can be done again.
     journal.set_unavailable(false);
     running.rebuild().await.unwrap();
+    assert_eq!(generations(directory.path()), ["generation-2"]);
     running.same_as_fold();
     running.stop().await;
+}
+
+/// Read models that are built from nothing, when the process ends half-way.
+#[tokio::test]
+async fn read_models_that_were_being_built_go_on_where_they_were() {
+    const BUILT: u64 = 700;
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(1)));
+    fill(&journal, 400);
+    journal.set_end(Some(BUILT));
+    let running = Running::start(directory.path(), &journal);
+    assert!(running.projections.wait_for(0, BUILT, PATIENCE).await);
+    assert_eq!(running.projections.status(0).state, ShardState::CatchingUp);
+    running.stop().await;
+    journal.set_end(None);
+    let before = journal.replayed();
+    let running = Running::start(directory.path(), &journal);
+    let head = journal.head_of(0);
+    assert!(running.projections.wait_for(0, head, PATIENCE).await);
+    // The last commit that was built is looked at once more.
+    assert_eq!(journal.replayed() - before, head - BUILT + 1);
+    running.projections.ready().unwrap();
+    running.same_as_fold();
+    running.stop().await;
+}
+
+/// A process that ends half-way, in either way, leaves a copy that the next rebuild goes on with.
+#[tokio::test]
+async fn a_rebuild_that_was_interrupted_goes_on_where_it_was() {
+    const BUILT: u64 = 700;
+    let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(1)));
+    fill(&journal, 400);
+    let head = journal.head_of(0);
+    for (round, killed) in (0..).zip([false, true]) {
+        let running = Running::start(directory.path(), &journal);
+        assert!(running.projections.wait_for(0, head, PATIENCE).await);
+        until(|| running.projections.ready().is_ok()).await;
+        // It comes so far and no further.
+        journal.set_end(Some(BUILT));
+        let rebuild = running.projections.begin_rebuild().unwrap();
+        let task = tokio::spawn(rebuild.run(journal.clone(), running.shutdown.clone()));
+        until(|| running.projections.rebuild_status().unwrap().shards[0].done == BUILT).await;
+        if killed {
+            task.abort();
+        }
+        running.stop().await;
+        assert!(matches!(task.await, Err(_) | Ok(Err(RebuildError::Stopped))));
+        let (whole, unfinished) = (format!("generation-{}", round + 1), format!("generation-{}", round + 2));
+        assert_eq!(generations(directory.path()), [whole, unfinished.clone(), format!("{unfinished}.building")]);
+
+        journal.set_end(None);
+        let running = Running::start(directory.path(), &journal);
+        assert!(running.projections.wait_for(0, head, PATIENCE).await);
+        until(|| running.projections.ready().is_ok()).await;
+        let before = journal.replayed();
+        assert!(all_equal(&running.rebuild().await.unwrap(), &journal));
+        // The last commit that was built is looked at once more.
+        assert_eq!(journal.replayed() - before, head - BUILT + 1);
+        assert_eq!(generations(directory.path()), [unfinished]);
+        running.same_as_fold();
+        running.stop().await;
+    }
+}
+
+/// Another program may fold otherwise, and another stream holds something else.
+#[tokio::test]
+async fn a_copy_of_another_program_or_of_another_stream_is_not_gone_on_with() {
+    let directory = TempDir::new().unwrap();
+    for foreign in ["program", "stream"] {
+        let journal = Arc::new(Streams::new(1));
+        fill(&journal, 100);
+        let running = Running::start(directory.path(), &journal);
+        until(|| running.projections.checkpoint(0) == journal.head_of(0) && running.projections.ready().is_ok()).await;
+        journal.set_end(Some(300));
+        let rebuild = running.projections.begin_rebuild().unwrap();
+        let task = tokio::spawn(rebuild.run(journal.clone(), running.shutdown.clone()));
+        until(|| running.projections.rebuild_status().unwrap().shards[0].done == 300).await;
+        running.stop().await;
+        task.await.unwrap().unwrap_err();
+        let left = generations(directory.path());
+        let [_, unfinished, marker] = &left[..] else { panic!("a copy and its marker: {left:?}") };
+        if foreign == "program" {
+            let path = directory.path().join(marker);
+            let said = fs::read_to_string(&path).unwrap();
+            fs::write(&path, said.replacen("\"build\":\"", "\"build\":\"other ", 1)).unwrap();
+            let running = Running::start(directory.path(), &journal);
+            assert!(!generations(directory.path()).contains(unfinished));
+            running.stop().await;
+        } else {
+            let other = Arc::new(Streams::new(1));
+            fill(&other, 100);
+            let running = Running::start(directory.path(), &other);
+            until(|| running.projections.checkpoint(0) == other.head_of(0) && running.projections.ready().is_ok())
+                .await;
+            let before = other.replayed();
+            assert!(all_equal(&running.rebuild().await.unwrap(), &other));
+            assert_eq!(other.replayed() - before, other.head_of(0) + 1, "all of it is read");
+            running.same_as_fold();
+            running.stop().await;
+        }
+    }
 }
 
 #[tokio::test]

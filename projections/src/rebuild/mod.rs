@@ -6,7 +6,8 @@
 //! wrong: the new one is the fold of the stream by definition.
 //!
 //! Until the swap the shadow copy is marked as unfinished on disk. Killed before, the process starts on the
-//! old copy and removes the other; killed after, it starts on the new one. Meanwhile the disk holds both.
+//! old copy, and the next rebuild goes on with the other, if the same program runs it; killed after, it starts on the new
+//! one. Meanwhile the disk holds both.
 
 mod shard;
 
@@ -81,7 +82,8 @@ impl Rebuild {
     /// to run meanwhile, on the same journal.
     ///
     /// # Errors
-    /// [`RebuildError`]; the old copy is in use then, and nothing is left of the new one.
+    /// [`RebuildError`]; the old copy is in use then. What there is of the new one is kept for the next rebuild when the
+    /// process is to stop, and removed otherwise.
     pub async fn run(
         self,
         journal: Arc<dyn Journal>,
@@ -111,8 +113,14 @@ impl Rebuild {
             move || model.begin_shadow_copy(&old)
         });
         let new = Arc::new(made.await?);
-        let unfinished = Unfinished { model, store: Some(Arc::clone(&new)) };
-        let verdicts = self.fill_and_swap(&journal, &old, &new).await?;
+        let mut unfinished = Unfinished { model, store: Some(Arc::clone(&new)), is_of_use: true };
+        let verdicts = match self.fill_and_swap(&journal, &old, &new).await {
+            Ok(verdicts) => verdicts,
+            Err(error) => {
+                unfinished.is_of_use = false;
+                return Err(error);
+            }
+        };
         unfinished.in_use();
         self.report(&verdicts);
         release(Arc::clone(model), old).await;
@@ -159,7 +167,8 @@ impl Rebuild {
             status.shards.extend((known..shards).map(|shard| self.model.to_rebuild(shard)));
         });
         let rebuild = |shard| async move {
-            let mut rebuild = ShardRebuild::new(shard, Arc::clone(journal));
+            let mut rebuild = ShardRebuild::begin(shard, Arc::clone(journal), new).await?;
+            self.note(|status| status.shards[usize::from(shard)].done = rebuild.built.sequence);
             self.fill(new, &mut rebuild).await?;
             Ok::<_, RebuildError>(rebuild)
         };
@@ -281,10 +290,11 @@ impl Rebuild {
     }
 }
 
-/// A new copy that is removed unless it comes into use.
+/// A new copy that does not come into use: it is kept where only time was missing, and removed otherwise.
 struct Unfinished<'a> {
     model: &'a Arc<ReadModel>,
     store: Option<Arc<Store>>,
+    is_of_use: bool,
 }
 
 impl Unfinished<'_> {
@@ -297,6 +307,10 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         // It may be in use all the same, when the process was told to stop just then.
         if let Some(store) = self.store.take().filter(|store| !Arc::ptr_eq(store, &self.model.store())) {
+            if self.is_of_use {
+                self.model.keep_unfinished(&store);
+                return;
+            }
             let (model, generation) = (Arc::clone(self.model), store.generation());
             drop(store);
             model.discard(generation);

@@ -10,9 +10,11 @@ use journal::{Journal, ReadError};
 use crate::{
     prefetch::{PAGE_COMMITS, Prefetch},
     rebuild_status::{RebuildError, Verdict},
-    store::{Checkpoint, Store, blocking},
-    unreadable::{self, Next},
+    store::{Checkpoint, Page, Pending, Store, blocking},
+    unreadable::{self, NO_COMMIT, Next},
 };
+
+use super::PAUSE;
 
 /// Streams of a shard that are named when they differ; more are counted.
 const NAMED_MAX: usize = 20;
@@ -22,7 +24,9 @@ pub(super) struct ShardRebuild {
     pub(super) shard: u16,
     journal: Arc<dyn Journal>,
     prefetch: Prefetch,
+    /// How far it is stored.
     pub(super) built: Checkpoint,
+    pending: Pending,
     /// Streams that differed at a first look, when one copy may have been ahead of the other.
     suspects: BTreeSet<StreamId>,
     /// Streams that moved after that look began.
@@ -34,26 +38,53 @@ pub(super) struct ShardRebuild {
 }
 
 impl ShardRebuild {
-    pub(super) fn new(shard: u16, journal: Arc<dyn Journal>) -> Self {
-        Self {
+    /// Begins where `new` stands, if that is sound and of the stream at hand, and at the first commit otherwise.
+    ///
+    /// # Errors
+    /// When it cannot be emptied.
+    pub(super) async fn begin(shard: u16, journal: Arc<dyn Journal>, new: &Arc<Store>) -> Result<Self, RebuildError> {
+        let stored = match blocking(new, move |store| store.verify(shard)).await {
+            Ok(stored) if stored.sequence == 0 || is_of_stream(journal.as_ref(), shard, &stored).await => Some(stored),
+            Ok(_) => None,
+            Err(fault) => {
+                warn!(shard, %fault, "what an interrupted rebuild left of a shard is of no use");
+                None
+            }
+        };
+        let built = match stored {
+            Some(stored) => stored,
+            None => {
+                blocking(new, move |store| store.reset(shard)).await?;
+                Checkpoint::default()
+            }
+        };
+        Ok(Self {
             shard,
             prefetch: Prefetch::new(Arc::clone(&journal), shard),
             journal,
-            built: Checkpoint::default(),
+            built,
+            pending: Pending::default(),
             suspects: BTreeSet::new(),
             touched: BTreeSet::new(),
             compared: 0,
             unreadable: None,
             note_touched: false,
-        }
+        })
     }
 
     /// Applies one page towards `target`; `false` when the stream does not have it for now.
     pub(super) async fn step(&mut self, new: &Arc<Store>, target: u64) -> Result<bool, RebuildError> {
         let shard = self.shard;
+        if self.pending.sequence().is_some_and(|folded| folded >= target) {
+            // The other copy was begun anew meanwhile.
+            let pending = std::mem::take(&mut self.pending);
+            let stored = blocking(new, move |store| store.store(shard, pending)).await?;
+            self.stored(Some(stored));
+            return Ok(true);
+        }
         // Sequences have no gaps, so this many commits reach no further than the target.
         let limit = |from: u64| usize::try_from(target + 1 - from).unwrap_or(PAGE_COMMITS).min(PAGE_COMMITS);
-        let from = self.built.sequence + 1;
+        let from = self.pending.sequence().unwrap_or(self.built.sequence) + 1;
         let read = match self.prefetch.take(from, limit(from)).await {
             Some(next) => Ok(next),
             None => unreadable::next(self.journal.as_ref(), shard, from, limit(from)).await,
@@ -70,16 +101,21 @@ impl ShardRebuild {
         if let Some(behind) = next.behind().filter(|behind| *behind <= target) {
             self.prefetch.begin(behind, limit(behind));
         }
-        let applied = blocking(new, move |store| match next {
-            Next::Commits { page, .. } => store.apply_what_follows(shard, &page),
-            Next::Unreadable(unreadable) => store.step_over(shard, &unreadable),
-        });
-        let applied = applied.await?;
-        self.built = applied.checkpoint;
-        if self.note_touched {
-            self.touched.extend(applied.changed);
-        }
+        let pending = std::mem::take(&mut self.pending);
+        // Nothing is left to be stored when it has got there.
+        let lags = next.behind().is_some_and(|behind| behind <= target);
+        let taken = blocking(new, move |store| store.take(shard, pending, &next, true, lags)).await?;
+        self.pending = taken.pending;
+        self.stored(taken.stored);
         Ok(true)
+    }
+
+    fn stored(&mut self, stored: Option<Page>) {
+        let Some(Page { checkpoint, changed }) = stored else { return };
+        self.built = checkpoint;
+        if self.note_touched {
+            self.touched.extend(changed);
+        }
     }
 
     /// Compares the copies while both move: what differs has to be looked at again, and so has what moves from here on.
@@ -125,6 +161,24 @@ impl ShardRebuild {
                 let count = streams.len() as u64;
                 streams.truncate(NAMED_MAX);
                 Verdict::Different { sequence, streams, count }
+            }
+        }
+    }
+}
+
+/// Whether the commit of a checkpoint is that of the stream, or neither can be read.
+async fn is_of_stream(journal: &dyn Journal, shard: u16, stored: &Checkpoint) -> bool {
+    loop {
+        match unreadable::next(journal, shard, stored.sequence, 1).await {
+            Ok(Next::Commits { page, .. }) => {
+                let found = page.first().map(|found| (found.position.sequence, found.commit_id.as_str()));
+                return found == Some((stored.sequence, &*stored.commit_id));
+            }
+            Ok(Next::Unreadable(_)) => return stored.commit_id == NO_COMMIT,
+            Err(ReadError::Unreadable { .. }) => return false,
+            Err(ReadError::Unavailable(reason)) => {
+                warn!(shard, reason, "the rebuild waits for its stream");
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }

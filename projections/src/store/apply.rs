@@ -1,6 +1,9 @@
-//! Applying commits: a page in one batch, with the checkpoint.
+//! Applying commits: pages are folded into views, which are stored in one batch, with the checkpoint.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use sled::Batch;
 use tracing::error;
@@ -11,32 +14,162 @@ use journal::Recorded;
 use crate::{
     entry::{CHECKPOINT, OPEN_PREFIX, UNREADABLE_PREFIX, View, encode, key, view_key},
     fault::Fault,
-    unreadable::{NO_COMMIT, Unreadable, UnreadableRecord},
+    unreadable::{NO_COMMIT, Next, Unreadable, UnreadableRecord},
     view::Applied,
 };
 
-use super::{Page, Store, guarded, is_marked, marked, read_checkpoint};
+use super::{Checkpoint, Page, Store, guarded, is_marked, marked, read_checkpoint};
+
+/// Commits that are folded before they are stored while a shard has much to catch up with.
+const PENDING_COMMITS: u64 = 8_192;
+/// Streams of one shard, with views of some kilobytes each, and of all shards, that are folded and not stored.
+const PENDING_STREAMS: usize = 1_024;
+const PENDING_STREAMS_OF_ALL: usize = 4_096;
+
+/// How many there are of all shards.
+static PENDING_NOW: AtomicUsize = AtomicUsize::new(0);
+
+/// Commits of one shard that are folded into views and not stored yet: nobody sees anything of them. Who has much to catch
+/// up with stores the views of many pages at once, as most of them change in several.
+#[derive(Default)]
+pub(crate) struct Pending {
+    /// What is stored, once it was looked at, and what is to be stored.
+    progress: Option<Progress>,
+    streams: HashMap<StreamId, Touched>,
+    /// Streams that cannot be read.
+    marked: BTreeSet<StreamId>,
+    /// The part of [`PENDING_NOW`] that is this one's.
+    counted: usize,
+}
+
+struct Progress {
+    stored: Checkpoint,
+    folded: Checkpoint,
+}
+
+impl Pending {
+    /// Sequence of the last commit that was taken in; `None` for none.
+    pub(crate) fn sequence(&self) -> Option<u64> {
+        let Progress { stored, folded } = self.progress.as_ref()?;
+        (folded.sequence > stored.sequence).then_some(folded.sequence)
+    }
+
+    /// Whether there is as much of it as should be kept in memory.
+    pub(crate) fn is_full(&self) -> bool {
+        let commits = self.progress.as_ref().map_or(0, |progress| progress.folded.sequence - progress.stored.sequence);
+        let all = PENDING_NOW.load(Ordering::Relaxed);
+        commits >= PENDING_COMMITS || self.streams.len() >= PENDING_STREAMS || all >= PENDING_STREAMS_OF_ALL
+    }
+
+    fn count(&mut self) {
+        let more = self.streams.len() - self.counted;
+        PENDING_NOW.fetch_add(more, Ordering::Relaxed);
+        self.counted += more;
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        PENDING_NOW.fetch_sub(self.counted, Ordering::Relaxed);
+    }
+}
 
 impl Store {
-    /// Applies a page of commits in one batch. Commits at or below the checkpoint are skipped, and so are those of streams
+    /// Folds a page of commits into `pending`. Commits at or below its checkpoint are skipped, and so are those of streams
     /// that cannot be read, and marks.
-    pub(crate) fn apply(&self, shard: u16, page: &[Recorded]) -> Result<Page, Fault> {
-        guarded(|| {
+    ///
+    /// # Errors
+    /// [`Fault::Gap`] for a commit that does not follow on what was folded; those before it are folded then.
+    pub(crate) fn fold(&self, shard: u16, pending: &mut Pending, page: &[Recorded]) -> Result<(), Fault> {
+        let folded = guarded(|| {
             let tree = &self.tree(shard)?;
-            let mut checkpoint = read_checkpoint(tree)?;
-            let mut streams = HashMap::<&StreamId, Touched>::new();
-            let applied_before = checkpoint.sequence;
-            let marked = marked(tree)?;
-            for recorded in page.iter().filter(|recorded| recorded.position.sequence > applied_before) {
+            if pending.progress.is_none() {
+                let stored = read_checkpoint(tree)?;
+                pending.marked = marked(tree)?;
+                pending.progress = Some(Progress { folded: stored.clone(), stored });
+            }
+            let Pending { progress: Some(Progress { folded, .. }), streams, marked, .. } = pending else {
+                return Ok(());
+            };
+            let before = folded.sequence;
+            for recorded in page.iter().filter(|recorded| recorded.position.sequence > before) {
                 // A mark says that the stream begins elsewhere, and nothing of it.
                 if !recorded.is_moved() && !marked.contains(&recorded.stream_id) {
-                    checkpoint.commits += u64::from(apply_commit(tree, &mut streams, recorded)?);
+                    folded.commits += u64::from(apply_commit(tree, streams, recorded)?);
                 }
-                checkpoint.sequence = recorded.position.sequence;
-                checkpoint.commit_id = recorded.commit_id.as_str().to_owned();
+                folded.sequence = recorded.position.sequence;
+                folded.commit_id.clear();
+                folded.commit_id.push_str(recorded.commit_id.as_str());
             }
-            if checkpoint.sequence == applied_before {
-                return Ok(Page { checkpoint, changed: Vec::new() });
+            Ok(())
+        });
+        pending.count();
+        folded
+    }
+
+    /// As [`Store::fold`], stepping over commits that do not follow on what was folded; what is stored for that is told.
+    pub(crate) fn fold_what_follows(
+        &self,
+        shard: u16,
+        pending: &mut Pending,
+        page: &[Recorded],
+    ) -> Result<Vec<StreamId>, Fault> {
+        let mut changed = Vec::new();
+        loop {
+            let Err(fault) = self.fold(shard, pending, page) else { return Ok(changed) };
+            let reason = fault.to_string();
+            let Fault::Gap { stream_id, sequence, .. } = fault else { return Err(fault) };
+            changed.extend(self.store(shard, std::mem::take(pending))?.changed);
+            let at = page.partition_point(|recorded| recorded.position.sequence < sequence);
+            let commit_id = page.get(at).map(|recorded| recorded.commit_id.clone());
+            let unreadable =
+                Unreadable { stream_id: Some(stream_id), commit_id, record: UnreadableRecord { sequence, reason } };
+            changed.extend(self.step_over(shard, &unreadable)?.changed);
+        }
+    }
+
+    /// Takes in what comes next. It is stored unless who asks `lags`, and there may be more in memory; with `skip_gaps`, what
+    /// does not follow on what was folded is stepped over.
+    pub(crate) fn take(
+        &self,
+        shard: u16,
+        mut pending: Pending,
+        next: &Next,
+        skip_gaps: bool,
+        lags: bool,
+    ) -> Result<Taken, Fault> {
+        let mut changed = Vec::new();
+        match next {
+            Next::Commits { page, .. } if skip_gaps => {
+                changed.extend(self.fold_what_follows(shard, &mut pending, page)?);
+            }
+            Next::Commits { page, .. } => self.fold(shard, &mut pending, page)?,
+            Next::Unreadable(unreadable) => {
+                changed.extend(self.store(shard, std::mem::take(&mut pending))?.changed);
+                changed.extend(self.step_over(shard, unreadable)?.changed);
+            }
+        }
+        if lags && changed.is_empty() && !pending.is_full() {
+            return Ok(Taken { pending, stored: None });
+        }
+        let Page { checkpoint, changed: more } = self.store(shard, pending)?;
+        changed.extend(more);
+        Ok(Taken { pending: Pending::default(), stored: Some(Page { checkpoint, changed }) })
+    }
+
+    /// Stores what was folded in one batch, with the checkpoint.
+    pub(crate) fn store(&self, shard: u16, mut pending: Pending) -> Result<Page, Fault> {
+        guarded(|| {
+            let tree = &self.tree(shard)?;
+            let (progress, mut streams) = (pending.progress.take(), std::mem::take(&mut pending.streams));
+            let now = read_checkpoint(tree)?;
+            let Some(Progress { stored, folded }) = progress.filter(|at| at.folded.sequence > at.stored.sequence)
+            else {
+                return Ok(Page { checkpoint: now, changed: Vec::new() });
+            };
+            if now != stored {
+                let (at, began) = (now.sequence, stored.sequence);
+                return Err(Fault::Damaged(format!("views were folded from {began} on, what is stored is at {at}")));
             }
             // A batch holds up everything else that this process does with sled, so nothing is in it that changes nothing.
             streams.retain(|_, touched| touched.changed);
@@ -49,32 +182,10 @@ impl Store {
                     (true, true) | (false, false) => {}
                 }
             }
-            batch.insert(CHECKPOINT, encode(&checkpoint)?);
+            batch.insert(CHECKPOINT, encode(&folded)?);
             tree.apply_batch(batch)?;
-            Ok(Page { checkpoint, changed: streams.into_keys().cloned().collect() })
+            Ok(Page { checkpoint: folded, changed: streams.into_keys().collect() })
         })
-    }
-
-    /// As [`Store::apply`], stepping over commits that do not follow on what was applied.
-    pub(crate) fn apply_what_follows(&self, shard: u16, page: &[Recorded]) -> Result<Page, Fault> {
-        let mut changed = Vec::new();
-        loop {
-            let fault = match self.apply(shard, page) {
-                Ok(applied) => {
-                    changed.extend(applied.changed);
-                    return Ok(Page { checkpoint: applied.checkpoint, changed });
-                }
-                Err(fault) => fault,
-            };
-            let reason = fault.to_string();
-            let Fault::Gap { stream_id, sequence, .. } = fault else { return Err(fault) };
-            let at = page.partition_point(|recorded| recorded.position.sequence < sequence);
-            changed.extend(self.apply(shard, &page[..at])?.changed);
-            let commit_id = page.get(at).map(|recorded| recorded.commit_id.clone());
-            let unreadable =
-                Unreadable { stream_id: Some(stream_id), commit_id, record: UnreadableRecord { sequence, reason } };
-            changed.extend(self.step_over(shard, &unreadable)?.changed);
-        }
     }
 
     /// Steps over a message that cannot be read. Whatever it belongs to has no view any more, and counts as open.
@@ -113,7 +224,15 @@ impl Store {
     }
 }
 
-/// A stream of which a page holds commits.
+/// The outcome of [`Store::take`].
+pub(crate) struct Taken {
+    /// What is folded and not stored.
+    pub(crate) pending: Pending,
+    /// What is stored now, where anything was.
+    pub(crate) stored: Option<Page>,
+}
+
+/// A stream of which commits are folded.
 struct Touched {
     view: View,
     /// Whether it is in the index of what is open.
@@ -122,24 +241,27 @@ struct Touched {
     changed: bool,
 }
 
-/// Takes one commit into the views of a page; `false` when its stream's view holds it already.
-fn apply_commit<'a>(
+/// Takes one commit into the views that are folded; `false` when its stream's view holds it already.
+fn apply_commit(
     tree: &sled::Tree,
-    streams: &mut HashMap<&'a StreamId, Touched>,
-    recorded: &'a Recorded,
+    streams: &mut HashMap<StreamId, Touched>,
+    recorded: &Recorded,
 ) -> Result<bool, Fault> {
     let gap = || Fault::Gap {
         stream_id: recorded.stream_id.clone(),
         version: recorded.position.version,
         sequence: recorded.position.sequence,
     };
-    let touched = match streams.entry(&recorded.stream_id) {
-        Entry::Occupied(entry) => entry.into_mut(),
-        Entry::Vacant(entry) => match View::read(tree, &recorded.stream_id)? {
-            Some(view) => entry.insert(Touched { was_open: !view.at_rest(), view, changed: false }),
+    let touched = match streams.get_mut(&recorded.stream_id) {
+        Some(touched) => touched,
+        None => match View::read(tree, &recorded.stream_id)? {
+            Some(view) => {
+                let touched = Touched { was_open: !view.at_rest(), view, changed: false };
+                streams.entry(recorded.stream_id.clone()).or_insert(touched)
+            }
             None => {
                 let view = View::begin(recorded).ok_or_else(gap)?;
-                entry.insert(Touched { view, was_open: false, changed: true });
+                streams.insert(recorded.stream_id.clone(), Touched { view, was_open: false, changed: true });
                 return Ok(true);
             }
         },

@@ -30,6 +30,8 @@ use crate::{
     view::PaymentView,
 };
 
+pub(crate) use self::apply::Pending;
+
 const SHARDS: &[u8] = b"shards";
 /// How far a shard was applied.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

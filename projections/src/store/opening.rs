@@ -15,7 +15,7 @@ use tracing::{error, info};
 use crate::{
     alarm::JournalAlarm,
     fault::Fault,
-    generations::{building_path, discard_unfinished, generation_path, generations},
+    generations::{building_path, find_unfinished, generation_path, generations, mark_building},
 };
 
 use super::{Checkpoint, SHARDS, Store, guarded, panic_text};
@@ -28,21 +28,23 @@ const DAMAGED: &str = "damaged";
 
 impl Store {
     /// Opens the newest generation under `root`, or begins a new one when there is none or it is of no use. `lost` is told
-    /// of shards that commits were read from and that the journal has no more.
-    pub(crate) fn open(root: &Path, shards: u16, lost: impl FnMut(JournalAlarm)) -> io::Result<Self> {
-        discard_unfinished(root)?;
-        let generations = generations(root)?;
+    /// of shards that commits were read from and that the journal has no more. Beside it, the number of the generation that a
+    /// rebuild of it did not finish.
+    pub(crate) fn open(root: &Path, shards: u16, lost: impl FnMut(JournalAlarm)) -> io::Result<(Self, Option<u64>)> {
+        let unfinished = find_unfinished(root)?;
+        let mut generations = generations(root)?;
+        generations.retain(|generation| Some(*generation) != unfinished);
         let newest = generations.last().copied();
         for old in generations.iter().rev().skip(1) {
             fs::remove_dir_all(generation_path(root, *old))?;
         }
         let Some(generation) = newest else {
             info!(directory = %root.display(), "no projections yet, building them from the streams");
-            return Self::begin(root, 1, shards);
+            return Ok((Self::begin(root, 1, shards)?, None));
         };
         let path = generation_path(root, generation);
         match Self::reopen(&path, generation, shards, lost) {
-            Ok(store) => Ok(store),
+            Ok(store) => Ok((store, unfinished)),
             Err(Opening::Environment(error)) => Err(error),
             Err(Opening::Unusable(reason)) => {
                 let aside = root.join(DAMAGED);
@@ -52,7 +54,10 @@ impl Store {
                     fs::remove_dir_all(&aside)?;
                 }
                 fs::rename(&path, &aside)?;
-                Self::begin(root, generation + 1, shards)
+                if let Some(unfinished) = unfinished {
+                    Self::discard(root, unfinished)?;
+                }
+                Ok((Self::begin(root, generation + 1, shards)?, None))
             }
         }
     }
@@ -62,13 +67,21 @@ impl Store {
         Self::begin(root, generation, self.trees().len() as u16)
     }
 
-    /// Begins `generation` as a shadow copy of this one, to be filled from the streams. Until [`Store::finish`] it is removed by
-    /// the next start.
+    /// Begins `generation` as a shadow copy of this one, to be filled from the streams. Until [`Store::finish`] it is not what
+    /// the next start opens.
     pub(crate) fn shadow_copy(&self, root: &Path, generation: u64) -> io::Result<Self> {
-        let marker = File::create(building_path(root, generation))?;
-        marker.sync_all()?;
-        File::open(root)?.sync_all()?;
+        mark_building(root, generation, self.generation)?;
         Ok(Self { rebuilt_from: Some(self.generation), ..self.successor(root, generation)? })
+    }
+
+    /// Opens `generation`, a shadow copy of this one that was begun and not finished.
+    pub(crate) fn resume_shadow_copy(&self, root: &Path, generation: u64) -> io::Result<Self> {
+        let shards = self.trees().len() as u16;
+        match Self::reopen(&generation_path(root, generation), generation, shards, |_| {}) {
+            Ok(store) => Ok(Self { rebuilt_from: Some(self.generation), ..store }),
+            Err(Opening::Environment(error)) => Err(error),
+            Err(Opening::Unusable(reason)) => Err(io::Error::other(reason)),
+        }
     }
 
     /// Puts everything on disk and makes this the generation that the next start opens.

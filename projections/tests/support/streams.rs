@@ -44,6 +44,8 @@ struct Faults {
     /// Whether what is unreadable is so because it is not there.
     missing: bool,
     short_heads: u32,
+    /// Nothing behind it is given out by replay.
+    end: Option<u64>,
     replayed: u64,
     from_the_start: u64,
 }
@@ -172,6 +174,11 @@ impl Streams {
         (faults.unreadable, faults.missing) = (Some((shard, sequence)), true);
     }
 
+    /// Lets replay give out nothing that lies behind this sequence of a shard.
+    pub fn set_end(&self, end: Option<u64>) {
+        self.faults.lock().unwrap().end = end;
+    }
+
     /// Lets so many answers about a head say that the stream is empty.
     pub fn set_short_heads(&self, count: u32) {
         self.faults.lock().unwrap().short_heads = count;
@@ -233,8 +240,9 @@ impl ShardLog for Streams {
         let shards = self.shards.lock().unwrap();
         // Sequences are 1, 2, 3 and so on.
         let stream = shards[usize::from(shard)].log.iter().skip(from.saturating_sub(1) as usize);
-        let page: Vec<Recorded> = stream.take(limit).cloned().collect();
+        let mut page: Vec<Recorded> = stream.take(limit).cloned().collect();
         let mut faults = self.faults.lock().unwrap();
+        page.retain(|recorded| faults.end.is_none_or(|end| recorded.position.sequence <= end));
         faults.readable(&page)?;
         faults.replayed += page.len() as u64;
         Ok(page)
