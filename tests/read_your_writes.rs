@@ -1,4 +1,5 @@
-//! Read your writes: what one gateway has answered, every gateway knows, wherever the answer was given.
+//! Read your writes: what one gateway has answered, every gateway knows, wherever the answer was given, once it is told the
+//! position of that answer; and that the payment exists without it.
 
 use std::time::Duration;
 
@@ -57,7 +58,10 @@ async fn a_payment_is_read_on_any_gateway_as_its_submission_was_answered() -> Re
                 let mut last = answer;
                 for look in 0..20 {
                     let base = if look % 2 == 0 { &there } else { &here };
-                    let read = world.payer.status(base, &payment_id).await?;
+                    // Whatever else it may lack, a payment that was accepted is there.
+                    let polled = world.payer.status(base, &payment_id).await?;
+                    ensure!(polled.status == 200, "{polled:?} after {last:?}");
+                    let read = world.payer.status_since(base, &payment_id, &last).await?;
                     no_older(&last, &read)?;
                     last = read;
                 }
@@ -65,13 +69,13 @@ async fn a_payment_is_read_on_any_gateway_as_its_submission_was_answered() -> Re
                 let replay = world.payer.submit(&there, &body, Duration::ZERO).await?;
                 ensure!(replay.body["idempotent_replay"] == true, "{replay:?}");
                 no_older(&last, &replay)?;
-                no_older(&replay, &world.payer.status(&here, &payment_id).await?)?;
+                no_older(&replay, &world.payer.status_since(&here, &payment_id, &replay).await?)?;
                 Ok::<_, anyhow::Error>(payment_id)
             }
         });
         for payment_id in try_join_all(payments).await? {
             let outcome = world.payer.outcome(&world.base(0), &payment_id, PATIENCE).await?;
-            no_older(&outcome, &world.payer.status(&world.base(1), &payment_id).await?)?;
+            no_older(&outcome, &world.payer.status_since(&world.base(1), &payment_id, &outcome).await?)?;
         }
     }
     Ok(())
@@ -113,7 +117,7 @@ async fn a_batch_is_read_on_any_gateway_as_its_opening_was_answered() -> Result<
                 ensure!(answer.status == 200, "{answer:?}");
                 let awarded = world.payer.batch(&there, &id).await?;
                 ensure!(awarded.text("status") == "awarded", "{awarded:?}");
-                no_older(&answer, &world.payer.status(&there, answer.text("payment_id")).await?)
+                no_older(&answer, &world.payer.status_since(&there, answer.text("payment_id"), &answer).await?)
             }
         });
         try_join_all(batches).await?;

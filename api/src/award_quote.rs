@@ -16,6 +16,7 @@ use events::QuoteRequestId;
 use super::{
     error::ApiError,
     long_poll::{self, Applied},
+    position::{self, Position},
     request_id::RequestId,
     state::HttpState,
     write::Write,
@@ -27,7 +28,7 @@ pub(super) async fn handle(
     Extension(correlation): Extension<RequestId>,
     path: Result<Path<String>, PathRejection>,
     write: Write,
-) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
+) -> Result<(Applied, Position, Json<PaymentResponse>), ApiError> {
     let id: Option<QuoteRequestId> = path.ok().and_then(|Path(text)| text.parse().ok());
     let id = id.ok_or(Code::QUOTE_REQUEST_NOT_FOUND)?;
     let Write { caller, arrival, headers, body, permit } = write;
@@ -39,5 +40,6 @@ pub(super) async fn handle(
     let (view, replay) = Box::pin(accepting).await?;
     let left = arrival.left(long_poll_max);
     let view = if replay { view } else { submit::outcome(&state, &caller, true, view, left).await };
-    Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
+    let position = position::of(&view);
+    Ok((applied, position, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
 }

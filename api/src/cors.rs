@@ -7,6 +7,8 @@ use tower_http::cors::{Any, CorsLayer};
 
 use net::callers::{RATE_LIMIT, RATE_LIMIT_POLICY};
 
+use super::position::POSITION;
+
 /// How long a browser may remember the answer to a preflight.
 const MAX_AGE: Duration = Duration::from_secs(86_400);
 
@@ -23,6 +25,7 @@ pub(super) fn layer() -> CorsLayer {
             named("last-event-id"),
             named("payment-signature"),
             named("prefer"),
+            POSITION,
             named("x-request-id"),
         ])
         .expose_headers([
@@ -33,6 +36,7 @@ pub(super) fn layer() -> CorsLayer {
             named("preference-applied"),
             RATE_LIMIT,
             RATE_LIMIT_POLICY,
+            POSITION,
             named("x-request-id"),
         ])
         .max_age(MAX_AGE)

@@ -21,6 +21,7 @@ pub mod openapi;
 mod payment_events;
 mod payment_status;
 mod payment_timeline;
+mod position;
 mod prepare_payment;
 mod quote_request_status;
 mod request_id;

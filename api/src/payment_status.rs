@@ -13,7 +13,7 @@ use app::{error::Code, resolve, views::payment_body::StatusBody};
 use events::PaymentId;
 use net::callers::Caller;
 
-use super::{docs, state::HttpState, status_page};
+use super::{docs, position, state::HttpState, status_page};
 use crate::error::ApiError;
 
 /// The payment's status as the read model has it, and as the journal has it where the read model has not; as a page where
@@ -25,7 +25,9 @@ pub(super) async fn handle(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Response, ApiError> {
     let payment_id: Option<PaymentId> = path.ok().and_then(|Path(text)| text.parse().ok());
-    let view = resolve::find_live(&state, &caller, &payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?).await?;
+    let (payment_id, seen) = (payment_id.ok_or(Code::PAYMENT_NOT_FOUND)?, position::seen(&headers)?);
+    let view = resolve::find_recent(&state, &caller, &payment_id, seen).await?;
+    let position = position::of(&view);
     let base_url = &state.http.base_url;
     let mut response = if status_page::is_wanted(&headers) {
         let page = status_page::render(&view, base_url).into();
@@ -34,5 +36,5 @@ pub(super) async fn handle(
         Json(StatusBody::new(view, state.services.heads.as_ref(), base_url)).into_response()
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
-    Ok(response)
+    Ok((position, response).into_response())
 }

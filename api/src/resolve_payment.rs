@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::{
     Extension, Json,
     extract::{Query, State, rejection::QueryRejection},
+    http::HeaderMap,
 };
 use serde::Deserialize;
 
@@ -12,7 +13,10 @@ use app::{error::Code, request::order, resolve, views::payment_body::StatusBody}
 use events::PaymentId;
 use net::callers::Caller;
 
-use super::state::HttpState;
+use super::{
+    position::{self, Position},
+    state::HttpState,
+};
 use crate::error::ApiError;
 
 #[derive(Deserialize)]
@@ -26,8 +30,9 @@ pub(super) struct Parameters {
 pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     parameters: Result<Query<Parameters>, QueryRejection>,
-) -> Result<Json<StatusBody>, ApiError> {
+) -> Result<(Position, Json<StatusBody>), ApiError> {
     let rule = "request_id, account and originator: each must be given at most once";
     let Query(Parameters { request_id, account, originator }) = parameters.map_err(|_| invalid(rule))?;
     let request_id = request_id.ok_or_else(|| invalid("request_id: is required"))?;
@@ -43,8 +48,9 @@ pub(super) async fn handle(
         }
     };
     let payment_id = PaymentId::derive(&originator, &request_id);
-    let view = resolve::find_live(&state, &caller, &payment_id).await?;
-    Ok(Json(StatusBody::new(view, state.services.heads.as_ref(), &state.http.base_url)))
+    let view = resolve::find_recent(&state, &caller, &payment_id, position::seen(&headers)?).await?;
+    let position = position::of(&view);
+    Ok((position, Json(StatusBody::new(view, state.services.heads.as_ref(), &state.http.base_url))))
 }
 
 fn invalid(message: &str) -> ApiError {

@@ -9,6 +9,7 @@ use app::{submit, views::payment_body::PaymentResponse};
 use super::{
     error::ApiError,
     long_poll::{self, Applied},
+    position::{self, Position},
     request_id::RequestId,
     state::HttpState,
     write::Write,
@@ -19,7 +20,7 @@ pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
     Extension(correlation): Extension<RequestId>,
     write: Write,
-) -> Result<(Applied, Json<PaymentResponse>), ApiError> {
+) -> Result<(Applied, Position, Json<PaymentResponse>), ApiError> {
     let Write { caller, arrival, headers, body, permit } = write;
     let long_poll_max = long_poll::longest(&headers, state.long_poll_max());
     let applied = long_poll::applied(&headers, state.long_poll_max());
@@ -30,5 +31,6 @@ pub(super) async fn handle(
     let (view, replay) = Box::pin(accepting).await?;
     let left = arrival.left(long_poll_max);
     let view = if replay { view } else { submit::outcome(&state, &caller, true, view, left).await };
-    Ok((applied, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
+    let position = position::of(&view);
+    Ok((applied, position, Json(PaymentResponse::new(view, replay, &state.http.base_url))))
 }

@@ -22,14 +22,19 @@ use crate::{
 /// # Errors
 /// 404 when there is no such payment, 503 when that cannot be said, 500 when what is stored of it cannot be read.
 pub async fn find(state: &App, payment_id: &PaymentId) -> Result<PaymentView, Error> {
-    let services = &state.services;
-    if let Ok(Some(view)) = services.payments.view(payment_id).await {
-        return Ok(view);
+    match state.services.payments.view(payment_id).await {
+        Ok(Some(view)) => Ok(view),
+        Ok(None) | Err(_) => find_in_journal(state, payment_id, 0).await,
     }
+}
+
+/// The payment as the journal has it; while that is away as the read model has it, if it has `seen` commits of it.
+async fn find_in_journal(state: &App, payment_id: &PaymentId, seen: u64) -> Result<PaymentView, Error> {
+    let services = &state.services;
     let view = match from_journal(services.journal.as_ref(), payment_id).await {
         // A view that may be behind says more than none; what is not in it may well exist.
         Err(error @ ReadError::Unavailable(_)) => {
-            let behind = services.payments.changed(payment_id, 0, Duration::ZERO).await;
+            let behind = services.payments.changed(payment_id, seen.saturating_sub(1), Duration::ZERO).await;
             return behind.ok_or_else(|| read_failed(&error));
         }
         read => read.map_err(|error| read_failed(&error).about(payment_id))?,
@@ -37,12 +42,22 @@ pub async fn find(state: &App, payment_id: &PaymentId) -> Result<PaymentView, Er
     view.ok_or_else(|| Code::PAYMENT_NOT_FOUND.into())
 }
 
-/// The same with what an auction that is open has come to so far: who was asked, and who declined.
+/// The payment's view for who polls, however lately it was accepted and by whichever gateway, with at least `seen` commits
+/// where there are so many, and with what an auction that is open has come to so far: who was asked, and who declined. What
+/// another gateway did in the last moment may be missing (ADR 124).
 ///
 /// # Errors
 /// As [`find`].
-pub async fn find_live(state: &App, caller: &Caller, payment_id: &PaymentId) -> Result<PaymentView, Error> {
-    let view = find(state, payment_id).await?;
+pub async fn find_recent(
+    state: &App,
+    caller: &Caller,
+    payment_id: &PaymentId,
+    seen: u64,
+) -> Result<PaymentView, Error> {
+    let view = match state.services.payments.recent(payment_id, seen).await {
+        Ok(Some(view)) => view,
+        Ok(None) | Err(_) => find_in_journal(state, payment_id, seen).await?,
+    };
     let (reads, auctions) = (state.services.reads.as_ref(), state.services.auctions.as_ref());
     Ok(state.auction_progress.complete(reads, auctions, caller, view).await)
 }

@@ -119,6 +119,12 @@ fn headers() -> Value {
             "schema": {"type": "string", "pattern": "^@[0-9]+$"},
         },
         "PAYMENT-RESPONSE": text(true, "Base64 of the body."),
+        "X-Position": {
+            "required": true,
+            "description": "How much of the payment the answer was made from. Sent back with a later read of the payment it \
+                            makes sure that no less is shown, whichever gateway is asked.",
+            "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        },
         "RateLimitPolicy": text(
             false,
             "The budgets that this call took from: `q` units at most, which come back within `w` seconds. `reads`, `writes` \

@@ -17,7 +17,10 @@ use super::{
     operation::{Body, Operation},
     x402,
 };
-use crate::caller_secret::{SECRET_CHARS_MAX, SECRET_CHARS_MIN};
+use crate::{
+    caller_secret::{SECRET_CHARS_MAX, SECRET_CHARS_MIN},
+    position::POSITION_DIGITS_MAX,
+};
 
 /// The sections of the document.
 pub(super) const TAGS: [(&str, &str); 5] = [
@@ -92,7 +95,7 @@ pub const OPERATIONS: &[Operation] = &[
         request: Some(Body::Json("PaymentRequest", examples::payment_request)),
         response: Body::Json("PaymentResponse", examples::payment_response),
         no_content: None,
-        headers: &["Deprecation"],
+        headers: &["Deprecation", "X-Position"],
         errors: &[ORDER, PROVEN, SIGNED, FUNDED, WRITTEN, READ],
     },
     Operation {
@@ -102,13 +105,15 @@ pub const OPERATIONS: &[Operation] = &[
         tag: PAYMENT,
         summary: "Read a payment's status",
         description: "A read without side effects, to be polled until the status is `completed` or `failed`. Who prefers \
-                      `text/html`, as browsers do, gets a page.",
-        parameters: || vec![payment_id()],
+                      `text/html`, as browsers do, gets a page.\n\nWhat another gateway did within the last fifth of a \
+                      second may be missing. Who sends back the `X-Position` of an earlier answer about the payment is \
+                      shown no less than that answer was made from, whichever gateway gave it.",
+        parameters: || vec![payment_id(), position()],
         request: None,
         response: Body::JsonOrPage("PaymentStatusRead", examples::status_read),
         no_content: None,
-        headers: &[],
-        errors: &[&[Code::PAYMENT_NOT_FOUND], READ],
+        headers: &["X-Position"],
+        errors: &[&[Code::INVALID_REQUEST, Code::PAYMENT_NOT_FOUND], READ],
     },
     Operation {
         method: Method::GET,
@@ -208,12 +213,13 @@ pub const OPERATIONS: &[Operation] = &[
                     json!({"type": "string"}),
                     "The payer's DID, or `eip155:`, `solana:` or `tron:` followed by its account.",
                 ),
+                position(),
             ]
         },
         request: None,
         response: Body::Json("PaymentStatusRead", examples::status_read),
         no_content: None,
-        headers: &[],
+        headers: &["X-Position"],
         errors: &[&[Code::INVALID_REQUEST, Code::INVALID_REQUEST_ID, Code::PAYMENT_NOT_FOUND], READ],
     },
     Operation {
@@ -264,7 +270,7 @@ pub const OPERATIONS: &[Operation] = &[
         request: Some(Body::Json("AwardRequest", examples::award_request)),
         response: Body::Json("PaymentResponse", examples::payment_response),
         no_content: None,
-        headers: &["Deprecation"],
+        headers: &["Deprecation", "X-Position"],
         errors: &[
             &[Code::INVALID_REQUEST, Code::INVALID_REQUEST_ID, Code::INVALID_DEADLINE, Code::UNSUPPORTED_ASSET],
             PROVEN,
@@ -471,6 +477,17 @@ fn last_event_id() -> Value {
         "description": "Id of the last event that the client has; the stream goes on behind it.",
         "schema": {"type": "string"},
         "example": "4.0",
+    })
+}
+
+fn position() -> Value {
+    json!({
+        "name": "X-Position",
+        "in": "header",
+        "required": false,
+        "description": "The `X-Position` of an earlier answer about the same payment. The answer has no less than that.",
+        "schema": {"type": "string", "pattern": format!("^[0-9]{{1,{POSITION_DIGITS_MAX}}}$")},
+        "example": "3",
     })
 }
 

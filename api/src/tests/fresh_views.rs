@@ -26,13 +26,15 @@ struct Lagging {
     heads: AtomicUsize,
     silent: AtomicBool,
     loads: AtomicUsize,
+    /// What it says that it knows of any shard without looking.
+    known: Mutex<Option<u64>>,
 }
 
 impl Lagging {
     fn new(journal: MemoryJournal) -> Arc<Self> {
         let (limit, mute, heads) = (AtomicU64::new(u64::MAX), AtomicBool::new(false), AtomicUsize::new(0));
         let (silent, loads) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Arc::new(Self { journal, limit, mute, heads, silent, loads })
+        Arc::new(Self { journal, limit, mute, heads, silent, loads, known: Mutex::default() })
     }
 }
 
@@ -80,6 +82,10 @@ impl ShardLog for Lagging {
         self.journal.head(shard).await
     }
 
+    fn known_head(&self, _: u16) -> Option<u64> {
+        *self.known.lock().unwrap()
+    }
+
     async fn wait_beyond(&self, shard: u16, sequence: u64) -> Result<(), ReadError> {
         tokio::time::timeout(Duration::from_millis(20), self.journal.wait_beyond(shard, sequence))
             .await
@@ -110,7 +116,8 @@ impl Follower {
         let followed = projections.clone();
         let follow = (journal.clone(), CancellationToken::new());
         tokio::spawn(async move { followed.run(follow.0, follow.1).await });
-        let views = FreshViews::new(projections.clone(), journal.clone(), tokio::runtime::Handle::current());
+        let runtime = tokio::runtime::Handle::current();
+        let views = FreshViews::new(projections.clone(), journal.clone(), journal.clone(), runtime);
         Self { gateway, journal, projections, views, _directory: directory }
     }
 
@@ -140,6 +147,14 @@ impl Follower {
 
     async fn version(&self, id: &PaymentId) -> Result<Option<u64>, Unavailable> {
         Ok(Payments::view(&self.views, id).await?.map(|view| view.version))
+    }
+
+    async fn recent(&self, id: &PaymentId, seen: u64) -> Result<Option<u64>, Unavailable> {
+        Ok(Payments::recent(&self.views, id, seen).await?.map(|view| view.version))
+    }
+
+    fn knows(&self, head: u64) {
+        *self.journal.known.lock().unwrap() = Some(head);
     }
 }
 
@@ -290,4 +305,112 @@ async fn many_readers_share_a_question_and_none_gets_an_old_answer() {
     }
     let asked = follower.journal.heads.load(Ordering::SeqCst) - asked;
     assert!(asked < 500, "2000 readers asked {asked} times");
+}
+
+/// How old a recent view may be.
+const AGE_MAX: Duration = Duration::from_millis(200);
+
+/// What another gateway wrote, and no hint told of, is shown to who has seen it at once, and to everybody once the age is over.
+#[tokio::test]
+async fn a_recent_view_has_what_its_reader_has_seen_and_is_never_older_than_its_bound() {
+    let follower = Follower::start();
+    let id = follower.payment().await;
+    follower.knows(0);
+    assert_eq!(follower.recent(&id, 0).await, Ok(Some(1)));
+    follower.halt(&id).await;
+    follower.gateway.append(&id, vec![abandoned()]).await;
+    let written = tokio::time::Instant::now();
+    loop {
+        let asked = written.elapsed();
+        match follower.recent(&id, 0).await {
+            Ok(Some(1)) => assert!(asked <= AGE_MAX, "{asked:?}"),
+            Ok(Some(2)) => break,
+            other => panic!("{other:?}"),
+        }
+        tokio::task::yield_now().await;
+    }
+    follower.gateway.append(&id, vec![abandoned()]).await;
+    assert_eq!(follower.recent(&id, 3).await, Ok(Some(3)));
+    assert_eq!(follower.projections.get(&id).unwrap().unwrap().version, 1, "the read model has none of it");
+    // A position from elsewhere harms nobody.
+    assert_eq!(follower.recent(&id, 1_000_000).await, Ok(Some(3)));
+    assert_eq!(follower.recent(&PaymentId::derive("nobody", "1"), 1).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_recent_view_has_what_this_gateway_knows_of_without_asking() {
+    let follower = Follower::start();
+    let id = follower.payment().await;
+    follower.knows(0);
+    assert_eq!(follower.recent(&id, 0).await, Ok(Some(1)));
+    let shard = follower.halt(&id).await;
+    follower.gateway.append(&id, vec![abandoned()]).await;
+    // As its own append does, or a hint.
+    follower.knows(follower.journal.journal.head(shard).await.unwrap());
+    assert_eq!(follower.recent(&id, 0).await, Ok(Some(2)));
+    assert_eq!(follower.projections.get(&id).unwrap().unwrap().version, 1, "the read model does not have it");
+    // A hint that is not true costs a question, and nothing is held back for it.
+    follower.knows(1_000_000);
+    follower.journal.limit.store(u64::MAX, Ordering::SeqCst);
+    assert_eq!(follower.recent(&id, 0).await, Ok(Some(2)));
+}
+
+#[tokio::test]
+async fn readers_of_recent_views_ask_as_often_as_the_bound_needs_however_many_they_are() {
+    let follower = Follower::start();
+    let id = follower.payment().await;
+    follower.knows(0);
+    assert_eq!(follower.recent(&id, 0).await, Ok(Some(1)));
+    let (asked, started) = (follower.journal.heads.load(Ordering::SeqCst), tokio::time::Instant::now());
+    let mut reads = 0_u32;
+    while started.elapsed() < AGE_MAX * 5 {
+        assert_eq!(follower.recent(&id, 1).await, Ok(Some(1)));
+        reads += 1;
+        // Answered without waiting for anything, it would leave nothing else its turn.
+        tokio::task::yield_now().await;
+    }
+    let (asked, elapsed) = (follower.journal.heads.load(Ordering::SeqCst) - asked, started.elapsed());
+    // The followers of four shards look, too, whenever they find nothing new, at most every 20 ms.
+    let bound = elapsed.as_millis() / 100 + 1 + 4 * (elapsed.as_millis() / 20 + 1);
+    assert!(
+        u128::from(reads) > bound && (asked as u128) <= bound,
+        "{reads} readers asked {asked} times in {elapsed:?}"
+    );
+}
+
+#[tokio::test]
+async fn while_the_journal_is_away_nobody_is_shown_less_than_he_has_seen() {
+    let follower = Follower::start();
+    let id = follower.payment().await;
+    follower.knows(0);
+    let shard = follower.halt(&id).await;
+    follower.gateway.append(&id, vec![abandoned()]).await;
+    follower.journal.mute.store(true, Ordering::SeqCst);
+    follower.journal.silent.store(true, Ordering::SeqCst);
+    assert_eq!(follower.recent(&id, 0).await, Ok(Some(1)));
+    assert_eq!(follower.recent(&id, 2).await, Err(Unavailable::CatchingUp { shard }));
+}
+
+#[tokio::test]
+async fn a_position_is_told_with_an_answer_and_taken_back() {
+    let gateway = Gateway::new();
+    let answer = gateway.post(&body()).await.expect(200);
+    assert_eq!(answer.headers["x-position"], "1");
+    let id = answer.payment_id();
+    gateway.append(&id, vec![abandoned()]).await;
+    let read = async |positions: &[&str]| {
+        let mut request = Request::get(format!("/v1/payments/{id}/status"));
+        for position in positions {
+            request = request.header("x-position", *position);
+        }
+        gateway.send(request.body(Body::empty()).unwrap()).await
+    };
+    for positions in [&[][..], &["1"], &["2"], &["0"], &["999999999999999"]] {
+        assert_eq!(read(positions).await.expect(200).headers["x-position"], "2", "{positions:?}");
+    }
+    for positions in [&[""][..], &["-1"], &["+1"], &["1.0"], &["one"], &["1000000000000000"], &["1", "2"]] {
+        read(positions).await.expect_error(400, "INVALID_REQUEST");
+    }
+    // A replay is an answer like any other.
+    assert_eq!(gateway.post(&body()).await.expect(200).headers["x-position"], "2");
 }

@@ -20,6 +20,17 @@ pub trait Payments: Send + Sync {
     /// [`Unavailable`] when the journal has to be asked.
     async fn view(&self, payment_id: &PaymentId) -> Result<Option<PaymentView>, Unavailable>;
 
+    /// The view of a payment with at least `seen` commits, where there are so many, everything that this process was told or
+    /// told anybody, and everything that any gateway told more than a bounded time ago: the read of who polls, for which
+    /// nobody else need be asked. `None` as that of [`Payments::view`].
+    ///
+    /// # Errors
+    /// As [`Payments::view`].
+    async fn recent(&self, payment_id: &PaymentId, seen: u64) -> Result<Option<PaymentView>, Unavailable> {
+        let view = self.view(payment_id).await?;
+        Ok(view.filter(|view| view.version >= seen || view.at_rest))
+    }
+
     /// Waits until the payment's view is beyond `seen_version`, at most for `wait_max`, and returns it.
     async fn changed(&self, payment_id: &PaymentId, seen_version: u64, wait_max: Duration) -> Option<PaymentView>;
 }

@@ -58,18 +58,34 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         A: Future<Output = Option<T>> + Send + 'static,
     {
         let mut answered = self.0.answered.subscribe();
-        let number = {
-            let mut asking = self.lock();
-            // One that has begun may have been answered before this call.
-            asking.wanted = asking.begun + 1;
-            if !std::mem::replace(&mut asking.running, true) {
-                self.0.runtime.spawn(self.clone().run(ask));
-            }
-            asking.wanted
-        };
+        // One that has begun may have been answered before this call.
+        let number = self.want(&mut self.lock(), ask);
         // The question before this one may have to end first.
         let answer = timeout(wait_max, answered.wait_for(|(last, _)| *last >= number)).await;
         answer.ok()?.ok()?.1.clone()
+    }
+
+    /// Asks, without waiting for the answer, unless a question is on its way, or its pace is being kept.
+    pub fn begin<A>(&self, ask: impl Fn() -> A + Send + Sync + 'static)
+    where
+        A: Future<Output = Option<T>> + Send + 'static,
+    {
+        let mut asking = self.lock();
+        if !asking.running {
+            self.want(&mut asking, ask);
+        }
+    }
+
+    /// Has the next question asked, whose number is returned.
+    fn want<A>(&self, asking: &mut Asking, ask: impl Fn() -> A + Send + Sync + 'static) -> u64
+    where
+        A: Future<Output = Option<T>> + Send + 'static,
+    {
+        asking.wanted = asking.begun + 1;
+        if !std::mem::replace(&mut asking.running, true) {
+            self.0.runtime.spawn(self.clone().run(ask));
+        }
+        asking.wanted
     }
 
     /// Asks for as long as anybody wants to know.
@@ -162,6 +178,21 @@ mod tests {
         tokio::time::sleep(WAIT_MAX).await;
         assert_eq!(counter.asked(), 2);
         assert_eq!(counter.answer(&shared).await, Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_nobody_waits_for_is_asked_once_and_answers_whoever_comes_after_it() {
+        let (shared, counter) = (SingleFlight::new(Handle::current(), Duration::ZERO), Counter::default());
+        for _ in 0..100 {
+            let counter = counter.clone();
+            shared.begin(move || counter.clone().ask());
+        }
+        tokio::time::sleep(TAKES / 2).await;
+        assert_eq!(counter.asked(), 1);
+        // It began before this call.
+        assert_eq!(counter.answer(&shared).await, Some(1));
+        tokio::time::sleep(WAIT_MAX).await;
+        assert_eq!(counter.asked(), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use futures::{FutureExt, future::BoxFuture};
 use tokio::{
     runtime::Handle,
     time::{Instant, timeout},
@@ -20,6 +21,11 @@ const HEAD_WAIT_MAX: Duration = Duration::from_millis(800);
 const AWAY: Duration = Duration::from_secs(1);
 /// Least time between two questions to one shard.
 const PACE: Duration = Duration::from_millis(2);
+/// How old the newest answer of a shard may be where something is shown without asking it; a wake hint that is lost hides
+/// what other gateways wrote for no longer.
+pub(super) const AGE_MAX: Duration = Duration::from_millis(200);
+/// From when on it is asked again, ahead of need.
+const REFRESH_AFTER: Duration = Duration::from_millis(100);
 /// Streams of all shards that are read at a time. No shard has more than twice its share, and four times that in the queue.
 const STREAMS_MAX: usize = 128;
 /// Least number of them for one shard.
@@ -36,6 +42,8 @@ pub(super) fn streams_of(shards: usize) -> usize {
 pub(super) struct Shard {
     head: SingleFlight<u64>,
     away_until: Mutex<Option<Instant>>,
+    /// When the newest question began that was answered, and the answer.
+    asked: Mutex<Option<(Instant, u64)>>,
     /// Its streams that are being read.
     pub(super) streams: Bulkhead,
 }
@@ -43,27 +51,56 @@ pub(super) struct Shard {
 impl Shard {
     pub(super) fn new(runtime: &Handle, permits: usize) -> Self {
         let streams = Bulkhead::new(permits, 4 * permits, STREAM_TURN_MAX);
-        Self { head: SingleFlight::new(runtime.clone(), PACE), away_until: Mutex::default(), streams }
+        let head = SingleFlight::new(runtime.clone(), PACE);
+        Self { head, away_until: Mutex::default(), asked: Mutex::default(), streams }
     }
 
     /// The head as it is at some moment after this call; `None` while the shard does not answer.
     pub(super) async fn head(self: Arc<Self>, journal: &Arc<dyn StreamLog>, shard: u16) -> Option<u64> {
-        if self.away_until().is_some_and(|until| Instant::now() < until) {
+        if self.is_away() {
             return None;
         }
-        let (journal, this) = (Arc::clone(journal), Arc::clone(&self));
-        let ask = move || {
-            let (journal, this) = (Arc::clone(&journal), Arc::clone(&this));
-            async move {
-                let head = timeout(HEAD_WAIT_MAX, journal.head(shard)).await.ok().and_then(Result::ok);
-                *this.away_until() = head.is_none().then(|| Instant::now() + AWAY);
-                head
-            }
-        };
-        self.head.answer(HEAD_WAIT_MAX * 2, ask).await
+        self.head.answer(HEAD_WAIT_MAX * 2, self.question(journal, shard)).await
     }
 
-    fn away_until(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.away_until.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The head as it was asked for within [`AGE_MAX`]; `None` where it was not. It is asked for again before that is over.
+    pub(super) fn recent_head(self: &Arc<Self>, journal: &Arc<dyn StreamLog>, shard: u16) -> Option<u64> {
+        let (began, head) = (*lock(&self.asked))?;
+        let age = began.elapsed();
+        if age > REFRESH_AFTER && !self.is_away() {
+            self.head.begin(self.question(journal, shard));
+        }
+        (age <= AGE_MAX).then_some(head)
     }
+
+    /// The question for the head.
+    fn question(
+        self: &Arc<Self>,
+        journal: &Arc<dyn StreamLog>,
+        shard: u16,
+    ) -> impl Fn() -> BoxFuture<'static, Option<u64>> + Send + Sync + 'static + use<> {
+        let (journal, this) = (Arc::clone(journal), Arc::clone(self));
+        move || {
+            let (journal, this) = (Arc::clone(&journal), Arc::clone(&this));
+            async move {
+                let began = Instant::now();
+                let head = timeout(HEAD_WAIT_MAX, journal.head(shard)).await.ok().and_then(Result::ok);
+                *lock(&this.away_until) = head.is_none().then(|| Instant::now() + AWAY);
+                if let Some(head) = head {
+                    *lock(&this.asked) = Some((began, head));
+                }
+                head
+            }
+            .boxed()
+        }
+    }
+
+    fn is_away(&self) -> bool {
+        lock(&self.away_until).is_some_and(|until| Instant::now() < until)
+    }
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each is set at once, so it is whole whenever the lock is free.
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }

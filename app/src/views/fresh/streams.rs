@@ -189,6 +189,10 @@ mod tests {
         fn is_at_rest(&self) -> bool {
             false
         }
+
+        fn version(&self) -> u64 {
+            self.0 as u64
+        }
     }
 
     /// Readers of streams of one shard, of which so many are read at a time.

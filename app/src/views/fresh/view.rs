@@ -9,6 +9,9 @@ pub(super) trait View: Clone + Send + Sync + Sized + 'static {
 
     /// Whether nothing that is shown of it will ever change.
     fn is_at_rest(&self) -> bool;
+
+    /// Commits in it.
+    fn version(&self) -> u64;
 }
 
 impl View for PaymentView {
@@ -19,6 +22,10 @@ impl View for PaymentView {
     fn is_at_rest(&self) -> bool {
         self.at_rest
     }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
 }
 
 impl View for QuoteRequestView {
@@ -28,5 +35,9 @@ impl View for QuoteRequestView {
 
     fn is_at_rest(&self) -> bool {
         self.award.is_some()
+    }
+
+    fn version(&self) -> u64 {
+        self.version
     }
 }
