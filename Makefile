@@ -5,14 +5,15 @@
 # advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
 # test   every test: contracts, crates, and the real binary end to end (QUICK=1: units and tests in memory)
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
-# bench  what is measured against the design (BRIEF=1: only that it works; ONLY="baseline sagas"; see tools/bench/README.md)
+# bench  what is measured against the design (BRIEF=1: only that it works; ONLY="baseline sagas"; see tools/bench/README.md); PEERS=1:
+#        the engine over PostgreSQL beside JetStream instead (see bench/peers/README.md)
 # clients  clients that common generators make of the OpenAPI document: linted, compiled, and each pays (needs Java)
 # docs   the manual as a book with search, in target/book
 # tools  fetch the pinned development tools into .tools/
 #
 # LINTED=1: what is compiled is looked at by Clippy at once, and `check` leaves it out (scripts/cargo)
 
-.PHONY: programs demo check check-tools check-crates check-contracts advisories test-build test sim bench clients docs tools
+.PHONY: programs demo check check-tools check-crates check-contracts advisories test-build test sim bench bench-gateway bench-peers clients docs tools
 
 # One package alone would be built with fewer features of its dependencies than all together, and so nearly everything twice.
 build := scripts/cargo build --locked --workspace
@@ -66,7 +67,9 @@ sim:
 bench_brief := $(filter 1 true yes,$(BRIEF))
 bench_profile := $(if $(bench_brief),dev,$(or $(PROFILE),bench-run))
 
-bench:
+bench: $(if $(filter 1 true yes,$(PEERS)),bench-peers,bench-gateway)
+
+bench-gateway:
 	scripts/tools.sh run
 	$(if $(BUILT),,scripts/stage "build of the benches" scripts/cargo build --locked \
 	  $(if $(bench_brief),--workspace,-p gateway -p bench) --profile $(bench_profile) --bin gw --bin bench)
@@ -74,6 +77,15 @@ bench:
 	  "$(target)/$(if $(filter dev,$(bench_profile)),debug,$(bench_profile))/bench" \
 	  --json "$(target)/bench.json" --data "$(target)/bench-data" $(if $(bench_brief),--brief) \
 	  $(if $(filter 1 true yes,$(FULL)),--full) $(foreach one,$(ONLY),--only $(one))
+
+bench-peers:
+	scripts/tools.sh peers
+	scripts/stage "build of the benches" scripts/cargo build --locked \
+	  $(if $(bench_brief),--workspace,-p gateway -p bench -p peers) --profile $(bench_profile) --bin peers
+	ulimit -n "$$(ulimit -H -n)"; scripts/stage peers \
+	  "$(target)/$(if $(filter dev,$(bench_profile)),debug,$(bench_profile))/peers" \
+	  --json "$(target)/bench-peers.json" --picture "$(if $(bench_brief),$(target)/bench-peers.svg,docs/peers.svg)" --data "$(target)/bench-data" \
+	  $(if $(bench_brief),--brief) $(foreach one,$(ONLY),--only $(one))
 
 clients:
 	tests/clients/run.sh needs

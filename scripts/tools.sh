@@ -10,6 +10,7 @@
 #                               packages of examples/evm and examples/x402: what tests of the HTTP API, of the
 #                               examples, of proofs and of the settlers' protocol need
 #   scripts/tools.sh analysis   forge and solc as for contracts, and Slither and Halmos, which look through the contracts
+#   scripts/tools.sh peers      nats-server, and a look whether PostgreSQL is installed: what `make bench PEERS=1` needs
 #   scripts/tools.sh docs       mdBook and what draws diagrams: what `make docs` needs
 #   scripts/tools.sh clients    generators of clients and linters of the OpenAPI document: what `make clients` needs besides
 #                               `run`
@@ -89,6 +90,8 @@ have_contract_checks() {
 }
 have_npm_all() { stamped npm "all $npm_pins" && [[ -x "$tools/bin/anvil" && -x "$tools/bin/forge" && -x "$tools/bin/solc" ]]; }
 have_npm_run() { have_npm_all || { stamped npm "run $npm_pins" && [[ -x "$tools/bin/anvil" ]]; }; }
+# Debian has the programs in a folder of each version, which is not on the PATH.
+have_postgres() { { command -v initdb && command -v postgres || ls /usr/lib/postgresql/*/bin/{initdb,postgres}; } >/dev/null 2>&1; }
 have_permit2() { stamped permit2 "$permit2_pins" && [[ -f "$tools/permit2/Permit2.json" ]]; }
 
 # Installs the Python packages of scripts/tools/pip/<name>.txt into .tools/<folder>, none whose archive has another hash.
@@ -284,10 +287,11 @@ case "$stage" in
   analysis) wanted=(npm_all permit2 contract_checks) ;;
   check) wanted=(npm_all permit2 contract_checks cargo_deny) ;;
   test) wanted=(schemathesis jsonld tronweb asyncapi redoc settler evm x402 x402_conformance solana_client) ;;
+  peers) wanted=(nats postgres) ;;
   docs) wanted=(mdbook mermaid) ;;
   clients) wanted=(clients clients_python) ;;
   all) wanted=(nats npm_all permit2 surfpool evm x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
-  *) die "unknown stage '$stage'; use run, contracts, analysis, check, test, docs, clients or all" ;;
+  *) die "unknown stage '$stage'; use run, contracts, analysis, check, test, peers, docs, clients or all" ;;
 esac
 
 complete() {
@@ -309,6 +313,7 @@ for w in "${wanted[@]}"; do
     npm_run) fetch_npm run ;;
     npm_all) fetch_npm all ;;
     permit2) build_permit2 ;;
+    postgres) die "PostgreSQL is not installed, which make bench PEERS=1 needs: install Debian's package postgresql" ;;
     cargo_deny) fetch_cargo_deny ;;
     mdbook) fetch_mdbook ;;
     mermaid) fetch_locked mermaid "$mermaid_pins" ;;

@@ -2,6 +2,7 @@
 
 mod connected_chains;
 mod dedicated_runtime;
+mod escrow_check;
 mod opened;
 mod parts;
 
@@ -48,6 +49,7 @@ use verifier::{self, HttpVerifier};
 use self::{
     connected_chains::{ConnectedChains, signer},
     dedicated_runtime::DedicatedRuntime,
+    escrow_check::ConfiguredEscrow,
     opened::Opened,
     parts::Parts,
 };
@@ -90,6 +92,7 @@ struct Assembled {
     did: Option<String>,
     clock: Arc<SystemClock>,
     evm: Vec<Arc<EvmChain>>,
+    escrows: Vec<ConfiguredEscrow>,
     auction_service: auction::Service,
     auditors: auditors::Service,
     /// Payments whose delivery a settler reported.
@@ -127,7 +130,7 @@ impl Assembled {
         let projections = Projections::open(&config.projections.directory, journal.shards())?;
         let counterparties = counterparties(config).context("[counterparty]")?;
         let clock = Arc::new(SystemClock);
-        let ConnectedChains { chains, evm, authorizer, funds } =
+        let ConnectedChains { chains, evm, authorizer, funds, escrows } =
             ConnectedChains::new(config, ledger, budgets, clock.clone())?;
         let (verifier, did) = verifier_client(config, chains.clone())?;
         let heads = chains.clone();
@@ -145,7 +148,7 @@ impl Assembled {
         let owner = CommitId::random().to_string();
         let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), watching(config));
         let readiness = GatewayReadiness::new(&client, heard, &journal, &projections, &watchdog, &engine);
-        let views = FreshViews::new(projections.clone(), reads.clone(), following.handle());
+        let views = FreshViews::new(projections.clone(), journal.clone(), reads.clone(), following.handle());
         let services = Services {
             journal: journal.clone(),
             reads,
@@ -172,6 +175,7 @@ impl Assembled {
             did,
             clock,
             evm,
+            escrows,
             auction_service,
             auditors: auditors::Service::new(auditors),
             reports,
@@ -190,8 +194,20 @@ impl Assembled {
         shutdown: CancellationToken,
     ) -> Result<()> {
         let operator = self.operator(config);
-        let Self { client, journal, projections, engine, owner, did, clock, evm, mut reports, counterparties, .. } =
-            self;
+        let Self {
+            client,
+            journal,
+            projections,
+            engine,
+            owner,
+            did,
+            clock,
+            evm,
+            escrows,
+            mut reports,
+            counterparties,
+            ..
+        } = self;
         let callers = Arc::clone(self.state.callers());
         let router = api::routes::router(self.state);
         let listener = TcpListener::bind(config.http.listen).await;
@@ -220,6 +236,7 @@ impl Assembled {
                 shutdown.run_until_cancelled(EvmChain::maintain(&evm, &*clock)).await;
             }
         });
+        parts.start_fallible(escrow_check::run(escrows, shutdown.clone()));
         parts.start(operator.run(shutdown.clone()));
         parts.start(self.watchdog.run(shutdown.clone()));
         parts.start(audit::signing::run(client, config.audit.clone(), journal, replicas, shutdown.clone()));

@@ -55,7 +55,7 @@ async fn pay(
 /// What `/readyz` of gateway `n` says.
 async fn readiness(world: &World, n: usize) -> Result<Answer> {
     let response = reqwest::get(format!("{}/readyz", world.base(n))).await?;
-    Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
+    Answer::of(response).await
 }
 
 fn accepted(asked: &Mutex<Vec<Asked>>) -> usize {

@@ -4,23 +4,20 @@ use std::time::Duration;
 
 use alloy::{
     primitives::{U64, U256},
-    sol,
-    sol_types::SolCall,
+    rpc::types::Log,
+    sol_types::{SolCall, SolEvent},
 };
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use devnet::{keys::Role, network::Options};
+use escrow_abi::{contracts::GatewayEscrow, record::EscrowTerms};
 use events::{
     PaymentEvent, PaymentId,
     event::{EscrowRefunded, RefundDue, TransactionPrepared},
 };
 
 use crate::support::*;
-
-sol! {
-    function refund(bytes32 paymentId) external;
-}
 
 /// A hundred coins.
 const COINS: u128 = 100_000_000_000_000_000_000;
@@ -54,6 +51,21 @@ impl World {
             PaymentEvent::Submitted(submitted) => Ok(submitted.escrow.refund_after),
             other => anyhow::bail!("{other:?}"),
         }
+    }
+
+    /// The terms that the source chain's escrow commits to, as its events tell them to anyone.
+    async fn escrow_terms(&self, payment_id: &PaymentId) -> Result<EscrowTerms> {
+        let source = &self.network.source;
+        let filter = json!({
+            "fromBlock": "0x0",
+            "address": source.contracts.escrow,
+            "topics": [null, payment_id.on_chain()],
+        });
+        let logs: Vec<Log> = source.dev.rpc("eth_getLogs", (filter,)).await?;
+        let deposited = logs.iter().find_map(|log| GatewayEscrow::Deposited::decode_log(&log.inner).ok());
+        let reserved = logs.iter().find_map(|log| GatewayEscrow::Reserved::decode_log(&log.inner).ok());
+        let (deposited, reserved) = (deposited.context("no deposit")?, reserved.context("no reservation")?);
+        Ok(EscrowTerms::told_by(&deposited).reserved_by(&reserved))
     }
 
     async fn source_time(&self) -> Result<u64> {
@@ -150,7 +162,8 @@ async fn a_refund_that_somebody_else_triggered_is_adopted() -> Result<()> {
     let source = &world.network.source;
     let stranger = Role::Recipient.account();
     source.dev.fund(&stranger, U256::from(COINS)).await?;
-    let data = refundCall { paymentId: payment_id.on_chain().0.into() }.abi_encode();
+    let EscrowTerms(terms) = world.escrow_terms(&payment_id).await?;
+    let data = GatewayEscrow::refundCall { e: terms }.abi_encode();
     let call = json!({"from": stranger, "to": source.contracts.escrow, "data": format!("0x{}", hex::encode(data))});
     let _: Value = source.dev.rpc("anvil_impersonateAccount", (&stranger,)).await?;
     let theirs: String = source.dev.rpc("eth_sendTransaction", (call,)).await?;

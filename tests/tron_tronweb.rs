@@ -1,6 +1,6 @@
 //! `examples/tron/pay.cjs`: a payer whose only tools are tronweb, as it comes from npm, and the HTTP API.
 
-use std::process::Output;
+use std::{process::Output, time::Duration};
 
 use alloy::{
     primitives::{U256, keccak256},
@@ -16,7 +16,10 @@ use chains_tron::{
     transaction::{self, Draft},
 };
 use devkit::tools;
-use devnet::{keys::Role, payer::Payer};
+use devnet::{
+    keys::Role,
+    payer::{Payer, PaymentSpec},
+};
 use escrow_abi::contracts::{DevToken, GatewayEscrow};
 
 use crate::support::{
@@ -262,7 +265,9 @@ async fn a_payer_with_tronweb_signs_nothing_that_it_did_not_ask_for() -> Result<
     assert_eq!(tron.dev.balance(&account).await?, SUN);
     // The same way through somebody who says nothing else that is false: no TRX goes to a token that the order does not wrap.
     let wrapping = TamperingProxy::start(world.base(0), Tampering::Response(DEFAULTS, wrap_everything)).await?;
-    let order = payer.quote_request(&world.spec_from_tron("truth")?);
+    // Open for longer than the payment takes, so that it can be prepared once more.
+    let spec = PaymentSpec { quote_window: Duration::from_secs(60), ..world.spec_from_tron("truth")? };
+    let order = payer.quote_request(&spec);
     let output = pay(&world, &wrapping.url, &key, &order).await?;
     ensure!(output.status.success(), "{output:?}");
     assert_eq!(wrapping.submissions(), 1);

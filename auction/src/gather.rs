@@ -11,7 +11,7 @@ use bytes::Bytes;
 use chrono::Utc;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Map, Value};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
 use journal_jetstream::{
@@ -19,7 +19,7 @@ use journal_jetstream::{
     last_message::{self, LastMessage},
 };
 use protocol::{bid_subject, bid_subjects, is_token, rfq_subject, split_subject};
-use sagas::ports::{Answer, Bid, Gathered, RequestForQuotes, Transient};
+use sagas::ports::{Answer, Bid, Gathered, Gathering, OpenWindow, RequestForQuotes, Transient};
 
 use super::{
     Inner,
@@ -31,6 +31,13 @@ use super::{
 /// and then after twice the time each, up to the longest.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 const ASK_AGAIN_AFTER_MAX: Duration = Duration::from_secs(16);
+/// So long answers are heard in a window that is new to this gateway: settlers offer in less, and the window is over then.
+const LISTENING: Duration = Duration::from_secs(10);
+/// The same where nobody is asked yet.
+const LISTENING_TO_NOBODY: Duration = Duration::from_secs(2);
+/// So long after somebody was asked in a window that has been open for longer what was answered is read. Nobody listens for it:
+/// of such windows there may be very many at a time.
+const ANSWERED_AFTER: Duration = Duration::from_secs(2);
 /// Different answers of one settler that are kept; further ones are dropped.
 const ANSWERS_MAX: usize = 8;
 /// Time between two looks at a registry that cannot be read.
@@ -42,30 +49,77 @@ const READING_MAX: usize = 32;
 
 impl Inner {
     /// See [`sagas::ports::Auction::gather`].
+    pub(super) async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+        let mut before = None;
+        loop {
+            let window = match Box::pin(self.gather_for_now(request, before)).await? {
+                Gathering::Over(gathered) => return Ok(gathered),
+                Gathering::Open(window) => window,
+            };
+            tokio::select! {
+                () = sleep(window.rest) => {}
+                () = self.registry.other(window.settlers) => {}
+            }
+            before = Some(window);
+        }
+    }
+
+    /// See [`sagas::ports::Auction::gather_for_now`].
     ///
     /// Where nobody can be asked it closes at once, without quotes: who asks for what nobody serves holds nothing here, and hears
     /// so (ADR 108). It stays open for a moment where somebody may be just coming back, see [`Inner::give_up`].
-    pub(super) async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+    ///
+    /// Answers are heard for [`LISTENING`] and found in the stream later. So a window that is open for longer has neither a
+    /// subscription nor anything else in this process; in the end, and when those that are silent are asked again, what is
+    /// stored is read.
+    pub(super) async fn gather_for_now(
+        &self,
+        request: &RequestForQuotes,
+        before: Option<OpenWindow>,
+    ) -> Result<Gathering, Transient> {
         if !is_token(&request.auction_id) {
             let what = format!("auction id {:?} cannot stand in a subject", request.auction_id);
             return Err(Transient::misconfigured(what));
         }
-        let deadline = instant(request.quote_deadline).min(Instant::now() + self.options.window_max);
+        let begun = before.map_or_else(Instant::now, |before| before.begun.into());
+        let deadline = instant(request.quote_deadline).min(begun + self.options.window_max);
         let mut registry = self.registry.changes();
         tokio::select! {
             _ = registry.wait_for(|version| *version > 0) => {}
             () = sleep_until(deadline) => {}
         }
+        let mut settlers = *registry.borrow_and_update();
 
-        let mut window = Window::new(request);
+        let mut window = Window::new(request, before.is_none());
+        let now = Instant::now();
+        let (mut pause, mut ask_again) = match before {
+            None => (ASK_AGAIN_AFTER, now + ASK_AGAIN_AFTER),
+            Some(before) if before.ask_again > now.into_std() => (before.pause, before.ask_again.into()),
+            Some(before) => {
+                let pause = (before.pause * 2).clamp(ASK_AGAIN_AFTER, ASK_AGAIN_AFTER_MAX);
+                (pause, now + pause)
+            }
+        };
         // Boxed, here and below: what is over in a moment takes no room while the window is open. First what another gateway
-        // has done; whoever has answered it is not asked again.
-        Box::pin(self.catch_up(&mut window)).await?;
-        Box::pin(self.ask(&mut window, true)).await?;
-        let begun = Instant::now();
-        let mut pause = ASK_AGAIN_AFTER;
-        let mut ask_again = Instant::now() + pause;
+        // has done, or this one before; whoever has answered it is not asked again.
+        let is_asked_again = match before {
+            None => {
+                Box::pin(self.catch_up(&mut window)).await?;
+                true
+            }
+            Some(before) => {
+                Box::pin(self.find_stored(&mut window)).await?;
+                before.ask_again <= now.into_std()
+            }
+        };
+        let is_answer_expected = Box::pin(self.ask(&mut window, is_asked_again)).await? && !window.listens;
+        let mut listened_since = Instant::now();
         while !window.is_complete() {
+            let listening = match (window.listens, &window.live) {
+                (true, Some(_)) => LISTENING,
+                (true, None) => LISTENING_TO_NOBODY,
+                (false, _) => Duration::ZERO,
+            };
             tokio::select! {
                 () = sleep_until(deadline) => {
                     // What came in time while this process stood still, or had no connection, was not heard in time.
@@ -87,11 +141,31 @@ impl Inner {
                     let message = message.ok_or_else(|| Transient::unreachable("the connection was closed"))?;
                     window.hear(&message);
                 }
-                _ = registry.changed() => Box::pin(self.ask_newcomers(&mut window)).await?,
+                _ = registry.changed() => {
+                    settlers = *registry.borrow_and_update();
+                    Box::pin(self.ask_newcomers(&mut window)).await?;
+                    listened_since = Instant::now();
+                }
                 () = sleep_until(ask_again) => {
                     pause = (pause * 2).min(ASK_AGAIN_AFTER_MAX);
                     ask_again = Instant::now() + pause;
                     Box::pin(self.ask_again(&mut window)).await;
+                }
+                () = sleep_until(listened_since + listening) => {
+                    let is_nobody_there = window.addressed.is_empty() && self.registry.eligible(request).is_empty();
+                    let asked = (!is_nobody_there).then_some(ask_again);
+                    let given_up = window.addressed.is_empty().then(|| self.give_up(begun, request));
+                    let answered = is_answer_expected.then(|| now + ANSWERED_AFTER);
+                    let ends = [Some(deadline), asked, given_up, answered];
+                    let rest = ends.into_iter().flatten().min().unwrap_or(deadline);
+                    let rest = rest.saturating_duration_since(Instant::now());
+                    if rest.is_zero() {
+                        // One of these ends first.
+                        listened_since = Instant::now() + ASK_AGAIN_AFTER;
+                        continue;
+                    }
+                    let (begun, ask_again) = (begun.into_std(), ask_again.into_std());
+                    return Ok(Gathering::Open(OpenWindow { begun, ask_again, pause, settlers, rest }));
                 }
             }
         }
@@ -99,7 +173,7 @@ impl Inner {
             tracing::info!(auction_id = request.auction_id, late = window.late, "bids came too late");
         }
         Box::pin(self.judge_others(&mut window)).await;
-        Ok(window.close())
+        Ok(Gathering::Over(window.close()))
     }
 
     /// Asks those whom the registry has gained.
@@ -170,7 +244,7 @@ impl Inner {
     /// earlier, because a subscription is most of what an open auction takes, here and in the server, and there may be
     /// thousands without anybody to ask.
     async fn subscribe(&self, window: &mut Window<'_>) -> Result<(), Transient> {
-        if window.live.is_none() {
+        if window.live.is_none() && window.listens {
             let live = self.heard.subscribe(bid_subjects(&window.request.auction_id)).await;
             window.live =
                 Some(live.map_err(|error| Transient::unreachable(format!("cannot listen to bids: {error}")))?);
@@ -189,11 +263,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Sends the request to the eligible settlers that it was not sent to, and `again` to those that have not answered.
-    async fn ask(&self, window: &mut Window<'_>, again: bool) -> Result<(), Transient> {
+    /// Sends the request to the eligible settlers that it was not sent to, and `again` to those that have not answered; whether it
+    /// was sent to anybody.
+    async fn ask(&self, window: &mut Window<'_>, again: bool) -> Result<bool, Transient> {
         let request = window.request;
         if Utc::now() >= request.quote_deadline {
-            return Ok(());
+            return Ok(false);
         }
         if self.client.connection_state() != State::Connected {
             // A request that waits in the client is sent when nobody waits for the answer any more.
@@ -222,7 +297,7 @@ impl Inner {
         if window.addressed.len() > addressed_before {
             self.keep_addressed(window).await.map_err(unreachable)?;
         }
-        Ok(())
+        Ok(payload.is_some())
     }
 
     /// Whether a settler holds every policy that is required, and by which credentials, for the judgement.
@@ -301,6 +376,8 @@ impl Inner {
 /// What came in so far.
 struct Window<'a> {
     request: &'a RequestForQuotes,
+    /// Whether answers are heard as they come, and not only read where they are stored.
+    listens: bool,
     /// Answers as they come; `None` before anyone is known to have been asked.
     live: Option<Subscription>,
     addressed: HashMap<SettlerToken, Did>,
@@ -313,9 +390,9 @@ struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    fn new(request: &'a RequestForQuotes) -> Self {
+    fn new(request: &'a RequestForQuotes, listens: bool) -> Self {
         let (addressed, bids, answers, held) = Default::default();
-        Self { request, live: None, addressed, bids, answers, held, late: 0 }
+        Self { request, listens, live: None, addressed, bids, answers, held, late: 0 }
     }
 
     /// Takes what comes in while the window is open.

@@ -43,7 +43,8 @@ use journal_jetstream::{
 };
 use protocol::{Report, split_subject};
 use sagas::ports::{
-    ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Gathered, RequestForQuotes, Transient,
+    ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Gathered, Gathering, OpenWindow,
+    RequestForQuotes, Transient,
 };
 
 use self::{answers::Waiting, registry::Registry};
@@ -131,6 +132,22 @@ pub async fn open(
 impl Auction for NatsAuction {
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
         self.0.gather(request).await
+    }
+
+    async fn gather_for_now(
+        &self,
+        request: &RequestForQuotes,
+        before: Option<OpenWindow>,
+    ) -> Result<Gathering, Transient> {
+        self.0.gather_for_now(request, before).await
+    }
+
+    fn settlers(&self) -> u64 {
+        self.0.registry.version()
+    }
+
+    async fn other_settlers(&self, known: u64) {
+        self.0.registry.other(known).await;
     }
 
     async fn award(&self, award: &Award) -> Result<(), Transient> {

@@ -98,6 +98,18 @@ impl Registry {
         self.version.subscribe()
     }
 
+    /// The value of [`Registry::changes`].
+    pub fn version(&self) -> u64 {
+        *self.version.borrow()
+    }
+
+    /// Returns when that is another one than `known`.
+    pub async fn other(&self, known: u64) {
+        // The sender lives as long as the registry.
+        let mut version = self.version.subscribe();
+        let _ = version.wait_for(|version| *version != known).await;
+    }
+
     /// Since when all that is stored of settlers is known here; `None` while it cannot be read, so that nobody can say that a
     /// settler is not there.
     pub fn readable_since(&self) -> Option<Instant> {
@@ -259,8 +271,11 @@ impl Inner {
     }
 
     fn note(&self, token: &SettlerToken, payload: &[u8]) {
-        if let Err(rule) = self.registry.note(token, payload, Instant::now()) {
-            tracing::debug!(%token, rule, "registration does not count");
+        match self.registry.note(token, payload, Instant::now()) {
+            // As often as one may change.
+            Ok(Noted::Changed) => tracing::info!(%token, "settler is registered"),
+            Ok(_) => {}
+            Err(rule) => tracing::debug!(%token, rule, "registration does not count"),
         }
     }
 

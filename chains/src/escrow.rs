@@ -2,7 +2,7 @@
 //!
 //! An account that is not set is the zero address on chain, which is nobody's, and `None` here.
 
-use events::{Account, Amount, AssetId, ChainId, Hash32, event::EscrowPlan};
+use events::{Account, Amount, AssetId, ChainId, Hash32, PaymentId, event::EscrowPlan};
 
 /// Where an escrow stands that holds, or held, a payment's money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,5 +62,51 @@ impl EscrowRecord {
             && self.reserve_deadline == plan.reserve_deadline
             && self.fulfillment_deadline == plan.fulfillment_deadline
             && self.refund_after == plan.refund_after
+    }
+}
+
+/// All that an escrow commits to once a quote is reserved in it, as those can write it down who hold terms and quote.
+#[derive(Debug, Clone, Copy)]
+pub struct QuotedEscrow<'a> {
+    /// The payment.
+    pub payment_id: &'a PaymentId,
+    /// The escrow and its windows.
+    pub plan: &'a EscrowPlan,
+    /// Whose money it is.
+    pub payer: &'a Account,
+    /// What it holds.
+    pub asset: &'a AssetId,
+    /// Hash of the payment's terms.
+    pub terms_hash: Hash32,
+    /// Hash of the quote.
+    pub quote_hash: Hash32,
+    /// Who is paid.
+    pub payout_account: &'a Account,
+    /// What it is paid, smallest unit.
+    pub source_amount: Amount,
+    /// Last second of the delivery, UNIX.
+    pub fulfill_by: u64,
+}
+
+/// What an escrow has on record, to somebody who can write down what he requires of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuotedRecord {
+    /// Nothing.
+    Absent,
+    /// A deposit for which no settler is named.
+    Deposited,
+    /// A reservation, or what became of it; its fields are still to be compared.
+    Reserved(Box<EscrowRecord>),
+    /// Something else than what is required, which was not looked for any further.
+    Other,
+}
+
+impl From<Option<EscrowRecord>> for QuotedRecord {
+    fn from(record: Option<EscrowRecord>) -> Self {
+        match record {
+            None => Self::Absent,
+            Some(record) if record.state == State::Deposited => Self::Deposited,
+            Some(record) => Self::Reserved(Box::new(record)),
+        }
     }
 }

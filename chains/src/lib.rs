@@ -6,16 +6,18 @@
 //! - [`config`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
 //! - [`registry`]: the engine's port over all families that a gateway is connected to.
 //! - [`escrow`]: what an escrow has on record. [`settler`], [`verifier`] and [`auditor`] check payments against it.
-//! - [`block_poller`], [`submitters`] and [`windows`]: what the adapters of all families share.
+//! - [`block_poller`], [`log_watcher`], [`single_flight`], [`submitters`] and [`windows`]: what the adapters of families share.
 
 pub mod auditor;
 pub mod block_poller;
 pub mod config;
 pub mod escrow;
+pub mod log_watcher;
 pub mod perform;
 pub mod registry;
 pub mod settler;
 pub mod setup;
+pub mod single_flight;
 pub mod submitters;
 pub mod verifier;
 pub mod windows;

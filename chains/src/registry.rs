@@ -15,8 +15,8 @@ use events::{
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 use sagas::ports::{
-    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit,
-    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
+    PayerDeposit, PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
 use crate::setup::SetupError;
@@ -71,6 +71,13 @@ impl ChainRegistry {
 
 #[async_trait]
 impl Chains for ChainRegistry {
+    fn expect_terms(&self, expected: &ExpectedTerms<'_>) {
+        // Whatever is done next says which chain is missing.
+        if let Ok(chain) = self.of(&expected.escrow.chain_id) {
+            chain.expect_terms(expected);
+        }
+    }
+
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         self.of(&order.escrow.chain_id)?.prepare_deposit(order, attempt).await
     }
@@ -173,6 +180,24 @@ impl Chains for ChainRegistry {
         match self.of(waiting.chain_id) {
             Ok(port) => port.next_event(waiting).await,
             Err(_) => self.clock.sleep(NO_BLOCK_WAIT).await,
+        }
+    }
+
+    fn awaits_block(&self, waiting: &Waiting<'_>) -> bool {
+        self.of(waiting.chain_id).map_or(true, |port| port.awaits_block(waiting))
+    }
+
+    fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
+        self.of(waiting.chain_id).map_or(true, |port| port.has_news(waiting))
+    }
+
+    async fn next_look(&self, chain_id: &ChainId, round: u64) -> Look {
+        match self.of(chain_id) {
+            Ok(port) => port.next_look(chain_id, round).await,
+            Err(_) => {
+                self.clock.sleep(NO_BLOCK_WAIT).await;
+                Look { round: round.wrapping_add(1), is_block: true }
+            }
         }
     }
 }

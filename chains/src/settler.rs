@@ -10,7 +10,7 @@ use events::{Account, Amount, AssetId, Hash32, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 
 use crate::{
-    escrow::{EscrowRecord, State},
+    escrow::{EscrowRecord, QuotedEscrow, QuotedRecord, State},
     perform::PerformError,
 };
 
@@ -21,7 +21,9 @@ pub struct ReservationOrder {
     pub payment_id: PaymentId,
     /// The escrow contract with its windows and its releaser, each checked against the settler's configuration.
     pub escrow: EscrowPlan,
-    /// What the escrow must hold.
+    /// Whose money it must hold.
+    pub payer: Account,
+    /// What it must hold.
     pub asset: AssetId,
     /// Hash of the terms that were quoted.
     pub terms_hash: Hash32,
@@ -55,7 +57,33 @@ pub enum ReservationState {
     Refunded,
 }
 
+impl ReservationOrder {
+    /// What the escrow commits to.
+    pub fn quoted(&self) -> QuotedEscrow<'_> {
+        QuotedEscrow {
+            payment_id: &self.payment_id,
+            plan: &self.escrow,
+            payer: &self.payer,
+            asset: &self.asset,
+            terms_hash: self.terms_hash,
+            quote_hash: self.quote_hash,
+            payout_account: &self.payout_account,
+            source_amount: self.source_amount,
+            fulfill_by: self.fulfill_by,
+        }
+    }
+}
+
 impl ReservationState {
+    /// As [`ReservationState::of`], of what was `found` for the order.
+    pub fn of_quoted(found: &QuotedRecord, order: &ReservationOrder, settled_time: u64) -> Self {
+        match found {
+            QuotedRecord::Absent | QuotedRecord::Deposited => Self::of(None, order, settled_time),
+            QuotedRecord::Reserved(record) => Self::of(Some(record), order, settled_time),
+            QuotedRecord::Other => Self::Different { reason: "commitment".to_owned() },
+        }
+    }
+
     /// The state that `record` shows to a settler that requires `order`. The record was read at a settled block with the
     /// UNIX second `settled_time`.
     pub fn of(record: Option<&EscrowRecord>, order: &ReservationOrder, settled_time: u64) -> Self {
@@ -81,6 +109,7 @@ fn difference(record: &EscrowRecord, order: &ReservationOrder) -> Option<&'stati
         ("quote hash", record.quote_hash == order.quote_hash),
         ("terms hash", record.terms_hash == order.terms_hash),
         ("settler", record.settler.as_ref() == Some(&order.payout_account)),
+        ("payer", record.payer.as_ref() == Some(&order.payer)),
         ("token", record.asset == order.asset),
         ("source amount", record.source_amount == Some(order.source_amount)),
         ("deposit", record.deposited.is_some_and(|deposited| deposited >= order.source_amount)),
@@ -223,6 +252,7 @@ mod tests {
                 fulfillment_deadline: 200,
                 refund_after: 300,
             },
+            payer: account(OTHER),
             asset: "eip155:1/slip44:60".parse().unwrap(),
             terms_hash: Hash32([1; 32]),
             quote_hash: Hash32([2; 32]),
@@ -278,10 +308,11 @@ mod tests {
     #[test]
     fn a_reservation_that_differs_in_any_field_is_refused_by_the_fields_name() {
         type Change = fn(&mut EscrowRecord);
-        let changes: [(&str, Change); 12] = [
+        let changes: [(&str, Change); 13] = [
             ("quote hash", |record| record.quote_hash = Hash32::ZERO),
             ("terms hash", |record| record.terms_hash = Hash32::ZERO),
             ("settler", |record| record.settler = Some(account(OTHER))),
+            ("payer", |record| record.payer = Some(account(SETTLER))),
             ("token", |record| {
                 record.asset = "eip155:1/erc20:0x1111111111111111111111111111111111111111".parse().unwrap()
             }),

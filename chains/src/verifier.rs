@@ -17,7 +17,7 @@ use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient, Verificat
 
 use crate::{
     config::CommonConfig,
-    escrow::{EscrowRecord, State},
+    escrow::{EscrowRecord, QuotedEscrow, QuotedRecord, State},
 };
 
 /// What a verifier answers.
@@ -47,6 +47,15 @@ pub trait VerifiedChain: Send + Sync {
         payment_id: &PaymentId,
         contract: &Account,
     ) -> Result<Option<EscrowRecord>, Transient>;
+
+    /// As [`VerifiedChain::escrow_record`], compared with what is `quoted` where that spares a search for what the escrow commits
+    /// to: whoever asks chooses the payment.
+    ///
+    /// # Errors
+    /// As [`VerifiedChain::escrow_record`].
+    async fn quoted_record(&self, quoted: &QuotedEscrow<'_>) -> Result<QuotedRecord, Transient> {
+        self.escrow_record(quoted.payment_id, &quoted.plan.contract).await.map(QuotedRecord::from)
+    }
 
     /// Where the delivery stands, on this chain as its destination.
     ///
@@ -216,13 +225,18 @@ impl Verifier {
         let destination = destination.ok_or_else(|| not_served(chain_id))?;
         require(answers(case, quote.quote(), destination))?;
 
-        let record = source.chain.escrow_record(&case.payment_id, &case.escrow.contract).await?;
-        let Some(record) = record else {
-            return Err(Verdict::NotYet("nothing is in escrow at the required depth".to_owned()));
+        let record = match source.chain.quoted_record(&quoted(case, &quote)).await? {
+            QuotedRecord::Absent => {
+                return Err(Verdict::NotYet("nothing is in escrow at the required depth".to_owned()));
+            }
+            QuotedRecord::Deposited => {
+                return Err(Verdict::NotYet("the escrow is not reserved at the required depth".to_owned()));
+            }
+            QuotedRecord::Other => {
+                return Err(Verdict::Refused("the escrow commits to something else than this case".to_owned()));
+            }
+            QuotedRecord::Reserved(record) => *record,
         };
-        if record.state == State::Deposited {
-            return Err(Verdict::NotYet("the escrow is not reserved at the required depth".to_owned()));
-        }
         require(is_committed(case, &quote, &record))?;
         Ok(Checked { source, destination, quote, record })
     }
@@ -252,6 +266,22 @@ fn answers(case: &VerificationCase, quote: &Quote, destination: &dyn VerifiedCha
         ("the quote's amount is not the terms'", quote.fulfillment_amount == terms.fulfillment_amount),
         ("the quote names another proxy", destination.config().trusts_proxy(&quote.fulfillment_proxy)),
     ]
+}
+
+/// What the escrow of the case commits to.
+fn quoted<'a>(case: &'a VerificationCase, quote: &'a SignedQuote) -> QuotedEscrow<'a> {
+    let (source, offered) = (&case.terms.source, quote.quote());
+    QuotedEscrow {
+        payment_id: &case.payment_id,
+        plan: &case.escrow,
+        payer: source.account(),
+        asset: source.asset(),
+        terms_hash: case.terms.hash(),
+        quote_hash: quote.hash(),
+        payout_account: &offered.payout_account,
+        source_amount: offered.source_amount,
+        fulfill_by: unix_seconds(offered.fulfill_by),
+    }
 }
 
 /// What must hold between the case and what is committed on chain.

@@ -28,46 +28,46 @@ contract EscrowGasTest is EscrowFixture {
     }
 
     function test_Gas_DepositWithWitness() public {
-        depositWitnessed(depositTerms(), reservation(), address(token));
+        sendWitnessed(depositTerms(), reservation(), address(token));
         vm.snapshotGasLastCall("escrow", "depositWithWitness");
     }
 
     function test_Gas_DepositWithPermit() public {
-        depositPermitted(depositTerms(), reservation(), address(token));
+        sendPermitted(depositTerms(), reservation(), address(token));
         vm.snapshotGasLastCall("escrow", "depositWithPermit");
     }
 
     function test_Gas_DepositOwnAndReserve() public {
-        depositByPayer(depositTerms(), address(token));
+        sendByPayer(depositTerms(), address(token));
         vm.snapshotGasLastCall("escrow", "depositOwn");
         GatewayEscrow.Reservation memory r = reservation();
-        escrow.reserve(r, signReservation(reserverKey, r));
+        escrow.reserve(asDeposited(depositTerms(), address(token), CAP), r, signReservation(reserverKey, r));
         vm.snapshotGasLastCall("escrow", "reserve");
     }
 
     function test_Gas_Release() public {
         depositWitnessed(depositTerms(), reservation(), address(token));
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         vm.snapshotGasLastCall("escrow", "release");
     }
 
     function test_Gas_ReleaseWithRemainder() public {
         reservedByPayer(address(token));
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         vm.snapshotGasLastCall("escrow", "releaseWithRemainder");
     }
 
     function test_Gas_Refund() public {
         depositWitnessed(depositTerms(), reservation(), address(token));
         vm.warp(depositTerms().refundAfter);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         vm.snapshotGasLastCall("escrow", "refund");
     }
 
     function test_Gas_ClaimFor() public {
         reservedByPayer(address(trick));
         trick.setDenial(settler, TrickToken.Denial.Reverts);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         vm.snapshotGasLastCall("escrow", "releaseWithAClaim");
         trick.setDenial(settler, TrickToken.Denial.None);
         escrow.claimFor(settler, address(trick));

@@ -32,6 +32,8 @@ contract EscrowProperties {
     GatewayEscrow private escrow;
     DevToken private token;
     address private signer;
+    /// The payment's terms as they stand.
+    GatewayEscrow.Escrow private terms;
 
     function setUp() public {
         signer = address(new SignsAll());
@@ -60,7 +62,10 @@ contract EscrowProperties {
         });
         vm.prank(PAYER);
         escrow.depositOwn(d, address(token), deposited, "");
-        escrow.reserve(GatewayEscrow.Reservation(ID, QUOTE, SETTLER, quoted, start + 100), "");
+        GatewayEscrow.Escrow memory e = GatewayEscrow.Escrow(d, address(token), deposited, QUOTE, address(0), 0, 0);
+        escrow.reserve(e, GatewayEscrow.Reservation(ID, QUOTE, SETTLER, quoted, start + 100), "");
+        (e.settler, e.sourceAmount, e.fulfillBy) = (SETTLER, quoted, start + 100);
+        terms = e;
     }
 
     function tried(bytes memory data) private returns (bool done) {
@@ -68,15 +73,15 @@ contract EscrowProperties {
     }
 
     function release() private returns (bool) {
-        return tried(abi.encodeCall(escrow.release, (ID, "")));
+        return tried(abi.encodeCall(escrow.release, (terms, "")));
     }
 
     function cancel() private returns (bool) {
-        return tried(abi.encodeCall(escrow.cancel, (ID, "")));
+        return tried(abi.encodeCall(escrow.cancel, (terms, "")));
     }
 
     function refund() private returns (bool) {
-        return tried(abi.encodeCall(escrow.refund, (ID)));
+        return tried(abi.encodeCall(escrow.refund, (terms)));
     }
 
     /// At any second either what the releaser signs counts or the refund does, never both.
@@ -105,6 +110,40 @@ contract EscrowProperties {
         assert(!release());
         assert(!cancel());
         assert(!refund());
+    }
+
+    /// Whatever terms somebody brings: a refund is paid by the payment's own alone.
+    function check_NoOtherTermsAreRefunded(
+        uint128 amount,
+        uint48 start,
+        uint48 refundAfter,
+        address payer,
+        address token_,
+        uint256 deposited,
+        uint48 otherRefundAfter
+    ) public {
+        reserved(amount, amount, start, refundAfter);
+        GatewayEscrow.Escrow memory e = terms;
+        e.deposit.payer = payer;
+        e.token = token_;
+        e.deposited = deposited;
+        e.deposit.refundAfter = otherRefundAfter;
+        vm.warp(refundAfter);
+        vm.assume(tried(abi.encodeCall(escrow.refund, (e))));
+        assert(payer == PAYER && token_ == address(token) && deposited == amount && otherRefundAfter == refundAfter);
+    }
+
+    /// Two lists of terms that differ in anything have not the same commitment.
+    function check_ACommitmentIsOfAllTerms(GatewayEscrow.Escrow memory a, GatewayEscrow.Escrow memory b) public view {
+        vm.assume(escrow.commitmentOf(a) == escrow.commitmentOf(b));
+        assert(a.deposit.paymentId == b.deposit.paymentId && a.deposit.termsHash == b.deposit.termsHash);
+        assert(a.deposit.quoteHash == b.deposit.quoteHash && a.deposit.payer == b.deposit.payer);
+        assert(a.deposit.reserver == b.deposit.reserver && a.deposit.releaser == b.deposit.releaser);
+        assert(a.deposit.reserveDeadline == b.deposit.reserveDeadline);
+        assert(a.deposit.fulfillmentDeadline == b.deposit.fulfillmentDeadline);
+        assert(a.deposit.refundAfter == b.deposit.refundAfter && a.token == b.token && a.deposited == b.deposited);
+        assert(a.quoteHash == b.quoteHash && a.settler == b.settler);
+        assert(a.sourceAmount == b.sourceAmount && a.fulfillBy == b.fulfillBy);
     }
 
     /// A release pays quote and remainder, whatever they are, and leaves nothing behind.

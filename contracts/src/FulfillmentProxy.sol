@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
-import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
-
 import {TokenMoves} from "./TokenMoves.sol";
 
 /// @title Delivery on the destination chain, exact and once
@@ -17,7 +15,7 @@ import {TokenMoves} from "./TokenMoves.sol";
 /// - spend an allowance that another settler gave this contract: tokens are taken from `msg.sender` only;
 /// - count one transfer twice by re-entering: the guard, and the key is set before anything is called;
 /// - deliver late and claim the promise was kept: refused after `fulfillBy`.
-contract FulfillmentProxy is ReentrancyGuard {
+contract FulfillmentProxy {
     using TokenMoves for address;
 
     /// @notice A delivery of exactly `amount` (smallest unit) of `token` (zero: the chain's own coin) to
@@ -34,6 +32,8 @@ contract FulfillmentProxy is ReentrancyGuard {
 
     /// @notice The promised time is over; `fulfillBy` in UNIX seconds.
     error FulfillByPassed(uint48 fulfillBy);
+    /// @notice A delivery during another.
+    error Reentered();
     /// @notice The same delivery was made before.
     error AlreadyFulfilled(bytes32 key);
     /// @notice A delivery of nothing.
@@ -47,7 +47,20 @@ contract FulfillmentProxy is ReentrancyGuard {
     /// @notice The recipient's balance did not rise by exactly `expected`.
     error DeliveredNotExact(uint256 expected, uint256 delivered);
 
+    uint256 private constant IDLE = 1;
+    uint256 private constant BUSY = 2;
+
+    /// @dev `BUSY` while a delivery is under way; never zero, which would be dearer to leave.
+    uint256 private _lock = IDLE;
     mapping(bytes32 key => uint256 blockNumber) private _fulfilledAt;
+
+    /// @dev One lock for all deliveries: what each measures is a balance, which no other may change.
+    modifier nonReentrant() {
+        if (_lock != IDLE) revert Reentered();
+        _lock = BUSY;
+        _;
+        _lock = IDLE;
+    }
 
     /// @notice Delivers exactly `amount` of `token` to `recipient` and records it, once.
     /// @dev Tokens need an allowance of the caller for this contract. A recipient contract that passes coins on

@@ -2,9 +2,9 @@
 pragma solidity ^0.8.24;
 
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
+import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
-import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
 
 import {IPermit2} from "./IPermit2.sol";
 import {TokenMoves} from "./TokenMoves.sol";
@@ -39,13 +39,16 @@ import {TokenMoves} from "./TokenMoves.sol";
 /// - turn a payout that would go through into a claim, by whatever gas it sends along;
 /// - take another's share of a token that shrinks.
 ///
-/// What a settler must read before delivering (`escrowOf`): state `Reserved`, its own address, quote hash, amount,
-/// **token** (the reservation does not name it, the payer's permit does), releaser and `refundAfter`.
+/// Of a payment's terms (`Escrow`) only the hash is kept, and who calls brings them. They need not be trusted, whoever they
+/// come from: the award, or the events `Deposited` and `Reserved` in the blocks that the payment's `Record` names.
+///
+/// What a settler must know before delivering: state `Reserved`, and in the terms that hash to the record's commitment its own
+/// address, quote hash, amount, **token** (the reservation does not name it, the payer's permit does), releaser and `refundAfter`.
 ///
 /// Tokens that take a fee on the way in are refused. A token that changes its rules while money is here has an exit all the
 /// same: when less is there than is owed, everyone gets the same part of what he is owed (`Shortfall`) and nothing new comes
 /// in; when it charges the sender, a claim moves as much as the charge leaves.
-contract GatewayEscrow is EIP712, ReentrancyGuard {
+contract GatewayEscrow is EIP712 {
     using TokenMoves for address;
 
     /// @notice Life of a payment's escrow. `Released` and `Refunded` are final.
@@ -107,35 +110,48 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         uint48 fulfillBy;
     }
 
-    /// @notice All that the contract knows of a payment. Kept after the end, for auditors. The numbers of the blocks in
-    /// which the state changed (as the contract sees them, `block.number`; 0 before it did) share slots that are
-    /// written then anyway, so they cost nothing; by them the transactions are found without searching logs.
+    /// @notice A payment's terms as they stand: what the caller brings and the contract keeps the hash of.
+    /// @param deposit what the payer agreed to
+    /// @param token the ERC-20 or TRC-20
+    /// @param deposited what was taken of it
+    /// @param quoteHash the quote reserved; before that the one that the payer agreed to, or zero
+    /// @param settler who is paid on release; zero before the reservation, as the two that follow
+    /// @param sourceAmount what the settler is paid
+    /// @param fulfillBy last second of the delivery
     struct Escrow {
-        State state;
-        address payer;
-        uint40 reservedAt;
-        uint40 endedAt;
-        address reserver;
-        address releaser;
+        GatewayDeposit deposit;
         address token;
-        address settler;
         uint256 deposited;
-        uint256 sourceAmount;
-        bytes32 termsHash;
         bytes32 quoteHash;
-        uint48 reserveDeadline;
-        uint48 fulfillmentDeadline;
+        address settler;
+        uint256 sourceAmount;
         uint48 fulfillBy;
-        uint48 refundAfter;
-        uint40 depositedAt;
     }
 
-    /// @notice `amount` of `token` is locked for the payment.
+    /// @notice All that is kept of a payment, in two slots and for ever. The numbers of the blocks in which the state
+    /// changed (as the contract sees them, `block.number`; 0 before it did) share the first slot, so they cost nothing; by
+    /// them the transactions, and in those the terms, are found without searching logs.
+    /// @param state where the payment stands
+    /// @param round how many reservations it has had
+    /// @param depositedAt the block of the deposit
+    /// @param reservedAt the block of the reservation
+    /// @param endedAt the block of release or refund
+    /// @param commitment `keccak256(abi.encode(Escrow))` of the terms as they stand, or stood last
+    struct Record {
+        State state;
+        uint8 round;
+        uint40 depositedAt;
+        uint40 reservedAt;
+        uint40 endedAt;
+        bytes32 commitment;
+    }
+
+    /// @notice `amount` of `token` is locked for the payment. With `Reserved` it tells all terms of the payment.
     event Deposited(
         bytes32 indexed paymentId,
         bytes32 indexed quoteHash,
         address indexed payer,
-        bytes32 termsHash,
+        GatewayDeposit deposit,
         address token,
         uint256 amount
     );
@@ -224,6 +240,10 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     error ReserverSignatureInvalid(address reserver);
     /// @notice The releaser's signature is not valid for this attestation.
     error ReleaserSignatureInvalid(address releaser);
+    /// @notice The terms given are not those of the payment as it stands.
+    error CommitmentMismatch(bytes32 committed, bytes32 given);
+    /// @notice A call that moves money was made during another.
+    error Reentered();
     /// @notice The payment's state does not allow this.
     error StateNotAllowed(State actual);
     /// @notice From `refundAfter` on only the refund is possible.
@@ -304,13 +324,32 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
     bool public retired;
     /// @notice From when on `nextReserver` can be installed, UNIX seconds; 0 while none is proposed.
     uint48 public nextReserverFrom;
+    /// @dev Whether a call that moves money is under way. Beside the reserver, where a deposit reads anyway.
+    bool private _entered;
     /// @notice The reserver that the guardian proposed, or zero.
     address public nextReserver;
 
-    mapping(bytes32 paymentId => Escrow) private _escrows;
+    mapping(bytes32 paymentId => Record) private _records;
     mapping(address owner => mapping(address token => uint256 amount)) private _claimable;
     /// @dev All that is owed in a token: the deposits of open payments, and the claims.
     mapping(address token => uint256 amount) private _owed;
+
+    /// @dev One lock for all payments and tokens: what a payout or a deposit measures is a balance, which no other may change.
+    modifier nonReentrant() {
+        bytes4 reentered = Reentered.selector;
+        // One read for the question and the write.
+        assembly ("memory-safe") {
+            let word := sload(_entered.slot)
+            let bit := shl(shl(3, _entered.offset), 1)
+            if and(word, bit) {
+                mstore(0, reentered)
+                revert(0, 4)
+            }
+            sstore(_entered.slot, or(word, bit))
+        }
+        _;
+        _entered = false;
+    }
 
     /// @param permit2_ Permit2's address, or zero on a chain without it (deposits by signature are then refused)
     /// @param reserver_ the first reserver
@@ -390,6 +429,9 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         if (msg.sender != d.payer) revert CallerNotPayer(msg.sender, d.payer);
         bytes32 opening = keccak256(abi.encode(OPENING_TYPEHASH, _hashDeposit(d), token, amount));
         _open(d, token, amount, d.quoteHash, opening, reserverSignature);
+        Record storage record = _records[d.paymentId];
+        record.commitment = keccak256(abi.encode(d, token, amount, d.quoteHash, uint256(0), uint256(0), uint256(0)));
+        _write(record, State.Deposited, 0, uint40(block.number), 0);
 
         uint256 before = token.balanceOf(address(this));
         token.tryTransferFrom(msg.sender, address(this), amount);
@@ -398,65 +440,79 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
 
     /// @notice Names the settler of a deposit that has none yet. Open to everyone with the reserver's signature.
     /// @dev The signature need not name payer, terms or token: the reserver signed those for this id's only deposit.
+    /// @param e the payment as deposited
     /// @param r the award; its quote must be the one the payer agreed to, if there was one
     /// @param reserverSignature of the deposit's reserver over `r` (EIP-712 `Reservation`); one installed later has no say
-    function reserve(Reservation calldata r, bytes calldata reserverSignature) external nonReentrant {
-        Escrow storage e = _escrows[r.paymentId];
-        if (e.state != State.Deposited) revert StateNotAllowed(e.state);
-        if (block.timestamp > e.reserveDeadline) revert ReserveWindowClosed(e.reserveDeadline);
-        if (e.quoteHash != bytes32(0) && e.quoteHash != r.quoteHash) {
-            revert QuoteHashMismatch(e.quoteHash, r.quoteHash);
-        }
+    function reserve(Escrow calldata e, Reservation calldata r, bytes calldata reserverSignature)
+        external
+        nonReentrant
+    {
+        GatewayDeposit calldata d = e.deposit;
+        Record storage record = _records[d.paymentId];
+        State state = record.state;
+        if (state != State.Deposited) revert StateNotAllowed(state);
+        _requireCommitted(record, e);
+        if (r.paymentId != d.paymentId) revert PaymentIdMismatch(d.paymentId, r.paymentId);
+        if (block.timestamp > d.reserveDeadline) revert ReserveWindowClosed(d.reserveDeadline);
+        if (d.quoteHash != bytes32(0) && d.quoteHash != r.quoteHash) revert QuoteHashMismatch(d.quoteHash, r.quoteHash);
         if (r.sourceAmount > e.deposited) revert AmountAboveCap(r.sourceAmount, e.deposited);
-        _requireReserver(e.reserver, _hashReservation(r), reserverSignature);
-        e.quoteHash = r.quoteHash;
-        _reserve(e, r);
+        _requireReserver(d.reserver, _hashReservation(r), reserverSignature);
+        record.commitment = _reserve(d, e.token, e.deposited, r);
+        _write(record, State.Reserved, 1, record.depositedAt, uint40(block.number));
     }
 
     /// @notice Pays the settler, and the remainder to the payer. Open to everyone with the releaser's
     /// attestation, before `refundAfter`: a settler needs nobody to be paid.
-    /// @param paymentId the payment
+    /// @param e the payment as reserved
     /// @param attestation the releaser's signature over `Delivery(paymentId, quoteHash, settler)` (EIP-712)
-    function release(bytes32 paymentId, bytes calldata attestation) external nonReentrant {
-        Escrow storage e = _escrows[paymentId];
-        if (e.state != State.Reserved) revert StateNotAllowed(e.state);
-        if (block.timestamp >= e.refundAfter) revert ReleaseWindowClosed(e.refundAfter);
+    function release(Escrow calldata e, bytes calldata attestation) external nonReentrant {
+        GatewayDeposit calldata d = e.deposit;
+        Record storage record = _records[d.paymentId];
+        State state = record.state;
+        if (state != State.Reserved) revert StateNotAllowed(state);
+        _requireCommitted(record, e);
+        if (block.timestamp >= d.refundAfter) revert ReleaseWindowClosed(d.refundAfter);
+        address settler = e.settler;
         _requireReleaser(
-            e.releaser, keccak256(abi.encode(DELIVERY_TYPEHASH, paymentId, e.quoteHash, e.settler)), attestation
+            d.releaser, keccak256(abi.encode(DELIVERY_TYPEHASH, d.paymentId, e.quoteHash, settler)), attestation
         );
 
         uint256 amount = e.sourceAmount;
-        uint256 remainder = e.deposited - amount;
-        e.state = State.Released;
-        e.endedAt = uint40(block.number);
-        emit Released(paymentId, e.quoteHash, e.settler, amount, remainder);
+        uint256 remainder;
+        // A reservation is refused when it is for more than was deposited.
+        unchecked {
+            remainder = e.deposited - amount;
+        }
+        _end(record, State.Released);
+        emit Released(d.paymentId, e.quoteHash, settler, amount, remainder);
 
-        _payOut(e.token, e.settler, amount);
-        if (remainder != 0) _payOut(e.token, e.payer, remainder);
+        _payOut(e.token, settler, amount);
+        if (remainder != 0) _payOut(e.token, d.payer, remainder);
     }
 
     /// @notice Gives the deposit back before its time. Open to everyone with the releaser's word that nothing
     /// was delivered, before `refundAfter`.
     /// @dev The message names the quote as it stands now (zero while none is reserved or agreed), so a word given
     /// before the award of an open deposit does not cancel the award.
-    /// @param paymentId the payment
+    /// @param e the payment as it stands
     /// @param nonDelivery the releaser's signature over `NonDelivery(paymentId, quoteHash)` (EIP-712)
-    function cancel(bytes32 paymentId, bytes calldata nonDelivery) external nonReentrant {
-        Escrow storage e = _requireOpen(paymentId);
-        if (block.timestamp >= e.refundAfter) revert ReleaseWindowClosed(e.refundAfter);
+    function cancel(Escrow calldata e, bytes calldata nonDelivery) external nonReentrant {
+        GatewayDeposit calldata d = e.deposit;
+        Record storage record = _requireOpen(e);
+        if (block.timestamp >= d.refundAfter) revert ReleaseWindowClosed(d.refundAfter);
         _requireReleaser(
-            e.releaser, keccak256(abi.encode(NON_DELIVERY_TYPEHASH, paymentId, e.quoteHash)), nonDelivery
+            d.releaser, keccak256(abi.encode(NON_DELIVERY_TYPEHASH, d.paymentId, e.quoteHash)), nonDelivery
         );
-        _refund(paymentId, e);
+        _refund(record, e);
     }
 
     /// @notice Gives the deposit back to the payer from `refundAfter` on. Open to everyone; it goes to the payer
     /// whoever asks.
-    /// @param paymentId the payment
-    function refund(bytes32 paymentId) external nonReentrant {
-        Escrow storage e = _requireOpen(paymentId);
-        if (block.timestamp < e.refundAfter) revert RefundWindowNotOpen(e.refundAfter);
-        _refund(paymentId, e);
+    /// @param e the payment as it stands
+    function refund(Escrow calldata e) external nonReentrant {
+        Record storage record = _requireOpen(e);
+        if (block.timestamp < e.deposit.refundAfter) revert RefundWindowNotOpen(e.deposit.refundAfter);
+        _refund(record, e);
     }
 
     /// @notice Takes what the caller is owed in `token` from payouts that did not go through.
@@ -553,22 +609,33 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         return _owed[token];
     }
 
-    /// @notice All that is known of a payment; state `None` when there was no deposit.
-    function escrowOf(bytes32 paymentId) external view returns (Escrow memory) {
-        return _escrows[paymentId];
+    /// @notice All that is kept of a payment; state `None` when there was no deposit.
+    function recordOf(bytes32 paymentId) external view returns (Record memory) {
+        return _records[paymentId];
     }
 
-    /// @notice As `escrowOf`, with the block that the answer is of. Where a node does not say which block it answers a
+    /// @notice As `recordOf`, with the block that the answer is of. Where a node does not say which block it answers a
     /// call by (Tron), this is how a reader knows how old the record is.
-    /// @return escrow all that is known of the payment
+    /// @return record all that is kept of the payment
     /// @return blockNumber the block's number
     /// @return time the block's time, UNIX seconds
-    function escrowAsOf(bytes32 paymentId)
+    function recordAsOf(bytes32 paymentId)
         external
         view
-        returns (Escrow memory escrow, uint256 blockNumber, uint256 time)
+        returns (Record memory record, uint256 blockNumber, uint256 time)
     {
-        return (_escrows[paymentId], block.number, block.timestamp);
+        return (_records[paymentId], block.number, block.timestamp);
+    }
+
+    /// @notice What a payment's record holds when these are its terms.
+    /// @dev All members are static, so what the caller sent is the ABI encoding already. Words with anything beyond their type
+    /// hash to what no payment has: those of its record were encoded from checked values.
+    function commitmentOf(Escrow calldata e) public pure returns (bytes32 commitment) {
+        assembly ("memory-safe") {
+            let encoded := mload(0x40)
+            calldatacopy(encoded, e, 480)
+            commitment := keccak256(encoded, 480)
+        }
     }
 
     /// @dev Checks and effects that both deposits by signature share. The nonce is checked here because it is all
@@ -594,11 +661,14 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         depositHash = _hashDeposit(d);
         bytes32 admission =
             keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash, _hashReservation(r), p.token, admittedUntil));
-        _reserve(_open(d, p.token, r.sourceAmount, r.quoteHash, admission, reserverSignature), r);
+        _open(d, p.token, r.sourceAmount, r.quoteHash, admission, reserverSignature);
+        Record storage record = _records[d.paymentId];
+        record.commitment = _reserve(d, p.token, r.sourceAmount, r);
+        _write(record, State.Reserved, 1, uint40(block.number), uint40(block.number));
     }
 
-    /// @dev `None → Deposited`, the only way to take an id, so the reserver's signature is required here. Writes the
-    /// books; the caller then moves the money or reverts all.
+    /// @dev What leaves `None`, the only way to take an id, so the reserver's signature is required here. The caller writes
+    /// the record, then moves the money or reverts all.
     function _open(
         GatewayDeposit calldata d,
         address token,
@@ -606,9 +676,8 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         bytes32 quoteHash,
         bytes32 structHash,
         bytes calldata reserverSignature
-    ) private returns (Escrow storage e) {
-        e = _escrows[d.paymentId];
-        if (e.state != State.None) revert PaymentIdUsed(d.paymentId);
+    ) private {
+        if (_records[d.paymentId].state != State.None) revert PaymentIdUsed(d.paymentId);
         if (d.payer == address(0)) revert PayerMissing();
         if (retired) revert EscrowRetired();
         if (d.reserver != reserver) revert ReserverNotAdmitted(d.reserver);
@@ -621,43 +690,46 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         if (token.code.length == 0) revert TokenHasNoCode(token);
         _requireReserver(d.reserver, structHash, reserverSignature);
 
-        e.state = State.Deposited;
-        e.payer = d.payer;
-        e.reserver = d.reserver;
-        e.releaser = d.releaser;
-        e.token = token;
-        e.deposited = amount;
-        e.termsHash = d.termsHash;
-        e.quoteHash = quoteHash;
-        e.reserveDeadline = d.reserveDeadline;
-        e.fulfillmentDeadline = d.fulfillmentDeadline;
-        e.refundAfter = d.refundAfter;
-        e.depositedAt = uint40(block.number);
-        emit Deposited(d.paymentId, quoteHash, d.payer, d.termsHash, token, amount);
+        emit Deposited(d.paymentId, quoteHash, d.payer, d, token, amount);
     }
 
-    /// @dev `Deposited → Reserved`; the reserver's signature is checked already.
-    function _reserve(Escrow storage e, Reservation calldata r) private {
+    /// @dev Checks and announces an award; the reserver's signature is checked already.
+    /// @return the commitment to the payment's terms with it
+    function _reserve(GatewayDeposit calldata d, address token, uint256 deposited, Reservation calldata r)
+        private
+        returns (bytes32)
+    {
         if (r.settler == address(0) || r.settler == address(this)) revert SettlerInvalid(r.settler);
         if (r.sourceAmount == 0) revert AmountZero();
         if (r.fulfillBy <= block.timestamp) revert FulfillByPassed(r.fulfillBy);
-        if (r.fulfillBy > e.fulfillmentDeadline) revert FulfillByTooLate(r.fulfillBy, e.fulfillmentDeadline);
-
-        e.state = State.Reserved;
-        e.reservedAt = uint40(block.number);
-        e.settler = r.settler;
-        e.sourceAmount = r.sourceAmount;
-        e.fulfillBy = r.fulfillBy;
+        if (r.fulfillBy > d.fulfillmentDeadline) revert FulfillByTooLate(r.fulfillBy, d.fulfillmentDeadline);
         emit Reserved(r.paymentId, r.quoteHash, r.settler, r.sourceAmount, r.fulfillBy);
+        return keccak256(abi.encode(d, token, deposited, r.quoteHash, r.settler, r.sourceAmount, r.fulfillBy));
+    }
+
+    /// @dev The record's first slot of an open payment, in one write: the compiler makes one of each member, and where a chain
+    /// has one price for every write (Tron), each costs as much as the first.
+    function _write(Record storage record, State state, uint256 round, uint40 depositedAt, uint40 reservedAt) private {
+        uint256 word = uint256(state) | round << 8 | uint256(depositedAt) << 16 | uint256(reservedAt) << 56;
+        assembly ("memory-safe") {
+            sstore(record.slot, word)
+        }
+    }
+
+    /// @dev As `_write`, of a payment that ends: another state, and `endedAt`, which was zero until now.
+    function _end(Record storage record, State end) private {
+        uint256 endedAt = uint40(block.number);
+        assembly ("memory-safe") {
+            sstore(record.slot, or(and(sload(record.slot), not(0xff)), or(end, shl(96, endedAt))))
+        }
     }
 
     /// @dev `Deposited | Reserved → Refunded`, all of it to the payer.
-    function _refund(bytes32 paymentId, Escrow storage e) private {
-        uint256 amount = e.deposited;
-        e.state = State.Refunded;
-        e.endedAt = uint40(block.number);
-        emit Refunded(paymentId, e.quoteHash, e.payer, amount);
-        _payOut(e.token, e.payer, amount);
+    function _refund(Record storage record, Escrow calldata e) private {
+        address payer = e.deposit.payer;
+        _end(record, State.Refunded);
+        emit Refunded(e.deposit.paymentId, e.quoteHash, payer, e.deposited);
+        _payOut(e.token, payer, e.deposited);
     }
 
     /// @dev Pays, and whatever the token did not move becomes a claim. What counts is what left this contract:
@@ -741,21 +813,50 @@ contract GatewayEscrow is EIP712, ReentrancyGuard {
         _owed[token] = owed + amount;
     }
 
-    function _requireOpen(bytes32 paymentId) private view returns (Escrow storage e) {
-        e = _escrows[paymentId];
-        if (e.state != State.Deposited && e.state != State.Reserved) revert StateNotAllowed(e.state);
+    /// @dev The terms are those of a payment that has not ended.
+    function _requireOpen(Escrow calldata e) private view returns (Record storage record) {
+        record = _records[e.deposit.paymentId];
+        State state = record.state;
+        if (state != State.Deposited && state != State.Reserved) revert StateNotAllowed(state);
+        _requireCommitted(record, e);
+    }
+
+    function _requireCommitted(Record storage record, Escrow calldata e) private view {
+        bytes32 committed = record.commitment;
+        bytes32 given = commitmentOf(e);
+        if (committed != given) revert CommitmentMismatch(committed, given);
     }
 
     function _requireReserver(address by, bytes32 structHash, bytes calldata signature) private view {
-        if (!SignatureChecker.isValidSignatureNow(by, _hashTypedDataV4(structHash), signature)) {
+        if (!_signed(by, structHash, signature)) {
             revert ReserverSignatureInvalid(by);
         }
     }
 
     function _requireReleaser(address releaser, bytes32 structHash, bytes calldata signature) private view {
-        if (!SignatureChecker.isValidSignatureNow(releaser, _hashTypedDataV4(structHash), signature)) {
+        if (!_signed(releaser, structHash, signature)) {
             revert ReleaserSignatureInvalid(releaser);
         }
+    }
+
+    /// @dev The key of the account is tried first, and what code the account has is asked only then: that there is none need
+    /// not be looked up, which costs as much as all else here. An address with code has no key, unless it delegates to
+    /// that code (EIP-7702), and then its key can change the code anyway.
+    function _signed(address by, bytes32 structHash, bytes calldata signature) private view returns (bool) {
+        bytes32 digest = _hashTypedDataV4(structHash);
+        if (signature.length == 65) {
+            bytes32 r;
+            bytes32 s;
+            uint8 v;
+            assembly ("memory-safe") {
+                r := calldataload(signature.offset)
+                s := calldataload(add(signature.offset, 0x20))
+                v := byte(0, calldataload(add(signature.offset, 0x40)))
+            }
+            (address signer,,) = ECDSA.tryRecover(digest, v, r, s);
+            if (signer == by) return true;
+        }
+        return SignatureChecker.isValidERC1271SignatureNow(by, digest, signature);
     }
 
     function _permitOf(Permit calldata p) private pure returns (IPermit2.PermitTransferFrom memory) {

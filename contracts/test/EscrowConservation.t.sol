@@ -21,6 +21,10 @@ contract EscrowActor is EscrowFixture {
         return keccak256(abi.encode("payment", i));
     }
 
+    function depositedOf(uint256 i) external view returns (uint256) {
+        return termsOf(idOf(i)).deposited;
+    }
+
     function deposit(uint256 i, uint256 amount, uint256 way) external noting {
         i = bound(i, 0, PAYMENTS - 1);
         (GatewayEscrow.GatewayDeposit memory d, GatewayEscrow.Reservation memory r) = terms(i, amount);
@@ -35,22 +39,23 @@ contract EscrowActor is EscrowFixture {
         if (stateOf(idOf(i)) != GatewayEscrow.State.Deposited) return;
         (, GatewayEscrow.Reservation memory r) = terms(i, amount);
         bytes memory signature = signReservation(reserverKey, r);
-        attempt(abi.encodeCall(escrow.reserve, (r, signature)));
+        attempt(abi.encodeCall(escrow.reserve, (termsOf(r.paymentId), r, signature)));
+        noteTerms(asReserved(termsOf(r.paymentId), r));
     }
 
     function release(uint256 i) external noting {
         bytes32 id = idOf(bound(i, 0, PAYMENTS - 1));
-        attempt(abi.encodeCall(escrow.release, (id, signDelivery(releaserKey, id, QUOTE, settler))));
+        attempt(abi.encodeCall(escrow.release, (termsOf(id), signDelivery(releaserKey, id, QUOTE, settler))));
     }
 
     function cancel(uint256 i) external noting {
         bytes32 id = idOf(bound(i, 0, PAYMENTS - 1));
-        bytes32 quote = escrow.escrowOf(id).quoteHash;
-        attempt(abi.encodeCall(escrow.cancel, (id, signNonDelivery(releaserKey, id, quote))));
+        bytes32 quote = termsOf(id).quoteHash;
+        attempt(abi.encodeCall(escrow.cancel, (termsOf(id), signNonDelivery(releaserKey, id, quote))));
     }
 
     function refund(uint256 i) external noting {
-        attempt(abi.encodeCall(escrow.refund, (idOf(bound(i, 0, PAYMENTS - 1)))));
+        attempt(abi.encodeCall(escrow.refund, (termsOf(idOf(bound(i, 0, PAYMENTS - 1))))));
     }
 
     function claim(bool bySettler, uint256 to) external noting {
@@ -149,9 +154,9 @@ contract EscrowConservationTest is EscrowFixture {
         (GatewayEscrow e, TrickToken t, address payer_, address settler_) = actor.escrowAddress();
         uint256 owed = e.claimable(payer_, address(t)) + e.claimable(settler_, address(t));
         for (uint256 i = 0; i < actor.PAYMENTS(); i++) {
-            GatewayEscrow.Escrow memory p = e.escrowOf(actor.idOf(i));
-            if (p.state == GatewayEscrow.State.Deposited || p.state == GatewayEscrow.State.Reserved) {
-                owed += p.deposited;
+            GatewayEscrow.State state = e.recordOf(actor.idOf(i)).state;
+            if (state == GatewayEscrow.State.Deposited || state == GatewayEscrow.State.Reserved) {
+                owed += actor.depositedOf(i);
             }
         }
         assertEq(t.balanceOf(address(e)), owed);
@@ -175,11 +180,11 @@ contract EscrowConservationTest is EscrowFixture {
         depositByPayer(depositTerms(), address(trick));
         GatewayEscrow.Reservation memory r = reservation();
         r.sourceAmount = amount;
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
         if (settlerDenied) trick.setDenial(settler, TrickToken.Denial.Reverts);
         if (payerDenied) trick.setDenial(payer, TrickToken.Denial.MovesNothing);
-        if (delivered) escrow.release(r.paymentId, delivery());
-        else escrow.cancel(r.paymentId, nonDelivery());
+        if (delivered) escrow.release(termsOf(r.paymentId), delivery());
+        else escrow.cancel(termsOf(r.paymentId), nonDelivery());
 
         uint256 toSettler = delivered ? amount : 0;
         assertEq(trick.balanceOf(settler) + escrow.claimable(settler, address(trick)), toSettler);

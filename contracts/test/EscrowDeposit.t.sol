@@ -17,31 +17,20 @@ contract EscrowDepositTest is EscrowFixture {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         GatewayEscrow.Reservation memory r = reservation();
         vm.expectEmit(address(escrow));
-        emit GatewayEscrow.Deposited(d.paymentId, r.quoteHash, payer, d.termsHash, address(token), QUOTED);
+        emit GatewayEscrow.Deposited(d.paymentId, r.quoteHash, payer, d, address(token), QUOTED);
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Reserved(d.paymentId, r.quoteHash, settler, QUOTED, r.fulfillBy);
         depositWitnessed(d, r, address(token));
 
         assertPaid(address(token), 0, QUOTED);
-        GatewayEscrow.Escrow memory e = escrow.escrowOf(d.paymentId);
-        GatewayEscrow.Escrow memory expected = GatewayEscrow.Escrow({
+        GatewayEscrow.Record memory e = escrow.recordOf(d.paymentId);
+        GatewayEscrow.Record memory expected = GatewayEscrow.Record({
             state: GatewayEscrow.State.Reserved,
-            payer: payer,
+            round: 1,
+            depositedAt: uint40(block.number),
             reservedAt: uint40(block.number),
             endedAt: 0,
-            reserver: reserver,
-            releaser: releaser,
-            token: address(token),
-            settler: settler,
-            deposited: QUOTED,
-            sourceAmount: QUOTED,
-            termsHash: d.termsHash,
-            quoteHash: r.quoteHash,
-            reserveDeadline: d.reserveDeadline,
-            fulfillmentDeadline: d.fulfillmentDeadline,
-            fulfillBy: r.fulfillBy,
-            refundAfter: d.refundAfter,
-            depositedAt: uint40(block.number)
+            commitment: commitment(asReserved(asDeposited(d, address(token), QUOTED), r))
         });
         assertEq(abi.encode(e), abi.encode(expected));
     }
@@ -69,7 +58,7 @@ contract EscrowDepositTest is EscrowFixture {
         d.payer = address(account);
         depositWitnessed(d, reservation(), address(token));
         assertEq(token.balanceOf(address(escrow)), QUOTED);
-        assertEq(escrow.escrowOf(d.paymentId).payer, address(account));
+        assertEq(termsOf(d.paymentId).deposit.payer, address(account));
     }
 
     function test_PayerMaySignShort() public {
@@ -156,7 +145,7 @@ contract EscrowDepositTest is EscrowFixture {
     function test_OneDepositForAPaymentForEver() public {
         depositWitnessed(depositTerms(), reservation(), address(token));
         expectIdUsed();
-        escrow.release(keccak256("pay_1"), delivery());
+        escrow.release(termsOf(keccak256("pay_1")), delivery());
         expectIdUsed();
     }
 
@@ -164,7 +153,7 @@ contract EscrowDepositTest is EscrowFixture {
         depositByPayer(depositTerms(), address(token));
         expectIdUsed();
         bytes memory word = signNonDelivery(releaserKey, keccak256("pay_1"), bytes32(0));
-        escrow.cancel(keccak256("pay_1"), word);
+        escrow.cancel(termsOf(keccak256("pay_1")), word);
         expectIdUsed();
     }
 
@@ -320,7 +309,7 @@ contract EscrowDepositTest is EscrowFixture {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         GatewayEscrow.Reservation memory r = reservation();
         vm.expectEmit(address(escrow));
-        emit GatewayEscrow.Deposited(d.paymentId, r.quoteHash, payer, d.termsHash, address(token), QUOTED);
+        emit GatewayEscrow.Deposited(d.paymentId, r.quoteHash, payer, d, address(token), QUOTED);
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Reserved(d.paymentId, r.quoteHash, settler, QUOTED, r.fulfillBy);
         depositPermitted(d, r, address(token));
@@ -346,7 +335,7 @@ contract EscrowDepositTest is EscrowFixture {
     function test_OwnDepositTakesTheCap() public {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         vm.expectEmit(address(escrow));
-        emit GatewayEscrow.Deposited(d.paymentId, bytes32(0), payer, d.termsHash, address(token), CAP);
+        emit GatewayEscrow.Deposited(d.paymentId, bytes32(0), payer, d, address(token), CAP);
         depositByPayer(d, address(token));
         assertState(GatewayEscrow.State.Deposited);
         assertPaid(address(token), 0, CAP);

@@ -18,16 +18,16 @@ contract EscrowExitsTest is EscrowFixture {
         d.paymentId = r.paymentId = SECOND;
         r.sourceAmount = CAP;
         depositByPayer(d, address(trick));
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
     }
 
     function releaseSecond() private {
-        escrow.release(SECOND, signDelivery(releaserKey, SECOND, keccak256("quote"), settler));
+        escrow.release(termsOf(SECOND), signDelivery(releaserKey, SECOND, keccak256("quote"), settler));
     }
 
     function refundFirst() private {
         vm.warp(depositTerms().refundAfter);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
     }
 
     // Claims brought by others
@@ -35,7 +35,7 @@ contract EscrowExitsTest is EscrowFixture {
     function test_AnyoneBringsAClaimToItsOwnerAndOnlyThere() public {
         reservedByPayer(address(trick));
         trick.setDenial(settler, TrickToken.Denial.Reverts);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         vm.startPrank(attacker);
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ClaimNotPaid.selector, QUOTED, 0));
         escrow.claimFor(settler, address(trick));
@@ -57,7 +57,7 @@ contract EscrowExitsTest is EscrowFixture {
     function testFuzz_AClaimIsPaidWhollyOrStays(uint256 limit, uint256 lookGas) public {
         reservedByPayer(address(trick));
         trick.setDenial(settler, TrickToken.Denial.Reverts);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         trick.setDenial(settler, TrickToken.Denial.None);
         trick.setLookGas(bound(lookGas, 0, 100_000));
         trick.setGasNeeded(60_000);
@@ -76,7 +76,7 @@ contract EscrowExitsTest is EscrowFixture {
         trick.setSurcharge(7e6);
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Claimable(settler, address(trick), QUOTED);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         assertState(GatewayEscrow.State.Released);
         assertEq(trick.balanceOf(address(escrow)), 2 * CAP, "nothing moved");
 
@@ -93,11 +93,11 @@ contract EscrowExitsTest is EscrowFixture {
         depositByPayer(depositTerms(), address(trick));
         GatewayEscrow.Reservation memory r = reservation();
         r.sourceAmount = amount;
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
         reserveSecond();
         trick.setSurcharge(bound(fixedCharge, 0, 4e5));
         trick.setSurchargeRate(bound(rate, 0, 3e5));
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         // Up to 4e5 / (1 - 0.3) the charge can be more than the claim, and nothing can be moved.
         for (uint256 i = 0; i < 40 && escrow.claimable(settler, address(trick)) > 6e5; i++) {
             escrow.claimFor(settler, address(trick));
@@ -113,7 +113,7 @@ contract EscrowExitsTest is EscrowFixture {
         reservedByPayer(address(trick));
         reserveSecond();
         trick.setSurcharge(QUOTED);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ClaimNotPaid.selector, QUOTED, 0));
         escrow.claimFor(settler, address(trick));
         trick.setSurcharge(0);
@@ -140,7 +140,7 @@ contract EscrowExitsTest is EscrowFixture {
         assertEq(escrow.owedIn(address(trick)), 0);
 
         vm.revertToState(snapshot);
-        escrow.cancel(ID, nonDelivery());
+        escrow.cancel(termsOf(ID), nonDelivery());
         assertEq(trick.balanceOf(payer), 1_000_000e6 - 2 * CAP + CAP * 4 / 5);
         releaseSecond();
         assertEq(trick.balanceOf(settler), CAP * 4 / 5);
@@ -152,13 +152,13 @@ contract EscrowExitsTest is EscrowFixture {
         depositByPayer(depositTerms(), address(trick));
         GatewayEscrow.Reservation memory r = reservation();
         r.sourceAmount = quoted;
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
         reserveSecond();
         lost = bound(lost, 0, 2 * CAP);
         trick.shrink(address(escrow), lost);
         uint256 left = 2 * CAP - lost;
         if (deniedFirst) trick.setDenial(settler, TrickToken.Denial.Reverts);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         releaseSecond();
         trick.setDenial(settler, TrickToken.Denial.None);
         if (escrow.claimable(settler, address(trick)) != 0) {
@@ -198,7 +198,7 @@ contract EscrowExitsTest is EscrowFixture {
     function test_ATokenThatIsGoneLeavesClaims() public {
         reservedByPayer(address(trick));
         trick.shrink(address(escrow), CAP);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         assertState(GatewayEscrow.State.Released);
         assertEq(escrow.claimable(settler, address(trick)), QUOTED);
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ClaimNotPaid.selector, QUOTED, 0));
@@ -213,7 +213,7 @@ contract EscrowExitsTest is EscrowFixture {
     function test_AGiftIsNobodys() public {
         reservedByPayer(address(trick));
         trick.mint(address(escrow), 5e6);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         assertEq(trick.balanceOf(settler), QUOTED);
         assertEq(trick.balanceOf(address(escrow)), 5e6);
         assertEq(escrow.owedIn(address(trick)), 0);
@@ -230,7 +230,7 @@ contract EscrowExitsTest is EscrowFixture {
         trick.setHook(
             address(escrow), abi.encodeCall(escrow.transferAtMost, (address(trick), attacker, 1, CAP, CAP, 0))
         );
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         assertFalse(trick.hookSucceeded());
     }
 }

@@ -88,17 +88,17 @@ contract EscrowGuardianTest is EscrowFixture {
         uint256 open = vm.snapshotState();
 
         GatewayEscrow.Reservation memory r = reservation();
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
         uint256 reserved = vm.snapshotState();
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         assertPaid(address(token), QUOTED, 0);
         vm.revertToState(reserved);
-        escrow.cancel(ID, nonDelivery());
+        escrow.cancel(termsOf(ID), nonDelivery());
         assertPaid(address(token), 0, 0);
 
         vm.revertToState(open);
         vm.warp(depositTerms().refundAfter);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         assertPaid(address(token), 0, 0);
     }
 
@@ -147,7 +147,8 @@ contract EscrowGuardianTest is EscrowFixture {
         bytes memory opening = signOpening(nextKey, d, address(token), CAP);
         vm.prank(payer);
         escrow.depositOwn(d, address(token), CAP, opening);
-        escrow.reserve(r, signReservation(nextKey, r));
+        noteTerms(asDeposited(d, address(token), CAP));
+        reserve(r, signReservation(nextKey, r));
         assertState(GatewayEscrow.State.Reserved);
     }
 
@@ -160,13 +161,14 @@ contract EscrowGuardianTest is EscrowFixture {
         bytes memory opening = signOpening(reserverKey, d, address(token), CAP);
         vm.prank(payer);
         escrow.depositOwn(d, address(token), CAP, opening);
+        noteTerms(asDeposited(d, address(token), CAP));
         install();
         r.fulfillBy = uint48(block.timestamp) + 100;
         bytes memory byNext = signReservation(nextKey, r);
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver));
-        escrow.reserve(r, byNext);
-        escrow.reserve(r, signReservation(reserverKey, r));
-        escrow.release(ID, delivery());
+        reserve(r, byNext);
+        reserve(r, signReservation(reserverKey, r));
+        escrow.release(termsOf(ID), delivery());
         assertPaid(address(token), QUOTED, 0);
     }
 
@@ -237,7 +239,7 @@ contract EscrowGuardianTest is EscrowFixture {
         vm.expectRevert(GatewayEscrow.EscrowRetired.selector);
         escrow.depositOwn(d, address(token), CAP, opening);
         vm.warp(depositTerms().refundAfter);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         assertPaid(address(token), 0, 0);
     }
 
@@ -254,11 +256,34 @@ contract EscrowGuardianTest is EscrowFixture {
         vm.prank(payer);
         token.approve(address(escrow), type(uint256).max);
         reservedByPayer(address(token));
-        bytes memory call = abi.encodeCall(escrow.release, (ID, delivery()));
+        bytes memory call = abi.encodeCall(escrow.release, (termsOf(ID), delivery()));
         (bool done, bytes memory why) = address(escrow).call{gas: 5_000_000}(call);
         assertFalse(done);
         assertEq(bytes4(why), GatewayEscrow.GasTooLow.selector);
         (done,) = address(escrow).call{gas: 5_400_000}(call);
         assertTrue(done);
+    }
+
+    /// The lock stands beside what the guardian writes, and neither wipes out the other.
+    function test_TheGuardianMayActWhileMoneyMoves() public {
+        escrow = new GatewayEscrow(PERMIT2, reserver, address(trick), PAYOUT_GAS);
+        vm.prank(payer);
+        trick.approve(address(escrow), type(uint256).max);
+        reservedByPayer(address(trick));
+        trick.setHook(address(escrow), abi.encodeCall(escrow.proposeReserver, (attacker)));
+        uint256 snapshot = vm.snapshotState();
+        escrow.release(termsOf(ID), delivery());
+        assertTrue(trick.hookSucceeded());
+        assertEq(escrow.nextReserver(), attacker);
+        assertEq(escrow.nextReserverFrom(), block.timestamp + escrow.RESERVER_DELAY());
+        assertPaid(address(trick), QUOTED, 0);
+
+        vm.revertToState(snapshot);
+        trick.setHook(address(escrow), abi.encodeCall(escrow.retire, ()));
+        escrow.cancel(termsOf(ID), nonDelivery());
+        assertTrue(escrow.retired());
+        assertEq(escrow.reserver(), reserver);
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.NothingToClaim.selector, payer, address(trick)));
+        escrow.claimFor(payer, address(trick));
     }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
-import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
-
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {EscrowFixture} from "./support/EscrowFixture.sol";
 import {TrickToken} from "./support/TrickToken.sol";
@@ -21,7 +19,7 @@ contract EscrowHostileTest is EscrowFixture {
             bytes memory attestation = delivery();
             vm.expectEmit(address(escrow));
             emit GatewayEscrow.Claimable(settler, address(trick), QUOTED);
-            escrow.release{gas: 1_000_000}(ID, attestation);
+            escrow.release{gas: 1_000_000}(termsOf(ID), attestation);
             assertState(GatewayEscrow.State.Released);
             assertEq(escrow.claimable(settler, address(trick)), QUOTED);
             assertPaid(address(trick), 0, QUOTED);
@@ -40,7 +38,7 @@ contract EscrowHostileTest is EscrowFixture {
             uint256 snapshot = vm.snapshotState();
             reservedByPayer(address(trick));
             trick.setDenial(payer, TrickToken.Denial(d));
-            escrow.release{gas: 1_000_000}(ID, delivery());
+            escrow.release{gas: 1_000_000}(termsOf(ID), delivery());
             assertPaid(address(trick), QUOTED, CAP - QUOTED);
             assertEq(escrow.claimable(payer, address(trick)), CAP - QUOTED);
             vm.revertToState(snapshot);
@@ -53,7 +51,7 @@ contract EscrowHostileTest is EscrowFixture {
         vm.warp(depositTerms().refundAfter);
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Claimable(payer, address(trick), CAP);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         assertState(GatewayEscrow.State.Refunded);
         assertEq(escrow.claimable(payer, address(trick)), CAP);
     }
@@ -61,7 +59,7 @@ contract EscrowHostileTest is EscrowFixture {
     function test_DeniedPayerOfACancellationGetsAClaim() public {
         reservedByPayer(address(trick));
         trick.setDenial(payer, TrickToken.Denial.MovesNothing);
-        escrow.cancel(ID, nonDelivery());
+        escrow.cancel(termsOf(ID), nonDelivery());
         assertEq(escrow.claimable(payer, address(trick)), CAP);
     }
 
@@ -70,7 +68,7 @@ contract EscrowHostileTest is EscrowFixture {
     function test_ClaimIsTheOwnersAlone() public {
         reservedByPayer(address(trick));
         trick.setDenial(settler, TrickToken.Denial.Reverts);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         vm.prank(attacker);
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.NothingToClaim.selector, attacker, address(trick)));
         escrow.claim(address(trick), attacker);
@@ -100,13 +98,13 @@ contract EscrowHostileTest is EscrowFixture {
     function test_ClaimsAddUp() public {
         trick.setDenial(settler, TrickToken.Denial.Reverts);
         reservedByPayer(address(trick));
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         GatewayEscrow.Reservation memory r = reservation();
         d.paymentId = r.paymentId = keccak256("pay_2");
         depositByPayer(d, address(trick));
-        escrow.reserve(r, signReservation(reserverKey, r));
-        escrow.release(d.paymentId, signDelivery(releaserKey, d.paymentId, r.quoteHash, settler));
+        reserve(r, signReservation(reserverKey, r));
+        escrow.release(termsOf(d.paymentId), signDelivery(releaserKey, d.paymentId, r.quoteHash, settler));
         assertEq(escrow.claimable(settler, address(trick)), 2 * QUOTED);
         vm.prank(settler);
         escrow.claim(address(trick), stranger);
@@ -121,7 +119,7 @@ contract EscrowHostileTest is EscrowFixture {
         uint256 snapshot = vm.snapshotState();
         uint256 refused;
         for (uint256 limit = 40_000; limit <= 900_000; limit += 7_919) {
-            (bool done,) = address(escrow).call{gas: limit}(abi.encodeCall(escrow.release, (ID, attestation)));
+            (bool done,) = address(escrow).call{gas: limit}(abi.encodeCall(escrow.release, (termsOf(ID), attestation)));
             if (done) assertPaid(address(trick), QUOTED, 0);
             else refused++;
             vm.revertToState(snapshot);
@@ -139,8 +137,8 @@ contract EscrowHostileTest is EscrowFixture {
         // Half of its gas goes to the transfer itself, which fails early when it gets less.
         trick.setGasNeeded(bound(moveGas, 0, 290_000));
         bytes memory call = back
-            ? abi.encodeCall(escrow.cancel, (ID, nonDelivery()))
-            : abi.encodeCall(escrow.release, (ID, delivery()));
+            ? abi.encodeCall(escrow.cancel, (termsOf(ID), nonDelivery()))
+            : abi.encodeCall(escrow.release, (termsOf(ID), delivery()));
         (bool done, bytes memory why) = address(escrow).call{gas: limit}(call);
         trick.setLookGas(0);
         assertEq(escrow.claimable(settler, address(trick)), 0, "the settler's payout");
@@ -162,7 +160,7 @@ contract EscrowHostileTest is EscrowFixture {
         uint256 done;
         for (uint256 limit = 380_000; limit <= 1_400_000; limit += 4_001) {
             uint256 snapshot = vm.snapshotState();
-            (bool paid,) = address(escrow).call{gas: limit}(abi.encodeCall(escrow.release, (ID, attestation)));
+            (bool paid,) = address(escrow).call{gas: limit}(abi.encodeCall(escrow.release, (termsOf(ID), attestation)));
             if (paid) done++;
             assertEq(escrow.claimable(settler, address(trick)) + escrow.claimable(payer, address(trick)), 0);
             vm.revertToState(snapshot);
@@ -174,7 +172,7 @@ contract EscrowHostileTest is EscrowFixture {
         reservedByPayer(address(token));
         bytes memory attestation = delivery();
         (bool done, bytes memory why) =
-            address(escrow).call{gas: 300_000}(abi.encodeCall(escrow.release, (ID, attestation)));
+            address(escrow).call{gas: 300_000}(abi.encodeCall(escrow.release, (termsOf(ID), attestation)));
         assertFalse(done);
         assertEq(bytes4(why), GatewayEscrow.GasTooLow.selector);
     }
@@ -186,7 +184,7 @@ contract EscrowHostileTest is EscrowFixture {
             uint256 snapshot = vm.snapshotState();
             trick.setAnswer(TrickToken.Answer(a));
             reservedByPayer(address(trick));
-            escrow.release{gas: 1_000_000}(ID, delivery());
+            escrow.release{gas: 1_000_000}(termsOf(ID), delivery());
             assertPaid(address(trick), QUOTED, 0);
             assertEq(escrow.claimable(settler, address(trick)), 0);
             assertEq(escrow.claimable(payer, address(trick)), 0);
@@ -197,7 +195,7 @@ contract EscrowHostileTest is EscrowFixture {
     function test_AFeeThatBeginsLaterIsTheReceivers() public {
         reservedByPayer(address(trick));
         trick.setFee(1e6);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         assertEq(trick.balanceOf(settler), QUOTED - 1e6);
         assertEq(trick.balanceOf(address(escrow)), 0);
         assertEq(escrow.claimable(settler, address(trick)), 0);
@@ -208,7 +206,7 @@ contract EscrowHostileTest is EscrowFixture {
         reservedByPayer(address(trick));
         trick.setHook(address(trick), abi.encodeCall(TrickToken.mint, (address(escrow), CAP)));
         vm.warp(depositTerms().refundAfter);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         assertEq(escrow.claimable(payer, address(trick)), CAP);
         assertEq(trick.balanceOf(address(escrow)), CAP);
     }
@@ -234,11 +232,11 @@ contract EscrowHostileTest is EscrowFixture {
         for (uint256 i = 0; i < calls.length; i++) {
             uint256 snapshot = vm.snapshotState();
             trick.setHook(address(escrow), calls[i]);
-            if (i % 3 == 0) escrow.release(ID, delivery());
-            if (i % 3 == 1) escrow.cancel(ID, nonDelivery());
+            if (i % 3 == 0) escrow.release(termsOf(ID), delivery());
+            if (i % 3 == 1) escrow.cancel(termsOf(ID), nonDelivery());
             if (i % 3 == 2) {
                 vm.warp(depositTerms().refundAfter);
-                escrow.refund(ID);
+                escrow.refund(termsOf(ID));
             }
             assertReentranceRefused();
             assertEq(trick.balanceOf(address(escrow)), 0);
@@ -249,7 +247,7 @@ contract EscrowHostileTest is EscrowFixture {
     function test_AClaimCannotBeTakenTwiceByReentering() public {
         reservedByPayer(address(trick));
         trick.setDenial(settler, TrickToken.Denial.Reverts);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         trick.mint(address(escrow), QUOTED);
         trick.setHook(address(escrow), abi.encodeCall(escrow.claim, (address(trick), stranger)));
         vm.prank(settler);
@@ -260,7 +258,7 @@ contract EscrowHostileTest is EscrowFixture {
 
     function assertReentranceRefused() private view {
         assertFalse(trick.hookSucceeded());
-        assertEq(bytes4(trick.hookResult()), ReentrancyGuard.ReentrancyGuardReentrantCall.selector);
+        assertEq(bytes4(trick.hookResult()), GatewayEscrow.Reentered.selector);
     }
 
     function everyCall() private view returns (bytes[] memory calls) {
@@ -273,10 +271,10 @@ contract EscrowHostileTest is EscrowFixture {
         calls[0] = abi.encodeCall(escrow.depositWithWitness, (d, p, r, ADMITTED_UNTIL, admission));
         calls[1] = abi.encodeCall(escrow.depositWithPermit, (d, p, r, ADMITTED_UNTIL, admission));
         calls[2] = abi.encodeCall(escrow.depositOwn, (d, address(trick), CAP, opening));
-        calls[3] = abi.encodeCall(escrow.reserve, (r, signReservation(reserverKey, r)));
-        calls[4] = abi.encodeCall(escrow.release, (ID, delivery()));
-        calls[5] = abi.encodeCall(escrow.cancel, (ID, nonDelivery()));
-        calls[6] = abi.encodeCall(escrow.refund, (ID));
+        calls[3] = abi.encodeCall(escrow.reserve, (termsOf(r.paymentId), r, signReservation(reserverKey, r)));
+        calls[4] = abi.encodeCall(escrow.release, (termsOf(ID), delivery()));
+        calls[5] = abi.encodeCall(escrow.cancel, (termsOf(ID), nonDelivery()));
+        calls[6] = abi.encodeCall(escrow.refund, (termsOf(ID)));
         calls[7] = abi.encodeCall(escrow.claim, (address(trick), attacker));
         calls[8] = abi.encodeCall(escrow.claimFor, (payer, address(trick)));
         calls[9] = abi.encodeCall(escrow.claimFor, (settler, address(trick)));

@@ -37,7 +37,7 @@ contract EscrowPayerDepositTest is EscrowFixture {
         bytes memory attestation = delivery();
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Released(ID, QUOTE, settler, QUOTED, CAP - QUOTED);
-        escrow.release(ID, attestation);
+        escrow.release(termsOf(ID), attestation);
         assertPaid(address(usd), QUOTED, 0);
         assertNothingOwed();
     }
@@ -46,8 +46,8 @@ contract EscrowPayerDepositTest is EscrowFixture {
         depositByPayer(depositTerms(), address(usd));
         GatewayEscrow.Reservation memory r = reservation();
         r.sourceAmount = CAP;
-        escrow.reserve(r, signReservation(reserverKey, r));
-        escrow.release(ID, delivery());
+        reserve(r, signReservation(reserverKey, r));
+        escrow.release(termsOf(ID), delivery());
         assertPaid(address(usd), CAP, 0);
         assertNothingOwed();
     }
@@ -55,7 +55,7 @@ contract EscrowPayerDepositTest is EscrowFixture {
     function test_RefundReturnsTheCap() public {
         reservedByPayer(address(usd));
         vm.warp(depositTerms().refundAfter);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         assertPaid(address(usd), 0, 0);
         assertNothingOwed();
     }
@@ -63,14 +63,14 @@ contract EscrowPayerDepositTest is EscrowFixture {
     function test_RefundOfADepositThatNobodyReservedReturnsTheCap() public {
         depositByPayer(depositTerms(), address(usd));
         vm.warp(depositTerms().refundAfter);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         assertPaid(address(usd), 0, 0);
         assertNothingOwed();
     }
 
     function test_CancelReturnsTheCap() public {
         reservedByPayer(address(usd));
-        escrow.cancel(ID, nonDelivery());
+        escrow.cancel(termsOf(ID), nonDelivery());
         assertPaid(address(usd), 0, 0);
         assertNothingOwed();
     }
@@ -89,7 +89,7 @@ contract EscrowPayerDepositTest is EscrowFixture {
     function test_WhatADeniedEscrowOwesIsTakenByClaims() public {
         reservedByPayer(address(usd));
         usd.setBlackListed(address(escrow), true);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         assertState(GatewayEscrow.State.Released);
         assertPaid(address(usd), 0, CAP);
         assertEq(escrow.claimable(settler, address(usd)), QUOTED);
@@ -112,11 +112,11 @@ contract EscrowPayerDepositTest is EscrowFixture {
         depositByPayer(depositTerms(), address(usd));
         GatewayEscrow.Reservation memory r = reservation();
         r.sourceAmount = price;
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
         if (isDelivered) {
-            escrow.release(ID, delivery());
+            escrow.release(termsOf(ID), delivery());
         } else {
-            escrow.cancel(ID, nonDelivery());
+            escrow.cancel(termsOf(ID), nonDelivery());
         }
         assertPaid(address(usd), isDelivered ? price : 0, 0);
         assertNothingOwed();
@@ -130,11 +130,11 @@ contract EscrowPayerDepositTest is EscrowFixture {
         assertBlocks(1_000, 0, 0);
         vm.roll(1_007);
         GatewayEscrow.Reservation memory r = reservation();
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
         assertBlocks(1_000, 1_007, 0);
         vm.roll(1_019);
         assertBlocks(1_000, 1_007, 0);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         assertBlocks(1_000, 1_007, 1_019);
         vm.roll(1_020);
         assertBlocks(1_000, 1_007, 1_019);
@@ -143,7 +143,7 @@ contract EscrowPayerDepositTest is EscrowFixture {
     function test_TheRecordSaysInWhichBlockItWasRefunded() public {
         depositByPayer(depositTerms(), address(usd));
         vm.roll(1_003);
-        escrow.cancel(ID, signNonDelivery(releaserKey, ID, bytes32(0)));
+        escrow.cancel(termsOf(ID), signNonDelivery(releaserKey, ID, bytes32(0)));
         assertBlocks(1_000, 0, 1_003);
     }
 
@@ -151,7 +151,7 @@ contract EscrowPayerDepositTest is EscrowFixture {
         reservedByPayer(address(usd));
         vm.roll(2_000);
         vm.warp(depositTerms().refundAfter);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         assertBlocks(1_000, 1_000, 2_000);
     }
 
@@ -172,13 +172,13 @@ contract EscrowPayerDepositTest is EscrowFixture {
         reservedByPayer(address(usd));
         vm.roll(1_234);
         vm.warp(START + 77);
-        (GatewayEscrow.Escrow memory e, uint256 number, uint256 time) = escrow.escrowAsOf(ID);
-        assertEq(abi.encode(e), abi.encode(escrow.escrowOf(ID)));
+        (GatewayEscrow.Record memory e, uint256 number, uint256 time) = escrow.recordAsOf(ID);
+        assertEq(abi.encode(e), abi.encode(escrow.recordOf(ID)));
         assertEq(uint8(e.state), uint8(GatewayEscrow.State.Reserved));
         assertEq(number, 1_234);
         assertEq(time, START + 77);
-        (e, number, time) = escrow.escrowAsOf(keccak256("pay_2"));
-        GatewayEscrow.Escrow memory nothing;
+        (e, number, time) = escrow.recordAsOf(keccak256("pay_2"));
+        GatewayEscrow.Record memory nothing;
         assertEq(abi.encode(e), abi.encode(nothing));
         assertEq(number, 1_234);
         assertEq(time, START + 77);
@@ -208,7 +208,7 @@ contract EscrowPayerDepositTest is EscrowFixture {
     }
 
     function assertBlocks(uint40 deposited, uint40 reserved, uint40 ended) private view {
-        GatewayEscrow.Escrow memory e = escrow.escrowOf(ID);
+        GatewayEscrow.Record memory e = escrow.recordOf(ID);
         assertEq(e.depositedAt, deposited, "depositedAt");
         assertEq(e.reservedAt, reserved, "reservedAt");
         assertEq(e.endedAt, ended, "endedAt");

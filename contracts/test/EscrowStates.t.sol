@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
+import {Vm} from "forge-std/Vm.sol";
+
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {ContractSigner} from "./support/ContractSigner.sol";
 import {EscrowFixture} from "./support/EscrowFixture.sol";
@@ -19,15 +21,12 @@ contract EscrowStatesTest is EscrowFixture {
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Reserved(ID, QUOTE, settler, QUOTED, r.fulfillBy);
         vm.prank(stranger);
-        escrow.reserve(r, signature);
+        reserve(r, signature);
 
-        GatewayEscrow.Escrow memory e = escrow.escrowOf(ID);
+        GatewayEscrow.Record memory e = escrow.recordOf(ID);
         assertEq(uint8(e.state), uint8(GatewayEscrow.State.Reserved));
-        assertEq(e.settler, settler);
-        assertEq(e.deposited, CAP);
-        assertEq(e.sourceAmount, QUOTED);
-        assertEq(e.quoteHash, QUOTE);
-        assertEq(e.fulfillBy, r.fulfillBy);
+        assertEq(e.round, 1);
+        assertEq(e.commitment, commitment(asReserved(asDeposited(depositTerms(), address(token), CAP), r)));
     }
 
     function test_ReservationOfAnAgreedQuoteOnly() public {
@@ -38,14 +37,14 @@ contract EscrowStatesTest is EscrowFixture {
         r.quoteHash = keccak256("other quote");
         expectReserveRefused(r, abi.encodeWithSelector(GatewayEscrow.QuoteHashMismatch.selector, QUOTE, r.quoteHash));
         r = reservation();
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
     }
 
     function test_ReservationNeedsADepositWithoutSettler() public {
         expectReserveRefused(reservation(), notAllowed(GatewayEscrow.State.None));
         reservedByPayer(address(token));
         expectReserveRefused(reservation(), notAllowed(GatewayEscrow.State.Reserved));
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         expectReserveRefused(reservation(), notAllowed(GatewayEscrow.State.Released));
     }
 
@@ -65,7 +64,7 @@ contract EscrowStatesTest is EscrowFixture {
             r, abi.encodeWithSelector(GatewayEscrow.FulfillByTooLate.selector, r.fulfillBy, d.fulfillmentDeadline)
         );
         r.fulfillBy = d.reserveDeadline + 1;
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
     }
 
     function test_ReservationUpToTheDeposit() public {
@@ -80,8 +79,8 @@ contract EscrowStatesTest is EscrowFixture {
         expectReserveRefused(r, abi.encodeWithSelector(GatewayEscrow.SettlerInvalid.selector, address(0)));
         r = reservation();
         r.sourceAmount = CAP;
-        escrow.reserve(r, signReservation(reserverKey, r));
-        escrow.release(ID, delivery());
+        reserve(r, signReservation(reserverKey, r));
+        escrow.release(termsOf(ID), delivery());
         assertPaid(address(token), CAP, 0);
     }
 
@@ -100,9 +99,9 @@ contract EscrowStatesTest is EscrowFixture {
         ];
         for (uint256 i = 0; i < signatures.length; i++) {
             vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver));
-            escrow.reserve(r, signatures[i]);
+            reserve(r, signatures[i]);
         }
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
         assertState(GatewayEscrow.State.Reserved);
     }
 
@@ -120,7 +119,7 @@ contract EscrowStatesTest is EscrowFixture {
             if (field == 3) r.sourceAmount += 1;
             if (field == 4) r.fulfillBy += 1;
             vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver));
-            escrow.reserve(r, signature);
+            reserve(r, signature);
         }
     }
 
@@ -134,8 +133,8 @@ contract EscrowStatesTest is EscrowFixture {
         depositByPayer(d, address(token));
         bytes memory byAnother = signReservation(attackerKey, reservation());
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, account));
-        escrow.reserve(reservation(), byAnother);
-        escrow.reserve(reservation(), signReservation(reserverKey, reservation()));
+        reserve(reservation(), byAnother);
+        reserve(reservation(), signReservation(reserverKey, reservation()));
         assertState(GatewayEscrow.State.Reserved);
     }
 
@@ -147,7 +146,7 @@ contract EscrowStatesTest is EscrowFixture {
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Released(ID, QUOTE, settler, QUOTED, 0);
         vm.prank(stranger);
-        escrow.release(ID, attestation);
+        escrow.release(termsOf(ID), attestation);
         assertState(GatewayEscrow.State.Released);
         assertPaid(address(token), QUOTED, 0);
     }
@@ -157,7 +156,7 @@ contract EscrowStatesTest is EscrowFixture {
         bytes memory attestation = delivery();
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Released(ID, QUOTE, settler, QUOTED, CAP - QUOTED);
-        escrow.release(ID, attestation);
+        escrow.release(termsOf(ID), attestation);
         assertPaid(address(token), QUOTED, 0);
     }
 
@@ -169,7 +168,7 @@ contract EscrowStatesTest is EscrowFixture {
             delivery(), abi.encodeWithSelector(GatewayEscrow.ReleaseWindowClosed.selector, refundAfter)
         );
         vm.warp(refundAfter - 1);
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         assertState(GatewayEscrow.State.Released);
     }
 
@@ -221,7 +220,23 @@ contract EscrowStatesTest is EscrowFixture {
             signDelivery(attackerKey, ID, QUOTE, settler),
             abi.encodeWithSelector(GatewayEscrow.ReleaserSignatureInvalid.selector, d.releaser)
         );
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
+        assertPaid(address(token), QUOTED, 0);
+    }
+
+    /// Code at the account of a key (EIP-7702) takes nothing from the key, and speaks for the account besides.
+    function test_AKeyCountsWhateverCodeItsAccountHas() public {
+        reservedByPayer(address(token));
+        vm.etch(releaser, address(new ContractSigner(attacker)).code);
+        expectReleaseRefused(
+            signDelivery(payerKey, ID, QUOTE, settler),
+            abi.encodeWithSelector(GatewayEscrow.ReleaserSignatureInvalid.selector, releaser)
+        );
+        uint256 snapshot = vm.snapshotState();
+        escrow.release(termsOf(ID), signDelivery(attackerKey, ID, QUOTE, settler));
+        assertPaid(address(token), QUOTED, 0);
+        vm.revertToState(snapshot);
+        escrow.release(termsOf(ID), delivery());
         assertPaid(address(token), QUOTED, 0);
     }
 
@@ -233,7 +248,7 @@ contract EscrowStatesTest is EscrowFixture {
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Refunded(ID, bytes32(0), payer, CAP);
         vm.prank(stranger);
-        escrow.cancel(ID, word);
+        escrow.cancel(termsOf(ID), word);
         assertState(GatewayEscrow.State.Refunded);
         assertPaid(address(token), 0, 0);
     }
@@ -243,7 +258,7 @@ contract EscrowStatesTest is EscrowFixture {
         bytes memory word = nonDelivery();
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Refunded(ID, QUOTE, payer, CAP);
-        escrow.cancel(ID, word);
+        escrow.cancel(termsOf(ID), word);
         assertState(GatewayEscrow.State.Refunded);
         assertPaid(address(token), 0, 0);
     }
@@ -256,20 +271,20 @@ contract EscrowStatesTest is EscrowFixture {
             nonDelivery(), abi.encodeWithSelector(GatewayEscrow.ReleaseWindowClosed.selector, refundAfter)
         );
         vm.warp(refundAfter - 1);
-        escrow.cancel(ID, nonDelivery());
+        escrow.cancel(termsOf(ID), nonDelivery());
         assertState(GatewayEscrow.State.Refunded);
     }
 
     function test_CancelNeedsTheReleasersWordOnThisQuote() public {
         depositByPayer(depositTerms(), address(token));
         bytes memory beforeAward = signNonDelivery(releaserKey, ID, bytes32(0));
-        escrow.reserve(reservation(), signReservation(reserverKey, reservation()));
+        reserve(reservation(), signReservation(reserverKey, reservation()));
         bytes memory refusal = abi.encodeWithSelector(GatewayEscrow.ReleaserSignatureInvalid.selector, releaser);
         expectCancelRefused(beforeAward, refusal);
         expectCancelRefused(signNonDelivery(attackerKey, ID, QUOTE), refusal);
         expectCancelRefused(signNonDelivery(releaserKey, keccak256("pay_2"), QUOTE), refusal);
         expectCancelRefused(delivery(), refusal);
-        escrow.cancel(ID, nonDelivery());
+        escrow.cancel(termsOf(ID), nonDelivery());
     }
 
     // refund
@@ -280,7 +295,7 @@ contract EscrowStatesTest is EscrowFixture {
         vm.expectEmit(address(escrow));
         emit GatewayEscrow.Refunded(ID, QUOTE, payer, CAP);
         vm.prank(stranger);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         assertState(GatewayEscrow.State.Refunded);
         assertEq(token.balanceOf(stranger), 0);
         assertPaid(address(token), 0, 0);
@@ -289,7 +304,7 @@ contract EscrowStatesTest is EscrowFixture {
     function test_RefundOfADepositThatWasNeverReserved() public {
         depositByPayer(depositTerms(), address(token));
         vm.warp(depositTerms().refundAfter + 365 days);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         assertPaid(address(token), 0, 0);
     }
 
@@ -298,22 +313,162 @@ contract EscrowStatesTest is EscrowFixture {
         uint48 refundAfter = depositTerms().refundAfter;
         vm.warp(refundAfter - 1);
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.RefundWindowNotOpen.selector, refundAfter));
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         vm.warp(refundAfter);
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
+    }
+
+    // The terms that callers bring
+
+    /// Whoever knows the payment's id alone gets the payer its money back: the terms stand in the events.
+    function test_AStrangerFindsTheTermsInTheEvents() public {
+        vm.recordLogs();
+        depositByPayer(depositTerms(), address(token));
+        GatewayEscrow.Escrow memory e = termsInEvents();
+        assertEq(keccak256(abi.encode(e)), escrow.recordOf(ID).commitment, "deposited");
+
+        reserve(reservation(), signReservation(reserverKey, reservation()));
+        Vm.Log[] memory logs = vm.getRecordedLogs();
+        readReserved(logs[logs.length - 1], e);
+        assertEq(keccak256(abi.encode(e)), escrow.recordOf(ID).commitment, "reserved");
+        vm.warp(e.deposit.refundAfter);
+        vm.prank(stranger);
+        escrow.refund(e);
+        assertPaid(address(token), 0, 0);
+    }
+
+    function test_AStrangerFindsTheTermsOfADepositBySignature() public {
+        for (uint256 way = 0; way < 2; way++) {
+            GatewayEscrow.GatewayDeposit memory d = depositTerms();
+            GatewayEscrow.Reservation memory r = reservation();
+            d.paymentId = r.paymentId = keccak256(abi.encode(way));
+            d.quoteHash = way == 0 ? bytes32(0) : r.quoteHash;
+            vm.recordLogs();
+            if (way == 0) sendWitnessed(d, r, address(token));
+            else sendPermitted(d, r, address(token));
+            GatewayEscrow.Escrow memory e = termsInEvents();
+            assertEq(e.deposit.quoteHash, d.quoteHash);
+            assertEq(keccak256(abi.encode(e)), escrow.recordOf(d.paymentId).commitment);
+            assertEq(escrow.commitmentOf(e), commitment(e));
+        }
+    }
+
+    /// Every word of the terms changed in turn, and dirt beyond a word's type: no call takes them.
+    function test_NoOtherTermsAreTaken() public {
+        reservedByPayer(address(token));
+        GatewayEscrow.Escrow memory e = termsOf(ID);
+        for (uint256 field = 1; field < 15; field++) {
+            for (uint256 bit = 0; bit < 256; bit += 51) {
+                expectOtherTermsRefused(abi.encode(e), field, bit, false);
+            }
+        }
+        e = asDeposited(e.deposit, e.token, e.deposited);
+        e.deposit.paymentId = keccak256("pay_2");
+        depositByPayer(e.deposit, address(token));
+        for (uint256 field = 1; field < 15; field++) {
+            for (uint256 bit = 0; bit < 256; bit += 51) {
+                expectOtherTermsRefused(abi.encode(e), field, bit, true);
+            }
+        }
+    }
+
+    /// The terms before the reservation end nothing after it: the settler's money would go back.
+    function test_TheTermsBeforeTheReservationAreOver() public {
+        depositByPayer(depositTerms(), address(token));
+        GatewayEscrow.Escrow memory old = termsOf(ID);
+        reserve(reservation(), signReservation(reserverKey, reservation()));
+        bytes memory word = signNonDelivery(releaserKey, ID, bytes32(0));
+        bytes memory refusal = abi.encodeWithSelector(
+            GatewayEscrow.CommitmentMismatch.selector, commitment(termsOf(ID)), commitment(old)
+        );
+        vm.expectRevert(refusal);
+        escrow.cancel(old, word);
+        vm.warp(depositTerms().refundAfter);
+        vm.expectRevert(refusal);
+        escrow.refund(old);
+    }
+
+    /// A payment's terms are no other payment's, not even of one that differs in nothing but its id.
+    function test_TheTermsOfAnotherPaymentAreRefused() public {
+        reservedByPayer(address(token));
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        GatewayEscrow.Reservation memory r = reservation();
+        d.paymentId = r.paymentId = keccak256("pay_2");
+        depositByPayer(d, address(token));
+        bytes memory signature = signReservation(reserverKey, r);
+        GatewayEscrow.Escrow memory e = termsOf(ID);
+        vm.expectRevert(notAllowed(GatewayEscrow.State.Reserved));
+        escrow.reserve(e, r, signature);
+        e = termsOf(d.paymentId);
+        signature = signReservation(reserverKey, reservation());
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.PaymentIdMismatch.selector, d.paymentId, ID));
+        escrow.reserve(e, reservation(), signature);
+    }
+
+    function expectOtherTermsRefused(bytes memory encoded, uint256 field, uint256 bit, bool open) private {
+        assembly ("memory-safe") {
+            let at := add(add(encoded, 0x20), shl(5, field))
+            mstore(at, xor(mload(at), shl(bit, 1)))
+        }
+        bytes32 given = keccak256(encoded);
+        bytes32 id = abi.decode(encoded, (bytes32));
+        GatewayEscrow.Reservation memory r = reservation();
+        r.paymentId = id;
+        bytes[3] memory calls = [
+            open
+                ? bytes.concat(escrow.reserve.selector, encoded, abi.encode(r), abi.encode(21 * 32, 0))
+                : bytes.concat(escrow.release.selector, encoded, abi.encode(16 * 32, 0)),
+            bytes.concat(escrow.cancel.selector, encoded, abi.encode(16 * 32, 0)),
+            bytes.concat(escrow.refund.selector, encoded)
+        ];
+        for (uint256 i = 0; i < calls.length; i++) {
+            (bool done, bytes memory why) = address(escrow).call(calls[i]);
+            assertFalse(done);
+            assertEq(
+                why,
+                abi.encodeWithSelector(
+                    GatewayEscrow.CommitmentMismatch.selector, escrow.recordOf(id).commitment, given
+                )
+            );
+        }
+        assembly ("memory-safe") {
+            let at := add(add(encoded, 0x20), shl(5, field))
+            mstore(at, xor(mload(at), shl(bit, 1)))
+        }
+    }
+
+    function termsInEvents() private returns (GatewayEscrow.Escrow memory e) {
+        Vm.Log[] memory logs = vm.getRecordedLogs();
+        for (uint256 i = 0; i < logs.length; i++) {
+            if (logs[i].emitter != address(escrow)) continue;
+            if (logs[i].topics[0] == GatewayEscrow.Deposited.selector) {
+                (e.deposit, e.token, e.deposited) =
+                    abi.decode(logs[i].data, (GatewayEscrow.GatewayDeposit, address, uint256));
+                e.quoteHash = logs[i].topics[2];
+            } else {
+                readReserved(logs[i], e);
+            }
+        }
+    }
+
+    function readReserved(Vm.Log memory log, GatewayEscrow.Escrow memory e) private pure {
+        assertEq(log.topics[0], GatewayEscrow.Reserved.selector);
+        e.quoteHash = log.topics[2];
+        e.settler = address(uint160(uint256(log.topics[3])));
+        (e.sourceAmount, e.fulfillBy) = abi.decode(log.data, (uint256, uint48));
     }
 
     // The end is the end
 
     function test_ReleasedIsFinal() public {
         reservedByPayer(address(token));
-        escrow.release(ID, delivery());
+        escrow.release(termsOf(ID), delivery());
         expectEnded(GatewayEscrow.State.Released);
     }
 
     function test_RefundedIsFinal() public {
         reservedByPayer(address(token));
-        escrow.cancel(ID, nonDelivery());
+        escrow.cancel(termsOf(ID), nonDelivery());
         expectEnded(GatewayEscrow.State.Refunded);
     }
 
@@ -327,7 +482,7 @@ contract EscrowStatesTest is EscrowFixture {
         expectReserveRefused(reservation(), notAllowed(end));
         vm.warp(depositTerms().refundAfter);
         vm.expectRevert(notAllowed(end));
-        escrow.refund(ID);
+        escrow.refund(termsOf(ID));
         assertState(end);
     }
 
@@ -338,9 +493,9 @@ contract EscrowStatesTest is EscrowFixture {
         vm.warp(time);
         bytes memory attestation = delivery();
         uint256 snapshot = vm.snapshotState();
-        (bool released,) = address(escrow).call(abi.encodeCall(escrow.release, (ID, attestation)));
+        (bool released,) = address(escrow).call(abi.encodeCall(escrow.release, (termsOf(ID), attestation)));
         vm.revertToState(snapshot);
-        (bool refunded,) = address(escrow).call(abi.encodeCall(escrow.refund, (ID)));
+        (bool refunded,) = address(escrow).call(abi.encodeCall(escrow.refund, (termsOf(ID))));
         assertEq(released, time < depositTerms().refundAfter);
         assertEq(refunded, !released);
     }
@@ -352,16 +507,16 @@ contract EscrowStatesTest is EscrowFixture {
     function expectReserveRefused(GatewayEscrow.Reservation memory r, bytes memory refusal) private {
         bytes memory signature = signReservation(reserverKey, r);
         vm.expectRevert(refusal);
-        escrow.reserve(r, signature);
+        reserve(r, signature);
     }
 
     function expectReleaseRefused(bytes memory attestation, bytes memory refusal) private {
         vm.expectRevert(refusal);
-        escrow.release(ID, attestation);
+        escrow.release(termsOf(ID), attestation);
     }
 
     function expectCancelRefused(bytes memory word, bytes memory refusal) private {
         vm.expectRevert(refusal);
-        escrow.cancel(ID, word);
+        escrow.cancel(termsOf(ID), word);
     }
 }

@@ -198,7 +198,7 @@ contract FulfillmentProxyTest is Test {
         Recipient r = new Recipient(Recipient.Habit.Reenters);
         recipient = address(r);
         fulfill(address(0), 10, 10);
-        assertEq(bytes4(r.reentranceResult()), ReentrancyGuard.ReentrancyGuardReentrantCall.selector);
+        assertEq(bytes4(r.reentranceResult()), FulfillmentProxy.Reentered.selector);
     }
 
     function test_NoReentranceThroughTheToken() public {
@@ -207,7 +207,7 @@ contract FulfillmentProxyTest is Test {
             abi.encodeCall(proxy.fulfill, (ID, QUOTE, address(trick), recipient, AMOUNT, FULFILL_BY))
         );
         fulfill(address(trick), AMOUNT, 0);
-        assertEq(bytes4(trick.hookResult()), ReentrancyGuard.ReentrancyGuardReentrantCall.selector);
+        assertEq(bytes4(trick.hookResult()), FulfillmentProxy.Reentered.selector);
         assertEq(trick.balanceOf(recipient), AMOUNT);
     }
 

@@ -14,12 +14,16 @@ from pathlib import Path
 
 import nats
 import nkeys
+from eth_abi import encode
+from eth_abi.exceptions import EncodingError
 from eth_utils import keccak
 
 from evm import Chain, address, token_of
 from quotes import Signer, rfc3339
 
 RESERVED, ENDS = 2, {3: "released", 4: "refunded"}  # GatewayEscrow.State
+ESCROW = ("((bytes32,bytes32,bytes32,address,address,address,uint48,uint48,uint48),"
+          "address,uint256,bytes32,address,uint256,uint48)")  # GatewayEscrow.Escrow
 
 
 def terms_hash(terms):  # over RFC 8785, which for these texts is sorted keys and no white space
@@ -34,10 +38,26 @@ def parsed(data):
     return {}
 
 
+def escrow_terms(award, quote, quote_hash):
+    """What the escrow may commit to: the award's terms, whether or not the payer had agreed to the quote when it signed."""
+    plan, source, price = award["escrow"], award["terms"]["source"], int(quote["sourceAmount"])
+    won, windows = bytes.fromhex(quote_hash[2:]), ("reserve_deadline", "fulfillment_deadline", "refund_after")
+    for agreed in won, bytes(32):
+        deposit = (keccak(text=award["payment_id"]), bytes.fromhex(quote["termsHash"][2:]), agreed, address(source["account"]),
+                   address(plan["reserver"]), address(plan["releaser"]), *(int(plan[window]) for window in windows))
+        yield (deposit, token_of(source["asset_identifier"]), price, won, address(quote["payoutAccount"]), price,
+               unix(quote["fulfillBy"]))
+
+
+def commitment(terms):
+    return keccak(encode([ESCROW], [terms]))
+
+
 def is_usable(award, quote, quote_hash):
     """Whether an award is of this quote, which the settler signed. All else is compared with that, here or in the escrow."""
-    with suppress(AttributeError, KeyError, TypeError, ValueError):  # what cannot be read cannot be used
-        payment, auction, _ = award["payment_id"], quote["auctionId"], int(award["escrow"]["reserve_deadline"])
+    with suppress(AttributeError, EncodingError, KeyError, TypeError, ValueError):  # what cannot be read cannot be used
+        payment, auction = award["payment_id"], quote["auctionId"]
+        [commitment(terms) for terms in escrow_terms(award, quote, quote_hash)]
         return (auction == payment or payment.startswith("pay_") and auction.startswith("qrq_")) \
             and award["quote_hash"] == quote_hash and terms_hash(award["terms"]) == quote["termsHash"]
     return False
@@ -135,16 +155,15 @@ class Settler:
         asset, recipient = quote["destination"]["asset_identifier"], quote["destination"]["account"]
         source, target = self.chains[quote["sourceChain"]], self.chains[asset.split("/")[0]]
         escrow, settled = source.contract("GatewayEscrow", quote["escrowContract"]), await source.settled()
-        held = await escrow.escrowOf(payment).call(block_identifier=settled["number"])
+        held = await escrow.recordOf(payment).call(block_identifier=settled["number"])
         if held.state < RESERVED:
             return "lapsed" if settled["timestamp"] > int(award["escrow"]["reserve_deadline"]) else None
-        verifier = self.verifiers.get((quote["sourceChain"], held.releaser.lower()))
-        agreed = (quote_hash, quote["termsHash"], source.address, token_of(award["terms"]["source"]["asset_identifier"]),
-                  int(quote["sourceAmount"]), fulfill_by)
-        found = ("0x" + held.quoteHash.hex(), "0x" + held.termsHash.hex(), held.settler, held.token, held.sourceAmount,
-                 held.fulfillBy)
+        # The contract keeps a hash. It counts for the terms that this settler expects and for no others, whoever tells them.
+        expected = escrow_terms(award, quote, quote_hash)
+        terms = next((terms for terms in expected if commitment(terms) == held.commitment), None)
+        verifier = self.verifiers.get((quote["sourceChain"], award["escrow"]["releaser"].lower()))
         paid_by = fulfill_by + source.config["refund_delay_seconds"]
-        if found != agreed or not verifier or held.deposited < held.sourceAmount or held.refundAfter < paid_by:
+        if not terms or terms[4] != source.address or not verifier or int(award["escrow"]["refund_after"]) < paid_by:
             return "the escrow holds something else"
         if held.state != RESERVED:
             return ENDS[held.state]
@@ -155,12 +174,12 @@ class Settler:
         delivery = [token_of(asset), address(recipient), int(quote["fulfillmentAmount"]), fulfill_by]
         key = await proxy.fulfillmentKey(payment, quote_hash, target.address, *delivery).call()
         if await proxy.fulfilledAt(key).call(block_identifier=final["number"]):
-            if (await escrow.escrowOf(payment).call()).state != RESERVED:
+            if (await escrow.recordOf(payment).call()).state != RESERVED:
                 return None  # paid, in a block that is not settled yet
             # An award has all that this asks with; as it came, no number in the payer's payloads loses a digit.
             answer = await asyncio.to_thread(post, verifier + "/v1/attestations/delivery", told, self.signer)
             if answer["status"] == "attested":
-                await source.send(f"release {payment.hex()}", escrow.release(payment, answer["signature"]))
+                await source.send(f"release {payment.hex()}", escrow.release(terms, answer["signature"]))
         elif final["timestamp"] > fulfill_by:
             return "not delivered in time"
         elif self.delivers and not await proxy.fulfilledAt(key).call() and time.time() + 2 <= fulfill_by:

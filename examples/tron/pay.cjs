@@ -36,10 +36,18 @@ const DEPOSIT_OWN = method('depositOwn', [
   { type: 'tuple', name: 'd', components: DEPOSIT },
   ...fields('address token, uint256 amount, bytes reserverSignature'),
 ]);
-const RESERVE = method('reserve', [{ type: 'tuple', name: 'r', components: RESERVATION }, ...fields('bytes reserverSignature')]);
+const ESCROW = [
+  { type: 'tuple', name: 'deposit', components: DEPOSIT },
+  ...fields('address token, uint256 deposited, bytes32 quoteHash, address settler, uint256 sourceAmount, uint48 fulfillBy'),
+];
+const RESERVE = method('reserve', [
+  { type: 'tuple', name: 'e', components: ESCROW },
+  { type: 'tuple', name: 'r', components: RESERVATION },
+  ...fields('bytes reserverSignature'),
+]);
 const BALANCE_OF = method('balanceOf', fields('address owner'));
 const WRAP = method('deposit', []);
-const DEPOSITED = 'Deposited(bytes32,bytes32,address,bytes32,address,uint256)';
+const DEPOSITED = `Deposited(bytes32,bytes32,address,(${DEPOSIT.map(({ type }) => type).join()}),address,uint256)`;
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest();
 const bare = (hex) => hex.replace(/^0x/, '').toLowerCase();
@@ -250,7 +258,7 @@ async function onChain(tronWeb, transactions, order, status, escrow) {
     ({ address: emitter, topics }) =>
       address(`41${emitter}`) === escrow && topics[0] === bare(TronWeb.sha3(DEPOSITED)) && topics[1] === id,
   );
-  insist(log && BigInt(`0x${log.data.slice(128)}`) === BigInt(order.max_source_amount), 'there is no deposit of the cap');
+  insist(log && BigInt(`0x${log.data.slice(-64)}`) === BigInt(order.max_source_amount), 'there is no deposit of the cap');
 
   insist(own.block_number === deposit.blockNumber, 'the deposit is in another block than the gateway says');
   insist(status.fulfillment_confirmation.source_tx_hash === own.transaction_hash, 'the receipt is of another deposit');

@@ -20,20 +20,22 @@ use events::{StreamId, time::Timestamp};
 
 pub use self::{
     auction::{
-        ANSWER_WAIT_MAX, Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Gathered, RequestForQuotes,
+        ANSWER_WAIT_MAX, Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Gathered, Gathering,
+        OpenWindow, RequestForQuotes,
     },
     chains::Chains,
     orders::{
-        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit, PrepareError, RefundOrder,
-        Refusal, ReleaseOrder, Reservation, Statement, TransactionState,
+        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, PayerDeposit,
+        PrepareError, RefundOrder, Refusal, ReleaseOrder, Reservation, Statement, TransactionState,
     },
     selector::{SelectionRequest, Selector},
     transient::Transient,
     verifier::{VerificationCase, Verifier},
-    waiting::{Cursor, UNSEEN_MAX, Waiting},
+    waiting::{Cursor, Look, UNSEEN_MAX, Waiting},
 };
 
-/// Time. The engine reads no other clock and sleeps nowhere else.
+/// Time. The engine reads no other clock and sleeps nowhere else, but for how long a task is kept that only waits: that
+/// decides nothing.
 #[async_trait]
 pub trait Clock: Send + Sync {
     /// The current time.

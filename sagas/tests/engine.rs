@@ -6,6 +6,7 @@ mod payer_deposit;
 mod payloads;
 mod release;
 mod selection;
+mod waiting;
 mod wake_ups;
 mod world;
 
@@ -76,6 +77,10 @@ async fn history(world: &World, payment: &StreamId) -> Vec<PaymentEvent> {
 }
 
 fn engine(world: &Arc<World>) -> Engine {
+    engine_with(world, Options::default())
+}
+
+fn engine_with(world: &Arc<World>, options: Options) -> Engine {
     let ports = Ports {
         journal: world.clone(),
         chains: world.clone(),
@@ -86,7 +91,7 @@ fn engine(world: &Arc<World>) -> Engine {
         parking: Arc::new(MemoryParking::default()),
         clock: world.clone(),
     };
-    Engine::new(ports, Options::default())
+    Engine::new(ports, options)
 }
 
 /// Drives the payment to its rest, starting the process again when it dies.

@@ -125,6 +125,7 @@ impl Job {
         ReservationOrder {
             payment_id: self.payment_id.clone(),
             escrow: self.escrow.clone(),
+            payer: self.terms.source.account().clone(),
             asset: self.terms.source.asset().clone(),
             terms_hash: quote.terms_hash,
             quote_hash: self.quote.hash(),

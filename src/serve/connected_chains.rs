@@ -27,6 +27,8 @@ use events::Family;
 use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
 use sagas::ports::Clock;
 
+use super::escrow_check::ConfiguredEscrow;
+
 /// What each part of a gateway needs of its chains.
 pub(super) struct ConnectedChains {
     /// The engine's port.
@@ -37,6 +39,8 @@ pub(super) struct ConnectedChains {
     pub authorizer: Arc<dyn Authorizer>,
     /// What reads what payers hold.
     pub funds: BTreeMap<Family, Arc<dyn Funds>>,
+    /// The escrows of Solidity, which are checked.
+    pub escrows: Vec<ConfiguredEscrow>,
 }
 
 impl ConnectedChains {
@@ -58,6 +62,9 @@ impl ConnectedChains {
                 ChainConfig::Tron(chain) => tron.push(tron_chain(chain, served)?),
             }
         }
+        let on_evm = evm.iter().map(|(node, _)| ConfiguredEscrow::Evm(node.clone()));
+        let on_tron = tron.iter().map(|(node, _)| ConfiguredEscrow::Tron(node.clone()));
+        let escrows = on_evm.chain(on_tron).collect();
         let mut chains = ChainRegistry::new(clock.clone());
         let evm_nodes: Vec<_> = evm.iter().map(|(node, _)| node.clone()).collect();
         let mut evm_chains = Vec::new();
@@ -89,6 +96,7 @@ impl ConnectedChains {
         Ok(Self {
             chains: Arc::new(chains),
             evm: evm_chains,
+            escrows,
             authorizer: Arc::new(Authorizers::new([
                 evm_authorizer,
                 (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters))),

@@ -203,10 +203,10 @@ async fn code_that_turns_after_its_trial_costs_a_bounded_amount_and_is_then_refu
     eventually(|| async { nonce(source, "pending").await.is_ok_and(|now| now >= next + 4) }).await?;
     source.dev.turn_hostile_account(&turning.account, HostileMood::Burns).await?;
     let _: Value = source.dev.rpc("evm_mine", ()).await?;
+    // What reverted could be sent again for as long as it is admitted, so no block comes before that is over.
+    let _: Value = source.dev.rpc("evm_increaseTime", (ADMISSION_SECONDS + 5,)).await?;
     let _: Value = source.dev.rpc("evm_setIntervalMining", (1,)).await?;
     source.dev.turn_hostile_account(&turning.account, HostileMood::Honest).await?;
-    // What reverted could be sent again for as long as it is admitted.
-    let _: Value = source.dev.rpc("evm_increaseTime", (ADMISSION_SECONDS + 5,)).await?;
     let (mut transactions, mut gas) = (0, 0);
     for payment_id in &attacks {
         let error = failure(&world, payment_id).await?;

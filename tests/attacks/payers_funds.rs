@@ -30,7 +30,7 @@ sol! {
 async fn post(world: &World, path: &str, body: &Value) -> Result<Answer> {
     let request = reqwest::Client::new().post(format!("{}{path}", world.base(0))).header("prefer", "wait=0");
     let response = request.json(body).send().await?;
-    Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
+    Answer::of(response).await
 }
 
 /// Sends a transaction in the name of an account, as its wallet would.

@@ -344,7 +344,7 @@ async fn junk_does_not_keep_the_verifier_from_attesting() -> Result<()> {
     environment.attested(&signer(1)?, HONEST_ASKS).await?;
     let seconds = begun.elapsed().as_secs() + 2;
     drop(flood);
-    // `escrowOf` of the made-up payments, by their ids on chain: eight judgements a second, a few calls each.
+    // `recordOf` of the made-up payments, by their ids on chain: eight judgements a second, a few calls each.
     let ids: Vec<String> = (0..JUNK_CONNECTIONS)
         .map(|n| PaymentId::derive("attacker", &n.to_string()).on_chain().to_string())
         .map(|id| id.trim_start_matches("0x").to_owned())

@@ -210,7 +210,8 @@ fn keep_logs(directory: &TempDir) {
 }
 
 /// The escrow's and the proxy's events.
-pub const DEPOSITED: &str = "Deposited(bytes32,bytes32,address,bytes32,address,uint256)";
+pub const DEPOSITED: &str = "Deposited(bytes32,bytes32,address,\
+     (bytes32,bytes32,bytes32,address,address,address,uint48,uint48,uint48),address,uint256)";
 pub const RELEASED: &str = "Released(bytes32,bytes32,address,uint256,uint256)";
 pub const REFUNDED: &str = "Refunded(bytes32,bytes32,address,uint256)";
 pub const FULFILLED: &str = "Fulfilled(bytes32,bytes32,address,address,address,uint256,uint48)";

@@ -36,7 +36,7 @@ async fn energy_that_does_not_suffice_is_burnt_by_nobody_but_a_payer_who_sends_b
     assert!(answer.text("message").contains("fee_limit"), "{answer:?}");
 
     // Accepted: only once the allowance stands the deposit can be tried out, and then it shows what it takes.
-    const FEE_LIMIT_SUN: u64 = 20_000_000;
+    const FEE_LIMIT_SUN: u64 = 12_000_000;
     let (payment_id, transactions) = payer.submit(&world, &spec, json!({"fee_limit_sun": FEE_LIMIT_SUN})).await?;
     world.until(&payment_id, "QuoteAwarded").await?;
     eventually(|| async { world.network.log("gateway-1").is_ok_and(|log| log.contains("cannot be paid for")) }).await?;

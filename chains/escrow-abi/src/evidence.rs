@@ -12,7 +12,7 @@ use alloy::{
 use chains::auditor::{Case, Discrepancies, Kind};
 use events::{
     Amount, Hash32,
-    event::{EscrowRefunded, Inclusion},
+    event::{EscrowPlan, EscrowRefunded, Inclusion},
     time::unix_seconds,
 };
 
@@ -22,6 +22,21 @@ sol! {
     /// A movement of a token.
     #[derive(Debug)]
     event Transfer(address indexed from, address indexed to, uint256 value);
+}
+
+mod earlier {
+    alloy::sol! {
+        /// A deposit by contracts that kept the terms themselves.
+        #[derive(Debug)]
+        event Deposited(
+            bytes32 indexed paymentId,
+            bytes32 indexed quoteHash,
+            address indexed payer,
+            bytes32 termsHash,
+            address token,
+            uint256 amount
+        );
+    }
 }
 
 /// A transaction that is on the chain and had its effect.
@@ -44,8 +59,25 @@ pub struct Parties {
     pub payer: Address,
     /// The contract of the token that is paid with.
     pub token: Address,
+    /// The account that names the settler.
+    pub reserver: Address,
+    /// The account that attests the delivery.
+    pub releaser: Address,
     /// How the chain's family writes an address.
     pub text: fn(Address) -> String,
+}
+
+/// What a deposit must say besides who and what it is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Agreement<'a> {
+    /// The windows.
+    pub plan: &'a EscrowPlan,
+    /// Hash of the payment's terms.
+    pub terms_hash: Hash32,
+    /// Hash of the quote that the payer agreed to, or zero.
+    pub agreed: Hash32,
+    /// Hash of the quote that the deposit is made for: the awarded one where it is reserved at once, else the agreed one.
+    pub quote_hash: Hash32,
 }
 
 impl Parties {
@@ -69,6 +101,19 @@ impl Evidence {
         counted.fold(U256::ZERO, |sum, event| sum.saturating_add(event.value))
     }
 
+    /// Says that the transaction `place` made no deposit for the payment that could be checked here: it made none, or one by a
+    /// contract of the layout before this one.
+    pub fn no_deposit(&self, parties: &Parties, place: &str, discrepancies: &mut Discrepancies) {
+        let earlier: Vec<earlier::Deposited> = self.events(parties.escrow);
+        match earlier.iter().any(|event| event.paymentId == parties.id) {
+            true => discrepancies.add(
+                Kind::Unverifiable,
+                format!("{place} made the deposit by a contract of an earlier version, which audits it"),
+            ),
+            false => discrepancies.add(Kind::Missing, format!("{place} made no deposit for the payment")),
+        }
+    }
+
     /// Checks that the deposit took from the payer what it says, no more and no less. `deposits` is how many deposits the
     /// transaction made.
     pub fn taken(&self, parties: &Parties, deposits: usize, due: U256, discrepancies: &mut Discrepancies) {
@@ -81,15 +126,28 @@ impl Evidence {
     /// Checks that a deposit is the payment's. That of `amount` is the caller's to check.
     pub fn deposited(
         parties: &Parties,
-        terms_hash: Hash32,
-        quote_hash: Hash32,
+        agreement: &Agreement<'_>,
         deposit: &GatewayEscrow::Deposited,
         discrepancies: &mut Discrepancies,
     ) {
+        let Agreement { plan, terms_hash, agreed, quote_hash } = *agreement;
+        let signed = &deposit.deposit;
+        discrepancies.same("the id in the deposit", parties.id, signed.paymentId);
         parties.same("the payer", parties.payer, deposit.payer, discrepancies);
+        parties.same("the payer in the deposit", parties.payer, signed.payer, discrepancies);
         parties.same("the token", parties.token, deposit.token, discrepancies);
-        discrepancies.same("the terms' hash in the deposit", word(terms_hash), deposit.termsHash);
+        parties.same("the reserver in the deposit", parties.reserver, signed.reserver, discrepancies);
+        parties.same("the releaser in the deposit", parties.releaser, signed.releaser, discrepancies);
+        discrepancies.same("the terms' hash in the deposit", word(terms_hash), signed.termsHash);
+        discrepancies.same("the agreed quote's hash in the deposit", word(agreed), signed.quoteHash);
         discrepancies.same("the quote's hash in the deposit", word(quote_hash), deposit.quoteHash);
+        for (name, stream, chain) in [
+            ("the reserve deadline in the deposit", plan.reserve_deadline, signed.reserveDeadline),
+            ("the fulfillment deadline in the deposit", plan.fulfillment_deadline, signed.fulfillmentDeadline),
+            ("the refund window in the deposit", plan.refund_after, signed.refundAfter),
+        ] {
+            discrepancies.same(name, stream, contracts::seconds(chain));
+        }
     }
 
     /// Checks that a reservation is for the quote of the case.
@@ -233,10 +291,49 @@ mod tests {
 
     fn discrepancies_about(logs: Vec<Log>, due: u64) -> usize {
         let mut discrepancies = Discrepancies::default();
-        let parties =
-            Parties { id: B256::repeat_byte(9), escrow: ESCROW, payer: OTHER, token: TOKEN, text: contracts::text };
+        let parties = Parties {
+            id: B256::repeat_byte(9),
+            escrow: ESCROW,
+            payer: OTHER,
+            token: TOKEN,
+            reserver: OTHER,
+            releaser: OTHER,
+            text: contracts::text,
+        };
         Evidence { time: 1, logs }.paid_out(&parties, U256::from(due), &mut discrepancies);
         discrepancies.0.len()
+    }
+
+    #[test]
+    fn a_deposit_of_the_earlier_layout_is_not_missing() {
+        let parties = Parties {
+            id: B256::repeat_byte(9),
+            escrow: ESCROW,
+            payer: OTHER,
+            token: TOKEN,
+            reserver: OTHER,
+            releaser: OTHER,
+            text: contracts::text,
+        };
+        let earlier = earlier::Deposited {
+            paymentId: parties.id,
+            quoteHash: B256::ZERO,
+            payer: OTHER,
+            termsHash: B256::ZERO,
+            token: TOKEN,
+            amount: U256::from(1),
+        };
+        let another = earlier::Deposited { paymentId: B256::repeat_byte(8), ..earlier.clone() };
+        for (logs, kind) in [
+            (vec![log(ESCROW, earlier.encode_log_data())], Kind::Unverifiable),
+            (vec![log(OTHER, earlier.encode_log_data())], Kind::Missing),
+            (vec![log(ESCROW, another.encode_log_data())], Kind::Missing),
+            (Vec::new(), Kind::Missing),
+        ] {
+            let mut discrepancies = Discrepancies::default();
+            Evidence { time: 1, logs }.no_deposit(&parties, "it", &mut discrepancies);
+            assert_eq!(discrepancies.0.iter().map(|found| found.kind).collect::<Vec<_>>(), [kind]);
+        }
     }
 
     /// Whoever brings a release may bring somebody's claim, or another payment's end, in the same transaction.

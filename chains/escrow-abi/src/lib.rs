@@ -4,13 +4,15 @@
 //! - [`eip712`]: the messages that payers, reservers and releasers sign; [`attest`] is what a releaser states and how it is signed,
 //!   [`signature`] reads signatures.
 //! - [`revert`]: why a contract refused, in words.
-//! - [`record`]: what an escrow has on record. [`evidence`] and [`claims`]: what the events of a transaction prove.
+//! - [`record`]: what an escrow has on record, and [`known_terms`], which spares looking for it twice. [`evidence`] and [`claims`]: what
+//!   the events of a transaction prove.
 
 pub mod attest;
 pub mod claims;
 pub mod contracts;
 pub mod eip712;
 pub mod evidence;
+pub mod known_terms;
 pub mod record;
 pub mod revert;
 pub mod signature;

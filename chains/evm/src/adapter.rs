@@ -1,12 +1,18 @@
 //! The engine's [`Chains`] port of one EVM chain.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use alloy::{signers::local::PrivateKeySigner, sol_types::SolCall};
 use async_trait::async_trait;
 
-use chains::{registry::Chain, setup::SetupError, submitters::Leg};
-use escrow_abi::contracts::{GatewayEscrow, address, word};
+use chains::{log_watcher::LogWatcher, registry::Chain, setup::SetupError, submitters::Leg};
+use escrow_abi::{
+    contracts::{GatewayEscrow, address},
+    record::EscrowTerms,
+};
 use events::{
     Account, ChainId, PaymentId,
     event::{Claim, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
@@ -17,15 +23,15 @@ use journal::{
     ledger::{Ledger, Purpose},
 };
 use sagas::ports::{
-    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError,
-    RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
+    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
 use super::{
     deliveries::Deliveries,
     deposit_call::deposit_call,
     escrows::Escrows,
-    log_watcher::LogWatcher,
+    log_source::Logs,
     node::Node,
     payer_budgets::PayerBudgets,
     preparation::{Intent, Preparation},
@@ -58,7 +64,9 @@ pub struct EvmChain {
     reserver: Option<PrivateKeySigner>,
     submitters: SubmitterAccounts,
     payers: PayerBudgets,
-    log_watcher: LogWatcher,
+    log_watcher: LogWatcher<Logs>,
+    /// Escrows whose records can be read, as far as they were asked.
+    readable: Mutex<BTreeSet<Account>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -91,7 +99,8 @@ impl EvmChain {
             reserver,
             submitters: SubmitterAccounts::new(node.clone(), usual, exits, ledger, clock.clone()),
             payers: PayerBudgets::new(node.clone(), budgets, clock.clone()),
-            log_watcher: LogWatcher::new(node.clone()),
+            log_watcher: LogWatcher::new(Logs::of(node.clone()), node.config().common.poll_ms),
+            readable: Mutex::default(),
             clock,
             node,
         })
@@ -103,19 +112,7 @@ impl EvmChain {
     /// # Errors
     /// [`Transient`].
     pub async fn watch_logs(&self) -> Result<(), Transient> {
-        self.log_watcher.watch(self.node.head().await?).await;
-        Ok(())
-    }
-
-    /// Whether something that is waited for may have happened in the rounds since; where nothing did, those are over for
-    /// `waiting`.
-    pub fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
-        self.log_watcher.has_news(waiting)
-    }
-
-    /// Whether nothing of the payment is on its way to being settled, so that the next block is waited for and no event.
-    pub fn is_pushed(&self, waiting: &Waiting<'_>) -> bool {
-        self.log_watcher.is_pushed(waiting)
+        self.log_watcher.watch_newest().await
     }
 
     /// Looks after the submitters of `chains` for as long as it runs; the process runs it beside the engine.
@@ -138,6 +135,29 @@ impl EvmChain {
     /// The state of the submitters, as [`EvmChain::maintain`] found it last; without those it has not looked at yet.
     pub fn signer_health(&self) -> Vec<SignerHealth> {
         self.submitters.health()
+    }
+
+    /// No money goes into an escrow of which nobody here could tell what became of it. It is asked once.
+    async fn require_readable(&self, escrow: &Account) -> Result<(), Transient> {
+        if self.readable().contains(escrow) {
+            return Ok(());
+        }
+        match self.escrows().is_readable(escrow).await? {
+            Some(true) => {
+                self.readable().insert(escrow.clone());
+            }
+            Some(false) => {
+                return Err(Transient::misconfigured(format!("{escrow} keeps no records that can be read")));
+            }
+            // The trial refuses it.
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn readable(&self) -> MutexGuard<'_, BTreeSet<Account>> {
+        // No holder of the lock leaves it half changed where it could panic.
+        self.readable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn escrows(&self) -> Escrows<'_> {
@@ -180,9 +200,15 @@ impl Chain for EvmChain {
 
 #[async_trait]
 impl Chains for EvmChain {
+    fn expect_terms(&self, expected: &ExpectedTerms<'_>) {
+        self.escrows().expect(expected);
+    }
+
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let reserver = self.reserver.as_ref();
         let reserver = reserver.ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.id())))?;
+        let escrow = address(&order.escrow.contract)?;
+        self.require_readable(&order.escrow.contract).await?;
         let senders = self.submitters.senders(Leg::Deposit, &order.payment_id)?;
         let sender = senders.preferred;
         // Both clocks count: nodes judge by the head's time, or by that of the block they would make now.
@@ -193,7 +219,6 @@ impl Chains for EvmChain {
         let (trial_until, until) = (ends(TRIAL_SECONDS.min(admission_seconds)), ends(admission_seconds));
         let trial = deposit_call(order, reserver, self.node.evm_id(), sender, trial_until)?;
         let call = deposit_call(order, reserver, self.node.evm_id(), sender, until)?;
-        let escrow = address(&order.escrow.contract)?;
         let purpose = Purpose::deposit(&order.payment_id, attempt);
         // Whoever pays: the payer's account may have code although a key signed (EIP-7702), and the token has some.
         let gas_max = Some(self.node.config().gas.deposit_max);
@@ -203,13 +228,13 @@ impl Chains for EvmChain {
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        let payment_id = word(order.payment_id.on_chain());
+        let EscrowTerms(terms) = self.escrows().callable(&order.payment_id, address(&order.escrow.contract)?).await?;
         let data = match &order.non_delivery {
-            None => GatewayEscrow::refundCall { paymentId: payment_id }.abi_encode(),
+            None => GatewayEscrow::refundCall { e: terms }.abi_encode(),
             Some(signature) => {
                 let signature =
                     raw_bytes(signature).ok_or_else(|| Transient::misconfigured("the non-delivery is not hex"))?;
-                GatewayEscrow::cancelCall { paymentId: payment_id, nonDelivery: signature }.abi_encode()
+                GatewayEscrow::cancelCall { e: terms, nonDelivery: signature }.abi_encode()
             }
         };
         let purpose = Purpose::refund(&order.payment_id, attempt);
@@ -219,8 +244,8 @@ impl Chains for EvmChain {
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let attestation =
             raw_bytes(&order.attestation).ok_or_else(|| Transient::misconfigured("the attestation is not hex"))?;
-        let data =
-            GatewayEscrow::releaseCall { paymentId: word(order.payment_id.on_chain()), attestation }.abi_encode();
+        let EscrowTerms(terms) = self.escrows().callable(&order.payment_id, address(&order.escrow.contract)?).await?;
+        let data = GatewayEscrow::releaseCall { e: terms, attestation }.abi_encode();
         let purpose = Purpose::release(&order.payment_id, attempt);
         self.prepare_exit(&order.payment_id, &order.escrow, data, purpose, attempt).await
     }
@@ -317,6 +342,18 @@ impl Chains for EvmChain {
 
     async fn next_event(&self, waiting: &Waiting<'_>) {
         self.log_watcher.next_event(waiting).await;
+    }
+
+    fn awaits_block(&self, waiting: &Waiting<'_>) -> bool {
+        self.log_watcher.awaits_block(waiting)
+    }
+
+    fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
+        self.log_watcher.has_news(waiting)
+    }
+
+    async fn next_look(&self, _: &ChainId, round: u64) -> Look {
+        self.log_watcher.next_look(round).await
     }
 }
 

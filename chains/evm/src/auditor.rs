@@ -17,7 +17,7 @@ use chains::{
 use escrow_abi::{
     contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
     eip712::{self, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
-    evidence::{Evidence, Parties},
+    evidence::{Agreement, Evidence, Parties},
     signature,
 };
 use events::{
@@ -128,13 +128,26 @@ impl Audit for Auditor {
         let reservations: Vec<GatewayEscrow::Reserved> = mined.events(parties.escrow);
         let deposit = deposits.iter().find(|event| event.paymentId == parties.id);
         let reserved = reservations.iter().find(|event| event.paymentId == parties.id);
-        let (Some(deposit), Some(reserved)) = (deposit, reserved) else {
-            let place = &secured.inclusion.transaction_hash;
-            discrepancies.add(Kind::Missing, format!("{place} made no deposit and reservation for the payment"));
+        let place = &secured.inclusion.transaction_hash;
+        let Some(deposit) = deposit else {
+            mined.no_deposit(&parties, place, &mut discrepancies);
+            return Ok(discrepancies.0);
+        };
+        let Some(reserved) = reserved else {
+            discrepancies.add(Kind::Missing, format!("{place} made no reservation for the payment"));
             return Ok(discrepancies.0);
         };
         discrepancies.same("the amount deposited", units(secured.amount), deposit.amount);
-        Evidence::deposited(&parties, case.terms.hash(), case.quote_hash, deposit, &mut discrepancies);
+        let (Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit)) = case.authorization else {
+            return Ok(unreadable("the payer signed for another family"));
+        };
+        let agreement = Agreement {
+            plan: case.plan,
+            terms_hash: case.terms.hash(),
+            agreed: permit.quote_hash,
+            quote_hash: case.quote_hash,
+        };
+        Evidence::deposited(&parties, &agreement, deposit, &mut discrepancies);
         Evidence::reserved(case, &parties, payout, reserved, &mut discrepancies);
         mined.taken(&parties, deposits.len(), deposit.amount, &mut discrepancies);
         discrepancies.require(mined.time <= case.plan.reserve_deadline, || {
@@ -322,6 +335,8 @@ fn parties(case: &Case<'_>) -> Result<(Parties, Address), ConvertError> {
         escrow: address(&case.plan.contract)?,
         payer: address(case.terms.source.account())?,
         token: contracts::erc20(case.terms.source.asset())?,
+        reserver: address(&case.plan.reserver)?,
+        releaser: address(&case.plan.releaser)?,
         text,
     };
     Ok((parties, address(&case.quote.payout_account)?))

@@ -6,16 +6,18 @@ use alloy::{
     sol_types::SolCall,
 };
 
+use chains::escrow::QuotedEscrow;
 use escrow_abi::{
-    contracts::{self, GatewayEscrow, address, units},
+    contracts::{self, ConvertError, GatewayEscrow, address, units},
     eip712::{self, Admission},
+    record::EscrowTerms,
     signature,
 };
 use events::{
     Hash32,
     event::{Authorization, Permit2},
 };
-use sagas::ports::{DepositOrder, Transient};
+use sagas::ports::{DepositOrder, ExpectedTerms, Transient};
 
 use super::{
     attest,
@@ -72,6 +74,43 @@ pub(crate) fn deposit_call(
         None => plain(sender, escrow, data),
         Some(wrapped) => erc6492::deposit(sender, payer, &wrapped, escrow, data),
     })
+}
+
+/// The terms that the escrow commits to once the deposit is made, which reserves at once; `None` before there is an award, and
+/// when the payer signed for no EVM chain.
+///
+/// # Errors
+/// [`ConvertError`] for what fits no EVM chain.
+pub(crate) fn terms(expected: &ExpectedTerms<'_>) -> Result<Option<EscrowTerms>, ConvertError> {
+    let ExpectedTerms { payment_id, terms, terms_hash, escrow, authorization, reservation } = expected;
+    let (Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit)) = authorization else {
+        return Ok(None);
+    };
+    let Some(reservation) = reservation else { return Ok(None) };
+    let payer = address(terms.source.account())?;
+    let deposit = eip712::deposit(payment_id, *terms_hash, permit.quote_hash, payer, escrow)?;
+    let eip712::Reservation { quoteHash, settler, sourceAmount, fulfillBy, .. } =
+        eip712::reservation(payment_id, reservation)?;
+    let deposited = EscrowTerms::deposited(&deposit, contracts::erc20(terms.source.asset())?, sourceAmount);
+    Ok(Some(deposited.reserved(quoteHash, settler, sourceAmount, fulfillBy)))
+}
+
+/// The terms that the escrow may commit to once the quote is reserved: its payer had agreed to it when it signed, or to none. A
+/// deposit on an EVM chain is of what the quote asks for.
+///
+/// # Errors
+/// [`ConvertError`] for what fits no EVM chain.
+pub(crate) fn quoted_terms(quoted: &QuotedEscrow<'_>) -> Result<[EscrowTerms; 2], ConvertError> {
+    let QuotedEscrow { payment_id, plan, payer, terms_hash, quote_hash, .. } = *quoted;
+    let (payer, token) = (address(payer)?, contracts::erc20(quoted.asset)?);
+    let (settler, amount) = (address(quoted.payout_account)?, units(quoted.source_amount));
+    let fulfill_by = contracts::time(quoted.fulfill_by)?;
+    let of = |agreed| -> Result<EscrowTerms, ConvertError> {
+        let deposit = eip712::deposit(payment_id, terms_hash, agreed, payer, plan)?;
+        let deposited = EscrowTerms::deposited(&deposit, token, amount);
+        Ok(deposited.reserved(contracts::word(quote_hash), settler, amount, fulfill_by))
+    };
+    Ok([of(Hash32::ZERO)?, of(quote_hash)?])
 }
 
 fn permit_of(permit: &Permit2, token: Address, signature: Bytes) -> GatewayEscrow::Permit {

@@ -1,25 +1,31 @@
 //! Escrows: what their contracts have on record about a payment, read so that it can be concluded from.
 
-use alloy::primitives::Address;
+use alloy::{
+    primitives::{Address, B256},
+    sol_types::SolCall,
+};
 
-use chains::escrow::{EscrowRecord, State};
+use chains::escrow::{EscrowRecord, QuotedEscrow, QuotedRecord, State};
 use escrow_abi::{
     attest::statement_digest,
     claims,
     contracts::{self, GatewayEscrow, account, address, word},
-    record, signature,
+    record::{self, EscrowTerms, RecordError, Stored},
+    signature,
 };
 use events::{
     Account, Amount, PaymentId,
     event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
 };
-use sagas::ports::{EscrowState, Statement, Transient};
+use sagas::ports::{EscrowState, ExpectedTerms, Statement, Transient};
 
 use super::{
-    calls::Calls,
+    calls::{CallError, Calls},
+    deposit_call,
     logs::{Found, Logs},
     node::{At, BlockRef, Node},
     query::Query,
+    transaction::plain,
 };
 
 /// The escrows of one chain.
@@ -37,26 +43,154 @@ pub struct SettledEscrow {
     pub record: Option<EscrowRecord>,
 }
 
+/// What an escrow has on record, and the terms that it commits to, with which it is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The record.
+    pub record: EscrowRecord,
+    /// The terms.
+    pub terms: EscrowTerms,
+}
+
 impl<'a> Escrows<'a> {
     /// The escrows of the chain of `node`.
     pub fn of(node: &'a Node) -> Self {
         Self { node }
     }
 
-    /// What the escrow at `contract` knows of the payment at `at`; `None` when it knows nothing, or there is no contract.
+    /// Keeps the terms that the escrow of a payment commits to, so that no event has to tell them. What fits no EVM chain has
+    /// none.
+    pub(crate) fn expect(&self, expected: &ExpectedTerms<'_>) {
+        if let Ok(Some(terms)) = deposit_call::terms(expected) {
+            self.node.known_terms().keep(terms);
+        }
+    }
+
+    /// What the escrow at `contract` knows of the payment at `block`; `None` when it knows nothing, or there is no contract.
     ///
     /// # Errors
-    /// [`Transient`].
+    /// [`Transient`], also when it commits to terms that nothing tells.
     pub async fn record(
         &self,
         payment_id: &PaymentId,
         contract: Address,
-        at: At,
+        block: BlockRef,
     ) -> Result<Option<EscrowRecord>, Transient> {
-        let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
-        let Some(escrow) = Calls::of(self.node).view(contract, &call, at).await? else { return Ok(None) };
-        record::read(&escrow, self.node.chain_id())
-            .map_err(|error| self.node.contradiction(format!("the record of {payment_id} in {contract}: {error}")))
+        Ok(self.committed(payment_id, contract, block).await?.map(|committed| committed.record))
+    }
+
+    /// As [`Escrows::record`], with the terms.
+    ///
+    /// # Errors
+    /// [`Transient`], also when it commits to terms that nothing tells.
+    pub async fn committed(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+        block: BlockRef,
+    ) -> Result<Option<Committed>, Transient> {
+        let Some((stored, _)) = self.stored(payment_id, contract, block).await? else { return Ok(None) };
+        let id = word(payment_id.on_chain());
+        let known = self.node.known_terms();
+        let terms = match known.get(stored.commitment).filter(|terms| terms.0.deposit.paymentId == id) {
+            Some(terms) => terms,
+            None => {
+                let terms = Logs::of(self.node).terms(contract, id, &stored, block).await?;
+                known.keep(terms.clone());
+                terms
+            }
+        };
+        let record = self.read(payment_id, contract, &stored, &terms)?;
+        Ok(record.map(|record| Committed { record, terms }))
+    }
+
+    /// What the escrow stores of the payment at `block`, with its state; `None` when it knows nothing, or there is no contract.
+    async fn stored(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+        block: BlockRef,
+    ) -> Result<Option<(Stored, State)>, Transient> {
+        let call = GatewayEscrow::recordOfCall { paymentId: word(payment_id.on_chain()) };
+        let Some(stored) = Calls::of(self.node).view(contract, &call, At::Block(block)).await? else { return Ok(None) };
+        match record::state(stored.state) {
+            Ok(state) => Ok(state.map(|state| (stored, state))),
+            Err(error) => Err(self.wrong(payment_id, contract, &error)),
+        }
+    }
+
+    fn read(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+        stored: &Stored,
+        terms: &EscrowTerms,
+    ) -> Result<Option<EscrowRecord>, Transient> {
+        let read = record::read(stored, terms, self.node.chain_id());
+        read.map_err(|error| self.wrong(payment_id, contract, &error))
+    }
+
+    fn wrong(&self, payment_id: &PaymentId, contract: Address, error: &RecordError) -> Transient {
+        self.node.contradiction(format!("the record of {payment_id} in {contract}: {error}"))
+    }
+
+    /// What the escrow has on record at the newest settled block, to somebody who knows all that it is to commit to. No events are
+    /// asked for: a reservation of something else is told as such.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn quoted(&self, quoted: &QuotedEscrow<'_>) -> Result<(BlockRef, QuotedRecord), Transient> {
+        let contract = address(&quoted.plan.contract)?;
+        let block = self.node.settled().await?;
+        let found = match self.stored(quoted.payment_id, contract, block).await? {
+            None => QuotedRecord::Absent,
+            Some((_, State::Deposited)) => QuotedRecord::Deposited,
+            Some((stored, _)) => {
+                // What fits no EVM chain is in none of its escrows.
+                let may_be = deposit_call::quoted_terms(quoted).ok();
+                let terms = may_be.into_iter().flatten().find(|terms| terms.commitment() == stored.commitment);
+                match terms {
+                    None => QuotedRecord::Other,
+                    Some(terms) => {
+                        let record = self.read(quoted.payment_id, contract, &stored, &terms)?;
+                        self.node.known_terms().keep(terms);
+                        record.into()
+                    }
+                }
+            }
+        };
+        Ok((block, found))
+    }
+
+    /// The terms with which the escrow at `contract` is called for the payment, by the newest block; terms that it refuses where
+    /// nothing is there.
+    ///
+    /// # Errors
+    /// [`Transient`], also when it commits to terms that nothing tells.
+    pub async fn callable(&self, payment_id: &PaymentId, contract: Address) -> Result<EscrowTerms, Transient> {
+        let head = self.node.head().await?;
+        let found = self.committed(payment_id, contract, head).await?;
+        Ok(found.map_or_else(|| EscrowTerms::unknown(word(payment_id.on_chain())), |committed| committed.terms))
+    }
+
+    /// Whether the contract at `contract` keeps records as they are read here; `None` where there is no contract. One that does not
+    /// is no escrow, or one of another version, and nothing may go into it.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn is_readable(&self, contract: &Account) -> Result<Option<bool>, Transient> {
+        let contract = address(contract)?;
+        let head = At::Block(self.node.head().await?);
+        let call = GatewayEscrow::recordOfCall { paymentId: B256::ZERO };
+        let call = plain(Address::ZERO, contract, call.abi_encode());
+        match Calls::of(self.node).call_foreign(&call, head, self.node.config().gas.call_max).await {
+            Ok(returned) if returned.is_empty() => {
+                Ok((!Query::of(self.node).code(contract, head).await?.is_empty()).then_some(false))
+            }
+            Ok(returned) => Ok(Some(GatewayEscrow::recordOfCall::abi_decode_returns(&returned).is_ok())),
+            Err(CallError::Reverted(_)) => Ok(Some(false)),
+            Err(CallError::Transient(fault)) => Err(fault),
+        }
     }
 
     /// The escrow at `contract` at the newest settled block.
@@ -66,7 +200,7 @@ impl<'a> Escrows<'a> {
     pub async fn settled(&self, payment_id: &PaymentId, contract: &Account) -> Result<SettledEscrow, Transient> {
         let contract = address(contract)?;
         let block = self.node.settled().await?;
-        let record = self.record(payment_id, contract, At::Block(block)).await?;
+        let record = self.record(payment_id, contract, block).await?;
         Ok(SettledEscrow { block, record })
     }
 
@@ -131,9 +265,13 @@ impl<'a> Escrows<'a> {
         // A statement that names no account, or bytes that are not hex, are not the releaser's.
         let Ok(digest) = statement_digest(statement, self.node.evm_id(), contract, address) else { return Ok(false) };
         let Ok(bytes) = signature::bytes(signature) else { return Ok(false) };
+        // A key's signature counts whatever code its account has.
+        if signature::is_of_key(releaser, digest, &bytes) {
+            return Ok(true);
+        }
         let head = At::Block(self.node.head().await?);
         if Query::of(self.node).code(releaser, head).await?.is_empty() {
-            return Ok(signature::is_of_key(releaser, digest, &bytes));
+            return Ok(false);
         }
         Calls::of(self.node).contract_accepts(releaser, digest, &bytes, head).await
     }

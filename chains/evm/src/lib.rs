@@ -5,7 +5,7 @@
 //! - [`node`]: one connection to a chain, and what may be believed of its blocks, over `rpc`. [`query`] asks it about accounts and
 //!   transactions, `calls` tries out calls of contracts, [`batching`] asks for what many want to read in few requests.
 //! - [`escrows`], [`deliveries`] and `transaction_status` conclude from that where an escrow, a delivery and a transaction of the
-//!   gateway stand; `logs` finds their events, `log_watcher` says when it is worth looking.
+//!   gateway stand; `logs` finds their events, `log_source` tells the chain's log watcher of them.
 //! - [`adapter`]: the engine's port of one chain. `preparation` makes its transactions, `deposit_call` what a deposit calls,
 //!   `transaction` their bytes; [`submitters`] are the accounts that send them, `payer_budgets` what they may cost in vain.
 //! - [`settler`], `verifier` and [`auditor`] are the other parties' views; a settler sends through its [`wallet`].
@@ -23,7 +23,7 @@ mod deposit_call;
 pub mod dev;
 mod erc6492;
 pub mod escrows;
-mod log_watcher;
+mod log_source;
 mod logs;
 pub mod node;
 mod payer_budgets;

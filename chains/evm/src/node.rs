@@ -24,7 +24,10 @@ use chains::{
     block_poller::BlockPoller,
     config::{Depth, EvmConfig},
 };
-use escrow_abi::contracts::{ConvertError, address};
+use escrow_abi::{
+    contracts::{ConvertError, address},
+    known_terms::KnownTerms,
+};
 use events::{ChainId, event::Inclusion, mutant};
 use sagas::ports::Transient;
 
@@ -140,6 +143,8 @@ struct Inner {
     chain_checked: OnceCell<()>,
     settled: Mutex<Option<BlockRef>>,
     header_cache: Mutex<HeaderCache>,
+    known_terms: KnownTerms,
+    searching: tokio::sync::Mutex<()>,
     poller: BlockPoller<BlockRef>,
 }
 
@@ -180,6 +185,8 @@ impl Node {
             chain_checked: OnceCell::new(),
             settled: Mutex::new(None),
             header_cache: Mutex::default(),
+            known_terms: KnownTerms::default(),
+            searching: tokio::sync::Mutex::default(),
             poller: BlockPoller::new(config.common.poll_ms),
         })))
     }
@@ -202,6 +209,16 @@ impl Node {
     /// Uniswap's Permit2 on the chain.
     pub fn permit2(&self) -> Address {
         self.0.permit2
+    }
+
+    /// The terms of payments in escrow that are known here.
+    pub(crate) fn known_terms(&self) -> &KnownTerms {
+        &self.0.known_terms
+    }
+
+    /// The turn of a search through many blocks: there is one at a time.
+    pub(crate) async fn searching(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.0.searching.lock().await
     }
 
     /// What the node answers to `method`, once it has said that it is of this chain.

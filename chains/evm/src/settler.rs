@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use chains::{
     escrow::{EscrowRecord, State},
     perform::PerformError,
-    settler::DeliveryChain,
+    settler::{DeliveryChain, ReservationOrder, ReservationState},
 };
 use escrow_abi::contracts::{self, DevToken as Erc20, FulfillmentProxy, GatewayEscrow, address, text, units, word};
 use events::{
@@ -25,7 +25,7 @@ use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
 use super::{
     calls::{Call, CallError, Calls, Trial},
     deliveries::Deliveries,
-    escrows::{Escrows, SettledEscrow},
+    escrows::{Committed, Escrows, SettledEscrow},
     logs::{Found, Logs},
     node::{At, Node},
     query::{Fees, Query},
@@ -133,25 +133,25 @@ impl SettlerChain {
         let contract = address(&plan.contract)?;
         let id = word(payment_id.on_chain());
         let head = self.node().head().await?;
-        let record = Escrows::of(self.node()).record(payment_id, contract, At::Block(head)).await?;
-        match record.as_ref().map(|record| record.state) {
-            Some(State::Released) => {
+        let found = Escrows::of(self.node()).committed(payment_id, contract, head).await?;
+        let terms = match found.map(|Committed { record, terms }| (record.state, terms)) {
+            Some((State::Released, _)) => {
                 let found: Found<GatewayEscrow::Released> =
                     Logs::of(self.node()).find(contract, id, head, |_| true).await?;
                 return Ok(found.inclusion);
             }
-            Some(State::Refunded) => return Err(PerformError::TooLate("the escrow was refunded".to_owned())),
+            Some((State::Refunded, _)) => return Err(PerformError::TooLate("the escrow was refunded".to_owned())),
             // A newest block without the reservation may be a node that lags.
-            None | Some(State::Deposited) => {
+            None | Some((State::Deposited, _)) => {
                 return Err(
                     Transient::contradiction(format!("{payment_id} is not reserved at block {}", head.number)).into()
                 );
             }
-            Some(State::Reserved) => {}
-        }
+            Some((State::Reserved, terms)) => terms,
+        };
         let attestation =
             raw_bytes(attestation).ok_or_else(|| Transient::misconfigured("the attestation is not hex"))?;
-        let release = GatewayEscrow::releaseCall { paymentId: id, attestation };
+        let release = GatewayEscrow::releaseCall { e: terms.0, attestation };
         let call = plain(self.wallet.address(), contract, release.abi_encode());
         let receipt = self.wallet.execute(&format!("release/{payment_id}"), &call).await?;
         let block = self.node().canonical(receipt.block_number, receipt.block_hash).await?;
@@ -210,6 +210,11 @@ impl DeliveryChain for SettlerChain {
     ) -> Result<(u64, Option<EscrowRecord>), Transient> {
         let SettledEscrow { block, record } = Escrows::of(self.node()).settled(payment_id, contract).await?;
         Ok((block.time, record))
+    }
+
+    async fn reservation_state(&self, order: &ReservationOrder) -> Result<ReservationState, Transient> {
+        let (block, found) = Escrows::of(self.node()).quoted(&order.quoted()).await?;
+        Ok(ReservationState::of_quoted(&found, order, block.time))
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {

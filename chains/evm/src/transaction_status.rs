@@ -55,6 +55,7 @@ impl<'a> Transactions<'a> {
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
         let contract = address(&order.escrow.contract)?;
+        Escrows::of(self.node).expect(&order.expected_terms());
         let SettledEscrow { block: settled, record } =
             Escrows::of(self.node).settled(&order.payment_id, &order.escrow.contract).await?;
         if let Some(record) = record.filter(|record| is_of_order(record, order)) {
@@ -139,7 +140,7 @@ impl<'a> Transactions<'a> {
             return Ok(false);
         }
         let contract = address(&plan.contract)?;
-        let record = Escrows::of(self.node).record(payment_id, contract, At::Block(settled)).await?;
+        let record = Escrows::of(self.node).record(payment_id, contract, settled).await?;
         Ok(!record.is_some_and(|record| record.is_of(plan)))
     }
 
@@ -149,6 +150,7 @@ impl<'a> Transactions<'a> {
     /// [`Transient`].
     pub async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
         let contract = address(&order.escrow.contract)?;
+        Escrows::of(self.node).expect(&order.expected_terms());
         let SettledEscrow { block, record } =
             Escrows::of(self.node).settled(&order.payment_id, &order.escrow.contract).await?;
         match record.filter(|record| is_of_order(record, order)) {

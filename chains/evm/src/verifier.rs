@@ -5,7 +5,7 @@ use async_trait::async_trait;
 
 use chains::{
     config::CommonConfig,
-    escrow::EscrowRecord,
+    escrow::{EscrowRecord, QuotedEscrow, QuotedRecord},
     verifier::{AttestingChain, VerifiedChain},
 };
 use escrow_abi::contracts::address;
@@ -26,6 +26,10 @@ impl VerifiedChain for Node {
         contract: &Account,
     ) -> Result<Option<EscrowRecord>, Transient> {
         Ok(Escrows::of(self).settled(payment_id, contract).await?.record)
+    }
+
+    async fn quoted_record(&self, quoted: &QuotedEscrow<'_>) -> Result<QuotedRecord, Transient> {
+        Escrows::of(self).quoted(quoted).await.map(|(_, found)| found)
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {

@@ -9,17 +9,21 @@ use std::{
     time::Duration,
 };
 
-use alloy::primitives::{B256, U256};
+use alloy::{
+    primitives::{B256, Bytes, U256},
+    sol_types::{SolCall, SolEvent},
+};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-use chains::config::Depth;
+use chains::{config::Depth, settler::DeliveryChain};
 use chains_evm::{
-    deliveries::Deliveries, node::Node, query::Query, settler::SettlerChain, transaction_status::Transactions,
+    deliveries::Deliveries, escrows::Escrows, node::Node, query::Query, settler::SettlerChain,
+    transaction_status::Transactions,
 };
-use escrow_abi::contracts::parse_address;
+use escrow_abi::contracts::{GatewayEscrow, parse_address};
 use events::ChainId;
-use sagas::ports::{Chains, DeliveryState, DepositState};
+use sagas::ports::{Chains, DeliveryState, DepositState, EscrowState};
 
 use crate::support::{liar::Liar, *};
 
@@ -286,6 +290,153 @@ async fn an_effect_without_its_event_is_waited_for() -> Result<()> {
     assert!(Deliveries::of(&node).state(&payment.delivery()).await.is_err(), "an event of another fork");
     liar.be_honest();
     assert!(matches!(Deliveries::of(&node).state(&payment.delivery()).await?, DeliveryState::Seen(_)));
+    Ok(())
+}
+
+/// A contract stores a hash. Who does not know what was hashed asks for the events; what the node tells counts when it has that
+/// hash, and where it tells nothing, nothing is concluded: neither that there is no escrow nor that it is another's.
+#[tokio::test]
+async fn terms_that_nobody_tells_or_that_are_not_the_stored_ones_conclude_nothing() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.source.mine(1 + DEPTH).await?;
+    let (id, plan) = (payment.id(), &payment.escrow);
+    let settled = world.source.node.settled().await?;
+    type Lie = fn(&mut Value);
+    let lies: [(&str, Lie); 6] = [
+        ("no events", |logs| *logs = json!([])),
+        ("no deposit", |logs| logs.as_array_mut().unwrap().retain(|log| log["topics"][0] != deposited())),
+        ("no reservation", |logs| logs.as_array_mut().unwrap().retain(|log| log["topics"][0] == deposited())),
+        ("another token", |logs| {
+            each(logs, |log| {
+                let data = log["data"].as_str().unwrap_or_default().to_owned();
+                if log["topics"][0] == deposited() {
+                    log["data"] = format!("{}{}{}", &data[..2 + 9 * 64], "11".repeat(32), &data[2 + 10 * 64..]).into();
+                }
+            });
+        }),
+        ("another settler", |logs| {
+            each(logs, |log| {
+                if log["topics"][0] != deposited() {
+                    log["topics"][3] = json!(B256::with_last_byte(7));
+                }
+            });
+        }),
+        ("another contract's events", |logs| {
+            each(logs, |log| log["address"] = json!("0x00000000000000000000000000000000000000ff"));
+        }),
+    ];
+    for (lie, change) in lies {
+        let (liar, node) = lying(&world.source).await?;
+        liar.tell(move |request, mut truth| {
+            if request["method"] == "eth_getLogs" {
+                change(&mut truth["result"]);
+            }
+            truth
+        });
+        Escrows::of(&node).state(id, plan).await.expect_err(lie);
+        Transactions::of(&node).deposit_ruled_out(id, plan, 0).await.expect_err(lie);
+        Escrows::of(&node).settled(id, &plan.contract).await.expect_err(lie);
+        let settler = SettlerChain::new(node.clone(), world.settler.clone());
+        settler.reservation(id, &plan.contract).await.expect_err(lie);
+        settler.release(id, plan, "0x").await.expect_err(lie);
+        liar.be_honest();
+        assert_eq!(Escrows::of(&node).state(id, plan).await?, EscrowState::Held, "{lie}");
+    }
+
+    // A hash of nothing that is known, by a node that tells the truth of the events.
+    let (liar, node) = lying(&world.source).await?;
+    assert_eq!(Escrows::of(&node).state(id, plan).await?, EscrowState::Held);
+    liar.tell(move |request, mut truth| {
+        if calls::<GatewayEscrow::recordOfCall>(request) {
+            let record = truth["result"].as_str().unwrap_or_default().to_owned();
+            truth["result"] = format!("{}{}", &record[..record.len() - 64], "22".repeat(32)).into();
+        }
+        truth
+    });
+    Escrows::of(&node).state(id, plan).await.expect_err("a hash of nothing");
+    Transactions::of(&node)
+        .deposit_state(&payment.deposit(), from_ref(&prepared))
+        .await
+        .expect_err("a hash of nothing");
+    liar.be_honest();
+    assert_eq!(world.source.node.settled().await?, settled);
+    Ok(())
+}
+
+/// The topic of a deposit's event.
+fn deposited() -> Value {
+    json!(GatewayEscrow::Deposited::SIGNATURE_HASH)
+}
+
+fn each(logs: &mut Value, change: impl Fn(&mut Value)) {
+    logs.as_array_mut().into_iter().flatten().for_each(change);
+}
+
+/// Whether it is a call of `C`.
+fn calls<C: SolCall>(request: &Value) -> bool {
+    let data = request["params"][0]["data"].as_str().or(request["params"][0]["input"].as_str()).unwrap_or_default();
+    request["method"] == "eth_call" && data.starts_with(&Bytes::from(C::SELECTOR).to_string())
+}
+
+/// Puts `number` in place of words of what a call returned.
+fn put(answer: &mut Value, places: &[usize], number: &str) {
+    let mut words = answer["result"].as_str().unwrap_or_default().to_owned();
+    for place in places {
+        words.replace_range(2 + place * 64..2 + (place + 1) * 64, &format!("{number:0>64}"));
+    }
+    answer["result"] = words.into();
+}
+
+/// Where the contract counts blocks as another chain does, its record names none of the node's: the events are searched for,
+/// also when the node cannot be asked about such a block.
+#[tokio::test]
+async fn blocks_that_another_chain_counts_name_no_place() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    let prepared = world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    world.chains.broadcast(&prepared).await?;
+    world.source.mine(1 + DEPTH).await?;
+    for (number, is_told) in [("1".to_owned(), true), ("1".to_owned(), false), ("f".repeat(10), true)] {
+        let (liar, node) = lying(&world.source).await?;
+        liar.tell(move |request, mut truth| {
+            if calls::<GatewayEscrow::recordOfCall>(request) {
+                put(&mut truth, &[2, 3], &number);
+            }
+            if calls::<GatewayEscrow::recordAsOfCall>(request) {
+                put(&mut truth, &[2, 3, 6], &number);
+            }
+            let filter = &request["params"][0];
+            let is_named = request["method"] == "eth_getLogs" && filter["fromBlock"] == filter["toBlock"];
+            if is_named && !is_told { json!({}) } else { truth }
+        });
+        assert_eq!(Escrows::of(&node).state(payment.id(), &payment.escrow).await?, EscrowState::Held);
+    }
+    Ok(())
+}
+
+/// Where it counts them as the node does, the events are in those blocks or the node's logs lag behind its state.
+#[tokio::test]
+async fn a_node_whose_logs_lag_is_not_searched() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("order")?;
+    world.secure(&payment).await?;
+    let (liar, node) = lying(&world.source).await?;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    liar.tell(move |request, mut truth| {
+        if request["method"] == "eth_getLogs" {
+            count.fetch_add(1, Ordering::SeqCst);
+            truth["result"] = json!([]);
+        }
+        truth
+    });
+    Escrows::of(&node).state(payment.id(), &payment.escrow).await.expect_err("no events");
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "deposit and reservation are in one block");
+    liar.be_honest();
+    assert_eq!(Escrows::of(&node).state(payment.id(), &payment.escrow).await?, EscrowState::Held);
     Ok(())
 }
 

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use alloy::{primitives::U256, sol_types::SolCall};
 use anyhow::{Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use chains::{
     perform::PerformError,
-    settler::DeliveryChain,
+    settler::{DeliveryChain, ReservationOrder, ReservationState},
     verifier::{Outcome, Verifier},
 };
 use chains_evm::{
     calls::Call,
+    node::Node,
     settler::SettlerChain,
     wallet::{Patience, Wallet},
 };
@@ -20,7 +21,7 @@ use escrow_abi::contracts::{DevToken, FulfillmentProxy, address, parse_address, 
 use events::{Hash32, quote::SignedQuote};
 use sagas::ports::{Chains, DeliveryOrder, DeliveryState, EscrowState, Statement, VerificationCase};
 
-use crate::support::*;
+use crate::support::{liar::Liar, *};
 
 fn settler(world: &World) -> (SettlerChain, SettlerChain) {
     (
@@ -275,6 +276,38 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
     assert!(matches!(stranger.attest_delivery(&right).await?, Outcome::Refused(_)));
     let blind = Verifier::default().with_chains([world.source.node.clone()], Some(key(3)));
     assert!(matches!(blind.attest_delivery(&right).await?, Outcome::Refused(_)));
+
+    // Whoever asks brings the terms. A node that tells no events is asked for none, neither for the payment that is meant nor
+    // for a stranger's, of which nothing here is known.
+    let liar = Liar::before(&world.source.anvil.url()).await?;
+    liar.say("eth_getLogs", json!([]));
+    let mut config = world.source.config.clone();
+    config.common.rpc_url = liar.url.clone();
+    let (source, theirs) = (Node::connect(&config)?, world.payment("theirs")?);
+    world.secure(&theirs).await?;
+    let verifier = Verifier::default().with_chains([source.clone(), world.destination.node.clone()], Some(key(3)));
+    assert!(matches!(verifier.attest_delivery(&right).await?, Outcome::Attested(_)));
+    let mut windows = theirs.case();
+    windows.escrow.refund_after += 1;
+    let refused = verifier.attest_delivery(&windows).await?;
+    assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
+
+    let settler = SettlerChain::new(Node::connect(&config)?, world.settler.clone());
+    let quote = payment.quote.quote();
+    let order = ReservationOrder {
+        payment_id: payment.id().clone(),
+        escrow: payment.escrow.clone(),
+        payer: right.terms.source.account().clone(),
+        asset: right.terms.source.asset().clone(),
+        terms_hash: right.terms.hash(),
+        quote_hash: payment.quote.hash(),
+        payout_account: quote.payout_account.clone(),
+        source_amount: quote.source_amount,
+        fulfill_by: payment.fulfill_by(),
+    };
+    assert_eq!(settler.reservation_state(&order).await?, ReservationState::Reserved);
+    let other = ReservationOrder { fulfill_by: order.fulfill_by - 1, ..order };
+    assert!(matches!(settler.reservation_state(&other).await?, ReservationState::Different { .. }));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use alloy::{
 };
 use anyhow::{Result, bail};
 
-use chains_evm::{adapter::EvmChain, attest, node::At, permit2::Scheme};
+use chains_evm::{adapter::EvmChain, attest, escrows::Escrows, node::At, permit2::Scheme};
 use escrow_abi::{
     attest::sign_digest,
     contracts::{GatewayEscrow, address, parse_address},
@@ -388,6 +388,26 @@ async fn an_escrow_address_without_a_contract_is_refused() -> Result<()> {
     order.escrow.contract = text(&key(50)).parse()?;
     assert!(matches!(world.chains.prepare_deposit(&order, 1).await, Err(PrepareError::Refused(_))));
     assert_eq!(world.chains.escrow_state(&order.payment_id, &order.escrow).await?, EscrowState::Absent);
+    Ok(())
+}
+
+/// An escrow of another layout would take the deposit: what is signed for it is the same.
+#[tokio::test]
+async fn nothing_goes_into_an_escrow_whose_records_cannot_be_read() -> Result<()> {
+    let world = World::start().await?;
+    let order = world.payment("order")?.deposit();
+    let other = world.source.contracts.permit2.clone();
+    for (contract, readable) in [(&world.source.contracts.escrow, Some(true)), (&other, Some(false))] {
+        let found = Escrows::of(&world.source.node).is_readable(&contract.parse()?).await?;
+        assert_eq!(found, readable, "{contract}");
+    }
+    assert_eq!(Escrows::of(&world.source.node).is_readable(&text(&key(50)).parse()?).await?, None);
+    let mut elsewhere = order.clone();
+    elsewhere.escrow.contract = other.parse()?;
+    let refused = world.chains.prepare_deposit(&elsewhere, 1).await;
+    let Err(PrepareError::Transient(fault)) = &refused else { bail!("{refused:?}") };
+    assert!(fault.to_string().contains("keeps no records that can be read"), "{fault}");
+    assert!(world.chains.prepare_deposit(&order, 1).await.is_ok());
     Ok(())
 }
 

@@ -4,12 +4,19 @@
 use std::slice::from_ref;
 
 use anyhow::{Result, bail};
+use serde_json::json;
 
-use chains_evm::{attest, auditor::check_prepared};
+use chains_evm::{
+    adapter::{EvmChain, Keys},
+    attest,
+    auditor::check_prepared,
+    node::Node,
+};
 use escrow_abi::contracts::address;
-use sagas::ports::{Chains, EscrowState, ReleaseOrder, TransactionState};
+use sagas::ports::{Chains, EscrowState, ExpectedTerms, PrepareError, RefundOrder, ReleaseOrder, TransactionState};
 
 use crate::support::{
+    liar::Liar,
     release::{order, refused, statement},
     *,
 };
@@ -79,4 +86,40 @@ async fn a_release_of_the_settlers_that_comes_first_is_found_and_the_gateways_is
     let TransactionState::Dead { evidence } = state else { bail!("{state:?}") };
     assert!(evidence.contains(&prepared.transaction_hash), "{evidence}");
     world.secure(&world.payment("next")?).await
+}
+
+/// The journal has the terms, so a gateway that was started anew needs no node that still tells the events of its deposits.
+#[tokio::test]
+async fn a_gateway_that_was_started_anew_ends_its_payments_without_their_events() -> Result<()> {
+    let world = World::start().await?;
+    let payment = world.payment("restarted")?;
+    world.secure(&payment).await?;
+    let liar = Liar::before(&world.source.anvil.url()).await?;
+    liar.say("eth_getLogs", json!([]));
+    let started = || -> Result<EvmChain> {
+        let mut config = world.source.config.clone();
+        config.common.rpc_url = liar.url.clone();
+        let keys = Keys { reserver: key(2), submitters: vec![world.submitter.clone()], exit_submitters: Vec::new() };
+        let (ledger, budgets, clock) = (world.ledger.clone(), world.budgets.clone(), world.clock.clone());
+        Ok(EvmChain::new(Node::connect(&config)?, Some(keys), ledger, budgets, clock)?)
+    };
+    let deposit = payment.deposit();
+
+    let gateway = started()?;
+    let release = order(&deposit, attested(&payment)?);
+    let untold = gateway.prepare_release(&release, 1).await;
+    assert!(matches!(untold, Err(PrepareError::Transient(_))), "{untold:?}");
+    // Before there is an award, nothing is deposited.
+    gateway.expect_terms(&ExpectedTerms { reservation: None, ..deposit.expected_terms() });
+    gateway.escrow_state(payment.id(), &payment.escrow).await.unwrap_err();
+    gateway.expect_terms(&deposit.expected_terms());
+    assert_eq!(gateway.escrow_state(payment.id(), &payment.escrow).await?, EscrowState::Held);
+    gateway.prepare_release(&release, 1).await?;
+
+    world.source.pass(payment.escrow.refund_after).await?;
+    let gateway = started()?;
+    gateway.expect_terms(&deposit.expected_terms());
+    let refund = RefundOrder { payment_id: payment.id().clone(), escrow: payment.escrow.clone(), non_delivery: None };
+    gateway.prepare_refund(&refund, 1).await?;
+    Ok(())
 }

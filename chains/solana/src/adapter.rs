@@ -11,12 +11,13 @@ use chains::{
     submitters::{Leg, Submitters},
 };
 use events::{
-    ChainId, PaymentId,
+    Account, ChainId, PaymentId,
     event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
 };
+use gateway_program::host;
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
-    ReleaseOrder, Statement, TransactionState, Transient,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Look, PrepareError,
+    RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
 use super::{
@@ -26,7 +27,8 @@ use super::{
     escrows::Escrows,
     keys,
     node::Node,
-    program::holder,
+    program::{fulfillment, holder, key},
+    record_watcher::{RecordWatcher, Watched},
     refusal::refused_trial,
     submitters::Warnings,
     transaction::{self, Budget},
@@ -70,6 +72,7 @@ pub struct SolanaChain {
     keys: Option<Keys>,
     clock: Arc<dyn Clock>,
     warnings: Warnings,
+    record_watcher: RecordWatcher,
 }
 
 impl SolanaChain {
@@ -89,7 +92,19 @@ impl SolanaChain {
                 return Err(SetupError::Reserver { chain_id, configured, key });
             }
         }
-        Ok(Self { node, keys, clock, warnings: Warnings::default() })
+        let record_watcher = RecordWatcher::new(node.clone());
+        Ok(Self { node, keys, clock, warnings: Warnings::default(), record_watcher })
+    }
+
+    /// A look at the payment's escrow begins; how many rounds of the record watcher there were.
+    fn look_at_escrow(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        is_unsettled_seen: bool,
+    ) -> Result<u64, Transient> {
+        let address = host::escrow_address(&key(&plan.contract)?, &payment_id.on_chain().0).key;
+        Ok(self.record_watcher.look(payment_id, Watched { address, is_unsettled_seen }))
     }
 
     fn keys(&self) -> Result<&Keys, Transient> {
@@ -163,6 +178,7 @@ impl Chains for SolanaChain {
 
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let keys = self.keys()?;
+        self.look_at_escrow(&order.payment_id, &order.escrow, false)?;
         let senders = keys.of_submitters().of(Leg::Exit, &order.payment_id);
         let (call, submitter) = release(&self.node, order, &senders).await?;
         self.prepare(keys, submitter, call, attempt).await
@@ -184,23 +200,37 @@ impl Chains for SolanaChain {
         order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
+        self.look_at_escrow(&order.payment_id, &order.escrow, true)?;
         Transactions::of(&self.node).deposit_state(order, versions).await
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
-        Deliveries::of(&self.node).state(order).await
+        let (program, terms) = (key(&order.proxy)?, fulfillment(order)?);
+        let address = host::fulfillment_address(&program, &terms.key(&program)).key;
+        let since = self.record_watcher.look(&order.payment_id, Watched { address, is_unsettled_seen: true });
+        let state = Deliveries::of(&self.node).state(order).await?;
+        if let DeliveryState::Seen(inclusion) = &state {
+            self.record_watcher.note_shown(&order.payment_id, since, inclusion.block_number);
+        }
+        Ok(state)
     }
 
     async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient> {
+        self.look_at_escrow(payment_id, escrow, false)?;
         Escrows::of(&self.node).state(payment_id, escrow).await
     }
 
     async fn deposit_mined(
         &self,
-        _: &DepositOrder,
+        order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<Option<Inclusion>, Transient> {
-        Transactions::of(&self.node).mined(versions).await
+        let since = self.look_at_escrow(&order.payment_id, &order.escrow, true)?;
+        let mined = Transactions::of(&self.node).mined(versions).await?;
+        if let Some(inclusion) = &mined {
+            self.record_watcher.note_shown(&order.payment_id, since, inclusion.block_number);
+        }
+        Ok(mined)
     }
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
@@ -230,10 +260,30 @@ impl Chains for SolanaChain {
     }
 
     fn head(&self, _: &ChainId) -> Option<u64> {
-        self.node.newest()
+        self.record_watcher.head()
     }
 
-    async fn next_block(&self, _chain_id: &ChainId) {
-        self.node.next_block().await;
+    async fn next_block(&self, _: &ChainId) {
+        self.record_watcher.next_block().await;
+    }
+
+    fn cursor(&self, _: &ChainId, contract: &Account) -> Option<Cursor> {
+        self.record_watcher.cursor(contract)
+    }
+
+    async fn next_event(&self, waiting: &Waiting<'_>) {
+        self.record_watcher.next_event(waiting).await;
+    }
+
+    fn awaits_block(&self, waiting: &Waiting<'_>) -> bool {
+        self.record_watcher.awaits_block(waiting)
+    }
+
+    fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
+        self.record_watcher.has_news(waiting)
+    }
+
+    async fn next_look(&self, _: &ChainId, round: u64) -> Look {
+        self.record_watcher.next_look(round).await
     }
 }

@@ -8,7 +8,7 @@ use gateway_program::{Hash, Key};
 use sagas::ports::Transient;
 
 use super::{
-    node::{Commitment, Contextual, Node, Settled},
+    node::{Commitment, Contextual, Node, SEND, Settled},
     program::text,
     rpc::Fault,
 };
@@ -107,7 +107,7 @@ impl<'a> Broadcaster<'a> {
     pub async fn send(&self, wire: &[u8]) -> Result<(), Transient> {
         // Without preflight: it was simulated before it was signed, and a node that lags would refuse what is right.
         let how = json!({"encoding": "base64", "skipPreflight": true, "maxRetries": 0});
-        match self.node.request::<String>("sendTransaction", json!([BASE64.encode(wire), how])).await {
+        match self.node.request::<String>(SEND, json!([BASE64.encode(wire), how])).await {
             Ok(_) | Err(Fault::Known(_)) => Ok(()),
             Err(fault) => Err(fault.into()),
         }

@@ -35,14 +35,23 @@ impl<'a> Deliveries<'a> {
         let program = key(&order.proxy)?;
         let terms = fulfillment(order)?;
         let settled = self.node.settled().await?;
+        let address = host::fulfillment_address(&program, &terms.key(&program)).key;
+        let was_seen = self.node.made_by(&address).is_some_and(|seen| seen.block_number <= settled.slot);
+        if !was_seen {
+            // Nothing is concluded from a state that is not finalized: so one answer is enough as long as nothing is settled.
+            let newest = self.record(&terms, &program, Commitment::Confirmed, settled.slot).await?;
+            match &newest.record {
+                None if newest.time <= order.fulfill_by => return Ok(DeliveryState::NotSeen),
+                Some(record) if record.slot > settled.slot => return self.seen(&terms, &program, record.slot).await,
+                _ => {}
+            }
+        }
         let read = self.record(&terms, &program, Commitment::Finalized, settled.slot).await?;
         match read.record {
             Some(record) if record.slot <= settled.slot => {
                 self.inclusion(&terms, &program, record.slot, Commitment::Finalized).await.map(DeliveryState::Final)
             }
-            Some(record) => {
-                self.inclusion(&terms, &program, record.slot, Commitment::Confirmed).await.map(DeliveryState::Seen)
-            }
+            Some(record) => self.seen(&terms, &program, record.slot).await,
             // The program delivers up to and in the second `fulfill_by`.
             None if read.time > order.fulfill_by => {
                 let again = self.record(&terms, &program, Commitment::Finalized, settled.slot).await?;
@@ -54,11 +63,18 @@ impl<'a> Deliveries<'a> {
                 }
             }
             None => {
+                self.node.note_made_by(address, None);
                 let read = self.record(&terms, &program, Commitment::Confirmed, settled.slot).await?;
-                let Some(record) = read.record else { return Ok(DeliveryState::NotSeen) };
-                self.inclusion(&terms, &program, record.slot, Commitment::Confirmed).await.map(DeliveryState::Seen)
+                match read.record {
+                    Some(record) => self.seen(&terms, &program, record.slot).await,
+                    None => Ok(DeliveryState::NotSeen),
+                }
             }
         }
+    }
+
+    async fn seen(&self, terms: &Fulfillment, program: &Key, slot: u64) -> Result<DeliveryState, Transient> {
+        self.inclusion(terms, program, slot, Commitment::Confirmed).await.map(DeliveryState::Seen)
     }
 
     /// The record of a delivery under exactly `terms`, at a slot that is not below `at_least`.

@@ -200,17 +200,40 @@ impl<'a> History<'a> {
         commitment: Commitment,
         is: impl Fn(&Executed) -> bool,
     ) -> Result<Inclusion, Transient> {
+        let known = self.node.made_by(account).filter(|known| known.block_number == slot);
+        if let Some(known) = known
+            && self.is_made_by(&known.transaction_hash, slot, commitment, &is).await?
+            && self.block(slot, commitment, "none").await?.blockhash == known.block_hash
+        {
+            return Ok(known);
+        }
         let candidates = match self.history_at(account, slot, commitment).await? {
             Some(candidates) => candidates,
             None => self.signatures_in(slot, commitment).await?,
         };
         for signature in candidates {
-            let Some(found) = self.transaction(&signature, commitment).await? else { continue };
-            if found.slot == slot && found.error.is_none() && found.instructions.iter().any(&is) {
-                return self.inclusion(signature, slot, commitment).await;
+            if self.is_made_by(&signature, slot, commitment, &is).await? {
+                let found = self.inclusion(signature, slot, commitment).await?;
+                if commitment == Commitment::Confirmed {
+                    // It is looked for again once it is settled.
+                    self.node.note_made_by(*account, Some(found.clone()));
+                }
+                return Ok(found);
             }
         }
         Err(self.node.contradiction(format!("no transaction of slot {slot} made {} what it is", text(account))))
+    }
+
+    /// Whether the transaction of a signature is in `slot` and did what `is` describes.
+    async fn is_made_by(
+        &self,
+        signature: &str,
+        slot: u64,
+        commitment: Commitment,
+        is: impl Fn(&Executed) -> bool,
+    ) -> Result<bool, Transient> {
+        let Some(found) = self.transaction(signature, commitment).await? else { return Ok(false) };
+        Ok(found.slot == slot && found.error.is_none() && found.instructions.iter().any(is))
     }
 
     /// Signatures of transactions at `slot` that name `account` and did not fail; `None` when its history is too long.

@@ -5,7 +5,7 @@
 //!   `deliveries` (the program's [`records`]), [`history`] (transactions that landed), [`holding`] (a payer's tokens),
 //!   [`broadcaster`] (making and sending a transaction), `transaction_status` (what became of the gateway's own).
 //! - [`adapter`]: the engine's port for one cluster; `calls` makes its instructions, `submitters` chooses who sends them,
-//!   `refusal` is how the engine keeps a program's no.
+//!   `refusal` is how the engine keeps a program's no, `record_watcher` says when a payment is worth looking at.
 //! - [`settler`] and [`verifier`] are the other two parties, [`auditor`] believes none of them and reads `evidence`: what an
 //!   executed transaction moved. [`wallet`] is the account that a settler sends from. [`wrapping`] is what a payer sends who holds
 //!   SOL.
@@ -27,6 +27,7 @@ pub mod holding;
 pub mod keys;
 pub mod node;
 pub mod program;
+mod record_watcher;
 pub mod records;
 mod refusal;
 mod rpc;

@@ -6,6 +6,7 @@
 //! says which transaction made them so.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -13,14 +14,14 @@ use std::{
 use data_encoding::BASE64;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::Instant};
 use url::Url;
 
 use chains::{
     block_poller::BlockPoller,
     config::{Depth, SolanaConfig},
 };
-use events::{ChainId, Family};
+use events::{ChainId, Family, event::Inclusion};
 use gateway_program::{
     Hash, Key,
     message::{DOMAIN_VERSION, Domain},
@@ -33,10 +34,16 @@ use super::{
     rpc::{Fault, Rpc},
 };
 
+/// The one method that does something.
+pub(super) const SEND: &str = "sendTransaction";
 /// Characters of the genesis hash in a CAIP-2 id.
 const CHAIN_REFERENCE_CHARS: usize = 32;
 /// Most accounts that nodes give in one answer.
-const ACCOUNTS_MAX: usize = 100;
+pub(super) const ACCOUNTS_MAX: usize = 100;
+/// For so long the settled slot that a record watcher found last is the newest for everybody while it goes on asking.
+const SETTLED_KEPT: Duration = Duration::from_secs(2);
+/// Most accounts of which it is remembered which transaction made them what they are.
+const MADE_BY_MAX: usize = 4_096;
 /// The cluster's clock.
 const CLOCK_SYSVAR: &str = "SysvarC1ock11111111111111111111111111111111";
 /// Owner of the sysvars.
@@ -167,6 +174,10 @@ struct Inner {
     rpc: Rpc,
     cluster_checked: OnceCell<()>,
     settled: Mutex<Option<Settled>>,
+    /// When a record watcher last found the settled slot.
+    settled_watched: Mutex<Option<Instant>>,
+    /// By which transactions accounts were found to be what they are, by address.
+    made_by: Mutex<HashMap<Key, Inclusion>>,
     /// The newest slot whose finalized state was seen.
     finalized_read: Mutex<u64>,
     poller: BlockPoller<u64>,
@@ -206,6 +217,8 @@ impl Node {
             rpc: Rpc::new(&url, Duration::from_millis(config.common.rpc_timeout_ms)),
             cluster_checked: OnceCell::new(),
             settled: Mutex::new(None),
+            settled_watched: Mutex::new(None),
+            made_by: Mutex::default(),
             finalized_read: Mutex::new(0),
             poller: BlockPoller::new(config.common.poll_ms),
         })))
@@ -233,7 +246,10 @@ impl Node {
 
     pub(super) async fn request<R: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<R, Fault> {
         self.0.cluster_checked.get_or_try_init(|| self.check_cluster()).await?;
-        self.0.rpc.call(method, params).await
+        match method {
+            SEND => self.0.rpc.call(method, params).await,
+            _ => self.0.rpc.read(method, params).await,
+        }
     }
 
     async fn check_cluster(&self) -> Result<(), Fault> {
@@ -274,11 +290,31 @@ impl Node {
     /// How far the cluster has finalized.
     ///
     /// What was not seen before is believed only when a second answer reaches it, too: a node that errs about its head,
-    /// one of several behind the address, would else make a slot that can still vanish look settled.
+    /// one of several behind the address, would else make a slot that can still vanish look settled. Where a record watcher
+    /// asks again and again, nobody else need.
     ///
     /// # Errors
     /// [`Transient`], also when it lies below what was seen before, or two answers disagree.
     pub async fn settled(&self) -> Result<Settled, Transient> {
+        let watched = *self.0.settled_watched.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.settled_before().filter(|_| watched.is_some_and(|at| at.elapsed() < SETTLED_KEPT)) {
+            // What was settled then is settled now, and whoever concludes from it reads no earlier state.
+            Some(settled) => Ok(settled),
+            None => self.ask_settled().await,
+        }
+    }
+
+    /// How far the cluster has finalized, asked for on behalf of everybody.
+    ///
+    /// # Errors
+    /// As [`settled`](Self::settled).
+    pub(super) async fn watch_settled(&self) -> Result<Settled, Transient> {
+        let settled = self.ask_settled().await?;
+        *self.0.settled_watched.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Ok(settled)
+    }
+
+    async fn ask_settled(&self) -> Result<Settled, Transient> {
         let known = self.settled_before();
         let found = self.said_to_be_settled().await?;
         if known != Some(found) {
@@ -313,7 +349,7 @@ impl Node {
         Ok(Settled { slot, height })
     }
 
-    fn settled_before(&self) -> Option<Settled> {
+    pub(super) fn settled_before(&self) -> Option<Settled> {
         *self.0.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -359,6 +395,23 @@ impl Node {
         Ok(Snapshot { slot, time, accounts })
     }
 
+    /// By which transaction an account was found to be what it is: a hint where to look first.
+    pub(super) fn made_by(&self, account: &Key) -> Option<Inclusion> {
+        self.0.made_by.lock().unwrap_or_else(PoisonError::into_inner).get(account).cloned()
+    }
+
+    /// Remembers by which transaction `account` was found to be what it is; forgets it where there is none.
+    pub(super) fn note_made_by(&self, account: Key, transaction: Option<Inclusion>) {
+        let mut made_by = self.0.made_by.lock().unwrap_or_else(PoisonError::into_inner);
+        if made_by.len() >= MADE_BY_MAX {
+            made_by.clear();
+        }
+        match transaction {
+            Some(transaction) => drop(made_by.insert(account, transaction)),
+            None => drop(made_by.remove(&account)),
+        }
+    }
+
     /// Lamports of an account as the cluster has confirmed them; none where there is no such account. Its data, which may be
     /// long, is not asked for.
     ///
@@ -385,11 +438,6 @@ impl Node {
         let data =
             BASE64.decode(data.as_bytes()).map_err(|error| self.contradiction(format!("an account: {error}")))?;
         Ok(Account { owner, lamports: raw.lamports, data })
-    }
-
-    /// The newest slot that was seen while anybody waited for one.
-    pub fn newest(&self) -> Option<u64> {
-        self.0.poller.newest()
     }
 
     /// Returns when the chain has a new slot, or after a bounded time. All callers share one poller.

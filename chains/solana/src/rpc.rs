@@ -1,6 +1,6 @@
 //! JSON-RPC endpoint: calls with a time limit, faults sorted where they arise.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use solana_client::{
 };
 use url::Url;
 
+use chains::single_flight::SingleFlight;
 use sagas::ports::Transient;
 
 /// How the client library words a transaction that is known.
@@ -36,11 +37,16 @@ impl From<Fault> for Transient {
     }
 }
 
+/// An answer that several read.
+type Answer = Result<Arc<Value>, Fault>;
+
 /// The endpoint.
 pub(super) struct Rpc {
     client: RpcClient,
     endpoint: String,
     timeout: Duration,
+    /// By method and parameters.
+    reads: SingleFlight<(&'static str, String), Answer>,
 }
 
 impl Rpc {
@@ -48,7 +54,22 @@ impl Rpc {
     pub fn new(url: &Url, timeout: Duration) -> Self {
         // Only the origin goes into messages: paths and queries of providers hold keys.
         let endpoint = url.origin().ascii_serialization();
-        Self { client: RpcClient::new_with_timeout(url.to_string(), timeout), endpoint, timeout }
+        Self {
+            client: RpcClient::new_with_timeout(url.to_string(), timeout),
+            endpoint,
+            timeout,
+            reads: SingleFlight::default(),
+        }
+    }
+
+    /// Reads what `method` answers to `params`, an array; once for all who want to read it at the same time.
+    pub async fn read<R: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<R, Fault> {
+        let key = (method, params.to_string());
+        let answer = self.reads.read(&key, || async move { self.call(method, params).await.map(Arc::new) }).await?;
+        R::deserialize(&*answer).map_err(|error| {
+            let what = format!("{method} at {}: unreadable answer: {error}", self.endpoint);
+            Fault::Unanswered(Transient::unreachable(what))
+        })
     }
 
     /// Calls `method`; `params` are an array.

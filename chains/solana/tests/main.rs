@@ -15,3 +15,4 @@ mod release;
 mod settlement;
 mod support;
 mod transaction_status;
+mod waiting;

@@ -6,17 +6,18 @@ use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
 
 use chains::{
+    log_watcher::LogWatcher,
     registry::Chain,
     setup::SetupError,
     submitters::{Leg, Submitters},
 };
 use events::{
-    ChainId, PaymentId,
+    Account, ChainId, PaymentId,
     event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
 };
 use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit, PrepareError,
-    RefundOrder, ReleaseOrder, Statement, TransactionState, Transient,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Look, PayerDeposit,
+    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
 use super::{
@@ -26,6 +27,7 @@ use super::{
     deliveries::Deliveries,
     deposits::{Deposits, payer_deposit_id},
     escrows::Escrows,
+    log_source::Logs,
     node::{Answer, Block, BroadcastError, Node},
     reservation,
     submitters::{Senders, Warnings},
@@ -78,6 +80,7 @@ pub struct TronChain {
     keys: Option<Keys>,
     clock: Arc<dyn Clock>,
     warnings: Warnings,
+    log_watcher: LogWatcher<Logs>,
 }
 
 impl TronChain {
@@ -96,7 +99,8 @@ impl TronChain {
                 return Err(SetupError::Reserver { chain_id, configured, key });
             }
         }
-        Ok(Self { node, keys, clock, warnings: Warnings::default() })
+        let log_watcher = LogWatcher::new(Logs::of(node.clone()), node.config().common.poll_ms);
+        Ok(Self { node, keys, clock, warnings: Warnings::default(), log_watcher })
     }
 
     fn keys(&self) -> Result<&Keys, Transient> {
@@ -228,14 +232,22 @@ impl Chains for TronChain {
         _: &[TransactionPrepared],
     ) -> Result<Option<Inclusion>, Transient> {
         // The payer's own: the reservation moves nothing.
-        match payer_deposit_id(&order.authorization) {
-            Some(id) => Transactions::of(&self.node).mined(id).await,
-            None => Ok(None),
+        let Some(id) = payer_deposit_id(&order.authorization) else { return Ok(None) };
+        let since = self.log_watcher.round();
+        let mined = Transactions::of(&self.node).mined(id).await?;
+        if let Some(inclusion) = &mined {
+            self.log_watcher.note_shown(order.payment_id.on_chain(), since, inclusion.block_number);
         }
+        Ok(mined)
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
-        Deliveries::of(&self.node).state(order).await
+        let since = self.log_watcher.round();
+        let state = Deliveries::of(&self.node).state(order).await?;
+        if let DeliveryState::Seen(inclusion) = &state {
+            self.log_watcher.note_shown(order.payment_id.on_chain(), since, inclusion.block_number);
+        }
+        Ok(state)
     }
 
     async fn escrow_state(&self, payment_id: &PaymentId, escrow: &EscrowPlan) -> Result<EscrowState, Transient> {
@@ -282,10 +294,30 @@ impl Chains for TronChain {
     }
 
     fn head(&self, _: &ChainId) -> Option<u64> {
-        self.node.newest()
+        self.log_watcher.head()
     }
 
-    async fn next_block(&self, _chain_id: &ChainId) {
-        self.node.next_block().await;
+    async fn next_block(&self, _: &ChainId) {
+        self.log_watcher.next_block().await;
+    }
+
+    fn cursor(&self, _: &ChainId, contract: &Account) -> Option<Cursor> {
+        self.log_watcher.cursor(contract)
+    }
+
+    async fn next_event(&self, waiting: &Waiting<'_>) {
+        self.log_watcher.next_event(waiting).await;
+    }
+
+    fn awaits_block(&self, waiting: &Waiting<'_>) -> bool {
+        self.log_watcher.awaits_block(waiting)
+    }
+
+    fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
+        self.log_watcher.has_news(waiting)
+    }
+
+    async fn next_look(&self, _: &ChainId, round: u64) -> Look {
+        self.log_watcher.next_look(round).await
     }
 }

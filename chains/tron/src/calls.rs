@@ -4,10 +4,7 @@
 use alloy::{primitives::Address, sol_types::SolCall};
 
 use chains::escrow;
-use escrow_abi::{
-    contracts::{GatewayEscrow, word},
-    signature,
-};
+use escrow_abi::{contracts::GatewayEscrow, record::EscrowTerms, signature};
 use events::{PaymentId, event::EscrowPlan, failure::BlockchainContext};
 use sagas::ports::{DepositOrder, PrepareError, RefundOrder, Refusal, ReleaseOrder, Transient};
 
@@ -51,14 +48,14 @@ pub(super) fn reservable_until(order: &DepositOrder) -> u64 {
 /// # Errors
 /// See [`PrepareError`].
 pub(super) async fn refund(node: &Node, order: &RefundOrder) -> Result<GatewayCall, PrepareError> {
-    let (contract, _) = open_escrow(node, &order.payment_id, &order.escrow).await?;
-    let payment_id = word(order.payment_id.on_chain());
+    let (contract, DatedRecord { terms: EscrowTerms(terms), .. }) =
+        open_escrow(node, &order.payment_id, &order.escrow).await?;
     let (data, taken_until) = match &order.non_delivery {
-        None => (GatewayEscrow::refundCall { paymentId: payment_id }.abi_encode(), None),
+        None => (GatewayEscrow::refundCall { e: terms }.abi_encode(), None),
         Some(signature) => {
             let signature = signature::bytes(signature)
                 .map_err(|error| Transient::misconfigured(format!("non-delivery: {error}")))?;
-            let call = GatewayEscrow::cancelCall { paymentId: payment_id, nonDelivery: signature.into() };
+            let call = GatewayEscrow::cancelCall { e: terms, nonDelivery: signature.into() };
             (call.abi_encode(), Some(order.escrow.refund_after.saturating_sub(1)))
         }
     };
@@ -76,8 +73,7 @@ pub(super) async fn release(node: &Node, order: &ReleaseOrder) -> Result<Gateway
     }
     let attestation = signature::bytes(&order.attestation)
         .map_err(|error| Transient::misconfigured(format!("attestation: {error}")))?;
-    let call =
-        GatewayEscrow::releaseCall { paymentId: word(order.payment_id.on_chain()), attestation: attestation.into() };
+    let call = GatewayEscrow::releaseCall { e: record.terms.0, attestation: attestation.into() };
     let taken_until = Some(order.escrow.refund_after.saturating_sub(1));
     Ok(GatewayCall { contract, data: call.abi_encode(), energy_least: PAYOUT_ENERGY, taken_until, valid_until: 0 })
 }

@@ -6,16 +6,16 @@ use super::node::{AccountResources, Prices};
 
 /// Energy that a reservation takes at most, with the margin that its fee limit has.
 pub(super) const RESERVATION_ENERGY: u64 = 150_000;
-/// Energy that a payer's deposit takes at least: the escrow writes seven words that were zero, at 20,000 each, and checks a
-/// signature.
-pub(super) const DEPOSIT_ENERGY_LEAST: u64 = 150_000;
+/// Energy that a payer's deposit takes at least: the escrow writes two words that were zero, at 20,000 each, and some that were
+/// not, and checks a signature.
+pub(super) const DEPOSIT_ENERGY_LEAST: u64 = 55_000;
 /// Energy that must be there for a refund or a release: the escrow asks for 380,000 and more before each of up to two payouts,
 /// so that nobody can starve one. What is not used is not paid.
 pub(super) const PAYOUT_ENERGY: u64 = 1_000_000;
 /// Energy that a refund or a release takes of what must be there.
 const EXIT_ENERGY: u64 = 100_000;
-/// Bytes of a refund or a release.
-const EXIT_BYTES: u64 = 500;
+/// Bytes of a refund or a release: the terms of the payment are among them.
+const EXIT_BYTES: u64 = 1_000;
 /// Bytes that the network adds to a transaction for its result.
 const RESULT_BYTES: u64 = 64;
 
@@ -116,7 +116,7 @@ mod tests {
         assert!(!lacks(1_000_000, 0, 364) && lacks(1_000_000, 0, 363));
         assert!(!lacks(0, 20_000, 1_000));
         assert_eq!(cost.with_exits(0), cost);
-        assert_eq!(cost.with_exits(10), Cost { energy: 2_010_000, bandwidth: 5_364 });
+        assert_eq!(cost.with_exits(10), Cost { energy: 2_010_000, bandwidth: 10_364 });
         let told = cost.lacking(&AccountResources { balance_sun: 7, energy: 0, bandwidth: 0 }, &PRICES).unwrap();
         assert!(told.contains("1364000 sun") && told.contains("has 7 sun"), "{told}");
     }

@@ -45,6 +45,27 @@ impl<'a> Deliveries<'a> {
             let found = EventSearch::of(self.node).find(&scope(number, State::Newest), is).await?;
             Ok(DeliveryState::Seen(found.inclusion))
         };
+        // The proxy delivers up to and in the second `fulfill_by`.
+        let is_over = settled.seconds() > order.fulfill_by;
+        let is_settled = EventSearch::of(self.node).is_shown_up_to(settled.number, proxy, wanted.paymentId, is);
+        // Nothing is concluded from either state: so one answer is enough as long as nothing is settled.
+        let unsettled = async || {
+            let newest = self.record(key, proxy, State::Newest).await?;
+            if newest.number < settled.number {
+                return Err(self.node.contradiction(format!("a newest state as of block {}", newest.number)));
+            }
+            match newest.record {
+                None => Ok(Some(DeliveryState::NotSeen)),
+                Some(number) if number > settled.number => seen(number).await.map(Some),
+                Some(_) => Ok(None),
+            }
+        };
+        if !is_over
+            && !is_settled
+            && let Some(state) = unsettled().await?
+        {
+            return Ok(state);
+        }
         match look().await?.record {
             // On this the escrow pays the settler: one wrong answer must not be enough, neither of the record nor of the event.
             Some(number) if number <= settled.number => {
@@ -55,15 +76,14 @@ impl<'a> Deliveries<'a> {
                 Ok(DeliveryState::Final(found.inclusion))
             }
             Some(number) => seen(number).await,
-            // The proxy delivers up to and in the second `fulfill_by`.
-            None if settled.seconds() > order.fulfill_by => match look().await?.record {
+            None if is_over => match look().await?.record {
                 Some(_) => Err(self.node.contradiction("a delivery that was not there, and then was")),
                 None => Ok(DeliveryState::Impossible),
             },
-            None => match self.record(key, proxy, State::Newest).await?.record {
-                Some(number) => seen(number).await,
-                None => Ok(DeliveryState::NotSeen),
-            },
+            // What was seen in a block was a hint.
+            None => unsettled()
+                .await?
+                .ok_or_else(|| self.node.contradiction("a settled delivery that the solidified state does not have")),
         }
     }
 

@@ -3,15 +3,20 @@
 use alloy::primitives::B256;
 
 use chains::escrow;
-use escrow_abi::contracts::{GatewayEscrow, units, word};
+use escrow_abi::{
+    contracts::{GatewayEscrow, time, units, word},
+    eip712,
+    record::EscrowTerms,
+};
 use events::{
-    PaymentId,
+    Account, Hash32, PaymentId,
     event::{Authorization, EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
 };
 use sagas::ports::{DepositOrder, DepositState, PayerDeposit, Transient};
 
 use super::{
     address::{address, trc20},
+    deliveries::OrderError,
     escrows::{DatedRecord, Escrows, SettledEscrow},
     node::{Node, State},
     search::{EventSearch, SearchScope},
@@ -40,6 +45,7 @@ impl<'a> Deposits<'a> {
         order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
+        self.expect(order);
         let found = self.settled(&order.payment_id, &order.escrow).await?;
         if let Some(record) = found.record.as_ref().filter(|record| is_of_order(record, order)) {
             return self.reserved(order, record, versions).await.map(DepositState::Secured);
@@ -82,6 +88,7 @@ impl<'a> Deposits<'a> {
     /// # Errors
     /// [`Transient`].
     pub async fn secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        self.expect(order);
         let found = self.settled(&order.payment_id, &order.escrow).await?;
         match found.record.filter(|record| is_of_order(record, order)) {
             Some(record) => self.reserved(order, &record, &[]).await.map(Some),
@@ -117,6 +124,16 @@ impl<'a> Deposits<'a> {
         Ok(!found.record.is_some_and(|record| record.escrow.is_of(plan)))
     }
 
+    /// Keeps the terms that the escrow of this order commits to before and after the reservation, so that no event has to tell
+    /// them. An order that fits no Tron chain has none.
+    fn expect(&self, order: &DepositOrder) {
+        if let Ok(Some(terms)) = terms(order) {
+            for terms in terms {
+                self.node.known_terms().keep(terms);
+            }
+        }
+    }
+
     async fn settled(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<SettledEscrow, Transient> {
         Escrows::of(self.node).settled(payment_id, &plan.contract).await
     }
@@ -147,15 +164,10 @@ impl<'a> Deposits<'a> {
         Ok(EscrowSecured { inclusion: found.inclusion, amount, deposit: Some(Box::new(deposit)) })
     }
 
-    /// The deposit of a record: the event, too, must say whose it is, of what, and how much.
+    /// The deposit of a record: the event must tell the very terms.
     async fn opened(&self, deposit: &PayerDeposit, record: &DatedRecord) -> Result<EscrowOpened, Transient> {
         let contract = address(&deposit.escrow.contract)?;
-        let payer = record.payer(self.node)?;
-        let token = trc20(&record.escrow.asset)?;
         let amount = record.escrow.deposited.ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
-        // A payer who agreed to no quote has the reserved one on record later.
-        let quote = word(record.escrow.quote_hash);
-        let agreed = |hash: B256| hash == quote || (record.reserved_at.is_some() && hash.is_zero());
         let payment = word(deposit.payment_id.on_chain());
         let known = payer_deposit_id(&deposit.authorization);
         let scope = SearchScope {
@@ -165,18 +177,46 @@ impl<'a> Deposits<'a> {
             payment,
             known: known.as_slice(),
         };
-        let found = EventSearch::of(self.node)
-            .find(&scope, |event: &GatewayEscrow::Deposited| {
-                event.paymentId == payment
-                    && agreed(event.quoteHash)
-                    && event.payer == payer
-                    && event.termsHash == word(record.escrow.terms_hash)
-                    && event.token == token
-                    && event.amount == units(amount)
-            })
-            .await?;
+        let made = record.terms.clone().unreserved();
+        let found =
+            EventSearch::of(self.node).find(&scope, |event: &GatewayEscrow::Deposited| made.are_told_by(event)).await?;
         Ok(EscrowOpened { inclusion: found.inclusion, amount })
     }
+}
+
+/// What the payer's wallet signs a transaction with and the escrow commits to, for the quote `agreed` or none.
+///
+/// # Errors
+/// [`OrderError`] when an account or a time of the payment is not one of Tron's contracts'.
+pub(super) fn agreement(
+    payment_id: &PaymentId,
+    payer: &Account,
+    terms_hash: Hash32,
+    agreed: Hash32,
+    plan: &EscrowPlan,
+) -> Result<eip712::GatewayDeposit, OrderError> {
+    Ok(eip712::GatewayDeposit {
+        paymentId: word(payment_id.on_chain()),
+        termsHash: word(terms_hash),
+        quoteHash: word(agreed),
+        payer: address(payer)?,
+        reserver: address(&plan.reserver)?,
+        releaser: address(&plan.releaser)?,
+        reserveDeadline: time(plan.reserve_deadline)?,
+        fulfillmentDeadline: time(plan.fulfillment_deadline)?,
+        refundAfter: time(plan.refund_after)?,
+    })
+}
+
+/// The terms of an order's escrow before and after the reservation; `None` when the payer signed for another family.
+fn terms(order: &DepositOrder) -> Result<Option<[EscrowTerms; 2]>, OrderError> {
+    let Authorization::Tron(spend) = &order.authorization else { return Ok(None) };
+    let (source, award) = (&order.terms.source, &order.reservation);
+    let deposit = agreement(&order.payment_id, source.account(), order.terms_hash, spend.quote_hash, &order.escrow)?;
+    let deposited = EscrowTerms::deposited(&deposit, trc20(source.asset())?, units(spend.amount));
+    let (quote, settler) = (word(award.quote_hash), address(&award.payout_account)?);
+    let reserved = deposited.clone().reserved(quote, settler, units(award.source_amount), time(award.fulfill_by)?);
+    Ok(Some([deposited, reserved]))
 }
 
 /// The id of the payer deposit. Its wallet may have brought another with the same call.

@@ -1,14 +1,14 @@
 //! Escrows: what their contracts have on record about a payment, read so that it can be concluded from. How far an answer counts
 //! is `reads`' to say.
 
-use alloy::primitives::{Address, Log};
+use alloy::primitives::{Address, B256, Log};
 
 use chains::escrow;
 use escrow_abi::{
     attest::statement_digest,
     claims,
     contracts::{GatewayEscrow, units, word},
-    record::{self, RecordError},
+    record::{self, EscrowTerms, RecordError, Stored},
     signature,
 };
 use events::{
@@ -29,6 +29,8 @@ use super::{
 pub(super) struct DatedRecord {
     /// The record in the words of every family.
     pub escrow: escrow::EscrowRecord,
+    /// The terms that the contract commits to, with which it is called.
+    pub terms: EscrowTerms,
     /// Number of the block that has the deposit.
     pub deposited_at: u64,
     /// Number of the block that has the reservation.
@@ -83,13 +85,13 @@ impl DatedRecord {
         }
         if self.reserved_at.is_some_and(|reserved| reserved > number) {
             self.reserved_at = None;
+            self.terms = self.terms.unreserved();
             let record = &mut self.escrow;
             record.state = escrow::State::Deposited;
             record.settler = None;
             record.source_amount = None;
             record.fulfill_by = 0;
-            // Which quote the payer had agreed to, if any, the reservation has written over.
-            record.quote_hash = Hash32::ZERO;
+            record.quote_hash = Hash32(self.terms.0.quoteHash.0);
         }
         Some(self)
     }
@@ -117,9 +119,8 @@ impl<'a> Escrows<'a> {
         contract: Address,
         state: State,
     ) -> Result<Read<DatedRecord>, Transient> {
-        let Read { number, time, record } = self.answer(payment_id, contract, state).await?;
-        let record = record.map(|escrow| self.dated(escrow, number)).transpose()?.flatten();
-        Ok(Read { number, time, record })
+        let read = self.answer(payment_id, contract, state).await?;
+        self.dated(payment_id, contract, read).await
     }
 
     /// What `/wallet` shows of the escrow at `contract`, by one answer that is no older than what is settled; `None` when the
@@ -133,63 +134,107 @@ impl<'a> Escrows<'a> {
         contract: Address,
     ) -> Result<Option<Read<DatedRecord>>, Transient> {
         let settled = self.node.settled().await?;
-        let Read { number, time, record } = self.answer(payment_id, contract, State::Newest).await?;
-        if number < settled.number {
-            return Err(self.node.contradiction(format!("a newest record as of block {number}")));
+        let read = self.answer(payment_id, contract, State::Newest).await?;
+        if read.number < settled.number {
+            return Err(self.node.contradiction(format!("a newest record as of block {}", read.number)));
         }
-        if record.as_ref().is_some_and(last_change_waits) {
+        if read.record.as_ref().is_some_and(last_change_waits) {
             return Ok(None);
         }
-        let record = record.map(|escrow| self.dated(escrow, number)).transpose()?.flatten();
-        Ok(Some(Read { number, time, record }))
+        self.dated(payment_id, contract, read).await.map(Some)
     }
 
-    async fn answer(
+    /// Whether the contract at `contract` keeps records as they are read here. One that does not is no escrow, or one of another
+    /// version.
+    ///
+    /// # Errors
+    /// [`Transient`], also where there is no contract.
+    pub async fn is_readable(&self, contract: &Account) -> Result<bool, Transient> {
+        let call = GatewayEscrow::recordAsOfCall { paymentId: B256::ZERO };
+        let answer = self.node.call(None, address(contract)?, &call, State::Newest).await?;
+        Ok(matches!(answer, Answer::Returned { .. }))
+    }
+
+    async fn answer(&self, payment_id: &PaymentId, contract: Address, state: State) -> Result<Read<Stored>, Transient> {
+        let call = GatewayEscrow::recordAsOfCall { paymentId: word(payment_id.on_chain()) };
+        let answer = match self.node.call(None, contract, &call, state).await? {
+            Answer::Returned { value, .. } => value,
+            Answer::Reverted { reason, .. } => return Err(self.node.contradiction(format!("recordAsOf: {reason}"))),
+        };
+        Read::new(self.node, answer.blockNumber, answer.time, Some(answer.record))
+    }
+
+    /// The record of what was `read` of the payment, with its terms.
+    async fn dated(
         &self,
         payment_id: &PaymentId,
         contract: Address,
-        state: State,
-    ) -> Result<Read<GatewayEscrow::Escrow>, Transient> {
-        let call = GatewayEscrow::escrowAsOfCall { paymentId: word(payment_id.on_chain()) };
-        let answer = match self.node.call(None, contract, &call, state).await? {
-            Answer::Returned { value, .. } => value,
-            Answer::Reverted { reason, .. } => return Err(self.node.contradiction(format!("escrowAsOf: {reason}"))),
+        Read { number, time, record }: Read<Stored>,
+    ) -> Result<Read<DatedRecord>, Transient> {
+        let nothing = Read { number, time, record: None };
+        let Some(stored) = record else { return Ok(nothing) };
+        let impossible = || format!("a record as of block {number} that cannot be: {stored:?}");
+        let held = match record::state(stored.state) {
+            Ok(Some(state)) => state,
+            Ok(None) => return Ok(nothing),
+            Err(error) => return Err(self.node.contradiction(format!("an escrow in {error}"))),
         };
-        Read::new(self.node, answer.blockNumber, answer.time, Some(answer.escrow))
-    }
-
-    fn dated(&self, escrow: GatewayEscrow::Escrow, number: u64) -> Result<Option<DatedRecord>, Transient> {
-        let impossible = || format!("a record as of block {number} that cannot be: {escrow:?}");
-        let record = match record::read(&escrow, self.node.chain_id()) {
-            Ok(Some(record)) => record,
-            Ok(None) => return Ok(None),
-            Err(error @ RecordError::State(_)) => return Err(self.node.contradiction(format!("an escrow in {error}"))),
-            Err(error @ RecordError::Chain(_)) => return Err(Transient::misconfigured(error)),
-            Err(RecordError::Token(_)) => return Err(self.node.contradiction(impossible())),
-        };
-        let state = record.state;
         let (deposited, reserved, ended) =
-            (escrow.depositedAt.to::<u64>(), escrow.reservedAt.to::<u64>(), escrow.endedAt.to::<u64>());
-        let has_ended = matches!(state, escrow::State::Released | escrow::State::Refunded);
-        let is_reserved = matches!(state, escrow::State::Reserved | escrow::State::Released);
+            (stored.depositedAt.to::<u64>(), stored.reservedAt.to::<u64>(), stored.endedAt.to::<u64>());
+        let has_ended = matches!(held, escrow::State::Released | escrow::State::Refunded);
+        let is_reserved = matches!(held, escrow::State::Reserved | escrow::State::Released);
         let can_be = (1..=number).contains(&deposited)
             && (reserved == 0 || (deposited..=number).contains(&reserved))
             && (ended == 0 || (deposited.max(reserved)..=number).contains(&ended))
             && (ended != 0) == has_ended
+            && (reserved != 0) == (stored.round != 0)
             && (!is_reserved || reserved != 0)
-            && (state != escrow::State::Deposited || reserved == 0)
-            && !escrow.deposited.is_zero()
-            && record.payer.is_some()
-            && (reserved == 0 || record.settler.is_some());
+            && (held != escrow::State::Deposited || reserved == 0);
         if !can_be {
             return Err(self.node.contradiction(impossible()));
         }
-        Ok(Some(DatedRecord {
-            escrow: record,
+        let id = word(payment_id.on_chain());
+        let terms = self.terms(contract, id, &stored).await?;
+        let record = match record::read(&stored, &terms, self.node.chain_id()) {
+            Ok(record) => record,
+            Err(error @ RecordError::Chain(_)) => return Err(Transient::misconfigured(error)),
+            Err(error) => return Err(self.node.contradiction(format!("{}: {error}", impossible()))),
+        };
+        let record = record.filter(|record| record.payer.is_some() && record.deposited.is_some());
+        let escrow = record.ok_or_else(|| self.node.contradiction(impossible()))?;
+        let record = DatedRecord {
+            escrow,
+            terms,
             deposited_at: deposited,
             reserved_at: (reserved != 0).then_some(reserved),
             ended_at: (ended != 0).then_some(ended),
-        }))
+        };
+        Ok(Read { number, time, record: Some(record) })
+    }
+
+    /// The terms to which `stored` commits: those that are known here, or those that the contract's events tell in the blocks that
+    /// it names. Their hash proves them, whoever tells.
+    ///
+    /// # Errors
+    /// [`Transient`], also when nothing tells them: then they are not known.
+    async fn terms(&self, contract: Address, id: B256, stored: &Stored) -> Result<EscrowTerms, Transient> {
+        let known = self.node.known_terms();
+        if let Some(terms) = known.get(stored.commitment).filter(|terms| terms.0.deposit.paymentId == id) {
+            return Ok(terms);
+        }
+        // A block that is not solidified may tell them as well.
+        let scope = |number| SearchScope { contract, number, state: State::Newest, payment: id, known: &[] };
+        let search = EventSearch::of(self.node);
+        let is = |event: &GatewayEscrow::Deposited| event.paymentId == id;
+        let mut terms = EscrowTerms::told_by(&search.find(&scope(stored.depositedAt.to()), is).await?.event);
+        if !stored.reservedAt.is_zero() {
+            let is = |event: &GatewayEscrow::Reserved| event.paymentId == id;
+            terms = terms.reserved_by(&search.find(&scope(stored.reservedAt.to()), is).await?.event);
+        }
+        if terms.commitment() == stored.commitment {
+            known.keep(terms.clone());
+        }
+        Ok(terms)
     }
 
     /// The escrow of a payment as of a solidified block, whosever it is.
@@ -335,11 +380,11 @@ impl<'a> Escrows<'a> {
 }
 
 /// Whether the change that led to the record's state has block 0, which is what code sees that runs in none.
-fn last_change_waits(escrow: &GatewayEscrow::Escrow) -> bool {
-    let changed = match record::state(escrow.state) {
-        Ok(Some(escrow::State::Deposited)) => escrow.depositedAt,
-        Ok(Some(escrow::State::Reserved)) => escrow.reservedAt,
-        Ok(Some(escrow::State::Released | escrow::State::Refunded)) => escrow.endedAt,
+fn last_change_waits(stored: &Stored) -> bool {
+    let changed = match record::state(stored.state) {
+        Ok(Some(escrow::State::Deposited)) => stored.depositedAt,
+        Ok(Some(escrow::State::Reserved)) => stored.reservedAt,
+        Ok(Some(escrow::State::Released | escrow::State::Refunded)) => stored.endedAt,
         Ok(None) | Err(_) => return false,
     };
     changed.is_zero()

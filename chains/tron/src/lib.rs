@@ -5,8 +5,8 @@
 //! - [`adapter`]: the engine's port, an object a chain. `reservation` is the next step of a deposit, `payer_deposit` sends the
 //!   payer's own transactions, `calls` makes refunds and releases, `submitters` who sends them, `cost` what that takes.
 //! - [`node`]: one connection to a chain, and what may be believed of it; `query` is what it is asked, `rpc` the HTTP under that.
-//! - `escrows` and `deliveries`: what the contracts have on record, which `reads` dates; `search` says where in a block an
-//!   event is.
+//! - [`escrows`] and `deliveries`: what the contracts have on record, which `reads` dates; `search` says where in a block an
+//!   event is, `log_source` tells the chain's log watcher of the newest ones, which `block_logs` keeps.
 //! - `deposits` and `transaction_status`: what became of a deposit, and of a transaction by itself.
 //! - [`transaction`] is bytes, ids and signatures, `proto` the messages that they are made of, [`address`] the forms of
 //!   addresses. Contracts and EIP-712 are those of [`escrow_abi`].
@@ -18,12 +18,14 @@ pub mod adapter;
 pub mod address;
 pub mod auditor;
 pub mod authorization;
+mod block_logs;
 mod calls;
 mod cost;
 mod deliveries;
 mod deposits;
 pub mod dev;
-mod escrows;
+pub mod escrows;
+mod log_source;
 pub mod node;
 mod payer_deposit;
 mod permission;

@@ -3,7 +3,7 @@
 //! A node can lag, be on a fork, or be many nodes behind one address that disagree. So a node of another chain is refused,
 //! a solidified block counts when two answers have it, and an answer from before a block that was solidified already is a
 //! [`Transient`] fault and never a fact. Nodes do not say which block they answered a call by; where that matters, the
-//! contract is asked (`escrowAsOf`, `fulfilledAsOf`).
+//! contract is asked (`recordAsOf`, `fulfilledAsOf`).
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -14,19 +14,21 @@ use alloy::{
     primitives::{Address, B256},
     sol_types::SolCall,
 };
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::Instant};
 use url::{Host, Url};
 
 use chains::{
     block_poller::BlockPoller,
     config::{Depth, TronConfig},
 };
+use escrow_abi::known_terms::KnownTerms;
 use events::{ChainId, Family, failure::BlockchainContext};
 use sagas::ports::Transient;
 
-pub use super::query::{AccountResources, Answer, Block, BlockInfos, BroadcastError, Info, Log, Prices, State};
+pub use super::query::{AccountResources, Answer, Block, BlockInfos, BroadcastError, Header, Info, Log, Prices, State};
 use super::{
     address::text,
+    block_logs::BlockLogs,
     query::{Trial, Tried},
     rpc::{ClientError, Rpc},
 };
@@ -36,6 +38,9 @@ pub(super) const BLOCK_MS: u64 = 3_000;
 /// How far the newest block's time may be ahead of the settled one's, in milliseconds. Blocks settle within some twenty others,
 /// a minute; while they do not, nothing is signed.
 const AHEAD_MS_MAX: u64 = 5 * 60 * 1_000;
+
+/// For so long the settled block that a log watcher found last is the newest for everybody: it asks at each block.
+const SETTLED_KEPT: Duration = Duration::from_millis(BLOCK_MS);
 
 /// The newest settled block and the newest of all, whose times fit together.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +95,10 @@ struct Inner {
     rpc: Rpc,
     chain_checked: OnceCell<()>,
     settled: Mutex<Option<Block>>,
+    known_terms: KnownTerms,
+    /// When a log watcher last found the settled block.
+    settled_watched: Mutex<Option<Instant>>,
+    block_logs: BlockLogs,
     poller: BlockPoller<B256>,
 }
 
@@ -129,8 +138,16 @@ impl Node {
             rpc,
             chain_checked: OnceCell::new(),
             settled: Mutex::new(None),
+            known_terms: KnownTerms::default(),
+            settled_watched: Mutex::new(None),
+            block_logs: BlockLogs::default(),
             poller: BlockPoller::new(config.common.poll_ms),
         })))
+    }
+
+    /// The terms of payments in escrow that are known here.
+    pub(crate) fn known_terms(&self) -> &KnownTerms {
+        &self.0.known_terms
     }
 
     /// What the configuration says.
@@ -199,23 +216,52 @@ impl Node {
     /// # Errors
     /// [`Transient`], also when it lies below a block that was settled before.
     pub async fn head(&self) -> Result<Block, Transient> {
-        let head = self.rpc().await?.newest(State::Newest).await?;
+        self.head_header().await.map(|head| head.block)
+    }
+
+    /// The newest block's header.
+    ///
+    /// # Errors
+    /// As [`head`](Self::head).
+    pub(super) async fn head_header(&self) -> Result<Header, Transient> {
+        let header = self.rpc().await?.newest_header(State::Newest).await?;
+        let head = header.block;
         match self.settled_before() {
             Some(settled) if head.number < settled.number => {
                 Err(self.contradiction(format!("newest block {} is below settled {}", head.number, settled.number)))
             }
-            _ => Ok(head),
+            _ => Ok(header),
         }
     }
 
     /// The newest solidified block.
     ///
     /// One that was not seen before is believed only when a second answer has it, too: a node that errs about its head,
-    /// one of several behind the address, would else make a block that can still vanish look settled.
+    /// one of several behind the address, would else make a block that can still vanish look settled. Where a log watcher asks
+    /// at each block, nobody else need.
     ///
     /// # Errors
     /// [`Transient`], also when it lies below what was seen before, or two answers disagree.
     pub async fn settled(&self) -> Result<Block, Transient> {
+        let watched = *self.0.settled_watched.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.settled_before().filter(|_| watched.is_some_and(|at| at.elapsed() < SETTLED_KEPT)) {
+            // What was settled then is settled now, and whoever concludes from it reads no earlier state.
+            Some(settled) => Ok(settled),
+            None => self.ask_settled().await,
+        }
+    }
+
+    /// The newest solidified block, asked for on behalf of everybody.
+    ///
+    /// # Errors
+    /// As [`settled`](Self::settled).
+    pub(super) async fn watch_settled(&self) -> Result<Block, Transient> {
+        let settled = self.ask_settled().await?;
+        *self.0.settled_watched.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Ok(settled)
+    }
+
+    async fn ask_settled(&self) -> Result<Block, Transient> {
         let known = self.settled_before();
         let rpc = self.rpc().await?;
         let found = rpc.newest(State::Solidified).await?;
@@ -270,15 +316,23 @@ impl Node {
     /// # Errors
     /// [`Transient`], also when it is missing though it was settled before.
     pub async fn block(&self, number: u64, state: State) -> Result<Option<Block>, Transient> {
-        let block = self.rpc().await?.numbered(number, state).await?;
-        match (self.settled_before(), block) {
+        Ok(self.header(number, state).await?.map(|header| header.block))
+    }
+
+    /// The header of the block of this number; `None` when the node has none.
+    ///
+    /// # Errors
+    /// As [`block`](Self::block).
+    pub(super) async fn header(&self, number: u64, state: State) -> Result<Option<Header>, Transient> {
+        let header = self.rpc().await?.numbered_header(number, state).await?;
+        match (self.settled_before(), header.map(|header| header.block)) {
             (Some(settled), None) if number <= settled.number => {
                 Err(self.contradiction(format!("no block {number}, though {} is settled", settled.number)))
             }
             (Some(settled), Some(block)) if number == settled.number && block != settled => {
                 Err(self.contradiction(format!("block {} where {} is settled", block.id, settled.id)))
             }
-            (_, block) => Ok(block),
+            _ => Ok(header),
         }
     }
 
@@ -374,18 +428,17 @@ impl Node {
         Ok(self.rpc().await?.block_infos(block, state).await?)
     }
 
+    /// What a log watcher saw of the newest blocks.
+    pub(super) fn block_logs(&self) -> &BlockLogs {
+        &self.0.block_logs
+    }
+
     /// Hands a signed transaction to the network. That it is known already is not a fault.
     ///
     /// # Errors
     /// [`BroadcastError`]. Neither kind says what becomes of the transaction.
     pub async fn broadcast(&self, signed: &[u8]) -> Result<(), BroadcastError> {
         self.rpc().await?.send(signed).await
-    }
-
-    /// The number of the newest block that was seen while anybody waited for one: it leads the block's id.
-    pub fn newest(&self) -> Option<u64> {
-        let id = self.0.poller.newest()?;
-        id.first_chunk().map(|number| u64::from_be_bytes(*number))
     }
 
     /// Returns when the chain has a new block, or after a bounded time. All callers share one poller.

@@ -18,10 +18,10 @@ use super::{
     transaction::{self, Decoded},
 };
 
-/// Bytes of a reservation, signed.
-const RESERVATION_BYTES: usize = 600;
+/// Bytes of a reservation, signed: the terms of the deposit are among them.
+const RESERVATION_BYTES: usize = 1_100;
 /// Energy that the deposit of a plain token takes.
-const DEPOSIT_ENERGY: u64 = 220_000;
+const DEPOSIT_ENERGY: u64 = 150_000;
 /// Blocks within which a transaction that is sent gets into one, when some are missed or late.
 const LANDING_BLOCKS: u64 = 3;
 /// Least time that is left for transactions to land, in milliseconds, however fast the blocks come.

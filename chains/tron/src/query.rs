@@ -11,6 +11,7 @@ use answers::{
 use serde_json::{Value, json};
 
 use escrow_abi::revert::Revert;
+use events::{ChainId, event::Inclusion};
 use sagas::ports::Transient;
 
 use super::{
@@ -69,6 +70,26 @@ impl Block {
     pub(super) fn seconds(&self) -> u64 {
         self.time_ms / 1_000
     }
+
+    /// The transaction `id` in this block of `chain_id`.
+    pub(super) fn inclusion(&self, chain_id: &ChainId, id: B256) -> Inclusion {
+        Inclusion {
+            chain_id: chain_id.clone(),
+            transaction_hash: id.to_string(),
+            block_number: self.number,
+            block_hash: self.id.to_string(),
+            block_time: self.seconds(),
+        }
+    }
+}
+
+/// A block, and what else its header tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The block.
+    pub block: Block,
+    /// Whether it has transactions; `false` also where the node does not say.
+    pub has_transactions: bool,
 }
 
 /// What a call of a contract did that is in no block.
@@ -201,24 +222,34 @@ pub(super) enum Tried {
 impl Rpc {
     /// The newest block.
     pub async fn newest(&self, state: State) -> Result<Block, Fault> {
-        self.find_block(json!({"detail": false}), state).await?.ok_or_else(|| unreadable("no newest block"))
+        self.newest_header(state).await.map(|header| header.block)
+    }
+
+    /// The newest block's header.
+    pub async fn newest_header(&self, state: State) -> Result<Header, Fault> {
+        self.find_header(json!({"detail": false}), state).await?.ok_or_else(|| unreadable("no newest block"))
     }
 
     /// The block of this number; `None` when the node has none.
     pub async fn numbered(&self, number: u64, state: State) -> Result<Option<Block>, Fault> {
+        Ok(self.numbered_header(number, state).await?.map(|header| header.block))
+    }
+
+    /// The header of the block of this number; `None` when the node has none.
+    pub async fn numbered_header(&self, number: u64, state: State) -> Result<Option<Header>, Fault> {
         let asked = json!({"id_or_num": number.to_string(), "detail": false});
-        let block = self.find_block(asked, state).await?;
-        match block {
-            Some(block) if block.number != number => {
+        let header = self.find_header(asked, state).await?;
+        match header {
+            Some(Header { block, .. }) if block.number != number => {
                 Err(unreadable(format!("block {} where {number} was asked for", block.number)))
             }
-            block => Ok(block),
+            header => Ok(header),
         }
     }
 
-    async fn find_block(&self, asked: Value, state: State) -> Result<Option<Block>, Fault> {
-        let answer: RawBlock = self.post(&state.path("getblock"), &asked).await?;
-        answer.read()
+    async fn find_header(&self, asked: Value, state: State) -> Result<Option<Header>, Fault> {
+        let answer: RawBlock = self.read(&state.path("getblock"), &asked).await?;
+        answer.read_header()
     }
 
     /// Tries a call out in the newest or the solidified state.
@@ -231,7 +262,7 @@ impl Rpc {
             "call_value": trial.value_sun,
             "visible": false,
         });
-        let answer: RawCall = self.post(&state.path("triggerconstantcontract"), &asked).await?;
+        let answer: RawCall = self.read(&state.path("triggerconstantcontract"), &asked).await?;
         let message = words(&answer.result.message);
         if !answer.result.result {
             let code = answer.result.code.as_deref().unwrap_or_default();
@@ -256,7 +287,7 @@ impl Rpc {
     /// What became of a transaction; `None` when it is in no block.
     pub async fn transaction_info(&self, id: B256, state: State) -> Result<Option<Info>, Fault> {
         let asked = json!({"value": hex::encode(id)});
-        let answer: RawInfo = self.post(&state.path("gettransactioninfobyid"), &asked).await?;
+        let answer: RawInfo = self.read(&state.path("gettransactioninfobyid"), &asked).await?;
         if answer.id.is_none() {
             return Ok(None);
         }
@@ -267,7 +298,7 @@ impl Rpc {
     /// Whether a transaction waits for a block at the node.
     pub async fn waits(&self, id: B256) -> Result<bool, Fault> {
         let asked = json!({"value": hex::encode(id)});
-        let answer: RawWaiting = self.post("wallet/gettransactionfrompending", &asked).await?;
+        let answer: RawWaiting = self.read("wallet/gettransactionfrompending", &asked).await?;
         match answer.id {
             None => Ok(false),
             Some(found) if word(&found) == Some(id) => Ok(true),
@@ -278,7 +309,7 @@ impl Rpc {
     /// What became of the transactions of a block; of none, too, when the node has no such block.
     pub async fn block_infos(&self, number: u64, state: State) -> Result<BlockInfos, Fault> {
         let answer: Vec<RawSibling> =
-            self.post(&state.path("gettransactioninfobyblocknum"), &json!({"num": number})).await?;
+            self.read(&state.path("gettransactioninfobyblocknum"), &json!({"num": number})).await?;
         let all = answer.len();
         // One transaction in a block must not hide the others.
         let read: Vec<Info> = answer.into_iter().filter_map(|sibling| sibling.0?.read().ok()).collect();
@@ -297,7 +328,7 @@ impl Rpc {
         state: State,
     ) -> Result<Option<(Block, Vec<B256>)>, Fault> {
         let asked = json!({"id_or_num": number.to_string(), "detail": true});
-        let answer: RawDetailedBlock = self.post(&state.path("getblock"), &asked).await?;
+        let answer: RawDetailedBlock = self.read(&state.path("getblock"), &asked).await?;
         let Some(block) = (RawBlock { id: answer.id, header: answer.header }).read()? else { return Ok(None) };
         let payment = hex::encode(payment);
         let failed = |one: &RawListed| one.ret.iter().any(|ret| ret.result != SUCCESS);
@@ -312,7 +343,7 @@ impl Rpc {
 
     /// What the network asks for.
     pub async fn parameters(&self) -> Result<Prices, Fault> {
-        let answer: RawParameters = self.post("wallet/getchainparameters", &json!({})).await?;
+        let answer: RawParameters = self.read("wallet/getchainparameters", &json!({})).await?;
         let find = |key| answer.parameters.iter().find(|one| one.key == key).map(|one| one.value);
         let price = |key| find(key).ok_or_else(|| unreadable(format!("no {key}")));
         let positive = |value: i64| u64::try_from(value).map_err(|_| unreadable(format!("the price {value}")));
@@ -325,7 +356,7 @@ impl Rpc {
 
     /// TRX of an account, in sun; none when there is no such account.
     pub async fn balance(&self, account: Address) -> Result<u64, Fault> {
-        let found: RawAccount = self.post("wallet/getaccount", &of_account(account)).await?;
+        let found: RawAccount = self.read("wallet/getaccount", &of_account(account)).await?;
         if found.address.is_some_and(|address| address::from_api(&address) != Some(account)) {
             return Err(unreadable("another account than was asked for"));
         }
@@ -336,7 +367,7 @@ impl Rpc {
     pub async fn account_resources(&self, account: Address) -> Result<AccountResources, Fault> {
         let balance_sun = self.balance(account).await?;
         let asked = of_account(account);
-        let left: RawResources = self.post("wallet/getaccountresource", &asked).await?;
+        let left: RawResources = self.read("wallet/getaccountresource", &asked).await?;
         let staked = left.net_limit.saturating_sub(left.net_used);
         let free = left.free_net_limit.saturating_sub(left.free_net_used);
         Ok(AccountResources {

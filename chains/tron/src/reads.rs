@@ -1,6 +1,6 @@
 //! Reads: what a contract had on record, with the block that it answered by.
 //!
-//! A node does not say by which block it answers a call, so the contracts say it themselves (`escrowAsOf`, `fulfilledAsOf`).
+//! A node does not say by which block it answers a call, so the contracts say it themselves (`recordAsOf`, `fulfilledAsOf`).
 //! A record counts only as far as its changes lie at or below a solidified block that two answers had; that something is
 //! *not* on record is read twice, each time no earlier than that block. What is concluded from the time is concluded from that
 //! block's own: an answer's clock is only the answering node's word.

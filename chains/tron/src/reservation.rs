@@ -7,6 +7,7 @@ use escrow_abi::{
     attest,
     contracts::{self, GatewayEscrow, units, word},
     eip712::{self, escrow_domain},
+    record::EscrowTerms,
     signature,
 };
 use events::{Hash32, event::TronSpend};
@@ -53,7 +54,7 @@ pub(super) async fn next(
             refuse("the payment's id is used by another deposit")
         }
         Some(record) => match record.escrow.state {
-            escrow::State::Deposited => Ok(call(node, order, contract, reserver)?),
+            escrow::State::Deposited => Ok(call(node, order, contract, record.terms, reserver)?),
             escrow::State::Reserved => refuse("the deposit is reserved already"),
             escrow::State::Released | escrow::State::Refunded => refuse("the escrow has paid out already"),
         },
@@ -82,6 +83,7 @@ fn call(
     node: &Node,
     order: &DepositOrder,
     contract: Address,
+    EscrowTerms(deposit): EscrowTerms,
     reserver: &PrivateKeySigner,
 ) -> Result<GatewayCall, Transient> {
     let terms = &order.reservation;
@@ -95,7 +97,7 @@ fn call(
     let digest = eip712::digest(&message, &escrow_domain(u64::from(node.reference()), contract));
     let signed = attest::sign_digest(reserver, digest).map_err(Transient::misconfigured)?;
     let signature = signature::bytes(&signed).map_err(Transient::misconfigured)?;
-    let call = GatewayEscrow::reserveCall { r: (&message).into(), reserverSignature: signature.into() };
+    let call = GatewayEscrow::reserveCall { e: deposit, r: (&message).into(), reserverSignature: signature.into() };
     Ok(GatewayCall {
         contract,
         data: call.abi_encode(),

@@ -3,7 +3,7 @@
 
 use std::{
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use url::Url;
 
-use chains::config::ApiKey;
+use chains::{config::ApiKey, single_flight::SingleFlight};
 use sagas::ports::Transient;
 
 /// The header that providers read an API key from.
@@ -62,6 +62,9 @@ pub(super) enum ClientError {
     Http(#[from] reqwest::Error),
 }
 
+/// The bytes of an answer that several read.
+type Answer = Result<Arc<[u8]>, Fault>;
+
 /// The endpoint.
 pub(super) struct Rpc {
     http: Client,
@@ -69,6 +72,8 @@ pub(super) struct Rpc {
     endpoint: String,
     /// Until when nothing is sent.
     paused: Mutex<Option<Instant>>,
+    /// By path and body.
+    reads: SingleFlight<(String, String), Answer>,
 }
 
 impl fmt::Debug for Rpc {
@@ -99,33 +104,59 @@ impl Rpc {
         let base = url.as_str().trim_end_matches('/').to_owned();
         // Only the origin goes into messages: paths and queries of providers hold keys.
         let endpoint = url.origin().ascii_serialization();
-        Ok(Self { http, base, endpoint, paused: Mutex::new(None) })
+        Ok(Self { http, base, endpoint, paused: Mutex::new(None), reads: SingleFlight::default() })
     }
 
-    /// Posts `body` to `path`, for example `wallet/getblock`.
+    /// Reads what `path`, for example `wallet/getblock`, answers to `body`; once for all who want to read it at the same time.
     ///
     /// # Errors
     /// [`Fault`]; at once, without anything sent, while the endpoint wants to be left alone.
+    pub async fn read<R: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<R, Fault> {
+        let key = (path.to_owned(), body.to_string());
+        let answer = self.reads.read(&key, || async { self.answer(path, body).await.map(Arc::from) }).await?;
+        self.parsed(path, &answer)
+    }
+
+    /// Posts `body` to `path`, for example `wallet/broadcasthex`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
     pub async fn post<R: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<R, Fault> {
-        let place = format!("{path} at {}", self.endpoint);
-        let unanswered =
-            |what: fmt::Arguments<'_>| Fault::Unanswered(Transient::unreachable(format!("{place}: {what}")));
+        let answer = self.answer(path, body).await?;
+        self.parsed(path, &answer)
+    }
+
+    fn place(&self, path: &str) -> String {
+        format!("{path} at {}", self.endpoint)
+    }
+
+    fn unanswered(&self, path: &str, what: impl fmt::Display) -> Fault {
+        Fault::Unanswered(Transient::unreachable(format!("{}: {what}", self.place(path))))
+    }
+
+    fn parsed<R: DeserializeOwned>(&self, path: &str, answer: &[u8]) -> Result<R, Fault> {
+        let parsed = serde_json::from_slice(answer);
+        parsed.map_err(|error| {
+            self.unanswered(path, format_args!("unreadable answer: {}", shortened(&error.to_string())))
+        })
+    }
+
+    async fn answer(&self, path: &str, body: &Value) -> Result<Vec<u8>, Fault> {
         if let Some(left) = self.pause_left() {
-            let what = format!("{place}: paused for {} ms more", left.as_millis());
+            let what = format!("{}: paused for {} ms more", self.place(path), left.as_millis());
             return Err(Fault::Unanswered(Transient::rate_limited(what)));
         }
         // The errors' own texts may hold the whole URL, and so a key.
         let response = self.http.post(format!("{}/{path}", self.base)).json(body).send().await;
-        let response = response.map_err(|error| unanswered(format_args!("{}", kind(&error))))?;
+        let response = response.map_err(|error| self.unanswered(path, kind(&error)))?;
         if response.status() != StatusCode::OK {
-            return Err(Fault::Unanswered(self.status_fault(&place, &response)));
+            return Err(Fault::Unanswered(self.status_fault(&self.place(path), &response)));
         }
-        let bytes = read(response).await.map_err(|what| unanswered(format_args!("{what}")))?;
-        if let Some(error) = refusal(&bytes) {
-            return Err(Fault::Rejected(format!("{place}: {}", shortened(&error))));
+        let bytes = read(response).await.map_err(|what| self.unanswered(path, what))?;
+        match refusal(&bytes) {
+            Some(error) => Err(Fault::Rejected(format!("{}: {}", self.place(path), shortened(&error)))),
+            None => Ok(bytes),
         }
-        let answer = serde_json::from_slice(&bytes);
-        answer.map_err(|error| unanswered(format_args!("unreadable answer: {}", shortened(&error.to_string()))))
     }
 
     /// What a status other than 200 says. Where it asks to be left alone, nothing is sent for a while.

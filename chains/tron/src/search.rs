@@ -12,7 +12,7 @@ use alloy::{
 use events::event::Inclusion;
 use sagas::ports::Transient;
 
-use super::node::{Block, Info, Node, State};
+use super::node::{Block, Info, Log, Node, State};
 
 /// So many transactions of a block may have no result that can be read before the search is given up.
 const FAULTS_MAX: usize = 8;
@@ -90,6 +90,11 @@ impl<'a> EventSearch<'a> {
         is: impl Fn(&E) -> bool,
     ) -> Result<(Found<E>, Block), Transient> {
         let SearchScope { number, state, .. } = *scope;
+        if state == State::Newest
+            && let Some(found) = self.shown(scope, &is)
+        {
+            return Ok(found);
+        }
         let missing = |what: &str| self.node.contradiction(format!("{what} of {} in block {number}", E::SIGNATURE));
         let block = self.node.block(number, state).await?.ok_or_else(|| missing("no block"))?;
         let told = self.node.infos_of(number, state).await;
@@ -106,14 +111,35 @@ impl<'a> EventSearch<'a> {
         if self.node.block(number, state).await? != Some(block) {
             return Err(missing("two blocks"));
         }
-        let inclusion = Inclusion {
-            chain_id: self.node.chain_id().clone(),
-            transaction_hash: id.to_string(),
-            block_number: block.number,
-            block_hash: block.id.to_string(),
-            block_time: block.seconds(),
-        };
+        let inclusion = block.inclusion(self.node.chain_id(), id);
         Ok((Found { event, id, inclusion }, block))
+    }
+
+    /// The event, where a log watcher has seen it already; nothing rests on what is not settled.
+    fn shown<E: SolEvent>(&self, scope: &SearchScope<'_>, is: impl Fn(&E) -> bool) -> Option<(Found<E>, Block)> {
+        let known = self.node.block_logs().shown(scope.number)?;
+        let block = known.block;
+        let mut infos = known.infos.iter().flatten();
+        let (id, event) = infos.find_map(|info| Some((info.id, event_of(info, scope, &block, &is)?)))?;
+        Some((Found { event, id, inclusion: block.inclusion(self.node.chain_id(), id) }, block))
+    }
+
+    /// Whether a log watcher has seen the event of `contract`, indexed by `payment` first, in a block up to `number`; a hint.
+    pub fn is_shown_up_to<E: SolEvent>(
+        &self,
+        number: u64,
+        contract: Address,
+        payment: B256,
+        is: impl Fn(&E) -> bool,
+    ) -> bool {
+        let is = |log: &Log| {
+            // Nearly all are of other payments, and need not be decoded.
+            let is_about = log.address == contract
+                && log.topics.first() == Some(&E::SIGNATURE_HASH)
+                && log.topics.get(1) == Some(&payment);
+            is_about && event_in(log).is_some_and(|event| is(&event))
+        };
+        self.node.block_logs().has_up_to(number, is)
     }
 
     /// Looks for the event in one transaction of the block after the other.
@@ -154,6 +180,10 @@ impl<'a> EventSearch<'a> {
 fn event_of<E: SolEvent>(info: &Info, scope: &SearchScope<'_>, block: &Block, is: impl Fn(&E) -> bool) -> Option<E> {
     let in_block = info.block_number == block.number && info.block_time_ms == block.time_ms;
     let logs = info.logs.iter().filter(|log| in_block && info.failure.is_none() && log.address == scope.contract);
-    let mut events = logs.filter_map(|log| E::decode_raw_log_validate(&log.topics, &log.data).ok());
+    let mut events = logs.filter_map(event_in);
     events.find(|event| is(event))
+}
+
+fn event_in<E: SolEvent>(log: &Log) -> Option<E> {
+    E::decode_raw_log_validate(&log.topics, &log.data).ok()
 }

@@ -213,10 +213,10 @@ impl DeliveryChain for SettlerChain {
     ) -> Result<String, PerformError> {
         let contract = address(&plan.contract)?;
         let read = Escrows::of(self.node()).record(payment_id, contract, State::Newest).await?;
-        let found = read.record.as_ref().map(|record| (record.escrow.state, record));
-        match found {
-            Some((escrow::State::Reserved, _)) => {}
-            Some((escrow::State::Released, record)) => return self.released(payment_id, contract, record).await,
+        let found = read.record.map(|record| (record.escrow.state, record));
+        let terms = match found {
+            Some((escrow::State::Reserved, record)) => record.terms,
+            Some((escrow::State::Released, record)) => return self.released(payment_id, contract, &record).await,
             Some((escrow::State::Refunded, _)) => {
                 return Err(PerformError::TooLate("the escrow was refunded".to_owned()));
             }
@@ -226,11 +226,10 @@ impl DeliveryChain for SettlerChain {
                     Transient::contradiction(format!("{payment_id} is not reserved at block {}", read.number)).into()
                 );
             }
-        }
+        };
         let attestation = signature::bytes(attestation);
         let attestation = attestation.map_err(|_| Transient::misconfigured("the attestation is not hex"))?;
-        let release =
-            GatewayEscrow::releaseCall { paymentId: word(payment_id.on_chain()), attestation: attestation.into() };
+        let release = GatewayEscrow::releaseCall { e: terms.0, attestation: attestation.into() };
         let task = Task {
             purpose: format!("release/{contract}/{payment_id}"),
             contract,

@@ -53,15 +53,15 @@ impl<'a> Transactions<'a> {
     /// # Errors
     /// [`Transient`].
     pub async fn mined(&self, id: B256) -> Result<Option<Inclusion>, Transient> {
-        let Some(info) = self.node.info(id, State::Newest).await? else { return Ok(None) };
-        let block = self.node.block(info.block_number, State::Newest).await?;
-        Ok(block.filter(|_| info.failure.is_none()).map(|block| Inclusion {
-            chain_id: self.node.chain_id().clone(),
-            transaction_hash: id.to_string(),
-            block_number: block.number,
-            block_hash: block.id.to_string(),
-            block_time: block.seconds(),
-        }))
+        let shown = self.node.block_logs().transaction(id);
+        let (block, info) = match shown {
+            Some((block, info)) => (Some(block), info),
+            None => {
+                let Some(info) = self.node.info(id, State::Newest).await? else { return Ok(None) };
+                (self.node.block(info.block_number, State::Newest).await?, info)
+            }
+        };
+        Ok(block.filter(|_| info.failure.is_none()).map(|block| block.inclusion(self.node.chain_id(), id)))
     }
 
     /// `settled` must have been asked for before whatever is concluded from the status together with it.

@@ -13,30 +13,34 @@ use std::{
     time::Duration,
 };
 
-use alloy::primitives::{U256, keccak256};
+use alloy::{
+    primitives::{B256, U256, keccak256},
+    sol_types::SolEvent,
+};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use chains_tron::adapter::TronChain;
+use escrow_abi::{contracts::GatewayEscrow, record::EscrowTerms};
 use events::event::TransactionPrepared;
 use sagas::ports::{Chains, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, TransactionState};
 
-use crate::support::{World, liar::Liar, payment::spend};
+use crate::support::{
+    World,
+    liar::Liar,
+    payment::{reserved_terms, spend},
+};
 
-/// Places in what `escrowAsOf` returns, in words of 32 bytes.
-const PAYER: usize = 1;
-const RESERVED_AT: usize = 2;
-const ENDED_AT: usize = 3;
-const TOKEN: usize = 6;
-const SETTLER: usize = 7;
-const DEPOSITED: usize = 8;
-const SOURCE_AMOUNT: usize = 9;
-const TERMS_HASH: usize = 10;
-const QUOTE_HASH: usize = 11;
-const DEPOSITED_AT: usize = 16;
-const BLOCK_NUMBER: usize = 17;
-const TIME: usize = 18;
-const ESCROW_WORDS: usize = 19;
+/// Places in what `recordAsOf` returns, in words of 32 bytes.
+const STATE: usize = 0;
+const ROUND: usize = 1;
+const DEPOSITED_AT: usize = 2;
+const RESERVED_AT: usize = 3;
+const ENDED_AT: usize = 4;
+const COMMITMENT: usize = 5;
+const BLOCK_NUMBER: usize = 6;
+const TIME: usize = 7;
+const RECORD_WORDS: usize = 8;
 
 /// What is told of a block's transactions, and how.
 type Lie = (&'static str, fn(&mut Value));
@@ -52,7 +56,7 @@ struct Secured {
 }
 
 /// The words that a constant call returned; none for what is not a call.
-fn words(answer: &Value) -> Vec<String> {
+pub fn words(answer: &Value) -> Vec<String> {
     let output = answer.pointer("/constant_result/0").and_then(Value::as_str).unwrap_or_default();
     output.as_bytes().chunks(64).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
@@ -72,7 +76,7 @@ fn selector(signature: &str) -> String {
 }
 
 /// Whether a request is a constant call of this function.
-fn calls(path: &str, request: &Value, signature: &str) -> bool {
+pub fn calls(path: &str, request: &Value, signature: &str) -> bool {
     path.ends_with("triggerconstantcontract")
         && request["data"].as_str().is_some_and(|data| data.starts_with(&selector(signature)))
 }
@@ -92,12 +96,12 @@ impl Secured {
         self.chains.deposit_state(&self.order, from_ref(&self.prepared)).await
     }
 
-    /// From now on the words of `escrowAsOf` go through `change` with the number of the answer, from 0.
+    /// From now on the words of `recordAsOf` go through `change` with the number of the answer, from 0.
     fn on_record(&self, mut change: impl FnMut(usize, &mut Vec<String>) + Send + 'static) {
         let mut count = 0;
         self.liar.tell(move |path, request, mut truth| {
             let mut found = words(&truth);
-            if calls(path, request, "escrowAsOf(bytes32)") && found.len() == ESCROW_WORDS {
+            if calls(path, request, "recordAsOf(bytes32)") && found.len() == RECORD_WORDS {
                 change(count, &mut found);
                 count += 1;
                 truth["constant_result"][0] = json!(found.concat());
@@ -108,6 +112,59 @@ impl Secured {
 
     fn on_word(&self, place: usize, change: impl Fn(U256) -> U256 + Send + 'static) {
         self.on_record(move |_, words| words[place] = format!("{:064x}", change(number(&words[place]))));
+    }
+
+    /// From now on the node tells of other terms, in the record's hash and in the events alike, where the answer's number is one
+    /// for which `when` holds; `change` has the words after it.
+    fn on_terms(
+        &self,
+        alter: impl FnOnce(&mut GatewayEscrow::Escrow),
+        when: impl Fn(usize) -> bool + Send + 'static,
+        change: impl Fn(&mut Vec<String>) + Send + 'static,
+    ) -> Result<()> {
+        let EscrowTerms(mut told) = reserved_terms(&self.order)?;
+        alter(&mut told);
+        let commitment = hex::encode(EscrowTerms(told.clone()).commitment());
+        let deposited = GatewayEscrow::Deposited {
+            paymentId: told.deposit.paymentId,
+            quoteHash: told.deposit.quoteHash,
+            payer: told.deposit.payer,
+            deposit: told.deposit.clone(),
+            token: told.token,
+            amount: told.deposited,
+        };
+        let reserved = GatewayEscrow::Reserved {
+            paymentId: told.deposit.paymentId,
+            quoteHash: told.quoteHash,
+            settler: told.settler,
+            sourceAmount: told.sourceAmount,
+            fulfillBy: told.fulfillBy,
+        };
+        let events = [deposited.encode_log_data(), reserved.encode_log_data()];
+        let mut count = 0;
+        self.liar.tell(move |path, request, mut truth| {
+            let mut found = words(&truth);
+            if calls(path, request, "recordAsOf(bytes32)") && found.len() == RECORD_WORDS {
+                if when(count) {
+                    found[COMMITMENT] = commitment.clone();
+                    change(&mut found);
+                    truth["constant_result"][0] = json!(found.concat());
+                }
+                count += 1;
+            }
+            // What is solidified stays as it is: only the terms are asked of what is not.
+            if path == "wallet/gettransactioninfobyblocknum" {
+                each_log(&mut truth, |log| {
+                    let is = |topic: &B256| log["topics"][0] == hex::encode(topic);
+                    if let Some(event) = events.iter().find(|event| is(&event.topics()[0])) {
+                        log["topics"] = event.topics().iter().map(hex::encode).collect();
+                        log["data"] = hex::encode(&event.data).into();
+                    }
+                });
+            }
+            truth
+        });
+        Ok(())
     }
 
     /// The lie is not believed, and the truth is again.
@@ -137,10 +194,10 @@ async fn what_came_after_the_solidified_block_does_not_count() -> Result<()> {
     let err_by_newest = async || -> Result<()> {
         let id = hex::encode(payment_id.on_chain().0);
         let to = chains_tron::address::api(world.escrow());
-        let record = newest(&(selector("escrowAsOf(bytes32)") + &id), &to).await?;
-        assert_eq!(words(&record).len(), ESCROW_WORDS, "{record}");
+        let record = newest(&(selector("recordAsOf(bytes32)") + &id), &to).await?;
+        assert_eq!(words(&record).len(), RECORD_WORDS, "{record}");
         liar.tell(move |path, request, truth| {
-            let is = path.starts_with("walletsolidity") && calls(path, request, "escrowAsOf(bytes32)");
+            let is = path.starts_with("walletsolidity") && calls(path, request, "recordAsOf(bytes32)");
             if is { record.clone() } else { truth }
         });
         Ok(())
@@ -175,17 +232,23 @@ async fn what_came_after_the_solidified_block_does_not_count() -> Result<()> {
     world.advance(Duration::from_secs(601)).await?;
     world.solidify().await?;
     assert!(chains.stranded_deposit(&late.payer_deposit()).await?.is_some());
-    liar.tell(|path, request, mut truth| {
+    // What it would commit to then is known.
+    assert_eq!(chains.deposit_secured(&late).await?, None);
+    let commitment = hex::encode(reserved_terms(&late)?.commitment());
+    liar.tell(move |path, request, mut truth| {
         let mut found = words(&truth);
-        if calls(path, request, "escrowAsOf(bytes32)") && found.len() == ESCROW_WORDS {
-            found[0] = format!("{:064x}", 2);
+        if calls(path, request, "recordAsOf(bytes32)") && found.len() == RECORD_WORDS {
+            found[STATE] = format!("{:064x}", 2);
+            found[ROUND] = format!("{:064x}", 1);
+            found[COMMITMENT] = commitment.clone();
             found[BLOCK_NUMBER] = format!("{:064x}", number(&found[BLOCK_NUMBER]) + U256::ONE);
             found[RESERVED_AT] = found[BLOCK_NUMBER].clone();
             truth["constant_result"][0] = json!(found.concat());
         }
         truth
     });
-    chains.stranded_deposit(&late.payer_deposit()).await.expect_err("believed");
+    let fault = chains.stranded_deposit(&late.payer_deposit()).await.expect_err("believed");
+    assert!(fault.to_string().contains("after its deadline"), "{fault}");
     Ok(())
 }
 
@@ -284,7 +347,7 @@ async fn nothing_is_prepared_on_a_record_that_is_older_than_what_is_settled() ->
     let secured = Secured::start().await?;
     // A node that lags has not seen the deposit; brought again, it would only cost the payer.
     secured.on_record(|_, words| {
-        words[..DEPOSITED_AT + 1].fill("0".repeat(64));
+        words[..BLOCK_NUMBER].fill("0".repeat(64));
         words[BLOCK_NUMBER] = format!("{:064x}", 2);
     });
     let sun = secured.world.sun(&secured.world.payer).await?;
@@ -295,7 +358,7 @@ async fn nothing_is_prepared_on_a_record_that_is_older_than_what_is_settled() ->
         assert!(matches!(outcome, Err(PrepareError::Transient(_))), "{outcome:?}");
     }
     // Nor where it says that it is up to date: the deposit's transaction is in a block, and is not sent again.
-    secured.on_record(|_, words| words[..DEPOSITED_AT + 1].fill("0".repeat(64)));
+    secured.on_record(|_, words| words[..BLOCK_NUMBER].fill("0".repeat(64)));
     let outcome = secured.chains.prepare_deposit(&secured.order, 2).await;
     let Err(PrepareError::Waiting(why)) = outcome else { bail!("{outcome:?}") };
     assert!(why.contains("not shown yet"), "{why}");

@@ -23,6 +23,7 @@ use chains_tron::{
 use escrow_abi::{
     contracts::{DevToken, FulfillmentProxy, GatewayEscrow},
     eip712,
+    record::EscrowTerms,
 };
 use events::{ChainId, Hash32, PaymentId, Terms, event::Authorization, time::from_unix_seconds};
 
@@ -165,6 +166,14 @@ impl Case {
         let reservation = self.reservation();
         let payment = reservation.paymentId;
         let delivered = self.number("/terms/fulfillment_amount");
+        let deposited = EscrowTerms::deposited(&self.deposit(), token, cap);
+        let reserved = deposited.clone().reserved_by(&GatewayEscrow::Reserved {
+            paymentId: payment,
+            quoteHash: reservation.quoteHash,
+            settler: reservation.settler,
+            sourceAmount: reservation.sourceAmount,
+            fulfillBy: reservation.fulfillBy,
+        });
         [
             DevToken::approveCall { spender: self.account("escrow"), value: cap }.abi_encode(),
             GatewayEscrow::depositOwnCall {
@@ -174,8 +183,9 @@ impl Case {
                 reserverSignature: signature(0),
             }
             .abi_encode(),
-            GatewayEscrow::reserveCall { r: (&reservation).into(), reserverSignature: signature(1) }.abi_encode(),
-            GatewayEscrow::releaseCall { paymentId: payment, attestation: signature(2) }.abi_encode(),
+            GatewayEscrow::reserveCall { e: deposited.0, r: (&reservation).into(), reserverSignature: signature(1) }
+                .abi_encode(),
+            GatewayEscrow::releaseCall { e: reserved.0, attestation: signature(2) }.abi_encode(),
             FulfillmentProxy::fulfillCall {
                 paymentId: payment,
                 quoteHash: reservation.quoteHash,

@@ -57,7 +57,7 @@ async fn the_payers_transactions_are_brought_in_order_and_the_deposit_is_reserve
     let info = node.info(deposit_id, State::Newest).await?.context("the deposit is in no block")?;
     assert_eq!(info.failure, None);
     // The first deposit in a token writes the sum that is owed in it, too.
-    assert!((150_000..=250_000).contains(&info.energy), "a deposit takes {} energy", info.energy);
+    assert!((90_000..=150_000).contains(&info.energy), "a deposit takes {} energy", info.energy);
     assert_eq!(world.tokens(&world.payer).await?, TOKENS - CAP);
     assert_eq!(chains.deposit_secured(&order).await?, None);
     assert_eq!(chains.escrow_state(&order.payment_id, &order.escrow).await?, EscrowState::Absent, "not solidified");

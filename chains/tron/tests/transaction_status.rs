@@ -198,7 +198,7 @@ async fn what_cannot_be_paid_for_is_refused_and_burns_nothing() -> Result<()> {
 
     // Too low for the deposit, which is seen before the approval is sent; and too low for the approval.
     let mut low = order.clone();
-    spend_mut(&mut low).deposit = with_fee_limit(&world, &spend(&order).deposit, 100_000 * price)?;
+    spend_mut(&mut low).deposit = with_fee_limit(&world, &spend(&order).deposit, 54_000 * price)?;
     let refused = refusal(chains.prepare_deposit(&low, 1).await)?;
     let why = refused.context.revert_reason.context("no reason")?;
     assert!(why.contains("the payer's deposit") && why.contains("fee_limit"), "{why}");
@@ -216,7 +216,7 @@ async fn what_cannot_be_paid_for_is_refused_and_burns_nothing() -> Result<()> {
     let after_approval = world.sun(&world.payer).await?;
     assert!(after_approval < before);
     let mut low = order.clone();
-    spend_mut(&mut low).deposit = with_fee_limit(&world, &spend(&order).deposit, 160_000 * price)?;
+    spend_mut(&mut low).deposit = with_fee_limit(&world, &spend(&order).deposit, 100_000 * price)?;
     let why = reason(chains.prepare_deposit(&low, 1).await)?;
     assert!(why.contains("the payer's deposit") && why.contains("fee_limit"), "{why}");
     world.mine(1).await?;

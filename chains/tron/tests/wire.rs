@@ -63,13 +63,13 @@ async fn contracts_answer_as_of_a_block() -> Result<()> {
     world.dev.control("time", json!({"advance_ms": 60_000})).await?;
     let (head, settled) = (node.head().await?, node.settled().await?);
     assert_eq!(head.number - settled.number, LAG);
-    let asked = GatewayEscrow::escrowAsOfCall { paymentId: B256::repeat_byte(1) };
+    let asked = GatewayEscrow::recordAsOfCall { paymentId: B256::repeat_byte(1) };
     let proxy = FulfillmentProxy::fulfilledAsOfCall { key: B256::ZERO };
     for (state, block) in [(State::Newest, head), (State::Solidified, settled)] {
         let expected = (U256::from(block.number), U256::from(block.time_ms / 1_000));
         let answer = node.call(None, world.escrow(), &asked, state).await?;
         let Answer::Returned { value, energy } = answer else { anyhow::bail!("{answer:?}") };
-        assert_eq!(value.escrow.state, 0);
+        assert_eq!(value.record.state, 0);
         assert!(energy > 0);
         assert_eq!((value.blockNumber, value.time), expected, "{state:?}");
         let answer = node.call(None, world.proxy(), &proxy, state).await?;
@@ -90,14 +90,14 @@ async fn contracts_answer_as_of_a_block() -> Result<()> {
 async fn a_call_without_a_contract_or_of_another_is_no_answer() -> Result<()> {
     let world = World::start().await?;
     let node = world.node();
-    let asked = GatewayEscrow::escrowAsOfCall { paymentId: B256::ZERO };
+    let asked = GatewayEscrow::recordAsOfCall { paymentId: B256::ZERO };
     let nobody = Address::repeat_byte(9);
     let fault = node.call(None, nobody, &asked, State::Newest).await.expect_err("answered");
     assert!(fault.to_string().contains("CONTRACT_VALIDATE_ERROR"), "{fault}");
     // A token's balance is not a record.
     world.dev.control("code", json!({"address": account(&key(99)), "code": "5f5f5260205ff3"})).await?;
     let fault = node.call(None, key(99).address(), &asked, State::Newest).await.expect_err("answered");
-    assert!(fault.to_string().contains("escrowAsOf(bytes32) answered"), "{fault}");
+    assert!(fault.to_string().contains("recordAsOf(bytes32) answered"), "{fault}");
     Ok(())
 }
 

@@ -41,6 +41,8 @@ abstract contract EscrowFixture is Test {
     uint256 internal constant QUOTED = 940e6;
 
     GatewayEscrow internal escrow;
+    /// The terms of each payment as they stand: those that the escrow committed to.
+    mapping(bytes32 paymentId => GatewayEscrow.Escrow) private _terms;
     DevToken internal token;
     TrickToken internal trick;
 
@@ -266,6 +268,14 @@ abstract contract EscrowFixture is Test {
         GatewayEscrow.Reservation memory r,
         address asset
     ) internal {
+        sendWitnessed(d, r, asset);
+        noteTerms(asReserved(asDeposited(d, asset, r.sourceAmount), r));
+    }
+
+    /// As `depositWitnessed`, with nothing asked afterwards.
+    function sendWitnessed(GatewayEscrow.GatewayDeposit memory d, GatewayEscrow.Reservation memory r, address asset)
+        internal
+    {
         GatewayEscrow.Permit memory p = unsignedPermit(d, asset);
         p.signature = signWitness(payerKey, p, d);
         bytes memory signature = signAdmission(reserverKey, d, r, asset);
@@ -278,6 +288,14 @@ abstract contract EscrowFixture is Test {
         GatewayEscrow.Reservation memory r,
         address asset
     ) internal {
+        sendPermitted(d, r, asset);
+        noteTerms(asReserved(asDeposited(d, asset, r.sourceAmount), r));
+    }
+
+    /// As `depositPermitted`, with nothing asked afterwards.
+    function sendPermitted(GatewayEscrow.GatewayDeposit memory d, GatewayEscrow.Reservation memory r, address asset)
+        internal
+    {
         GatewayEscrow.Permit memory p = unsignedPermit(d, asset);
         p.signature = signPermit(payerKey, p);
         bytes memory signature = signAdmission(reserverKey, d, r, asset);
@@ -286,20 +304,108 @@ abstract contract EscrowFixture is Test {
     }
 
     function depositByPayer(GatewayEscrow.GatewayDeposit memory d, address asset) internal {
+        sendByPayer(d, asset);
+        noteTerms(asDeposited(d, asset, CAP));
+    }
+
+    /// As `depositByPayer`, with nothing asked afterwards.
+    function sendByPayer(GatewayEscrow.GatewayDeposit memory d, address asset) internal {
         bytes memory signature = signOpening(reserverKey, d, asset, CAP);
         vm.prank(payer);
         escrow.depositOwn(d, asset, CAP, signature);
+    }
+
+    /// Reserves, with the terms as they stand.
+    function reserve(GatewayEscrow.Reservation memory r, bytes memory signature) internal {
+        GatewayEscrow.Escrow memory e = termsOf(r.paymentId);
+        escrow.reserve(e, r, signature);
+        noteTerms(asReserved(e, r));
     }
 
     /// A reserved payment of `CAP`, of which the settler is to get `QUOTED`.
     function reservedByPayer(address asset) internal {
         depositByPayer(depositTerms(), asset);
         GatewayEscrow.Reservation memory r = reservation();
-        escrow.reserve(r, signReservation(reserverKey, r));
+        reserve(r, signReservation(reserverKey, r));
+    }
+
+    // What the escrow has on record, and the terms that it is of
+
+    function asDeposited(GatewayEscrow.GatewayDeposit memory d, address asset, uint256 amount)
+        internal
+        pure
+        returns (GatewayEscrow.Escrow memory)
+    {
+        return GatewayEscrow.Escrow({
+            deposit: d,
+            token: asset,
+            deposited: amount,
+            quoteHash: d.quoteHash,
+            settler: address(0),
+            sourceAmount: 0,
+            fulfillBy: 0
+        });
+    }
+
+    function asReserved(GatewayEscrow.Escrow memory e, GatewayEscrow.Reservation memory r)
+        internal
+        pure
+        returns (GatewayEscrow.Escrow memory)
+    {
+        return GatewayEscrow.Escrow({
+            deposit: e.deposit,
+            token: e.token,
+            deposited: e.deposited,
+            quoteHash: r.quoteHash,
+            settler: r.settler,
+            sourceAmount: r.sourceAmount,
+            fulfillBy: r.fulfillBy
+        });
+    }
+
+    /// The commitment, word for word.
+    function commitment(GatewayEscrow.Escrow memory e) internal pure returns (bytes32) {
+        bytes memory deposit = bytes.concat(
+            e.deposit.paymentId,
+            e.deposit.termsHash,
+            e.deposit.quoteHash,
+            word(e.deposit.payer),
+            word(e.deposit.reserver),
+            word(e.deposit.releaser),
+            bytes32(uint256(e.deposit.reserveDeadline)),
+            bytes32(uint256(e.deposit.fulfillmentDeadline)),
+            bytes32(uint256(e.deposit.refundAfter))
+        );
+        return keccak256(
+            bytes.concat(
+                deposit,
+                word(e.token),
+                bytes32(e.deposited),
+                e.quoteHash,
+                word(e.settler),
+                bytes32(e.sourceAmount),
+                bytes32(uint256(e.fulfillBy))
+            )
+        );
+    }
+
+    function word(address account) private pure returns (bytes32) {
+        return bytes32(uint256(uint160(account)));
+    }
+
+    /// Keeps the terms if they are what the escrow committed to, so that a call that was to be refused changes nothing here.
+    function noteTerms(GatewayEscrow.Escrow memory e) internal {
+        if (escrow.recordOf(e.deposit.paymentId).commitment == commitment(e)) _terms[e.deposit.paymentId] = e;
+    }
+
+    /// The terms of a payment as they stand, or those that it would have.
+    function termsOf(bytes32 paymentId) internal view returns (GatewayEscrow.Escrow memory e) {
+        e = _terms[paymentId];
+        e.deposit.paymentId = paymentId;
     }
 
     function stateOf(bytes32 paymentId) internal view returns (GatewayEscrow.State) {
-        return escrow.escrowOf(paymentId).state;
+        return escrow.recordOf(paymentId).state;
     }
 
     function assertState(GatewayEscrow.State expected) internal view {

@@ -22,8 +22,8 @@ use events::{
 use crate::{
     payment::{Awarded, Payment, Stage},
     ports::{
-        Award, AwardEnd, DeliveryOrder, DepositOrder, PayerDeposit, RefundOrder, ReleaseOrder, RequestForQuotes,
-        Reservation, SelectionRequest, Statement, VerificationCase,
+        Award, AwardEnd, DeliveryOrder, DepositOrder, ExpectedTerms, PayerDeposit, RefundOrder, ReleaseOrder,
+        RequestForQuotes, Reservation, SelectionRequest, Statement, VerificationCase,
     },
 };
 
@@ -274,6 +274,29 @@ fn is_past(now: Timestamp, seconds: u64) -> bool {
     from_unix_seconds(seconds).is_some_and(|at| now > at)
 }
 
+/// What the escrow of `payment` commits to once something is in it; `None` while nothing can be.
+pub(crate) fn expected_terms(payment: &Payment) -> Option<ExpectedTerms<'_>> {
+    let submitted = &payment.submitted;
+    let reservation = payment.award.as_deref().map(reservation);
+    (reservation.is_some() || submitted.authorization.is_payer_deposit()).then_some(ExpectedTerms {
+        payment_id: &submitted.payment_id,
+        terms: &submitted.terms,
+        terms_hash: submitted.terms_hash,
+        escrow: &submitted.escrow,
+        authorization: &submitted.authorization,
+        reservation,
+    })
+}
+
+fn reservation(award: &Awarded) -> Reservation {
+    Reservation {
+        quote_hash: award.event.quote_hash,
+        payout_account: award.quote.payout_account.clone(),
+        source_amount: award.quote.source_amount,
+        fulfill_by: events::time::unix_seconds(award.quote.fulfill_by),
+    }
+}
+
 fn deposit_order(payment: &Payment, award: &Awarded) -> DepositOrder {
     let submitted = &payment.submitted;
     DepositOrder {
@@ -282,12 +305,7 @@ fn deposit_order(payment: &Payment, award: &Awarded) -> DepositOrder {
         terms_hash: submitted.terms_hash,
         escrow: submitted.escrow.clone(),
         authorization: submitted.authorization.clone(),
-        reservation: Reservation {
-            quote_hash: award.event.quote_hash,
-            payout_account: award.quote.payout_account.clone(),
-            source_amount: award.quote.source_amount,
-            fulfill_by: events::time::unix_seconds(award.quote.fulfill_by),
-        },
+        reservation: reservation(award),
     }
 }
 

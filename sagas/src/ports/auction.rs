@@ -1,6 +1,6 @@
 //! The port to the settlers: requests for quotes, bids, awards and their answers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
@@ -75,6 +75,39 @@ pub struct Gathered {
     pub held: Vec<HeldPolicy>,
 }
 
+/// What came of gathering for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gathering {
+    /// The window is over.
+    Over(Gathered),
+    /// It stays open, and what is worth waiting for with a task was waited for.
+    Open(OpenWindow),
+}
+
+/// A collection window that stays open: what whoever gathers in it the next time goes on from. It is not on record, and
+/// whoever has none begins anew, without loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenWindow {
+    /// When gathering in it began, in this process.
+    pub begun: Instant,
+    /// When those that have not answered are to be asked again.
+    pub ask_again: Instant,
+    /// How long after they were asked last that is.
+    pub pause: Duration,
+    /// What [`Auction::settlers`] said when they were asked.
+    pub settlers: u64,
+    /// So long from now, at the most, nothing is to be done.
+    pub rest: Duration,
+}
+
+impl OpenWindow {
+    /// One that another process had open, or this one in an earlier lease term: those that have not answered are to be asked
+    /// again at once, and nobody listens for their answers, as there may be very many such windows.
+    pub fn taken_over(now: Instant) -> Self {
+        Self { begun: now, ask_again: now, pause: Duration::ZERO, settlers: 0, rest: Duration::ZERO }
+    }
+}
+
 /// A durable notice to the winner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Award {
@@ -134,6 +167,31 @@ pub trait Auction: Send + Sync {
     /// # Errors
     /// [`Transient`] when the bus cannot be reached.
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient>;
+
+    /// Gathers as [`Auction::gather`] does, but only as long as answers are likely to come; goes on from where the last time
+    /// `before` ended. Is to be called again when [`OpenWindow::rest`] has passed or [`Auction::settlers`] says something else.
+    ///
+    /// # Errors
+    /// [`Transient`] when the bus cannot be reached.
+    async fn gather_for_now(
+        &self,
+        request: &RequestForQuotes,
+        before: Option<OpenWindow>,
+    ) -> Result<Gathering, Transient> {
+        let _ = before;
+        self.gather(request).await.map(Gathering::Over)
+    }
+
+    /// A number that changes when somebody else may have to be asked in the windows that are open.
+    fn settlers(&self) -> u64 {
+        0
+    }
+
+    /// Returns when [`Auction::settlers`] is another number than `known`.
+    async fn other_settlers(&self, known: u64) {
+        let _ = known;
+        std::future::pending().await
+    }
 
     /// Stores the award where the winner finds it, however long it was away. Repeating it has no further effect.
     ///

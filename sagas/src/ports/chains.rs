@@ -9,16 +9,23 @@ use events::{
 
 use super::{
     orders::{
-        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit, PrepareError, RefundOrder,
-        ReleaseOrder, Statement, TransactionState,
+        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, PayerDeposit,
+        PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState,
     },
     transient::Transient,
-    waiting::{Cursor, Waiting},
+    waiting::{Cursor, Look, Waiting},
 };
 
 /// The chains, source and destination.
 #[async_trait]
 pub trait Chains: Send + Sync {
+    /// Tells what the escrow of a payment commits to, before each action of the payment: where a contract keeps a hash of its
+    /// terms, its node need not tell them then, after a restart either. Asks nobody, and nothing follows from it alone. Terms
+    /// that fit no escrow of the chain are left out.
+    fn expect_terms(&self, expected: &ExpectedTerms<'_>) {
+        let _ = expected;
+    }
+
     /// Simulates, takes a nonce for and signs the deposit-and-reserve; broadcasts nothing of its own. Where the payer's own
     /// transactions deposit, which the journal holds since the submission, it broadcasts those and signs the reservation.
     ///
@@ -179,5 +186,27 @@ pub trait Chains: Send + Sync {
     /// escape it, so within [`UNSEEN_MAX`](super::UNSEEN_MAX) the caller looks without it.
     async fn next_event(&self, waiting: &Waiting<'_>) {
         self.next_block(waiting.chain_id).await;
+    }
+
+    /// Whether the next block is waited for and no event, as of now: the port does not follow events, or nothing of a
+    /// transaction that is to get into a block was seen yet.
+    fn awaits_block(&self, waiting: &Waiting<'_>) -> bool {
+        let _ = waiting;
+        true
+    }
+
+    /// Whether something may have happened to the payment since, by what was seen of the chain; where nothing did,
+    /// `waiting.since` becomes now. Asks nobody, and is asked of all who wait after each [`Look`]. Not asked where
+    /// [`Chains::awaits_block`].
+    fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
+        let _ = waiting;
+        true
+    }
+
+    /// Returns when more may be known of the chain than in the look with this `round`: for one who waits for many, instead of
+    /// [`Chains::next_block`] and [`Chains::next_event`] for each. Returns after a bounded time.
+    async fn next_look(&self, chain_id: &ChainId, round: u64) -> Look {
+        self.next_block(chain_id).await;
+        Look { round: round.wrapping_add(1), is_block: true }
     }
 }

@@ -51,6 +51,35 @@ impl DepositOrder {
             authorization: self.authorization.clone(),
         }
     }
+
+    /// What the escrow commits to.
+    pub fn expected_terms(&self) -> ExpectedTerms<'_> {
+        ExpectedTerms {
+            payment_id: &self.payment_id,
+            terms: &self.terms,
+            terms_hash: self.terms_hash,
+            escrow: &self.escrow,
+            authorization: &self.authorization,
+            reservation: Some(self.reservation.clone()),
+        }
+    }
+}
+
+/// What the escrow of one of the gateway's own payments commits to, as the journal determines it.
+#[derive(Debug, Clone)]
+pub struct ExpectedTerms<'a> {
+    /// The payment.
+    pub payment_id: &'a PaymentId,
+    /// Its economics.
+    pub terms: &'a Terms,
+    /// Their hash.
+    pub terms_hash: Hash32,
+    /// The escrow and its windows.
+    pub escrow: &'a EscrowPlan,
+    /// What the payer signed.
+    pub authorization: &'a Authorization,
+    /// What the awarded quote reserves; `None` before there is an award.
+    pub reservation: Option<Reservation>,
 }
 
 /// What a reservation commits to on chain.

@@ -28,5 +28,14 @@ pub struct Waiting<'a> {
     pub is_pushed: bool,
 }
 
+/// A look at a chain, for all who wait there: what may be new to them since the look before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Rounds of looking for events that were over. Where it is the same as before, no event is new.
+    pub round: u64,
+    /// Whether there is a new block, or the wait for one was so long that whoever waits for it looks all the same.
+    pub is_block: bool,
+}
+
 /// Longest wait for what may never happen, or happened unseen: a node may keep an event from who asks for all of them.
 pub const UNSEEN_MAX: Duration = Duration::from_secs(120);

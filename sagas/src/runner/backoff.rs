@@ -1,8 +1,11 @@
 //! Back-off: the wait after each fault in a row, with a throttled log. A fault that only an operator can mend raises an alarm.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use events::time::Timestamp;
@@ -101,35 +104,49 @@ impl Backoff {
 impl Engine {
     /// Waits as long as one more fault in a row calls for, after it was said in the log where that is due.
     pub(super) async fn back_off(&self, backoff: &mut Backoff, say: impl FnOnce(&Backoff)) {
-        backoff.alarm = None;
-        self.wait(backoff, say).await;
+        self.ports().clock.sleep(self.pause_after_fault(backoff, say)).await;
     }
 
-    async fn wait(&self, backoff: &mut Backoff, say: impl FnOnce(&Backoff)) {
-        if backoff.another(self.ports().clock.now()) {
-            say(backoff);
-        }
-        // Time in which a payment can be made is short, so it is waited for longest only while the alarm stands.
-        let pause = match backoff.alarm {
-            Some(_) => self.options().backoff_max,
-            None => pause_after(self.options(), backoff.count()),
-        };
-        self.ports().clock.sleep(pause).await;
-    }
-
-    /// The same after a transient fault. One that only an operator can mend raises the alarm once it lasts, and is waited for
-    /// longest from then on: a single answer of a node may be wrong, or brought about by somebody else.
+    /// The same after a transient fault.
     pub(super) async fn back_off_transient(
         &self,
         backoff: &mut Backoff,
         fault: &Transient,
         say: impl FnOnce(&Backoff),
     ) {
+        self.ports().clock.sleep(self.pause_after_transient(backoff, fault, say)).await;
+    }
+
+    /// How long one more fault in a row is to be waited for, after it was said in the log where that is due.
+    pub(super) fn pause_after_fault(&self, backoff: &mut Backoff, say: impl FnOnce(&Backoff)) -> Duration {
+        backoff.alarm = None;
+        self.counted(backoff, say)
+    }
+
+    /// The same after a transient fault. One that only an operator can mend raises the alarm once it lasts, and is waited for
+    /// longest from then on: a single answer of a node may be wrong, or brought about by somebody else.
+    pub(super) fn pause_after_transient(
+        &self,
+        backoff: &mut Backoff,
+        fault: &Transient,
+        say: impl FnOnce(&Backoff),
+    ) -> Duration {
         backoff.alarm = match fault.is_misconfigured() && backoff.count() + 1 >= LASTING {
             true => backoff.alarm.take().or_else(|| Some(Alarm::raise(self.misconfigured()))),
             false => None,
         };
-        self.wait(backoff, say).await;
+        self.counted(backoff, say)
+    }
+
+    fn counted(&self, backoff: &mut Backoff, say: impl FnOnce(&Backoff)) -> Duration {
+        if backoff.another(self.ports().clock.now()) {
+            say(backoff);
+        }
+        // Time in which a payment can be made is short, so it is waited for longest only while the alarm stands.
+        match backoff.alarm {
+            Some(_) => self.options().backoff_max,
+            None => pause_after(self.options(), backoff.count()),
+        }
     }
 }
 

@@ -2,11 +2,13 @@
 
 use events::{event::Inclusion, time::Timestamp};
 
-use crate::ports::DeliveryState;
+use crate::ports::{DeliveryState, OpenWindow};
 
 /// Observations of one drive of a payment. None of it is on record: another process learns it again.
 #[derive(Default)]
 pub(super) struct Learned {
+    /// The collection window that is open, in which quotes are gathered from time to time.
+    pub window: Option<OpenWindow>,
     /// Whether the winner is known to stand by its quote. Its answer is final, and asked for once.
     pub agreed: bool,
     /// The delivery that has its depth here and that the verifier says it does not see, with since when it says so.

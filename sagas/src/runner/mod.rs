@@ -6,6 +6,10 @@
 //! no harm: the expected position fences their appends, and every effect is repeated from journaled bytes or is
 //! idempotent.
 //!
+//! A drive that has waited for a moment ends its task. What it waits for and what it has to remember, a few hundred bytes,
+//! stays in its worker's waiting set until it is resumed: by a commit, by what happens on its chain, by a hint or when its time
+//! has come (ADR 122).
+//!
 //! A transient fault is retried with back-off, however long it lasts. What fails in any other way is tried a few times
 //! more and then parked with its cause (a dead letter), so that it takes nothing from the rest; an operator's replay brings
 //! it back.
@@ -13,11 +17,15 @@
 mod backoff;
 mod delivery;
 mod drive;
+mod drive_quote_request;
 mod learned;
+mod memory;
 mod outcome;
 mod parking;
 mod perform;
 mod stream;
+mod wait;
+mod waiting_set;
 mod wake_hints;
 mod wake_up_dedup;
 mod worker;
@@ -75,6 +83,13 @@ pub struct Options {
     pub release: ReleaseRule,
     /// How often the runner looks for shards that were sealed, which it gives up then.
     pub sealed_look_every: Duration,
+    /// For how long a drive that waits keeps its task: what comes at once finds it at work still.
+    pub moment: Duration,
+    /// How many drives may do so at a time, in this process. The rest end their tasks at once.
+    pub moments_max: usize,
+    /// How many drives that waited without a task may be resumed at a time, in this process: the rest wait for their turn,
+    /// such as when a shard with many open payments is taken over.
+    pub resumed_max: usize,
 }
 
 impl Default for Options {
@@ -89,6 +104,10 @@ impl Default for Options {
             retry_max: Duration::from_secs(60),
             release: ReleaseRule::DEFAULT,
             sealed_look_every: Duration::from_secs(60),
+            moment: Duration::from_secs(2),
+            // A dozen kilobytes each.
+            moments_max: 1024,
+            resumed_max: 256,
         }
     }
 }

@@ -8,7 +8,7 @@ use events::{
 use super::Ports;
 use crate::{
     payment::{Command, Payment},
-    ports::{EscrowState, Refusal, Transient},
+    ports::{EscrowState, OpenWindow, Refusal, Transient},
 };
 
 /// What came of an action.
@@ -21,6 +21,8 @@ pub(super) enum Outcome {
     AwaitEvent,
     /// The delivery has its depth here, and the verifier says that it does not see it; look again soon.
     DeliveryDoubted,
+    /// The collection window stays open.
+    WindowOpen(OpenWindow),
     /// The payer deposit is on its way; what was refused before was mended. Look again when the chain has moved.
     DepositAwaited,
     /// The source chain refused the deposit, for now.

@@ -13,8 +13,8 @@ use crate::{
     handlers::Action,
     payment::{Command, Payment, Stage},
     ports::{
-        Award, AwardAnswer, DepositOrder, DepositState, EscrowState, PayerDeposit, PrepareError, RefundOrder, Refusal,
-        ReleaseOrder, SelectionRequest, TransactionState, Transient,
+        Award, AwardAnswer, DepositOrder, DepositState, EscrowState, Gathering, PayerDeposit, PrepareError,
+        RefundOrder, Refusal, ReleaseOrder, SelectionRequest, TransactionState, Transient,
     },
 };
 
@@ -31,7 +31,11 @@ pub(super) async fn perform(
 ) -> Result<Outcome, Transient> {
     match action {
         Action::GatherBids(request) => {
-            let gathered = ports.auction.gather(request).await?;
+            let gathered = match ports.auction.gather_for_now(request, learned.window).await? {
+                Gathering::Over(gathered) => gathered,
+                Gathering::Open(window) => return Ok(Outcome::WindowOpen(window)),
+            };
+            learned.window = None;
             let at = ports.clock.now();
             let judgement = judge(&payment.submitted, gathered, at);
             Ok(Outcome::command(Command::CloseAuction { judgement: Box::new(judgement), at }))

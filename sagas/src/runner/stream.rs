@@ -1,5 +1,7 @@
 //! Reading and appending one stream, with back-off for as long as it takes.
 
+use std::time::Duration;
+
 use events::{CommitId, Event, StreamId, mutant};
 use journal::{AppendError, Commit, Position, ReadError, Recorded};
 
@@ -45,17 +47,29 @@ impl Engine {
     pub(super) async fn commits(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, Stuck> {
         let mut backoff = Backoff::default();
         loop {
-            match self.ports().journal.load(stream_id).await {
+            match self.commits_once(stream_id, &mut backoff).await? {
                 Ok(commits) => return Ok(commits),
-                Err(ReadError::Unavailable(reason)) => {
-                    let say = |backoff: &Backoff| {
-                        let (faults, since) = (backoff.count(), backoff.since());
-                        tracing::warn!(%stream_id, faults, since, reason, "journal unavailable");
-                    };
-                    self.back_off(&mut backoff, say).await;
-                }
-                Err(unreadable) => return Err(unreadable.into()),
+                Err(pause) => self.ports().clock.sleep(pause).await,
             }
+        }
+    }
+
+    /// The commits of a stream; when the journal cannot be reached, how long that is to be waited for.
+    pub(super) async fn commits_once(
+        &self,
+        stream_id: &StreamId,
+        backoff: &mut Backoff,
+    ) -> Result<Result<Vec<Recorded>, Duration>, Stuck> {
+        match self.ports().journal.load(stream_id).await {
+            Ok(commits) => Ok(Ok(commits)),
+            Err(ReadError::Unavailable(reason)) => {
+                let say = |backoff: &Backoff| {
+                    let (faults, since) = (backoff.count(), backoff.since());
+                    tracing::warn!(%stream_id, faults, since, reason, "journal unavailable");
+                };
+                Ok(Err(self.pause_after_fault(backoff, say)))
+            }
+            Err(unreadable) => Err(unreadable.into()),
         }
     }
 

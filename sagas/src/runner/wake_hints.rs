@@ -5,15 +5,27 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 
 use events::PaymentId;
 
+/// Hints that may wait for a worker; one that is further behind misses some.
+const HINTS_MAX: usize = 256;
+
 type Waiting = HashMap<PaymentId, Arc<Notify>>;
 
-/// The payments that take hints.
-#[derive(Clone, Default)]
-pub(super) struct WakeHints(Arc<Mutex<Waiting>>);
+/// Where hints go: to the task at work on a payment, or to the workers, for those that wait without one.
+#[derive(Clone)]
+pub(super) struct WakeHints {
+    waiting: Arc<Mutex<Waiting>>,
+    workers: broadcast::Sender<PaymentId>,
+}
+
+impl Default for WakeHints {
+    fn default() -> Self {
+        Self { waiting: Arc::default(), workers: broadcast::Sender::new(HINTS_MAX) }
+    }
+}
 
 /// Where a payment receives its hints, until it is dropped.
 pub(super) struct HintReceiver {
@@ -30,18 +42,30 @@ impl WakeHints {
     }
 
     pub(super) fn give(&self, payment_id: &PaymentId) {
-        if let Some(notify) = self.waiting().get(payment_id) {
-            notify.notify_waiters();
+        match self.waiting().get(payment_id) {
+            Some(notify) => notify.notify_waiters(),
+            // Nobody listens when there is no worker.
+            None => drop(self.workers.send(payment_id.clone())),
         }
+    }
+
+    /// The hints for all payments that no task is at work on.
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<PaymentId> {
+        self.workers.subscribe()
     }
 
     // A panic while the map is held leaves it whole: each use is a single insertion, look-up or removal.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl HintReceiver {
+    /// The payment.
+    pub(super) fn payment_id(&self) -> &PaymentId {
+        &self.payment_id
+    }
+
     /// Returns at the next hint. Hints that come while nobody waits are lost: whoever does not wait looks anyway.
     pub(super) async fn received(&self) {
         self.notify.notified().await;

@@ -10,7 +10,7 @@ use std::{
 
 use futures::FutureExt;
 use tokio::{
-    sync::mpsc,
+    sync::{OwnedSemaphorePermit, mpsc},
     task::{Id, JoinError, JoinSet},
     time::sleep,
 };
@@ -26,13 +26,19 @@ use super::{
     Engine,
     backoff::Backoff,
     doubled,
+    drive::{Driven, Waits},
+    memory::Folded,
     parking::{Failing, Failure, ParkedStreams, text_of},
+    wait::Resumption,
+    waiting_set::WaitingSet,
     wake_up_dedup::WakeUpDedup,
 };
 use crate::ports::Transient;
 
 /// Findings of a lease term that may wait to be looked at.
 const FINDINGS_MAX: usize = 16;
+/// How long a worker that panicked is left alone: another gateway may get on with what broke it.
+const WORKER_PAUSE: Duration = Duration::from_secs(5);
 
 /// Competes for all open shards of the journal, also for those that it gets, and drives their payments and batches.
 pub struct Runner {
@@ -49,7 +55,7 @@ impl Runner {
     /// Runs until `shutdown`; then gives all shards up, so that another process goes on at once.
     pub async fn run(self, shutdown: CancellationToken) {
         let journal = self.engine.ports().journal.clone();
-        let (mut workers, mut stops) = (JoinSet::new(), BTreeMap::new());
+        let (mut workers, mut stops) = (JoinSet::<u16>::new(), BTreeMap::new());
         while !shutdown.is_cancelled() {
             let epochs = journal.epochs();
             // A sealed shard takes nothing, so nothing can be driven in it.
@@ -66,7 +72,7 @@ impl Runner {
                     stops.entry(shard).or_insert_with(|| {
                         let stop = shutdown.child_token();
                         let (engine, owner) = (self.engine.clone(), self.owner.clone());
-                        workers.spawn(Worker::new(engine, *epoch, shard, owner, stop.clone()).run());
+                        workers.spawn(work(Worker::new(engine, *epoch, shard, owner, stop.clone())));
                         stop
                     });
                 }
@@ -75,6 +81,8 @@ impl Runner {
                 biased;
                 () = shutdown.cancelled() => {}
                 () = journal.grown(epochs.shards()) => {}
+                // None ends by itself but one that was stopped, or that panicked.
+                Some(Ok(ended)) = workers.join_next(), if !workers.is_empty() => drop(stops.remove(&ended)),
                 () = sleep(self.engine.options().sealed_look_every) => {}
             }
         }
@@ -82,10 +90,24 @@ impl Runner {
     }
 }
 
+/// Runs the worker until it is stopped, or panics; its shard.
+async fn work(worker: Worker) -> u16 {
+    let (shard, stop) = (worker.shard, worker.shutdown.clone());
+    // Nothing of it is used again; the lease runs out by itself.
+    if let Err(panic) = AssertUnwindSafe(worker.run()).catch_unwind().await {
+        let text = text_of(panic.as_ref());
+        tracing::error!(shard, text, "worker panicked, and begins anew after a pause");
+        stop.run_until_cancelled(sleep(WORKER_PAUSE)).await;
+    }
+    shard
+}
+
 /// What became of a task.
 enum Ended {
     /// The stream is at rest, with the commit at this sequence as its newest; 0 for none in this shard.
     AtRest(u64),
+    /// The stream waits for something, which needs no task.
+    Waits(Box<Waits>),
     /// Driving it failed.
     Failed(Box<Failure>),
     /// It was parked, or found in another state by somebody else's doing.
@@ -122,6 +144,8 @@ struct Worker {
     running: HashMap<StreamId, u64>,
     stream_of: HashMap<Id, StreamId>,
     tasks: JoinSet<Ended>,
+    /// Streams that wait without a task.
+    waiting: WaitingSet,
     failing: HashMap<StreamId, Failing>,
     dedup: WakeUpDedup,
     parked_streams: ParkedStreams,
@@ -129,6 +153,7 @@ struct Worker {
 
 impl Worker {
     fn new(engine: Arc<Engine>, epoch: Epoch, shard: u16, owner: String, shutdown: CancellationToken) -> Self {
+        let waiting = WaitingSet::new(&engine);
         Self {
             engine,
             epoch,
@@ -139,6 +164,7 @@ impl Worker {
             running: HashMap::new(),
             stream_of: HashMap::new(),
             tasks: JoinSet::new(),
+            waiting,
             failing: HashMap::new(),
             dedup: WakeUpDedup::default(),
             parked_streams: ParkedStreams::default(),
@@ -152,12 +178,13 @@ impl Worker {
         let mut backoff = Backoff::default();
         loop {
             // In this order, so that the same happenings always come to the same. Nobody starves: a task ends once for
-            // each time it is started, and a lease term finds no more than there is.
+            // each time it is started, a lease term finds no more than there is, and those that wait have turns.
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
                 Some(ended) = self.tasks.join_next_with_id() => self.ended(ended),
                 finding = found(&mut self.term) => self.found(finding),
+                (stream_id, permit) = self.waiting.next() => self.begin(stream_id, Duration::ZERO, Some(permit)),
                 wake_up = lease.next() => match wake_up {
                     Ok(wake_up) => {
                         backoff.over();
@@ -195,7 +222,8 @@ impl Worker {
     /// A commit was appended to the stream, by whomever.
     fn on_commit(&mut self, stream_id: StreamId, sequence: u64) {
         let at_rest_with_it = self.dedup.is_duplicate(&stream_id, sequence);
-        if !at_rest_with_it && !self.running.contains_key(&stream_id) {
+        let waits_with_it = self.waiting.newest(&stream_id).is_some_and(|newest| sequence <= newest);
+        if !at_rest_with_it && !waits_with_it && !self.running.contains_key(&stream_id) {
             self.start(stream_id.clone(), Duration::ZERO);
         }
         // Whether the task knows the commit is seen when it ends: a server that just lost its lead may not have told it.
@@ -209,7 +237,7 @@ impl Worker {
             Finding::Open(open) => {
                 tracing::info!(shard = self.shard, open = open.len(), "open payments and batches taken over");
                 let open = if mutant!("take-over-forgets") { Vec::new() } else { open };
-                open.into_iter().for_each(|stream_id| self.start(stream_id, Duration::ZERO));
+                open.into_iter().for_each(|stream_id| self.take_over(stream_id));
             }
             Finding::Parking(records) => {
                 let replayed = self.apply(&records);
@@ -241,11 +269,24 @@ impl Worker {
     /// Releases what was held back until it is known what is parked.
     fn release_held_back(&mut self) {
         let held_back = self.term.as_mut().and_then(|term| term.held_back.take());
-        held_back.into_iter().flatten().for_each(|stream_id| self.start(stream_id, Duration::ZERO));
+        held_back.into_iter().flatten().for_each(|stream_id| self.take_over(stream_id));
+    }
+
+    /// Has the stream driven when its turn comes, unless that is being done.
+    fn take_over(&mut self, stream_id: StreamId) {
+        if !self.running.contains_key(&stream_id) {
+            self.waiting.take_over(stream_id);
+        }
     }
 
     /// Drives the stream after `pause`, unless that is being done, or it is parked.
     fn start(&mut self, stream_id: StreamId, pause: Duration) {
+        self.begin(stream_id, pause, None);
+    }
+
+    /// The same, also in its turn among those that waited.
+    fn begin(&mut self, stream_id: StreamId, pause: Duration, permit: Option<OwnedSemaphorePermit>) {
+        let memory = self.waiting.take(&stream_id);
         let Some(term) = &mut self.term else { return };
         if let Some(held_back) = &mut term.held_back {
             held_back.insert(stream_id);
@@ -257,7 +298,8 @@ impl Worker {
         }
         let hash_map::Entry::Vacant(free) = self.running.entry(stream_id.clone()) else { return };
         free.insert(0);
-        let task = self.tasks.spawn(drive(self.engine.clone(), self.shard, stream_id.clone(), pause));
+        let drive = drive(self.engine.clone(), self.shard, stream_id.clone(), pause, memory, permit);
+        let task = self.tasks.spawn(drive);
         self.stream_of.insert(task.id(), stream_id);
     }
 
@@ -288,6 +330,13 @@ impl Worker {
                     self.start(stream_id, Duration::ZERO);
                 } else {
                     self.dedup.came_to_rest(stream_id, newest);
+                }
+            }
+            Ended::Waits(waits) => {
+                let newest = waits.newest;
+                self.waiting.insert(stream_id.clone(), *waits);
+                if woken_for > newest {
+                    self.start(stream_id, Duration::ZERO);
                 }
             }
             Ended::Failed(failure) => self.failed(stream_id, *failure),
@@ -327,6 +376,7 @@ impl Worker {
     fn stop_all(&mut self) {
         self.term = None;
         self.tasks.abort_all();
+        self.waiting.clear();
         self.running.clear();
         self.stream_of.clear();
         self.failing.clear();
@@ -410,15 +460,38 @@ async fn follow(engine: Arc<Engine>, epoch: Epoch, shard: u16, findings: mpsc::S
     }
 }
 
-/// Drives the stream after `pause`, if it lies in `shard`. What fails or panics is looked into here, so that the stream
-/// counts as running until its failure is known.
-async fn drive(engine: Arc<Engine>, shard: u16, stream_id: StreamId, pause: Duration) -> Ended {
+/// Drives the stream after `pause`, if it lies in `shard`, up to its rest or a longer wait. What fails or panics is looked into
+/// here, so that the stream counts as running until its failure is known.
+async fn drive(
+    engine: Arc<Engine>,
+    shard: u16,
+    stream_id: StreamId,
+    pause: Duration,
+    memory: Folded,
+    permit: Option<OwnedSemaphorePermit>,
+) -> Ended {
     if !pause.is_zero() {
         engine.ports().clock.sleep(pause).await;
     }
+    let resumption = Resumption::new(permit);
+    let driven = async {
+        let driven = engine.drive_in(Some(shard), &stream_id, memory, Some(&resumption));
+        if !resumption.in_turn {
+            return driven.await;
+        }
+        tokio::select! {
+            biased;
+            driven = driven => driven,
+            never = resumption.over_in_time() => match never {},
+        }
+    };
     // The engine's state is its ports, which hold nothing of a stream that a panic could leave half done.
-    let failure = match AssertUnwindSafe(engine.drive_in(Some(shard), &stream_id)).catch_unwind().await {
-        Ok(Ok(newest)) => return Ended::AtRest(newest),
+    let driven = AssertUnwindSafe(driven).catch_unwind().await;
+    // A look into a failure reads the journal alone, and keeps nobody waiting.
+    resumption.over();
+    let failure = match driven {
+        Ok(Ok(Driven::AtRest(newest))) => return Ended::AtRest(newest),
+        Ok(Ok(Driven::Waits(waits))) => return Ended::Waits(waits),
         Ok(Err(stuck)) => Box::pin(engine.diagnose(&stream_id, stuck)).await,
         Err(panic) => {
             let text = text_of(panic.as_ref());

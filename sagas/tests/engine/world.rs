@@ -109,6 +109,8 @@ pub struct State {
     pub payer_deposit: payer_deposit::PayerDepositState,
     /// The payloads that each port was shown, by what it was asked for.
     pub payloads: BTreeMap<&'static str, Vec<Payload>>,
+    /// The payments of which the process that runs was told what their escrows commit to.
+    pub expected: BTreeSet<PaymentId>,
 }
 
 pub struct World {
@@ -163,6 +165,7 @@ impl World {
         let number = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         let dies = |after| self.stop_at == Some((number, after));
         if dies(false) {
+            self.state.lock().unwrap().expected.clear();
             self.stopped.notify_one();
             std::future::pending::<()>().await;
         }
@@ -172,6 +175,7 @@ impl World {
         }
         let result = effect(&mut self.state.lock().unwrap());
         if dies(true) {
+            self.state.lock().unwrap().expected.clear();
             self.stopped.notify_one();
             std::future::pending::<()>().await;
         }

@@ -41,16 +41,23 @@ pub struct Context {
 /// The throughput of raw JetStream.
 #[derive(Debug, Clone)]
 pub struct Baseline {
-    /// The loads, one for each number in flight.
+    /// The loads of messages one by one, one for each number in flight.
     pub loads: Vec<Load>,
+    /// Those of atomic batches, by the messages in each; none where they were not measured.
+    pub batched: Vec<(usize, Load)>,
     /// Bytes that one message takes in its stream.
     pub message_bytes: f64,
 }
 
 impl Baseline {
-    /// The most appends a second.
+    /// The most appends a second of messages one by one.
     pub fn best(&self) -> f64 {
         self.loads.iter().map(Load::rate).fold(0.0, f64::max)
+    }
+
+    /// The most appends a second in atomic batches.
+    pub fn best_batched(&self) -> f64 {
+        self.batched.iter().map(|(_, load)| load.rate()).fold(0.0, f64::max)
     }
 }
 

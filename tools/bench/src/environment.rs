@@ -288,7 +288,11 @@ impl Environment {
         self.directory.path()
     }
 
-    fn nats_id(&self) -> Result<u32> {
+    /// The process id of nats-server.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn nats_id(&self) -> Result<u32> {
         self.nats.id().context("nats-server has ended")
     }
 

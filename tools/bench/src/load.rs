@@ -50,6 +50,12 @@ pub struct Bound {
 #[derive(Debug, Clone)]
 pub struct Latencies(Histogram<u64>);
 
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Latencies {
     /// None yet.
     pub fn new() -> Self {

@@ -1,31 +1,4 @@
-//! Measures the gateway against the figures of its design (§11).
-//!
-//! Everything runs on loopback, on a nats-server of its own with the repository's `nats.conf` (`sync_interval:
-//! always`), and with the real `gw` as a process wherever HTTP is measured. Ratios are between figures of the same
-//! run. Loads are bounded in number and time. `make bench` is how it is started; `tools/bench/README.md` says what is
-//! measured, and how.
-
-mod baseline;
-mod context;
-mod crypto;
-mod engine;
-mod environment;
-mod fanout;
-mod http;
-mod load;
-mod machine;
-mod node;
-mod orders;
-mod overload;
-mod payment_commits;
-mod replay;
-mod report;
-mod scale;
-mod size;
-mod status;
-mod submissions;
-mod takeover;
-mod world;
+//! Measures the gateway against the figures of its design (§11), see the library.
 
 use std::{
     path::PathBuf,
@@ -42,14 +15,21 @@ use tokio::signal::{
     unix::{SignalKind, signal},
 };
 
+use bench::{
+    baseline,
+    context::{Context, Size},
+    crypto, engine,
+    environment::Paths,
+    fanout,
+    machine::Machine,
+    overload, replay,
+    report::{Failed, Report, Row},
+    scale, size, status, submissions, takeover,
+};
+
 /// That of `gw`, whose engine is measured in this process, too.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
-
-use context::{Context, Size};
-use environment::Paths;
-use machine::Machine;
-use report::{Failed, Report, Row};
 
 /// Longest time one bench may take.
 const BENCH_TIME_MAX: Duration = Duration::from_secs(3_600);

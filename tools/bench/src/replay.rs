@@ -116,7 +116,7 @@ pub async fn rebuild(context: &Context, rows: &mut Rows) -> Result<()> {
     // Submitted, AuctionClosed and QuoteAwarded in one commit, and five more of one event each.
     let events = commits + payments as u64;
     rows.add(format!("events of {payments} payments into empty read models"), rate(events, elapsed), "a second")
-        .target(Target::AtLeast(150_000.0));
+        .target(Target::AtLeast(120_000.0));
     rows.add("the same in commits", rate(commits, elapsed), "a second");
     used.add(&environment, rows, commits)?;
     shutdown.cancel();

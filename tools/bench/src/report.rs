@@ -209,7 +209,7 @@ fn target(target: Target) -> String {
 }
 
 /// Three digits for what is small, whole numbers in groups for what is large.
-fn number(figure: f64) -> String {
+pub fn number(figure: f64) -> String {
     if !figure.is_finite() {
         return "-".to_owned();
     }

@@ -1,13 +1,15 @@
 //! The size of payments: memory of gateway and nats-server, and disk, as they become more. Open ones, whose auction the
-//! gateway itself keeps open; open ones that come to rest, which shows what a gateway keeps of them; and ones at rest,
-//! which it only shows.
+//! gateway itself keeps open; open ones, whose delivery it waits for on a chain in which nothing happens; open ones that come
+//! to rest, which shows what a gateway keeps of them; and ones at rest, which it only shows.
 
 use std::{ops::Range, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 
-use events::PaymentId;
+use events::{Event, PaymentId};
+use journal::StreamStore;
 
 use crate::{
     baseline::IN_FLIGHT,
@@ -16,6 +18,8 @@ use crate::{
     environment::{Environment, Gateway, eventually},
     http::Connection,
     load::Bound,
+    orders::in_parallel,
+    payment_commits::after_submission,
     report::{Rows, Target},
     status::{path, submit_orders},
 };
@@ -26,6 +30,8 @@ const CHUNK: usize = 10_000;
 const WINDOW: Duration = Duration::from_secs(6 * 3_600);
 /// How long it may take until auctions that are over have ended.
 const ENDING_MAX: Duration = Duration::from_secs(600);
+/// Decisions after the submission of a payment whose escrow is secured and whose delivery was not seen.
+const UNDELIVERED: usize = 3;
 /// Time between two looks at what an allocator has given back.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Looks at the most until that has come to an end.
@@ -43,6 +49,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
         Size::Full => &[10_000, 50_000, 100_000, 1_000_000],
     };
     open(context, rows, steps).await?;
+    undelivered(context, rows, steps).await?;
     ending(context, rows).await?;
     at_rest(context, rows, steps).await
 }
@@ -59,11 +66,41 @@ async fn open(context: &Context, rows: &mut Rows, steps: &[usize]) -> Result<()>
         let last = submit(context, &gateway, "open", made..payments, WINDOW).await?;
         made = payments;
         shown(&gateway, &last, "pending").await?;
-        let taken = Taken::now(&environment, &gateway)?;
-        taken.add(rows, &format!("{payments} open"), payments, &empty);
-        rows.add(format!("{payments} open: memory of the gateway, in all"), taken.gateway / MIB, "MiB")
-            .target(Target::AtMost(100.0 + payments as f64 / 1024.0));
-        rows.add(format!("{payments} open: of that backed by no file"), taken.anonymous / MIB, "MiB");
+        Taken::settled(&environment, &gateway).await?.add_open(rows, &format!("{payments} open"), payments, &empty);
+    }
+    Ok(())
+}
+
+/// Payments in escrow that are not delivered.
+async fn undelivered(context: &Context, rows: &mut Rows, steps: &[usize]) -> Result<()> {
+    let environment = Environment::start(&context.paths, SHARDS).await?;
+    let (gateway, journal) = (environment.gateway("gateway").await?, environment.journal().await?);
+    let settler = settler::dev::key(1).context("the demo's settlers")?;
+    let empty = Taken::now(&environment, &gateway)?;
+    let mut made = 0;
+    for &payments in steps {
+        let mut last = None;
+        while made < payments {
+            let numbers = made..payments.min(made + CHUNK);
+            let orders = context.payer.sign("undelivered", numbers.clone(), WINDOW)?;
+            let commits = in_parallel(0..orders.len(), |number| {
+                let mut commit = orders[number].commit()?;
+                let events = after_submission(&orders[number], &settler)?.into_iter().take(UNDELIVERED).flatten();
+                commit.events.extend(events.map(Event::from));
+                Ok(commit)
+            })?;
+            last = orders.last().map(|order| order.payment_id.clone());
+            made = numbers.end;
+            let appends = stream::iter(&commits).map(|commit| journal.append(commit));
+            appends.buffer_unordered(IN_FLIGHT[1]).try_for_each(async |_| Ok(())).await?;
+        }
+        shown(&gateway, &last.context("no payment to append")?, "pending").await?;
+        Taken::settled(&environment, &gateway).await?.add_open(
+            rows,
+            &format!("{payments} undelivered"),
+            payments,
+            &empty,
+        );
     }
     Ok(())
 }
@@ -85,19 +122,11 @@ async fn ending(context: &Context, rows: &mut Rows) -> Result<()> {
         tokio::time::sleep(LOOK_EVERY).await;
     }
     shown(&gateway, &last, "failed").await?;
-    let mut at_rest = Taken::now(&environment, &gateway)?;
-    for _ in 0..LOOKS_MAX {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let next = Taken::now(&environment, &gateway)?;
-        let over = next.gateway > at_rest.gateway - MIB;
-        at_rest = next;
-        if over {
-            break;
-        }
-    }
+    let at_rest = Taken::settled(&environment, &gateway).await?;
     for (when, taken) in [("open", open), ("failed since", at_rest)] {
         rows.add(format!("{payments} without quotes, {when}: memory of the gateway"), taken.gateway / MIB, "MiB");
         rows.add(format!("{payments} without quotes, {when}: backed by no file"), taken.anonymous / MIB, "MiB");
+        rows.add(format!("{payments} without quotes, {when}: memory of nats-server"), taken.nats / MIB, "MiB");
     }
     Ok(())
 }
@@ -160,6 +189,30 @@ impl Taken {
             streams: environment.nats_disk()? as f64,
             views: gateway.disk()? as f64,
         })
+    }
+
+    /// The same once what is over is given back.
+    async fn settled(environment: &Environment, gateway: &Gateway) -> Result<Self> {
+        let mut taken = Self::now(environment, gateway)?;
+        for _ in 0..LOOKS_MAX {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let next = Self::now(environment, gateway)?;
+            let over = (next.gateway - taken.gateway).abs() < MIB;
+            taken = next;
+            if over {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Open payments, and what they may take.
+    fn add_open(&self, rows: &mut Rows, name: &str, payments: usize, empty: &Self) {
+        self.add(rows, name, payments, empty);
+        rows.add(format!("{name}: memory of the gateway, in all"), self.gateway / MIB, "MiB")
+            .target(Target::AtMost(64.0 + payments as f64 / 1024.0));
+        rows.add(format!("{name}: of that backed by no file"), self.anonymous / MIB, "MiB");
+        rows.add(format!("{name}: memory of nats-server, in all"), self.nats / MIB, "MiB");
     }
 
     fn add(&self, rows: &mut Rows, name: &str, payments: usize, empty: &Self) {

@@ -64,10 +64,10 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
         std::mem::swap(&mut owner, &mut other);
     }
     rows.add("kill -9 to the first new decision, the longest", first.max_ms() / 1_000.0, "s")
-        .target(Target::AtMost(3.0));
+        .target(Target::AtMost(1.0));
     rows.add("kill -9 to the first decision of each shard, p50", taken.ms(0.5) / 1_000.0, "s");
     rows.add("kill -9 to the first decision of each shard, the longest", taken.max_ms() / 1_000.0, "s")
-        .target(Target::AtMost(3.0));
+        .target(Target::AtMost(2.0));
     Ok(())
 }
 

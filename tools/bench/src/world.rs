@@ -9,9 +9,9 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU16, AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -24,8 +24,9 @@ use events::{
     event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity, VerifierRef},
     selection::SignedChoice,
 };
-use journal::{AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
-use journal_jetstream::store::NatsJournal;
+use journal::{
+    AppendError, Commit, Journal, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, WakeUp,
+};
 use sagas::ports::{
     Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Chains, DeliveryOrder, DeliveryState,
     DepositOrder, DepositState, EscrowState, Gathered, OpenStreams, PrepareError, RefundOrder, ReleaseOrder,
@@ -34,6 +35,10 @@ use sagas::ports::{
 
 use crate::load::Latencies;
 
+/// How long quotes are collected, as far as anybody asks: they are there at once.
+pub const WINDOW: Duration = Duration::from_secs(900);
+/// The world's settler, as `settler::dev::key` counts them.
+pub const SETTLER: usize = 1;
 /// Hex digits of a signed deposit, about as many as a real one has.
 const RAW_DIGITS: usize = 2_400;
 
@@ -42,7 +47,7 @@ const RAW_DIGITS: usize = 2_400;
 pub struct World(Arc<Inner>);
 
 struct Inner {
-    journal: NatsJournal,
+    journal: Arc<dyn Journal>,
     settler: Did,
     /// The settler's quote in each auction, taken out when it is asked for.
     quotes: Mutex<HashMap<String, String>>,
@@ -50,6 +55,7 @@ struct Inner {
     times: Mutex<Times>,
     commits: AtomicU64,
     loads: AtomicU64,
+    owned: AtomicU16,
 }
 
 /// The engine's own time.
@@ -83,7 +89,7 @@ enum Happening {
 
 impl World {
     /// A world over this journal, whose settler is `settler`.
-    pub fn new(journal: NatsJournal, settler: Did) -> Self {
+    pub fn new(journal: Arc<dyn Journal>, settler: Did) -> Self {
         Self(Arc::new(Inner {
             journal,
             settler,
@@ -92,6 +98,7 @@ impl World {
             times: Mutex::new(Times::new()),
             commits: AtomicU64::new(0),
             loads: AtomicU64::new(0),
+            owned: AtomicU16::new(0),
         }))
     }
 
@@ -119,6 +126,11 @@ impl World {
         std::mem::replace(&mut lock(&self.0.times), Times::new())
     }
 
+    /// How many shards are owned through this world now.
+    pub fn owned(&self) -> u16 {
+        self.0.owned.load(Ordering::Relaxed)
+    }
+
     /// `happening` is asked for, and shown at once.
     fn happens(&self, payment_id: &PaymentId, happening: Happening) {
         let mut in_flight = lock(&self.0.in_flight);
@@ -137,7 +149,7 @@ impl World {
     }
 
     /// A commit is stored.
-    fn stored(&self, commit: &Commit) {
+    pub fn stored(&self, commit: &Commit) {
         self.0.commits.fetch_add(1, Ordering::Relaxed);
         let Some(payment_id) = commit.stream_id.payment() else { return };
         let event = commit.events.last().and_then(|event| event.payment());
@@ -341,7 +353,7 @@ impl OpenStreams for World {
     }
 }
 
-/// The real journal, whose commits are counted.
+/// The real journal, whose commits are counted, and the shards that are owned.
 #[async_trait]
 impl StreamStore for World {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
@@ -378,7 +390,44 @@ impl ShardLog for World {
 #[async_trait]
 impl ShardLeases for World {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
-        self.0.journal.work(shard, owner).await
+        let worker = self.0.journal.work(shard, owner).await;
+        Box::new(CountedWorker { worker, world: self.clone(), owns: false })
+    }
+}
+
+/// A worker of the journal, whose shard counts as owned while it is.
+struct CountedWorker {
+    worker: Box<dyn ShardWorker>,
+    world: World,
+    owns: bool,
+}
+
+impl CountedWorker {
+    fn set_owns(&mut self, owns: bool) {
+        match (self.owns, owns) {
+            (false, true) => self.world.0.owned.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.world.0.owned.fetch_sub(1, Ordering::Relaxed),
+            (true, true) | (false, false) => return,
+        };
+        self.owns = owns;
+    }
+}
+
+#[async_trait]
+impl ShardWorker for CountedWorker {
+    async fn next(&mut self) -> Result<WakeUp, ReadError> {
+        let wake_up = self.worker.next().await?;
+        match wake_up {
+            WakeUp::Acquired => self.set_owns(true),
+            WakeUp::Lost => self.set_owns(false),
+            WakeUp::Event { .. } => {}
+        }
+        Ok(wake_up)
+    }
+
+    async fn release(mut self: Box<Self>) {
+        self.set_owns(false);
+        self.worker.release().await;
     }
 }
 

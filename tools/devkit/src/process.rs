@@ -27,6 +27,8 @@ pub enum Signal {
     Terminate,
     /// SIGHUP: read your configuration again.
     Hangup,
+    /// SIGQUIT: end at once.
+    Quit,
 }
 
 /// A running child process with its output in a log file.
@@ -106,6 +108,7 @@ impl Process {
             Signal::Continue => "CONT",
             Signal::Terminate => "TERM",
             Signal::Hangup => "HUP",
+            Signal::Quit => "QUIT",
         };
         // The shell's own `kill` is wherever a shell is.
         let status = Command::new("sh").args(["-c", &format!("kill -{name} {id}")]).status().await?;

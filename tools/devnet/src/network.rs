@@ -12,7 +12,6 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
-use auction::streams;
 use devkit::{Process, Signal, free_port};
 
 pub(crate) use self::config::checkpoint_signer;
@@ -404,20 +403,16 @@ impl Network {
         waited.with_context(|| format!("gateway is not ready, see {}.log", self.gateways[n].name))
     }
 
-    /// Waits until all three settlers are in the registry.
+    /// Waits until every gateway knows all three settlers: any of them may be the one to ask.
     async fn settlers_registered(&self) -> Result<()> {
-        let client = self.nats.connect(NatsUser::Gateway).await?;
-        let jetstream = async_nats::jetstream::new(client);
+        let settlers = [1, 2, 3].map(|n| NatsUser::Settler(n).did().token());
+        let is_known = |gateway: &Gateway| {
+            let log = self.log(&gateway.name).unwrap_or_default();
+            let told = |line: &&str| line.contains("settler is registered");
+            settlers.iter().all(|token| log.lines().filter(told).any(|line| line.contains(&token.to_string())))
+        };
         let registered = async {
-            loop {
-                let mut stored = 0;
-                for settler in (1..=3).map(|n| NatsUser::Settler(n).did().token()) {
-                    let stream = jetstream.get_stream(streams::registration_stream(&settler)).await;
-                    stored += stream.map_or(0, |stream| stream.cached_info().state.messages);
-                }
-                if stored >= 3 {
-                    return;
-                }
+            while !self.gateways.iter().all(is_known) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };

@@ -45,9 +45,20 @@ pub struct Answer {
     pub status: u16,
     /// Body.
     pub body: Value,
+    /// Header `X-Position`: how much of a payment it was made from.
+    pub position: Option<String>,
 }
 
 impl Answer {
+    /// What the gateway answered.
+    ///
+    /// # Errors
+    /// When it is not JSON.
+    pub async fn of(response: reqwest::Response) -> Result<Self> {
+        let position = response.headers().get("x-position").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        Ok(Self { status: response.status().as_u16(), position, body: response.json().await? })
+    }
+
     /// A text member of the body.
     pub fn text(&self, member: &str) -> &str {
         self.body[member].as_str().unwrap_or_default()
@@ -177,7 +188,7 @@ impl Payer {
     pub async fn open(&self, base: &str, body: &Value, wait: bool) -> Result<Answer> {
         let url = format!("{base}/v1/payments/quote-requests?wait={wait}");
         let response = self.http.post(url).json(body).send().await?;
-        Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
+        Answer::of(response).await
     }
 
     /// Reads a batch.
@@ -186,7 +197,7 @@ impl Payer {
     /// When no JSON answer comes back.
     pub async fn batch(&self, base: &str, quote_request_id: &str) -> Result<Answer> {
         let response = self.http.get(format!("{base}/v1/payments/quote-requests/{quote_request_id}")).send().await?;
-        Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
+        Answer::of(response).await
     }
 
     /// Signs the award of quote `index` of a batch that is ready, as its response shows it, to the payment under
@@ -225,7 +236,7 @@ impl Payer {
         let url = format!("{base}/v1/payments/quote-requests/{quote_request_id}/award");
         let request = self.http.post(url).json(body);
         let response = request.header("prefer", format!("wait={}", hold.as_secs())).send().await?;
-        Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
+        Answer::of(response).await
     }
 
     /// Asks the gateway what is to be signed for `body`, and signs it as a wallet does: one message after the other, each a
@@ -336,7 +347,7 @@ impl Payer {
     pub async fn submit(&self, base: &str, body: &Value, hold: Duration) -> Result<Answer> {
         let request = self.http.post(format!("{base}/v1/payments")).json(body);
         let response = request.header("prefer", format!("wait={}", hold.as_secs())).send().await?;
-        Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
+        Answer::of(response).await
     }
 
     /// Reads a payment's status.
@@ -345,7 +356,17 @@ impl Payer {
     /// When no JSON answer comes back.
     pub async fn status(&self, base: &str, payment_id: &str) -> Result<Answer> {
         let response = self.http.get(format!("{base}/v1/payments/{payment_id}/status")).send().await?;
-        Ok(Answer { status: response.status().as_u16(), body: response.json().await? })
+        Answer::of(response).await
+    }
+
+    /// Reads a payment's status with no less than `seen` was made from, which is another answer about it.
+    ///
+    /// # Errors
+    /// When no JSON answer comes back.
+    pub async fn status_since(&self, base: &str, payment_id: &str, seen: &Answer) -> Result<Answer> {
+        let request = self.http.get(format!("{base}/v1/payments/{payment_id}/status"));
+        let position = seen.position.as_deref().context("an answer without a position")?;
+        Answer::of(request.header("x-position", position).send().await?).await
     }
 
     /// Polls a payment until it is `completed` or `failed`.

@@ -9,7 +9,7 @@ use alloy::{
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use escrow_abi::contracts::{GatewayEscrow, word};
+use escrow_abi::{contracts::GatewayEscrow, record::EscrowTerms};
 
 use crate::{
     chain::{BaseFee, Dropped, NodeKind},
@@ -107,7 +107,14 @@ fn transaction(handle: &ChainHandle, hash: B256) -> Option<(Address, Bytes)> {
 /// Payers fetch money that a settler left in escrow past its window although it had delivered: past it the payer owns it.
 fn sweep(world: &World, handle: &ChainHandle) {
     for payment_id in world.invariants().left_behind(world, handle) {
-        let call = GatewayEscrow::refundCall { paymentId: word(payment_id.on_chain()) };
+        let terms = match handle.lock().escrow_terms(&payment_id) {
+            Ok(EscrowTerms(terms)) => terms,
+            Err(error) => {
+                world.note(format!("no terms of {payment_id}: {error}"));
+                continue;
+            }
+        };
+        let call = GatewayEscrow::refundCall { e: terms };
         world.note(format!("the payer of {payment_id} takes back what nobody fetched"));
         let escrow = handle.contracts.escrow;
         drop(handle.send(world.third_party(), escrow, U256::ZERO, call.abi_encode().into()));

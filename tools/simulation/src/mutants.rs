@@ -38,7 +38,7 @@ const fn in_storms(mutant: Mutant) -> Mutant {
 }
 
 /// The broken variants.
-pub const MUTANTS: [Mutant; 22] = [
+pub const MUTANTS: [Mutant; 24] = [
     mutant("answer-not-awaited", 200, "a deposit is signed for a winner that has not agreed"),
     mutant("broadcast-before-journal", 20, "a deposit is broadcast before it is stored"),
     mutant("reprice-before-journal", 100, "a repriced transaction is broadcast before it is stored"),
@@ -64,6 +64,8 @@ pub const MUTANTS: [Mutant; 22] = [
     mutant("completed-is-not-terminal", 20, "a completed payment is driven as if it were not"),
     mutant("take-over-forgets", 100, "who takes a shard over drives only what is new"),
     mutant("timers-not-armed", 100, "the timer of a payment that has waited long for its release is not armed again"),
+    mutant("folded-wait-forgotten", 100, "a payment that waits without a task is forgotten"),
+    mutant("folded-timer-not-armed", 200, "nothing wakes a payment that waits without a task for a time"),
     mutant("projection-skips-a-commit", 20, "the read model leaves one commit out"),
 ];
 

@@ -7,8 +7,8 @@ use chains::{
     escrow,
 };
 use escrow_abi::{
-    contracts::{GatewayEscrow, units, word},
-    evidence::{Evidence, Parties},
+    contracts::{GatewayEscrow, units},
+    evidence::{Agreement, Evidence, Parties},
 };
 use events::{
     Amount, Hash32, OwnedAsset,
@@ -41,11 +41,17 @@ impl Auditor {
         let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
         let deposits: Vec<GatewayEscrow::Deposited> = evidence.events(parties.escrow);
         let Some(made) = deposits.iter().find(|event| event.paymentId == parties.id) else {
-            discrepancies.add(Kind::Missing, format!("{} made no deposit for the payment", inclusion.transaction_hash));
+            evidence.no_deposit(parties, &inclusion.transaction_hash, &mut discrepancies);
             return Ok(discrepancies.0);
         };
         discrepancies.same("the amount deposited", units(amount), made.amount);
-        Evidence::deposited(parties, deposit.terms_hash, spend.quote_hash, made, &mut discrepancies);
+        let agreement = Agreement {
+            plan: &deposit.escrow,
+            terms_hash: deposit.terms_hash,
+            agreed: spend.quote_hash,
+            quote_hash: spend.quote_hash,
+        };
+        Evidence::deposited(parties, &agreement, made, &mut discrepancies);
         evidence.taken(parties, deposits.len(), made.amount, &mut discrepancies);
         in_time("deposit", evidence.time, &deposit.escrow, &mut discrepancies);
         Ok(discrepancies.0)
@@ -88,13 +94,10 @@ impl Auditor {
         let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
         let deposits: Vec<GatewayEscrow::Deposited> = evidence.events(parties.escrow);
         let Some(made) = deposits.iter().find(|event| event.paymentId == parties.id) else {
-            discrepancies.add(Kind::Missing, format!("{} made no deposit for the payment", inclusion.transaction_hash));
+            evidence.no_deposit(&parties, &inclusion.transaction_hash, &mut discrepancies);
             return Ok(discrepancies.0);
         };
-        let is_on_record = made.payer == parties.payer
-            && made.token == parties.token
-            && made.termsHash == word(record.escrow.terms_hash)
-            && made.amount == units(*amount);
+        let is_on_record = record.terms.clone().unreserved().are_told_by(made) && made.amount == units(*amount);
         discrepancies
             .require(is_on_record, || format!("{} made another deposit: {made:?}", inclusion.transaction_hash));
         evidence.taken(&parties, deposits.len(), made.amount, &mut discrepancies);

@@ -7,7 +7,7 @@ use alloy::{
 
 use chains::auditor::{Discrepancies, Kind};
 use escrow_abi::{
-    contracts::{DevToken as Trc20, GatewayEscrow, time, units, word},
+    contracts::{DevToken as Trc20, GatewayEscrow, units, word},
     eip712::{self, escrow_domain},
     evidence::Parties,
     signature,
@@ -20,6 +20,7 @@ use events::{
 use crate::{
     address::{account, address, text, trc20},
     deliveries::OrderError,
+    deposits::agreement,
     transaction::{self, Call, Decoded},
 };
 
@@ -80,18 +81,8 @@ impl ExpectedDeposit {
         chain: u64,
     ) -> Result<Self, OrderError> {
         let parties = parties(payment_id, terms, plan)?;
-        let reserver = address(&plan.reserver)?;
-        let deposit = eip712::GatewayDeposit {
-            paymentId: parties.id,
-            termsHash: word(terms.hash()),
-            quoteHash: word(spend.quote_hash),
-            payer: parties.payer,
-            reserver,
-            releaser: address(&plan.releaser)?,
-            reserveDeadline: time(plan.reserve_deadline)?,
-            fulfillmentDeadline: time(plan.fulfillment_deadline)?,
-            refundAfter: time(plan.refund_after)?,
-        };
+        let reserver = parties.reserver;
+        let deposit = agreement(payment_id, terms.source.account(), terms.hash(), spend.quote_hash, plan)?;
         let (token, amount) = (parties.token, units(spend.amount));
         let call = GatewayEscrow::depositOwnCall {
             d: (&deposit).into(),
@@ -173,6 +164,8 @@ pub(super) fn parties(payment_id: &PaymentId, terms: &Terms, plan: &EscrowPlan) 
         escrow: address(&plan.contract)?,
         payer: address(terms.source.account())?,
         token: trc20(terms.source.asset())?,
+        reserver: address(&plan.reserver)?,
+        releaser: address(&plan.releaser)?,
         text,
     })
 }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// What the escrow's part of a deposit takes, generously; the token's part is tried out.
-const ESCROW_ENERGY: u64 = 250_000;
+const ESCROW_ENERGY: u64 = 180_000;
 /// What a token's transfer takes where it cannot be tried out, for want of money say.
 const TRANSFER_ENERGY: u64 = 150_000;
 /// How far ahead of the answering node's newest block the block may be that a wallet was given by another node.

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use escrow_abi::revert::Revert;
 
-use super::{Block, DEFAULT, FAILED, Info, Log, SUCCESS, unhex, unreadable, word, words};
+use super::{Block, DEFAULT, FAILED, Header, Info, Log, SUCCESS, unhex, unreadable, word, words};
 use crate::{
     address,
     rpc::{Fault, shortened},
@@ -61,6 +61,7 @@ pub(super) struct RawHeaderData {
     #[serde(default)]
     pub(super) timestamp: u64,
     pub(super) parent_hash: String,
+    pub(super) tx_trie_root: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -149,6 +150,13 @@ pub(super) struct RawLog {
 }
 
 impl RawBlock {
+    pub(super) fn read_header(self) -> Result<Option<Header>, Fault> {
+        let root = self.header.as_ref().and_then(|header| header.raw_data.tx_trie_root.as_deref());
+        // A block without transactions has the root zero.
+        let has_transactions = root.is_some_and(|root| root.bytes().any(|digit| digit != b'0'));
+        Ok(self.read()?.map(|block| Header { block, has_transactions }))
+    }
+
     pub(super) fn read(self) -> Result<Option<Block>, Fault> {
         let (Some(id), Some(header)) = (self.id, self.header) else { return Ok(None) };
         let header = header.raw_data;

@@ -12,10 +12,13 @@ use chains::escrow::State as Escrowed;
 use chains_tron::{
     authorization::{LIFETIME_MS_MAX, OnchainError, confirm, prepare_onchain},
     node::{Answer, Node, State},
-    transaction::Reference,
+    transaction::{self, Reference},
 };
 use escrow_abi::{
-    contracts::{DevToken::approveCall, GatewayEscrow::escrowOfCall},
+    contracts::{
+        DevToken::approveCall,
+        GatewayEscrow::{Escrow, depositOwnCall, recordOfCall},
+    },
     record,
 };
 
@@ -86,22 +89,31 @@ async fn what_was_prepared_deposits_the_cap() -> Result<()> {
     let before = world.tokens(&world.payer).await?;
     let deposit = land(&world, &payer_deposit.deposit).await?;
     assert_eq!(before - world.tokens(&world.payer).await?, 110);
-    let asked = escrowOfCall { paymentId: B256::from(spend.payment_id.on_chain().0) };
+    let asked = recordOfCall { paymentId: B256::from(spend.payment_id.on_chain().0) };
     let answer = node.call(None, world.escrow(), &asked, State::Newest).await?;
-    let Answer::Returned { value: record, .. } = answer else { panic!("{answer:?}") };
-    assert_eq!(record::state(record.state), Ok(Some(Escrowed::Deposited)));
-    assert_eq!(
-        (record.payer, record.token, record.deposited),
-        (payer().address(), world.token_address(), U256::from(110))
-    );
-    assert_eq!(record.termsHash.0, spend.terms.hash().0);
+    let Answer::Returned { value: stored, .. } = answer else { panic!("{answer:?}") };
+    assert_eq!(record::state(stored.state), Ok(Some(Escrowed::Deposited)));
+    let raw = hex::decode(payer_deposit.deposit.raw.trim_start_matches("0x"))?;
+    let made = depositOwnCall::abi_decode(&transaction::read_signed(&raw)?.0.draft.call.data)?;
+    assert_eq!((made.d.payer, made.token, made.amount), (payer().address(), world.token_address(), U256::from(110)));
+    assert_eq!(made.d.termsHash.0, spend.terms.hash().0);
+    let terms = record::EscrowTerms(Escrow {
+        quoteHash: made.d.quoteHash,
+        deposit: made.d,
+        token: made.token,
+        deposited: made.amount,
+        settler: Default::default(),
+        sourceAmount: U256::ZERO,
+        fulfillBy: Default::default(),
+    });
+    assert_eq!(stored.commitment, terms.commitment());
     // What was estimated before the approval was on chain holds, with room to spare; and nobody deposits for less than
     // the least that is accepted.
     for (energy, message) in [(approval, &messages[APPROVAL]), (deposit, &messages[DEPOSIT])] {
         let limit = fee_limit(message) / ENERGY_SUN;
         assert!((energy * 5 / 4..energy * 4).contains(&limit), "took {energy} of {limit}");
     }
-    assert!(deposit > 150_000, "{deposit}");
+    assert!(deposit > 55_000, "{deposit}");
     Ok(())
 }
 
@@ -200,13 +212,13 @@ async fn what_could_not_land_is_not_confirmed() -> Result<()> {
                 draft.timestamp_ms = settled.time_ms;
             },
             |draft, _, _| draft.fee_limit_sun = FEE_LIMIT_MAX,
-            |draft, _, _| draft.fee_limit_sun = 150_000 * ENERGY_SUN,
+            |draft, _, _| draft.fee_limit_sun = 55_000 * ENERGY_SUN,
         ];
         for alter in taken {
             confirm(&spend, &altered(index, alter), &node).await?;
         }
     }
-    let too_low = altered(DEPOSIT, |draft, _, _| draft.fee_limit_sun = 150_000 * ENERGY_SUN - 1);
+    let too_low = altered(DEPOSIT, |draft, _, _| draft.fee_limit_sun = 55_000 * ENERGY_SUN - 1);
     assert_denied(confirm(&spend, &too_low, &node).await, DEPOSIT, "message_prehash.fee_limit");
 
     // An award may come after the quote deadline, and then the transactions are to be broadcast at once.

@@ -2,18 +2,24 @@
 
 use std::time::Duration;
 
-use alloy::primitives::U256;
+use alloy::primitives::{Address, B256, U256, aliases::U48};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use chains_tron::node::State;
+use escrow_abi::contracts::GatewayEscrow;
 use sagas::ports::{Chains, DepositState, EscrowState};
 
 use super::{
-    BLOCK_NUMBER, DEPOSITED, DEPOSITED_AT, ENDED_AT, Lie, PAYER, QUOTE_HASH, RESERVED_AT, SETTLER, SOURCE_AMOUNT,
-    Secured, TERMS_HASH, TIME, TOKEN, each_log, number,
+    BLOCK_NUMBER, COMMITMENT, DEPOSITED_AT, ENDED_AT, Lie, RESERVED_AT, ROUND, STATE, Secured, TIME, each_log,
 };
-use crate::support::payment::{reason, spend};
+use crate::support::payment::{deposited_terms, reason, spend};
+
+/// Nobody's account.
+const OTHER: Address = Address::repeat_byte(0x77);
+
+/// How terms are made others.
+type Alter = fn(&mut GatewayEscrow::Escrow);
 
 #[tokio::test]
 async fn a_record_that_cannot_be_is_a_fault() -> Result<()> {
@@ -29,7 +35,9 @@ async fn a_record_that_cannot_be_is_a_fault() -> Result<()> {
         ("ended and reserved", ENDED_AT, |_| U256::from(1_000)),
         ("deposited in no block", DEPOSITED_AT, |_| U256::ZERO),
         ("deposited after the reservation", DEPOSITED_AT, |number| number + U256::from(2)),
-        ("nothing deposited", DEPOSITED, |_| U256::ZERO),
+        ("reserved, and no settler ever named", ROUND, |_| U256::ZERO),
+        ("other terms than any event tells", COMMITMENT, |hash| hash ^ U256::ONE),
+        ("no terms", COMMITMENT, |_| U256::ZERO),
         ("an answer of an old block", BLOCK_NUMBER, |number| number - U256::ONE),
         ("an answer of no block", BLOCK_NUMBER, |_| U256::MAX),
         ("an answer of an old time", TIME, |_| U256::ONE),
@@ -38,10 +46,29 @@ async fn a_record_that_cannot_be_is_a_fault() -> Result<()> {
         secured.on_word(place, change);
         secured.is_not_believed(lie).await?;
     }
-    // The escrow would else be held, or another settler's.
+    // The terms of one state with another: each hash is one that the contract has stored.
     let (payment_id, plan) = (&secured.order.payment_id, &secured.order.escrow);
-    for (lie, place) in [("nobody's money", PAYER), ("reserved for nobody", SETTLER)] {
-        secured.on_word(place, |_| U256::ZERO);
+    let unreserved = U256::from_be_bytes(deposited_terms(&secured.order)?.commitment().0);
+    secured.on_word(COMMITMENT, move |_| unreserved);
+    let fault = secured.chains.escrow_state(payment_id, plan).await.expect_err("reserved for nobody");
+    assert!(fault.to_string().contains("that cannot be"), "{fault}");
+    secured.is_not_believed("reserved for nobody").await?;
+    secured.on_record(|_, words| {
+        words[STATE] = format!("{:064x}", 1);
+        for place in [ROUND, RESERVED_AT] {
+            words[place] = "0".repeat(64);
+        }
+    });
+    let fault = secured.chains.escrow_state(payment_id, plan).await.expect_err("a settler before the reservation");
+    assert!(fault.to_string().contains("that cannot be"), "{fault}");
+    secured.is_not_believed("a settler before the reservation").await?;
+    // Nobody's money, or nothing, by all that the node tells.
+    let lies: [(&str, Alter); 2] = [
+        ("nobody's money", |terms| terms.deposit.payer = Address::ZERO),
+        ("nothing deposited", |terms| terms.deposited = U256::ZERO),
+    ];
+    for (lie, alter) in lies {
+        secured.on_terms(alter, |_| true, |_| {})?;
         let fault = secured.chains.escrow_state(payment_id, plan).await.expect_err(lie);
         assert!(fault.to_string().contains("that cannot be"), "{lie}: {fault}");
         secured.is_not_believed(lie).await?;
@@ -51,31 +78,44 @@ async fn a_record_that_cannot_be_is_a_fault() -> Result<()> {
     Ok(())
 }
 
+/// A node that tells of somebody else's escrow under the payment's id, with the events for it. Told of the hash alone it is not
+/// believed at all.
 #[tokio::test]
 async fn somebody_elses_record_is_not_the_payments() -> Result<()> {
     let secured = Secured::start().await?;
-    for place in [PAYER, 4, 5, TOKEN, SETTLER, SOURCE_AMOUNT, TERMS_HASH, QUOTE_HASH, 12, 13, 15] {
-        // Reserver, releaser and the windows are 4, 5, 12, 13 and 15.
-        secured.on_word(place, |word| word + U256::ONE);
+    let (of_plan, of_award) = (true, true);
+    let lies: [(&str, Alter, bool, bool); 11] = [
+        ("payer", |terms| terms.deposit.payer = OTHER, of_plan, !of_award),
+        ("token", |terms| terms.token = OTHER, of_plan, !of_award),
+        ("terms", |terms| terms.deposit.termsHash = B256::ZERO, of_plan, !of_award),
+        ("settler", |terms| terms.settler = OTHER, of_plan, of_award),
+        ("amount", |terms| terms.sourceAmount -= U256::ONE, of_plan, of_award),
+        ("quote", |terms| terms.quoteHash = B256::repeat_byte(0x55), of_plan, of_award),
+        ("reserver", |terms| terms.deposit.reserver = OTHER, !of_plan, !of_award),
+        ("releaser", |terms| terms.deposit.releaser = OTHER, !of_plan, !of_award),
+        ("reserve deadline", |terms| terms.deposit.reserveDeadline += U48::from(1), !of_plan, !of_award),
+        ("fulfillment deadline", |terms| terms.deposit.fulfillmentDeadline += U48::from(1), !of_plan, !of_award),
+        ("refund window", |terms| terms.deposit.refundAfter += U48::from(1), !of_plan, !of_award),
+    ];
+    for (lie, alter, is_of_plan, is_award) in lies {
+        secured.on_word(COMMITMENT, |hash| hash ^ U256::ONE);
+        let fault = secured.look().await.expect_err(lie);
+        assert!(fault.to_string().contains("terms with the hash"), "{lie}: {fault}");
+        secured.on_terms(alter, |_| true, |_| {})?;
         match secured.look().await {
             // Nothing of the order's is there, though its own reservation had its effect.
-            Err(fault) => assert!(fault.to_string().contains("nothing is reserved"), "{place}: {fault}"),
-            Ok(other) => bail!("word {place}: {other:?}"),
+            Err(fault) => assert!(fault.to_string().contains("nothing is reserved"), "{lie}: {fault}"),
+            Ok(other) => bail!("another {lie}: {other:?}"),
         }
-        assert_eq!(secured.chains.deposit_secured(&secured.order).await?, None, "word {place}");
-        let of_plan = ![4, 5, 12, 13, 15].contains(&place);
+        assert_eq!(secured.chains.deposit_secured(&secured.order).await?, None, "another {lie}");
         let (payment_id, plan) = (&secured.order.payment_id, &secured.order.escrow);
         let held = secured.chains.escrow_state(payment_id, plan).await? == EscrowState::Held;
-        assert_eq!(held, of_plan, "word {place}");
+        assert_eq!(held, is_of_plan, "another {lie}");
         let refused = reason(secured.chains.prepare_deposit(&secured.order, 2).await)?;
-        let expected =
-            if [SETTLER, SOURCE_AMOUNT, QUOTE_HASH].contains(&place) { "reserved" } else { "another deposit" };
-        assert!(refused.contains(expected), "word {place}: {refused}");
+        let expected = if is_award { "reserved" } else { "another deposit" };
+        assert!(refused.contains(expected), "another {lie}: {refused}");
         secured.liar.be_honest();
     }
-    // How much there is, is proven by the deposit's event.
-    secured.on_word(DEPOSITED, |amount| amount + U256::ONE);
-    secured.look().await.expect_err("an event of another amount");
     Ok(())
 }
 
@@ -142,7 +182,7 @@ async fn a_record_without_its_transactions_is_a_fault() -> Result<()> {
 #[tokio::test]
 async fn that_nothing_is_there_must_be_said_twice() -> Result<()> {
     let secured = Secured::start().await?;
-    let empty = |words: &mut Vec<String>| words[..DEPOSITED_AT + 1].fill("0".repeat(64));
+    let empty = |words: &mut Vec<String>| words[..BLOCK_NUMBER].fill("0".repeat(64));
     // Whichever of two answers it is.
     for lies in 0..2 {
         secured.on_record(move |count, words| {
@@ -160,10 +200,12 @@ async fn that_nothing_is_there_must_be_said_twice() -> Result<()> {
     secured.on_record(move |_, words| empty(words));
     secured.is_not_believed("no record at all").await?;
     // That the deposit was not reserved is as serious.
+    let unreserved = hex::encode(deposited_terms(&secured.order)?.commitment());
     secured.on_record(move |count, words| {
         if count == 0 {
-            words[0] = format!("{:064x}", 1);
-            for place in [RESERVED_AT, SETTLER, SOURCE_AMOUNT, QUOTE_HASH, 14] {
+            words[STATE] = format!("{:064x}", 1);
+            words[COMMITMENT] = unreserved.clone();
+            for place in [ROUND, RESERVED_AT] {
                 words[place] = "0".repeat(64);
             }
         }
@@ -181,17 +223,18 @@ async fn that_what_is_there_is_anothers_must_be_said_twice() -> Result<()> {
     secured.world.advance(Duration::from_secs(until_deadline + 1)).await?;
     secured.world.solidify().await?;
     // A record that is reserved, or refunded, under other windows or for another settler.
-    for (place, ended) in [(15, false), (15, true), (SETTLER, false), (QUOTE_HASH, true)] {
+    let window: Alter = |terms| terms.deposit.refundAfter += U48::from(1);
+    let settler: Alter = |terms| terms.settler = OTHER;
+    let quote: Alter = |terms| terms.quoteHash = B256::repeat_byte(0x55);
+    for (alter, ended) in [(window, false), (window, true), (settler, false), (quote, true)] {
         for lies in 0..2 {
-            secured.on_record(move |count, words| {
-                if count % 2 == lies {
-                    words[place] = format!("{:064x}", number(&words[place]) + U256::ONE);
-                    if ended {
-                        words[0] = format!("{:064x}", 4);
-                        words[ENDED_AT] = words[RESERVED_AT].clone();
-                    }
+            let change = move |words: &mut Vec<String>| {
+                if ended {
+                    words[STATE] = format!("{:064x}", 4);
+                    words[ENDED_AT] = words[RESERVED_AT].clone();
                 }
-            });
+            };
+            secured.on_terms(alter, move |count| count % 2 == lies, change)?;
             secured.look().await.expect_err("one answer is believed");
             chains.deposit_secured(&secured.order).await.expect_err("one answer is believed");
             let ruled_out = chains.deposit_ruled_out(payment_id, plan, plan.reserve_deadline).await;

@@ -32,11 +32,15 @@ const TYPES = {
   NonDelivery: { NonDelivery: fields('bytes32 paymentId, bytes32 quoteHash') },
 };
 const tuple = (name, components) => ({ type: 'tuple', name, components });
+const ESCROW = [
+  tuple('deposit', DEPOSIT),
+  ...fields('address token, uint256 deposited, bytes32 quoteHash, address settler, uint256 sourceAmount, uint48 fulfillBy'),
+];
 const ABI = {
   approve: fields('address spender, uint256 amount'),
   depositOwn: [tuple('d', DEPOSIT), ...fields('address token, uint256 amount, bytes reserverSignature')],
-  reserve: [tuple('r', RESERVATION), ...fields('bytes reserverSignature')],
-  release: fields('bytes32 paymentId, bytes attestation'),
+  reserve: [tuple('e', ESCROW), tuple('r', RESERVATION), ...fields('bytes reserverSignature')],
+  release: [tuple('e', ESCROW), ...fields('bytes attestation')],
   fulfill: fields(
     'bytes32 paymentId, bytes32 quoteHash, address token, address recipient, uint256 amount, uint48 fulfillBy',
   ),
@@ -146,6 +150,9 @@ async function one(index) {
   const nonDelivery = typed(escrow.address, 'NonDelivery', { paymentId: id, quoteHash }, releaser.key);
 
   const tuple = (fields, value) => fields.map(({ name }) => value[name]);
+  const agreed = [tuple(DEPOSIT, deposit), token.address, String(cap)];
+  const deposited = [...agreed, deposit.quoteHash, ZERO, '0', '0'];
+  const reserved = [...agreed, quoteHash, settler.address, award.sourceAmount, award.fulfillBy];
   const header = () => ({
     number: random().slice(0, 4),
     id: random(),
@@ -173,8 +180,10 @@ async function one(index) {
       await call(
         payer, escrow.address, 'depositOwn', [tuple(DEPOSIT, deposit), token.address, String(cap), opening.signature], header(),
       ),
-      await call(settler, escrow.address, 'reserve', [tuple(RESERVATION, award), reservation.signature], header()),
-      await call(settler, escrow.address, 'release', [id, delivery.signature], header()),
+      await call(
+        settler, escrow.address, 'reserve', [deposited, tuple(RESERVATION, award), reservation.signature], header(),
+      ),
+      await call(settler, escrow.address, 'release', [reserved, delivery.signature], header()),
       await call(
         settler, proxy.address, 'fulfill', [id, quoteHash, ZERO, recipient.address, String(coins), award.fulfillBy],
         { ...header(), callValue: coins },

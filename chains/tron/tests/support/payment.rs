@@ -17,13 +17,14 @@ use async_trait::async_trait;
 
 use chains_tron::{
     adapter::{Keys, TronChain},
-    address::{address, token_or_coin},
+    address::{address, token_or_coin, trc20},
     authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare_onchain},
     node::{Info, State},
 };
 use escrow_abi::{
     attest::statement_digest,
     contracts::{FulfillmentProxy, GatewayEscrow, time, units, word},
+    eip712, record,
 };
 use events::{
     AssetId, Hash32, OwnedAsset, PaymentId, Terms,
@@ -239,7 +240,7 @@ impl World {
     /// Brings the releaser's word to the escrow, as anyone may.
     pub async fn release(&self, order: &DepositOrder) -> Result<Info> {
         let call = GatewayEscrow::releaseCall {
-            paymentId: word(order.payment_id.on_chain()),
+            e: reserved_terms(order)?.0,
             attestation: bytes(&self.attest(&self.statement(order)))?.into(),
         };
         Ok(self.dev.execute(&self.settler, &self.contracts.escrow, call.abi_encode(), 0).await?)
@@ -253,6 +254,31 @@ impl World {
     pub async fn sun(&self, owner: &PrivateKeySigner) -> Result<u64> {
         Ok(self.dev.balance(&account(owner)).await?)
     }
+}
+
+/// The terms that the escrow of an order commits to, as anyone who holds the signed messages can write them down.
+pub fn deposited_terms(order: &DepositOrder) -> Result<record::EscrowTerms> {
+    let (source, plan, spend) = (&order.terms.source, &order.escrow, spend(order));
+    let deposit = eip712::GatewayDeposit {
+        paymentId: word(order.payment_id.on_chain()),
+        termsHash: word(order.terms_hash),
+        quoteHash: word(spend.quote_hash),
+        payer: address(source.account())?,
+        reserver: address(&plan.reserver)?,
+        releaser: address(&plan.releaser)?,
+        reserveDeadline: time(plan.reserve_deadline)?,
+        fulfillmentDeadline: time(plan.fulfillment_deadline)?,
+        refundAfter: time(plan.refund_after)?,
+    };
+    Ok(record::EscrowTerms::deposited(&deposit, trc20(source.asset())?, units(spend.amount)))
+}
+
+/// The same once the settler is named.
+pub fn reserved_terms(order: &DepositOrder) -> Result<record::EscrowTerms> {
+    let award = &order.reservation;
+    let (quote, settler) = (word(award.quote_hash), address(&award.payout_account)?);
+    let amount = units(award.source_amount);
+    Ok(deposited_terms(order)?.reserved(quote, settler, amount, time(award.fulfill_by)?))
 }
 
 pub fn refund(order: &DepositOrder) -> RefundOrder {

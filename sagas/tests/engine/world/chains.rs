@@ -2,9 +2,22 @@
 
 use super::*;
 
+impl World {
+    /// Whoever asks about an escrow has told what it commits to, in this process.
+    fn expects(&self, payment_id: &PaymentId) {
+        assert!(self.state.lock().unwrap().expected.contains(payment_id), "{payment_id} was not expected");
+    }
+}
+
 #[async_trait]
 impl Chains for World {
-    async fn prepare_deposit(&self, _: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+    fn expect_terms(&self, expected: &ExpectedTerms<'_>) {
+        assert!(expected.reservation.is_some() || expected.authorization.is_payer_deposit());
+        self.state.lock().unwrap().expected.insert(expected.payment_id.clone());
+    }
+
+    async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.expects(&order.payment_id);
         if let Plot::PayerDeposits(plot) = self.plot {
             return payer_deposit::prepare(self, plot, attempt).await;
         }
@@ -19,6 +32,7 @@ impl Chains for World {
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.expects(&order.payment_id);
         if self.plot == Plot::WordRefused && order.non_delivery.is_some() {
             let context = context("NonDeliveryInvalid");
             return Err(PrepareError::Refused(Box::new(Refusal { context, valid_until: 0 })));
@@ -33,6 +47,7 @@ impl Chains for World {
     }
 
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.expects(&order.payment_id);
         assert_eq!(order.attestation, "0xgood");
         assert_eq!(order.payout_account, quote(1, "1010").payout_account);
         let prepared = self
@@ -110,9 +125,10 @@ impl Chains for World {
 
     async fn deposit_state(
         &self,
-        _: &DepositOrder,
+        order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
+        self.expects(&order.payment_id);
         self.call(|state| {
             if matches!(self.plot, Plot::MinedFirst | Plot::MinedOnForks) && state.now < MINED_UNTIL {
                 return DepositState::Pending;
@@ -164,7 +180,8 @@ impl Chains for World {
         .await
     }
 
-    async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
+    async fn escrow_state(&self, payment_id: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
+        self.expects(payment_id);
         self.call(|state| {
             if let Plot::PayerDeposits(plot) = self.plot
                 && let Some(told) = payer_deposit::escrow_state(plot, state)
@@ -195,7 +212,8 @@ impl Chains for World {
         .await
     }
 
-    async fn deposit_secured(&self, _: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+    async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        self.expects(&order.payment_id);
         self.call(|state| {
             let secured = || EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot), deposit: None };
             (state.effective.is_some() || self.plot == Plot::Usurped).then(secured)
@@ -205,10 +223,12 @@ impl Chains for World {
 
     async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         assert!(deposit.authorization.is_payer_deposit(), "nothing else can be stranded");
+        self.expects(&deposit.payment_id);
         self.call(|state| payer_deposit::stranded(state)).await
     }
 
-    async fn deposit_ruled_out(&self, _: &PaymentId, _: &EscrowPlan, after: u64) -> Result<bool, Transient> {
+    async fn deposit_ruled_out(&self, payment_id: &PaymentId, _: &EscrowPlan, after: u64) -> Result<bool, Transient> {
+        self.expects(payment_id);
         self.call(|state| {
             state.effective.is_none() && !state.payer_deposit.deposited && unix_seconds(at(state.now)) > after
         })

@@ -18,7 +18,7 @@ use chains::{
 };
 use escrow_abi::{
     contracts::{DevToken, FulfillmentProxy, GatewayEscrow, account, text, word},
-    record,
+    record::{self, EscrowTerms},
 };
 use events::{Account, ChainId, PaymentId};
 
@@ -228,10 +228,44 @@ impl SimChain {
     /// # Errors
     /// [`SimError::Refused`] when the escrow does not answer as one.
     pub fn escrow_record(&self, payment_id: &PaymentId) -> Result<Option<EscrowRecord>, SimError> {
-        let call = GatewayEscrow::escrowOfCall { paymentId: word(payment_id.on_chain()) };
-        let escrow = self.view(self.contracts().escrow, &call)?;
-        record::read(&escrow, &ChainId::evm(self.evm_id()))
-            .map_err(|error| SimError::Refused(format!("the record of {payment_id}: {error}")))
+        Ok(self.escrow(payment_id)?.map(|(record, _)| record))
+    }
+
+    /// The terms with which the escrow is called for a payment; terms that it refuses where it has none.
+    ///
+    /// # Errors
+    /// [`SimError::Refused`] when the escrow does not answer as one.
+    pub fn escrow_terms(&self, payment_id: &PaymentId) -> Result<EscrowTerms, SimError> {
+        let found = self.escrow(payment_id)?;
+        Ok(found.map_or_else(|| EscrowTerms::unknown(word(payment_id.on_chain())), |(_, terms)| terms))
+    }
+
+    fn escrow(&self, payment_id: &PaymentId) -> Result<Option<(EscrowRecord, EscrowTerms)>, SimError> {
+        let id = word(payment_id.on_chain());
+        let stored = self.view(self.contracts().escrow, &GatewayEscrow::recordOfCall { paymentId: id })?;
+        let refused = |what: String| SimError::Refused(format!("the record of {payment_id}: {what}"));
+        if record::state(stored.state).map_err(|error| refused(error.to_string()))?.is_none() {
+            return Ok(None);
+        }
+        let deposited =
+            self.event_in(stored.depositedAt.to(), |event: &GatewayEscrow::Deposited| event.paymentId == id);
+        let deposited = deposited.ok_or_else(|| refused("no deposit in its block".to_owned()))?;
+        let mut terms = EscrowTerms::told_by(&deposited);
+        if !stored.reservedAt.is_zero() {
+            let is = |event: &GatewayEscrow::Reserved| event.paymentId == id;
+            let reserved = self.event_in(stored.reservedAt.to(), is);
+            terms = terms.reserved_by(&reserved.ok_or_else(|| refused("no reservation in its block".to_owned()))?);
+        }
+        let record = record::read(&stored, &terms, &ChainId::evm(self.evm_id()));
+        Ok(record.map_err(|error| refused(error.to_string()))?.map(|record| (record, terms)))
+    }
+
+    /// The event of the escrow that `is` describes, in canonical block `number`.
+    fn event_in<E: SolEvent>(&self, number: u64, is: impl Fn(&E) -> bool) -> Option<E> {
+        let block = self.branch.get(usize::try_from(number).ok()?)?;
+        let escrow = self.contracts().escrow;
+        let logs = block.transactions.iter().flat_map(|mined| &mined.logs).filter(|log| log.address == escrow);
+        logs.filter_map(|log| E::decode_log(log).ok()).map(|event| event.data).find(is)
     }
 
     /// How often each event of a payment is in the canonical blocks.

@@ -8,18 +8,21 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use events::{Did, PaymentId};
 use sagas::ports::{
-    ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Clock, Gathered, RequestForQuotes,
-    Transient,
+    ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Clock, Gathered, Gathering, OpenWindow,
+    RequestForQuotes, Transient,
 };
 
 use super::{World, ports::PortContext, settlers};
 
 /// How often a gathering looks for new answers.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Looks for answers before a window is left open.
+const LOOKS: u32 = 4;
 
 /// Auction state: what settlers were asked and answered, and what they won.
 #[derive(Default)]
@@ -105,6 +108,15 @@ impl SimAuction {
 #[async_trait]
 impl Auction for SimAuction {
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {
+        loop {
+            if let Gathering::Over(gathered) = self.gather_for_now(request, None).await? {
+                return Ok(gathered);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn gather_for_now(&self, request: &RequestForQuotes, _: Option<OpenWindow>) -> Result<Gathering, Transient> {
         self.0.process.crash_point().await;
         self.fault()?;
         let world = self.world();
@@ -122,15 +134,17 @@ impl Auction for SimAuction {
         }
         self.0.process.crash_point().await;
         self.fault()?;
-        loop {
+        for _ in 0..LOOKS {
             let bids = world.auctions.bids(&request.auction_id);
             let all = sagas::auction::answered(&addressed, &bids) == addressed.len();
             if all || self.0.now() >= request.quote_deadline {
                 self.0.process.crash_point().await;
-                return Ok(Gathered { addressed, bids, held: Vec::new() });
+                return Ok(Gathering::Over(Gathered { addressed, bids, held: Vec::new() }));
             }
             sleep(LOOK_EVERY).await;
         }
+        let now = Instant::now().into_std();
+        Ok(Gathering::Open(OpenWindow { begun: now, ask_again: now, pause: LOOK_EVERY, settlers: 0, rest: LOOK_EVERY }))
     }
 
     async fn award(&self, award: &Award) -> Result<(), Transient> {

@@ -20,8 +20,9 @@ use events::{
 };
 use journal::ledger::{self, Ledger, Purpose, Reservation, SignerAccount};
 use sagas::ports::{
-    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError,
-    RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier, Waiting,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
+    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier,
+    Waiting,
 };
 
 use super::World;
@@ -99,6 +100,10 @@ impl Chain for SimAdapter {
 
 #[async_trait]
 impl Chains for SimAdapter {
+    fn expect_terms(&self, expected: &ExpectedTerms<'_>) {
+        self.inner.expect_terms(expected);
+    }
+
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         self.inner.prepare_deposit(order, attempt).await
     }
@@ -200,7 +205,7 @@ impl Chains for SimAdapter {
 
     async fn next_event(&self, waiting: &Waiting<'_>) {
         let mut waiting = *waiting;
-        let is_pushed = self.inner.is_pushed(&waiting);
+        let is_pushed = self.inner.awaits_block(&waiting);
         while is_pushed || !self.inner.has_news(&mut waiting) {
             self.next_block(waiting.chain_id).await;
             // A failure is repeated in the next round.
@@ -209,6 +214,21 @@ impl Chains for SimAdapter {
                 return;
             }
         }
+    }
+
+    fn awaits_block(&self, waiting: &Waiting<'_>) -> bool {
+        self.inner.awaits_block(waiting)
+    }
+
+    fn has_news(&self, waiting: &mut Waiting<'_>) -> bool {
+        self.inner.has_news(waiting)
+    }
+
+    async fn next_look(&self, chain_id: &ChainId, round: u64) -> Look {
+        self.next_block(chain_id).await;
+        // A failure is repeated in the next round.
+        drop(self.inner.watch_logs().await);
+        Look { round: round.wrapping_add(1), is_block: true }
     }
 }
 

@@ -12,7 +12,10 @@ use tokio::time::sleep;
 
 use chains::{escrow::State, verifier::Outcome};
 use chains_evm::{attest, deliveries::Deliveries, escrows::Escrows};
-use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, account, address, units, word};
+use escrow_abi::{
+    contracts::{self, FulfillmentProxy, GatewayEscrow, account, address, units, word},
+    record::EscrowTerms,
+};
 use events::{
     Account, Amount, Did,
     quote::{Quote, SignedQuote},
@@ -312,8 +315,11 @@ impl Job {
 
     fn release(&self, attestation: &str) {
         let Ok(bytes) = hex::decode(attestation.trim_start_matches("0x")) else { return };
-        let call =
-            GatewayEscrow::releaseCall { paymentId: word(self.order.payment_id.on_chain()), attestation: bytes.into() };
+        let terms = match self.source.lock().escrow_terms(&self.order.payment_id) {
+            Ok(EscrowTerms(terms)) => terms,
+            Err(error) => return self.world.note(format!("no terms of {}: {error}", self.order.payment_id)),
+        };
+        let call = GatewayEscrow::releaseCall { e: terms, attestation: bytes.into() };
         let escrow = address(&self.award.case.escrow.contract).unwrap_or_default();
         self.send(&self.source, escrow, U256::ZERO, call.abi_encode().into());
     }

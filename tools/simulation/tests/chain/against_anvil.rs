@@ -21,8 +21,11 @@ use chains_evm::{
     attest,
 };
 use devkit::anvil::{Anvil, Mining};
-use escrow_abi::contracts::{
-    DevToken, FulfillmentProxy, GatewayEscrow, PAYOUT_GAS, parse_address, text as lower, time, units, word,
+use escrow_abi::{
+    contracts::{
+        DevToken, FulfillmentProxy, GatewayEscrow, PAYOUT_GAS, parse_address, text as lower, time, units, word,
+    },
+    record::EscrowTerms,
 };
 use journal::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
 use sagas::ports::{Chains, Statement};
@@ -256,8 +259,17 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
         payout_account: text(&settler).parse()?,
     };
     let attestation: Bytes = attest::sign_statement(&key(3), &statement, EVM_ID, escrow)?.parse()?;
-    let release = GatewayEscrow::releaseCall { paymentId: word(order.payment_id.on_chain()), attestation };
-    let refund = GatewayEscrow::refundCall { paymentId: word(order.payment_id.on_chain()) };
+    let deposited = receipt["logs"].as_array().context("logs")?.iter().find_map(|log| {
+        let log: alloy::rpc::types::Log = serde_json::from_value(log.clone()).ok()?;
+        GatewayEscrow::Deposited::decode_log(&log.inner).ok()
+    });
+    let award = payment.deposit().reservation;
+    let deposited = deposited.context("no deposit")?;
+    let terms = EscrowTerms::told_by(&deposited);
+    let EscrowTerms(terms) =
+        terms.reserved(word(award.quote_hash), settler.address(), units(award.source_amount), time(award.fulfill_by)?);
+    let release = GatewayEscrow::releaseCall { e: terms.clone(), attestation };
+    let refund = GatewayEscrow::refundCall { e: terms };
 
     // Questions: what succeeds, what reverts with a named error, with a text, and out of nowhere.
     let request =
@@ -290,7 +302,7 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
         let slot = keccak256((account, U256::ZERO).abi_encode());
         pair.same("eth_getStorageAt", json!([token, slot, "latest"])).await?;
     }
-    let record = GatewayEscrow::escrowOfCall { paymentId: word(order.payment_id.on_chain()) }.abi_encode();
+    let record = GatewayEscrow::recordOfCall { paymentId: word(order.payment_id.on_chain()) }.abi_encode();
     pair.same("eth_call", json!([request(Address::ZERO, escrow, record), "latest"])).await?;
     // Creation code that is run and not kept.
     let probe = json!({"data": "0x60005460005260206000f3"});

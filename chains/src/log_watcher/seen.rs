@@ -1,15 +1,17 @@
 //! Seen events: what is known of the events of a chain so far, and whether that is news to a payment that waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+};
 
-use alloy::primitives::B256;
-
+use events::Hash32;
 use sagas::ports::Waiting;
 
-use crate::node::BlockRef;
+use super::{Block, Event};
 
 /// Blocks below the newest that are asked about again: a node may have been behind, and the newest blocks change most.
-pub(super) const AGAIN_BLOCKS: u64 = 32;
+pub const AGAIN_BLOCKS: u64 = 32;
 /// Rounds in which a payment is looked at after something happened to it: another node than the one that gave the hint may answer,
 /// and be behind.
 const ROUNDS: u64 = 3;
@@ -24,55 +26,74 @@ const EVENTS_MAX: usize = 100_000;
 /// For so long after a deadline every round is news, in seconds of the chain: as with [`ROUNDS`].
 const DEADLINE_SECONDS: u64 = 60;
 
-/// An event: whom it concerns, the hash of its block, and whether an escrow said it. To a proxy anyone may bring any id.
-pub(super) type Event = (B256, B256, bool);
-
 /// What rounds have seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// How many rounds there were.
     pub round: u64,
     /// The newest block that was asked about, in vain or not.
-    pub asked: Option<BlockRef>,
+    pub asked: Option<Block>,
     /// The newest block up to which everything is known.
-    pub head: Option<BlockRef>,
+    pub head: Option<Block>,
     settled: u64,
     /// UNIX second of the newest settled block.
     pub settled_time: u64,
     /// Events by the number of their block: of those that are not settled, and of those that are asked about again.
     events: BTreeMap<u64, BTreeSet<Event>>,
     /// When something last happened to a payment.
-    touched: BTreeMap<B256, u64>,
-    /// When it was last unknown what happened to whom.
-    unclear: Option<u64>,
+    touched: BTreeMap<Hash32, u64>,
+    /// The rounds in which everybody looks, each payment in one of [`SPREAD_ROUNDS`]: it is unknown what happened to whom.
+    unclear: Option<RangeInclusive<u64>>,
     misses: u32,
 }
 
 impl Seen {
     /// Whether in the rounds since something happened that the payment waits for.
-    pub fn has_news(&self, payment: B256, waiting: &Waiting<'_>) -> bool {
+    pub fn has_news(&self, payment: Hash32, waiting: &Waiting<'_>) -> bool {
         let Waiting { since, deadline, .. } = *waiting;
         if self.round <= since.round {
             return false;
         }
-        let turn = self.unclear.map(|round| round + u64::from(payment[0]) % SPREAD_ROUNDS);
-        turn.is_some_and(|turn| turn > since.round && turn <= self.round)
+        self.has_turn(payment, since.round)
             || self.round > since.round + KNOWN_ROUNDS
             || self.touched.get(&payment).is_some_and(|at| at + ROUNDS > since.round)
             || (self.settled_time > deadline && since.settled <= deadline.saturating_add(DEADLINE_SECONDS))
     }
 
-    /// Whether an escrow has said something of the payment that is not settled.
-    pub fn has_unsettled_event(&self, payment: B256) -> bool {
+    /// Whether it was the payment's turn to look in a round since, as it is unknown what happened to whom.
+    fn has_turn(&self, payment: Hash32, since: u64) -> bool {
+        let Some(unclear) = &self.unclear else { return false };
+        let first = since.saturating_add(1).max(*unclear.start());
+        let until_turn = (u64::from(payment.0[0]) + SPREAD_ROUNDS - first % SPREAD_ROUNDS) % SPREAD_ROUNDS;
+        first.saturating_add(until_turn) <= self.round.min(*unclear.end())
+    }
+
+    /// It is unknown what happened to whom up to this round. Who has not had a turn keeps it.
+    fn set_unclear(&mut self) {
+        let begun =
+            self.unclear.as_ref().filter(|unclear| *unclear.end() >= self.round).map(|unclear| *unclear.start());
+        self.unclear = Some(begun.unwrap_or(self.round)..=self.round + SPREAD_ROUNDS - 1);
+    }
+
+    /// Whether a block that is not settled has an event that says that what was pushed has landed.
+    pub fn has_unsettled_event(&self, payment: Hash32) -> bool {
         let mut unsettled = self.events.range(self.settled.saturating_add(1)..).map(|(_, events)| events);
+        let least = Event { payment, block: Hash32::ZERO, has_landed: false };
         unsettled.any(|events| {
-            let mut of_payment = events.range((payment, B256::ZERO, false)..).take_while(|event| event.0 == payment);
-            of_payment.any(|event| event.2)
+            events.range(least..).take_while(|event| event.payment == payment).any(|event| event.has_landed)
         })
     }
 
+    /// A look that began after round `since` showed the payment's event in block `number`. While that is not settled there is
+    /// nothing more to see, so the rounds after need not look again.
+    pub fn note_shown(&mut self, payment: Hash32, since: u64, number: u64) {
+        if number > self.settled && self.touched.get(&payment).is_some_and(|at| *at <= since) {
+            self.touched.remove(&payment);
+        }
+    }
+
     /// A round that sees all events of the blocks from `from` to `head`.
-    pub fn apply(&mut self, from: u64, head: BlockRef, settled: BlockRef, events: Vec<(u64, Event)>) {
+    pub fn apply(&mut self, from: u64, head: Block, settled: Block, events: Vec<(u64, Event)>) {
         self.round += 1;
         self.misses = 0;
         let round = self.round;
@@ -84,14 +105,14 @@ impl Seen {
         let before: BTreeSet<Event> = known.into_values().flatten().collect();
         let now: BTreeSet<Event> = found.values().flatten().copied().collect();
         // What came, and what a reorganisation took away.
-        for (concerned, ..) in before.symmetric_difference(&now) {
-            self.touched.insert(*concerned, round);
+        for event in before.symmetric_difference(&now) {
+            self.touched.insert(event.payment, round);
         }
         self.events.append(&mut found);
         // One node may be behind another.
         if settled.number > self.settled {
-            for (concerned, ..) in self.events.range(self.settled + 1..=settled.number).flat_map(|(_, events)| events) {
-                self.touched.insert(*concerned, round);
+            for event in self.events.range(self.settled + 1..=settled.number).flat_map(|(_, events)| events) {
+                self.touched.insert(event.payment, round);
             }
             self.settled = settled.number;
         }
@@ -105,7 +126,7 @@ impl Seen {
         }
         // In the first round, what was settled before is not among the events.
         if self.head.replace(head).is_none() || too_many {
-            self.unclear = Some(round);
+            self.set_unclear();
         }
     }
 
@@ -114,7 +135,7 @@ impl Seen {
         self.round += 1;
         self.misses = self.misses.saturating_add(1);
         if self.misses.is_multiple_of(MISSES_MAX) {
-            self.unclear = Some(self.round);
+            self.set_unclear();
         }
         self.misses
     }
@@ -131,14 +152,13 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use escrow_abi::contracts::word;
     use events::{ChainId, PaymentId};
     use sagas::ports::Cursor;
 
     use super::*;
 
-    fn block(number: u64, fork: u8) -> BlockRef {
-        BlockRef { number, hash: B256::repeat_byte(fork), time: 1_000 + number }
+    fn block(number: u64, fork: u8) -> Block {
+        Block { number, hash: Hash32([fork; 32]), time: 1_000 + number }
     }
 
     struct World {
@@ -158,8 +178,8 @@ mod tests {
             world
         }
 
-        fn payment(&self) -> B256 {
-            word(self.payment_id.on_chain())
+        fn payment(&self) -> Hash32 {
+            self.payment_id.on_chain()
         }
 
         fn cursor(&self) -> Cursor {
@@ -171,11 +191,12 @@ mod tests {
             self.round_of(true, fork, head, settled, events);
         }
 
-        fn round_of(&mut self, escrow: bool, fork: u8, head: u64, settled: u64, events: &[u64]) {
+        fn round_of(&mut self, has_landed: bool, fork: u8, head: u64, settled: u64, events: &[u64]) {
             let from = self.seen.from(head, settled);
             let payment = self.payment();
             let events = events.iter().filter(|number| **number >= from);
-            let events = events.map(|number| (*number, (payment, B256::repeat_byte(fork), escrow))).collect();
+            let event = Event { payment, block: Hash32([fork; 32]), has_landed };
+            let events = events.map(|number| (*number, event)).collect();
             self.seen.apply(from, block(head, fork), block(settled, fork), events);
         }
 
@@ -215,6 +236,33 @@ mod tests {
         let since = world.cursor();
         world.round(1, 1_009, 1_005, &[1_002]);
         assert!(!world.has_news(since), "it was seen, though it is asked about again");
+    }
+
+    #[test]
+    fn what_a_look_has_shown_is_not_looked_at_again_before_it_changes() {
+        let mut world = World::new();
+        let before = world.cursor();
+        world.round(1, 1_002, 998, &[1_002]);
+        // The look began before the event came.
+        world.seen.note_shown(world.payment(), before.round, 1_002);
+        let since = world.cursor();
+        world.round(1, 1_003, 999, &[1_002]);
+        assert!(world.has_news(since));
+        let since = world.cursor();
+        world.seen.note_shown(world.payment(), since.round, 1_002);
+        world.round(1, 1_004, 1_000, &[1_002]);
+        assert!(!world.has_news(since), "nothing has changed since");
+        world.round(2, 1_004, 1_000, &[1_002]);
+        assert!(world.has_news(since), "another block has it");
+        let since = world.cursor();
+        world.seen.note_shown(world.payment(), since.round, 1_002);
+        world.round(2, 1_006, 1_002, &[1_002]);
+        assert!(world.has_news(since), "settled");
+        let since = world.cursor();
+        // Another node answered, which is behind.
+        world.seen.note_shown(world.payment(), since.round, 1_002);
+        world.round(2, 1_007, 1_003, &[1_002]);
+        assert!(world.has_news(since), "what is settled was not shown so");
     }
 
     #[test]
@@ -299,14 +347,30 @@ mod tests {
     }
 
     #[test]
+    fn everybody_has_a_turn_though_rounds_that_do_not_know_all_go_on() {
+        const TURNS: usize = 3;
+        let mut world = World::new();
+        let payments: Vec<Hash32> = (0..=u8::MAX).map(|first| Hash32([first; 32])).collect();
+        let mut turns = vec![0; payments.len()];
+        for _ in 0..TURNS as u64 * SPREAD_ROUNDS {
+            let (chain_id, payment_id, since) = (&world.chain_id.clone(), &world.payment_id.clone(), world.cursor());
+            world.seen.head = None;
+            world.round(1, 1_001, 997, &[]);
+            let waiting = Waiting { chain_id, payment_id, since, deadline: u64::MAX, is_pushed: false };
+            for (turns, payment) in turns.iter_mut().zip(&payments) {
+                *turns += usize::from(world.seen.has_news(*payment, &waiting));
+            }
+        }
+        assert_eq!(turns, vec![TURNS; payments.len()]);
+    }
+
+    #[test]
     fn a_liar_can_name_any_number() {
         let mut world = World::new();
         for (head, settled) in [(u64::MAX, 1_000), (0, 0), (u64::MAX, u64::MAX), (1_001, 1_001)] {
             let from = world.seen.from(head, settled);
-            let (head, settled) = (
-                BlockRef { time: 0, number: head, ..block(0, 1) },
-                BlockRef { time: 0, number: settled, ..block(0, 1) },
-            );
+            let (head, settled) =
+                (Block { time: 0, number: head, ..block(0, 1) }, Block { time: 0, number: settled, ..block(0, 1) });
             world.seen.apply(from, head, settled, Vec::new());
             assert!(!world.seen.has_unsettled_event(world.payment()));
         }

@@ -1,0 +1,93 @@
+//! Block logs: what escrows and proxies logged in the newest blocks, as a log watcher was told once. A hint, and enough for what is
+//! shown as provisional.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use alloy::primitives::B256;
+
+use super::query::{Block, Info, Log};
+
+/// What is known of the newest blocks of a chain. Nothing in it was told twice.
+#[derive(Debug, Default)]
+pub(super) struct BlockLogs(Mutex<Known>);
+
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub blocks: BTreeMap<u64, Arc<KnownBlock>>,
+    /// How often the results of a block were missing.
+    pub faults: BTreeMap<u64, u32>,
+    /// In how many rounds in a row a block itself was missing.
+    pub header_faults: u32,
+    /// For how many rounds in a row the results of a block were missing that is asked for again.
+    pub untold_rounds: u32,
+    /// The first block that is asked about: those before were settled when the chain was first followed, or followed again.
+    pub first: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct KnownBlock {
+    pub block: Block,
+    /// As its header says.
+    pub has_transactions: bool,
+    /// Its results, where they were told: of the transactions in which escrows and proxies logged something, with only that.
+    pub infos: Option<Vec<Info>>,
+    /// They were asked for after the block was solidified.
+    pub is_settled: bool,
+}
+
+impl Known {
+    pub fn last(&self) -> Option<u64> {
+        self.blocks.last_key_value().map(|(number, _)| *number)
+    }
+
+    /// Block `number`, where it is the one with this id that is known.
+    pub fn at(&self, number: u64, id: B256) -> Option<Arc<KnownBlock>> {
+        self.blocks.get(&number).filter(|known| known.block.id == id).cloned()
+    }
+
+    /// The results of block `number` were missing; how often they were.
+    pub fn fault(&mut self, number: u64) -> u32 {
+        let faults = self.faults.entry(number).or_default();
+        *faults = faults.saturating_add(1);
+        *faults
+    }
+
+    /// Forgets all blocks before `number`.
+    pub fn forget_before(&mut self, number: u64) {
+        self.blocks = self.blocks.split_off(&number);
+        self.faults = self.faults.split_off(&number);
+    }
+}
+
+impl BlockLogs {
+    // A panic while it is held leaves at worst a hint too many or too few.
+    pub fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Block `number` and what escrows and proxies logged in it, by one answer.
+    pub fn shown(&self, number: u64) -> Option<Arc<KnownBlock>> {
+        self.known().blocks.get(&number).filter(|known| known.infos.is_some()).cloned()
+    }
+
+    /// Whether escrows or proxies logged what `is` describes in a block up to `number`.
+    pub fn has_up_to(&self, number: u64, is: impl Fn(&Log) -> bool) -> bool {
+        let known = self.known();
+        let mut infos = known.blocks.range(..=number).flat_map(|(_, known)| known.infos.iter().flatten());
+        infos.any(|info| info.failure.is_none() && info.logs.iter().any(&is))
+    }
+
+    /// The transaction `id` and its block, where escrows or proxies logged something in it; by one answer.
+    pub fn transaction(&self, id: B256) -> Option<(Block, Info)> {
+        let known = self.known();
+        let mut infos = known
+            .blocks
+            .values()
+            .rev()
+            .flat_map(|known| known.infos.iter().flatten().map(move |info| (known.block, info)));
+        infos.find(|(_, info)| info.id == id).map(|(block, info)| (block, info.clone()))
+    }
+}
