@@ -276,7 +276,7 @@ async fn what_is_pushed_is_brought_again_though_the_payers_own_deposit_is_in_a_b
     // All that is in a block is seen.
     assert!(!counted.is_woken(&order, false, nothing(), 1).await?);
     let happens = async { world.bring(&own.deposit).await.map(drop) };
-    assert!(counted.is_woken(&order, false, happens, 1).await?);
+    assert!(counted.is_woken(&order, false, happens, 2).await?);
     assert!(counted.chains.deposit_mined(&deposit, &[]).await?.is_some());
     assert!(!counted.is_woken(&order, false, nothing(), 1).await?, "the deposit was shown, and is not settled");
     assert!(counted.is_woken(&order, true, nothing(), 2).await?, "the reservation may be lost");

@@ -92,7 +92,8 @@ pub trait Chains: Send + Sync {
     /// [`Transient`]; nothing may be concluded.
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient>;
 
-    /// Where the escrow stands at the required depth.
+    /// Where the escrow stands at the required depth, in a block that is not older than any that this port concluded from
+    /// before.
     ///
     /// # Errors
     /// [`Transient`]; nothing may be concluded.

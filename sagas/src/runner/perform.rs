@@ -1,6 +1,10 @@
 //! Performing one action through the ports.
 
-use events::{event::TransactionPrepared, mutant};
+use events::{
+    PaymentId,
+    event::{EscrowPlan, TransactionPrepared},
+    mutant,
+};
 
 use super::{
     Options, Ports,
@@ -334,7 +338,8 @@ async fn follow_refund(
     match ports.chains.transaction_state(versions).await? {
         TransactionState::Pending => keep_alive(ports, versions, Command::RepriceRefund).await,
         TransactionState::Dead { evidence } => {
-            Ok(Outcome::command(Command::AbandonRefund { evidence, at: ports.clock.now() }))
+            let abandon = Command::AbandonRefund { evidence, at: ports.clock.now() };
+            abandon_exit(ports, &order.payment_id, &order.escrow, abandon).await
         }
     }
 }
@@ -355,7 +360,23 @@ async fn follow_release(
         TransactionState::Pending if lapsed => Ok(Outcome::AwaitEvent),
         TransactionState::Pending => keep_alive(ports, versions, Command::RepriceRelease).await,
         TransactionState::Dead { evidence } => {
-            Ok(Outcome::command(Command::AbandonRelease { evidence, at: ports.clock.now() }))
+            let abandon = Command::AbandonRelease { evidence, at: ports.clock.now() };
+            abandon_exit(ports, &order.payment_id, &order.escrow, abandon).await
         }
+    }
+}
+
+/// Gives up a release or refund that is said to be dead, if the escrow was not ended by it. That a transaction is in no block
+/// is the word of nodes that may not know the block yet; what the escrow has on record is read in a settled block, which is
+/// not older than the one from which the transaction was judged.
+async fn abandon_exit(
+    ports: &Ports,
+    payment_id: &PaymentId,
+    escrow: &EscrowPlan,
+    abandon: Command,
+) -> Result<Outcome, Transient> {
+    match ports.chains.escrow_state(payment_id, escrow).await? {
+        EscrowState::Held | EscrowState::Lapsed | EscrowState::Absent => Ok(Outcome::command(abandon)),
+        state => ended(ports, payment_id, escrow, state).await,
     }
 }

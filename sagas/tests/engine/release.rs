@@ -15,6 +15,8 @@ async fn the_gateway_brings_the_release_that_the_settler_does_not() {
         (Plot::Idle, &["ReleasePrepared"][..]),
         (Plot::IdleDear, &["ReleasePrepared", "ReleaseRepriced", "ReleaseRepriced"]),
         (Plot::IdleLost, &["ReleasePrepared", "ReleaseAbandoned", "ReleasePrepared"]),
+        // What one node knows nothing of may have landed: the escrow says so.
+        (Plot::IdleHidden, &["ReleasePrepared"]),
     ] {
         let (undisturbed, events) = live(World::new(plot)).await;
         assert_eq!(types(&events), released_by(release), "{plot:?}");

@@ -49,6 +49,8 @@ pub enum Plot {
     IdleDear,
     /// As `Idle`, and the first release that is sent can never land.
     IdleLost,
+    /// As `Idle`, and the release is settled just before it is asked for, at a node that knows nothing of it.
+    IdleHidden,
     /// The settler brings its release when the gateway's is on its way.
     Overtaken,
     /// As `Idle`, and the escrow refuses every release.
@@ -155,7 +157,7 @@ impl World {
     fn is_lost(&self, state: &State) -> bool {
         match self.plot {
             Plot::WordTooLate | Plot::LandsTooLate => state.now > 100,
-            Plot::IdleLost => !state.releases.is_empty(),
+            Plot::IdleLost | Plot::IdleHidden => !state.releases.is_empty(),
             _ => false,
         }
     }
@@ -199,7 +201,8 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::Vanishes | Plot::SilentVerifier | Plot::Dear | Plot::DearAtFirst => true,
         Plot::WordRefused | Plot::WordTooLate => true,
         Plot::Delivers | Plot::Refuses | Plot::Usurped | Plot::Superseded | Plot::NoQuotes | Plot::Unattested => false,
-        Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken | Plot::Unreleasable => false,
+        Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::IdleHidden => false,
+        Plot::Overtaken | Plot::Unreleasable => false,
         Plot::LandsTooLate | Plot::LapsedByOneNode | Plot::Reorganised(_) | Plot::Doubted(_) => false,
         Plot::AttestedLate | Plot::AttestationHangs | Plot::AttestedElsewhere | Plot::Misconfigured => false,
         Plot::AttestedTooLate | Plot::MinedOnForks => false,
@@ -210,8 +213,8 @@ pub fn vanishes(plot: Plot) -> bool {
 
 /// Whether nobody but the gateway releases, or not in time.
 pub fn idle(plot: Plot) -> bool {
-    matches!(plot, Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::Overtaken)
-        || matches!(plot, Plot::Unreleasable | Plot::LandsTooLate)
+    matches!(plot, Plot::Idle | Plot::IdleDear | Plot::IdleLost | Plot::IdleHidden)
+        || matches!(plot, Plot::Overtaken | Plot::Unreleasable | Plot::LandsTooLate)
 }
 
 /// Whether nobody releases before the refund window opens.

@@ -115,7 +115,8 @@ impl Chains for World {
             } else if idle(self.plot) && state.now <= 100 {
                 *state.releases.entry(transaction.transaction_hash.clone()).or_default() += 1;
                 let lost = self.plot == Plot::IdleLost && transaction.attempt == 1;
-                state.released |= !lost && !matches!(self.plot, Plot::Overtaken | Plot::LandsTooLate);
+                let lands = !matches!(self.plot, Plot::Overtaken | Plot::LandsTooLate | Plot::IdleHidden);
+                state.released |= !lost && lands;
             } else if escrowed(state) {
                 *state.refunds.entry(transaction.transaction_hash.clone()).or_default() += 1;
             }
@@ -237,6 +238,10 @@ impl Chains for World {
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
         self.call(|state| match versions[0].attempt == 1 && self.is_lost(state) {
+            true if self.plot == Plot::IdleHidden => {
+                state.released = true;
+                TransactionState::Dead { evidence: "NoReceipt".to_owned() }
+            }
             true => TransactionState::Dead { evidence: "ReleaseWindowClosed".to_owned() },
             false => TransactionState::Pending,
         })
