@@ -11,11 +11,13 @@ pub mod checkpoint;
 pub mod connection;
 pub mod headerless;
 pub mod last_message;
+mod lease;
 pub mod ledger;
 pub mod parking;
 pub mod rate_limited;
 pub mod raw;
 mod requests;
+mod shard_worker;
 pub mod store;
 
 pub use requests::header_map;

@@ -25,7 +25,6 @@ mod first_commit;
 mod group;
 mod head_cache;
 mod known_subjects;
-mod lease;
 mod read;
 mod scan;
 mod tail;
@@ -36,23 +35,21 @@ use std::{
     time::Duration,
 };
 
-use async_nats::{
-    Client,
-    jetstream::{self as client_jetstream, kv},
-};
+use async_nats::{Client, jetstream as client_jetstream};
 use async_trait::async_trait;
 use epochs::Known;
 use group::Groups;
 use head_cache::HeadCache;
 use scan::Scans;
 use tail::Tails;
+use tracing::warn;
 
 use events::{Epochs, StreamId, epoch::EPOCH_SHARDS_MAX};
 use journal::{AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore};
 
 pub use self::epochs::{BeginError, SealError};
-use crate::requests;
 pub use crate::requests::ConnectError;
+use crate::{lease, requests, shard_worker};
 
 /// What the names of the consumers began with by which older versions woke their workers.
 const LEGACY_CONSUMER_PREFIX: &str = "saga_";
@@ -61,9 +58,6 @@ const SCAN_CONSUMER_PREFIX: &str = "scan_";
 /// What the names of all consumers that gateways have or had of the event streams begin with: nobody else's name may
 /// begin so (ADR 117).
 pub const CONSUMER_PREFIXES: [&str; 2] = [LEGACY_CONSUMER_PREFIX, SCAN_CONSUMER_PREFIX];
-
-/// Bucket of the leases on shards.
-const LEASES: &str = "gw_leases";
 
 /// Options of the journal: layout and time-outs.
 #[derive(Debug, Clone)]
@@ -136,7 +130,7 @@ impl NatsJournal {
         }
         let context = client_jetstream::new(client.clone());
         let epochs = epochs::read(&context, options.shards, Some(options.replicas), true).await?;
-        create_leases(&context, options.replicas).await?;
+        lease::create(&context, options.replicas).await?;
         let look_every = options.look_every;
         let journal = Self::open(client, context, options, epochs, false);
         if let Some(every) = look_every {
@@ -182,7 +176,7 @@ impl NatsJournal {
     /// # Errors
     /// [`ReadError::Unavailable`].
     pub async fn owner(&self, shard: u16) -> Result<Option<String>, ReadError> {
-        lease::holder(&self.0, shard).await.map_err(ReadError::Unavailable)
+        lease::holder(&self.0.client, shard).await.map_err(ReadError::Unavailable)
     }
 
     fn open(
@@ -211,26 +205,12 @@ impl NatsJournal {
 }
 
 impl Inner {
-    /// The connection over which leases are held.
-    fn lease_client(&self) -> &Client {
-        self.leaser.get().unwrap_or(&self.client)
-    }
-
     /// The connection over which `shard` is read now: its own, or another where that one is lost.
     fn reader(&self, shard: u16) -> &Client {
         let readers = self.readers.get().map_or(&[][..], Vec::as_slice);
         let (before, from_own) = readers.split_at(usize::from(shard) % readers.len().max(1));
         from_own.iter().chain(before).find(|client| requests::connected(client)).unwrap_or(&self.client)
     }
-}
-
-async fn create_leases(context: &client_jetstream::Context, replicas: usize) -> Result<(), ConnectError> {
-    if requests::stream_config(context, &format!("KV_{LEASES}")).await?.is_some() {
-        return Ok(());
-    }
-    let config = kv::Config { bucket: LEASES.to_owned(), history: 1, num_replicas: replicas, ..kv::Config::default() };
-    let created = context.create_key_value(config).await;
-    created.map(|_| ()).map_err(|error| ConnectError::Unavailable(error.to_string()))
 }
 
 #[async_trait]
@@ -277,6 +257,9 @@ impl ShardLog for NatsJournal {
 #[async_trait]
 impl ShardLeases for NatsJournal {
     async fn work(&self, shard: u16, owner: &str) -> Box<dyn ShardWorker> {
-        worker::start(self.0.clone(), shard, owner)
+        if self.0.read_only {
+            warn!(shard, "a journal that is open for reading only cannot be worked");
+        }
+        shard_worker::start((!self.0.read_only).then(|| self.0.clone()), shard, owner)
     }
 }

@@ -12,7 +12,10 @@
 
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Subscriber};
+use async_nats::{
+    Client, HeaderMap, Subscriber,
+    jetstream::{self, kv},
+};
 use bytes::Bytes;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -21,11 +24,13 @@ use tracing::{debug, info};
 
 use events::CommitId;
 
-use super::{Inner, LEASES};
-use crate::requests::{self, Pick, Published};
+use crate::requests::{self, ConnectError, Pick, Published};
+
+/// Bucket of the leases on shards.
+const LEASES: &str = "gw_leases";
 
 /// A lease that was not renewed for this long is dead.
-pub(super) const LEASE: Duration = Duration::from_millis(800);
+pub(crate) const LEASE: Duration = Duration::from_millis(800);
 /// How long an owner that cannot renew its lease stays on after it has run out. A stream elects a leader in 4 to 9 seconds.
 const STAY_ON: Duration = Duration::from_secs(12);
 /// How often it is renewed: four times in its life.
@@ -47,28 +52,38 @@ struct Value {
     contender: String,
 }
 
+/// Makes the bucket where it is missing.
+pub(crate) async fn create(context: &jetstream::Context, replicas: usize) -> Result<(), ConnectError> {
+    if requests::stream_config(context, &format!("KV_{LEASES}")).await?.is_some() {
+        return Ok(());
+    }
+    let config = kv::Config { bucket: LEASES.to_owned(), history: 1, num_replicas: replicas, ..kv::Config::default() };
+    let created = context.create_key_value(config).await;
+    created.map(|_| ()).map_err(|error| ConnectError::Unavailable(error.to_string()))
+}
+
 /// The owner of a shard's lease, alive or not; `None` when it was given up.
-pub(super) async fn holder(inner: &Inner, shard: u16) -> Result<Option<String>, String> {
+pub(crate) async fn holder(client: &Client, shard: u16) -> Result<Option<String>, String> {
     let subject = format!("$KV.{LEASES}.{shard:02}");
     let last = Pick::Last { subject: &subject };
-    let entry = requests::leader_get(&inner.client, &format!("KV_{LEASES}"), &last, ASK_MAX).await?;
+    let entry = requests::leader_get(client, &format!("KV_{LEASES}"), &last, ASK_MAX).await?;
     let held = entry.filter(|entry| entry.headers.get(DELETED).is_none());
     let value = held.map(|entry| serde_json::from_slice::<Value>(&entry.body)).transpose();
     value.map(|value| value.map(|value| value.owner)).map_err(|error| error.to_string())
 }
 
 /// A contender for the lease of a shard: one worker of one process.
-pub(super) struct Contender {
+pub(crate) struct Contender {
     subject: String,
     contender: String,
     body: Bytes,
 }
 
 /// A lease that was won.
-pub(super) struct Held {
+pub(crate) struct Held {
     revision: u64,
     /// The lease may be relied on until then.
-    pub(super) until: Instant,
+    pub(crate) until: Instant,
 }
 
 /// The state of the key.
@@ -81,7 +96,7 @@ struct Seen {
 }
 
 impl Contender {
-    pub(super) fn new(shard: u16, owner: &str) -> Self {
+    pub(crate) fn new(shard: u16, owner: &str) -> Self {
         let contender = CommitId::random().to_string();
         let value = Value { owner: owner.to_owned(), contender: contender.clone() };
         // Two strings always serialize; an empty value would only keep the contender from recognising itself.
@@ -89,10 +104,9 @@ impl Contender {
         Self { subject: format!("$KV.{LEASES}.{shard:02}"), contender, body }
     }
 
-    async fn look(&self, inner: &Inner) -> Result<Seen, String> {
+    async fn look(&self, client: &Client) -> Result<Seen, String> {
         let pick = Pick::Last { subject: &self.subject };
-        let Some(entry) = requests::leader_get(inner.lease_client(), &format!("KV_{LEASES}"), &pick, ASK_MAX).await?
-        else {
+        let Some(entry) = requests::leader_get(client, &format!("KV_{LEASES}"), &pick, ASK_MAX).await? else {
             return Ok(Seen { revision: 0, free: true, mine: false });
         };
         let deleted = entry.headers.get(DELETED).is_some();
@@ -100,29 +114,29 @@ impl Contender {
         Ok(Seen { revision: entry.sequence, free: deleted, mine })
     }
 
-    async fn set(&self, inner: &Inner, revision: u64) -> Published {
+    async fn set(&self, client: &Client, revision: u64) -> Published {
         let mut headers = HeaderMap::new();
         headers.insert(requests::EXPECTED_SEQUENCE, revision.to_string().as_str());
-        requests::publish(inner.lease_client(), &self.subject, headers, self.body.clone(), ASK_MAX).await
+        requests::publish(client, &self.subject, headers, self.body.clone(), ASK_MAX).await
     }
 
     /// Competes until the lease is won.
-    pub(super) async fn win(&self, inner: &Inner) -> Held {
+    pub(crate) async fn win(&self, client: &Client) -> Held {
         // Renewals and releases are heard at once where the network is kind; looking makes up for where it is not.
         let mut heard = None;
         let mut seen: Option<(u64, Instant)> = None;
         let mut given_up_until = Instant::now();
         loop {
             if heard.is_none() {
-                heard = inner.lease_client().subscribe(self.subject.clone()).await.ok();
+                heard = client.subscribe(self.subject.clone()).await.ok();
             }
-            if !requests::connected(inner.lease_client()) {
+            if !requests::connected(client) {
                 seen = None;
                 sleep(RETRY).await;
                 continue;
             }
             let now = Instant::now();
-            match self.look(inner).await {
+            match self.look(client).await {
                 Ok(now_seen) => {
                     // Counted from after the look: the renewal was sent before that.
                     let first = match seen {
@@ -132,7 +146,7 @@ impl Contender {
                     seen = Some((now_seen.revision, first));
                     if now_seen.free || now_seen.mine || now >= first + LEASE {
                         let sent = Instant::now();
-                        match self.set(inner, now_seen.revision).await {
+                        match self.set(client, now_seen.revision).await {
                             Published::Stored { sequence } => {
                                 return Held { revision: sequence, until: sent + LEASE };
                             }
@@ -161,7 +175,7 @@ impl Contender {
 
     /// Renews the lease until it is lost. It may have run out when this has not returned yet: then nobody is known to have
     /// taken over.
-    pub(super) async fn keep(&self, inner: &Inner, held: &mut Held) {
+    pub(crate) async fn keep(&self, client: &Client, held: &mut Held) {
         let mut next = held.until - LEASE + RENEW;
         loop {
             let end = held.until + STAY_ON;
@@ -171,8 +185,8 @@ impl Contender {
             let last = sent >= end;
             next = sent + RETRY;
             // Without a connection the client would send the renewal later, for a lease that is over by then.
-            if requests::connected(inner.lease_client()) {
-                match self.set(inner, held.revision).await {
+            if requests::connected(client) {
+                match self.set(client, held.revision).await {
                     Published::Stored { sequence } => {
                         if sent >= held.until {
                             info!(subject = self.subject, "lease had run out and is renewed");
@@ -184,7 +198,7 @@ impl Contender {
                     }
                     Published::WrongSequence => {
                         // Overtaken, or an earlier renewal of this contender arrived after its time-out.
-                        match self.look(inner).await {
+                        match self.look(client).await {
                             Ok(seen) if seen.mine => held.revision = seen.revision,
                             Ok(_) => return,
                             Err(error) => debug!(subject = self.subject, error, "lease cannot be read"),
@@ -200,16 +214,15 @@ impl Contender {
     }
 
     /// Gives the lease up, so that a stand-by hears of it at once. When that fails the lease runs out by itself.
-    pub(super) async fn release(&self, inner: &Inner, held: &Held) {
+    pub(crate) async fn release(&self, client: &Client, held: &Held) {
         let mut headers = HeaderMap::new();
         headers.insert(requests::EXPECTED_SEQUENCE, held.revision.to_string().as_str());
         headers.insert(DELETED, "DEL");
-        let outcome =
-            requests::publish(inner.lease_client(), &self.subject, headers.clone(), Bytes::new(), ASK_MAX).await;
+        let outcome = requests::publish(client, &self.subject, headers.clone(), Bytes::new(), ASK_MAX).await;
         // A renewal that was still on its way has been stored meanwhile.
-        if let (Published::WrongSequence, Ok(Seen { revision, mine: true, .. })) = (outcome, self.look(inner).await) {
+        if let (Published::WrongSequence, Ok(Seen { revision, mine: true, .. })) = (outcome, self.look(client).await) {
             headers.insert(requests::EXPECTED_SEQUENCE, revision.to_string().as_str());
-            let _ = requests::publish(inner.lease_client(), &self.subject, headers, Bytes::new(), ASK_MAX).await;
+            let _ = requests::publish(client, &self.subject, headers, Bytes::new(), ASK_MAX).await;
         }
     }
 }
