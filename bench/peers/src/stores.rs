@@ -11,6 +11,7 @@ use bench::{
     load::Bound,
 };
 use journal::memory::MemoryJournal;
+use journal_jetstream::log::{self, LogJournal};
 
 use crate::{
     figures::Round,
@@ -19,11 +20,16 @@ use crate::{
     server::PostgresServer,
 };
 
+/// Shards of the shard log, which shares more with fewer.
+const LOG_SHARDS: u16 = 2;
+
 /// A store under the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Store {
     /// JetStream, as the product uses it.
     Jetstream,
+    /// JetStream with all commits of a shard that wait in one message.
+    ShardLog,
     /// PostgreSQL with group commit.
     Postgres,
     /// None: the engine's own limit.
@@ -35,6 +41,7 @@ impl Store {
     pub fn label(self) -> &'static str {
         match self {
             Self::Jetstream => "JetStream",
+            Self::ShardLog => "shard log",
             Self::Postgres => "PostgreSQL",
             Self::Memory => "no store",
         }
@@ -48,6 +55,12 @@ impl Store {
         let running = self.start(&context.paths.data, context).await?;
         let engine = match &running {
             Running::Jetstream(environment) => EngineRun::start(environment.journal().await?).await?,
+            Running::ShardLog(environment) => {
+                let options = log::Options { shards: LOG_SHARDS, ..log::Options::default() };
+                let journal = LogJournal::connect(environment.client().await?, options).await?;
+                journal.lease_over(environment.client().await?);
+                EngineRun::start(journal).await?
+            }
             Running::Postgres(_, journal) => EngineRun::start(journal.clone()).await?,
             Running::Memory => EngineRun::start(MemoryJournal::new(SHARDS)).await?,
         };
@@ -93,6 +106,7 @@ impl Store {
     async fn start(self, data: &Path, context: &Context) -> Result<Running> {
         Ok(match self {
             Self::Jetstream => Running::Jetstream(Box::new(Environment::start(&context.paths, SHARDS).await?)),
+            Self::ShardLog => Running::ShardLog(Box::new(Environment::start(&context.paths, SHARDS).await?)),
             Self::Postgres => {
                 let server = PostgresServer::start(data).await?;
                 server.prepare_log().await?;
@@ -107,6 +121,7 @@ impl Store {
 
 enum Running {
     Jetstream(Box<Environment>),
+    ShardLog(Box<Environment>),
     Postgres(Box<PostgresServer>, PostgresJournal),
     Memory,
 }
@@ -115,7 +130,7 @@ impl Running {
     /// What the store's processes have used; `None` where there are none.
     fn used(&self) -> Result<Option<Used>> {
         let root = match self {
-            Self::Jetstream(environment) => environment.nats_id()?,
+            Self::Jetstream(environment) | Self::ShardLog(environment) => environment.nats_id()?,
             Self::Postgres(server, _) => server.id()?,
             Self::Memory => return Ok(None),
         };
@@ -126,7 +141,7 @@ impl Running {
     async fn settle(&self) -> Result<()> {
         match self {
             Self::Postgres(server, _) => server.checkpoint().await,
-            Self::Jetstream(_) | Self::Memory => Ok(()),
+            Self::Jetstream(_) | Self::ShardLog(_) | Self::Memory => Ok(()),
         }
     }
 
@@ -140,7 +155,7 @@ impl Running {
     async fn stop(self) -> Result<()> {
         match self {
             Self::Postgres(server, _) => server.stop().await,
-            Self::Jetstream(_) | Self::Memory => Ok(()),
+            Self::Jetstream(_) | Self::ShardLog(_) | Self::Memory => Ok(()),
         }
     }
 }

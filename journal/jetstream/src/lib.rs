@@ -13,6 +13,7 @@ pub mod headerless;
 pub mod last_message;
 mod lease;
 pub mod ledger;
+pub mod log;
 pub mod parking;
 pub mod rate_limited;
 pub mod raw;

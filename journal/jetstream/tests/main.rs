@@ -17,4 +17,5 @@ mod journal_nats;
 mod journal_scan;
 mod ledger;
 mod parking;
+mod shard_log;
 mod support;

@@ -55,7 +55,7 @@ impl Envelope {
 }
 
 impl<'a> Hashed<'a> {
-    fn read(subject: &'a str, headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
+    pub(super) fn read(subject: &'a str, headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
         let mut found = [(None, false); HASHED.len()];
         for (name, value) in headers {
             if let Some(at) = HASHED.iter().position(|hashed| *hashed == name) {
@@ -81,7 +81,7 @@ impl<'a> Hashed<'a> {
     }
 
     /// The commit that the message with this `body` at `sequence` of `shard` is.
-    fn open(&self, shard: u16, sequence: u64, body: &[u8], stored_at: Timestamp) -> Result<Recorded, Error> {
+    pub(super) fn open(&self, shard: u16, sequence: u64, body: &[u8], stored_at: Timestamp) -> Result<Recorded, Error> {
         let [types, schemas, _, correlation, causation, _, commit_id] = self.values;
         let stream_id = stream_of(shard, self.subject)?;
         let events = codec::decode(types, schemas, body)?;

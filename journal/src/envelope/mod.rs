@@ -23,10 +23,13 @@
 //! ```text
 //! { printf '%s\n' "$subject" "Gw-Type:$type" … "Nats-Msg-Id:$id" ""; cat body; } | sha256sum
 //! ```
+//!
+//! These bytes together are the commit's [`Flat`] form.
 
 mod chain;
 mod decode;
 mod encode;
+mod flat;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +41,7 @@ pub use self::{
     chain::Chain,
     decode::{StoredMessage, open},
     encode::EncodedCommit,
+    flat::Flat,
 };
 
 /// Most bytes that subject, headers and body of a commit may have together; a nats-server takes 1 MiB by default.

@@ -109,3 +109,38 @@ fn a_foreign_subject_is_no_stream() {
         assert_eq!(stream_of(shard, &subject(shard, &id)).as_ref(), Ok(&id));
     }
 }
+
+#[test]
+fn the_flat_form_is_what_is_hashed_and_says_the_same_commit() {
+    let (commit, at) = (commit(), "2026-01-02T03:04:05Z".parse().unwrap());
+    let encoded = EncodedCommit::new(&commit, 3).unwrap();
+    let mut text = Vec::new();
+    encoded.write_flat(&mut text);
+    assert_eq!(Hash32::sha256(&text), encoded.hash);
+    let flat = Flat::read(&text).unwrap();
+    assert_eq!((flat.version(), flat.prev(), flat.hash()), (2, commit.expected.hash, encoded.hash));
+    assert_eq!(flat.stream_id(3), Ok(commit.stream_id.clone()));
+    assert_eq!(flat.open(3, 8, at), Ok(encoded.recorded(&commit, 8, at)));
+    assert!(flat.stream_id(4).is_err() && flat.open(4, 8, at).is_err());
+}
+
+#[test]
+fn a_damaged_flat_form_is_told() {
+    let encoded = EncodedCommit::new(&commit(), 3).unwrap();
+    let mut text = Vec::new();
+    encoded.write_flat(&mut text);
+    let head = text.len() - encoded.body.len();
+    for end in 0..head {
+        assert!(Flat::read(&text[..end]).is_err(), "cut at {end}");
+    }
+    let text = String::from_utf8(text).unwrap();
+    for (good, bad) in [("Gw-Type:", "Gw-Typ:"), ("Gw-Version:2", "Gw-Version:02"), ("\n\n", "\nGw-Prev:0x\n\n")] {
+        assert!(Flat::read(text.replacen(good, bad, 1).as_bytes()).is_err(), "{bad}");
+    }
+    let lines: Vec<&str> = text.split('\n').collect();
+    for first in 1..7 {
+        let mut swapped = lines.clone();
+        swapped.swap(first, first + 1);
+        assert!(Flat::read(swapped.join("\n").as_bytes()).is_err(), "lines {first} and the next");
+    }
+}

@@ -16,10 +16,9 @@ use tokio::{
 
 use events::{CommitId, StreamId};
 use journal::{
-    AppendError, Commit, Position, ReadError, Recorded, ShardLog, StreamStore,
+    AppendError, Commit, Position, ReadError, Recorded, StreamLog, StreamStore,
     conformance::{commit, fresh},
 };
-use journal_jetstream::store::NatsJournal;
 
 /// Far beyond what any case needs; turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -33,7 +32,7 @@ pub struct Load {
 
 impl Load {
     /// So many at a time.
-    pub fn start(journal: &NatsJournal, appenders: usize) -> Self {
+    pub fn start(journal: &(impl StreamLog + Clone + 'static), appenders: usize) -> Self {
         let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let append = |_| tokio::spawn(append_on(journal.clone(), stop.clone(), count.clone()));
         Self { tasks: (0..appenders).map(append).collect(), stop, count }
@@ -55,10 +54,10 @@ impl Load {
         timeout(PATIENCE, gone_on).await.expect("appends go on");
     }
 
-    /// Stops, and checks that exactly what was acknowledged is stored, in its order and once.
-    pub async fn check(self, journal: &NatsJournal) {
+    /// Stops, and checks that of each stream exactly what was acknowledged is stored, in its order: the commits.
+    pub async fn stop(self, journal: &impl StreamLog) -> Vec<CommitId> {
         self.stop.store(true, Ordering::SeqCst);
-        let mut expected = HashMap::new();
+        let mut all = Vec::new();
         for task in self.tasks {
             let appended = timeout(PATIENCE, task).await.unwrap().unwrap();
             let stored = load(journal, &appended.id).await.into_iter().map(|commit| commit.commit_id);
@@ -67,8 +66,15 @@ impl Load {
                 appended.acknowledged.iter().all(|id| !appended.denied.contains(id)),
                 "a commit that was denied is stored"
             );
-            expected.extend(appended.acknowledged.into_iter().map(|commit_id| (commit_id, 0)));
+            all.extend(appended.acknowledged);
         }
+        all
+    }
+
+    /// As [`Load::stop`], of a journal in which nothing else is: each is there once.
+    pub async fn check(self, journal: &impl StreamLog) {
+        let stored = self.stop(journal).await;
+        let mut expected: HashMap<CommitId, u32> = stored.into_iter().map(|commit_id| (commit_id, 0)).collect();
         for shard in 0..journal.shards() {
             let head = journal.head(shard).await.unwrap();
             let mut from = 1;
@@ -93,7 +99,7 @@ impl Load {
 }
 
 /// The commits of a stream, asked for until the journal answers.
-pub async fn load(journal: &NatsJournal, id: &StreamId) -> Vec<Recorded> {
+pub async fn load(journal: &(impl StreamStore + ?Sized), id: &StreamId) -> Vec<Recorded> {
     let loaded = async {
         loop {
             match journal.load(id).await {
@@ -117,7 +123,7 @@ struct Outcomes {
 
 impl Outcomes {
     /// Looks what is stored, after an outcome that was not known. What was acknowledged must be there, in front.
-    async fn look(&mut self, journal: &NatsJournal) -> Position {
+    async fn look(&mut self, journal: &impl StreamLog) -> Position {
         let stored = load(journal, &self.id).await;
         let ids: Vec<CommitId> = stored.iter().map(|stored| stored.commit_id.clone()).collect();
         assert!(ids.starts_with(&self.acknowledged), "{} lost an acknowledged commit", self.id);
@@ -127,7 +133,7 @@ impl Outcomes {
 }
 
 /// Appends to one payment until told to stop.
-async fn append_on(journal: NatsJournal, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> Outcomes {
+async fn append_on(journal: impl StreamLog, stop: Arc<AtomicBool>, count: Arc<AtomicUsize>) -> Outcomes {
     let mut appended = Outcomes { id: fresh(), acknowledged: Vec::new(), denied: HashSet::new() };
     let mut at = Position::START;
     while !stop.load(Ordering::SeqCst) {
