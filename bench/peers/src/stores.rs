@@ -72,7 +72,7 @@ impl Store {
             engine.world.take_counts();
             running.take_counts();
             let before = running.used()?;
-            let bound = context.bound(40, 12_000);
+            let bound = context.bound(40, 6_000);
             let load = engine.drive(context, &format!("peers-{in_flight}"), bound, in_flight, None).await?;
             let after = running.used()?;
             let (commits, _) = engine.world.take_counts();

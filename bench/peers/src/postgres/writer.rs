@@ -174,6 +174,10 @@ fn tell(inner: Option<&Inner>, batch: Vec<Waiting>, stored: Stored) {
             return;
         }
     };
+    // Who is told may look at the counts.
+    if let Some(inner) = inner {
+        inner.count(stored.len());
+    }
     let mut new: Vec<(u16, u64, StreamId)> = Vec::with_capacity(stored.len());
     for one in batch {
         let outcome = match stored.get(&one.stream_id.to_string()) {
@@ -186,7 +190,6 @@ fn tell(inner: Option<&Inner>, batch: Vec<Waiting>, stored: Stored) {
         let _ = one.outcome.send(outcome);
     }
     if let Some(inner) = inner {
-        inner.count(new.len());
         new.sort_unstable_by_key(|(shard, sequence, _)| (*shard, *sequence));
         inner.announce(new);
     }
