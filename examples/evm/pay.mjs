@@ -81,9 +81,14 @@ function read(file) {
     order.request_id = `order-${randomUUID()}`;
     console.error(`request_id is ${order.request_id}: put it into the order to try the same payment again`);
   }
-  order.quote_deadline ??= rfc3339(Date.now() + QUOTE_SECONDS * 1000);
-  order.fulfillment_deadline ??= rfc3339(Date.now() + FULFILLMENT_SECONDS * 1000);
-  return { order, wrap: wrap === true };
+  const given = { quote_deadline: order.quote_deadline, fulfillment_deadline: order.fulfillment_deadline };
+  return { order, wrap: wrap === true, given };
+}
+
+// The times that the file has, and others from now on: wrapping and allowances take the blocks that they take.
+function setTimes(order, given) {
+  order.quote_deadline = given.quote_deadline ?? rfc3339(Date.now() + QUOTE_SECONDS * 1000);
+  order.fulfillment_deadline = given.fulfillment_deadline ?? rfc3339(Date.now() + FULFILLMENT_SECONDS * 1000);
 }
 
 // Whom the signature lets have the money, and for how long: what the payer knows by itself has to be what the gateway says.
@@ -210,7 +215,8 @@ function typedData(order, defaults, refundDelay, prepared) {
 
 async function main([gateway, rpc, keyFile, orderFile]) {
   const account = privateKeyToAccount(`0x${readFileSync(keyFile, 'utf8').trim().replace(/^0x/, '')}`);
-  const { order, wrap } = read(orderFile);
+  const { order, wrap, given } = read(orderFile);
+  setTimes(order, given);
   const [chain, token] = order.source.asset_identifier.split('/erc20:');
   insist(token, 'source.asset_identifier is not an ERC-20, eip155:…/erc20:0x…');
   insist(order.source.account === account.address.toLowerCase(), 'the key is not that of source.account');
@@ -235,6 +241,7 @@ async function main([gateway, rpc, keyFile, orderFile]) {
   insist(!wrap || listed?.wraps, `the gateway does not say that ${token} wraps coins`);
   const wrapped = wrap ? await wrapCoins(client, account, chainId, token, cap) : [];
   const approvals = await approve(client, account, chainId, token, cap);
+  setTimes(order, given);
 
   const { payment_id: id, message_scheme, signed_messages } = await call(`${gateway}/v1/payments/prepare`, order);
   insist(id === paymentId(order.source.account, order.request_id), 'the payment has another id');

@@ -116,7 +116,7 @@ def normal(owned):
 def read(file):
     """The order in the file; what belongs to one attempt, its id and its times, is made here where the file has none. `wrap` is
     for this program alone."""
-    order, now = json.loads(Path(file).read_text()), time.time()
+    order = json.loads(Path(file).read_text())
     wrap = order.pop("wrap", os.environ.get("WRAP") == "1")
     insist(order.get("source") and order.get("destination") and order.get("fulfillment_amount"),
            f"{file} is not an order: see README.md")
@@ -126,9 +126,15 @@ def read(file):
     if not order.get("request_id"):
         order["request_id"] = f"order-{uuid.uuid4()}"
         print(f"request_id is {order['request_id']}: put it into the order to try the same payment again", file=sys.stderr)
-    order.setdefault("quote_deadline", rfc3339(now + QUOTE_SECONDS))
-    order.setdefault("fulfillment_deadline", rfc3339(now + FULFILLMENT_SECONDS))
-    return order, wrap is True
+    given = {name: order.get(name) for name in ("quote_deadline", "fulfillment_deadline")}
+    return order, wrap is True, given
+
+
+def set_times(order, given):
+    """The times that the file has, and others from now on: wrapping and allowances take the blocks that they take."""
+    now = time.time()
+    order["quote_deadline"] = given["quote_deadline"] or rfc3339(now + QUOTE_SECONDS)
+    order["fulfillment_deadline"] = given["fulfillment_deadline"] or rfc3339(now + FULFILLMENT_SECONDS)
 
 
 def trust(defaults, lock_seconds):
@@ -229,7 +235,8 @@ def typed_data(order, defaults, refund_delay, prepared):
 
 
 def main(gateway, node, key_file, order_file):
-    account, (order, wrap) = Account.from_key(Path(key_file).read_text().strip()), read(order_file)
+    account, (order, wrap, given) = Account.from_key(Path(key_file).read_text().strip()), read(order_file)
+    set_times(order, given)
     chain, _, token = order["source"]["asset_identifier"].partition("/erc20:")
     insist(token, "source.asset_identifier is not an ERC-20, eip155:…/erc20:0x…")
     insist(order["source"]["account"] == account.address.lower(), "the key is not that of source.account")
@@ -252,6 +259,7 @@ def main(gateway, node, key_file, order_file):
     insist(wraps or not wrap, f"the gateway does not say that {token} wraps coins")
     wrapped = wrap_coins(node, account, number, token, cap) if wrap else []
     approvals = approve(node, account, number, token, cap)
+    set_times(order, given)
 
     prepared = call(f"{gateway}/v1/payments/prepare", order)
     identity, [message] = prepared["payment_id"], prepared["signed_messages"]
