@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod memory;
 pub mod parking;
 pub mod stream_moved;
+pub mod successor;
 
 use async_trait::async_trait;
 

@@ -16,9 +16,10 @@ use tokio::{sync::watch, time::timeout};
 use events::{CommitId, Epochs, Hash32, StreamId, time::Timestamp};
 
 use super::{
-    AppendError, Commit, Position, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, WakeUp,
+    AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, WakeUp,
     envelope::EncodedCommit,
     stream_moved::{holds_mark, mark},
+    successor::successor,
 };
 
 /// Longest wait for a commit that does not come.
@@ -182,22 +183,6 @@ impl State {
 
 fn encode(commit: &Commit, shard: u16) -> Result<EncodedCommit, AppendError> {
     EncodedCommit::new(commit, shard).map_err(|error| AppendError::Unacceptable(error.to_string()))
-}
-
-/// The commit itself when it is stored already; `None` when it may be stored now.
-fn successor(stream: &[Recorded], commit: &Commit, encoded: &EncodedCommit) -> Result<Option<Recorded>, AppendError> {
-    let at = stream.last().map_or(Position::START, |last| last.position);
-    if at.sequence == commit.expected.sequence {
-        let same = at == commit.expected;
-        return if same { Ok(None) } else { Err(AppendError::Unacceptable("its position never existed".into())) };
-    }
-    let next = stream.iter().find(|stored| stored.position.sequence > commit.expected.sequence);
-    match next {
-        Some(stored) if stored.commit_id != commit.commit_id => Err(AppendError::Conflict),
-        Some(stored) if stored.position.hash == encoded.hash => Ok(Some(stored.clone())),
-        Some(_) => Err(AppendError::Unacceptable("its commit id is stored with other content".into())),
-        None => Err(AppendError::Conflict),
-    }
 }
 
 #[async_trait]

@@ -2,22 +2,17 @@
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::{Context as _, Result, anyhow, ensure};
-use chrono::{SecondsFormat, Utc};
-use clap::{Parser, ValueEnum};
-use mimalloc::MiMalloc;
-use tokio::signal::{
-    ctrl_c,
-    unix::{SignalKind, signal},
-};
-
+use anyhow::{Context as _, Result, ensure};
 use bench::{
     baseline::IN_FLIGHT,
     context::{Context, Size},
     environment::Paths,
     machine::Machine,
-    world_alone,
+    program, world_alone,
 };
+use chrono::{SecondsFormat, Utc};
+use clap::{Parser, ValueEnum};
+use mimalloc::MiMalloc;
 use peers::{
     figures::{Figures, Round},
     picture::picture,
@@ -57,28 +52,7 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = tokio::select! {
-        done = run(arguments) => done,
-        // Whatever was started ends with the future that is dropped here.
-        () = stop_signal() => Err(anyhow!("stopped")),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("peers: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Returns when the process is to end.
-async fn stop_signal() {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return drop(ctrl_c().await) };
-    tokio::select! {
-        _ = ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
+    program::run("peers", run(Arguments::parse())).await
 }
 
 async fn run(arguments: Arguments) -> Result<()> {

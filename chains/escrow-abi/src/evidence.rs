@@ -289,9 +289,8 @@ mod tests {
         log(ESCROW, event.encode_log_data())
     }
 
-    fn discrepancies_about(logs: Vec<Log>, due: u64) -> usize {
-        let mut discrepancies = Discrepancies::default();
-        let parties = Parties {
+    fn parties() -> Parties {
+        Parties {
             id: B256::repeat_byte(9),
             escrow: ESCROW,
             payer: OTHER,
@@ -299,22 +298,18 @@ mod tests {
             reserver: OTHER,
             releaser: OTHER,
             text: contracts::text,
-        };
-        Evidence { time: 1, logs }.paid_out(&parties, U256::from(due), &mut discrepancies);
+        }
+    }
+
+    fn discrepancies_about(logs: Vec<Log>, due: u64) -> usize {
+        let mut discrepancies = Discrepancies::default();
+        Evidence { time: 1, logs }.paid_out(&parties(), U256::from(due), &mut discrepancies);
         discrepancies.0.len()
     }
 
     #[test]
     fn a_deposit_of_the_earlier_layout_is_not_missing() {
-        let parties = Parties {
-            id: B256::repeat_byte(9),
-            escrow: ESCROW,
-            payer: OTHER,
-            token: TOKEN,
-            reserver: OTHER,
-            releaser: OTHER,
-            text: contracts::text,
-        };
+        let parties = parties();
         let earlier = earlier::Deposited {
             paymentId: parties.id,
             quoteHash: B256::ZERO,

@@ -3,38 +3,26 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use async_nats::Client;
-use futures::future::join_all;
 
 use devkit::NatsServer;
 use events::StreamId;
 use journal::{
-    AppendError, Commit, Position, Recorded, StreamStore,
+    AppendError, Position, StreamStore,
     conformance::{commit, fresh, fresh_in},
 };
 use journal_jetstream::store::{NatsJournal, Options};
 
 use crate::support::{
     connect,
+    crowd::{self, CROWD, append_all},
     load::Load,
     options,
     proxy::{Loss, Proxy},
 };
 
-/// Appends at a time; many times what goes alone.
-const CROWD: usize = 400;
-
 /// One shard, so that all meet.
 fn one_shard() -> Options {
     Options { shards: 1, ..options() }
-}
-
-async fn append_all(journal: &NatsJournal, commits: &[Commit]) -> Vec<Result<Recorded, AppendError>> {
-    let append = |commit: Commit| {
-        let journal = journal.clone();
-        tokio::spawn(async move { journal.append(&commit).await })
-    };
-    let appended: Vec<_> = commits.iter().cloned().map(append).collect();
-    join_all(appended).await.into_iter().map(Result::unwrap).collect()
 }
 
 /// Messages of the shard, and batches in which they came.
@@ -81,34 +69,7 @@ async fn one_that_may_not_be_stored_costs_the_others_nothing() {
     let server = NatsServer::open().await.unwrap();
     let journal = NatsJournal::connect(connect(&server.url()).await, one_shard()).await.unwrap();
     let other = NatsJournal::connect(connect(&server.url()).await, one_shard()).await.unwrap();
-    let (mut commits, mut taken) = (Vec::new(), Vec::new());
-    for number in 0..CROWD {
-        let id = fresh();
-        // Every seventh stream has begun, and of every eleventh commit a first try was stored.
-        let mine = commit(&id, Position::START, "mine");
-        taken.push(number % 7 == 0);
-        if number % 7 == 0 {
-            other.append(&commit(&id, Position::START, "other")).await.unwrap();
-        } else if number % 11 == 0 {
-            other.append(&mine).await.unwrap();
-        }
-        commits.push(mine);
-    }
-    let appended = append_all(&journal, &commits).await;
-    for ((commit, appended), taken) in commits.iter().zip(&appended).zip(&taken) {
-        let stored = other.load(&commit.stream_id).await.unwrap();
-        assert_eq!(stored.len(), 1);
-        match appended {
-            Ok(recorded) => {
-                assert!(!taken);
-                assert_eq!((&stored[0].commit_id, stored[0].position), (&commit.commit_id, recorded.position));
-            }
-            Err(error) => {
-                assert!(*taken && matches!(error, AppendError::Conflict), "{error:?}");
-                assert_ne!(stored[0].commit_id, commit.commit_id);
-            }
-        }
-    }
+    crowd::conflicts_cost_the_others_nothing(&journal, &other).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,23 +137,7 @@ async fn a_killed_server_loses_nothing_of_a_crowd_and_repeats_nothing() {
 async fn whoever_gives_up_waiting_holds_nobody_up() {
     let server = NatsServer::open().await.unwrap();
     let journal = NatsJournal::connect(connect(&server.url()).await, one_shard()).await.unwrap();
-    for _ in 0..20 {
-        let appends: Vec<_> = (0..CROWD)
-            .map(|number| {
-                let journal = journal.clone();
-                (number, tokio::spawn(async move { journal.append(&commit(&fresh(), Position::START, "x")).await }))
-            })
-            .collect();
-        tokio::task::yield_now().await;
-        for (number, append) in appends {
-            if number % 3 == 0 {
-                append.abort();
-            } else {
-                append.await.unwrap().unwrap();
-            }
-        }
-    }
-    journal.append(&commit(&fresh(), Position::START, "after all")).await.unwrap();
+    crowd::whoever_gives_up_holds_nobody_up(&journal).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,12 +9,11 @@ use std::{
 };
 
 use async_nats::HeaderMap;
-use futures::future::join_all;
 
 use devkit::{NatsCluster, NatsServer};
 use events::StreamId;
 use journal::{
-    AppendError, Commit, Journal, Position, ReadError, Recorded, ShardLog, StreamStore,
+    AppendError, Commit, Journal, Position, ReadError, ShardLog, StreamStore,
     conformance::{self, commit, fresh, fresh_in},
     envelope::Chain,
 };
@@ -26,12 +25,10 @@ use journal_jetstream::{
 use crate::support::{
     cluster::until,
     connect,
+    crowd::{self, CROWD, append_all},
     load::Load,
     proxy::{Loss, Proxy},
 };
-
-/// Appends at a time.
-const CROWD: usize = 400;
 
 fn options() -> Options {
     Options { shards: 2, ..Options::default() }
@@ -44,15 +41,6 @@ fn one_shard() -> Options {
 
 async fn open(url: &str, options: Options) -> LogJournal {
     LogJournal::connect(connect(url).await, options).await.unwrap()
-}
-
-async fn append_all(journal: &LogJournal, commits: &[Commit]) -> Vec<Result<Recorded, AppendError>> {
-    let append = |commit: Commit| {
-        let journal = journal.clone();
-        tokio::spawn(async move { journal.append(&commit).await })
-    };
-    let appended: Vec<_> = commits.iter().cloned().map(append).collect();
-    join_all(appended).await.into_iter().map(Result::unwrap).collect()
 }
 
 /// Messages of the first shard.
@@ -113,34 +101,7 @@ async fn a_crowd_shares_messages_and_everyone_knows_its_place() {
 async fn one_that_may_not_be_stored_costs_the_others_nothing() {
     let server = NatsServer::open().await.unwrap();
     let (journal, other) = (open(&server.url(), one_shard()).await, open(&server.url(), one_shard()).await);
-    let (mut commits, mut taken) = (Vec::new(), Vec::new());
-    for number in 0..CROWD {
-        let id = fresh();
-        // Every seventh stream has begun, and of every eleventh commit a first try was stored.
-        let mine = commit(&id, Position::START, "mine");
-        taken.push(number % 7 == 0);
-        if number % 7 == 0 {
-            other.append(&commit(&id, Position::START, "other")).await.unwrap();
-        } else if number % 11 == 0 {
-            other.append(&mine).await.unwrap();
-        }
-        commits.push(mine);
-    }
-    let appended = append_all(&journal, &commits).await;
-    for ((commit, appended), taken) in commits.iter().zip(&appended).zip(&taken) {
-        let stored = other.load(&commit.stream_id).await.unwrap();
-        assert_eq!(stored.len(), 1);
-        match appended {
-            Ok(recorded) => {
-                assert!(!taken);
-                assert_eq!((&stored[0].commit_id, stored[0].position), (&commit.commit_id, recorded.position));
-            }
-            Err(error) => {
-                assert!(*taken && matches!(error, AppendError::Conflict), "{error:?}");
-                assert_ne!(stored[0].commit_id, commit.commit_id);
-            }
-        }
-    }
+    crowd::conflicts_cost_the_others_nothing(&journal, &other).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -249,23 +210,7 @@ async fn without_a_server_nothing_is_stored_and_nothing_is_unknown() {
 async fn whoever_gives_up_waiting_holds_nobody_up() {
     let server = NatsServer::open().await.unwrap();
     let journal = open(&server.url(), one_shard()).await;
-    for _ in 0..10 {
-        let appends: Vec<_> = (0..CROWD)
-            .map(|number| {
-                let journal = journal.clone();
-                (number, tokio::spawn(async move { journal.append(&commit(&fresh(), Position::START, "x")).await }))
-            })
-            .collect();
-        tokio::task::yield_now().await;
-        for (number, append) in appends {
-            if number % 3 == 0 {
-                append.abort();
-            } else {
-                append.await.unwrap().unwrap();
-            }
-        }
-    }
-    journal.append(&commit(&fresh(), Position::START, "after all")).await.unwrap();
+    crowd::whoever_gives_up_holds_nobody_up(&journal).await;
 }
 
 /// Whatever lies in a log that is no segment, or does not follow: it is told, and the rest is read.
@@ -288,8 +233,9 @@ async fn what_does_not_belong_into_a_log_is_told() {
     let found = journal.load(&damaged).await;
     assert!(matches!(&found, Err(ReadError::Unreadable { shard: 0, sequence: 2, .. })), "{found:?}");
     let position = Position { version: 1, shard: 0, sequence: 2, hash: events::Hash32([1; 32]) };
+    // What is damaged may be this very commit.
     let refused = journal.append(&commit(&damaged, position, "second")).await;
-    assert!(matches!(refused, Err(AppendError::Unavailable(_))), "{refused:?}");
+    assert!(matches!(refused, Err(AppendError::Unknown(_))), "{refused:?}");
     // Others in the shard go on, and other shards.
     let other = fresh_in(0, 2);
     journal.append(&commit(&other, Position::START, "other")).await.unwrap();
@@ -316,7 +262,31 @@ async fn what_does_not_belong_into_a_log_is_told() {
         let found = journal.load(&whole).await;
         assert!(matches!(&found, Err(ReadError::Unreadable { shard: 1, .. })), "{found:?}");
         let refused = journal.append(&commit(&fresh_in(1, 2), Position::START, "new")).await;
-        assert!(matches!(refused, Err(AppendError::Unavailable(_))), "{refused:?}");
+        assert!(matches!(refused, Err(AppendError::Unknown(_))), "{refused:?}");
+    }
+}
+
+/// A commit is found in a long log wherever one begins, with what is not a segment in between.
+#[tokio::test]
+async fn a_long_log_is_read_from_anywhere() {
+    const COMMITS: u64 = 300;
+    let server = NatsServer::open().await.unwrap();
+    let client = connect(&server.url()).await;
+    let journal = LogJournal::connect(client.clone(), one_shard()).await.unwrap();
+    let context = async_nats::jetstream::new(client);
+    let mut stored = Vec::new();
+    for number in 0..COMMITS {
+        stored.push(journal.append(&commit(&fresh(), Position::START, "one by one")).await.unwrap().commit_id);
+        if number % 3 == 0 {
+            context.publish("gw.log.00", "not a segment".into()).await.unwrap().await.unwrap();
+        }
+    }
+    assert_eq!(messages(&server.url()).await, COMMITS + COMMITS / 3);
+    for from in [1, 2, 63, 150, 151, 152, 299, COMMITS] {
+        let journal = open(&server.url(), one_shard()).await;
+        let page = journal.replay(0, from, 10).await.unwrap();
+        let ids = page.iter().map(|commit| &commit.commit_id);
+        assert!(ids.eq(stored[from as usize - 1..].iter().take(10)), "from {from}");
     }
 }
 

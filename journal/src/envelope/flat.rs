@@ -17,12 +17,9 @@ pub struct Flat<'a> {
 }
 
 impl EncodedCommit {
-    /// Writes the flat form behind what is in `out`.
-    pub fn write_flat(&self, out: &mut Vec<u8>) {
-        let preimage = self.envelope.hashed(|hashed| hashed.preimage());
-        out.reserve(preimage.len() + self.body.len());
-        out.extend_from_slice(preimage.as_bytes());
-        out.extend_from_slice(&self.body);
+    /// The lines of the flat form before the body.
+    pub fn flat_head(&self) -> String {
+        self.envelope.hashed(|hashed| hashed.preimage())
     }
 }
 

@@ -114,8 +114,7 @@ fn a_foreign_subject_is_no_stream() {
 fn the_flat_form_is_what_is_hashed_and_says_the_same_commit() {
     let (commit, at) = (commit(), "2026-01-02T03:04:05Z".parse().unwrap());
     let encoded = EncodedCommit::new(&commit, 3).unwrap();
-    let mut text = Vec::new();
-    encoded.write_flat(&mut text);
+    let text = [encoded.flat_head().as_bytes(), &encoded.body].concat();
     assert_eq!(Hash32::sha256(&text), encoded.hash);
     let flat = Flat::read(&text).unwrap();
     assert_eq!((flat.version(), flat.prev(), flat.hash()), (2, commit.expected.hash, encoded.hash));
@@ -127,8 +126,7 @@ fn the_flat_form_is_what_is_hashed_and_says_the_same_commit() {
 #[test]
 fn a_damaged_flat_form_is_told() {
     let encoded = EncodedCommit::new(&commit(), 3).unwrap();
-    let mut text = Vec::new();
-    encoded.write_flat(&mut text);
+    let text = [encoded.flat_head().as_bytes(), &encoded.body].concat();
     let head = text.len() - encoded.body.len();
     for end in 0..head {
         assert!(Flat::read(&text[..end]).is_err(), "cut at {end}");

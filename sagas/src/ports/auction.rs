@@ -75,7 +75,7 @@ pub struct Gathered {
     pub held: Vec<HeldPolicy>,
 }
 
-/// What came of gathering for now.
+/// What came of gathering until there is nothing worth a task to wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gathering {
     /// The window is over.

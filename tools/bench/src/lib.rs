@@ -18,6 +18,7 @@ pub mod node;
 pub mod orders;
 pub mod overload;
 pub mod payment_commits;
+pub mod program;
 pub mod replay;
 pub mod report;
 pub mod scale;

@@ -6,15 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, anyhow, ensure};
-use chrono::{SecondsFormat, Utc};
-use clap::Parser;
-use mimalloc::MiMalloc;
-use tokio::signal::{
-    ctrl_c,
-    unix::{SignalKind, signal},
-};
-
+use anyhow::{Context as _, Result, ensure};
 use bench::{
     baseline,
     context::{Context, Size},
@@ -22,10 +14,13 @@ use bench::{
     environment::Paths,
     fanout,
     machine::Machine,
-    overload, replay,
+    overload, program, replay,
     report::{Failed, Report, Row},
     scale, size, status, submissions, takeover,
 };
+use chrono::{SecondsFormat, Utc};
+use clap::Parser;
+use mimalloc::MiMalloc;
 
 /// That of `gw`, whose engine is measured in this process, too.
 #[global_allocator]
@@ -114,28 +109,7 @@ impl Bench {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = tokio::select! {
-        done = run(arguments) => done,
-        // Whatever was started ends with the future that is dropped here.
-        () = stop_signal() => Err(anyhow!("stopped")),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Returns when the process is to end.
-async fn stop_signal() {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return drop(ctrl_c().await) };
-    tokio::select! {
-        _ = ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
+    program::run("bench", run(Arguments::parse())).await
 }
 
 async fn run(arguments: Arguments) -> Result<()> {

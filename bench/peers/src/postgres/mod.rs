@@ -25,8 +25,8 @@ use tokio_postgres::{Config, NoTls};
 
 use events::{Epochs, StreamId};
 use journal::{
-    AppendError, Commit, Position, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore,
-    envelope::EncodedCommit, stream_moved::holds_mark,
+    AppendError, Commit, ReadError, Recorded, ShardLeases, ShardLog, ShardWorker, StreamStore, envelope::EncodedCommit,
+    stream_moved::holds_mark, successor::successor,
 };
 
 use self::{
@@ -191,7 +191,9 @@ impl StreamStore for PostgresJournal {
             Outcome::DoesNotFollow => {
                 // It is certain that the transaction did not store it; one before may have.
                 let stream = self.load(&commit.stream_id).await;
-                judge(&stream.map_err(|error| AppendError::Unknown(error.to_string()))?, commit, &encoded)
+                let stream = stream.map_err(|error| AppendError::Unknown(error.to_string()))?;
+                successor(&stream, commit, &encoded)?
+                    .ok_or_else(|| AppendError::Unavailable("what it follows was not there yet".into()))
             }
             Outcome::NotStored(reason) => Err(AppendError::Unavailable(reason)),
             Outcome::Unknown(reason) => Err(AppendError::Unknown(reason)),
@@ -200,26 +202,6 @@ impl StreamStore for PostgresJournal {
 
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {
         self.0.load(stream_id).await
-    }
-}
-
-/// What is to be said of a commit that does not follow what is stored.
-fn judge(stream: &[Recorded], commit: &Commit, encoded: &EncodedCommit) -> Result<Recorded, AppendError> {
-    let at = stream.last().map_or(Position::START, |last| last.position);
-    if at == commit.expected {
-        return Err(AppendError::Unavailable("what it follows was not there yet".into()));
-    }
-    if at.sequence == commit.expected.sequence {
-        return Err(AppendError::Unacceptable("its position never existed".into()));
-    }
-    match stream.iter().find(|stored| stored.position.sequence > commit.expected.sequence) {
-        Some(stored) if stored.commit_id == commit.commit_id && stored.position.hash == encoded.hash => {
-            Ok(stored.clone())
-        }
-        Some(stored) if stored.commit_id == commit.commit_id => {
-            Err(AppendError::Unacceptable("its commit id is stored with other content".into()))
-        }
-        Some(_) | None => Err(AppendError::Conflict),
     }
 }
 

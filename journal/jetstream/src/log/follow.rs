@@ -20,7 +20,7 @@ use journal::ReadError;
 
 use super::{
     Inner,
-    read::{unavailable, unreadable},
+    read::{BYTES_MAX, MESSAGES_MAX, unavailable, unreadable},
     segment::{self, Defect, Segment},
     shard::Shard,
 };
@@ -34,9 +34,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const HINT_EVERY: Duration = Duration::from_millis(10);
 /// How long a look waits for what this process is about to store.
 const TOLD_WITHIN: Duration = Duration::from_millis(10);
-/// Most messages and bytes that are read at a time.
-const MESSAGES_MAX: usize = 64;
-const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Where hints about a shard are given.
 fn hints(shard: u16) -> String {
@@ -63,6 +60,16 @@ impl Inner {
                 return outcome;
             }
         }
+        self.look_for(shard, wanted).await
+    }
+
+    /// The same for who stores, and need not wait for itself.
+    pub(super) async fn look_now(&self, shard: &Shard) -> Result<(), ReadError> {
+        self.look_for(shard, shard.looks.wanted()).await
+    }
+
+    async fn look_for(&self, shard: &Shard, wanted: u64) -> Result<(), ReadError> {
+        let looks = &shard.looks;
         let _only = looks.one_at_a_time.lock().await;
         if let Some(outcome) = looks.outcome(wanted) {
             return outcome;
@@ -75,7 +82,7 @@ impl Inner {
 
     async fn take_in(&self, shard: &Shard) -> Result<(), ReadError> {
         let stream = segment::stream(shard.number);
-        let (client, within) = (self.reader(shard.number), self.options.attempt_timeout);
+        let (client, within) = (self.reader(), self.options.attempt_timeout);
         if !requests::connected(client) {
             return Err(unavailable("no connection".into()));
         }
@@ -113,7 +120,7 @@ impl Inner {
     pub(super) async fn check_end(&self, shard: &Shard) -> Result<(), ReadError> {
         let before = shard.end().message;
         let (stream, within) = (segment::stream(shard.number), self.options.attempt_timeout);
-        let last = requests::last_sequence(self.reader(shard.number), &stream, within).await.map_err(unavailable)?;
+        let last = requests::last_sequence(self.reader(), &stream, within).await.map_err(unavailable)?;
         self.look(shard).await?;
         let end = shard.end().message;
         if last < before || end < last {

@@ -154,8 +154,8 @@ impl Inner {
         &self.shards[usize::from(self.epochs.current().shard_of(stream_id))]
     }
 
-    /// The connection over which a shard is read now.
-    fn reader(&self, _shard: u16) -> &Client {
+    /// The connection over which is read now.
+    fn reader(&self) -> &Client {
         self.reader.get().filter(|reader| requests::connected(reader)).unwrap_or(&self.client)
     }
 
@@ -188,7 +188,7 @@ impl ShardLog for LogJournal {
 
     async fn head(&self, shard: u16) -> Result<u64, ReadError> {
         let shard = self.0.shard(shard)?;
-        self.0.retrying(shard.number, || self.0.look(shard)).await?;
+        self.0.retrying(|| self.0.look(shard)).await?;
         Ok(shard.end().commit)
     }
 

@@ -125,11 +125,11 @@ pub(super) enum Defect {
 impl Filling {
     /// Takes one more commit, whose stream's commit before lies in the message `before`.
     pub(super) fn push(&mut self, before: u64, commit: &EncodedCommit) {
-        let mut flat = Vec::new();
-        commit.write_flat(&mut flat);
-        self.body.extend_from_slice(format!("{before} {}\n", flat.len()).as_bytes());
+        let head = commit.flat_head();
+        self.body.extend_from_slice(format!("{before} {}\n", head.len() + commit.body.len()).as_bytes());
         let start = self.body.len();
-        self.body.extend_from_slice(&flat);
+        self.body.extend_from_slice(head.as_bytes());
+        self.body.extend_from_slice(&commit.body);
         self.frames.push(Frame { before, range: start..self.body.len() });
         self.body.push(b'\n');
     }

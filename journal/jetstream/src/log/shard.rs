@@ -30,7 +30,7 @@ const CACHE_BYTES: usize = 8 * 1024 * 1024;
 /// Most places of a shard's commits that are remembered.
 const PLACES_MAX: usize = 256;
 /// Most bytes of a segment with more than one commit.
-pub(super) const SEGMENT_BYTES_MAX: usize = 256 * 1024;
+const SEGMENT_BYTES_MAX: usize = 256 * 1024;
 
 /// A shard, as far as this process knows it.
 pub(super) struct Shard {
@@ -269,7 +269,8 @@ impl Shard {
                 }
                 Verdict::Stored { sequence } => one.tell(Outcome::Stored { sequence }),
                 Verdict::DoesNotFollow => one.tell(Outcome::DoesNotFollow),
-                Verdict::Broken => one.tell(Outcome::NotStored("what is stored is damaged".into())),
+                // What cannot be read may be this very commit.
+                Verdict::Broken => one.tell(Outcome::Unknown("what is stored is damaged".into())),
             }
         }
         *waiting = later;

@@ -12,10 +12,10 @@ use tokio::{
     sync::{SemaphorePermit, oneshot},
     time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
-use tracing::{debug, warn};
+use tracing::debug;
 
 use journal::{
-    AppendError, Commit, Position, Recorded, StreamStore, envelope::EncodedCommit, stream_moved::holds_mark,
+    AppendError, Commit, Recorded, StreamStore, envelope::EncodedCommit, stream_moved::holds_mark, successor::successor,
 };
 
 use super::{
@@ -55,33 +55,14 @@ impl LogJournal {
             Outcome::DoesNotFollow => {
                 let stream = self.load(&commit.stream_id).await;
                 // A first attempt of somebody's may have stored it.
-                judge(&stream.map_err(|error| AppendError::Unknown(error.to_string()))?, commit, &encoded)
+                let stream = stream.map_err(|error| AppendError::Unknown(error.to_string()))?;
+                successor(&stream, commit, &encoded)?
+                    .ok_or_else(|| AppendError::Unavailable("what it follows was not there yet".into()))
             }
             Outcome::NotStored(reason) => Err(AppendError::Unavailable(reason)),
             Outcome::Unacceptable(reason) => Err(AppendError::Unacceptable(reason)),
             Outcome::Unknown(reason) => Err(AppendError::Unknown(reason)),
         }
-    }
-}
-
-/// What is to be said of a commit that does not follow what is stored.
-fn judge(stream: &[Recorded], commit: &Commit, encoded: &EncodedCommit) -> Result<Recorded, AppendError> {
-    let at = stream.last().map_or(Position::START, |last| last.position);
-    if at == commit.expected {
-        return Err(AppendError::Unavailable("what it follows was not there yet".into()));
-    }
-    if at.sequence == commit.expected.sequence {
-        return Err(AppendError::Unacceptable("its position never existed".into()));
-    }
-    match stream.iter().find(|stored| stored.position.sequence > commit.expected.sequence) {
-        Some(stored) if stored.commit_id != commit.commit_id => Err(AppendError::Conflict),
-        Some(stored) if stored.position.hash == encoded.hash => Ok(stored.clone()),
-        Some(stored) => {
-            let sequence = stored.position.sequence;
-            warn!(stream_id = %commit.stream_id, sequence, "a commit id is stored with other content");
-            Err(AppendError::Unacceptable(format!("its commit id is stored with other content at sequence {sequence}")))
-        }
-        None => Err(AppendError::Conflict),
     }
 }
 
@@ -157,7 +138,7 @@ impl Inner {
                 Err((reason, chosen)) => {
                     debug!(shard = shard.number, reason, "a segment is not acknowledged");
                     // What cannot be read now is looked at again.
-                    drop(self.look(shard).await);
+                    drop(self.look_now(shard).await);
                     batch.splice(..0, chosen);
                     batch = give_up(shard, batch, &reason);
                     if shard.end().message >= place {
@@ -177,7 +158,7 @@ impl Inner {
     async fn lost(&self, shard: &Shard, message: u64) -> &'static str {
         let started = Instant::now();
         loop {
-            let looked = self.look(shard).await;
+            let looked = self.look_now(shard).await;
             if shard.end().message >= message {
                 return "its place is filled";
             }

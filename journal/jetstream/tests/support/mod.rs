@@ -1,6 +1,7 @@
 //! Helpers of the tests on a real nats-server.
 
 pub mod cluster;
+pub mod crowd;
 pub mod epochs;
 pub mod load;
 pub mod proxy;
