@@ -14,6 +14,8 @@ const CONTRACTS = [
   'GatewayEscrow', 'FulfillmentProxy', 'AccountProbe', 'AccountDeposit', 'DevToken', 'DevAccountFactory',
   'DevHostileAccount', 'DevWrappedCoin',
 ];
+// What explorers are shown.
+const PUBLISHED = ['GatewayEscrow', 'FulfillmentProxy'];
 const EVM_VERSION = 'paris';
 const RUNS = 10_000;
 
@@ -27,11 +29,16 @@ const input = {
     evmVersion: EVM_VERSION,
     optimizer: { enabled: true, runs: RUNS },
     metadata: { bytecodeHash: 'none' },
-    outputSelection: { '*': { '*': ['abi', 'evm.bytecode.object', 'evm.deployedBytecode.object'] } },
+    outputSelection: {
+      '*': {
+        '*': ['abi', 'evm.bytecode.object', 'evm.deployedBytecode.object', 'evm.deployedBytecode.immutableReferences'],
+        '': ['ast'],
+      },
+    },
   },
 };
-const inputAt = process.argv.indexOf('--input');
-if (inputAt > 0) {
+// Contracts with all that they import.
+const sourcesOf = (contracts) => {
   const sources = {};
   const add = (name) => {
     if (sources[name]) return;
@@ -41,7 +48,12 @@ if (inputAt > 0) {
       add(path.startsWith('.') ? posix.join(posix.dirname(name), path) : path);
     }
   };
-  for (const name of CONTRACTS) add(`src/${name}.sol`);
+  for (const name of contracts) add(`src/${name}.sol`);
+  return sources;
+};
+const inputAt = process.argv.indexOf('--input');
+if (inputAt > 0) {
+  const sources = sourcesOf(CONTRACTS);
   input.sources = sources;
   input.settings.outputSelection = {
     '*': { '*': ['abi', 'evm.bytecode', 'evm.deployedBytecode', 'userdoc', 'devdoc'], '': ['ast'] },
@@ -65,9 +77,38 @@ const output = JSON.parse(solc.compile(JSON.stringify(input), { import: resolveI
 for (const e of output.errors ?? []) console.error(e.formattedMessage);
 if ((output.errors ?? []).length > 0) process.exit(1);
 
+// The compiler tells immutables by their node in the syntax tree, whose numbers change with every source that is added.
+const immutables = {};
+const nameImmutables = (node) => {
+  if (node === null || typeof node !== 'object') return;
+  if (node.nodeType === 'VariableDeclaration' && node.mutability === 'immutable') immutables[node.id] = node.name;
+  for (const inner of Object.values(node)) nameImmutables(inner);
+};
+for (const { ast } of Object.values(output.sources)) nameImmutables(ast);
+
+// Where in the deployed code each immutable is: by its name, the first byte of each of its 32-byte words.
+const immutablesOf = (references) => {
+  const named = Object.entries(references).map(([id, places]) => {
+    if (!immutables[id] || places.some((place) => place.length !== 32)) throw new Error(`immutable ${id} has no name or size`);
+    return [immutables[id], places.map((place) => place.start).sort((a, b) => a - b)];
+  });
+  if (new Set(named.map(([name]) => name)).size !== named.length) throw new Error('two immutables have one name');
+  return Object.fromEntries(named.sort(([a], [b]) => (a < b ? -1 : 1)));
+};
+
 const check = process.argv.includes('--check');
 const stale = [];
 mkdirSync(join(here, 'artifacts'), { recursive: true });
+const put = (path, text, about) => {
+  if (check) {
+    const same = existsSync(join(here, path)) && readFileSync(join(here, path), 'utf8') === text;
+    console.log(`${path}: ${same ? 'reproduced' : 'DIFFERS from what the sources give'} (${about})`);
+    if (!same) stale.push(path);
+  } else {
+    writeFileSync(join(here, path), text);
+    console.log(`${path}: written (${about})`);
+  }
+};
 for (const contractName of CONTRACTS) {
   const { abi, evm } = output.contracts[`src/${contractName}.sol`][contractName];
   const artifact = {
@@ -75,20 +116,27 @@ for (const contractName of CONTRACTS) {
     abi,
     bytecode: `0x${evm.bytecode.object}`,
     deployedBytecode: `0x${evm.deployedBytecode.object}`,
+    immutables: immutablesOf(evm.deployedBytecode.immutableReferences ?? {}),
     compiler: { version: solc.version().replace(/\.Emscripten.*$/, ''), evmVersion: EVM_VERSION, runs: RUNS },
   };
-  const text = `${JSON.stringify(artifact, null, 2)}\n`;
-  const path = join('artifacts', `${contractName}.json`);
   const size = evm.deployedBytecode.object.length / 2;
-  if (check) {
-    const same = existsSync(join(here, path)) && readFileSync(join(here, path), 'utf8') === text;
-    console.log(`${path}: ${same ? 'reproduced' : 'DIFFERS from what the sources give'} (${size} bytes of code)`);
-    if (!same) stale.push(path);
-  } else {
-    writeFileSync(join(here, path), text);
-    console.log(`${path}: written (${size} bytes of code)`);
-  }
+  put(join('artifacts', `${contractName}.json`), `${JSON.stringify(artifact, null, 2)}\n`, `${size} bytes of code`);
 }
+
+// What an explorer is given to compile the contracts of a payment by itself. It has to come to the same code.
+const standard = {
+  language: input.language,
+  sources: sourcesOf(PUBLISHED),
+  settings: { ...input.settings, outputSelection: { '*': { '*': ['evm.bytecode.object', 'evm.deployedBytecode.object'] } } },
+};
+const byExplorer = JSON.parse(solc.compile(JSON.stringify(standard)));
+for (const contractName of PUBLISHED) {
+  const path = `src/${contractName}.sol`;
+  const code = (from) => from.contracts[path][contractName].evm.bytecode.object;
+  if (code(byExplorer) !== code(output)) throw new Error(`${contractName} compiles to other code by standard-input.json`);
+}
+put(join('artifacts', 'standard-input.json'), `${JSON.stringify(standard, null, 1)}\n`, PUBLISHED.join(', '));
+
 if (stale.length > 0) {
   console.error('run contracts/build.sh and commit the artefacts');
   process.exit(1);

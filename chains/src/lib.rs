@@ -6,11 +6,13 @@
 //! - [`config`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
 //! - [`registry`]: the engine's port over all families that a gateway is connected to.
 //! - [`escrow`]: what an escrow has on record. [`settler`], [`verifier`] and [`auditor`] check payments against it.
+//! - [`deployment`]: what puts the contracts there.
 //! - [`block_poller`], [`log_watcher`], [`single_flight`], [`submitters`] and [`windows`]: what the adapters of families share.
 
 pub mod auditor;
 pub mod block_poller;
 pub mod config;
+pub mod deployment;
 pub mod escrow;
 pub mod log_watcher;
 pub mod perform;

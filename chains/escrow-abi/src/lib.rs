@@ -3,10 +3,12 @@
 //! - [`contracts`]: their bindings, and the conversions between their types and the engine's.
 //! - [`eip712`]: the messages that payers, reservers and releasers sign; [`attest`] is what a releaser states and how it is signed,
 //!   [`signature`] reads signatures.
+//! - [`artefacts`]: the code that this version was built with, and whether what is on a chain is it.
 //! - [`revert`]: why a contract refused, in words.
 //! - [`record`]: what an escrow has on record, and [`known_terms`], which spares looking for it twice. [`evidence`] and [`claims`]: what
 //!   the events of a transaction prove.
 
+pub mod artefacts;
 pub mod attest;
 pub mod claims;
 pub mod contracts;

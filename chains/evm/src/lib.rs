@@ -11,6 +11,7 @@
 //! - [`settler`], `verifier` and [`auditor`] are the other parties' views; a settler sends through its [`wallet`].
 //!   [`wrapping`] is what a payer sends who holds the chain's own coin.
 //! - [`attest`] signs what the escrow is told. The contracts' types are in [`escrow_abi`].
+//! - [`deploy`] puts the contracts on a chain, and compares what is there with what should be.
 //! - [`dev`] puts the contracts on a local anvil and is for nothing else.
 
 pub mod adapter;
@@ -19,6 +20,7 @@ pub mod auditor;
 pub mod batching;
 pub mod calls;
 pub mod deliveries;
+pub mod deploy;
 mod deposit_call;
 pub mod dev;
 mod erc6492;

@@ -8,6 +8,7 @@ mod authorize;
 mod belief;
 mod claims;
 mod delivery;
+mod deploy;
 mod deposit;
 mod native_coins;
 mod release;

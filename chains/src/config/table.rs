@@ -96,6 +96,7 @@ impl ChainTable {
                 let known: Vec<_> = taken.iter().chain(common.iter()).copied().collect();
                 format!("unknown field of {}: {}", name(family), found_instead(found, &known))
             }
+            Kind::MissingField(key) if error.path.is_empty() => format!("{}{}", rule(&error.kind), who_writes(key)),
             kind if error.path.is_empty() => rule(kind),
             kind => format!("{}: {}", error.path.join("."), rule(kind)),
         });
@@ -136,6 +137,16 @@ fn rule(kind: &Kind) -> String {
         }
         Kind::InvalidValue(Actual::Str(_) | Actual::Bytes(_), expected) => format!("invalid text, expected {expected}"),
         kind => kind.to_string(),
+    }
+}
+
+/// Who says what is missing, where a command does.
+fn who_writes(key: &str) -> &'static str {
+    match key {
+        "escrow_contract" | "fulfillment_proxy" => "; `gw deploy` writes it",
+        "reserver" => "; `gw init --role gateway` writes it",
+        "releaser" => "; `gw init --role verifier` writes it",
+        _ => "",
     }
 }
 

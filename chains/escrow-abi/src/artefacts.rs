@@ -1,0 +1,344 @@
+//! Artefacts: the contracts' code that this version was built with, and whether code found on a chain is it.
+//!
+//! Code on a chain differs from its artefact in the *immutables*: words that the constructor writes into the code. [`matches()`]
+//! compares all else byte for byte and reads them; [`escrow_findings`] compares each of them with what it has to be, also
+//! those without a getter, as code that is right with a type hash that is not would take other signatures than it should.
+//! What the constructor left in storage the code does not tell.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use alloy::{
+    primitives::{Address, B256, Bytes, U256, keccak256},
+    sol_types::SolStruct,
+};
+use serde::Deserialize;
+
+use chains::deployment::Finding;
+
+use super::{
+    contracts::PAYOUT_GAS,
+    eip712::{Admission, GatewayDeposit, Opening, Reservation, escrow_domain},
+};
+
+/// `GatewayEscrow`. Its constructor's arguments are `GatewayEscrow::constructorCall`.
+pub static GATEWAY_ESCROW: LazyLock<Artefact> =
+    LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/GatewayEscrow.json")));
+
+/// `FulfillmentProxy`. Its constructor has no arguments.
+pub static FULFILLMENT_PROXY: LazyLock<Artefact> =
+    LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/FulfillmentProxy.json")));
+
+/// Bytes of an immutable in the code.
+const WORD_BYTES: usize = 32;
+/// Gas that the escrow keeps to close its books after a payout, its `CLOSING_GAS`.
+const CLOSING_GAS: u64 = 80_000;
+
+/// The words that a constructor wrote into the code, by their names in the source.
+pub type Immutables = BTreeMap<String, B256>;
+
+/// A contract as the compiler made it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Artefact {
+    /// Its name in the source.
+    #[serde(rename = "contractName")]
+    pub name: String,
+    /// Creation code, without the constructor's arguments.
+    #[serde(rename = "bytecode")]
+    pub creation: Bytes,
+    /// Deployed code, with zeros in place of immutables.
+    #[serde(rename = "deployedBytecode")]
+    pub deployed: Bytes,
+    /// The first bytes of the words of each immutable in the deployed code.
+    immutables: BTreeMap<String, Vec<usize>>,
+}
+
+impl Artefact {
+    #[expect(clippy::expect_used, reason = "the artefacts are built with the contracts, and a test reads them")]
+    fn embedded(text: &str) -> Self {
+        serde_json::from_str(text).expect("the artefacts are built with the contracts, and a test reads them")
+    }
+
+    /// What a transaction that deploys the contract runs: creation code and the ABI-encoded `arguments` of the constructor.
+    pub fn creation_with(&self, arguments: &[u8]) -> Vec<u8> {
+        [self.creation.as_ref(), arguments].concat()
+    }
+}
+
+/// Why code that was found is not an artefact's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CodeMismatch {
+    /// There is no contract.
+    #[error("has no code")]
+    Missing,
+    /// It has another length, so it is another contract's or version's.
+    #[error("has {found} bytes of code, and should have {expected}")]
+    Length {
+        /// Bytes that were found.
+        found: usize,
+        /// Bytes that there should be.
+        expected: usize,
+    },
+    /// It has the length, and is another contract's or version's all the same.
+    #[error("differs at byte {0} of its code")]
+    Differs(usize),
+    /// An immutable has different values in different places, which no constructor leaves.
+    #[error("has several values of {0} in its code")]
+    Ambiguous(String),
+}
+
+/// Compares the code that is at an address with that of `artefact`; the immutables that it was made with, if it is the same.
+///
+/// # Errors
+/// [`CodeMismatch`].
+pub fn matches(found: &[u8], artefact: &Artefact) -> Result<Immutables, CodeMismatch> {
+    let expected = artefact.deployed.as_ref();
+    if found.is_empty() {
+        return Err(CodeMismatch::Missing);
+    }
+    if found.len() != expected.len() {
+        return Err(CodeMismatch::Length { found: found.len(), expected: expected.len() });
+    }
+    let (mut masked, mut immutables) = (found.to_vec(), Immutables::new());
+    for (name, places) in &artefact.immutables {
+        for place in places {
+            let Some(word) = masked.get_mut(*place..place.saturating_add(WORD_BYTES)) else { continue };
+            let value = B256::from_slice(word);
+            word.fill(0);
+            if immutables.insert(name.clone(), value).is_some_and(|before| before != value) {
+                return Err(CodeMismatch::Ambiguous(name.clone()));
+            }
+        }
+    }
+    match masked.iter().zip(expected).position(|(found, expected)| found != expected) {
+        Some(at) => Err(CodeMismatch::Differs(at)),
+        None => Ok(immutables),
+    }
+}
+
+/// What an escrow has to be made with.
+#[derive(Debug, Clone, Copy)]
+pub struct EscrowSetup {
+    /// What the chain's contracts see as `CHAINID`.
+    pub chain_id: u64,
+    /// Where the escrow is.
+    pub escrow: Address,
+    /// Permit2; zero where there is none.
+    pub permit2: Address,
+    /// The guardian; zero for nobody.
+    pub guardian: Address,
+    /// How addresses of the chain are written.
+    pub text: fn(Address) -> String,
+}
+
+impl EscrowSetup {
+    /// The words that the constructor writes into the code.
+    pub fn immutables(&self) -> Immutables {
+        let domain = escrow_domain(self.chain_id, self.escrow);
+        let payout_gas_needed = PAYOUT_GAS + PAYOUT_GAS / 63 + CLOSING_GAS;
+        let (name, version) =
+            (domain.name.as_deref().unwrap_or_default(), domain.version.as_deref().unwrap_or_default());
+        [
+            ("ADMISSION_TYPEHASH", type_hash::<Admission>()),
+            ("GATEWAY_DEPOSIT_TYPEHASH", type_hash::<GatewayDeposit>()),
+            ("OPENING_TYPEHASH", type_hash::<Opening>()),
+            ("RESERVATION_TYPEHASH", type_hash::<Reservation>()),
+            ("_cachedChainId", number(self.chain_id)),
+            ("_cachedDomainSeparator", domain.separator()),
+            ("_cachedThis", self.escrow.into_word()),
+            ("_hashedName", keccak256(name)),
+            ("_hashedVersion", keccak256(version)),
+            ("_name", short_string(name)),
+            ("_payoutGasNeeded", number(payout_gas_needed)),
+            ("_version", short_string(version)),
+            ("guardian", self.guardian.into_word()),
+            ("payoutGas", number(PAYOUT_GAS)),
+            ("permit2", self.permit2.into_word()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+
+    fn account(&self, word: &B256) -> String {
+        let address = Address::from_word(*word);
+        if address.is_zero() { "nobody".to_owned() } else { (self.text)(address) }
+    }
+}
+
+/// What the code found at the address of an escrow is, compared with this version's and with what it has to be made with.
+/// Only the code tells nothing more where it is another's.
+pub fn escrow_findings(found: &[u8], setup: &EscrowSetup) -> Vec<Finding> {
+    let artefact = &*GATEWAY_ESCROW;
+    let subject = |what: &str| format!("{what} of {}", artefact.name);
+    let immutables = match matches(found, artefact) {
+        Ok(immutables) => immutables,
+        Err(mismatch) => return vec![Finding::bad(subject("code"), mismatch.to_string())],
+    };
+    let expected = setup.immutables();
+    let compare = |name: &str, text: &dyn Fn(&B256) -> String| {
+        let words =
+            (immutables.get(name).copied().unwrap_or_default(), expected.get(name).copied().unwrap_or_default());
+        Finding::compare(subject(name), &text(&words.0), &text(&words.1))
+    };
+    let account = |word: &B256| setup.account(word);
+    let amount = |word: &B256| U256::from_be_bytes(word.0).to_string();
+    let named = ["permit2", "guardian", "payoutGas"];
+    let wrong: Vec<&str> = expected
+        .iter()
+        .filter(|(name, _)| !named.contains(&name.as_str()))
+        .filter(|(name, value)| immutables.get(*name).is_none_or(|found| !is_same(name, found, value)))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let constants = subject("constants in the code");
+    vec![
+        Finding::good(subject("code")),
+        if wrong.is_empty() {
+            Finding::good(constants)
+        } else {
+            Finding::bad(
+                constants,
+                format!("other values than this chain, address and version give: {}", wrong.join(", ")),
+            )
+        },
+        compare("permit2", &account),
+        compare("guardian", &account),
+        compare("payoutGas", &amount),
+    ]
+}
+
+/// What the code found at the address of a proxy is, compared with this version's.
+pub fn proxy_findings(found: &[u8]) -> Vec<Finding> {
+    let artefact = &*FULFILLMENT_PROXY;
+    let subject = format!("code of {}", artefact.name);
+    vec![match matches(found, artefact) {
+        Ok(_) => Finding::good(subject),
+        Err(mismatch) => Finding::bad(subject, mismatch.to_string()),
+    }]
+}
+
+/// Whether an immutable is as it has to be. Tron has virtual machines whose own address has 21 bytes, of which the code uses
+/// the last twenty.
+fn is_same(name: &str, found: &B256, expected: &B256) -> bool {
+    match name {
+        "_cachedThis" => Address::from_word(*found) == Address::from_word(*expected),
+        _ => found == expected,
+    }
+}
+
+fn type_hash<T: SolStruct>() -> B256 {
+    keccak256(T::eip712_encode_type().as_bytes())
+}
+
+fn number(value: u64) -> B256 {
+    U256::from(value).into()
+}
+
+/// A text of up to 31 bytes as OpenZeppelin keeps it in one word (`ShortStrings`): from the left, and its length in the last byte.
+fn short_string(text: &str) -> B256 {
+    let mut word = B256::right_padding_from(text.as_bytes());
+    word[WORD_BYTES - 1] = u8::try_from(text.len()).unwrap_or(u8::MAX);
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::{primitives::address, sol_types::SolConstructor};
+
+    use super::*;
+    use crate::contracts::{self, GatewayEscrow};
+
+    fn setup() -> EscrowSetup {
+        EscrowSetup {
+            chain_id: 31_337,
+            escrow: Address::repeat_byte(1),
+            permit2: Address::repeat_byte(2),
+            guardian: Address::repeat_byte(3),
+            text: contracts::text,
+        }
+    }
+
+    /// The code that an escrow has with these immutables.
+    fn code(immutables: &Immutables) -> Vec<u8> {
+        let mut code = GATEWAY_ESCROW.deployed.to_vec();
+        for (name, places) in &GATEWAY_ESCROW.immutables {
+            for place in places {
+                code[*place..place + WORD_BYTES].copy_from_slice(immutables[name].as_slice());
+            }
+        }
+        code
+    }
+
+    fn faults(code: &[u8]) -> Vec<(String, String)> {
+        let findings = escrow_findings(code, &setup());
+        findings.into_iter().filter_map(|finding| Some((finding.subject, finding.fault?))).collect()
+    }
+
+    #[test]
+    fn the_artefacts_can_be_used() {
+        for (artefact, name) in [(&*GATEWAY_ESCROW, "GatewayEscrow"), (&*FULFILLMENT_PROXY, "FulfillmentProxy")] {
+            assert_eq!(artefact.name, name);
+            // The creation code has the deployed code in it, but for the immutables.
+            assert!(artefact.creation.len() > artefact.deployed.len());
+            for place in artefact.immutables.values().flatten() {
+                assert_eq!(artefact.deployed[*place..place + WORD_BYTES], [0; WORD_BYTES], "{name} at {place}");
+            }
+        }
+        let names: Vec<_> = GATEWAY_ESCROW.immutables.keys().collect();
+        assert_eq!(names, setup().immutables().keys().collect::<Vec<_>>());
+        assert!(FULFILLMENT_PROXY.immutables.is_empty());
+        let arguments = GatewayEscrow::constructorCall {
+            permit2_: address!("000000000022d473030f116ddee9f6b43ac78ba3"),
+            reserver_: Address::ZERO,
+            guardian_: Address::ZERO,
+            payoutGas_: U256::ZERO,
+        }
+        .abi_encode();
+        let creation = GATEWAY_ESCROW.creation_with(&arguments);
+        assert_eq!(creation.split_at(GATEWAY_ESCROW.creation.len()), (&GATEWAY_ESCROW.creation[..], &arguments[..]));
+    }
+
+    #[test]
+    fn code_with_the_right_immutables_is_the_artefacts() {
+        let expected = setup().immutables();
+        assert_eq!(matches(&code(&expected), &GATEWAY_ESCROW), Ok(expected.clone()));
+        assert_eq!(faults(&code(&expected)), []);
+        assert_eq!(matches(&FULFILLMENT_PROXY.deployed, &FULFILLMENT_PROXY), Ok(Immutables::new()));
+        assert!(proxy_findings(&FULFILLMENT_PROXY.deployed).iter().all(|finding| finding.fault.is_none()));
+        // The chain's byte before an address does not matter where the code does not look at it.
+        let mut with_prefix = expected;
+        with_prefix.get_mut("_cachedThis").unwrap()[11] = 0x41;
+        assert_eq!(faults(&code(&with_prefix)), []);
+    }
+
+    #[test]
+    fn every_immutable_is_compared() {
+        for name in setup().immutables().keys() {
+            let mut other = setup().immutables();
+            other.get_mut(name).unwrap()[WORD_BYTES - 1] ^= 1;
+            let faults = faults(&code(&other));
+            let [(subject, fault)] = faults.as_slice() else { panic!("{name}: {faults:?}") };
+            assert!(subject.contains(name.as_str()) || fault.contains(name.as_str()), "{subject} {fault}");
+        }
+        let nobody = EscrowSetup { guardian: Address::ZERO, ..setup() };
+        let fault = "is nobody, and should be 0x0303030303030303030303030303030303030303".to_owned();
+        assert_eq!(faults(&code(&nobody.immutables())), [("guardian of GatewayEscrow".to_owned(), fault)]);
+    }
+
+    #[test]
+    fn other_code_is_told_from_the_artefacts() {
+        let right = code(&setup().immutables());
+        assert_eq!(matches(&[], &GATEWAY_ESCROW), Err(CodeMismatch::Missing));
+        let lengths = CodeMismatch::Length { found: FULFILLMENT_PROXY.deployed.len(), expected: right.len() };
+        assert_eq!(matches(&FULFILLMENT_PROXY.deployed, &GATEWAY_ESCROW), Err(lengths));
+        for at in [0, 1_000, right.len() - 1] {
+            let mut other = right.clone();
+            other[at] ^= 1;
+            assert_eq!(matches(&other, &GATEWAY_ESCROW), Err(CodeMismatch::Differs(at)));
+        }
+        let mut ambiguous = right;
+        ambiguous[GATEWAY_ESCROW.immutables["guardian"][1]] ^= 1;
+        assert_eq!(matches(&ambiguous, &GATEWAY_ESCROW), Err(CodeMismatch::Ambiguous("guardian".to_owned())));
+        let [finding] = <[Finding; 1]>::try_from(proxy_findings(&[])).unwrap();
+        assert_eq!(finding, Finding::bad("code of FulfillmentProxy", "has no code"));
+    }
+}
