@@ -6,14 +6,22 @@
 //! `GW_VERIFIER_LISTEN`; a selector reads `GW_SELECTOR_` variables, a settler `GW_SETTLER_` variables. Numbers, arrays and
 //! tables are written as in TOML, text without quotes unless it looks like one of those; an empty variable counts as unset.
 //!
+//! Two keys are of every file: `chains_file` names one with the `[[chains]]` that all roles of an operator share, over which a role's own
+//! sections are laid, and `passphrase_file` one with the passphrase of the keystores. Both are relative to the file that
+//! they stand in, as are the files of keys: where a private key may stand, `{ keystore = "…" }` or `{ secret_file = "…" }`
+//! may, too.
+//!
 //! A role has a file of its own, and the rules of its values beside the types. `chain` is what all roles say of chains.
 
 mod auditor;
 mod chain;
+pub mod chains_toml;
 pub mod examples;
 mod gateway;
 mod http;
+pub mod keystore;
 mod limits;
+pub mod networks;
 mod rules;
 mod selector;
 mod source;
@@ -31,7 +39,7 @@ pub use net::callers::limits::{LimitsConfig, Networks, ProxyHeader, RateConfig};
 use self::source::Source;
 pub use self::{
     auditor::{AUDITOR_INBOX_PREFIX, AuditorConfig, AuditorNatsConfig},
-    chain::{ContractRef, GatewayChain},
+    chain::{ContractRef, GatewayChain, family_rules::account_of},
     gateway::{
         AuditConfig, ContextConfig, CounterpartyConfig, DeadlinesConfig, DefaultVerifierConfig, GatewayConfig,
         IdentityConfig, JournalConfig, NamingConfig, NatsConfig, ProjectionsConfig, ReleaseConfig, SettlerPolicyConfig,

@@ -1,6 +1,8 @@
 //! Tests of the configuration files: the examples, the rules of each key, and what the environment overrides.
 
 mod families;
+mod networks;
+mod shared;
 mod tron;
 
 use std::path::PathBuf;
@@ -105,7 +107,11 @@ fn the_values_of_a_solana_chain_are_checked_and_the_key_is_named() {
         assert!(!error.contains(OTHER_KEYPAIR), "{error}");
     }
     for (from, to, key) in [
-        ("solana_account = ", "# ", "verifier.solana_account"),
+        (
+            "solana_account = \"8SFqwqnq4whPhs8icwHA2hQg3hUoN1qrCLK1SBx3WKwe\"",
+            "solana_account = \"GyGKxMyg1p9SsHfm15MkNUu1u9TN2JtTspcdmrtGUdse\"",
+            "chains[1].releaser",
+        ),
         ("/token:", "/erc20:", "chains[1].assets[0].asset_identifier"),
         ("/token:EP", "/token:", "chains[1].assets[0].asset_identifier"),
         ("/slip44:501", "/slip44:60", "chains[1].assets[1].asset_identifier"),

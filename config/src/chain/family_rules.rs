@@ -97,8 +97,11 @@ pub(super) fn wraps(family: Family, key: &str, asset: &AssetId, coin: &AssetId) 
     require(is_native, key, &format!("must be said of {NATIVE_MINT} alone, which is wrapped SOL"))
 }
 
-/// The account of a private key of the family. The error says nothing of the key.
-pub(crate) fn account_of(family: Family, key: &str, secret: &Secret) -> Result<String, Error> {
+/// The account of a private key of the family, which stands under `key`. The error says nothing of it.
+///
+/// # Errors
+/// [`Error::Invalid`], where it is no private key.
+pub fn account_of(family: Family, key: &str, secret: &Secret) -> Result<String, Error> {
     let hex = || evm_key(secret).ok_or_else(|| invalid(key, "must be a private key, 0x and 64 hex digits"));
     match family {
         // Lower case.

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use events::Family;
 use net::callers::limits::LimitsConfig;
 
 use super::{Error, HttpConfig, Secret, chain::GatewayChain, source::Source};
@@ -99,6 +100,19 @@ impl GatewayConfig {
         })
     }
 
+    /// Where the accounts of the default verifier are not said, they are the releasers of the chains.
+    fn fill_in_verifier(&mut self) {
+        let releaser = |family: Family| {
+            let mut chains = self.chains.iter().map(|served| &served.chain);
+            chains.find(|chain| chain.family() == family).map(|chain| chain.common().releaser.clone())
+        };
+        let (evm, solana, tron) = (releaser(Family::Evm), releaser(Family::Solana), releaser(Family::Tron));
+        let verifier = &mut self.verifier;
+        verifier.account = verifier.account.take().or(evm);
+        verifier.solana_account = verifier.solana_account.take().or(solana);
+        verifier.tron_account = verifier.tron_account.take().or(tron);
+    }
+
     pub(super) fn read(path: &Path, variables: Vec<(String, String)>) -> Result<Self, Error> {
         let is_ours = |key: &str| {
             let is_key = key.contains("__") || key == "chains";
@@ -108,7 +122,8 @@ impl GatewayConfig {
                 || key.starts_with("verifier_") && !key.starts_with("verifier__");
             is_key && !is_others
         };
-        let config: Self = Source { prefix: "GW_", is_ours }.extract(path, variables)?;
+        let mut config: Self = Source { prefix: "GW_", is_ours }.extract(path, variables)?;
+        config.fill_in_verifier();
         validation::check(&config)?;
         Ok(config)
     }

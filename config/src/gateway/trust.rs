@@ -12,13 +12,13 @@ use crate::ContractRef;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DefaultVerifierConfig {
-    /// The account that signs its attestations for EVM chains, where some are served.
+    /// The account that signs its attestations for EVM chains; without a word the `releaser` of those that are served.
     #[serde(default)]
     pub account: Option<Account>,
-    /// The account that signs its attestations for Solana chains, where some are served.
+    /// The account that signs its attestations for Solana chains; without a word the `releaser` of those that are served.
     #[serde(default)]
     pub solana_account: Option<Account>,
-    /// The account that signs its attestations for Tron chains, where some are served.
+    /// The account that signs its attestations for Tron chains; without a word the `releaser` of those that are served.
     #[serde(default)]
     pub tron_account: Option<Account>,
     /// The origin it is reached at, `http(s)://host[:port]` without a path.

@@ -61,7 +61,11 @@ fn the_values_of_a_tron_chain_are_checked_and_the_key_is_named() {
         assert!(!error.contains(&KEY[2..]), "{error}");
     }
     for (from, to, key) in [
-        ("tron_account = ", "# ", "verifier.tron_account"),
+        (
+            "tron_account = \"TFTsyAaajS3DTEbekme2wm9fNcypguDHp4\"",
+            "tron_account = \"TYBNgWfhGuNzdLtjKtxXTfskAhTbMcqbaG\"",
+            "chains[1].releaser",
+        ),
         ("/trc20:TR", "/trc20:TT", "chains[1].assets[0].asset_identifier"),
         ("/trc20:", "/erc20:", "chains[1].assets[0].asset_identifier"),
         ("/slip44:195", "/slip44:60", "chains[1].assets[1].asset_identifier"),

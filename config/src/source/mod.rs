@@ -1,4 +1,8 @@
-//! One TOML file with the environment laid over it.
+//! One TOML file, with the chains that it shares with other roles put in, the environment laid over it, and keys read from
+//! the files that it names.
+
+mod chains_file;
+mod key_files;
 
 use std::path::Path;
 
@@ -35,8 +39,12 @@ impl Source {
         variables: Vec<(String, String)>,
     ) -> Result<T, Error> {
         let unreadable = |error| Error::Unreadable(Box::new(error));
-        check_syntax(path)?;
-        let file = Figment::from(Toml::file_exact(path));
+        let mut keys = read(path)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        chains_file::put_in(&mut keys, directory)?;
+        let passphrase_file = key_files::take_passphrase_file(&mut keys, directory)?;
+        key_files::warn_of_plaintext(path, &keys);
+        let file = Figment::from(InFile { path, keys });
         let mut overrides = self.overrides(variables);
         if let Some(Value::Dict(_, by_index)) = overrides.get("chains")
             && let Ok(Value::Array(_, chains)) = file.find_value("chains")
@@ -44,7 +52,19 @@ impl Source {
             let chains = override_items("chains", chains, by_index)?;
             overrides.insert("chains".to_owned(), chains.into());
         }
-        file.merge(Environment { prefix: self.prefix, overrides }).extract().map_err(unreadable)
+        let merged = file.merge(Environment { prefix: self.prefix, overrides });
+        let keys: Dict = merged.extract().map_err(unreadable)?;
+        let mut keyed = Dict::new();
+        let mut key_files = key_files::KeyFiles::new(directory, passphrase_file);
+        for name in keys.keys() {
+            // What has no files of keys in it stays where it came from, which errors name.
+            if let Ok(mut value) = merged.find_value(name)
+                && key_files.put_in(name, &mut value)?
+            {
+                keyed.insert(name.clone(), value);
+            }
+        }
+        merged.merge(InFile { path, keys: keyed }).extract().map_err(unreadable)
     }
 
     fn overrides(&self, variables: Vec<(String, String)>) -> Dict {
@@ -65,6 +85,17 @@ impl Source {
             }
         }
         figment.extract().unwrap_or_default()
+    }
+}
+
+/// The keys of a file.
+fn read(path: &Path) -> Result<Dict, Error> {
+    check_syntax(path)?;
+    // Not by a figment of its own, whose marks of where values come from no other knows.
+    match Toml::file_exact(path).data() {
+        Ok(profiles) => Ok(profiles.into_values().next().unwrap_or_default()),
+        // It names the file where the other does not.
+        Err(_) => Figment::from(Toml::file_exact(path)).extract().map_err(|error| Error::Unreadable(Box::new(error))),
     }
 }
 
@@ -92,6 +123,22 @@ fn override_items(key: &str, mut items: Vec<Value>, by_index: &Dict) -> Result<V
         item.extend(members.clone());
     }
     Ok(items)
+}
+
+/// The keys of a file as a source of figment's, so that an error names the file.
+struct InFile<'a> {
+    path: &'a Path,
+    keys: Dict,
+}
+
+impl Provider for InFile<'_> {
+    fn metadata(&self) -> Metadata {
+        Metadata::from("TOML file", self.path)
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Profile::Default.collect(self.keys.clone()))
+    }
 }
 
 /// The overrides as a source of figment's, so that an error names the variable.
