@@ -60,13 +60,18 @@ impl Cost {
         limit.ok_or_else(|| Transient::rate_limited(what()))
     }
 
+    /// Sun that it takes at most from an account with these resources, or from one of which nothing is known.
+    pub fn burnt(&self, resources: Option<&AccountResources>, prices: &Prices) -> u64 {
+        let (energy, bandwidth) = resources.map_or((0, 0), |left| (left.energy, left.bandwidth));
+        // Bandwidth comes whole from one source.
+        let bytes = if bandwidth >= self.bandwidth { 0 } else { self.bandwidth };
+        let energy = self.energy.saturating_sub(energy);
+        energy.saturating_mul(prices.energy_sun).saturating_add(bytes.saturating_mul(prices.bandwidth_sun))
+    }
+
     /// What an account with these resources lacks for it, in words; `None` when it lacks nothing.
     pub fn lacking(&self, resources: &AccountResources, prices: &Prices) -> Option<String> {
-        // Bandwidth comes whole from one source.
-        let bytes = if resources.bandwidth >= self.bandwidth { 0 } else { self.bandwidth };
-        let energy = self.energy.saturating_sub(resources.energy);
-        let bandwidth_sun = bytes.saturating_mul(prices.bandwidth_sun);
-        let needed = energy.saturating_mul(prices.energy_sun).saturating_add(bandwidth_sun);
+        let needed = self.burnt(Some(resources), prices);
         (resources.balance_sun < needed).then(|| {
             format!(
                 "{} energy and {} bytes of bandwidth cost {needed} sun beyond what is staked, and the account has {} sun",

@@ -9,25 +9,24 @@ use std::{
 };
 
 use alloy::{
-    primitives::{Address, B256, U256, keccak256},
+    primitives::{B256, U256},
     signers::local::PrivateKeySigner,
     sol_types::{SolCall, SolConstructor},
 };
-use prost::Message;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use escrow_abi::contracts::{DevToken, DevWrappedCoin, GatewayEscrow, PAYOUT_GAS};
+use escrow_abi::contracts::{DevToken, DevWrappedCoin};
 use events::ChainId;
 
 use super::{
-    address::{self, ConvertError, parse_address, text},
+    address::{ConvertError, parse_address, text},
+    creation::Creation,
+    deploy::Part,
     node::{Answer, BroadcastError, Info, State},
-    proto::{Any, CREATE_SMART_CONTRACT, Contract, CreateSmartContract, Raw, SmartContract},
     query::{Trial, Tried},
     rpc::{Fault, Rpc},
-    transaction::{self, Call, Draft, Reference},
+    transaction::{Call, Draft, Reference},
 };
 
 const RPC_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,11 +36,6 @@ const DEPLOYER_SUN: u64 = 1_000_000_000_000;
 const FEE_LIMIT_SUN: u64 = 5_000_000_000;
 /// How long a development transaction can be taken.
 const VALID_MS: u64 = 10 * 60 * 1000;
-/// The caller pays all energy.
-const CALLER_PAYS_PERCENT: i64 = 100;
-/// Energy of the deployer's that a call may take: any number above 0, as the caller pays all.
-const ORIGIN_ENERGY: i64 = 10_000_000;
-const CREATE_TYPE_URL: &str = "type.googleapis.com/protocol.CreateSmartContract";
 
 /// What went wrong with a development chain.
 #[derive(Debug, thiserror::Error)]
@@ -52,9 +46,6 @@ pub enum DevError {
     /// Something given is not an address.
     #[error(transparent)]
     Convert(#[from] ConvertError),
-    /// An artefact cannot be used.
-    #[error("artefact of {0} cannot be used: {1}")]
-    Artefact(&'static str, String),
     /// A transaction had no effect.
     #[error("development transaction {0} failed: {1}")]
     Failed(B256, String),
@@ -90,11 +81,6 @@ pub struct DevChain {
     stamp: AtomicU64,
 }
 
-#[derive(Deserialize)]
-struct Artefact {
-    bytecode: String,
-}
-
 impl DevChain {
     /// The development node at `url`, with TRX for `deployer`, which sends all that is not sent by others.
     ///
@@ -119,7 +105,7 @@ impl DevChain {
         let first = self.rpc.numbered(0, State::Newest).await?;
         let first = first.ok_or_else(|| DevError::Chain("no first block".to_owned()))?;
         // An id of 32 bytes ends in four.
-        let reference = first.id[28..].iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+        let reference = first.reference();
         format!("tron:{reference}").parse().map_err(|error: events::caip::Error| DevError::Chain(error.to_string()))
     }
 
@@ -152,16 +138,10 @@ impl DevChain {
     /// # Errors
     /// [`DevError`].
     pub async fn deploy_contracts(&self, reserver: &str, guardian: &str) -> Result<DevContracts, DevError> {
-        let arguments = GatewayEscrow::constructorCall {
-            permit2_: Address::ZERO,
-            reserver_: parse_address(reserver)?,
-            guardian_: parse_address(guardian)?,
-            payoutGas_: U256::from(PAYOUT_GAS),
-        };
-        let escrow = include_bytes!("../../../contracts/artifacts/GatewayEscrow.json");
-        let escrow = self.deploy("GatewayEscrow", escrow, arguments.abi_encode()).await?;
-        let proxy = include_bytes!("../../../contracts/artifacts/FulfillmentProxy.json");
-        let proxy = self.deploy("FulfillmentProxy", proxy, Vec::new()).await?;
+        let escrow = Part::escrow(parse_address(reserver)?, parse_address(guardian)?);
+        let escrow = self.deploy(escrow.name, escrow.code).await?;
+        let proxy = Part::proxy();
+        let proxy = self.deploy(proxy.name, proxy.code).await?;
         Ok(DevContracts { escrow, proxy })
     }
 
@@ -172,8 +152,7 @@ impl DevChain {
     pub async fn deploy_token(&self, name: &str, symbol: &str, decimals: u8) -> Result<String, DevError> {
         let arguments =
             DevToken::constructorCall { name_: name.to_owned(), symbol_: symbol.to_owned(), decimals_: decimals };
-        let artefact = include_bytes!("../../../contracts/artifacts/DevToken.json");
-        self.deploy("DevToken", artefact, arguments.abi_encode()).await
+        self.deploy("DevToken", [DevToken::BYTECODE.as_ref(), &arguments.abi_encode()].concat()).await
     }
 
     /// The chain's own coin as a token, as WETH9 is: whoever sends coins to `deposit()` has them wrapped.
@@ -183,8 +162,7 @@ impl DevChain {
     pub async fn deploy_wrapped_coin(&self, name: &str, symbol: &str, decimals: u8) -> Result<String, DevError> {
         let (name_, symbol_) = (name.to_owned(), symbol.to_owned());
         let arguments = DevWrappedCoin::constructorCall { name_, symbol_, decimals_: decimals };
-        let artefact = include_bytes!("../../../contracts/artifacts/DevWrappedCoin.json");
-        self.deploy("DevWrappedCoin", artefact, arguments.abi_encode()).await
+        self.deploy("DevWrappedCoin", [DevWrappedCoin::BYTECODE.as_ref(), &arguments.abi_encode()].concat()).await
     }
 
     /// Mints `amount` of a development token to `to`.
@@ -256,41 +234,20 @@ impl DevChain {
         self.include(signed.id, &signed.bytes).await
     }
 
-    async fn deploy(&self, name: &'static str, artefact: &[u8], arguments: Vec<u8>) -> Result<String, DevError> {
-        let artefact: Artefact =
-            serde_json::from_slice(artefact).map_err(|error| DevError::Artefact(name, error.to_string()))?;
-        let mut bytecode = hex::decode(artefact.bytecode.trim_start_matches("0x"))
-            .map_err(|error| DevError::Artefact(name, error.to_string()))?;
-        bytecode.extend(arguments);
-        let owner = address::bytes(self.deployer.address());
-        let contract = SmartContract {
-            origin_address: owner.to_vec(),
-            bytecode,
-            consume_user_resource_percent: CALLER_PAYS_PERCENT,
-            name: name.to_owned(),
-            origin_energy_limit: ORIGIN_ENERGY,
-        };
-        let message = CreateSmartContract { owner_address: owner.to_vec(), new_contract: Some(contract) };
-        let parameter = Any { type_url: CREATE_TYPE_URL.to_owned(), value: message.encode_to_vec() };
+    async fn deploy(&self, name: &str, code: Vec<u8>) -> Result<String, DevError> {
         let (reference, expiration_ms) = self.validity().await?;
-        let raw = Raw {
-            ref_block_bytes: reference.number.to_vec(),
-            ref_block_hash: reference.hash.to_vec(),
-            expiration: expiration_ms.cast_signed(),
-            contract: vec![Contract {
-                r#type: CREATE_SMART_CONTRACT,
-                parameter: Some(parameter),
-                ..Default::default()
-            }],
-            timestamp: self.stamp.fetch_add(1, Ordering::Relaxed).cast_signed(),
-            fee_limit: FEE_LIMIT_SUN.cast_signed(),
-            ..Default::default()
-        };
-        let raw_data = raw.encode_to_vec();
-        let id = transaction::id(&raw_data);
-        let signed = transaction::assemble(&raw_data, &transaction::signature_of(id, &self.deployer));
-        let info = self.include(id, &signed).await?;
-        let created = created(id, &owner);
+        let creation = Creation {
+            owner: self.deployer.address(),
+            name: name.to_owned(),
+            code,
+            fee_limit_sun: FEE_LIMIT_SUN,
+            reference,
+            timestamp_ms: self.stamp.fetch_add(1, Ordering::Relaxed),
+            expiration_ms,
+        }
+        .sign(&self.deployer);
+        let info = self.include(creation.signed.id, &creation.signed.bytes).await?;
+        let created = creation.contract();
         if info.contract != Some(created) {
             return Err(DevError::Chain(format!("{name} is at {:?} and not at {created}", info.contract)));
         }
@@ -318,9 +275,4 @@ impl DevChain {
             None => Ok(info),
         }
     }
-}
-
-/// Where a transaction puts the contract that it deploys.
-fn created(id: B256, owner: &[u8; 21]) -> Address {
-    Address::from_word(keccak256([id.as_slice(), owner].concat()))
 }

@@ -4,7 +4,8 @@
 //!   whether its key may sign.
 //! - [`adapter`]: the engine's port, an object a chain. `reservation` is the next step of a deposit, `payer_deposit` sends the
 //!   payer's own transactions, `calls` makes refunds and releases, `submitters` who sends them, `cost` what that takes.
-//! - [`node`]: one connection to a chain, and what may be believed of it; `query` is what it is asked, `rpc` the HTTP under that.
+//! - [`connection`]: one chain's node, and what may be believed of it; `query` is what it is asked, `rpc` the HTTP under that. A
+//!   [`node`] is a connection with a chain's configuration.
 //! - [`escrows`] and `deliveries`: what the contracts have on record, which `reads` dates; `search` says where in a block an
 //!   event is, `log_source` tells the chain's log watcher of the newest ones, which `block_logs` keeps.
 //! - `deposits` and `transaction_status`: what became of a deposit, and of a transaction by itself.
@@ -12,6 +13,7 @@
 //!   addresses. Contracts and EIP-712 are those of [`escrow_abi`].
 //! - [`settler`], `verifier` and [`auditor`] are the other parties; a settler's [`wallet`] sends. [`wrapping`] is what a payer
 //!   sends who holds TRX.
+//! - [`deploy`] puts the contracts on a chain; `creation` is the transaction that does it, and where the contract is then.
 //! - [`dev`] sets the contracts up on a development chain and is for nothing else.
 
 pub mod adapter;
@@ -20,8 +22,11 @@ pub mod auditor;
 pub mod authorization;
 mod block_logs;
 mod calls;
+pub mod connection;
 mod cost;
+mod creation;
 mod deliveries;
+pub mod deploy;
 mod deposits;
 pub mod dev;
 pub mod escrows;

@@ -2,17 +2,19 @@
 //! [`super::node`]'s.
 
 mod answers;
+mod contracts;
 
 use alloy::primitives::{Address, B256};
 use answers::{
-    RawAccount, RawBlock, RawCall, RawDetailedBlock, RawInfo, RawListed, RawParameters, RawResources, RawReturn,
-    RawSibling, RawWaiting,
+    RawAccount, RawBlock, RawDetailedBlock, RawInfo, RawListed, RawParameters, RawResources, RawReturn, RawSibling,
+    RawWaiting,
 };
 use serde_json::{Value, json};
 
-use escrow_abi::revert::Revert;
 use events::{ChainId, event::Inclusion};
 use sagas::ports::Transient;
+
+pub(super) use contracts::{ContractCode, Trial, Tried};
 
 use super::{
     address,
@@ -30,10 +32,6 @@ const DUPLICATE: &str = "DUP_TRANSACTION_ERROR";
 /// Refusals to take a transaction that say something about the node and nothing about the transaction.
 const NOT_NOW: [&str; 5] =
     ["SERVER_BUSY", "NO_CONNECTION", "NOT_ENOUGH_EFFECTIVE_CONNECTION", "BLOCK_UNSOLIDIFIED", "OTHER_ERROR"];
-/// The VM's exceptions in a node's words; the one that tells of a slow node is not among the contract's faults.
-const PROGRAM_EXCEPTION: &str = "vm.program.Program$";
-const OUT_OF_TIME: &str = "OutOfTimeException";
-
 /// Which state is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -69,6 +67,11 @@ impl Block {
     /// Its time as contracts see it, UNIX seconds.
     pub(super) fn seconds(&self) -> u64 {
         self.time_ms / 1_000
+    }
+
+    /// The number in the last four bytes of its id: the first block's is its chain's.
+    pub(super) fn reference(&self) -> u32 {
+        self.id[28..].iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
     }
 
     /// The transaction `id` in this block of `chain_id`.
@@ -203,22 +206,6 @@ impl From<Fault> for BroadcastError {
     }
 }
 
-/// A call that is only tried out.
-pub(super) struct Trial<'a> {
-    pub from: Option<Address>,
-    pub to: Address,
-    pub data: &'a [u8],
-    pub value_sun: u64,
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub(super) enum Tried {
-    Answered(Answer<Vec<u8>>),
-    /// The node says that it cannot succeed, but no contract said so: there is none, the funds are short, or the VM gave up.
-    Impossible(String),
-}
-
 impl Rpc {
     /// The newest block.
     pub async fn newest(&self, state: State) -> Result<Block, Fault> {
@@ -250,38 +237,6 @@ impl Rpc {
     async fn find_header(&self, asked: Value, state: State) -> Result<Option<Header>, Fault> {
         let answer: RawBlock = self.read(&state.path("getblock"), &asked).await?;
         answer.read_header()
-    }
-
-    /// Tries a call out in the newest or the solidified state.
-    pub async fn constant(&self, trial: &Trial<'_>, state: State) -> Result<Tried, Fault> {
-        let asked = json!({
-            // Nobody is the zero address, which a node wants to be written out.
-            "owner_address": address::api(trial.from.unwrap_or_default()),
-            "contract_address": address::api(trial.to),
-            "data": hex::encode(trial.data),
-            "call_value": trial.value_sun,
-            "visible": false,
-        });
-        let answer: RawCall = self.read(&state.path("triggerconstantcontract"), &asked).await?;
-        let message = words(&answer.result.message);
-        if !answer.result.result {
-            let code = answer.result.code.as_deref().unwrap_or_default();
-            let said = format!("{code}: {}", shortened(&message));
-            let of_contract = message.contains(PROGRAM_EXCEPTION) && !message.contains(OUT_OF_TIME);
-            if of_contract || matches!(code, "CONTRACT_VALIDATE_ERROR" | "CONTRACT_EXE_ERROR") {
-                return Ok(Tried::Impossible(said));
-            }
-            return Err(Fault::Rejected(said));
-        }
-        let output = answer.constant_result.first().map(|text| unhex(text)).transpose()?;
-        let output = output.ok_or_else(|| unreadable("a call without a result"))?;
-        let failed = answer.transaction.is_some_and(|shown| shown.ret.iter().any(|ret| ret.ret == FAILED));
-        Ok(Tried::Answered(if failed || message.contains("REVERT") {
-            let revert = Revert::new(output.into(), "the contract reverted");
-            Answer::Reverted { reason: revert.reason, data: revert.data.into() }
-        } else {
-            Answer::Returned { value: output, energy: answer.energy_used }
-        }))
     }
 
     /// What became of a transaction; `None` when it is in no block.

@@ -15,7 +15,7 @@ use reqwest::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::time::Instant;
-use url::Url;
+use url::{Host, Url};
 
 use chains::{config::ApiKey, single_flight::SingleFlight};
 use sagas::ports::Transient;
@@ -186,6 +186,34 @@ impl Rpc {
         *paused = Some(paused.map_or(until, |before| before.max(until)));
         pause
     }
+}
+
+/// Whether nobody on a network can read what is sent there.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// The address under which the calls are; in words why `text` is none.
+pub(super) fn base(text: &str) -> Result<Url, String> {
+    let url: Url = text.parse().map_err(|error: url::ParseError| format!("is not a URL: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err("must begin with http:// or https:// and a host".to_owned());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("must have no query and no fragment: a key goes into api_key".to_owned());
+    }
+    let last = url.path().trim_end_matches('/').rsplit('/').next();
+    if let Some("wallet" | "walletsolidity" | "jsonrpc") = last {
+        return Err(
+            "must end before /wallet and /walletsolidity, which both are under it; /jsonrpc is not asked".to_owned()
+        );
+    }
+    Ok(url)
 }
 
 /// `text`, no longer than what is kept of a node's words.

@@ -248,7 +248,8 @@ fn exactly<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     bytes.try_into().ok()
 }
 
-fn signed(number: u64) -> i64 {
+/// A number as the protocol's `int64`.
+pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

@@ -8,7 +8,40 @@ use alloy::primitives::B256;
 use events::event::{Inclusion, TransactionPrepared};
 use sagas::ports::{TransactionState, Transient};
 
-use super::node::{Block, Info, Node, State};
+use super::node::{Block, Connection, Info, Node, State};
+
+/// What the chain shows of a transaction.
+pub(super) struct Sight {
+    /// The newest solidified block. Whatever landed in time at this block is in the state that was read.
+    pub settled: Block,
+    /// What became of it in a block, which need not be solidified.
+    pub info: Option<Info>,
+    /// Whether no later block can have it. Together with no `info`, it is in none.
+    pub is_over: bool,
+}
+
+impl Sight {
+    /// Looks for the transaction `id`, which can land until `expiration_ms`.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn of(connection: &Connection, id: B256, expiration_ms: u64) -> Result<Self, Transient> {
+        // Asked for first: whatever landed in time is in the state that is read then.
+        let settled = connection.settled().await?;
+        let mut info = connection.info(id, State::Newest).await?;
+        let is_over = settled.time_ms >= expiration_ms;
+        if info.is_none() && is_over {
+            // One of several nodes may lag, so that it is nowhere is believed when it was said twice.
+            for _ in 0..2 {
+                info = match info {
+                    None => connection.info(id, State::Solidified).await?,
+                    found => found,
+                };
+            }
+        }
+        Ok(Self { settled, info, is_over })
+    }
+}
 
 /// What the solidified state proves about a transaction.
 pub(super) enum TransactionStatus {

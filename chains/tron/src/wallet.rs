@@ -19,8 +19,9 @@ use sagas::ports::Transient;
 use super::{
     address::account_of,
     cost::{Cost, PAYOUT_ENERGY, with_margin, with_reserve},
-    node::{AccountResources, Answer, BLOCK_MS, Block, Info, Node, Prices, State},
+    node::{AccountResources, Answer, BLOCK_MS, Block, Info, Node, Prices},
     transaction::{Call, Draft, Reference, Signed},
+    transaction_status::Sight,
 };
 
 /// How long a transaction may wait for its block. Short: until it has passed at a solidified block, nothing else can be sent.
@@ -253,20 +254,8 @@ impl Wallet {
             return Err(Transient::contradiction(format!("{}: finished by another call", task.purpose)).into_end());
         };
         let id = flight.signed.id;
-        // Asked for first: whatever landed in time is in the state that is read then.
-        let settled = self.node.settled().await?;
-        let mut found = self.node.info(id, State::Newest).await?;
-        let is_over = settled.time_ms >= flight.signed.expiration_ms;
-        if found.is_none() && is_over {
-            // One of several nodes may lag, so that it is nowhere is believed when it was said twice.
-            for _ in 0..2 {
-                found = match found {
-                    None => self.node.info(id, State::Solidified).await?,
-                    found => found,
-                };
-            }
-        }
-        match found {
+        let Sight { settled, info, is_over } = Sight::of(&self.node, id, flight.signed.expiration_ms).await?;
+        match info {
             Some(Info { failure: None, .. }) => {
                 self.mark(&task.purpose, id, FlightStatus::Landed).await;
                 Ok(Some(id.to_string()))

@@ -9,6 +9,7 @@ mod belief;
 mod claims;
 mod client;
 mod costs;
+mod deploy;
 mod deposit;
 mod deposit_reservable;
 mod endpoint;
