@@ -42,24 +42,28 @@ pub struct Simulated {
     pub units: u64,
 }
 
+/// What `getLatestBlockhash` has for a value.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawBlockhash {
-    blockhash: String,
-    last_valid_block_height: u64,
+pub(super) struct RawBlockhash {
+    pub blockhash: String,
+    pub last_valid_block_height: u64,
 }
 
+/// What `simulateTransaction` has for a value.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawSimulated {
-    err: Option<Value>,
-    units_consumed: Option<u64>,
+pub(super) struct RawSimulated {
+    pub err: Option<Value>,
+    pub units_consumed: Option<u64>,
+    pub logs: Option<Vec<String>>,
 }
 
+/// What `getRecentPrioritizationFees` says of a slot.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawFee {
-    prioritization_fee: u64,
+pub(super) struct RawFee {
+    pub prioritization_fee: u64,
 }
 
 impl<'a> Broadcaster<'a> {

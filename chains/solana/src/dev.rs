@@ -21,6 +21,8 @@ use gateway_program::{
     instruction::Initialize,
 };
 
+use super::transaction::instruction;
+
 const RPC_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a transaction may take to be executed.
 const LANDS_WITHIN: Duration = Duration::from_secs(30);
@@ -102,7 +104,7 @@ impl DevCluster {
     pub async fn initialize(&self, program: &str, cluster_id: &str, reserver: &str) -> Result<(), DevError> {
         let deployer = self.deployer.pubkey().to_bytes();
         let data = Initialize { cluster_id: key(cluster_id)?, reserver: key(reserver)? };
-        self.execute(&[host::initialize(&key(program)?, deployer, deployer, &data).into_client()], &[]).await
+        self.execute(&[instruction(&host::initialize(&key(program)?, deployer, deployer, &data))], &[]).await
     }
 
     /// A new token with a mint that anyone may know: its address is that of `mint`.
@@ -142,7 +144,7 @@ impl DevCluster {
     pub async fn mint(&self, token: &DevToken, owner: &str, amount: u64) -> Result<(), DevError> {
         let (mint, owner, program) = (key(&token.mint)?, key(owner)?, token.program.id());
         let deployer = self.deployer.pubkey();
-        let create = host::create_associated_token(deployer.to_bytes(), &owner, &mint, &program).into_client();
+        let create = instruction(&host::create_associated_token(deployer.to_bytes(), &owner, &mint, &program));
         self.execute(&[create], &[]).await?;
         self.mint_into(token, &host::associated_token_address(&owner, &program, &mint).key, amount).await
     }
@@ -210,9 +212,8 @@ impl DevCluster {
         let wallet = owner.pubkey().to_bytes();
         let account = host::associated_token_address(&wallet, &token_program, &mint).key;
         let delegate = host::delegate_address(&key(program)?, &key(signer)?).key;
-        let approve = host::approve_checked(&token_program, account, mint, delegate, wallet, amount, token.decimals)
-            .into_client();
-        self.execute(&[approve], &[&owner]).await
+        let approve = host::approve_checked(&token_program, account, mint, delegate, wallet, amount, token.decimals);
+        self.execute(&[instruction(&approve)], &[&owner]).await
     }
 
     /// What `owner`'s associated token account holds, smallest unit; nothing when it is not there.
@@ -242,7 +243,7 @@ impl DevCluster {
     /// # Errors
     /// [`DevError`].
     pub async fn run(&self, wallet: &SigningKey, instructions: Vec<Built>) -> Result<(), DevError> {
-        let instructions: Vec<_> = instructions.into_iter().map(IntoClient::into_client).collect();
+        let instructions: Vec<_> = instructions.iter().map(instruction).collect();
         self.send(&instructions, &[&keypair(wallet)]).await
     }
 
@@ -275,26 +276,6 @@ impl DevCluster {
         };
         let waited = tokio::time::timeout(LANDS_WITHIN, executed).await;
         waited.unwrap_or_else(|_| Err(DevError::Failed(format!("{signature} was not executed"))))
-    }
-}
-
-/// The interface crate's instructions in the client library's types.
-trait IntoClient {
-    fn into_client(self) -> Instruction;
-}
-
-impl IntoClient for Built {
-    fn into_client(self) -> Instruction {
-        let accounts = self.accounts.into_iter().map(|account| AccountMeta {
-            pubkey: Pubkey::new_from_array(account.key),
-            is_signer: account.signer,
-            is_writable: account.writable,
-        });
-        Instruction {
-            program_id: Pubkey::new_from_array(self.program_id),
-            accounts: accounts.collect(),
-            data: self.data,
-        }
     }
 }
 

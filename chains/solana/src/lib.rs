@@ -11,7 +11,7 @@
 //!   SOL.
 //! - [`program`] converts between the engine's types and the program's, [`transaction`] and [`keys`] are bytes and signatures,
 //!   `rpc` is the endpoint.
-//! - [`dev`] sets the program up on a local cluster and is for nothing else.
+//! - [`deploy`] puts the program on a cluster and compares what is there; [`dev`] sets the program up on a local cluster and is for nothing else.
 
 pub mod adapter;
 pub mod auditor;
@@ -19,6 +19,7 @@ pub mod authorization;
 pub mod broadcaster;
 mod calls;
 mod deliveries;
+pub mod deploy;
 pub mod dev;
 pub mod escrows;
 mod evidence;

@@ -120,6 +120,8 @@ pub struct Account {
     pub lamports: u64,
     /// Its bytes.
     pub data: Vec<u8>,
+    /// Whether it is a program.
+    pub executable: bool,
 }
 
 /// Accounts as they were at one slot.
@@ -156,12 +158,29 @@ pub(super) struct Context {
     pub slot: u64,
 }
 
+/// An account as nodes write it, in the encoding `base64`.
 #[derive(Deserialize)]
-struct RawAccount {
+pub(super) struct RawAccount {
     owner: String,
     lamports: u64,
     /// The bytes, and their encoding.
     data: (String, String),
+    #[serde(default)]
+    executable: bool,
+}
+
+impl RawAccount {
+    /// The account, or what is wrong with the answer.
+    pub fn read(self) -> Result<Account, String> {
+        let (data, encoding) = self.data;
+        // Not all owners are accounts in the sense of the contract: the system program's address is zero.
+        let owner = bytes32(&self.owner).ok_or_else(|| format!("{:?} where 32 bytes were expected", self.owner))?;
+        if encoding != "base64" {
+            return Err(format!("an account in {encoding:?}"));
+        }
+        let data = BASE64.decode(data.as_bytes()).map_err(|error| format!("an account: {error}"))?;
+        Ok(Account { owner, lamports: self.lamports, data, executable: self.executable })
+    }
 }
 
 /// A connection to one cluster; cheap to clone.
@@ -269,8 +288,7 @@ impl Node {
 
     /// The 32 bytes that the node wrote as Base58.
     pub(super) fn bytes32(&self, base58: &str) -> Result<[u8; 32], Transient> {
-        let bytes = bs58::decode(base58).into_vec().ok().and_then(|bytes| bytes.try_into().ok());
-        bytes.ok_or_else(|| self.contradiction(format!("{base58:?} where 32 bytes were expected")))
+        bytes32(base58).ok_or_else(|| self.contradiction(format!("{base58:?} where 32 bytes were expected")))
     }
 
     /// The newest confirmed slot.
@@ -380,7 +398,8 @@ impl Node {
         }
         let mut accounts = Vec::with_capacity(names.len());
         for account in answer.value {
-            accounts.push(account.map(|account| self.account(account)).transpose()?);
+            let account = account.map(RawAccount::read).transpose();
+            accounts.push(account.map_err(|what| self.contradiction(what))?);
         }
         let clock = accounts.pop().flatten().filter(|clock| text(&clock.owner) == SYSVAR_OWNER);
         let clock = clock.as_ref().and_then(|clock| read_clock(&clock.data));
@@ -428,18 +447,6 @@ impl Node {
         Ok(answer.value)
     }
 
-    fn account(&self, raw: RawAccount) -> Result<Account, Transient> {
-        let (data, encoding) = raw.data;
-        // Not all owners are accounts in the sense of the contract: the system program's address is zero.
-        let owner = self.bytes32(&raw.owner)?;
-        if encoding != "base64" {
-            return Err(self.contradiction(format!("an account in {encoding:?}")));
-        }
-        let data =
-            BASE64.decode(data.as_bytes()).map_err(|error| self.contradiction(format!("an account: {error}")))?;
-        Ok(Account { owner, lamports: raw.lamports, data })
-    }
-
     /// Returns when the chain has a new slot, or after a bounded time. All callers share one poller.
     pub async fn next_block(&self) {
         let node = Arc::downgrade(&self.0);
@@ -455,6 +462,11 @@ impl Node {
     }
 }
 
+/// The 32 bytes of a Base58 text, where it has so many.
+pub(super) fn bytes32(base58: &str) -> Option<[u8; 32]> {
+    bs58::decode(base58).into_vec().ok()?.try_into().ok()
+}
+
 /// The cluster's genesis hash, when the chain id is made of it.
 fn cluster(config: &SolanaConfig) -> Option<Hash> {
     let genesis_hash = config.signature_cluster_id.as_str();
@@ -463,7 +475,7 @@ fn cluster(config: &SolanaConfig) -> Option<Hash> {
     if !begins {
         return None;
     }
-    bs58::decode(genesis_hash).into_vec().ok()?.try_into().ok()
+    bytes32(genesis_hash)
 }
 
 /// Slot and UNIX second of the clock sysvar: slot, start of the epoch, epoch, epoch of the leader schedule, time.

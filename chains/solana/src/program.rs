@@ -182,6 +182,9 @@ pub fn reason(error: &Value, programs: &[Key]) -> String {
     if let Some(error) = GatewayError::from_code(code) {
         return error.to_string();
     }
+    if called.is_some_and(|called| [ids::SYSTEM_PROGRAM, ids::UPGRADEABLE_LOADER].contains(called)) {
+        return place(format!("error {code}"));
+    }
     // What a token program says of a call that ours made comes through with its own number.
     match TokenError::try_from(code) {
         Ok(error) => place(format!("token program: {error}")),
@@ -214,7 +217,7 @@ mod tests {
 
     #[test]
     fn errors_have_texts() {
-        let programs = [[1; 32], ids::ED25519_PROGRAM, [2; 32]];
+        let programs = [[1; 32], ids::ED25519_PROGRAM, [2; 32], ids::SYSTEM_PROGRAM];
         let text_of = |error: Value| reason(&error, &programs);
         assert_eq!(text_of(json!("BlockhashNotFound")), "BlockhashNotFound");
         let custom = |index: u64, code: u32| json!({"InstructionError": [index, {"Custom": code}]});
@@ -225,6 +228,7 @@ mod tests {
         assert_eq!(text_of(custom(1, 0)), "instruction 1: the Ed25519 signature does not hold");
         assert_eq!(text_of(custom(2, 1)), "instruction 2: token program: Insufficient funds");
         assert_eq!(text_of(custom(2, 4_000)), "instruction 2: error 4000");
+        assert_eq!(text_of(custom(3, 1)), "instruction 3: error 1");
         assert_eq!(text_of(json!({"InstructionError": [0, "MissingAccount"]})), "instruction 0: MissingAccount");
         assert_eq!(gateway_error(&custom(0, 6_000)), Some(GatewayError::InstructionInvalid));
         assert_eq!(gateway_error(&json!("AccountInUse")), None);

@@ -14,6 +14,10 @@ use url::Url;
 use chains::single_flight::SingleFlight;
 use sagas::ports::Transient;
 
+/// What providers answer, instead of the HTTP status, to whoever asks too often.
+const RATE_LIMITED_CODES: [i64; 2] = [429, -32_429];
+/// How they word it where the code is another.
+const RATE_LIMITED: &str = "too many requests";
 /// How the client library words a transaction that is known.
 const ALREADY_PROCESSED: &str = "already been processed";
 
@@ -98,7 +102,11 @@ fn sort(place: &str, error: &ClientError) -> Fault {
     match error.kind.as_ref() {
         ClientErrorKind::RpcError(RpcError::RpcResponseError { code, message, data }) => {
             let text = format!("{place}: {message} (code {code})");
-            if is_known(data) || message.contains(ALREADY_PROCESSED) {
+            let is_rate_limited =
+                RATE_LIMITED_CODES.contains(code) || message.to_ascii_lowercase().contains(RATE_LIMITED);
+            if is_rate_limited {
+                Fault::Unanswered(Transient::rate_limited(text))
+            } else if is_known(data) || message.contains(ALREADY_PROCESSED) {
                 Fault::Known(text)
             } else {
                 Fault::Rejected(text)

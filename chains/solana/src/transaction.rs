@@ -146,7 +146,7 @@ fn compute_budget(data: Vec<u8>) -> client::Instruction {
 }
 
 /// An instruction in the client library's types.
-fn instruction(instruction: &Instruction) -> client::Instruction {
+pub(super) fn instruction(instruction: &Instruction) -> client::Instruction {
     let meta = |account: &AccountMeta| client::AccountMeta {
         pubkey: Pubkey::new_from_array(account.key),
         is_signer: account.signer,

@@ -6,6 +6,7 @@
 mod authorization;
 mod belief;
 mod client;
+mod deploy;
 #[path = "../../evm/tests/support/mod.rs"]
 #[allow(dead_code, reason = "what the EVM tests share, of which few is for payments between the families")]
 mod evm_support;
