@@ -14,6 +14,7 @@ mod documents;
 mod epochs;
 mod evm_payers;
 mod faults;
+mod from_nothing;
 mod gateway_killed;
 mod idempotency;
 mod identities;

@@ -19,12 +19,18 @@ use crate::{
 
 mod admin;
 mod audit;
+mod config_check;
+mod deploy;
 mod epochs;
 mod gateways;
+mod init;
+mod keys;
 mod nats;
+mod notes;
 mod park;
 mod protocol;
 mod quote;
+mod role;
 mod selector;
 mod settler;
 
@@ -57,6 +63,14 @@ enum Command {
     Selector(selector::Args),
     /// Run a settler, or show what a new settler needs.
     Settler(settler::Args),
+    /// Write the files that a role is run with: the chains, its keys, its configuration.
+    Init(init::Args),
+    /// Put the contracts on a chain, or compare what is there with what should be.
+    Deploy(deploy::Args),
+    /// Make and show the keys of roles, in encrypted files.
+    Keys(keys::Args),
+    /// Check a role's configuration.
+    Config(config_check::Args),
     /// Make and show what nats-server needs: keys of the roles, certificates, the files that nats.conf includes.
     Nats(nats::Args),
     /// Pause and resume all gateways.
@@ -82,6 +96,10 @@ pub fn main() -> ExitCode {
         | Command::Admin(_)
         | Command::Audit(_)
         | Command::Quote(_)
+        | Command::Init(_)
+        | Command::Deploy(_)
+        | Command::Keys(_)
+        | Command::Config(_)
         | Command::Nats(_)
         | Command::Protocol(_) => "warn",
     };
@@ -118,6 +136,10 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Selector(args) => selector::run(args).await,
         Command::Settler(args) => settler::run(args).await,
         Command::Admin(args) => admin::run(args).await,
+        Command::Init(args) => init::run(&args),
+        Command::Deploy(args) => deploy::run(&args).await,
+        Command::Keys(args) => keys::run(&args),
+        Command::Config(args) => config_check::run(&args),
         Command::Nats(args) => nats::run(&args),
         Command::Protocol(args) => protocol::run(&args),
     }?;

@@ -402,7 +402,7 @@ fn spawn(gw: &Path, name: &str, config: &Path, directory: &Path) -> Result<Proce
     ensure!(gw.is_file(), "{} is missing: run `make bench`", gw.display());
     let mut command = Command::new(gw);
     // What a gateway logs by default.
-    command.arg("serve").arg("--config").arg(config).env("RUST_LOG", "info");
+    command.arg("serve").arg("--config").arg(config).env("RUST_LOG", "info").env("GW_DEVELOPMENT_KEYS", "1");
     Process::spawn(name, &mut command, &directory.join(LOG))
 }
 

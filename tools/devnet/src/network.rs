@@ -228,6 +228,8 @@ impl Network {
     fn spawn(&self, name: &str, command: &str, config: &Path) -> Result<Process> {
         let mut process = Command::new(&self.options.gw);
         process.arg(command).arg("--config").arg(config);
+        // The keys of development networks stand in the files: everyone knows them.
+        process.env("GW_DEVELOPMENT_KEYS", "1");
         // The parent's own settings for its own logs are not meant for the children.
         process.env("RUST_LOG", std::env::var("GW_DEV_LOG").unwrap_or_else(|_| "info".to_owned()));
         let process = Process::spawn(name, &mut process, &self.options.directory.join(format!("{name}.log")))?;

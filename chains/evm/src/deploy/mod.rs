@@ -157,13 +157,7 @@ impl EvmDeployment {
     fn wanted(&self) -> Result<[Wanted; 2], DeployError> {
         let guardian = self.addresses.guardian;
         let unfit = || DeployError::Unfit("a guardian is needed, or the word that there is none".to_owned());
-        let arguments = GatewayEscrow::constructorCall {
-            permit2_: self.addresses.permit2,
-            reserver_: self.addresses.reserver,
-            guardian_: guardian.ok_or_else(unfit)?,
-            payoutGas_: U256::from(PAYOUT_GAS),
-        };
-        let escrow = GATEWAY_ESCROW.creation_with(&arguments.abi_encode());
+        let escrow = self.creation(guardian.ok_or_else(unfit)?);
         Ok([Wanted::new("GatewayEscrow", escrow), Wanted::new("FulfillmentProxy", FULFILLMENT_PROXY.creation.to_vec())])
     }
 
@@ -309,6 +303,15 @@ impl Deployment for EvmDeployment {
         let is_ours = of_code.first().is_some_and(|finding| finding.fault.is_none());
         findings.extend(of_code);
         if is_ours {
+            findings.push(self.constructed(escrow, guardian));
+            let next = self.read(escrow, &GatewayEscrow::nextReserverCall {}).await?.filter(|next| !next.is_zero());
+            findings.push(match next {
+                None => Finding::good("next reserver of GatewayEscrow"),
+                Some(next) => Finding::bad(
+                    "next reserver of GatewayEscrow",
+                    format!("{} is proposed, and nobody should be", contracts::text(next)),
+                ),
+            });
             let subject = "reserver of GatewayEscrow";
             let found = self.read(escrow, &GatewayEscrow::reserverCall {}).await?;
             findings.push(match found {
@@ -329,6 +332,34 @@ impl Deployment for EvmDeployment {
 }
 
 impl EvmDeployment {
+    /// Whether the address is the one that the constructor with these settings leads to. Another constructor could have left the
+    /// same code, and in its storage what it liked: payments that nobody made, or claims.
+    fn constructed(&self, escrow: Address, guardian: Address) -> Finding {
+        let subject = "constructor of GatewayEscrow";
+        if factory::place_of(&self.creation(guardian)) == escrow {
+            return Finding::good(subject);
+        }
+        let settings = format!("{} and {}", self.settings.reserver, contracts::text(guardian));
+        Finding::bad(
+            subject,
+            format!(
+                "this reserver and guardian, {settings}, lead to another address: unless the reserver was changed since, what the \
+                     contract's storage began with is not known"
+            ),
+        )
+    }
+
+    /// A contract's code before it is there, with its arguments.
+    fn creation(&self, guardian: Address) -> Vec<u8> {
+        let arguments = GatewayEscrow::constructorCall {
+            permit2_: self.addresses.permit2,
+            reserver_: self.addresses.reserver,
+            guardian_: guardian,
+            payoutGas_: U256::from(PAYOUT_GAS),
+        };
+        GATEWAY_ESCROW.creation_with(&arguments.abi_encode())
+    }
+
     /// What a contract answers; `None` where it does not answer as asked.
     async fn read<C: SolCall>(&self, contract: Address, call: &C) -> Result<Option<C::Return>, DeployError> {
         let request = json!({"to": contract, "data": Bytes::from(call.abi_encode())});

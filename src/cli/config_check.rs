@@ -1,0 +1,65 @@
+//! `gw config check`: whether a role's file can be used, before anything is started.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args as ClapArgs, Subcommand};
+
+use chains::config::ChainConfig;
+use config::{AuditorConfig, GatewayConfig, SelectorConfig, VerifierConfig};
+
+use super::role::Role;
+
+/// Arguments of `gw config`.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read a role's file as the role does, with the environment laid over it, and check every value. Asks nobody.
+    Check {
+        /// What is to be run.
+        #[arg(long, value_enum)]
+        role: Role,
+        /// Its file.
+        #[arg(long)]
+        config: PathBuf,
+    },
+}
+
+/// Checks a role's file.
+///
+/// # Errors
+/// When it cannot be used; the text names the key and the rule.
+pub fn run(args: &Args) -> Result<()> {
+    let Command::Check { role, config } = &args.command;
+    let chains: Vec<ChainConfig> = match role {
+        Role::Gateway => GatewayConfig::load(config)?.chains.into_iter().map(|served| served.chain).collect(),
+        Role::Verifier => VerifierConfig::load(config)?.chains,
+        Role::Settler => {
+            let settler: settler::Config = config::settler(config)?;
+            let chains = settler.chains.clone();
+            settler.options()?;
+            chains
+        }
+        Role::Auditor => AuditorConfig::load(config)?.chains,
+        Role::Selector => {
+            SelectorConfig::load(config)?;
+            Vec::new()
+        }
+    };
+    let mut lines = vec![format!("{} can be used by `{}`.", config.display(), role.command())];
+    for chain in &chains {
+        let common = chain.common();
+        lines.push(format!(
+            "  {:<44} {} assets, escrow {}",
+            common.chain_id.as_str(),
+            common.assets.len(),
+            common.escrow_contract
+        ));
+    }
+    super::answer(&lines.join("\n"))
+}
