@@ -96,6 +96,16 @@ impl Operator {
         Ok(process)
     }
 
+    /// Waits until a role's log has these words.
+    async fn logs(&self, role: &str, words: &str) -> Result<()> {
+        let said = async {
+            while !self.log(role).contains(words) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, said).await.with_context(|| format!("{words}: {}", self.log(role)))
+    }
+
     fn log(&self, role: &str) -> String {
         fs::read_to_string(self.path(&format!("{role}.log"))).unwrap_or_default()
     }
@@ -176,7 +186,8 @@ fn of_chain(chains: &Path, id: &str, key: &str) -> Result<String> {
     let table: toml::Table = toml::from_str(&fs::read_to_string(chains)?)?;
     let sections = table["chains"].as_array().context("no chains")?;
     let section = sections.iter().find(|section| section["chain_id"].as_str() == Some(id)).context("no such chain")?;
-    Ok(section[key].as_str().with_context(|| format!("no {key}"))?.to_owned())
+    let text = section.get(key).and_then(toml::Value::as_str);
+    Ok(text.with_context(|| format!("no {key}"))?.to_owned())
 }
 
 async fn post(url: String, body: &Value) -> Result<Value> {
@@ -206,10 +217,11 @@ async fn pay(base: &str, payer: &PrivateKeySigner, source: &str, destination: &s
     body["sender_auth"] = json!({"message_scheme": prepared["message_scheme"], "signed_messages": [message]});
     let submitted = post(format!("{base}/v1/payments"), &body).await?;
     let id = submitted["payment_id"].as_str().context("no payment_id")?;
-    let url = format!("{base}/v1/payments/{id}");
+    let url = format!("{base}/v1/payments/{id}/status");
     let completed = async {
         loop {
-            let status: Value = Client::new().get(&url).send().await?.json().await?;
+            let response = Client::new().get(&url).send().await?.error_for_status()?;
+            let status: Value = response.json().await?;
             match status["status"].as_str() {
                 Some("completed") => return Ok(()),
                 Some("failed") => anyhow::bail!("{status}"),
@@ -320,6 +332,8 @@ async fn from_an_empty_directory_to_payments_on_three_families() -> Result<()> {
     let settler = fs::read_to_string(operator.path("settler.toml"))?;
     fs::write(operator.path("settler.toml"), settler.replace("http://127.0.0.1:8090", &format!("http://{verifier}")))?;
     let _settler = operator.start("settler", &[("GW_SETTLER_NATS__URL", url)], None).await?;
+
+    operator.logs("gateway", "settler is registered").await?;
 
     // Somebody pays.
     let payer = PrivateKeySigner::random();

@@ -28,7 +28,7 @@ const FIRM_SECONDS_MAX: u64 = 600;
 pub struct Config {
     /// The NATS server.
     pub nats: NatsConfig,
-    /// Ed25519 seed of the settler's DID: 64 hex digits.
+    /// Ed25519 seed of the settler's DID: 64 hex digits, with or without `0x`.
     pub seed: String,
     /// Private key of the account that delivers and is paid on EVM chains: 64 hex digits, with or without 0x. Needed where
     /// there is an EVM chain.
@@ -284,7 +284,9 @@ impl Config {
     /// [`Error`] when `seed` is not 32 bytes of hex.
     pub fn signing_key(&self) -> Result<SigningKey, Error> {
         let mut seed = [0; 32];
-        hex::decode_to_slice(&self.seed, &mut seed).map_err(|_| Error::new("seed", "must be 64 hex digits"))?;
+        // A keystore gives it with 0x before it.
+        let digits = self.seed.strip_prefix("0x").unwrap_or(&self.seed);
+        hex::decode_to_slice(digits, &mut seed).map_err(|_| Error::new("seed", "must be 64 hex digits"))?;
         Ok(SigningKey::from_bytes(&seed))
     }
 
