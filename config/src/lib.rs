@@ -48,6 +48,7 @@ pub use self::{
     http::HttpConfig,
     rules::signing_key,
     selector::{Scheme, SelectorConfig, SelectorNatsConfig, SelectorRule},
+    source::{KeyForm, KeyPlace, key_places},
     verifier::{CallersConfig, VerifierConfig, VerifierHttpConfig},
 };
 
