@@ -31,8 +31,12 @@ fn bash_completes_commands_and_options_by_the_script() -> Result<()> {
     let completed = |words: &[&str]| -> Result<BTreeSet<String>> {
         let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
         let output = Command::new("bash")
-            .args(["--norc", "-euc", r#"source "$1"; shift; last="$1" before="$2"; shift 2
-                COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _gw gw "$last" "$before"; printf '%s\n' "${COMPREPLY[@]}""#])
+            .args([
+                "--norc",
+                "-euc",
+                r#"source "$1"; shift; last="$1" before="$2"; shift 2
+                COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _gw gw "$last" "$before"; printf '%s\n' "${COMPREPLY[@]}""#,
+            ])
             .arg("bash")
             .arg(&script)
             .args([last, before])
@@ -52,7 +56,9 @@ fn bash_completes_commands_and_options_by_the_script() -> Result<()> {
 
 #[test]
 fn every_shell_has_a_script() -> Result<()> {
-    for (shell, beginning) in [("bash", "_gw()"), ("zsh", "#compdef gw"), ("fish", "# Print"), ("elvish", "\nuse builtin")] {
+    for (shell, beginning) in
+        [("bash", "_gw()"), ("zsh", "#compdef gw"), ("fish", "# Print"), ("elvish", "\nuse builtin")]
+    {
         let script = gw(&["completions", shell])?;
         assert!(script.starts_with(beginning), "{shell}: {}", script.lines().next().unwrap_or_default());
     }
