@@ -1,7 +1,7 @@
 # demo   a local network of real chains, and real payments across them (ONCE=1: stop after the showcase)
 # check  formatting, lints, dependencies, the arrows between crates and between modules, links of the documents, that the committed
-#        contract artefacts and protocol documents are what the sources give, and Slither, Halmos and the gas of each call over the
-#        contracts
+#        contract artefacts and protocol documents are what the sources give, Slither, Halmos and the gas of each call over the
+#        contracts, and deploy/: alerts, dashboards, container, compose file, units and manifests
 # advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
 # test   every test: contracts, crates, and the real binary end to end (QUICK=1: units and tests in memory)
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
@@ -13,7 +13,7 @@
 #
 # LINTED=1: what is compiled is looked at by Clippy at once, and `check` leaves it out (scripts/cargo)
 
-.PHONY: programs demo check check-tools check-crates check-contracts advisories test-build test sim bench bench-gateway bench-peers clients docs tools
+.PHONY: programs demo check check-tools check-crates check-contracts check-deploy advisories test-build test sim bench bench-gateway bench-peers clients docs tools
 
 # One package alone would be built with fewer features of its dependencies than all together, and so nearly everything twice.
 build := scripts/cargo build --locked --workspace
@@ -29,7 +29,7 @@ demo:
 	scripts/stage demo "$(target)/debug/gw-dev" $(if $(filter 1 true yes,$(ONCE)),--once)
 
 # Compilers and the provers of contracts leave each other time: `make -j2 check`.
-check: check-crates check-contracts
+check: check-crates check-contracts check-deploy
 
 check-tools:
 	scripts/stage "tools to check" scripts/tools.sh check
@@ -47,6 +47,9 @@ check-crates: check-tools
 check-contracts: check-tools
 	scripts/stage "contracts are what they say" contracts/build.sh --check
 	scripts/stage "contracts looked through" contracts/checks/run.sh
+
+check-deploy: check-tools
+	scripts/stage "deploy/ looked through" scripts/check-deploy
 
 advisories:
 	scripts/tools.sh check

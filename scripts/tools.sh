@@ -4,28 +4,33 @@
 #   scripts/tools.sh run        nats-server, anvil, Permit2 and surfpool: what a local network needs, and
 #                               the npm packages of examples/x402
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
-#   scripts/tools.sh check      what `make check` needs: those of analysis, and cargo-deny, which looks at the dependencies
+#   scripts/tools.sh check      what `make check` needs: those of analysis and deploy, and cargo-deny, which looks at the dependencies
 #   scripts/tools.sh test       schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, Redoc, the Python packages
 #                               of examples/settler (those of examples/evm and examples/auditor are among them) and the npm
 #                               packages of examples/evm and examples/x402: what tests of the HTTP API, of the
 #                               examples, of proofs and of the settlers' protocol need
 #   scripts/tools.sh analysis   forge and solc as for contracts, and Slither and Halmos, which look through the contracts
+#   scripts/tools.sh deploy     promtool, hadolint and the schemas of compose files and of Kubernetes: what looks through deploy/
 #   scripts/tools.sh peers      nats-server, and a look whether PostgreSQL is installed: what `make bench PEERS=1` needs
 #   scripts/tools.sh docs       mdBook and what draws diagrams: what `make docs` needs
 #   scripts/tools.sh clients    generators of clients and linters of the OpenAPI document: what `make clients` needs besides
 #                               `run`
-#   scripts/tools.sh all        everything but what `clients` needs, and cargo-deny and mdBook, which take minutes to compile
-#                               (the default)
+#   scripts/tools.sh release    cargo-cyclonedx, which lists what a release is made of
+#   scripts/tools.sh all        everything but what `clients` needs, and cargo-deny, cargo-cyclonedx and mdBook, which take minutes
+#                               to compile (the default)
 #
 # Python packages are installed from lists with the hashes of their archives (scripts/tools/pip), npm's from lock files; of
-# Redoc, whose bundle needs none of its dependencies, the archive alone is taken, by its hash.
+# Redoc, whose bundle needs none of its dependencies, the archive alone is taken, by its hash. promtool is taken out of Debian's
+# package `prometheus`, which is not installed: that would start a server.
 #
-# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,mdbook}, .tools/{settler,jsonld,tronweb,
-# asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid,clients,clients-python}, .tools/permit2/Permit2.json and examples/{evm,x402}/node_modules.
+# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,cargo-cyclonedx,mdbook,promtool},
+# .tools/{deploy,settler,jsonld,tronweb,asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid,clients,clients-python},
+# .tools/permit2/Permit2.json and examples/{evm,x402}/node_modules.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
 CARGO_DENY_VERSION=0.20.2
+CARGO_CYCLONEDX_VERSION=0.5.9
 MDBOOK_VERSION=0.5.4
 REDOC_VERSION=2.5.4
 REDOC_INTEGRITY=sha512-M6jWhG1qoBnH6TFmzJnstyCZ87HmOY/UzDm78mHiYihEdlV/YcS9ogOo1NlElnJMeLsyxHFe2yFc4sNjHTrABQ==
@@ -55,6 +60,7 @@ schemathesis_pins="$(pip_pins schemathesis)"
 settler_pins="$(pip_pins settler)"
 x402_conformance_pins="$(pip_pins x402-conformance)"
 contract_checks_pins="$(pip_pins contract-checks)"
+deploy_pins="$(pip_pins deploy)"
 jsonld_pins="$(cksum <"$pins/jsonld/package.json") $(cksum <"$pins/jsonld/package-lock.json")"
 tronweb_pins="$(cksum <"$pins/tronweb/package.json") $(cksum <"$pins/tronweb/package-lock.json")"
 asyncapi_pins="$(cksum <"$pins/asyncapi/package.json") $(cksum <"$pins/asyncapi/package-lock.json")"
@@ -68,6 +74,7 @@ evm_pins="$(cksum <"$root/examples/evm/package-lock.json")"
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 
 have_cargo_deny() { stamped cargo-deny "$CARGO_DENY_VERSION" && [[ -x "$tools/bin/cargo-deny" ]]; }
+have_cargo_cyclonedx() { stamped cargo-cyclonedx "$CARGO_CYCLONEDX_VERSION" && [[ -x "$tools/bin/cargo-cyclonedx" ]]; }
 have_mdbook() { stamped mdbook "$MDBOOK_VERSION" && [[ -x "$tools/bin/mdbook" ]]; }
 have_mermaid() { stamped mermaid "$mermaid_pins" && [[ -d "$tools/mermaid/node_modules/@mermaid-js/tiny" ]]; }
 have_nats() { stamped nats "$nats_pins" && [[ -x "$tools/bin/nats-server" ]]; }
@@ -88,6 +95,8 @@ have_x402_conformance() { stamped x402-conformance "$x402_conformance_pins" && [
 have_contract_checks() {
   stamped contract-checks "$contract_checks_pins" && [[ -x "$tools/bin/slither" && -x "$tools/bin/halmos" ]]
 }
+have_deploy() { stamped deploy "$deploy_pins" && [[ -x "$tools/deploy/bin/hadolint" ]]; }
+have_promtool() { [[ -x "$tools/bin/promtool" ]]; }
 have_npm_all() { stamped npm "all $npm_pins" && [[ -x "$tools/bin/anvil" && -x "$tools/bin/forge" && -x "$tools/bin/solc" ]]; }
 have_npm_run() { have_npm_all || { stamped npm "run $npm_pins" && [[ -x "$tools/bin/anvil" ]]; }; }
 # Debian has the programs in a folder of each version, which is not on the PATH.
@@ -133,10 +142,12 @@ fetch_nats() {
 # Compiles a crate's binary, of which there is no package, into .tools/<crate>, without optimisation: it runs for seconds. What
 # follows the version goes to cargo.
 compile() {
-  local crate="$1" version="$2" said="$3" found
+  local crate="$1" version="$2" said="$3" found ask=(--version)
   shift 3
+  # A command of cargo's alone, which cargo gives its own name.
+  [[ "$crate" != cargo-cyclonedx ]] || ask=(cyclonedx --version)
   found="$(command -v "$crate" || true)"
-  if [[ "$found" == /* && "$("$found" --version 2>/dev/null)" == "$said" ]]; then
+  if [[ "$found" == /* && "$("$found" "${ask[@]}" 2>/dev/null)" == "$said" ]]; then
     ln -sfn "$found" "$tools/bin/$crate"
   else
     command -v cargo >/dev/null || die "cargo is needed to compile $crate; install Rust"
@@ -146,12 +157,16 @@ compile() {
     rm -rf "${tools:?}/$crate/target"
     ln -sfn "../$crate/bin/$crate" "$tools/bin/$crate"
   fi
-  "$tools/bin/$crate" --version >/dev/null || die "$crate does not run on this machine"
+  "$tools/bin/$crate" "${ask[@]}" >/dev/null || die "$crate does not run on this machine"
   stamp "$crate" "$version"
 }
 
 fetch_cargo_deny() {
   compile cargo-deny "$CARGO_DENY_VERSION" "cargo-deny $CARGO_DENY_VERSION" --no-default-features
+}
+
+fetch_cargo_cyclonedx() {
+  compile cargo-cyclonedx "$CARGO_CYCLONEDX_VERSION" "cargo-cyclonedx-cyclonedx $CARGO_CYCLONEDX_VERSION"
 }
 
 fetch_mdbook() {
@@ -169,6 +184,40 @@ fetch_contract_checks() {
   python_tool slither contract-checks slither
   python_tool halmos contract-checks halmos
   stamp contract-checks "$contract_checks_pins"
+}
+
+fetch_deploy() {
+  pip_install deploy deploy
+  PYTHONPATH="$tools/deploy" python3 -c 'import check_jsonschema, kubernetes_validate, yaml' && "$tools/deploy/bin/hadolint" --version >/dev/null ||
+    die "the packages that were fetched do not run on this machine"
+  stamp deploy "$deploy_pins"
+}
+
+# Debian signs what apt-get downloads.
+fetch_promtool() {
+  local found lacking="promtool is not to be had: install Debian's package prometheus, or put promtool on the PATH"
+  found="$(command -v promtool || true)"
+  if [[ "$found" == /* ]]; then
+    ln -sfn "$found" "$tools/bin/promtool"
+  else
+    command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || die "$lacking"
+    say "fetching promtool"
+    rm -rf "$tools/prometheus.new"
+    mkdir -p "$tools/prometheus.new"
+    (
+      cd "$tools/prometheus.new"
+      # The lists of a new machine may be missing or old, and only root may renew them.
+      apt-get download prometheus >/dev/null 2>&1 ||
+        { [[ "$(id -u)" == 0 ]] && apt-get update >/dev/null && apt-get download prometheus >/dev/null; }
+    ) || die "$lacking"
+    dpkg-deb --fsys-tarfile "$tools/prometheus.new"/prometheus_*.deb | tar -x -C "$tools/prometheus.new" ./usr/bin/promtool ||
+      die "there is no promtool in Debian's package prometheus (see above)"
+    rm -f "$tools/prometheus.new"/prometheus_*.deb
+    rm -rf "${tools:?}/prometheus"
+    mv "$tools/prometheus.new" "$tools/prometheus"
+    ln -sfn ../prometheus/usr/bin/promtool "$tools/bin/promtool"
+  fi
+  "$tools/bin/promtool" --version >/dev/null 2>&1 || die "the promtool that was fetched does not run on this machine"
 }
 
 # Installs the npm packages of scripts/tools/<name> into .tools/<name>.
@@ -285,13 +334,15 @@ case "$stage" in
   run) wanted=(nats npm_run permit2 surfpool x402) ;;
   contracts) wanted=(npm_all permit2) ;;
   analysis) wanted=(npm_all permit2 contract_checks) ;;
-  check) wanted=(npm_all permit2 contract_checks cargo_deny) ;;
+  check) wanted=(npm_all permit2 contract_checks cargo_deny deploy promtool) ;;
+  deploy) wanted=(deploy promtool) ;;
   test) wanted=(schemathesis jsonld tronweb asyncapi redoc settler evm x402 x402_conformance solana_client) ;;
   peers) wanted=(nats postgres) ;;
   docs) wanted=(mdbook mermaid) ;;
+  release) wanted=(cargo_cyclonedx) ;;
   clients) wanted=(clients clients_python) ;;
   all) wanted=(nats npm_all permit2 surfpool evm x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
-  *) die "unknown stage '$stage'; use run, contracts, analysis, check, test, peers, docs, clients or all" ;;
+  *) die "unknown stage '$stage'; use run, contracts, analysis, deploy, check, test, peers, docs, release, clients or all" ;;
 esac
 
 complete() {
@@ -315,6 +366,7 @@ for w in "${wanted[@]}"; do
     permit2) build_permit2 ;;
     postgres) die "PostgreSQL is not installed, which make bench PEERS=1 needs: install Debian's package postgresql" ;;
     cargo_deny) fetch_cargo_deny ;;
+    cargo_cyclonedx) fetch_cargo_cyclonedx ;;
     mdbook) fetch_mdbook ;;
     mermaid) fetch_locked mermaid "$mermaid_pins" ;;
     schemathesis) fetch_schemathesis ;;
@@ -331,6 +383,8 @@ for w in "${wanted[@]}"; do
     x402) fetch_example x402 "$x402_pins" ;;
     x402_conformance) fetch_x402_conformance ;;
     contract_checks) fetch_contract_checks ;;
+    deploy) fetch_deploy ;;
+    promtool) fetch_promtool ;;
   esac
 done
 say "ready in .tools/bin"

@@ -10,6 +10,7 @@ mod audit;
 mod chaos;
 mod claims;
 mod cluster;
+mod command_line;
 mod documents;
 mod epochs;
 mod evm_payers;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use config::{GatewayConfig, VerifierConfig};
 
@@ -25,6 +25,7 @@ mod epochs;
 mod gateways;
 mod init;
 mod keys;
+mod manual;
 mod nats;
 mod notes;
 mod park;
@@ -79,6 +80,10 @@ enum Command {
     Audit(audit::Args),
     /// Recompute the hash of a quote, or verify who signed it; asks nobody.
     Quote(quote::Args),
+    /// Write what completes this command line in a shell, to standard output.
+    Completions(manual::CompletionsArgs),
+    /// Write the man pages of this command line into a folder.
+    Man(manual::ManArgs),
     /// Write or check the documents of the settlers' protocol and of the HTTP API.
     #[command(hide = true)]
     Protocol(protocol::Args),
@@ -101,6 +106,8 @@ pub fn main() -> ExitCode {
         | Command::Keys(_)
         | Command::Config(_)
         | Command::Nats(_)
+        | Command::Completions(_)
+        | Command::Man(_)
         | Command::Protocol(_) => "warn",
     };
     telemetry::init(cli.log_format, default_level);
@@ -141,6 +148,8 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Keys(args) => keys::run(&args),
         Command::Config(args) => config_check::run(&args),
         Command::Nats(args) => nats::run(&args),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::pages(&args, Cli::command()),
         Command::Protocol(args) => protocol::run(&args),
     }?;
     Ok(ExitCode::SUCCESS)
