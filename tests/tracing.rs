@@ -23,12 +23,11 @@ use crate::support::{
 const CLIENTS: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// Attributes that spans may have. Accounts, amounts, signatures and bodies are none of them.
-const ATTRIBUTES: [&str; 27] = [
+const ATTRIBUTES: [&str; 20] = [
     "action",
     "answer",
     "auction_id",
     "block",
-    "busy_ns",
     "chain",
     "declined",
     "error",
@@ -37,8 +36,6 @@ const ATTRIBUTES: [&str; 27] = [
     "failure",
     "hash",
     "id",
-    "idle_ns",
-    "level",
     "path",
     "payment_id",
     "purpose",
@@ -46,11 +43,7 @@ const ATTRIBUTES: [&str; 27] = [
     "request_id",
     "route",
     "status",
-    "target",
-    "thread.id",
-    "thread.name",
     "verdict",
-    "span.kind",
 ];
 
 async fn traced(collector: &Collector, gateways: usize) -> Result<World> {

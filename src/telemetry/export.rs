@@ -204,3 +204,133 @@ impl<E: opentelemetry_sdk::trace::SpanExporter> Sender<E> {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::Mutex;
+
+    use opentelemetry::trace::{Tracer, TracerProvider};
+    use opentelemetry_sdk::error::OTelSdkError;
+
+    use super::*;
+
+    /// Keeps spans that have ended and are sampled.
+    #[derive(Debug, Clone, Default)]
+    pub(in crate::telemetry) struct Kept(Arc<Mutex<Vec<SpanData>>>);
+
+    impl Kept {
+        pub(in crate::telemetry) fn spans(&self) -> Vec<SpanData> {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
+    impl SpanProcessor for Kept {
+        fn on_start(&self, _: &mut Span, _: &Context) {}
+
+        fn on_end(&self, span: SpanData) {
+            self.0.lock().unwrap().push(span);
+        }
+
+        fn force_flush(&self) -> OTelSdkResult {
+            Ok(())
+        }
+
+        fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+            Ok(())
+        }
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Collector {
+        Takes,
+        Refuses,
+        Hangs,
+    }
+
+    #[derive(Debug, Clone)]
+    struct Exporter {
+        collector: Collector,
+        batches: Arc<Mutex<Vec<usize>>>,
+    }
+
+    impl opentelemetry_sdk::trace::SpanExporter for Exporter {
+        async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+            match self.collector {
+                Collector::Takes => {
+                    self.batches.lock().unwrap().push(batch.len());
+                    Ok(())
+                }
+                Collector::Refuses => Err(OTelSdkError::InternalFailure("500".to_owned())),
+                Collector::Hangs => std::future::pending().await,
+            }
+        }
+    }
+
+    struct Export {
+        provider: SdkTracerProvider,
+        lost: Arc<AtomicU64>,
+        ending: CancellationToken,
+        sending: JoinHandle<()>,
+        batches: Arc<Mutex<Vec<usize>>>,
+    }
+
+    /// An export with a queue of four batches. Losses were told of a moment ago, so that they stay counted.
+    fn export(collector: Collector) -> Export {
+        let (queue, waiting) = mpsc::channel(4 * BATCH_MAX);
+        let (lost, ending, batches) = (Arc::default(), CancellationToken::new(), Arc::default());
+        let exporter = Exporter { collector, batches: Arc::clone(&batches) };
+        let told = Some(Instant::now());
+        let sender = Sender { exporter, waiting, lost: Arc::clone(&lost), ending: ending.clone(), told };
+        let provider = SdkTracerProvider::builder().with_span_processor(Queue { queue, lost: lost.clone() }).build();
+        Export { provider, lost, ending, sending: tokio::spawn(sender.run()), batches }
+    }
+
+    fn make(export: &Export, spans: usize) {
+        let tracer = export.provider.tracer("test");
+        (0..spans).for_each(|_| drop(tracer.start("span")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn everything_is_sent_in_batches_also_at_the_end() {
+        let export = export(Collector::Takes);
+        make(&export, 2 * BATCH_MAX + 7);
+        export.ending.cancel();
+        export.sending.await.unwrap();
+        let batches = export.batches.lock().unwrap();
+        assert_eq!((batches.iter().sum::<usize>(), export.lost.load(Ordering::Relaxed)), (2 * BATCH_MAX + 7, 0));
+        assert!(batches.iter().all(|batch| *batch <= BATCH_MAX), "{batches:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_queue_cannot_hold_is_dropped_at_once_and_counted() {
+        let export = export(Collector::Hangs);
+        make(&export, 10 * BATCH_MAX);
+        assert_eq!(export.lost.load(Ordering::Relaxed), 6 * BATCH_MAX as u64);
+        // Each batch is given up after its time, and the next one is tried.
+        export.ending.cancel();
+        export.sending.await.unwrap();
+        assert_eq!(export.lost.load(Ordering::Relaxed), 10 * BATCH_MAX as u64);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_is_lost_and_counted() {
+        let export = export(Collector::Refuses);
+        make(&export, 5);
+        export.ending.cancel();
+        export.sending.await.unwrap();
+        assert_eq!(export.lost.load(Ordering::Relaxed), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_ends_while_the_collector_hangs() {
+        let Export { provider, ending, sending, lost, .. } = {
+            let export = export(Collector::Hangs);
+            make(&export, 4 * BATCH_MAX);
+            export
+        };
+        let began = Instant::now();
+        Exporting { provider, ending, sending }.finish().await;
+        assert!(began.elapsed() <= FINISH_MAX + Duration::from_millis(10));
+        drop(lost);
+    }
+}

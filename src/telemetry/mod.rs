@@ -3,6 +3,8 @@
 
 mod bridge;
 mod export;
+#[cfg(test)]
+mod tests;
 mod trace_id;
 
 use anyhow::{Context, Result};
@@ -68,6 +70,8 @@ impl Logs {
             // So that a request can be put into its payment's trace after it was begun.
             .with_context_activation(false)
             .with_location(false)
+            .with_tracked_inactivity(false)
+            .with_level(false)
             .with_threads(false)
             .with_target(false)
             .with_filter(ours.with_max_level_hint(LevelFilter::INFO));

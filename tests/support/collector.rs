@@ -51,7 +51,7 @@ pub struct Exported {
 }
 
 struct Inner {
-    manner: Mutex<Manner>,
+    manner: Manner,
     spans: Mutex<Vec<Exported>>,
     /// Requests that came, however they were answered.
     asked: Mutex<u64>,
@@ -71,7 +71,7 @@ impl Collector {
 
     /// A collector at this address, `host:port`.
     pub async fn start_at(address: &str, manner: Manner) -> Result<Self> {
-        let inner = Inner { manner: Mutex::new(manner), spans: Mutex::default(), asked: Mutex::default() };
+        let inner = Inner { manner, spans: Mutex::default(), asked: Mutex::default() };
         let inner = Arc::new(inner);
         let routes = Router::new().route("/v1/traces", post(take)).with_state(inner.clone());
         let listener = TcpListener::bind(address).await?;
@@ -83,10 +83,6 @@ impl Collector {
     /// What goes into `otlp_endpoint`.
     pub fn endpoint(&self) -> String {
         self.address.clone()
-    }
-
-    pub fn behave(&self, manner: Manner) {
-        *self.inner.manner.lock().unwrap() = manner;
     }
 
     /// Is gone: connections are refused from now on.
@@ -127,8 +123,7 @@ pub fn names<'a>(spans: &'a [Exported], service: &str) -> BTreeSet<&'a str> {
 
 async fn take(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes) -> (StatusCode, Vec<u8>) {
     *inner.asked.lock().unwrap() += 1;
-    let manner = *inner.manner.lock().unwrap();
-    match manner {
+    match inner.manner {
         Manner::Fails => return (StatusCode::INTERNAL_SERVER_ERROR, Vec::new()),
         Manner::Hangs => std::future::pending().await,
         Manner::Takes => {}
