@@ -161,7 +161,32 @@ async fn a_payment_is_one_trace_over_gateway_settlers_and_verifier() -> Result<(
             assert!(!addresses.iter().any(|address| value.to_lowercase().contains(address)), "{key}: {span:?}");
         }
     }
+    a_batch_and_its_award_have_traces(&world, &collector).await?;
     malformed_traceparents_change_nothing(&world, &collector).await
+}
+
+/// Quotes are collected in the batch's trace; the payment that is awarded out of it has its own.
+async fn a_batch_and_its_award_have_traces(world: &World, collector: &Collector) -> Result<()> {
+    let (base, payer) = (world.base(0), &world.payer);
+    let opened = payer.open(&base, &payer.quote_request(&world.spec("batch")?), true).await?;
+    ensure!(opened.text("status") == "ready", "{opened:?}");
+    let id = opened.text("quote_request_id");
+    let root = TraceParent::root_of(id);
+    let is_whole = || async {
+        let spans = collector.of(id);
+        let has_root = spans.iter().any(|span| span.span_id == root.span_id && span.name == "quote-request");
+        let has_request = names(&spans, "gateway").contains("POST /v1/payments/quote-requests");
+        has_root && has_request && names(&spans, "settler").contains("quote") && orphans(&spans).is_empty()
+    };
+    let whole_in_time = eventually(is_whole).await;
+    whole_in_time.with_context(|| format!("{:#?}", collector.of(id)))?;
+
+    let award = payer.sign_award(&base, &opened.body, 0, "awarded").await?;
+    let answer = payer.award(&base, id, &award, Duration::ZERO).await?;
+    ensure!(answer.status == 200, "{answer:?}");
+    let payment_id: PaymentId = answer.text("payment_id").parse()?;
+    let name = "POST /v1/payments/quote-requests/{quoteRequestId}/award";
+    until_span(collector, &payment_id, |span| span.name == name).await
 }
 
 /// A client may send anything as `traceparent`: it is answered as without, and nothing is linked.

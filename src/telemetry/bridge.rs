@@ -69,10 +69,10 @@ impl Tracer for Bridge {
     }
 
     fn ended(&self, ended: &Ended<'_>) {
-        let mut attributes = vec![KeyValue::new("payment_id", ended.payment_id.to_owned())];
+        let mut attributes = vec![KeyValue::new("payment_id", ended.subject.to_owned())];
         attributes.extend(ended.failure.map(|code| KeyValue::new("failure", code.to_owned())));
-        let root = self.0.span_builder("payment").with_kind(SpanKind::Internal).with_start_time(ended.since);
-        ROOT.set(Some(TraceParent::root_of(ended.payment_id)));
+        let root = self.0.span_builder(ended.name).with_kind(SpanKind::Internal).with_start_time(ended.since);
+        ROOT.set(Some(TraceParent::root_of(ended.subject)));
         let mut span = self.0.build_with_context(root.with_attributes(attributes), &Context::new());
         ROOT.set(None);
         span.set_status(ended.failure.map_or(Status::Ok, |code| Status::error(code.to_owned())));

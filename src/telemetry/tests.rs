@@ -89,8 +89,8 @@ fn the_root_has_the_ids_and_the_length_of_the_payment() {
     let (since, at) =
         (SystemTime::UNIX_EPOCH + Duration::from_secs(7), SystemTime::UNIX_EPOCH + Duration::from_secs(9));
     let (_, spans) = traced(1.0, |bridge| {
-        bridge.ended(&Ended { payment_id: "pay_a", since, at, failure: None });
-        bridge.ended(&Ended { payment_id: "pay_b", since, at, failure: Some("NO_QUOTES") });
+        bridge.ended(&Ended { name: "payment", subject: "pay_a", since, at, failure: None });
+        bridge.ended(&Ended { name: "payment", subject: "pay_b", since, at, failure: Some("NO_QUOTES") });
         // Random again.
         drop(info_span!(target: trace::TARGET, "other"));
     });

@@ -19,20 +19,22 @@ pub trait Tracer: Send + Sync {
     /// The span that is entered now, if it is one that is exported or could be.
     fn current(&self) -> Option<TraceParent>;
 
-    /// Exports the root span of a payment that has ended.
+    /// Exports the root span of a payment or batch that has ended.
     fn ended(&self, ended: &Ended<'_>);
 }
 
-/// A payment that has completed or failed.
+/// A payment or batch that is at rest.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended<'a> {
+    /// What its root span is called.
+    pub name: &'static str,
     /// Its id.
-    pub payment_id: &'a str,
+    pub subject: &'a str,
     /// When it was accepted.
     pub since: SystemTime,
     /// When it ended.
     pub at: SystemTime,
-    /// The code of its failure; `None` when it completed.
+    /// The code of a payment's failure; `None` when it did not fail.
     pub failure: Option<&'a str>,
 }
 
@@ -87,7 +89,7 @@ pub fn current() -> Option<String> {
     TRACER.get()?.current().map(|parent| parent.to_string())
 }
 
-/// Tells that a payment has ended.
+/// Tells that a payment or batch has ended.
 pub fn ended(ended: &Ended<'_>) {
     if let Some(tracer) = TRACER.get() {
         tracer.ended(ended);

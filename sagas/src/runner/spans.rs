@@ -5,7 +5,7 @@
 use tracing::{Span, field::Empty, info_span};
 
 use events::{
-    Event, PaymentEvent,
+    Event, PaymentEvent, StreamId,
     event::{Inclusion, TransactionPrepared},
     time::Timestamp,
 };
@@ -133,9 +133,18 @@ pub(super) fn came_to_rest(before: Stage, payment: &Payment, now: impl FnOnce() 
         return;
     }
     trace::ended(&trace::Ended {
-        payment_id: payment.submitted.payment_id.as_str(),
+        name: "payment",
+        subject: payment.submitted.payment_id.as_str(),
         since: payment.submitted.submitted_at.into(),
         at: now().into(),
         failure: payment.failed.as_ref().map(|failed| failed.failure.code.as_str()),
     });
+}
+
+/// Shows a batch as a whole whose quotes were just collected: the root of its trace.
+pub(super) fn collected(batch: &StreamId, opened_at: Timestamp, now: impl FnOnce() -> Timestamp) {
+    if trace::is_on() {
+        let (since, at) = (opened_at.into(), now().into());
+        trace::ended(&trace::Ended { name: "quote-request", subject: batch.as_str(), since, at, failure: None });
+    }
 }
