@@ -41,6 +41,7 @@ mod solana;
 mod solana_faults;
 mod support;
 mod takeover;
+mod tracing;
 mod tron;
 mod tron_faults;
 mod tron_tronweb;

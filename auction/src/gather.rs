@@ -12,6 +12,7 @@ use chrono::Utc;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, sleep_until};
+use tracing::info_span;
 
 use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
 use journal_jetstream::{
@@ -291,13 +292,28 @@ impl Inner {
             let subject = rfq_subject(&token, &request.auction_id);
             // The subject for the answer is what permits the settler to bid in this auction.
             let reply = bid_subject(&token, &request.auction_id);
-            self.client.publish_with_reply(subject, reply, payload.clone()).await.map_err(unreachable)?;
+            self.request(&request.auction_id, subject, reply, payload.clone()).await.map_err(unreachable)?;
             window.addressed.insert(token, settler);
         }
         if window.addressed.len() > addressed_before {
             self.keep_addressed(window).await.map_err(unreachable)?;
         }
         Ok(payload.is_some())
+    }
+
+    /// Sends one request, in a span of its own, which it carries.
+    async fn request(
+        &self,
+        auction_id: &str,
+        subject: String,
+        reply: String,
+        payload: Bytes,
+    ) -> Result<(), async_nats::PublishError> {
+        let span = info_span!(target: trace::TARGET, "rfq", otel.kind = "producer", auction_id);
+        match wire::trace_headers(&span) {
+            Some(headers) => self.client.publish_with_reply_and_headers(subject, reply, headers, payload).await,
+            None => self.client.publish_with_reply(subject, reply, payload).await,
+        }
     }
 
     /// Whether a settler holds every policy that is required, and by which credentials, for the judgement.

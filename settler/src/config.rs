@@ -14,6 +14,7 @@ use protocol::{CORRIDORS_MAX, CREDENTIALS_MAX, POLICIES_MAX, TEXT_CHARS_MAX};
 use ruint::aliases::U256;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use trace::TelemetryConfig;
 
 use crate::pricing::{Pricing, Rate};
 
@@ -54,6 +55,9 @@ pub struct Config {
     /// Claims that escrows owe this settler.
     #[serde(default)]
     pub claims: ClaimsConfig,
+    /// Where traces are sent.
+    #[serde(default)]
+    pub telemetry: TelemetryConfig,
     /// Most that may be promised of an asset at a time; without an entry the balance alone is the bound.
     #[serde(default)]
     pub inventory: Vec<InventoryConfig>,
@@ -295,6 +299,7 @@ impl Config {
     /// # Errors
     /// [`Error`] names the key and the rule it breaks.
     pub fn options(&self) -> Result<Options, Error> {
+        self.telemetry.check().map_err(|(key, rule)| Error::new(key, rule))?;
         let settler = Did::from_ed25519(&self.signing_key()?.verifying_key());
         let mut chains = HashMap::new();
         for chain in &self.chains {

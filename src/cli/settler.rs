@@ -9,6 +9,8 @@ use events::Did;
 use journal_jetstream::connection::nkey;
 use settler::Settler;
 
+use crate::telemetry::Logs;
+
 /// Arguments of `gw settler`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
@@ -40,17 +42,20 @@ impl Args {
 ///
 /// # Errors
 /// When the configuration cannot be used, or the settler ends.
-pub async fn run(args: Args) -> Result<()> {
+pub async fn run(args: Args, logs: Logs) -> Result<()> {
     if let Some(Command::Id { did: Some(did) }) = &args.command {
         return show(did);
     }
     let path = args.config.context("--config FILE is needed; see config/settler.example.toml")?;
-    let config: settler::Config = config::settler(&path)?;
+    let config: settler::Config = logs.while_reading(|| config::settler(&path))?;
+    let did = Did::from_ed25519(&config.signing_key()?.verifying_key());
     if let Some(Command::Id { .. }) = args.command {
-        return show(&Did::from_ed25519(&config.signing_key()?.verifying_key()));
+        return show(&did);
     }
+    let traces = logs.start_with_traces(&config.telemetry, "settler", did.to_string())?;
     let settler = Settler::connect(&config).await?;
     settler.run(super::shutdown_on_signal()?).await;
+    traces.finish().await;
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
-use tracing::{debug, info, warn};
+use tracing::{Instrument, Span, debug, field::Empty, info, info_span, warn};
 
 use config::VerifierConfig;
 use events::Hash32;
@@ -33,10 +33,11 @@ use protocol::{
     NON_DELIVERY_ATTESTATION_PATH, Version,
 };
 use sagas::ports::VerificationCase;
+use trace::TraceParent;
 
 use super::{
     Judge, Verdict,
-    bulkhead::Permit,
+    bulkhead::{Ask, Permit},
     callers::{Caller, CallerOptions, Callers, Unproven},
     single_flight::SingleFlight,
 };
@@ -165,7 +166,25 @@ impl Service {
             }
             return Err(if caller.did.is_some() { Problem::Busy } else { Problem::BusyWithUnknown });
         };
+        let said = head.headers.get_all(trace::TRACEPARENT).iter().filter_map(|value| value.to_str().ok());
+        let said = TraceParent::parse_only(said);
         let asked = read_ask(question, &caller, Request::from_parts(head, body), self.body_max).await?;
+        let payment_id = asked.case.payment_id.as_str();
+        let span = info_span!(
+            target: trace::TARGET, parent: None, "attest",
+            otel.kind = "server", payment_id, question = ?question, verdict = Empty, error = Empty,
+        );
+        trace::join(&span, payment_id, said);
+        self.answer(question, caller, ask, asked).instrument(span).await
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        question: Question,
+        caller: Caller,
+        ask: Ask,
+        asked: Asked,
+    ) -> Result<Response, Problem> {
         if let Err(reason) = self.judge.screen(&asked.case) {
             debug!(payment_id = %asked.case.payment_id, ?question, reason, "refused before any chain was asked");
             return Ok(Json(answer(Verdict::Refused { reason })).into_response());
@@ -175,15 +194,18 @@ impl Service {
             None => {
                 let (permit, pace) = (ask.permit().await, caller.pace());
                 let (key, service) = (asked.key, Arc::clone(&self));
-                self.flights.start(key, async move {
+                let judging = async move {
                     let begun = Instant::now();
                     let judged = service.judge(question, asked.case).await;
                     keep(permit, begun + pace);
                     judged
-                })
+                };
+                self.flights.start(key, judging.instrument(Span::current()))
             }
         };
-        match flight.await {
+        let judged = flight.await;
+        note(&judged);
+        match judged {
             Some(Some(verdict)) => Ok(Json(answer(verdict)).into_response()),
             Some(None) => Err(Problem::ChainsUnavailable),
             None => Err(Problem::Internal),
@@ -212,6 +234,20 @@ impl Service {
             }
         }
     }
+}
+
+/// Notes in the span of an ask what it came to.
+fn note(judged: &Option<Judged>) {
+    if !trace::is_on() {
+        return;
+    }
+    match judged {
+        Some(Some(Verdict::Attested { .. })) => Span::current().record("verdict", "attested"),
+        Some(Some(Verdict::Pending { .. })) => Span::current().record("verdict", "pending"),
+        Some(Some(Verdict::Refused { .. })) => Span::current().record("verdict", "refused"),
+        Some(None) => Span::current().record("error", "chains unavailable"),
+        None => Span::current().record("error", "internal"),
+    };
 }
 
 /// Keeps a permit taken until then.

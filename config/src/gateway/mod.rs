@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use events::Family;
 use net::callers::limits::LimitsConfig;
+use trace::TelemetryConfig;
 
 use super::{Error, HttpConfig, Secret, chain::GatewayChain, source::Source};
 
@@ -76,6 +77,9 @@ pub struct GatewayConfig {
     /// Signed checkpoints of the journal.
     #[serde(default)]
     pub audit: AuditConfig,
+    /// Where traces are sent.
+    #[serde(default)]
+    pub telemetry: TelemetryConfig,
     /// The chains served.
     pub chains: Vec<GatewayChain>,
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use tokio::sync::{Semaphore, broadcast};
+use tracing::Instrument;
 
 use events::{Did, Event, Payload, PaymentEvent, PaymentId, StreamId, quote::auction_of};
 use journal::{ReadError, Recorded};
@@ -16,6 +17,7 @@ use super::{
     memory::{Folded, Memory},
     outcome::Outcome,
     perform::{perform, rule_out},
+    spans::{self, Told},
     stream::At,
     wait::{Resumption, Wait},
     wake_hints::WakeHints,
@@ -164,7 +166,8 @@ impl Engine {
                 self.drive_payment(shard, stream_id, payment_id, memory.into(), resumption).await
             }
             StreamId::QuoteRequest(_) => {
-                let driven = Box::pin(self.drive_quote_request(shard, stream_id)).await;
+                let span = spans::step(stream_id.as_str(), "collect_quotes");
+                let driven = Box::pin(self.drive_quote_request(shard, stream_id).instrument(span)).await;
                 driven.map(Driven::AtRest)
             }
         }
@@ -228,6 +231,18 @@ impl Engine {
             }
             Step::Do(action) => action,
         };
+        let span = spans::step(stream_id.as_str(), spans::name(&action));
+        self.take(stream_id, loaded, memory, action).instrument(span).await
+    }
+
+    /// Takes the step that is to be taken now.
+    async fn take(
+        &self,
+        stream_id: &StreamId,
+        loaded: Box<Loaded<Payment>>,
+        memory: &mut Memory,
+        action: Box<Action>,
+    ) -> Result<Turned, Stuck> {
         let command = match self.command(stream_id, &action, &loaded.state, memory).await {
             Next::Command(command) => command,
             Next::Wait(wait) => return Ok(Turned::Wait(loaded, wait)),
@@ -305,6 +320,7 @@ impl Engine {
             }
             Ok(Outcome::Nothing) => self.pause(action),
             Err(fault) => {
+                spans::failed(&fault);
                 let stage = state.stage();
                 let say = |backoff: &Backoff| log_transient!(fault, backoff, %payment_id, ?stage);
                 self.wait_after_transient(&mut memory.backoff, &fault, say)
@@ -444,12 +460,18 @@ impl Engine {
         events: Vec<PaymentEvent>,
     ) -> Result<Option<Loaded<Payment>>, Stuck> {
         // Folded before it is stored: what cannot be read back is never written.
+        let before = loaded.state.stage();
         let mut state = loaded.state;
         for event in &events {
             state = payment::evolve(Some(state), event)?;
         }
+        let told = spans::transactions(&events);
         let events = events.into_iter().map(Event::from).collect();
         let appended = self.append(stream_id, loaded.at, events).await?;
+        if appended.is_some() {
+            told.iter().for_each(Told::show);
+            spans::came_to_rest(before, &state, || self.ports.clock.now());
+        }
         Ok(appended.map(|at| Loaded { state, at }))
     }
 }

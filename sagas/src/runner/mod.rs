@@ -23,6 +23,7 @@ mod memory;
 mod outcome;
 mod parking;
 mod perform;
+mod spans;
 mod stream;
 mod wait;
 mod waiting_set;

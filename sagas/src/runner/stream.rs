@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use events::{CommitId, Event, StreamId, mutant};
 use journal::{AppendError, Commit, Position, ReadError, Recorded};
 
-use super::{Engine, backoff::Backoff, drive::Stuck};
+use super::{Engine, backoff::Backoff, drive::Stuck, spans};
 
 /// Where a stream stands, and what its next commit follows from.
 #[derive(Debug, Clone)]
@@ -83,12 +85,15 @@ impl Engine {
             correlation: at.correlation,
             causation: at.causation,
         };
+        let span = spans::commit(&commit.events);
         let mut backoff = Backoff::default();
         loop {
-            match self.ports().journal.append(&commit).await {
+            match self.ports().journal.append(&commit).instrument(span.clone()).await {
                 Ok(Recorded { position, .. }) => {
                     let types: Vec<_> = commit.events.iter().map(Event::type_name).collect();
-                    tracing::info!(%stream_id, version = position.version, events = types.join(","), "recorded");
+                    let types = types.join(",");
+                    tracing::info!(%stream_id, version = position.version, events = types, "recorded");
+                    spans::recorded(&types);
                     let (correlation, causation) = (commit.correlation, commit.commit_id.to_string());
                     return Ok(Some(At { position, correlation, causation }));
                 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use chrono::Utc;
 use futures::StreamExt;
 use tokio::{sync::Semaphore, task::JoinSet};
+use tracing::{Instrument, Span, field::Empty, info_span};
 
 use events::Hash32;
 use protocol::{AuctionOver, Bid, Rfq, bid_subject, over_subjects, rfq_subjects, split_subject};
@@ -16,7 +17,7 @@ use protocol::{AuctionOver, Bid, Rfq, bid_subject, over_subjects, rfq_subjects, 
 use super::{ENDS_MAX, RETRY_PAUSE};
 use crate::{
     inventory::Inventory,
-    nats::Nats,
+    nats::{Nats, traceparent},
     quoting::{Decline, Quoter},
     recent::RecentSet,
 };
@@ -67,10 +68,17 @@ impl Bidding {
                     continue;
                 };
                 let (bidding, fingerprint) = (self.clone(), Hash32::sha256(&message.payload));
-                answers.spawn(async move {
+                let auction_id = rfq.auction_id.as_str();
+                let span = info_span!(
+                    target: trace::TARGET, parent: None, "quote",
+                    otel.kind = "consumer", auction_id, declined = Empty,
+                );
+                trace::join(&span, auction_id, traceparent(message.headers.as_ref()));
+                let answering = async move {
                     bidding.answer(&rfq, fingerprint).await;
                     drop(permit);
-                });
+                };
+                answers.spawn(answering.instrument(span));
             }
         }
     }
@@ -82,7 +90,12 @@ impl Bidding {
             return;
         }
         match (&bid.decline, &bid.quote) {
-            (Some(reason), _) => tracing::info!(auction_id = rfq.auction_id, reason, "declined"),
+            (Some(reason), _) => {
+                if trace::is_on() {
+                    Span::current().record("declined", reason);
+                }
+                tracing::info!(auction_id = rfq.auction_id, reason, "declined");
+            }
             _ => tracing::info!(auction_id = rfq.auction_id, "quoted"),
         }
         let payload: Bytes = protocol::write(&bid).into();

@@ -53,6 +53,8 @@ pub struct Options {
     pub tron: Option<TronOptions>,
     /// Addresses that the gateways do not limit.
     pub exempt: Vec<String>,
+    /// Base URL of a collector that gateways, settlers and the verifier send traces to; nowhere when `None`.
+    pub otlp_endpoint: Option<String>,
 }
 
 impl Options {
@@ -72,6 +74,7 @@ impl Options {
             tron: None,
             // One client here stands for many elsewhere.
             exempt: vec!["127.0.0.1".to_owned()],
+            otlp_endpoint: None,
         }
     }
 }
