@@ -15,7 +15,7 @@ use chains::{
     settler::{DeliveryChain, ReservationState},
 };
 use events::{
-    Hash32, PaymentId,
+    ChainId, Hash32, PaymentId,
     event::Inclusion,
     time::{from_unix_seconds, unix_seconds},
 };
@@ -71,6 +71,21 @@ pub enum Outcome {
         /// Which field differs.
         reason: String,
     },
+}
+
+impl Outcome {
+    /// The outcome as operators see it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Withdrawn => "withdrawn",
+            Self::Released => "released",
+            Self::Refunded => "refunded",
+            Self::Lapsed => "lapsed",
+            Self::NotDelivered => "not_delivered",
+            Self::Different { .. } => "different",
+        }
+    }
 }
 
 /// A transient fault: the step is tried again.
@@ -185,6 +200,11 @@ impl Settlement {
             reported: None,
             attestation: None,
         }
+    }
+
+    /// The chain that is delivered on.
+    pub fn destination(&self) -> &ChainId {
+        self.job.quote.quote().destination.asset().chain()
     }
 
     /// Works until the award has ended, by what the chains show or by `over`, the gateway's notice that there is no

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
+use futures::future::try_join;
 
 use events::Did;
 use journal_jetstream::connection::nkey;
 use settler::Settler;
+
+use crate::metrics::Metrics;
 
 /// Arguments of `gw settler`.
 #[derive(Debug, ClapArgs)]
@@ -49,9 +52,18 @@ pub async fn run(args: Args) -> Result<()> {
     if let Some(Command::Id { .. }) = args.command {
         return show(&Did::from_ed25519(&config.signing_key()?.verifying_key()));
     }
+    // Before any part makes its handles.
+    let metrics = Metrics::install(config.metrics.listen)?;
     let settler = Settler::connect(&config).await?;
-    settler.run(super::shutdown_on_signal()?).await;
-    Ok(())
+    let shutdown = super::shutdown_on_signal()?;
+    let working = async {
+        settler.run(shutdown.clone()).await;
+        Ok(())
+    };
+    match metrics {
+        Some(metrics) => try_join(working, metrics.serve(|| (), shutdown.clone())).await.map(drop),
+        None => working.await,
+    }
 }
 
 /// What a NATS operator needs to admit a settler.
