@@ -19,6 +19,7 @@ mod from_nothing;
 mod gateway_killed;
 mod idempotency;
 mod identities;
+mod metrics;
 mod native_coins;
 mod nats_permissions;
 mod nats_roles;

@@ -63,6 +63,7 @@ pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Req
     let caller = state.callers.identify(peer, request.headers());
     request.extensions_mut().insert(caller.clone());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let span = tracing::info_span!("request", request_id = request_id.as_str(), %method, path);
 
     let work = span.in_scope(|| work_span(&request, &request_id));
@@ -77,7 +78,11 @@ pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Req
     if let Ok(value) = HeaderValue::from_str(request_id.as_str()) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
-    let (status, elapsed_ms) = (response.status().as_u16(), started.elapsed().as_millis());
+    let elapsed = started.elapsed();
+    if let Some(metrics) = state.metrics.get() {
+        metrics.answered(route.as_ref().map(MatchedPath::as_str), &method, response.status(), elapsed);
+    }
+    let (status, elapsed_ms) = (response.status().as_u16(), elapsed.as_millis());
     span.in_scope(|| tracing::debug!(status, elapsed_ms, "answered"));
     response
 }
@@ -118,6 +123,9 @@ fn errors_as_json(response: Response, request_id: &RequestId, state: &HttpState)
         return Response::from_parts(parts, own);
     }
     let error = parts.extensions.remove::<ApiError>().unwrap_or_else(|| ApiError::of_status(status));
+    if let Some(metrics) = state.metrics.get() {
+        metrics.refused(error.0.code);
+    }
     let said = error.0.retry_after_seconds();
     let body = Json(error.0.into_body(request_id.as_str(), &state.http.base_url)).into_response();
     parts.headers.remove(header::CONTENT_LENGTH);

@@ -174,6 +174,7 @@ impl Inner {
             tracing::info!(auction_id = request.auction_id, late = window.late, "bids came too late");
         }
         Box::pin(self.judge_others(&mut window)).await;
+        self.metrics.count(&window.bids, window.late, window.foreign);
         Ok(Gathering::Over(window.close()))
     }
 
@@ -403,12 +404,14 @@ struct Window<'a> {
     /// The required policies that settlers hold.
     held: BTreeMap<(Did, String), HeldPolicy>,
     late: usize,
+    /// Answers of settlers that are not known to have been asked.
+    foreign: usize,
 }
 
 impl<'a> Window<'a> {
     fn new(request: &'a RequestForQuotes, listens: bool) -> Self {
         let (addressed, bids, answers, held) = Default::default();
-        Self { request, listens, live: None, addressed, bids, answers, held, late: 0 }
+        Self { request, listens, live: None, addressed, bids, answers, held, late: 0, foreign: 0 }
     }
 
     /// Takes what comes in while the window is open.
@@ -432,6 +435,7 @@ impl<'a> Window<'a> {
         }
         // The server lets nobody else answer; a gateway that has not yet read whom another asked finds the answer stored.
         if !self.addressed.contains_key(&settler) {
+            self.foreign += 1;
             return;
         }
         // The same answer is found in the stream after it was heard, and is given again when the request was.

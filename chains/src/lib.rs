@@ -6,6 +6,7 @@
 //! - [`config`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
 //! - [`registry`]: the engine's port over all families that a gateway is connected to.
 //! - [`escrow`]: what an escrow has on record. [`settler`], [`verifier`] and [`auditor`] check payments against it.
+//! - [`vitals`]: what is measured of a chain that a gateway is connected to.
 //! - [`deployment`]: what puts the contracts there.
 //! - [`block_poller`], [`log_watcher`], [`single_flight`], [`submitters`] and [`windows`]: what the adapters of families share.
 
@@ -22,4 +23,5 @@ pub mod setup;
 pub mod single_flight;
 pub mod submitters;
 pub mod verifier;
+pub mod vitals;
 pub mod windows;

@@ -21,6 +21,7 @@ mod gateway;
 mod http;
 pub mod keystore;
 mod limits;
+mod metrics;
 pub mod networks;
 mod rules;
 mod selector;
@@ -46,6 +47,7 @@ pub use self::{
         SettlersConfig, TrustConfig, VerifierEndpoint, WatchdogConfig, X402Config,
     },
     http::HttpConfig,
+    metrics::MetricsConfig,
     rules::signing_key,
     selector::{Scheme, SelectorConfig, SelectorNatsConfig, SelectorRule},
     source::{KeyForm, KeyPlace, key_places},

@@ -9,7 +9,7 @@ use events::{Did, Family};
 use trace::TelemetryConfig;
 
 use super::{
-    Error, Secret,
+    Error, MetricsConfig, Secret,
     chain::{self, family_rules},
     rules::{BODY_MS_LIMIT, COUNT_LIMIT, IDLE_MS_LIMIT, WRITE_MS_LIMIT, endpoint, require, telemetry},
     source::Source,
@@ -35,6 +35,9 @@ pub struct VerifierConfig {
     /// What connections to it may hold on to.
     #[serde(default)]
     pub http: VerifierHttpConfig,
+    /// Where it is measured.
+    #[serde(default)]
+    pub metrics: MetricsConfig,
     /// Who asks.
     #[serde(default)]
     pub callers: CallersConfig,

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs,
+    net::SocketAddr,
     path::PathBuf,
     time::Duration,
 };
@@ -46,6 +47,9 @@ pub struct Config {
     pub verifiers: Vec<VerifierConfig>,
     /// What is traded.
     pub corridors: Vec<CorridorConfig>,
+    /// Where it is measured.
+    #[serde(default)]
+    pub metrics: MetricsConfig,
     /// Promises that hold for all corridors.
     #[serde(default)]
     pub quoting: QuotingConfig,
@@ -82,6 +86,14 @@ pub struct NatsConfig {
     /// `tls://` goes by the system's authorities, and `nats://` is for loopback.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
+}
+
+/// `[metrics]`: where what the settler counts and measures can be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsConfig {
+    /// Address of `/metrics`, which asks nobody who it is. Without it nothing is counted and nothing listens.
+    pub listen: Option<SocketAddr>,
 }
 
 /// `[[verifiers]]`: a verifier that is trusted.

@@ -75,6 +75,21 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The outcome as operators see it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Withdrawn => "withdrawn",
+            Self::Released => "released",
+            Self::Refunded => "refunded",
+            Self::Lapsed => "lapsed",
+            Self::NotDelivered => "not_delivered",
+            Self::Different { .. } => "different",
+        }
+    }
+}
+
 /// A transient fault: the step is tried again.
 #[derive(Debug, thiserror::Error)]
 enum Fault {
@@ -216,6 +231,11 @@ impl Settlement {
     /// The settlement with the span that the gateway awarded in, which its own spans follow.
     pub fn said_in(self, said: Option<TraceParent>) -> Self {
         Self { said, ..self }
+    }
+
+    /// The chain that is delivered on.
+    pub fn destination(&self) -> &ChainId {
+        self.job.quote.quote().destination.asset().chain()
     }
 
     /// The span of one step, in the payment's trace.

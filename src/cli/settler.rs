@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
+use futures::future::try_join;
 
 use events::Did;
 use journal_jetstream::connection::nkey;
 use settler::Settler;
 
-use crate::telemetry::Logs;
+use crate::{metrics::Metrics, telemetry::Logs};
 
 /// Arguments of `gw settler`.
 #[derive(Debug, ClapArgs)]
@@ -53,10 +54,20 @@ pub async fn run(args: Args, logs: Logs) -> Result<()> {
         return show(&did);
     }
     let traces = logs.start_with_traces(&config.telemetry, "settler", did.to_string())?;
+    // Before any part makes its handles.
+    let metrics = Metrics::install(config.metrics.listen)?;
     let settler = Settler::connect(&config).await?;
-    settler.run(super::shutdown_on_signal()?).await;
+    let shutdown = super::shutdown_on_signal()?;
+    let working = async {
+        settler.run(shutdown.clone()).await;
+        Ok(())
+    };
+    let ended = match metrics {
+        Some(metrics) => try_join(working, metrics.serve(|| (), shutdown.clone())).await.map(drop),
+        None => working.await,
+    };
     traces.finish().await;
-    Ok(())
+    ended
 }
 
 /// What a NATS operator needs to admit a settler.

@@ -39,6 +39,7 @@ use super::{
     Judge, Verdict,
     bulkhead::{Ask, Permit},
     callers::{Caller, CallerOptions, Callers, Unproven},
+    service_metrics::{Answered, ServiceMetrics},
     single_flight::SingleFlight,
 };
 
@@ -95,7 +96,8 @@ fn router(judge: Arc<dyn Judge>, options: ServiceOptions) -> Router {
     let ServiceOptions { body_max, callers, .. } = options;
     let callers = Callers::new(callers);
     let (flights, refused) = (SingleFlight::new(), ThrottledLog::default());
-    let service = Arc::new(Service { judge, callers, flights, body_max, refused });
+    let metrics = ServiceMetrics::default();
+    let service = Arc::new(Service { judge, callers, flights, body_max, refused, metrics });
     Router::new()
         .route(DELIVERY_ATTESTATION_PATH, post(attest_delivery))
         .route(NON_DELIVERY_ATTESTATION_PATH, post(attest_non_delivery))
@@ -119,6 +121,7 @@ struct Service {
     flights: SingleFlight<Judged>,
     body_max: Duration,
     refused: ThrottledLog,
+    metrics: ServiceMetrics,
 }
 
 /// What came of a judgement; `None` when the chains cannot be read.
@@ -144,15 +147,24 @@ struct Asked {
 }
 
 async fn attest_delivery(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
-    service.attest(Question::Delivery, request).await
+    service.answer(Question::Delivery, request).await
 }
 
 async fn attest_non_delivery(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
-    service.attest(Question::NonDelivery, request).await
+    service.answer(Question::NonDelivery, request).await
 }
 
 impl Service {
-    async fn attest(self: Arc<Self>, question: Question, request: Request) -> Result<Response, Problem> {
+    async fn answer(self: Arc<Self>, question: Question, request: Request) -> Result<Response, Problem> {
+        let answered = Arc::clone(&self).attest(question, request).await;
+        self.metrics.answered(match &answered {
+            Ok(verdict) => verdict.into(),
+            Err(problem) => problem.into(),
+        });
+        answered.map(|verdict| Json(answer(verdict)).into_response())
+    }
+
+    async fn attest(self: Arc<Self>, question: Question, request: Request) -> Result<Verdict, Problem> {
         let (head, body) = request.into_parts();
         let caller = self.callers.recognise(&head)?;
         let Some(ask) = caller.enter() else {
@@ -175,19 +187,19 @@ impl Service {
             otel.kind = "server", payment_id, question = ?question, verdict = Empty, error = Empty,
         );
         trace::join(&span, payment_id, said);
-        self.answer(question, caller, ask, asked).instrument(span).await
+        self.verdict(question, caller, ask, asked).instrument(span).await
     }
 
-    async fn answer(
+    async fn verdict(
         self: Arc<Self>,
         question: Question,
         caller: Caller,
         ask: Ask,
         asked: Asked,
-    ) -> Result<Response, Problem> {
+    ) -> Result<Verdict, Problem> {
         if let Err(reason) = self.judge.screen(&asked.case) {
             debug!(payment_id = %asked.case.payment_id, ?question, reason, "refused before any chain was asked");
-            return Ok(Json(answer(Verdict::Refused { reason })).into_response());
+            return Ok(Verdict::Refused { reason });
         }
         let flight = match self.flights.running(&asked.key) {
             Some(flight) => flight,
@@ -206,17 +218,23 @@ impl Service {
         let judged = flight.await;
         note(&judged);
         match judged {
-            Some(Some(verdict)) => Ok(Json(answer(verdict)).into_response()),
+            Some(Some(verdict)) => Ok(verdict),
             Some(None) => Err(Problem::ChainsUnavailable),
             None => Err(Problem::Internal),
         }
     }
 
     async fn judge(&self, question: Question, case: VerificationCase) -> Judged {
+        let judged = self.judge_case(question, &case).await;
+        self.metrics.judged(&case.escrow.chain_id, judged.as_ref());
+        judged
+    }
+
+    async fn judge_case(&self, question: Question, case: &VerificationCase) -> Judged {
         let judged = async {
             match question {
-                Question::Delivery => self.judge.delivery(&case).await,
-                Question::NonDelivery => self.judge.non_delivery(&case).await,
+                Question::Delivery => self.judge.delivery(case).await,
+                Question::NonDelivery => self.judge.non_delivery(case).await,
             }
         };
         match timeout(JUDGEMENT_WAIT_MAX, judged).await {
@@ -315,6 +333,18 @@ enum Problem {
     BusyWithUnknown,
     ChainsUnavailable,
     Internal,
+}
+
+impl From<&Problem> for Answered {
+    fn from(problem: &Problem) -> Self {
+        match problem {
+            Problem::Invalid(_) | Problem::TooLarge | Problem::NoSuchPath | Problem::WrongMethod => Self::Invalid,
+            Problem::Unproven(_) => Self::Unproven,
+            Problem::Busy | Problem::BusyWithUnknown => Self::Busy,
+            Problem::ChainsUnavailable => Self::Unavailable,
+            Problem::Internal => Self::Internal,
+        }
+    }
 }
 
 impl From<Unproven> for Problem {

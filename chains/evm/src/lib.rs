@@ -39,5 +39,6 @@ pub mod submitters;
 mod transaction;
 pub mod transaction_status;
 mod verifier;
+mod vitals;
 pub mod wallet;
 pub mod wrapping;

@@ -37,5 +37,6 @@ mod submitters;
 pub mod transaction;
 mod transaction_status;
 pub mod verifier;
+mod vitals;
 pub mod wallet;
 pub mod wrapping;

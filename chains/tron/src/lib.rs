@@ -45,5 +45,6 @@ mod submitters;
 pub mod transaction;
 mod transaction_status;
 mod verifier;
+mod vitals;
 pub mod wallet;
 pub mod wrapping;

@@ -14,7 +14,7 @@ use events::Family;
 use net::callers::limits::LimitsConfig;
 use trace::TelemetryConfig;
 
-use super::{Error, HttpConfig, Secret, chain::GatewayChain, source::Source};
+use super::{Error, HttpConfig, MetricsConfig, Secret, chain::GatewayChain, source::Source};
 
 pub use self::{
     storage::{AuditConfig, JournalConfig, NatsConfig, ProjectionsConfig},
@@ -43,6 +43,9 @@ pub struct GatewayConfig {
     /// The HTTP API.
     #[serde(default)]
     pub http: HttpConfig,
+    /// Where it is measured.
+    #[serde(default)]
+    pub metrics: MetricsConfig,
     /// How much one caller may ask of it.
     #[serde(default)]
     pub limits: LimitsConfig,

@@ -15,6 +15,8 @@ use super::{
     Options, Ports,
     backoff::{Backoff, Misconfigured, log_transient},
     memory::{Folded, Memory},
+    observed::Alive,
+    observer::{CommittedPayment, Observer},
     outcome::Outcome,
     perform::{perform, rule_out},
     spans::{self, Told},
@@ -24,7 +26,7 @@ use super::{
 };
 use crate::{
     handlers::{Action, Step, expected_terms, next},
-    payment::{self, Command, IllegalTransition, Payment, Stage, decide},
+    payment::{self, Command, IllegalTransition, Milestones, Payment, Stage, decide},
     ports::{AuctionOver, DepositOrder, OpenWindow, Refusal, Transient},
 };
 
@@ -42,6 +44,8 @@ pub struct Engine {
     moments: Arc<Semaphore>,
     /// See [`Options::resumed_max`].
     resumptions: Arc<Semaphore>,
+    /// Who is told what was stored; nobody where nothing is measured.
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// Why a stream can not be driven on. Retrying does not help; it stays as it is until an operator looks.
@@ -62,6 +66,7 @@ pub enum Stuck {
 struct Loaded<S> {
     state: S,
     at: At,
+    milestones: Milestones,
 }
 
 /// What comes of an action.
@@ -106,7 +111,17 @@ impl Engine {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
         let (moments, resumptions) = (semaphore(options.moments_max), semaphore(options.resumed_max));
         let (wake_hints, misconfigured) = Default::default();
-        Self { ports, options, wake_hints, misconfigured, moments, resumptions }
+        Self { ports, options, wake_hints, misconfigured, moments, resumptions, observer: None }
+    }
+
+    /// The same engine, which tells `observer` what it stores.
+    #[must_use]
+    pub fn observed(self, observer: Arc<dyn Observer>) -> Self {
+        Self { observer: Some(observer), ..self }
+    }
+
+    pub(super) fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.as_deref()
     }
 
     pub(super) fn ports(&self) -> &Ports {
@@ -460,26 +475,40 @@ impl Engine {
         events: Vec<PaymentEvent>,
     ) -> Result<Option<Loaded<Payment>>, Stuck> {
         // Folded before it is stored: what cannot be read back is never written.
-        let before = loaded.state.stage();
-        let mut state = loaded.state;
+        let Loaded { mut state, at, mut milestones } = loaded;
+        let stage_before = state.stage();
+        let alive = self.observer.as_ref().map(|_| Alive::before(&state, &events));
         for event in &events {
             state = payment::evolve(Some(state), event)?;
         }
         let told = spans::transactions(&events);
         let events = events.into_iter().map(Event::from).collect();
-        let appended = self.append(stream_id, loaded.at, events).await?;
-        if appended.is_some() {
-            told.iter().for_each(Told::show);
-            spans::came_to_rest(before, &state, || self.ports.clock.now());
+        let Some(appended) = self.append(stream_id, at, events).await? else { return Ok(None) };
+        told.iter().for_each(Told::show);
+        spans::came_to_rest(stage_before, &state, || self.ports.clock.now());
+        if let (Some(observer), Some(alive)) = (&self.observer, alive) {
+            let events: Vec<_> = appended.events.into_iter().filter_map(Event::into_payment).collect();
+            let (before, stored_at, ended) = (milestones, appended.stored_at, alive.ended(&state));
+            observer.committed(&CommittedPayment {
+                events: &events,
+                stored_at,
+                before: &before,
+                payment: &state,
+                ended,
+            });
+            for event in &events {
+                milestones.pass(event, stored_at);
+            }
         }
-        Ok(appended.map(|at| Loaded { state, at }))
+        Ok(Some(Loaded { state, at: appended.at, milestones }))
     }
 }
 
 /// The payment that these commits are; `None` when there are none.
 fn loaded(commits: &[Recorded]) -> Result<Option<Loaded<Payment>>, IllegalTransition> {
     let state = payment::fold(commits.iter().flat_map(Recorded::payment_events))?;
-    let mut loaded = state.zip(At::end_of(commits)).map(|(state, at)| Loaded { state, at });
+    let milestones = Milestones::of(commits.iter().map(|commit| (commit.stored_at, commit.payment_events())));
+    let mut loaded = state.zip(At::end_of(commits)).map(|(state, at)| Loaded { state, at, milestones });
     if let Some(loaded) = &mut loaded {
         // The body as it came is most of what an open payment would take, and nothing but its payloads is read here.
         let submitted = &mut loaded.state.submitted;

@@ -62,9 +62,16 @@ impl Engine {
             let opened_at = batch.opened.opened_at;
             let collected = QuoteRequestEvent::Collected(Box::new(collected));
             quote_request::evolve(Some(batch), &collected)?;
-            if let Some(at) = self.append(stream_id, at, vec![collected.into()]).await? {
+            if let Some(appended) = self.append(stream_id, at, vec![collected.into()]).await? {
                 spans::collected(stream_id, opened_at, || self.ports().clock.now());
-                return Ok(at.sequence());
+                if let Some(observer) = self.observer() {
+                    for event in &appended.events {
+                        if let Some(QuoteRequestEvent::Collected(collected)) = event.quote_request() {
+                            observer.collected(&collected.auction);
+                        }
+                    }
+                }
+                return Ok(appended.at.sequence());
             }
         }
     }

@@ -22,6 +22,7 @@ use trace::TraceParent;
 
 use super::{ENDS_MAX, RETRY_PAUSE};
 use crate::{
+    agent_metrics::award_ended,
     chain_registry::Chains,
     claims,
     job::{Job, Rejected},
@@ -163,6 +164,7 @@ impl Awards {
             Begun::Ended => return acknowledge(&acker, AckKind::Ack).await,
         };
         tracing::info!(%payment_id, "award");
+        let delivered_on = settlement.destination().clone();
         let settled = settlement.run(working.over.clone());
         tokio::pin!(settled);
         let mut progress = tokio::time::interval(PROGRESS_EVERY);
@@ -173,6 +175,7 @@ impl Awards {
             }
         };
         tracing::info!(%payment_id, ?outcome, "award has ended");
+        award_ended(&delivered_on, outcome.as_str());
         if outcome == Outcome::Released {
             // The escrow shows the same state whether the payout went through or became a claim.
             self.claims.released(&paid_in, &escrow);
