@@ -2,6 +2,7 @@
 //! `Retry-After`).
 
 use std::{
+    fmt,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -74,8 +75,12 @@ impl HttpFault {
     }
 }
 
+/// Why there can be no client.
+#[derive(Debug, thiserror::Error)]
+#[error("HTTP client: {0}")]
+pub struct ClientError(String);
+
 /// A client of one node.
-#[derive(Debug)]
 pub struct Http {
     client: Client,
     url: Url,
@@ -84,13 +89,21 @@ pub struct Http {
     paused: Mutex<Option<Instant>>,
 }
 
+impl fmt::Debug for Http {
+    /// The path and the query may hold a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Http").field(&self.origin).finish()
+    }
+}
+
 impl Http {
     /// A client of the node at `url`, of which each call may take `timeout`. Redirects are not followed.
     ///
     /// # Errors
-    /// `reqwest::Error` when there can be no client.
-    pub fn new(url: Url, timeout: Duration) -> Result<Self, reqwest::Error> {
-        let client = Client::builder().timeout(timeout).connect_timeout(timeout).redirect(Policy::none()).build()?;
+    /// [`ClientError`].
+    pub fn new(url: Url, timeout: Duration) -> Result<Self, ClientError> {
+        let client = Client::builder().timeout(timeout).connect_timeout(timeout).redirect(Policy::none());
+        let client = client.build().map_err(|error| ClientError(error.to_string()))?;
         let origin = url.origin().ascii_serialization();
         Ok(Self { client, url, origin, paused: Mutex::new(None) })
     }

@@ -213,11 +213,7 @@ impl<E: Endpoint> Pool<E> {
     }
 
     /// What each node answers to `question`, of which `height` reads the number of the newest block.
-    pub async fn report(
-        &self,
-        question: &E::Question,
-        height: impl Fn(&E::Answer) -> Option<u64>,
-    ) -> Vec<NodeReport> {
+    pub async fn report(&self, question: &E::Question, height: impl Fn(&E::Answer) -> Option<u64>) -> Vec<NodeReport> {
         let asked = join_all((0..self.members.len()).map(|node| self.ask(node, question))).await;
         let heads: Vec<_> = asked.iter().map(|answer| answer.as_ref().ok().and_then(&height)).collect();
         let highest = heads.iter().flatten().copied().max().unwrap_or_default();
