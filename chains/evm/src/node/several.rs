@@ -53,11 +53,13 @@ impl Node {
         }
         let at = by_number(json!(U64::from(block.number)));
         for (node, head) in &heads {
-            if *head == block {
-                continue;
-            }
-            let answer = self.0.nodes.ask(*node, &at).await?;
-            let found = read(&answer).flatten().map(|header| self.block_of(&header)).transpose()?;
+            let found = match head.number == block.number {
+                true => Some(*head),
+                false => {
+                    let answer = self.0.nodes.ask(*node, &at).await?;
+                    read(&answer).flatten().map(|header| self.block_of(&header)).transpose()?
+                }
+            };
             if found != Some(block) {
                 // Those who are alone with their word are found by the word of all.
                 let agreed = self.block(block.number).await?;
