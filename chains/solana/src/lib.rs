@@ -27,6 +27,7 @@ pub mod history;
 pub mod holding;
 pub mod keys;
 pub mod node;
+mod nodes;
 pub mod program;
 mod record_watcher;
 pub mod records;

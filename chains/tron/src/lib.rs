@@ -32,6 +32,7 @@ pub mod dev;
 pub mod escrows;
 mod log_source;
 pub mod node;
+mod nodes;
 mod payer_deposit;
 mod permission;
 mod proto;
