@@ -5,12 +5,12 @@
 #                               the npm packages of examples/x402
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
 #   scripts/tools.sh check      what `make check` needs: those of analysis and deploy, and cargo-deny, which looks at the dependencies
-#   scripts/tools.sh test       schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, Redoc, the Python packages
+#   scripts/tools.sh test       Prometheus, schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, Redoc, the Python packages
 #                               of examples/settler (those of examples/evm and examples/auditor are among them) and the npm
 #                               packages of examples/evm and examples/x402: what tests of the HTTP API, of the
 #                               examples, of proofs and of the settlers' protocol need
 #   scripts/tools.sh analysis   forge and solc as for contracts, and Slither and Halmos, which look through the contracts
-#   scripts/tools.sh deploy     promtool, hadolint and the schemas of compose files and of Kubernetes: what looks through deploy/
+#   scripts/tools.sh deploy     Prometheus with promtool, hadolint and the schemas of compose files and of Kubernetes: what looks through deploy/
 #   scripts/tools.sh peers      nats-server, and a look whether PostgreSQL is installed: what `make bench PEERS=1` needs
 #   scripts/tools.sh docs       mdBook and what draws diagrams: what `make docs` needs
 #   scripts/tools.sh clients    generators of clients and linters of the OpenAPI document: what `make clients` needs besides
@@ -20,10 +20,10 @@
 #                               to compile (the default)
 #
 # Python packages are installed from lists with the hashes of their archives (scripts/tools/pip), npm's from lock files; of
-# Redoc, whose bundle needs none of its dependencies, the archive alone is taken, by its hash. promtool is taken out of Debian's
-# package `prometheus`, which is not installed: that would start a server.
+# Redoc, whose bundle needs none of its dependencies, the archive alone is taken, by its hash. prometheus and promtool are taken out
+# of Debian's package `prometheus`, which is not installed: that would start a server.
 #
-# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,cargo-cyclonedx,mdbook,promtool},
+# Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,cargo-cyclonedx,mdbook,prometheus,promtool},
 # .tools/{deploy,settler,jsonld,tronweb,asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid,clients,clients-python},
 # .tools/permit2/Permit2.json and examples/{evm,x402}/node_modules.
 set -euo pipefail
@@ -96,7 +96,7 @@ have_contract_checks() {
   stamped contract-checks "$contract_checks_pins" && [[ -x "$tools/bin/slither" && -x "$tools/bin/halmos" ]]
 }
 have_deploy() { stamped deploy "$deploy_pins" && [[ -x "$tools/deploy/bin/hadolint" ]]; }
-have_promtool() { [[ -x "$tools/bin/promtool" ]]; }
+have_prometheus() { [[ -x "$tools/bin/promtool" && -x "$tools/bin/prometheus" ]]; }
 have_npm_all() { stamped npm "all $npm_pins" && [[ -x "$tools/bin/anvil" && -x "$tools/bin/forge" && -x "$tools/bin/solc" ]]; }
 have_npm_run() { have_npm_all || { stamped npm "run $npm_pins" && [[ -x "$tools/bin/anvil" ]]; }; }
 # Debian has the programs in a folder of each version, which is not on the PATH.
@@ -194,14 +194,15 @@ fetch_deploy() {
 }
 
 # Debian signs what apt-get downloads.
-fetch_promtool() {
-  local found lacking="promtool is not to be had: install Debian's package prometheus, or put promtool on the PATH"
-  found="$(command -v promtool || true)"
-  if [[ "$found" == /* ]]; then
-    ln -sfn "$found" "$tools/bin/promtool"
-  else
+fetch_prometheus() {
+  local program found lacking="Prometheus is not to be had: install Debian's package prometheus, or put prometheus and promtool on the PATH"
+  for program in prometheus promtool; do
+    found="$(command -v "$program" || true)"
+    if [[ "$found" == /* ]]; then ln -sfn "$found" "$tools/bin/$program"; else rm -f "$tools/bin/$program"; fi
+  done
+  if ! have_prometheus; then
     command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || die "$lacking"
-    say "fetching promtool"
+    say "fetching prometheus"
     rm -rf "$tools/prometheus.new"
     mkdir -p "$tools/prometheus.new"
     (
@@ -210,14 +211,17 @@ fetch_promtool() {
       apt-get download prometheus >/dev/null 2>&1 ||
         { [[ "$(id -u)" == 0 ]] && apt-get update >/dev/null && apt-get download prometheus >/dev/null; }
     ) || die "$lacking"
-    dpkg-deb --fsys-tarfile "$tools/prometheus.new"/prometheus_*.deb | tar -x -C "$tools/prometheus.new" ./usr/bin/promtool ||
-      die "there is no promtool in Debian's package prometheus (see above)"
+    dpkg-deb --fsys-tarfile "$tools/prometheus.new"/prometheus_*.deb |
+      tar -x -C "$tools/prometheus.new" ./usr/bin/prometheus ./usr/bin/promtool ||
+      die "Debian's package prometheus holds no prometheus and promtool (see above)"
     rm -f "$tools/prometheus.new"/prometheus_*.deb
     rm -rf "${tools:?}/prometheus"
     mv "$tools/prometheus.new" "$tools/prometheus"
-    ln -sfn ../prometheus/usr/bin/promtool "$tools/bin/promtool"
+    for program in prometheus promtool; do ln -sfn "../prometheus/usr/bin/$program" "$tools/bin/$program"; done
   fi
-  "$tools/bin/promtool" --version >/dev/null 2>&1 || die "the promtool that was fetched does not run on this machine"
+  for program in prometheus promtool; do
+    "$tools/bin/$program" --version >/dev/null 2>&1 || die "the $program that was fetched does not run on this machine"
+  done
 }
 
 # Installs the npm packages of scripts/tools/<name> into .tools/<name>.
@@ -334,14 +338,14 @@ case "$stage" in
   run) wanted=(nats npm_run permit2 surfpool x402) ;;
   contracts) wanted=(npm_all permit2) ;;
   analysis) wanted=(npm_all permit2 contract_checks) ;;
-  check) wanted=(npm_all permit2 contract_checks cargo_deny deploy promtool) ;;
-  deploy) wanted=(deploy promtool) ;;
-  test) wanted=(schemathesis jsonld tronweb asyncapi redoc settler evm x402 x402_conformance solana_client) ;;
+  check) wanted=(npm_all permit2 contract_checks cargo_deny deploy prometheus) ;;
+  deploy) wanted=(deploy prometheus) ;;
+  test) wanted=(prometheus schemathesis jsonld tronweb asyncapi redoc settler evm x402 x402_conformance solana_client) ;;
   peers) wanted=(nats postgres) ;;
   docs) wanted=(mdbook mermaid) ;;
   release) wanted=(cargo_cyclonedx) ;;
   clients) wanted=(clients clients_python) ;;
-  all) wanted=(nats npm_all permit2 surfpool evm x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
+  all) wanted=(nats npm_all permit2 surfpool prometheus evm x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
   *) die "unknown stage '$stage'; use run, contracts, analysis, deploy, check, test, peers, docs, release, clients or all" ;;
 esac
 
@@ -384,7 +388,7 @@ for w in "${wanted[@]}"; do
     x402_conformance) fetch_x402_conformance ;;
     contract_checks) fetch_contract_checks ;;
     deploy) fetch_deploy ;;
-    promtool) fetch_promtool ;;
+    prometheus) fetch_prometheus ;;
   esac
 done
 say "ready in .tools/bin"

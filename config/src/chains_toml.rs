@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use toml_edit::{DocumentMut, Item, Table, value};
 
-use chains::config::AssetConfig;
+use chains::config::{AssetConfig, NodeConfig};
 use events::ChainId;
 
 use super::networks::Network;
@@ -40,6 +40,19 @@ pub enum ChainsTomlError {
         /// The rule that is broken.
         rule: String,
     },
+}
+
+#[derive(Default, Deserialize)]
+struct Nodes {
+    rpc_url: Option<String>,
+    #[serde(default)]
+    rpc_urls: Vec<NodeConfig>,
+}
+
+#[derive(Default, Deserialize)]
+struct Assets {
+    #[serde(default)]
+    assets: Vec<AssetConfig>,
 }
 
 /// The file of chains.
@@ -98,27 +111,42 @@ impl ChainsToml {
         self.sections().find(|section| is_of(section, chain_id)).and_then(|section| text_of(section, key))
     }
 
+    /// The nodes of a chain, by `rpc_url` or `rpc_urls` of its section; none where there is no such chain.
+    ///
+    /// # Errors
+    /// [`ChainsTomlError::Form`] when they are not as a role reads them.
+    pub fn nodes(&self, chain_id: &ChainId) -> Result<Vec<NodeConfig>, ChainsTomlError> {
+        let listed = self.listed::<Nodes>(chain_id)?.unwrap_or_default();
+        Ok(listed.rpc_url.map(NodeConfig::new).into_iter().chain(listed.rpc_urls).collect())
+    }
+
     /// The assets that a chain's section lists; none where there is no such chain.
     ///
     /// # Errors
     /// [`ChainsTomlError::Form`] when they are not as a role reads them.
     pub fn assets(&self, chain_id: &ChainId) -> Result<Vec<AssetConfig>, ChainsTomlError> {
+        Ok(self.listed::<Assets>(chain_id)?.unwrap_or_default().assets)
+    }
+
+    /// What a chain's section says, of what `T` asks for.
+    fn listed<T: DeserializeOwned>(&self, chain_id: &ChainId) -> Result<Option<T>, ChainsTomlError> {
         #[derive(Deserialize)]
-        struct Listed {
-            #[serde(default)]
-            chains: Vec<Section>,
+        #[serde(bound = "T: DeserializeOwned")]
+        struct Listed<T> {
+            #[serde(default = "Vec::new")]
+            chains: Vec<Section<T>>,
         }
         #[derive(Deserialize)]
-        struct Section {
+        #[serde(bound = "T: DeserializeOwned")]
+        struct Section<T> {
             chain_id: ChainId,
-            #[serde(default)]
-            assets: Vec<AssetConfig>,
+            #[serde(flatten)]
+            own: T,
         }
         // As the whole document: a table that is taken out of it does not write the tables below it.
-        let listed: Listed = toml::from_str(&self.document.to_string())
+        let listed: Listed<T> = toml::from_str(&self.document.to_string())
             .map_err(|error| ChainsTomlError::Form { path: self.path.clone(), rule: error.message().to_owned() })?;
-        let section = listed.chains.into_iter().find(|section| section.chain_id == *chain_id);
-        Ok(section.map(|section| section.assets).unwrap_or_default())
+        Ok(listed.chains.into_iter().find(|section| section.chain_id == *chain_id).map(|section| section.own))
     }
 
     /// Adds a network with the node at `rpc_url`; false where the chain is there already.

@@ -379,6 +379,7 @@ fn the_values_of_a_chain_are_checked_and_the_key_is_named() {
         ("GW_CHAINS__0__SUBMITTER_KEYS", "[]", "chains[0].submitter_keys"),
         ("GW_CHAINS__0__EXIT_SUBMITTER_KEYS", &format!("[{SUBMITTER_KEY:?}]"), "chains[0].exit_submitter_keys"),
         ("GW_CHAINS__0__EXIT_SUBMITTER_KEYS", "[\"0x12\"]", "chains[0].exit_submitter_keys"),
+        ("GW_CHAINS__0__DRAINING_SUBMITTER_KEYS", &format!("[{SUBMITTER_KEY:?}]"), "chains[0].draining_submitter_keys"),
         ("GW_CHAINS__0__EXITS_RESERVED", "10001", "chains[0].exits_reserved"),
         ("GW_CHAINS__0__GAS__DEPOSIT_MAX", "299999", "chains[0].gas.deposit_max"),
         ("GW_CHAINS__0__GAS__DELIVERY_MAX", "149999", "chains[0].gas.delivery_max"),

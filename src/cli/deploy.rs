@@ -147,8 +147,8 @@ impl Chain {
     fn of(chains: &ChainsToml, id: ChainId, file: &Path) -> Result<Self> {
         let place = file.display();
         let known = chains.chain_ids();
-        let rpc_url = chains.get(&id, "rpc_url");
-        let Some(rpc_url) = rpc_url else {
+        // One node is enough: what is sent is looked for again, and nobody else's money depends on it.
+        let Some(node) = chains.nodes(&id)?.into_iter().next() else {
             bail!("{place} has no chain {id} with an rpc_url; it has {}", known.join(", "))
         };
         let family = id.family().context("the chain is of no family that is served")?;
@@ -163,11 +163,11 @@ impl Chain {
         let (permit2, cluster) = (text("permit2"), text("signature_cluster_id"));
         Ok(Self {
             family,
-            rpc_url: rpc_url.to_owned(),
+            rpc_url: node.url,
             reserver,
             permit2,
             cluster,
-            api_key: text("api_key").map(ApiKey::new),
+            api_key: node.api_key.or_else(|| text("api_key").map(ApiKey::new)),
             id,
         })
     }

@@ -129,6 +129,8 @@ fn evm_chain(chain: &EvmConfig, served: &GatewayChain) -> Result<(chains_evm::no
         submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
         exit_submitters: signers(&served.exit_submitter_keys)
             .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
+        draining_submitters: signers(&served.draining_submitter_keys)
+            .with_context(|| format!("draining_submitter_keys of {chain_id}"))?,
     };
     Ok((chains_evm::node::Node::connect(chain)?, keys))
 }

@@ -37,7 +37,7 @@ use super::{
     preparation::{Intent, Preparation},
     query::Query,
     rpc::Fault,
-    submitters::{SignerHealth, SubmitterAccounts, maintain_every},
+    submitters::{SignerHealth, SubmitterAccounts, SubmitterKeys, maintain_every},
     transaction::{account_of, plain, raw_bytes},
     transaction_status::Transactions,
 };
@@ -55,6 +55,8 @@ pub struct Keys {
     pub submitters: Vec<PrivateKeySigner>,
     /// Send refunds and releases and nothing else; when there are none, the submitters do, and deposits leave them a reserve.
     pub exit_submitters: Vec<PrivateKeySigner>,
+    /// Begin nothing any more: they end what has a nonce of theirs, and can be left out once all of it is final.
+    pub draining_submitters: Vec<PrivateKeySigner>,
 }
 
 /// A chain the gateway is connected to.
@@ -83,7 +85,7 @@ impl EvmChain {
         budgets: Arc<dyn Budgets>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
-        let (mut reserver, mut usual, mut exits) = (None, Vec::new(), Vec::new());
+        let (mut reserver, mut accounts) = (None, SubmitterKeys::default());
         if let Some(keys) = keys {
             let chain_id = node.chain_id().clone();
             if keys.submitters.is_empty() {
@@ -93,11 +95,16 @@ impl EvmChain {
             if configured != key {
                 return Err(SetupError::Reserver { chain_id, configured, key });
             }
-            (reserver, usual, exits) = (Some(keys.reserver), keys.submitters, keys.exit_submitters);
+            reserver = Some(keys.reserver);
+            accounts = SubmitterKeys {
+                usual: keys.submitters,
+                exits: keys.exit_submitters,
+                draining: keys.draining_submitters,
+            };
         }
         Ok(Self {
             reserver,
-            submitters: SubmitterAccounts::new(node.clone(), usual, exits, ledger, clock.clone()),
+            submitters: SubmitterAccounts::new(node.clone(), accounts, ledger, clock.clone()),
             payers: PayerBudgets::new(node.clone(), budgets, clock.clone()),
             log_watcher: LogWatcher::new(Logs::of(node.clone()), node.config().common.poll_ms),
             readable: Mutex::default(),

@@ -98,8 +98,8 @@ impl Preparation<'_> {
         let Intent { senders, purpose, .. } = intent;
         // An earlier try may have taken a nonce and been cut off; the purpose stays with its account.
         let mut holder = None;
-        if senders.signers.len() > 1 {
-            holder = self.submitters.holder(&senders.signers, purpose).await?;
+        if senders.holders.len() > 1 {
+            holder = self.submitters.holder(&senders.holders, purpose).await?;
         }
         // Code that may be a stranger's is tried out by the very account that would send it, which can pay for all of it.
         let able = match (intent.gas_max, holder) {
@@ -109,7 +109,7 @@ impl Preparation<'_> {
         let trier = holder.or(able).map_or(senders.preferred, |signer| signer.address());
         let simulated = self.simulate(intent, trier, fees).await;
         if holder.is_none() && matches!(simulated, Err(PrepareError::Refused(_))) {
-            holder = self.submitters.holder(&senders.signers, purpose).await?;
+            holder = self.submitters.holder(&senders.holders, purpose).await?;
         }
         let gas_most = intent.gas_max.unwrap_or(u64::MAX);
         match (simulated, holder) {

@@ -53,6 +53,9 @@ pub struct GatewayChain {
     /// Private keys of the accounts that send refunds and releases and nothing else, in the same form; none where the
     /// submitters do.
     pub exit_submitter_keys: Vec<Secret>,
+    /// Private keys of accounts that were submitters on an EVM chain, in the same form: they begin nothing any more, and end what
+    /// has a nonce of theirs. None on other chains, whose transactions are not signed again, and whose sections may not name it.
+    pub draining_submitter_keys: Vec<Secret>,
 }
 
 impl TryFrom<ChainTable> for GatewayChain {
@@ -62,12 +65,20 @@ impl TryFrom<ChainTable> for GatewayChain {
         let reserver_key = table.require("reserver_key")?;
         let submitter_keys = table.require("submitter_keys")?;
         let exit_submitter_keys = table.take("exit_submitter_keys")?.unwrap_or_default();
-        let permit2_without_witness = match table.family() {
-            Family::Evm => table.take("permit2_without_witness")?.unwrap_or(false),
-            Family::Solana | Family::Tron => false,
-        };
+        let (mut permit2_without_witness, mut draining_submitter_keys) = (false, Vec::new());
+        if table.family() == Family::Evm {
+            permit2_without_witness = table.take("permit2_without_witness")?.unwrap_or(false);
+            draining_submitter_keys = table.take("draining_submitter_keys")?.unwrap_or_default();
+        }
         let chain = table.try_into()?;
-        Ok(Self { chain, permit2_without_witness, reserver_key, submitter_keys, exit_submitter_keys })
+        Ok(Self {
+            chain,
+            permit2_without_witness,
+            reserver_key,
+            submitter_keys,
+            exit_submitter_keys,
+            draining_submitter_keys,
+        })
     }
 }
 

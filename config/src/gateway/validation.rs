@@ -211,6 +211,11 @@ fn keys(served: &GatewayChain, key: impl Fn(&str) -> String) -> Result<(), Error
         let is_distinct = submitters.insert(family_rules::account_of(family, &name, secret)?);
         require(is_distinct, &name, "must not repeat a key, nor have one of submitter_keys")?;
     }
+    let name = key("draining_submitter_keys");
+    for secret in &served.draining_submitter_keys {
+        let is_distinct = submitters.insert(family_rules::account_of(family, &name, secret)?);
+        require(is_distinct, &name, "must not repeat a key, nor have one of submitter_keys or exit_submitter_keys")?;
+    }
     require(chain.exits_reserved <= EXITS_LIMIT, &key("exits_reserved"), "must be at most 10000")
 }
 

@@ -28,8 +28,9 @@ const SECRET_BYTES_MAX: u64 = 4096;
 /// Where this is set nobody is warned of keys in the clear: on development networks they are known to everyone.
 const PLAINTEXT_IS_FINE: &str = "GW_DEVELOPMENT_KEYS";
 /// The keys of all roles under which private keys stand.
-const SECRETS: [&str; 12] = [
+const SECRETS: [&str; 13] = [
     "checkpoint_key",
+    "draining_submitter_keys",
     "evm_private_key",
     "exit_submitter_keys",
     "key",

@@ -118,6 +118,18 @@ fn what_an_operator_wrote_stays() {
     assert_eq!(written.matches("[[chains]]").count(), 2, "{written}");
     assert_eq!(ChainsToml::open(&path).unwrap().chain_ids(), ["eip155:1", "tron:3448148188"]);
 
+    let url = |chain: &str| -> Vec<String> {
+        let nodes = ChainsToml::open(&path).unwrap().nodes(&chain.parse().unwrap()).unwrap();
+        nodes.into_iter().map(|node| node.url).collect()
+    };
+    assert_eq!((url("eip155:1"), url("eip155:2")), (vec!["http://n".to_owned()], vec![]));
+    fs::write(
+        &path,
+        text.replace("rpc_url = \"http://n\"", "rpc_urls = [{ url = \"http://a\", weight = 2 }, \"http://b\"]"),
+    )
+    .unwrap();
+    assert_eq!(url("eip155:1"), ["http://a", "http://b"]);
+
     fs::write(&path, "a = 1\nkey = unquoted secret\n").unwrap();
     let error = ChainsToml::open(&path).err().unwrap().to_string();
     assert!(error.ends_with("line 2 is not TOML"), "{error}");

@@ -66,8 +66,10 @@ fn cost(gas_limit: u64, fees: Fees) -> U256 {
 
 /// The accounts that may send a transaction.
 pub(crate) struct Senders<'a> {
-    /// The preferred one first.
+    /// Those that may begin it, the preferred one first.
     pub signers: Vec<&'a PrivateKeySigner>,
+    /// Those that may have a nonce of it already: the same, and the draining ones.
+    pub holders: Vec<&'a PrivateKeySigner>,
     /// The preferred one, which is named as the caller where it does not matter who that is.
     pub preferred: Address,
     /// How many exits whoever sends it must have the coins for after it.
@@ -82,11 +84,21 @@ pub(crate) struct TakenNonce {
     pub at: Timestamp,
 }
 
+/// The keys of the submitters of one chain.
+#[derive(Debug, Default)]
+pub(crate) struct SubmitterKeys {
+    /// They send everything that `exits` do not.
+    pub usual: Vec<PrivateKeySigner>,
+    /// They send what takes money out of escrow, and nothing else.
+    pub exits: Vec<PrivateKeySigner>,
+    /// They begin nothing, and end what has a nonce of theirs.
+    pub draining: Vec<PrivateKeySigner>,
+}
+
 /// The submitters of one chain.
 pub(crate) struct SubmitterAccounts {
     node: Node,
-    usual: Vec<PrivateKeySigner>,
-    exits: Vec<PrivateKeySigner>,
+    keys: SubmitterKeys,
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     watch: Watch,
@@ -99,19 +111,18 @@ pub(crate) fn maintain_every(reprice_seconds: impl IntoIterator<Item = u64>) -> 
 }
 
 impl SubmitterAccounts {
-    /// The accounts of the keys `usual`, which send everything that `exits` do not; nonces come from `ledger`.
-    pub fn new(
-        node: Node,
-        usual: Vec<PrivateKeySigner>,
-        exits: Vec<PrivateKeySigner>,
-        ledger: Arc<dyn Ledger>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        Self { node, usual, exits, ledger, clock, watch: Watch::default() }
+    /// The accounts of `keys`; nonces come from `ledger`.
+    pub fn new(node: Node, keys: SubmitterKeys, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
+        Self { node, keys, ledger, clock, watch: Watch::default() }
     }
 
     fn keys(&self) -> Submitters<'_, PrivateKeySigner> {
-        Submitters { usual: &self.usual, exits: &self.exits }
+        Submitters { usual: &self.keys.usual, exits: &self.keys.exits }
+    }
+
+    /// All of them, the draining ones last.
+    fn all(&self) -> impl Iterator<Item = &PrivateKeySigner> {
+        self.keys().all().chain(&self.keys.draining)
     }
 
     /// The accounts that may send a transaction of this leg of a payment.
@@ -124,7 +135,8 @@ impl SubmitterAccounts {
         let preferred =
             preferred.ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.node.chain_id())))?;
         let exits_left = self.keys().left_over(leg, self.node.config().common.exits_reserved);
-        Ok(Senders { signers, preferred, exits_left })
+        let holders = signers.iter().copied().chain(&self.keys.draining).collect();
+        Ok(Senders { signers, holders, preferred, exits_left })
     }
 
     /// The account of a submitter in the ledger.
@@ -217,7 +229,7 @@ impl SubmitterAccounts {
         if next > nonce {
             return Ok(None);
         }
-        let Some(signer) = self.keys().all().find(|signer| signer.address() == sender) else {
+        let Some(signer) = self.all().find(|signer| signer.address() == sender) else {
             self.warn_of(newest, "a waiting transaction cannot be signed again: its sender's key is not configured");
             return Ok(None);
         };
@@ -268,7 +280,7 @@ impl SubmitterAccounts {
     /// transaction or by its deadline, while its own transaction waits for a price that no block takes. Such nonces are
     /// used up by empty transactions. Also watches the submitters' coins.
     pub async fn maintain_once(&self) {
-        for signer in self.keys().all() {
+        for signer in self.all() {
             let chain_id = self.node.chain_id();
             if let Err(fault) = self.unblock(signer).await {
                 tracing::debug!(%chain_id, %fault, "nonces not maintained");
@@ -373,7 +385,9 @@ impl SubmitterAccounts {
             account: account.address.to_string(),
             balance,
             deposits_left,
-            low: deposits_left < self.node.config().common.submitter_deposits_warning,
+            // A draining one is not sent coins any more.
+            low: deposits_left < self.node.config().common.submitter_deposits_warning
+                && !self.keys.draining.contains(signer),
             checked_at: self.clock.now(),
         };
         self.watch.note(account, seen);
