@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use anyhow::{Context, Result};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, connection::State};
 use async_trait::async_trait;
-use futures::future::select_ok;
+use futures::future::{select_ok, try_join};
 use tokio::{net::TcpListener, sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +56,7 @@ use self::{
 use crate::{
     auditors,
     clock::SystemClock,
+    metrics::{GatewayGauges, MeasuredJournal, Metrics, PaymentMetrics, Spending},
     operator::{self, Unattested, Watchdog, WatchdogOptions},
     startup::waiting_for,
 };
@@ -72,12 +73,14 @@ const LEADER_WAIT_MAX: Duration = Duration::from_millis(1500);
 /// # Errors
 /// When a dependency is not as configured at start-up, or a part ends that should not.
 pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Result<()> {
+    // Before any part makes its handles.
+    let metrics = Metrics::install(config.metrics.listen)?;
     let identities = Identities::load(&config.identity).context("[identity]")?;
     let following = DedicatedRuntime::start("following").context("start a thread")?;
     let opened = shutdown.run_until_cancelled(Opened::open(&config, &identities, &following)).await;
     let Some(opened) = opened.transpose()? else { return Ok(()) };
     let assembled = Assembled::new(&config, opened, identities, &following, &shutdown)?;
-    assembled.run(&config, &following, shutdown).await
+    assembled.run(&config, metrics, &following, shutdown).await
 }
 
 /// The parts of a gateway, put together and not started yet.
@@ -100,6 +103,8 @@ struct Assembled {
     pause: PauseFollower,
     counterparties: Counterparties,
     watchdog: Watchdog,
+    spending: Arc<Spending>,
+    gauges: GatewayGauges,
     state: Arc<HttpState>,
 }
 
@@ -130,27 +135,46 @@ impl Assembled {
         let projections = Projections::open(&config.projections.directory, journal.shards())?;
         let counterparties = counterparties(config).context("[counterparty]")?;
         let clock = Arc::new(SystemClock);
-        let ConnectedChains { chains, evm, authorizer, funds, escrows } =
+        let ConnectedChains { chains, vitals, evm, authorizer, funds, escrows } =
             ConnectedChains::new(config, ledger, budgets, clock.clone())?;
         let (verifier, did) = verifier_client(config, chains.clone())?;
         let heads = chains.clone();
+        let measured = Arc::new(MeasuredJournal::new(journal.clone()));
         let ports = Ports {
-            journal: journal.clone(),
-            chains,
+            journal: measured.clone(),
+            chains: chains.clone(),
             auction: settlers.clone(),
             selector: Arc::new(NatsSelector::new(selectors)),
             verifier: Arc::new(verifier),
             open_streams: Arc::new(projections.clone()),
-            parking,
+            parking: parking.clone(),
             clock: clock.clone(),
         };
         let engine = Engine::new(ports, EngineOptions { release: config.release.into(), ..EngineOptions::default() });
+        let spending = Arc::new(Spending::new(&vitals));
+        let engine = match config.metrics.listen {
+            Some(_) => engine.observed(Arc::new(PaymentMetrics::new(spending.clone()))),
+            None => engine,
+        };
         let owner = CommitId::random().to_string();
         let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), watching(config));
         let readiness = GatewayReadiness::new(&client, heard, &journal, &projections, &watchdog, &engine);
+        let readiness: Arc<dyn Readiness> = Arc::new(readiness);
+        let gauges = GatewayGauges {
+            client: client.clone(),
+            journal: journal.clone(),
+            projections: projections.clone(),
+            parking,
+            registry: chains,
+            vitals,
+            readiness: readiness.clone(),
+            pause: pause.state(),
+            look: watchdog.last_look(),
+            held: measured.held(),
+        };
         let views = FreshViews::new(projections.clone(), journal.clone(), reads.clone(), following.handle());
         let services = Services {
-            journal: journal.clone(),
+            journal: measured,
             reads,
             payments: Arc::new(views.clone()),
             quote_requests: Arc::new(views),
@@ -162,7 +186,7 @@ impl Assembled {
             identifiers: Arc::new(identifiers),
             heads,
             funds,
-            readiness: Arc::new(readiness),
+            readiness,
             stopping: shutdown.clone(),
         };
         let state = Arc::new(HttpState::new(config, services));
@@ -182,6 +206,8 @@ impl Assembled {
             pause,
             counterparties,
             watchdog,
+            spending,
+            gauges,
             state,
         })
     }
@@ -190,6 +216,7 @@ impl Assembled {
     async fn run(
         self,
         config: &GatewayConfig,
+        metrics: Option<Metrics>,
         following: &DedicatedRuntime,
         shutdown: CancellationToken,
     ) -> Result<()> {
@@ -206,6 +233,8 @@ impl Assembled {
             escrows,
             mut reports,
             counterparties,
+            spending,
+            gauges,
             ..
         } = self;
         let callers = Arc::clone(self.state.callers());
@@ -217,6 +246,15 @@ impl Assembled {
 
         let replicas = usize::from(config.journal.replicas);
         let mut parts = Parts::until(shutdown.clone());
+        if let Some(metrics) = metrics {
+            let (sampler, sampled) = (gauges.into_sampler(), shutdown.clone());
+            parts.start(sampler.clone().run(shutdown.clone()));
+            parts.start({
+                let shutdown = shutdown.clone();
+                async move { spending.run(shutdown).await }
+            });
+            parts.start_fallible(metrics.serve(move || sampler.sample(), sampled));
+        }
         parts.start_fallible({
             let (journal, shutdown) = (journal.clone(), shutdown.clone());
             let follows = following.spawn(async move { projections.run(journal, shutdown).await });
@@ -299,6 +337,8 @@ fn is_away(error: &anyhow::Error) -> bool {
 /// # Errors
 /// When the configuration cannot be used or the address is taken.
 pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Result<()> {
+    // Before any part makes its handles.
+    let metrics = Metrics::install(config.metrics.listen)?;
     let options = verifier::ServiceOptions::from(&config);
     let (mut evm_nodes, mut solana_nodes, mut tron_nodes) = (Vec::new(), Vec::new(), Vec::new());
     for chain in &config.chains {
@@ -322,8 +362,14 @@ pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Re
     let releasers: BTreeMap<_, _> =
         judge.releasers().into_iter().map(|(chain_id, releaser)| (chain_id, releaser.to_string())).collect();
     tracing::info!(address = %config.listen, ?releasers, known, "verifier listens");
-    verifier::serve(listener, Arc::new(judge), options, shutdown).await;
-    Ok(())
+    let serving = async {
+        verifier::serve(listener, Arc::new(judge), options, shutdown.clone()).await;
+        Ok(())
+    };
+    match metrics {
+        Some(metrics) => try_join(serving, metrics.serve(|| (), shutdown.clone())).await.map(drop),
+        None => serving.await,
+    }
 }
 
 /// Runs a quote selector until `shutdown`.

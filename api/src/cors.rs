@@ -25,6 +25,7 @@ pub(super) fn layer() -> CorsLayer {
             named("last-event-id"),
             named("payment-signature"),
             named("prefer"),
+            named(trace::TRACEPARENT),
             POSITION,
             named("x-request-id"),
         ])

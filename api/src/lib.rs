@@ -15,6 +15,7 @@ mod documentation;
 mod documents;
 mod error;
 mod health;
+mod http_metrics;
 mod long_poll;
 mod open_quote_request;
 pub mod openapi;

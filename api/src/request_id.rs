@@ -4,16 +4,17 @@ use std::{any::Any, net::SocketAddr, sync::Arc};
 
 use axum::{
     Json,
-    extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    extract::{ConnectInfo, MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use tokio::time::Instant;
-use tracing::Instrument;
+use tracing::{Instrument, Span, field::Empty};
 
 use app::error::Code;
 use events::CommitId;
+use trace::TraceParent;
 
 use super::{body::Unread, deprecation::DeprecatedUse, long_poll::Arrival, state::HttpState};
 use crate::error::ApiError;
@@ -62,9 +63,13 @@ pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Req
     let caller = state.callers.identify(peer, request.headers());
     request.extensions_mut().insert(caller.clone());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let span = tracing::info_span!("request", request_id = request_id.as_str(), %method, path);
 
-    let response = next.run(request).instrument(span.clone()).await;
+    let work = span.in_scope(|| work_span(&request, &request_id));
+    let response = next.run(request).instrument(work.clone()).instrument(span.clone()).await;
+    work.record("status", response.status().as_u16());
+    drop(work);
     let mut response = errors_as_json(response, &request_id, &state);
     caller.declare(response.headers_mut());
     deprecated.declare(response.headers_mut(), &state.http.base_url);
@@ -73,9 +78,30 @@ pub(super) async fn finish(State(state): State<Arc<HttpState>>, mut request: Req
     if let Ok(value) = HeaderValue::from_str(request_id.as_str()) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
-    let (status, elapsed_ms) = (response.status().as_u16(), started.elapsed().as_millis());
+    let elapsed = started.elapsed();
+    if let Some(metrics) = state.metrics.get() {
+        metrics.answered(route.as_ref().map(MatchedPath::as_str), &method, response.status(), elapsed);
+    }
+    let (status, elapsed_ms) = (response.status().as_u16(), elapsed.as_millis());
     span.in_scope(|| tracing::debug!(status, elapsed_ms, "answered"));
     response
+}
+
+/// The exported span of a write, linked to what its client says of its own trace. The use case puts it into the trace of its
+/// payment. Reads have none: they are many, and change nothing.
+fn work_span(request: &Request, request_id: &RequestId) -> Span {
+    if !trace::is_on() || request.method() != Method::POST {
+        return Span::none();
+    }
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str);
+    let span = tracing::info_span!(
+        target: trace::TARGET, parent: None, "http",
+        otel.name = %format_args!("POST {route}"), otel.kind = "server", request_id = request_id.as_str(), route,
+        payment_id = Empty, status = Empty,
+    );
+    let said = request.headers().get_all(trace::TRACEPARENT).iter().filter_map(|value| value.to_str().ok());
+    trace::link(&span, TraceParent::parse_only(said));
+    span
 }
 
 /// The answer to a request whose handler panicked, which kills nothing but that request (spec 2.10).
@@ -97,6 +123,9 @@ fn errors_as_json(response: Response, request_id: &RequestId, state: &HttpState)
         return Response::from_parts(parts, own);
     }
     let error = parts.extensions.remove::<ApiError>().unwrap_or_else(|| ApiError::of_status(status));
+    if let Some(metrics) = state.metrics.get() {
+        metrics.refused(error.0.code);
+    }
     let said = error.0.retry_after_seconds();
     let body = Json(error.0.into_body(request_id.as_str(), &state.http.base_url)).into_response();
     parts.headers.remove(header::CONTENT_LENGTH);

@@ -16,9 +16,9 @@ use app::error::Code;
 use net::callers::{Caller, Kind, price};
 
 use super::{
-    award_quote, contexts, cors, defaults, docs, documentation, health, open_quote_request, payment_events,
-    payment_status, payment_timeline, prepare_payment, quote_request_status, request_id, resolve_payment,
-    state::HttpState, verify_payment, x402,
+    award_quote, contexts, cors, defaults, docs, documentation, health, http_metrics::HttpMetrics, open_quote_request,
+    payment_events, payment_status, payment_timeline, prepare_payment, quote_request_status, request_id,
+    resolve_payment, state::HttpState, verify_payment, x402,
 };
 use crate::{error::ApiError, submit_payment};
 
@@ -68,6 +68,8 @@ pub const ROUTES: &[Route] = &[
 
 /// The API as a service: every response with `X-Request-Id`, every error as an ErrorResponse (spec 2.10).
 pub fn router(state: Arc<HttpState>) -> Router {
+    let paths = || ROUTES.iter().map(|route| route.path).chain([docs::SCRIPT_PATH]);
+    state.metrics.get_or_init(|| HttpMetrics::new(paths()));
     let router = ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()));
     router
         .route(docs::SCRIPT_PATH, get(documentation::script))

@@ -12,7 +12,7 @@ use app::{App, Services};
 use config::GatewayConfig;
 use net::callers::Callers;
 
-use super::documents::Documents;
+use super::{documents::Documents, http_metrics::HttpMetrics};
 
 /// The routes' state: that of the use cases, and what is HTTP's alone.
 pub struct HttpState {
@@ -20,6 +20,8 @@ pub struct HttpState {
     pub(super) streams: Arc<Semaphore>,
     /// What the service says about itself, made when it is first asked for.
     pub(super) documents: OnceLock<Documents>,
+    /// What is counted of the routes, once there are some.
+    pub(super) metrics: OnceLock<HttpMetrics>,
 }
 
 impl Deref for HttpState {
@@ -37,6 +39,7 @@ impl HttpState {
             app: App::new(config, services),
             streams: Arc::new(Semaphore::new(config.http.event_streams_max.min(Semaphore::MAX_PERMITS))),
             documents: OnceLock::new(),
+            metrics: OnceLock::new(),
         }
     }
 

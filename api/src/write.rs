@@ -59,7 +59,7 @@ impl FromRequest<Arc<HttpState>> for Write {
             refused => {
                 let unread = Unread::of(&request);
                 body::drain(request.into_body().into_data_stream(), &unread).await;
-                return Err(refused.map_or_else(ApiError::from, |_| state.writes.refuse().into()));
+                return Err(refused.map_or_else(ApiError::from, |_| state.writes.turn_away(unsigned.is_some()).into()));
             }
         };
         let arrival = request.extensions().get::<Arrival>().copied().unwrap_or_else(|| Arrival(Instant::now()));

@@ -91,6 +91,7 @@ async fn attempt(
     let proven = state.prove(body).await?;
     let originator = awarder(&proven, batch)?;
     let payment_id = PaymentId::derive(&originator, &request.request_id);
+    trace::join_current(payment_id.as_str());
     let award = Award { batch, quote, payment_id };
     let sender_auth = &request.sender_auth;
     let spend = award.authorization(state, sender_auth.message_scheme, &sender_auth.signed_messages)?;

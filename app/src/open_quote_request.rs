@@ -69,6 +69,7 @@ async fn attempt(
     permit: &Arc<Permit>,
 ) -> Result<(QuoteRequestView, bool), Error> {
     let opening = Opening::read(body, secret, state).await?;
+    trace::join_current(opening.quote_request_id.as_str());
     match opening.judge(state, caller).await? {
         Verdict::New { decision, now } => opening.append(state, decision, now, correlation, permit).await,
         Verdict::Replay(view) => Ok((*view, true)),

@@ -56,6 +56,7 @@ async fn attempt(
     permit: &Arc<Permit>,
 ) -> Result<(PaymentView, bool), Error> {
     let submission = Submission::read(body, caller, state).await?;
+    trace::join_current(submission.payment_id.as_str());
     let admitted = match submission.judge(state, &state.services.admission).await? {
         Verdict::New(admitted) => admitted,
         Verdict::Replay(view) => return Ok((*view, true)),

@@ -12,6 +12,7 @@ use chrono::Utc;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, sleep_until};
+use tracing::info_span;
 
 use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
 use journal_jetstream::{
@@ -173,6 +174,7 @@ impl Inner {
             tracing::info!(auction_id = request.auction_id, late = window.late, "bids came too late");
         }
         Box::pin(self.judge_others(&mut window)).await;
+        self.metrics.count(&window.bids, window.late, window.foreign);
         Ok(Gathering::Over(window.close()))
     }
 
@@ -291,13 +293,28 @@ impl Inner {
             let subject = rfq_subject(&token, &request.auction_id);
             // The subject for the answer is what permits the settler to bid in this auction.
             let reply = bid_subject(&token, &request.auction_id);
-            self.client.publish_with_reply(subject, reply, payload.clone()).await.map_err(unreachable)?;
+            self.request(&request.auction_id, subject, reply, payload.clone()).await.map_err(unreachable)?;
             window.addressed.insert(token, settler);
         }
         if window.addressed.len() > addressed_before {
             self.keep_addressed(window).await.map_err(unreachable)?;
         }
         Ok(payload.is_some())
+    }
+
+    /// Sends one request, in a span of its own, which it carries.
+    async fn request(
+        &self,
+        auction_id: &str,
+        subject: String,
+        reply: String,
+        payload: Bytes,
+    ) -> Result<(), async_nats::PublishError> {
+        let span = info_span!(target: trace::TARGET, "rfq", otel.kind = "producer", auction_id);
+        match wire::trace_headers(&span) {
+            Some(headers) => self.client.publish_with_reply_and_headers(subject, reply, headers, payload).await,
+            None => self.client.publish_with_reply(subject, reply, payload).await,
+        }
     }
 
     /// Whether a settler holds every policy that is required, and by which credentials, for the judgement.
@@ -387,12 +404,14 @@ struct Window<'a> {
     /// The required policies that settlers hold.
     held: BTreeMap<(Did, String), HeldPolicy>,
     late: usize,
+    /// Answers of settlers that are not known to have been asked.
+    foreign: usize,
 }
 
 impl<'a> Window<'a> {
     fn new(request: &'a RequestForQuotes, listens: bool) -> Self {
         let (addressed, bids, answers, held) = Default::default();
-        Self { request, listens, live: None, addressed, bids, answers, held, late: 0 }
+        Self { request, listens, live: None, addressed, bids, answers, held, late: 0, foreign: 0 }
     }
 
     /// Takes what comes in while the window is open.
@@ -416,6 +435,7 @@ impl<'a> Window<'a> {
         }
         // The server lets nobody else answer; a gateway that has not yet read whom another asked finds the answer stored.
         if !self.addressed.contains_key(&settler) {
+            self.foreign += 1;
             return;
         }
         // The same answer is found in the stream after it was heard, and is given again when the request was.

@@ -21,6 +21,7 @@
 
 mod answers;
 mod awards;
+mod bid_metrics;
 mod gather;
 mod progress;
 mod registry;
@@ -47,7 +48,7 @@ use sagas::ports::{
     RequestForQuotes, Transient,
 };
 
-use self::{answers::Waiting, registry::Registry};
+use self::{answers::Waiting, bid_metrics::BidMetrics, registry::Registry};
 pub use self::{progress::Progress, streams::Error};
 
 /// Reports that may wait to be looked at; more are dropped, since each is a hint only.
@@ -106,6 +107,8 @@ struct Inner {
     known: watch::Sender<HashSet<SettlerToken>>,
     /// Who waits for an answer to an award.
     waiting: Waiting,
+    /// What is counted of bids.
+    metrics: BidMetrics,
 }
 
 /// Creates the streams that are missing and opens the auction. Settlers are asked over `client`, and heard over `heard`, which
@@ -124,7 +127,8 @@ pub async fn open(
     streams::ensure(&jetstream, options).await?;
     let (hints, receiver) = mpsc::channel(HINTS_MAX);
     let (registry, known, waiting) = (Registry::default(), watch::Sender::default(), Waiting::default());
-    let inner = Arc::new(Inner { client, heard, jetstream, options, registry, policies, known, waiting });
+    let metrics = BidMetrics::default();
+    let inner = Arc::new(Inner { client, heard, jetstream, options, registry, policies, known, waiting, metrics });
     Ok((NatsAuction(inner.clone()), Service { inner, hints }, receiver))
 }
 

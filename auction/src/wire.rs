@@ -1,10 +1,21 @@
 //! Conversions between the engine's types and the wire form of `protocol`.
 
+use async_nats::HeaderMap;
+use tracing::Span;
+
 use protocol::{AwardNotice, Bid, Rfq, Version};
 use sagas::ports::{Answer, Award, RequestForQuotes};
 
 /// Longest text kept about a malformed bid, in characters.
 const MALFORMED_CHARS_MAX: usize = 200;
+
+/// The headers of a message that is sent in `span`; `None` where spans are not exported, and nothing is said of them.
+pub(super) fn trace_headers(span: &Span) -> Option<HeaderMap> {
+    let parent = span.in_scope(trace::current)?;
+    let mut headers = HeaderMap::new();
+    headers.insert(trace::TRACEPARENT, parent);
+    Some(headers)
+}
 
 /// The request as settlers see it. Whom else the payer admits or excludes is not their business.
 pub(super) fn rfq(request: &RequestForQuotes) -> Rfq {

@@ -4,8 +4,10 @@
 //! [`CommonConfig`], and the family's own, [`EvmConfig`], [`SolanaConfig`] or [`TronConfig`]. A key of another family is not
 //! known, and is refused by name together with the chain's.
 
+mod api_key;
 mod common;
 mod evm;
+mod nodes;
 mod solana;
 mod table;
 mod tron;
@@ -15,11 +17,13 @@ use serde::{Deserialize, Deserializer, de};
 use events::{AssetId, Family};
 
 pub use self::{
+    api_key::ApiKey,
     common::CommonConfig,
     evm::{EvmConfig, GasConfig},
+    nodes::{NODES_MAX, NodeConfig},
     solana::{NATIVE_MINT, SolanaConfig},
     table::{ChainTable, Error},
-    tron::{ApiKey, TronConfig},
+    tron::TronConfig,
 };
 
 /// One chain that a gateway, a verifier, a settler or an auditor is connected to.

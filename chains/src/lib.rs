@@ -6,7 +6,9 @@
 //! - [`config`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
 //! - [`registry`]: the engine's port over all families that a gateway is connected to.
 //! - [`escrow`]: what an escrow has on record. [`settler`], [`verifier`] and [`auditor`] check payments against it.
+//! - [`vitals`]: what is measured of a chain that a gateway is connected to.
 //! - [`deployment`]: what puts the contracts there.
+//! - [`nodes`]: the pool of the nodes that one chain is asked through, and when two of them have to agree.
 //! - [`block_poller`], [`log_watcher`], [`single_flight`], [`submitters`] and [`windows`]: what the adapters of families share.
 
 pub mod auditor;
@@ -15,6 +17,7 @@ pub mod config;
 pub mod deployment;
 pub mod escrow;
 pub mod log_watcher;
+pub mod nodes;
 pub mod perform;
 pub mod registry;
 pub mod settler;
@@ -22,4 +25,5 @@ pub mod setup;
 pub mod single_flight;
 pub mod submitters;
 pub mod verifier;
+pub mod vitals;
 pub mod windows;

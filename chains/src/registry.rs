@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use tracing::{Instrument, Span, field::Empty, info_span};
 
 use events::{
     Account, ChainId, PaymentId,
@@ -69,6 +70,31 @@ impl ChainRegistry {
     }
 }
 
+/// What comes of signing a transaction, with a span around it.
+async fn prepared(
+    purpose: &'static str,
+    chain_id: &ChainId,
+    preparing: impl Future<Output = Result<TransactionPrepared, PrepareError>>,
+) -> Result<TransactionPrepared, PrepareError> {
+    let chain = chain_id.as_str();
+    let span = info_span!(
+        target: trace::TARGET, "prepare",
+        otel.kind = "client", purpose, chain, hash = Empty, error = Empty,
+    );
+    let prepared = preparing.instrument(span.clone()).await;
+    note(&span, &prepared);
+    prepared
+}
+
+fn note(span: &Span, prepared: &Result<TransactionPrepared, PrepareError>) {
+    match prepared {
+        Ok(transaction) => span.record("hash", transaction.transaction_hash.as_str()),
+        Err(PrepareError::Transient(fault)) => span.record("error", fault.kind()),
+        Err(PrepareError::Waiting(_) | PrepareError::PayerSent { .. }) => span.record("error", "waiting"),
+        Err(PrepareError::Refused(_)) => span.record("error", "refused"),
+    };
+}
+
 #[async_trait]
 impl Chains for ChainRegistry {
     fn expect_terms(&self, expected: &ExpectedTerms<'_>) {
@@ -79,15 +105,18 @@ impl Chains for ChainRegistry {
     }
 
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        self.of(&order.escrow.chain_id)?.prepare_deposit(order, attempt).await
+        let chain = self.of(&order.escrow.chain_id)?;
+        prepared("deposit", &order.escrow.chain_id, chain.prepare_deposit(order, attempt)).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        self.of(&order.escrow.chain_id)?.prepare_refund(order, attempt).await
+        let chain = self.of(&order.escrow.chain_id)?;
+        prepared("refund", &order.escrow.chain_id, chain.prepare_refund(order, attempt)).await
     }
 
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        self.of(&order.escrow.chain_id)?.prepare_release(order, attempt).await
+        let chain = self.of(&order.escrow.chain_id)?;
+        prepared("release", &order.escrow.chain_id, chain.prepare_release(order, attempt)).await
     }
 
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
@@ -95,7 +124,15 @@ impl Chains for ChainRegistry {
     }
 
     async fn broadcast(&self, transaction: &TransactionPrepared) -> Result<(), Transient> {
-        self.of(&transaction.chain_id)?.broadcast(transaction).await
+        let chain = self.of(&transaction.chain_id)?;
+        let (chain_id, hash) = (transaction.chain_id.as_str(), transaction.transaction_hash.as_str());
+        let span =
+            info_span!(target: trace::TARGET, "broadcast", otel.kind = "client", chain = chain_id, hash, error = Empty);
+        let sent = chain.broadcast(transaction).instrument(span.clone()).await;
+        if let Err(fault) = &sent {
+            span.record("error", fault.kind());
+        }
+        sent
     }
 
     async fn deposit_state(

@@ -7,8 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::Deserialize;
 use toml_edit::{DocumentMut, Item, Table, value};
 
+use chains::config::AssetConfig;
 use events::ChainId;
 
 use super::networks::Network;
@@ -96,9 +98,27 @@ impl ChainsToml {
         self.sections().find(|section| is_of(section, chain_id)).and_then(|section| text_of(section, key))
     }
 
-    /// The chain's section as a file of its own, for whoever needs it whole.
-    pub fn section(&self, chain_id: &ChainId) -> Option<String> {
-        self.sections().find(|section| is_of(section, chain_id)).map(ToString::to_string)
+    /// The assets that a chain's section lists; none where there is no such chain.
+    ///
+    /// # Errors
+    /// [`ChainsTomlError::Form`] when they are not as a role reads them.
+    pub fn assets(&self, chain_id: &ChainId) -> Result<Vec<AssetConfig>, ChainsTomlError> {
+        #[derive(Deserialize)]
+        struct Listed {
+            #[serde(default)]
+            chains: Vec<Section>,
+        }
+        #[derive(Deserialize)]
+        struct Section {
+            chain_id: ChainId,
+            #[serde(default)]
+            assets: Vec<AssetConfig>,
+        }
+        // As the whole document: a table that is taken out of it does not write the tables below it.
+        let listed: Listed = toml::from_str(&self.document.to_string())
+            .map_err(|error| ChainsTomlError::Form { path: self.path.clone(), rule: error.message().to_owned() })?;
+        let section = listed.chains.into_iter().find(|section| section.chain_id == *chain_id);
+        Ok(section.map(|section| section.assets).unwrap_or_default())
     }
 
     /// Adds a network with the node at `rpc_url`; false where the chain is there already.

@@ -21,6 +21,7 @@ mod gateway;
 mod http;
 pub mod keystore;
 mod limits;
+mod metrics;
 pub mod networks;
 mod rules;
 mod selector;
@@ -46,8 +47,10 @@ pub use self::{
         SettlersConfig, TrustConfig, VerifierEndpoint, WatchdogConfig, X402Config,
     },
     http::HttpConfig,
+    metrics::MetricsConfig,
     rules::signing_key,
     selector::{Scheme, SelectorConfig, SelectorNatsConfig, SelectorRule},
+    source::{KeyForm, KeyPlace, key_places},
     verifier::{CallersConfig, VerifierConfig, VerifierHttpConfig},
 };
 

@@ -6,6 +6,7 @@ use ed25519_dalek::SigningKey;
 
 use journal_jetstream::connection;
 use net::origin::origin;
+use trace::TelemetryConfig;
 
 use super::{Error, Secret};
 
@@ -41,4 +42,9 @@ pub fn signing_key(secret: &Secret) -> Option<SigningKey> {
     let digits = secret.expose().strip_prefix("0x")?;
     let seed: [u8; 32] = hex::decode(digits).ok()?.try_into().ok()?;
     Some(SigningKey::from_bytes(&seed))
+}
+
+/// `[telemetry]`, as every role has it.
+pub(super) fn telemetry(config: &TelemetryConfig) -> Result<(), Error> {
+    config.check().map_err(|(key, rule)| invalid(key, rule))
 }

@@ -6,11 +6,12 @@ use serde::Deserialize;
 
 use chains::config::ChainConfig;
 use events::{Did, Family};
+use trace::TelemetryConfig;
 
 use super::{
-    Error, Secret,
+    Error, MetricsConfig, Secret,
     chain::{self, family_rules},
-    rules::{BODY_MS_LIMIT, COUNT_LIMIT, IDLE_MS_LIMIT, WRITE_MS_LIMIT, endpoint, require},
+    rules::{BODY_MS_LIMIT, COUNT_LIMIT, IDLE_MS_LIMIT, WRITE_MS_LIMIT, endpoint, require, telemetry},
     source::Source,
 };
 
@@ -34,9 +35,15 @@ pub struct VerifierConfig {
     /// What connections to it may hold on to.
     #[serde(default)]
     pub http: VerifierHttpConfig,
+    /// Where it is measured.
+    #[serde(default)]
+    pub metrics: MetricsConfig,
     /// Who asks.
     #[serde(default)]
     pub callers: CallersConfig,
+    /// Where traces are sent.
+    #[serde(default)]
+    pub telemetry: TelemetryConfig,
     /// The chains it reads.
     pub chains: Vec<ChainConfig>,
 }
@@ -137,6 +144,7 @@ fn check(config: &VerifierConfig) -> Result<(), Error> {
     require((1_000..=IDLE_MS_LIMIT).contains(&http.idle_ms_max), "http.idle_ms_max", "must be 1000 to 3600000")?;
     require((1..=WRITE_MS_LIMIT).contains(&http.write_ms_max), "http.write_ms_max", "must be 1 to 600000")?;
     callers(&config.callers)?;
+    telemetry(&config.telemetry)?;
     let keys = [&config.releaser_key, &config.solana_releaser_key, &config.tron_releaser_key];
     let rule = "must be given, or solana_releaser_key or tron_releaser_key, for there to be anything to sign with";
     require(keys.iter().any(|key| key.is_some()), "releaser_key", rule)?;

@@ -43,7 +43,7 @@ mod view;
 mod waiters;
 
 pub use alarm::JournalAlarm;
-pub use overdue::{Overdue, OverdueList, OverdueStage, overdue};
+pub use overdue::{OpenLeg, Overdue, OverdueList, OverdueStage, overdue};
 pub use quote_request::{BatchAward, OfferedQuote, QuoteRequestStatus, QuoteRequestView};
 pub use read_model::{OpenError, Unavailable};
 pub use rebuild::Rebuild;

@@ -1,6 +1,6 @@
 //! Overdue payments: money in escrow, or owed, past its time.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,59 @@ pub struct Overdue {
     pub verifier: VerifierRef,
 }
 
+/// The leg of its way on which a payment is that is not at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OpenLeg {
+    /// Quotes are collected.
+    Auction,
+    /// A quote won, and no transaction of the deposit was sent.
+    Award,
+    /// A deposit is under way, or may still come.
+    Deposit,
+    /// The money is in escrow, and no delivery was seen.
+    Delivery,
+    /// A delivery was seen that has not its depth.
+    Finality,
+    /// Delivered, and the settler is not paid.
+    Release,
+    /// The money is owed to the payer.
+    Refund,
+}
+
+impl OpenLeg {
+    /// All of them, in order.
+    pub const ALL: [Self; 7] =
+        [Self::Auction, Self::Award, Self::Deposit, Self::Delivery, Self::Finality, Self::Release, Self::Refund];
+
+    /// The leg as operators see it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auction => "auction",
+            Self::Award => "award",
+            Self::Deposit => "deposit",
+            Self::Delivery => "delivery",
+            Self::Finality => "finality",
+            Self::Release => "release",
+            Self::Refund => "refund",
+        }
+    }
+
+    /// That of a payment which is open.
+    pub fn of(view: &PaymentView) -> Self {
+        match view.status {
+            _ if view.refund_owed.is_some() => Self::Refund,
+            PaymentStatus::Pending if view.escrowed.is_some() => Self::Delivery,
+            PaymentStatus::Pending if view.deposit.is_some() => Self::Deposit,
+            PaymentStatus::Pending if view.quote.is_some() => Self::Award,
+            PaymentStatus::Pending => Self::Auction,
+            PaymentStatus::Finalizing => Self::Finality,
+            PaymentStatus::Completed => Self::Release,
+            // Its winner is to be told, or the payer's own transaction may still deposit.
+            PaymentStatus::Failed => Self::Deposit,
+        }
+    }
+}
+
 /// The payments that are past their time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverdueList {
@@ -80,6 +133,8 @@ pub struct OverdueList {
     pub payments: Vec<Overdue>,
     /// Payments that cannot be read, of which nobody can tell whether they are.
     pub unreadable: Vec<PaymentId>,
+    /// How many payments are open, by shard and leg.
+    pub open: BTreeMap<(u16, OpenLeg), u64>,
     /// Shards whose read model is not live: their payments may be missing, or shown as they were.
     pub uncertain: Vec<u16>,
 }
@@ -91,28 +146,35 @@ impl Projections {
     /// [`Transient`] when the read model cannot be read for now.
     pub async fn overdue(&self, now: Timestamp, grace: Duration) -> Result<OverdueList, Transient> {
         let (mut payments, mut unreadable, mut uncertain) = (Vec::new(), Vec::new(), Vec::new());
+        let mut open = BTreeMap::new();
         for shard in 0..self.shards() {
             let store = self.model.store();
             let read = tokio::task::spawn_blocking(move || {
-                let mut found = Vec::new();
-                store.visit_open_payments(shard, |view| found.extend(overdue(&view, shard, now, grace)))?;
-                Ok::<_, Fault>((found, store.marked(shard)?))
+                let (mut found, mut open) = (Vec::new(), BTreeMap::new());
+                store.visit_open_payments(shard, |view| {
+                    found.extend(overdue(&view, shard, now, grace));
+                    if !view.at_rest {
+                        *open.entry((shard, OpenLeg::of(&view))).or_default() += 1;
+                    }
+                })?;
+                Ok::<_, Fault>((found, open, store.marked(shard)?))
             });
             let read = read
                 .await
                 .map_err(|error| Transient::unreachable(format!("what is open in shard {shard}: {error}")))?;
-            let (found, marked) = read.map_err(|fault| {
+            let (found, open_here, marked) = read.map_err(|fault| {
                 self.model.report_fault(shard, &fault);
                 Transient::unreachable(format!("what is open in shard {shard}: {fault}"))
             })?;
             payments.extend(found);
+            open.extend(open_here);
             unreadable.extend(marked.iter().filter_map(StreamId::payment).cloned());
             if self.model.live(shard).is_err() {
                 uncertain.push(shard);
             }
         }
         payments.sort_by(|a, b| (a.since, &a.payment_id).cmp(&(b.since, &b.payment_id)));
-        Ok(OverdueList { payments, unreadable, uncertain })
+        Ok(OverdueList { payments, unreadable, open, uncertain })
     }
 }
 

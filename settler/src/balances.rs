@@ -13,7 +13,10 @@ use chains::settler::DeliveryChain;
 use events::AssetId;
 use sagas::ports::Transient;
 
-use crate::inventory::{Funds, Inventory};
+use crate::{
+    agent_metrics::free_to_promise,
+    inventory::{Funds, Inventory},
+};
 
 /// Longest age of a cached balance, on which nothing is promised.
 const AGE_MAX: Duration = Duration::from_secs(2);
@@ -35,7 +38,9 @@ impl Balances {
     /// [`Transient`].
     pub async fn newest(chain: &dyn DeliveryChain, asset: &AssetId, inventory: &Inventory) -> Result<Funds, Transient> {
         let version = inventory.version();
-        Ok(Funds { version, balance: chain.balance(asset).await? })
+        let funds = Funds { version, balance: chain.balance(asset).await? };
+        free_to_promise(asset, inventory.free(asset, funds));
+        Ok(funds)
     }
 
     /// What the account held of `asset` at most seconds ago, unless tokens may have left the account since. Concurrent

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs,
+    net::SocketAddr,
     path::PathBuf,
     time::Duration,
 };
@@ -14,6 +15,7 @@ use protocol::{CORRIDORS_MAX, CREDENTIALS_MAX, POLICIES_MAX, TEXT_CHARS_MAX};
 use ruint::aliases::U256;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use trace::TelemetryConfig;
 
 use crate::pricing::{Pricing, Rate};
 
@@ -28,7 +30,7 @@ const FIRM_SECONDS_MAX: u64 = 600;
 pub struct Config {
     /// The NATS server.
     pub nats: NatsConfig,
-    /// Ed25519 seed of the settler's DID: 64 hex digits.
+    /// Ed25519 seed of the settler's DID: 64 hex digits, with or without `0x`.
     pub seed: String,
     /// Private key of the account that delivers and is paid on EVM chains: 64 hex digits, with or without 0x. Needed where
     /// there is an EVM chain.
@@ -45,6 +47,9 @@ pub struct Config {
     pub verifiers: Vec<VerifierConfig>,
     /// What is traded.
     pub corridors: Vec<CorridorConfig>,
+    /// Where it is measured.
+    #[serde(default)]
+    pub metrics: MetricsConfig,
     /// Promises that hold for all corridors.
     #[serde(default)]
     pub quoting: QuotingConfig,
@@ -54,6 +59,9 @@ pub struct Config {
     /// Claims that escrows owe this settler.
     #[serde(default)]
     pub claims: ClaimsConfig,
+    /// Where traces are sent.
+    #[serde(default)]
+    pub telemetry: TelemetryConfig,
     /// Most that may be promised of an asset at a time; without an entry the balance alone is the bound.
     #[serde(default)]
     pub inventory: Vec<InventoryConfig>,
@@ -78,6 +86,14 @@ pub struct NatsConfig {
     /// `tls://` goes by the system's authorities, and `nats://` is for loopback.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
+}
+
+/// `[metrics]`: where what the settler counts and measures can be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsConfig {
+    /// Address of `/metrics`, which asks nobody who it is. Without it nothing is counted and nothing listens.
+    pub listen: Option<SocketAddr>,
 }
 
 /// `[[verifiers]]`: a verifier that is trusted.
@@ -284,7 +300,9 @@ impl Config {
     /// [`Error`] when `seed` is not 32 bytes of hex.
     pub fn signing_key(&self) -> Result<SigningKey, Error> {
         let mut seed = [0; 32];
-        hex::decode_to_slice(&self.seed, &mut seed).map_err(|_| Error::new("seed", "must be 64 hex digits"))?;
+        // A keystore gives it with 0x before it.
+        let digits = self.seed.strip_prefix("0x").unwrap_or(&self.seed);
+        hex::decode_to_slice(digits, &mut seed).map_err(|_| Error::new("seed", "must be 64 hex digits"))?;
         Ok(SigningKey::from_bytes(&seed))
     }
 
@@ -293,6 +311,7 @@ impl Config {
     /// # Errors
     /// [`Error`] names the key and the rule it breaks.
     pub fn options(&self) -> Result<Options, Error> {
+        self.telemetry.check().map_err(|(key, rule)| Error::new(key, rule))?;
         let settler = Did::from_ed25519(&self.signing_key()?.verifying_key());
         let mut chains = HashMap::new();
         for chain in &self.chains {

@@ -160,6 +160,12 @@ impl Inventory {
         }
     }
 
+    /// What `funds` leave to be promised of `asset`, smallest unit.
+    pub fn free(&self, asset: &AssetId, funds: Funds) -> U256 {
+        let held = self.state().totals.get(asset).copied().unwrap_or_default();
+        self.limit(asset, funds).saturating_sub(held)
+    }
+
     fn limit(&self, asset: &AssetId, funds: Funds) -> U256 {
         self.max.get(asset).copied().unwrap_or(U256::MAX).min(funds.balance)
     }

@@ -24,6 +24,7 @@ pub mod trials;
 pub mod verifier;
 
 mod agent;
+mod agent_metrics;
 mod balances;
 mod nats;
 mod recent;

@@ -1,9 +1,13 @@
 //! The settler's connection to NATS, on which it has its own subjects.
 
-use async_nats::jetstream::{self, context::PublishError};
+use async_nats::{
+    HeaderMap,
+    jetstream::{self, context::PublishError},
+};
 use bytes::Bytes;
 
 use events::SettlerToken;
+use trace::TraceParent;
 
 /// The settler's own subjects on NATS. Cheap to clone.
 #[derive(Clone)]
@@ -21,4 +25,9 @@ impl Nats {
     pub async fn publish(&self, subject: String, payload: Bytes) -> Result<(), PublishError> {
         self.jetstream.publish(subject, payload).await?.await.map(drop)
     }
+}
+
+/// The span that the gateway sent a message in.
+pub fn traceparent(headers: Option<&HeaderMap>) -> Option<TraceParent> {
+    TraceParent::parse_only(headers?.get_all(trace::TRACEPARENT).map(|value| value.as_str()))
 }

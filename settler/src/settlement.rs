@@ -9,13 +9,14 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::Utc;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span, field::Empty, info_span};
 
 use chains::{
     perform::PerformError,
     settler::{DeliveryChain, ReservationState},
 };
 use events::{
-    Hash32, PaymentId,
+    ChainId, Hash32, PaymentId,
     event::Inclusion,
     time::{from_unix_seconds, unix_seconds},
 };
@@ -24,6 +25,7 @@ use protocol::{
     report_subject,
 };
 use sagas::ports::{DeliveryState, Transient};
+use trace::TraceParent;
 
 use crate::{
     balances::Balances,
@@ -73,6 +75,21 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The outcome as operators see it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Withdrawn => "withdrawn",
+            Self::Released => "released",
+            Self::Refunded => "refunded",
+            Self::Lapsed => "lapsed",
+            Self::NotDelivered => "not_delivered",
+            Self::Different { .. } => "different",
+        }
+    }
+}
+
 /// A transient fault: the step is tried again.
 #[derive(Debug, thiserror::Error)]
 enum Fault {
@@ -86,6 +103,19 @@ enum Fault {
     Refused(String),
     #[error("the gateway does not say what stands: {0}")]
     Gateway(String),
+}
+
+impl Fault {
+    /// What it is called in spans.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Chain(fault) => fault.kind(),
+            Self::Perform(_) => "chain",
+            Self::Verifier(_) => "verifier",
+            Self::Refused(_) => "refused",
+            Self::Gateway(_) => "gateway",
+        }
+    }
 }
 
 enum Step {
@@ -143,10 +173,20 @@ impl SettlementContext {
     }
 }
 
+/// Notes a fault in its span.
+fn note<T>(span: &Span, step: Result<T, Fault>) -> Result<T, Fault> {
+    if let Err(fault) = &step {
+        span.record("error", fault.kind());
+    }
+    step
+}
+
 /// One award under way.
 pub struct Settlement {
     context: Arc<SettlementContext>,
     job: Job,
+    /// The span that the gateway awarded in.
+    said: Option<TraceParent>,
     source: Arc<dyn DeliveryChain>,
     destination: Arc<dyn DeliveryChain>,
     /// The award's message came before: the chain has to be read before the settler answers.
@@ -176,6 +216,7 @@ impl Settlement {
         Self {
             context,
             job,
+            said: None,
             source,
             destination,
             is_redelivery,
@@ -185,6 +226,27 @@ impl Settlement {
             reported: None,
             attestation: None,
         }
+    }
+
+    /// The settlement with the span that the gateway awarded in, which its own spans follow.
+    pub fn said_in(self, said: Option<TraceParent>) -> Self {
+        Self { said, ..self }
+    }
+
+    /// The chain that is delivered on.
+    pub fn destination(&self) -> &ChainId {
+        self.job.quote.quote().destination.asset().chain()
+    }
+
+    /// The span of one step, in the payment's trace.
+    fn span(&self, step: &'static str, kind: &'static str, chain: &ChainId) -> Span {
+        let (payment_id, chain) = (self.job.payment_id.as_str(), chain.as_str());
+        let span = info_span!(
+            target: trace::TARGET, parent: None, "settlement",
+            otel.name = step, otel.kind = kind, payment_id, chain, hash = Empty, answer = Empty, error = Empty,
+        );
+        trace::join(&span, payment_id, self.said);
+        span
     }
 
     /// Works until the award has ended, by what the chains show or by `over`, the gateway's notice that there is no
@@ -286,6 +348,12 @@ impl Settlement {
     /// Decides whether the settler stands by its quote, and answers the gateway. The gateway says which answer counts:
     /// the first that arrived in time.
     async fn agree(&mut self) -> Result<Step, Fault> {
+        let span = self.span("answer_award", "consumer", &self.job.quote.quote().source_chain);
+        let step = self.agree_in(&span).instrument(span.clone()).await;
+        note(&span, step)
+    }
+
+    async fn agree_in(&mut self, span: &Span) -> Result<Step, Fault> {
         let refused = self.decide().await?;
         let (payment_id, quote_hash) = (self.job.payment_id.clone(), self.job.quote.hash());
         let answer = AwardAnswer {
@@ -295,7 +363,9 @@ impl Settlement {
             word: if refused.is_some() { AwardDecision::Refuse } else { AwardDecision::Accept },
             reason: refused.map(str::to_owned),
         };
-        match self.context.answer(&answer).await? {
+        let standing = self.context.answer(&answer).await?;
+        span.record("answer", tracing::field::debug(standing));
+        match standing {
             AnswerStatus::Accepted => {
                 self.is_agreed = true;
                 if refused.is_some() {
@@ -351,7 +421,12 @@ impl Settlement {
         }
         let job = &self.job;
         self.source.make_payout_account(&job.escrow.contract, job.terms.source.asset()).await?;
-        let delivered = self.destination.deliver(&order).await;
+        let span = self.span("deliver", "client", order.destination.asset().chain());
+        let delivered = self.destination.deliver(&order).instrument(span.clone()).await;
+        match &delivered {
+            Ok(hash) => span.record("hash", hash.as_str()),
+            Err(_) => span.record("error", "not delivered"),
+        };
         let transaction_hash = delivered.inspect_err(|error| reverts.count(&order.destination, error))?;
         self.report(&transaction_hash).await;
         Ok(Step::Wait)
@@ -366,7 +441,13 @@ impl Settlement {
         }
         let Some(attestation) = self.attestation.take() else { return self.ask_verifier().await };
         let Job { payment_id, escrow, .. } = &self.job;
-        let transaction_hash = self.source.release(payment_id, escrow, &attestation).await?;
+        let span = self.span("release", "client", &escrow.chain_id);
+        let released = self.source.release(payment_id, escrow, &attestation).instrument(span.clone()).await;
+        match &released {
+            Ok(hash) => span.record("hash", hash.as_str()),
+            Err(_) => span.record("error", "not released"),
+        };
+        let transaction_hash = released?;
         tracing::debug!(%payment_id, transaction_hash, "release is on its way");
         self.attestation = Some(attestation);
         Ok(Step::Wait)
@@ -374,7 +455,10 @@ impl Settlement {
 
     async fn ask_verifier(&mut self) -> Result<Step, Fault> {
         let request = self.job.attestation_request();
-        let answer = self.context.verifiers.attest_delivery(&self.job.verifier_endpoint, &request).await?;
+        let span = self.span("attest", "client", self.job.quote.quote().destination.asset().chain());
+        let asking = self.context.verifiers.attest_delivery(&self.job.verifier_endpoint, &request);
+        let answer = note(&span, asking.instrument(span.clone()).await.map_err(Fault::from))?;
+        span.record("answer", tracing::field::debug(answer.status));
         match answer.status {
             AttestationStatus::Attested => {
                 self.attestation = answer.signature;

@@ -61,6 +61,10 @@ impl Client {
         let body = protocol::write(request);
         let signed = self.signer.sign("POST", url.as_str(), &body, unix_seconds(chrono::Utc::now()));
         let call = self.http.post(url).header("content-type", "application/json").headers(HeaderMap::from_iter(signed));
+        let call = match trace::current() {
+            Some(parent) => call.header(trace::TRACEPARENT, parent),
+            None => call,
+        };
         let mut response = call.body(body).send().await?;
         if !response.status().is_success() {
             return Err(Error::Status(response.status().as_u16()));

@@ -14,7 +14,7 @@ use config::{GatewayConfig, VerifierConfig};
 use crate::{
     serve,
     shutdown::shutdown_on_signal,
-    telemetry::{self, Format},
+    telemetry::{Format, Logs},
 };
 
 mod admin;
@@ -110,7 +110,7 @@ pub fn main() -> ExitCode {
         | Command::Man(_)
         | Command::Protocol(_) => "warn",
     };
-    telemetry::init(cli.log_format, default_level);
+    let logs = Logs { format: cli.log_format, default_level };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -118,7 +118,7 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run(cli.command)) {
+    match runtime.block_on(run(cli.command, logs)) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("gw: {error:#}");
@@ -127,21 +127,33 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command) -> Result<ExitCode> {
+async fn run(command: Command, logs: Logs) -> Result<ExitCode> {
+    match &command {
+        // Their configuration says where traces go.
+        Command::Serve { .. } | Command::Verifier { .. } => {}
+        Command::Settler(args) if !args.shows_id() => {}
+        _ => logs.start(),
+    }
     match command {
         // Its exit codes tell what was found from what could not be asked.
         Command::Audit(args) => return Ok(audit::run(args).await),
         Command::Quote(args) => return quote::run(&args),
         Command::Serve { config } => {
-            let config = GatewayConfig::load(&config)?;
-            serve::gateway(config, shutdown_on_signal()?).await
+            let config = logs.while_reading(|| GatewayConfig::load(&config))?;
+            let traces = logs.start_with_traces(&config.telemetry, "gateway", config.name())?;
+            let served = serve::gateway(config, shutdown_on_signal()?).await;
+            traces.finish().await;
+            served
         }
         Command::Verifier { config } => {
-            let config = VerifierConfig::load(&config)?;
-            serve::verifier(config, shutdown_on_signal()?).await
+            let config = logs.while_reading(|| VerifierConfig::load(&config))?;
+            let traces = logs.start_with_traces(&config.telemetry, "verifier", config.listen.to_string())?;
+            let served = serve::verifier(config, shutdown_on_signal()?).await;
+            traces.finish().await;
+            served
         }
         Command::Selector(args) => selector::run(args).await,
-        Command::Settler(args) => settler::run(args).await,
+        Command::Settler(args) => settler::run(args, logs).await,
         Command::Admin(args) => admin::run(args).await,
         Command::Init(args) => init::run(&args),
         Command::Deploy(args) => deploy::run(&args).await,

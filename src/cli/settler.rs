@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
+use futures::future::try_join;
 
 use events::Did;
 use journal_jetstream::connection::nkey;
 use settler::Settler;
+
+use crate::{metrics::Metrics, telemetry::Logs};
 
 /// Arguments of `gw settler`.
 #[derive(Debug, ClapArgs)]
@@ -40,18 +43,31 @@ impl Args {
 ///
 /// # Errors
 /// When the configuration cannot be used, or the settler ends.
-pub async fn run(args: Args) -> Result<()> {
+pub async fn run(args: Args, logs: Logs) -> Result<()> {
     if let Some(Command::Id { did: Some(did) }) = &args.command {
         return show(did);
     }
     let path = args.config.context("--config FILE is needed; see config/settler.example.toml")?;
-    let config: settler::Config = config::settler(&path)?;
+    let config: settler::Config = logs.while_reading(|| config::settler(&path))?;
+    let did = Did::from_ed25519(&config.signing_key()?.verifying_key());
     if let Some(Command::Id { .. }) = args.command {
-        return show(&Did::from_ed25519(&config.signing_key()?.verifying_key()));
+        return show(&did);
     }
+    let traces = logs.start_with_traces(&config.telemetry, "settler", did.to_string())?;
+    // Before any part makes its handles.
+    let metrics = Metrics::install(config.metrics.listen)?;
     let settler = Settler::connect(&config).await?;
-    settler.run(super::shutdown_on_signal()?).await;
-    Ok(())
+    let shutdown = super::shutdown_on_signal()?;
+    let working = async {
+        settler.run(shutdown.clone()).await;
+        Ok(())
+    };
+    let ended = match metrics {
+        Some(metrics) => try_join(working, metrics.serve(|| (), shutdown.clone())).await.map(drop),
+        None => working.await,
+    };
+    traces.finish().await;
+    ended
 }
 
 /// What a NATS operator needs to admit a settler.

@@ -11,4 +11,4 @@ pub mod wire;
 
 pub use client::{Error, Operator, Target};
 pub use service::{Service, Subject};
-pub use watchdog::{Unattested, Watchdog, WatchdogOptions};
+pub use watchdog::{LastLook, Unattested, Watchdog, WatchdogOptions};

@@ -4,9 +4,9 @@
 //! intervals while it stays so.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use events::PaymentId;
 use journal::ShardLog;
 use journal_jetstream::store::NatsJournal;
-use projections::{Overdue, OverdueStage, Projections};
+use projections::{OpenLeg, Overdue, OverdueStage, Projections};
 
 /// First interval between two warnings of the same payment; it doubles.
 const AGAIN_MIN: Duration = Duration::from_secs(60);
@@ -56,6 +56,30 @@ impl Unattested {
     }
 }
 
+/// What a look found of all shards, whoever drives them.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// How many payments are open, by shard and leg.
+    pub open: BTreeMap<(u16, OpenLeg), u64>,
+    /// The shard and the step of each that is overdue.
+    pub overdue: Vec<(u16, OverdueStage)>,
+}
+
+/// What the watchdog's last look found. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct LastLook(Arc<Mutex<Look>>);
+
+impl LastLook {
+    /// What `read` makes of it.
+    pub fn read<T>(&self, read: impl FnOnce(&Look) -> T) -> T {
+        read(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&self, look: Look) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = look;
+    }
+}
+
 /// Looks for overdue payments, again and again.
 pub struct Watchdog {
     projections: Projections,
@@ -63,9 +87,15 @@ pub struct Watchdog {
     owner: String,
     options: WatchdogOptions,
     unattested: Unattested,
+    last: LastLook,
 }
 
 impl Watchdog {
+    /// What its last look found.
+    pub fn last_look(&self) -> LastLook {
+        self.last.clone()
+    }
+
     /// What it finds of deliveries that nobody attests.
     pub fn unattested(&self) -> Unattested {
         self.unattested.clone()
@@ -73,7 +103,8 @@ impl Watchdog {
 
     /// A watchdog of the gateway that drives shards as `owner`.
     pub fn new(projections: Projections, journal: NatsJournal, owner: String, options: WatchdogOptions) -> Self {
-        Self { projections, journal, owner, options, unattested: Unattested::default() }
+        let (unattested, last) = (Unattested::default(), LastLook::default());
+        Self { projections, journal, owner, options, unattested, last }
     }
 
     /// Looks until `shutdown`.
@@ -94,6 +125,8 @@ impl Watchdog {
             };
             let unattested = found.payments.iter().filter(|found| found.stage == OverdueStage::Unattested).count();
             self.unattested.0.store(unattested as u64, Ordering::Relaxed);
+            let overdue = found.payments.iter().map(|overdue| (overdue.shard, overdue.stage)).collect();
+            self.last.set(Look { open: found.open, overdue });
             let mut ours = Vec::with_capacity(found.payments.len());
             let mut shards = HashMap::new();
             for overdue in found.payments {

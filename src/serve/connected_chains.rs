@@ -18,6 +18,7 @@ use app::{
 use chains::{
     config::{ChainConfig, EvmConfig, SolanaConfig, TronConfig},
     registry::ChainRegistry,
+    vitals::Vitals,
 };
 use chains_evm::adapter::EvmChain;
 use chains_solana::{adapter::SolanaChain, authorization::ClusterId, keys::keypair};
@@ -33,6 +34,8 @@ use super::escrow_check::ConfiguredEscrow;
 pub(super) struct ConnectedChains {
     /// The engine's port.
     pub chains: Arc<ChainRegistry>,
+    /// Each of them, as it is measured.
+    pub vitals: Vec<Arc<dyn Vitals>>,
     /// The EVM chains, whose submitters are maintained.
     pub evm: Vec<Arc<EvmChain>>,
     /// What checks payers' signatures.
@@ -68,22 +71,28 @@ impl ConnectedChains {
         let mut chains = ChainRegistry::new(clock.clone());
         let evm_nodes: Vec<_> = evm.iter().map(|(node, _)| node.clone()).collect();
         let mut evm_chains = Vec::new();
+        let mut vitals: Vec<Arc<dyn Vitals>> = Vec::new();
         for (node, keys) in evm {
             let chain = EvmChain::new(node, Some(keys), ledger.clone(), budgets.clone(), clock.clone())?;
             let chain = Arc::new(chain);
             chains = chains.with(chain.clone())?;
+            vitals.push(chain.clone());
             evm_chains.push(chain);
         }
         let solana_nodes: Vec<_> = solana.iter().map(|(node, _)| node.clone()).collect();
         for (node, keys) in solana {
-            chains = chains.with(Arc::new(SolanaChain::new(node, Some(keys), clock.clone())?))?;
+            let chain = Arc::new(SolanaChain::new(node, Some(keys), clock.clone())?);
+            chains = chains.with(chain.clone())?;
+            vitals.push(chain);
         }
 
         let openers = tron.iter().map(|(node, keys)| (node.clone(), keys.reserver.clone()));
         let tron_authorizer = TronAuthorizer::new(openers);
         let tron_nodes: Vec<_> = tron.iter().map(|(node, _)| node.clone()).collect();
         for (node, keys) in tron {
-            chains = chains.with(Arc::new(TronChain::new(node, Some(keys), clock.clone())?))?;
+            let chain = Arc::new(TronChain::new(node, Some(keys), clock.clone())?);
+            chains = chains.with(chain.clone())?;
+            vitals.push(chain);
         }
 
         let clusters = solana_nodes.iter().map(|node| {
@@ -95,6 +104,7 @@ impl ConnectedChains {
         let evm_funds: (Family, Arc<dyn Funds>) = (Family::Evm, Arc::new(EvmFunds::new(evm_nodes)));
         Ok(Self {
             chains: Arc::new(chains),
+            vitals,
             evm: evm_chains,
             escrows,
             authorizer: Arc::new(Authorizers::new([

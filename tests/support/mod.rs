@@ -1,6 +1,7 @@
 //! A network of real processes for one test, and what tests ask of it.
 
 pub mod client;
+pub mod collector;
 pub mod example_payers;
 pub mod outcome_tally;
 pub mod solana;

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use reqwest::{Client, StatusCode, header::HeaderMap};
-use tracing::warn;
+use tracing::{Instrument, Span, field::Empty, info_span, warn};
 
 use events::{event::VerifierRef, quote::SignedQuote, time::unix_seconds};
 use net::{
@@ -82,7 +82,14 @@ impl HttpVerifier {
         path: &str,
         statement: &Statement,
     ) -> Result<Option<String>, Transient> {
-        let asked = tokio::time::timeout(self.wait_max, self.ask(verifier, case, path)).await;
+        let payment_id = case.payment_id.as_str();
+        let span = info_span!(
+            target: trace::TARGET, "attest",
+            otel.kind = "client", payment_id, path, verdict = Empty, error = Empty,
+        );
+        let asking = tokio::time::timeout(self.wait_max, self.ask(verifier, case, path));
+        let asked = asking.instrument(span.clone()).await;
+        note(&span, &asked);
         let answer = asked.map_err(|_| unreachable(verifier, "did not answer in time"))??;
         let reason = answer.reason.as_deref().map(quoted).unwrap_or_default();
         let signature = match (answer.status, answer.signature) {
@@ -127,6 +134,9 @@ impl HttpVerifier {
         if let Some(signer) = &self.signer {
             let signed = signer.sign("POST", &uri, &body, unix_seconds(chrono::Utc::now()));
             request = request.headers(HeaderMap::from_iter(signed));
+        }
+        if let Some(parent) = trace::current() {
+            request = request.header(trace::TRACEPARENT, parent);
         }
         let request = request.body(body);
         let mut response = request.send().await.map_err(|error| unreachable(verifier, &chain_of(&error)))?;
@@ -174,6 +184,23 @@ impl Verifier for HttpVerifier {
         let quote_hash = awarded_quote(case)?.hash();
         let statement = Statement::NonDelivery { payment_id: case.payment_id.clone(), quote_hash };
         self.attest(verifier, case, NON_DELIVERY_ATTESTATION_PATH, &statement).await
+    }
+}
+
+fn note<E>(span: &Span, asked: &Result<Result<AttestationResponse, Transient>, E>) {
+    match asked {
+        Ok(Ok(answer)) => span.record("verdict", verdict(answer.status)),
+        Ok(Err(fault)) => span.record("error", fault.kind()),
+        Err(_) => span.record("error", "timeout"),
+    };
+}
+
+/// What an answer is called in spans.
+fn verdict(status: AttestationStatus) -> &'static str {
+    match status {
+        AttestationStatus::Attested => "attested",
+        AttestationStatus::Pending => "pending",
+        AttestationStatus::Refused => "refused",
     }
 }
 

@@ -10,6 +10,7 @@ mod callers;
 mod client;
 mod judge;
 mod service;
+mod service_metrics;
 mod single_flight;
 #[cfg(test)]
 mod tests;

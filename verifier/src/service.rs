@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
-use tracing::{debug, info, warn};
+use tracing::{Instrument, Span, debug, field::Empty, info, info_span, warn};
 
 use config::VerifierConfig;
 use events::Hash32;
@@ -33,11 +33,13 @@ use protocol::{
     NON_DELIVERY_ATTESTATION_PATH, Version,
 };
 use sagas::ports::VerificationCase;
+use trace::TraceParent;
 
 use super::{
     Judge, Verdict,
-    bulkhead::Permit,
+    bulkhead::{Ask, Permit},
     callers::{Caller, CallerOptions, Callers, Unproven},
+    service_metrics::{Answered, ServiceMetrics},
     single_flight::SingleFlight,
 };
 
@@ -94,7 +96,8 @@ fn router(judge: Arc<dyn Judge>, options: ServiceOptions) -> Router {
     let ServiceOptions { body_max, callers, .. } = options;
     let callers = Callers::new(callers);
     let (flights, refused) = (SingleFlight::new(), ThrottledLog::default());
-    let service = Arc::new(Service { judge, callers, flights, body_max, refused });
+    let metrics = ServiceMetrics::default();
+    let service = Arc::new(Service { judge, callers, flights, body_max, refused, metrics });
     Router::new()
         .route(DELIVERY_ATTESTATION_PATH, post(attest_delivery))
         .route(NON_DELIVERY_ATTESTATION_PATH, post(attest_non_delivery))
@@ -118,6 +121,7 @@ struct Service {
     flights: SingleFlight<Judged>,
     body_max: Duration,
     refused: ThrottledLog,
+    metrics: ServiceMetrics,
 }
 
 /// What came of a judgement; `None` when the chains cannot be read.
@@ -143,15 +147,24 @@ struct Asked {
 }
 
 async fn attest_delivery(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
-    service.attest(Question::Delivery, request).await
+    service.answer(Question::Delivery, request).await
 }
 
 async fn attest_non_delivery(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
-    service.attest(Question::NonDelivery, request).await
+    service.answer(Question::NonDelivery, request).await
 }
 
 impl Service {
-    async fn attest(self: Arc<Self>, question: Question, request: Request) -> Result<Response, Problem> {
+    async fn answer(self: Arc<Self>, question: Question, request: Request) -> Result<Response, Problem> {
+        let answered = Arc::clone(&self).attest(question, request).await;
+        self.metrics.answered(match &answered {
+            Ok(verdict) => verdict.into(),
+            Err(problem) => problem.into(),
+        });
+        answered.map(|verdict| Json(answer(verdict)).into_response())
+    }
+
+    async fn attest(self: Arc<Self>, question: Question, request: Request) -> Result<Verdict, Problem> {
         let (head, body) = request.into_parts();
         let caller = self.callers.recognise(&head)?;
         let Some(ask) = caller.enter() else {
@@ -165,36 +178,63 @@ impl Service {
             }
             return Err(if caller.did.is_some() { Problem::Busy } else { Problem::BusyWithUnknown });
         };
+        let said = head.headers.get_all(trace::TRACEPARENT).iter().filter_map(|value| value.to_str().ok());
+        let said = TraceParent::parse_only(said);
         let asked = read_ask(question, &caller, Request::from_parts(head, body), self.body_max).await?;
+        let payment_id = asked.case.payment_id.as_str();
+        let span = info_span!(
+            target: trace::TARGET, parent: None, "attest",
+            otel.kind = "server", payment_id, question = ?question, verdict = Empty, error = Empty,
+        );
+        trace::join(&span, payment_id, said);
+        self.verdict(question, caller, ask, asked).instrument(span).await
+    }
+
+    async fn verdict(
+        self: Arc<Self>,
+        question: Question,
+        caller: Caller,
+        ask: Ask,
+        asked: Asked,
+    ) -> Result<Verdict, Problem> {
         if let Err(reason) = self.judge.screen(&asked.case) {
             debug!(payment_id = %asked.case.payment_id, ?question, reason, "refused before any chain was asked");
-            return Ok(Json(answer(Verdict::Refused { reason })).into_response());
+            return Ok(Verdict::Refused { reason });
         }
         let flight = match self.flights.running(&asked.key) {
             Some(flight) => flight,
             None => {
                 let (permit, pace) = (ask.permit().await, caller.pace());
                 let (key, service) = (asked.key, Arc::clone(&self));
-                self.flights.start(key, async move {
+                let judging = async move {
                     let begun = Instant::now();
                     let judged = service.judge(question, asked.case).await;
                     keep(permit, begun + pace);
                     judged
-                })
+                };
+                self.flights.start(key, judging.instrument(Span::current()))
             }
         };
-        match flight.await {
-            Some(Some(verdict)) => Ok(Json(answer(verdict)).into_response()),
+        let judged = flight.await;
+        note(&judged);
+        match judged {
+            Some(Some(verdict)) => Ok(verdict),
             Some(None) => Err(Problem::ChainsUnavailable),
             None => Err(Problem::Internal),
         }
     }
 
     async fn judge(&self, question: Question, case: VerificationCase) -> Judged {
+        let judged = self.judge_case(question, &case).await;
+        self.metrics.judged(&case.escrow.chain_id, judged.as_ref());
+        judged
+    }
+
+    async fn judge_case(&self, question: Question, case: &VerificationCase) -> Judged {
         let judged = async {
             match question {
-                Question::Delivery => self.judge.delivery(&case).await,
-                Question::NonDelivery => self.judge.non_delivery(&case).await,
+                Question::Delivery => self.judge.delivery(case).await,
+                Question::NonDelivery => self.judge.non_delivery(case).await,
             }
         };
         match timeout(JUDGEMENT_WAIT_MAX, judged).await {
@@ -212,6 +252,20 @@ impl Service {
             }
         }
     }
+}
+
+/// Notes in the span of an ask what it came to.
+fn note(judged: &Option<Judged>) {
+    if !trace::is_on() {
+        return;
+    }
+    match judged {
+        Some(Some(Verdict::Attested { .. })) => Span::current().record("verdict", "attested"),
+        Some(Some(Verdict::Pending { .. })) => Span::current().record("verdict", "pending"),
+        Some(Some(Verdict::Refused { .. })) => Span::current().record("verdict", "refused"),
+        Some(None) => Span::current().record("error", "chains unavailable"),
+        None => Span::current().record("error", "internal"),
+    };
 }
 
 /// Keeps a permit taken until then.
@@ -279,6 +333,18 @@ enum Problem {
     BusyWithUnknown,
     ChainsUnavailable,
     Internal,
+}
+
+impl From<&Problem> for Answered {
+    fn from(problem: &Problem) -> Self {
+        match problem {
+            Problem::Invalid(_) | Problem::TooLarge | Problem::NoSuchPath | Problem::WrongMethod => Self::Invalid,
+            Problem::Unproven(_) => Self::Unproven,
+            Problem::Busy | Problem::BusyWithUnknown => Self::Busy,
+            Problem::ChainsUnavailable => Self::Unavailable,
+            Problem::Internal => Self::Internal,
+        }
+    }
 }
 
 impl From<Unproven> for Problem {

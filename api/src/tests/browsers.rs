@@ -14,7 +14,7 @@ async fn a_page_of_any_origin_may_call_and_read_what_it_needs() {
     let answer = gateway.send(preflight.body(Body::empty()).unwrap()).await.expect(200);
     assert_eq!(answer.headers["access-control-allow-origin"], "*");
     let allowed = answer.headers["access-control-allow-headers"].to_str().unwrap();
-    for header in ["content-type", "prefer", "x-request-id", "last-event-id", "x-position"] {
+    for header in ["content-type", "prefer", "x-request-id", "last-event-id", "x-position", "traceparent"] {
         assert!(allowed.split(',').any(|name| name == header), "{header}: {allowed}");
     }
     assert_eq!(answer.headers["access-control-allow-methods"], "GET,POST");

@@ -293,7 +293,7 @@ impl Answer {
 /// The example configuration with a second chain, and with trust in a few others.
 pub fn config() -> GatewayConfig {
     let example = include_str!("../../../config/gateway.example.toml");
-    let chains = &example[example.find("[[chains]]").unwrap()..];
+    let chains = &example[example.find("\n[[chains]]").unwrap()..];
     let text = format!("{example}\n{}", chains.replace("31337", "31338").replace("3600", "7200"));
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gateway.toml");

@@ -44,8 +44,10 @@ impl BoundedJournal {
         Self {
             journal,
             reads,
-            loads: (0..shards).map(|_| Bulkhead::new(loads_of(shards), LOADS_WAITING_MAX / shards, WAIT_MAX)).collect(),
-            appends: (0..shards).map(|_| Bulkhead::new(share, share, WAIT_MAX)).collect(),
+            loads: (0..shards)
+                .map(|_| Bulkhead::new("loads", loads_of(shards), LOADS_WAITING_MAX / shards, WAIT_MAX))
+                .collect(),
+            appends: (0..shards).map(|_| Bulkhead::new("appends", share, share, WAIT_MAX)).collect(),
         }
     }
 

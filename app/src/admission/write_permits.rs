@@ -24,7 +24,7 @@ use net::{
 };
 
 use crate::{
-    bulkhead::Bulkhead,
+    bulkhead::{self, Bulkhead},
     error::{Code, Error},
 };
 
@@ -50,8 +50,8 @@ pub struct WriteAdmission {
 /// The permit of a write to be at work, and the memory of its body. Whoever drops it has nothing more to do but to answer.
 #[derive(Debug)]
 pub struct Permit {
-    _at_work: OwnedSemaphorePermit,
-    _unsigned: Option<OwnedSemaphorePermit>,
+    _at_work: bulkhead::Permit,
+    _unsigned: Option<bulkhead::Permit>,
     _body: BodyMemory,
     _of_caller: Option<callers::Permit>,
 }
@@ -98,8 +98,9 @@ impl WriteAdmission {
         Self {
             bodies: Arc::new(Semaphore::new(all)),
             shares: Permits::new((all / ADDRESS_SHARE).max(largest), (all / SITE_SHARE).max(largest)),
-            at_work: Bulkhead::new(config.writes_in_flight_max, config.writes_waiting_max, wait_max),
+            at_work: Bulkhead::new("writes", config.writes_in_flight_max, config.writes_waiting_max, wait_max),
             unsigned: Bulkhead::new(
+                "unsigned_writes",
                 config.writes_in_flight_max.div_ceil(2),
                 config.writes_waiting_max.div_ceil(2),
                 wait_max,
@@ -158,8 +159,15 @@ impl WriteAdmission {
         Ok(Permit { _at_work: at_work, _unsigned: unsigned, _body: body, _of_caller: of_caller })
     }
 
+    /// The refusal of who comes while there is neither a permit nor a place in the queue.
+    pub fn turn_away(&self, unsigned: bool) -> Error {
+        let full = if self.at_work.is_full() || !unsigned { &self.at_work } else { &self.unsigned };
+        full.count_refusal();
+        self.refuse()
+    }
+
     /// The refusal of what comes when as much is at work and waiting as there may be.
-    pub fn refuse(&self) -> Error {
+    fn refuse(&self) -> Error {
         if let Some(refused) = self.refused.count() {
             tracing::warn!(refused, "writes are refused: as many are at work and waiting as there may be");
         }

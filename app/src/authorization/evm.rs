@@ -59,7 +59,7 @@ impl EvmAuthorizer {
         let chain = |node: Node| {
             let gas = &node.config().gas;
             let foreign = FairBulkhead::new(gas.calls_max, gas.caller_calls_max, TURN_WAIT_MAX);
-            let looks = Arc::new(Bulkhead::new(LOOKS_MAX, LOOKS_MAX, LOOK_WAIT_MAX));
+            let looks = Arc::new(Bulkhead::new("contract_payers", LOOKS_MAX, LOOKS_MAX, LOOK_WAIT_MAX));
             (node.chain_id().clone(), EvmChain { payers: Payers::new(node), looks, foreign })
         };
         Self { chains: nodes.into_iter().map(chain).collect(), budgets, clock }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use tokio::sync::OwnedSemaphorePermit;
 
 use events::Family;
 use sagas::ports::Transient;
@@ -12,7 +11,7 @@ use sagas::ports::Transient;
 use crate::{
     authorization::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared},
     bulkhead::{
-        Bulkhead,
+        Bulkhead, Permit,
         families::{FamilyBulkheads, Guarded},
     },
 };
@@ -31,7 +30,7 @@ impl Authorizers {
         &self,
         request: &AuthorizationRequest<'_>,
         bulkhead: impl Fn(&Guarded<dyn Authorizer>) -> &Bulkhead,
-    ) -> Result<(Option<OwnedSemaphorePermit>, &dyn Authorizer), AuthorizeError> {
+    ) -> Result<(Option<Permit>, &dyn Authorizer), AuthorizeError> {
         let family = request.terms.source.family();
         let guarded = self.0.of(family)?;
         if guarded.inner.has_bulkheads() {

@@ -28,8 +28,12 @@ pub(crate) struct Guarded<T: ?Sized> {
 impl<T: ?Sized> FamilyBulkheads<T> {
     /// Bulkheads in front of each.
     pub(crate) fn new(families: impl IntoIterator<Item = (Family, Arc<T>)>) -> Self {
-        let bulkhead = |permits| Bulkhead::new(permits, permits, WAIT_MAX);
-        let guarded = |inner| Guarded { inner, signed: bulkhead(SIGNED_MAX), unsigned: bulkhead(UNSIGNED_MAX) };
+        let bulkhead = |lane, permits| Bulkhead::new(lane, permits, permits, WAIT_MAX);
+        let guarded = |inner| Guarded {
+            inner,
+            signed: bulkhead("payers_signed", SIGNED_MAX),
+            unsigned: bulkhead("payers_unsigned", UNSIGNED_MAX),
+        };
         Self(families.into_iter().map(|(family, inner)| (family, guarded(inner))).collect())
     }
 

@@ -71,6 +71,7 @@ async fn attempt(
         Payment::Known(view) => return Ok((*view, true)),
         Payment::Due(submission) => submission,
     };
+    trace::join_current(submission.payment_id.as_str());
     let admitted = match admit(state, caller, &call.message, &submission).await? {
         Verdict::Replay(view) => return Ok((*view, true)),
         Verdict::New(admitted) => admitted,

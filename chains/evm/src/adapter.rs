@@ -132,6 +132,16 @@ impl EvmChain {
         self.submitters.maintain_once().await;
     }
 
+    /// The node it asks.
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// As [`EvmChain::signer_health`], each with how many nonces of it are in flight.
+    pub(crate) async fn submitters_in_flight(&self) -> Result<Vec<(SignerHealth, usize)>, Transient> {
+        self.submitters.in_flight().await
+    }
+
     /// The state of the submitters, as [`EvmChain::maintain`] found it last; without those it has not looked at yet.
     pub fn signer_health(&self) -> Vec<SignerHealth> {
         self.submitters.health()

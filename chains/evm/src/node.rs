@@ -4,9 +4,10 @@
 //! read at one block named by its hash; a node of another chain is refused; a settled block that falls behind one seen
 //! before, or a log from a block that is not canonical, is a [`Transient`] fault and never a fact.
 
+mod header_cache;
+mod several;
+
 use std::{
-    collections::{HashMap, VecDeque},
-    fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -17,12 +18,12 @@ use alloy::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 use url::Url;
 
 use chains::{
     block_poller::BlockPoller,
-    config::{Depth, EvmConfig},
+    config::{Depth, EvmConfig, NodeConfig},
+    nodes::{Pool, Settings},
 };
 use escrow_abi::{
     contracts::{ConvertError, address},
@@ -31,33 +32,14 @@ use escrow_abi::{
 use events::{ChainId, event::Inclusion, mutant};
 use sagas::ports::Transient;
 
-use super::rpc::{Fault, Rpc};
+use self::header_cache::HeaderCache;
+use super::{
+    questions::{self, Answer, LAG_BLOCKS_MAX, Member, Question},
+    rpc::{Fault, Rpc},
+};
 
 /// Below the block that is concluded from, so many blocks are followed from child to parent.
 const DESCENT_BLOCKS: u64 = 64;
-/// Most headers that are kept: those that came last.
-const HEADERS_MAX: usize = 4_096;
-
-/// Header cache: blocks with the hashes of their parents.
-#[derive(Debug, Default)]
-struct HeaderCache {
-    known: HashMap<B256, (BlockRef, B256)>,
-    /// In the order in which they came.
-    order: VecDeque<B256>,
-}
-
-impl HeaderCache {
-    fn insert(&mut self, block: BlockRef, parent: B256) {
-        if self.known.insert(block.hash, (block, parent)).is_none() {
-            self.order.push_back(block.hash);
-        }
-        while self.order.len() > HEADERS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-    }
-}
 
 /// Why a chain's configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -139,8 +121,7 @@ struct Inner {
     config: EvmConfig,
     evm_id: u64,
     permit2: Address,
-    rpc: Rpc,
-    chain_checked: OnceCell<()>,
+    nodes: Pool<Member>,
     settled: Mutex<Option<BlockRef>>,
     header_cache: Mutex<HeaderCache>,
     known_terms: KnownTerms,
@@ -155,13 +136,17 @@ impl Node {
     /// # Errors
     /// [`ConnectError`] when the configuration cannot be meant.
     pub fn connect(config: &EvmConfig) -> Result<Self, ConnectError> {
-        let url: Url = config.common.rpc_url.parse().map_err(|error: url::ParseError| ConnectError::Url {
-            chain_id: config.common.chain_id.clone(),
-            reason: error.to_string(),
-        })?;
-        let rpc = Rpc::new(url, Duration::from_millis(config.common.rpc_timeout_ms))
-            .map_err(|error| ConnectError::Client(error.to_string()))?;
-        Self::with(config, rpc)
+        let mut nodes = Vec::new();
+        for NodeConfig { url, weight, .. } in config.common.nodes() {
+            let parsed: Url = url.parse().map_err(|error: url::ParseError| ConnectError::Url {
+                chain_id: config.common.chain_id.clone(),
+                reason: error.to_string(),
+            })?;
+            let rpc = Rpc::new(parsed, Duration::from_millis(config.common.rpc_timeout_ms))
+                .map_err(|error| ConnectError::Client(error.to_string()))?;
+            nodes.push((rpc, url, weight));
+        }
+        Self::with(config, nodes, true)
     }
 
     /// As [`Node::connect`], over a transport of the caller's own instead of HTTP. The transport limits the time of a
@@ -170,19 +155,39 @@ impl Node {
     /// # Errors
     /// [`ConnectError`] when the configuration cannot be meant.
     pub fn over(config: &EvmConfig, client: RpcClient) -> Result<Self, ConnectError> {
-        Self::with(config, Rpc::over(client, config.common.rpc_url.clone()))
+        Self::over_all(config, [(config.common.rpc_url.clone(), client)])
     }
 
-    fn with(config: &EvmConfig, rpc: Rpc) -> Result<Self, ConnectError> {
+    /// As [`Node::over`], over several nodes, each with the name by which its vote is told from others'. There is no clock:
+    /// nothing is hedged and no node rests.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when the configuration cannot be meant.
+    pub fn over_all(
+        config: &EvmConfig,
+        nodes: impl IntoIterator<Item = (String, RpcClient)>,
+    ) -> Result<Self, ConnectError> {
+        let nodes = nodes.into_iter().map(|(name, client)| (Rpc::over(client, name.clone()), name, 1));
+        Self::with(config, nodes.collect(), false)
+    }
+
+    fn with(config: &EvmConfig, nodes: Vec<(Rpc, String, u32)>, has_clock: bool) -> Result<Self, ConnectError> {
         let chain_id = config.common.chain_id.clone();
         let evm_id = chain_id.evm_id().ok_or_else(|| ConnectError::Family(chain_id.clone()))?;
-        let permit2 = address(&config.permit2).map_err(|error| ConnectError::Permit2 { chain_id, error })?;
+        let permit2 = address(&config.permit2).map_err(|error| {
+            let chain_id = chain_id.clone();
+            ConnectError::Permit2 { chain_id, error }
+        })?;
+        let settings = Settings { chain_id: chain_id.clone(), lag_blocks_max: LAG_BLOCKS_MAX, has_clock };
+        let nodes = nodes.into_iter().map(|(rpc, url, weight)| {
+            let member = Member { rpc, chain_id: chain_id.clone(), evm_id };
+            (member, url, weight)
+        });
         Ok(Self(Arc::new(Inner {
             config: config.clone(),
             evm_id,
             permit2,
-            rpc,
-            chain_checked: OnceCell::new(),
+            nodes: Pool::new(settings, nodes),
             settled: Mutex::new(None),
             header_cache: Mutex::default(),
             known_terms: KnownTerms::default(),
@@ -221,46 +226,64 @@ impl Node {
         self.0.searching.lock().await
     }
 
-    /// What the node answers to `method`, once it has said that it is of this chain.
-    pub(crate) async fn request<P, R>(&self, method: &'static str, params: P) -> Result<R, Fault>
-    where
-        P: Serialize + Clone + Debug + Send + Sync + Unpin,
-        R: DeserializeOwned + Debug + Send + Sync + Unpin + 'static,
-    {
-        self.0.chain_checked.get_or_try_init(|| self.check_chain()).await?;
-        self.0.rpc.call(method, params).await
+    /// What the nodes answer to `method`, once each has said that it is of this chain. Where two nodes are configured, what
+    /// money rests on is what two answer.
+    pub(crate) async fn request<P: Serialize, R: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        params: P,
+    ) -> Result<R, Fault> {
+        let question = Question { method, params: vec![written(&params)?] };
+        let answer = questions::put(&self.0.nodes, &question).await?;
+        let only = answer.into_iter().next();
+        self.read(method, only.unwrap_or_else(|| Err(Fault::Unanswered(self.contradiction("an answer to nothing")))))
     }
 
     /// As [`Node::request`] for each of `params`, in one request where the node takes that.
-    pub(crate) async fn request_all<P, R>(&self, method: &'static str, params: &[P]) -> Vec<Result<R, Fault>>
-    where
-        P: Serialize + Clone + Debug + Send + Sync + Unpin,
-        R: DeserializeOwned + Debug + Send + Sync + Unpin + 'static,
-    {
-        match self.0.chain_checked.get_or_try_init(|| self.check_chain()).await {
-            Ok(()) => self.0.rpc.call_all(method, params).await,
-            Err(fault) => params.iter().map(|_| Err(fault.clone())).collect(),
+    pub(crate) async fn request_all<P: Serialize, R: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        params: &[P],
+    ) -> Vec<Result<R, Fault>> {
+        let all = || params.iter();
+        let written = match all().map(written).collect::<Result<Vec<_>, _>>() {
+            Ok(written) if !written.is_empty() => written,
+            Ok(_) => return Vec::new(),
+            Err(fault) => return all().map(|_| Err(fault.clone())).collect(),
+        };
+        match questions::put(&self.0.nodes, &Question { method, params: written }).await {
+            Ok(answers) => answers.into_iter().map(|answer| self.read(method, answer)).collect(),
+            Err(fault) => all().map(|_| Err(fault.clone())).collect(),
         }
     }
 
-    async fn check_chain(&self) -> Result<(), Fault> {
-        let found: U64 = self.0.rpc.call("eth_chainId", ()).await?;
-        if found.to::<u64>() == self.0.evm_id {
-            return Ok(());
-        }
-        tracing::error!(chain_id = %self.chain_id(), found = found.to::<u64>(), "the node is of another chain");
-        let text = format!("the node configured for {} is of chain {found}", self.chain_id());
-        Err(Fault::Unanswered(Transient::misconfigured(text)))
+    fn read<R: DeserializeOwned>(&self, method: &str, answer: Result<Value, Fault>) -> Result<R, Fault> {
+        serde_json::from_value(answer?).map_err(|error| {
+            let text = format!("{}: {method}: unreadable answer: {error}", self.chain_id());
+            Fault::Unanswered(Transient::unreachable(text))
+        })
     }
 
     pub(crate) async fn header(&self, block: Value) -> Result<Option<(BlockRef, Option<U256>)>, Transient> {
-        let header: Option<Header> = self.request("eth_getBlockByNumber", (block, false)).await?;
+        let header: Option<Header> = match block.as_str() {
+            Some("latest") if self.has_quorum() => self.lowest("latest").await?,
+            Some("finalized") if self.has_quorum() => self.lowest("finalized").await?,
+            _ => self.request("eth_getBlockByNumber", (block, false)).await?,
+        };
         let Some(header) = header else { return Ok(None) };
+        Ok(Some((self.block_of(&header)?, header.base_fee_per_gas)))
+    }
+
+    /// Whether two nodes have to agree.
+    fn has_quorum(&self) -> bool {
+        self.0.nodes.quorum() > 1
+    }
+
+    fn block_of(&self, header: &Header) -> Result<BlockRef, Transient> {
         let (Some(number), Some(hash)) = (header.number, header.hash) else {
             return Err(self.contradiction("a block without number or hash"));
         };
-        let block = BlockRef { number: number.to(), hash, time: header.timestamp.to() };
-        Ok(Some((block, header.base_fee_per_gas)))
+        Ok(BlockRef { number: number.to(), hash, time: header.timestamp.to() })
     }
 
     /// Base fee of the newest block, if it has one, and the gas that it had room for.
@@ -308,14 +331,17 @@ impl Node {
     /// One that was not seen before is believed only when a second answer reaches it, too: a node that errs about its
     /// head, one of several behind the address, would else make a block that can still vanish look settled. A block
     /// below the head is found by its descendants and not by its number, which a node on another branch would answer
-    /// with a block of that branch.
+    /// with a block of that branch. Where there are several nodes, the second answer is another node's.
     ///
     /// # Errors
     /// [`Transient`], also when it lies below one seen before, a finalized block changed, or two answers disagree.
     pub async fn settled(&self) -> Result<BlockRef, Transient> {
         let known = self.settled_before();
-        let block = self.said_to_be_settled().await?;
-        if known != Some(block) && !mutant!("one-answer-settles") {
+        let block = match self.has_quorum() {
+            true => self.settled_by_several(known).await?,
+            false => self.said_to_be_settled().await?,
+        };
+        if known != Some(block) && !self.has_quorum() && !mutant!("one-answer-settles") {
             let again = self.said_to_be_settled().await?;
             if again.number < block.number {
                 let what = format!("settled block {}, and then {}", block.number, again.number);
@@ -328,8 +354,10 @@ impl Node {
         }
         let mut seen = self.0.settled.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = *seen {
-            if block.number < before.number && known.is_none_or(|known| known.number <= block.number) {
-                // Another caller was told of a later one since this one asked.
+            let is_overtaken = known.is_none_or(|known| known.number <= block.number);
+            if block.number < before.number && (is_overtaken || self.has_quorum()) {
+                // Another caller was told of a later one since this one asked, or one of two nodes lags; what two had settled
+                // is settled.
                 return Ok(before);
             }
             if block.number < before.number {
@@ -374,8 +402,8 @@ impl Node {
 
     /// A block and the hash of its parent. They never change, so what was answered is kept, within a bound.
     async fn header_by_hash(&self, number: u64, hash: B256) -> Result<(BlockRef, B256), Transient> {
-        if let Some(known) = self.header_cache().known.get(&hash).filter(|(block, _)| block.number == number) {
-            return Ok(*known);
+        if let Some(known) = self.header_cache().get(number, hash) {
+            return Ok(known);
         }
         let header: Option<Header> = self.request("eth_getBlockByHash", (hash, false)).await?;
         let header = header.filter(|header| header.hash == Some(hash) && header.number == Some(U64::from(number)));
@@ -451,5 +479,14 @@ impl Node {
     pub(crate) async fn polled_head(&self) -> Option<BlockRef> {
         let head = self.head().await;
         head.inspect_err(|fault| tracing::debug!(chain_id = %self.chain_id(), %fault, "no newest block")).ok()
+    }
+}
+
+/// Parameters as they are sent; none is an empty list.
+fn written<P: Serialize>(params: &P) -> Result<Value, Fault> {
+    match serde_json::to_value(params) {
+        Ok(Value::Null) => Ok(json!([])),
+        Ok(params) => Ok(params),
+        Err(error) => Err(Fault::Unanswered(Transient::misconfigured(format!("a request cannot be written: {error}")))),
     }
 }

@@ -32,6 +32,8 @@ pub struct Receipt {
     pub success: bool,
     /// Gas it used.
     pub gas_used: u64,
+    /// What its sender paid for it, wei: with what a rollup took for its data; 0 where the node does not say.
+    pub fee: u128,
 }
 
 /// Fees of a transaction, wei per unit of gas (EIP-1559).
@@ -55,6 +57,9 @@ struct RawReceipt {
     block_hash: Option<B256>,
     status: Option<U64>,
     gas_used: U64,
+    effective_gas_price: Option<U256>,
+    /// What rollups of the OP stack take besides.
+    l1_fee: Option<U256>,
 }
 
 /// What one node says.
@@ -112,6 +117,11 @@ impl<'a> Query<'a> {
             block_hash: hash,
             success: status.to::<u64>() == 1,
             gas_used: raw.gas_used.to(),
+            fee: raw
+                .effective_gas_price
+                .map_or(U256::ZERO, |price| price.saturating_mul(U256::from(raw.gas_used)))
+                .saturating_add(raw.l1_fee.unwrap_or_default())
+                .saturating_to(),
         }))
     }
 

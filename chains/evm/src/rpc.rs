@@ -1,19 +1,25 @@
 //! JSON-RPC endpoint: calls with a time limit, faults sorted where they arise.
 
-use std::{borrow::Cow, fmt::Debug, time::Duration};
+use std::{borrow::Cow, fmt::Debug, sync::Arc, time::Duration};
 
 use alloy::{
     primitives::Bytes,
     rpc::{client::RpcClient, json_rpc::ErrorPayload},
-    transports::{RpcError, TransportError, http::reqwest},
+    transports::{RpcError, TransportError, TransportErrorKind},
 };
 use futures::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use url::Url;
 
+use chains::nodes::http::{ClientError, Http, HttpFault};
 use escrow_abi::revert::Revert;
 use sagas::ports::Transient;
+
+use super::transport::HttpTransport;
+
+/// Longest text of a node that is kept, in characters: it ends up in events and logs.
+const TEXT_CHARS_MAX: usize = 400;
 
 /// What came of a call that gave no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,30 +42,39 @@ impl From<Fault> for Transient {
     }
 }
 
+impl From<Transient> for Fault {
+    fn from(fault: Transient) -> Self {
+        Self::Unanswered(fault)
+    }
+}
+
 /// The endpoint.
 #[derive(Debug)]
 pub(crate) struct Rpc {
     client: RpcClient,
     endpoint: String,
+    /// Absent where the caller has a transport of its own.
+    http: Option<Arc<Http>>,
 }
 
 impl Rpc {
     /// An endpoint at `url`; nothing is sent yet.
-    pub fn new(url: Url, timeout: Duration) -> Result<Self, reqwest::Error> {
+    pub fn new(url: Url, timeout: Duration) -> Result<Self, ClientError> {
+        let http = Arc::new(Http::new(url, timeout)?);
         // Only the origin goes into messages: paths and queries of providers hold keys.
-        let endpoint = url.origin().ascii_serialization();
-        let http = reqwest::Client::builder()
-            .timeout(timeout)
-            .connect_timeout(timeout)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()?;
-        Ok(Self { client: RpcClient::new_http_with_client(http, url), endpoint })
+        let endpoint = http.origin().to_owned();
+        Ok(Self { client: RpcClient::new(HttpTransport(http.clone()), false), endpoint, http: Some(http) })
     }
 
     /// What `client` is connected to, however it is; `endpoint` names it in messages. Its transport limits the time of a
     /// call.
     pub fn over(client: RpcClient, endpoint: String) -> Self {
-        Self { client, endpoint }
+        Self { client, endpoint, http: None }
+    }
+
+    /// What messages call it.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
     }
 
     /// Calls `method`.
@@ -99,22 +114,29 @@ impl Rpc {
         match error {
             RpcError::ErrorResp(answer) => {
                 let data = answer.data.as_ref().and_then(|raw| serde_json::from_str(raw.get()).ok());
-                if let Some(revert) = revert(answer.code, &answer.message, data) {
+                if let Some(revert) = revert(answer.code, &answer.message, data.clone()) {
                     return Fault::Reverted(revert);
                 }
-                let text = format!("{place}: {} (code {})", answer.message, answer.code);
-                match is_rate_limit(&answer) {
-                    true => Fault::Unanswered(Transient::rate_limited(text)),
-                    false => Fault::Rejected(text),
+                let text = format!("{place}: {} (code {})", shortened(&answer.message), answer.code);
+                if !is_rate_limit(&answer) {
+                    return Fault::Rejected(text);
                 }
+                if let Some(http) = &self.http {
+                    http.pause(asked_for(data.as_ref()));
+                }
+                Fault::Unanswered(Transient::rate_limited(text))
             }
             // The error's own text may hold the whole URL, and so a key.
-            RpcError::Transport(kind) => Fault::Unanswered(match kind.as_http_error() {
-                Some(error) => {
-                    Transient::of_http_status(error.status, format!("{place}: HTTP status {}", error.status))
+            RpcError::Transport(kind) => {
+                if let Some(error) = kind.as_http_error() {
+                    let text = format!("{place}: HTTP status {}", error.status);
+                    return Fault::Unanswered(Transient::of_http_status(error.status, text));
                 }
-                None => Transient::unreachable(format!("{place}: no answer")),
-            }),
+                Fault::Unanswered(match http_fault(&kind) {
+                    Some(fault) => fault.transient(&place),
+                    None => Transient::unreachable(format!("{place}: no answer")),
+                })
+            }
             RpcError::DeserError { err, .. } => {
                 Fault::Unanswered(Transient::unreachable(format!("{place}: unreadable answer: {err}")))
             }
@@ -122,6 +144,24 @@ impl Rpc {
             other => Fault::Unanswered(Transient::unreachable(format!("{place}: {}", kind(&other)))),
         }
     }
+}
+
+fn http_fault(kind: &TransportErrorKind) -> Option<HttpFault> {
+    match kind {
+        TransportErrorKind::Custom(error) => error.downcast_ref::<HttpFault>().copied(),
+        _ => None,
+    }
+}
+
+/// How long a provider wants to be left alone, where it says so beside its refusal.
+fn asked_for(data: Option<&Value>) -> Option<Duration> {
+    let seconds = data?.pointer("/rate/backoff_seconds")?.as_f64()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// A node's words, no longer than what is kept of them.
+fn shortened(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
 }
 
 /// Whether a node refuses because too much was asked of it for now. The code −32005 alone does not say so: it stands for every

@@ -175,7 +175,7 @@ async fn what_waits_is_offered_at_a_higher_price() -> Result<()> {
     let others = async {
         eventually("a transaction waits", async || Ok(versions() > 0)).await?;
         // The next block asks for more than was offered.
-        let fee = U256::from(100_000_000_000_u64);
+        let fee = U256::from(8_000_000_000_u64);
         let _: Value = bare.dev.rpc("anvil_setNextBlockBaseFeePerGas", (fee,)).await?;
         let _: Value = bare.dev.rpc("evm_mine", ()).await?;
         assert_eq!(bare.sent().await?, 0);

@@ -11,6 +11,7 @@ mod delivery;
 mod deploy;
 mod deposit;
 mod native_coins;
+mod nodes;
 mod release;
 mod reorganisations;
 mod submitters;

@@ -96,6 +96,17 @@ impl SolanaChain {
         Ok(Self { node, keys, clock, warnings: Warnings::default(), record_watcher })
     }
 
+    /// The node it asks.
+    pub(super) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The accounts that send the gateway's transactions; none where it is a destination only.
+    pub(super) fn submitter_accounts(&self) -> Vec<[u8; 32]> {
+        let keys = self.keys.iter().flat_map(|keys| keys.of_submitters().all());
+        keys.map(|key| key.verifying_key().to_bytes()).collect()
+    }
+
     /// A look at the payment's escrow begins; how many rounds of the record watcher there were.
     fn look_at_escrow(
         &self,

@@ -8,7 +8,8 @@ use gateway_program::{Hash, Key};
 use sagas::ports::Transient;
 
 use super::{
-    node::{Commitment, Contextual, Node, SEND, Settled},
+    node::{Commitment, Contextual, Node, Settled},
+    nodes::SEND,
     program::text,
     rpc::Fault,
 };

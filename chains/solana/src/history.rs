@@ -57,6 +57,8 @@ pub struct Landed {
     pub programs: Vec<Key>,
     /// Compute units used, where the node says.
     pub units: Option<u64>,
+    /// What its payer paid, lamports, where the node says.
+    pub fee: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -107,6 +109,7 @@ struct RawMeta {
     inner_instructions: Option<Vec<RawInner>>,
     loaded_addresses: Option<RawLoaded>,
     compute_units_consumed: Option<u64>,
+    fee: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -174,8 +177,8 @@ impl<'a> History<'a> {
         for raw in meta.inner_instructions.iter().flatten().flat_map(|inner| &inner.instructions) {
             instructions.push(self.executed(raw, &keys)?);
         }
-        let units = meta.compute_units_consumed;
-        Ok(Some(Landed { slot: found.slot, error: meta.err, instructions, programs, units }))
+        let (units, fee) = (meta.compute_units_consumed, meta.fee);
+        Ok(Some(Landed { slot: found.slot, error: meta.err, instructions, programs, units, fee }))
     }
 
     fn executed(&self, raw: &RawInstruction, keys: &[Key]) -> Result<Executed, Transient> {

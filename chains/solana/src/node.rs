@@ -14,12 +14,13 @@ use std::{
 use data_encoding::BASE64;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::{sync::OnceCell, time::Instant};
+use tokio::time::Instant;
 use url::Url;
 
 use chains::{
     block_poller::BlockPoller,
-    config::{Depth, SolanaConfig},
+    config::{Depth, NodeConfig, SolanaConfig},
+    nodes::NodeReport,
 };
 use events::{ChainId, Family, event::Inclusion};
 use gateway_program::{
@@ -30,12 +31,11 @@ use sagas::ports::Transient;
 
 use super::{
     authorization::ClusterId,
+    nodes::{CLOCK_SYSVAR, Nodes},
     program::text,
     rpc::{Fault, Rpc},
 };
 
-/// The one method that does something.
-pub(super) const SEND: &str = "sendTransaction";
 /// Characters of the genesis hash in a CAIP-2 id.
 const CHAIN_REFERENCE_CHARS: usize = 32;
 /// Most accounts that nodes give in one answer.
@@ -44,8 +44,6 @@ pub(super) const ACCOUNTS_MAX: usize = 100;
 const SETTLED_KEPT: Duration = Duration::from_secs(2);
 /// Most accounts of which it is remembered which transaction made them what they are.
 const MADE_BY_MAX: usize = 4_096;
-/// The cluster's clock.
-const CLOCK_SYSVAR: &str = "SysvarC1ock11111111111111111111111111111111";
 /// Owner of the sysvars.
 const SYSVAR_OWNER: &str = "Sysvar1111111111111111111111111111111111111";
 
@@ -55,8 +53,8 @@ pub enum ConnectError {
     /// The chain is not of the Solana family.
     #[error("{0} is not a Solana chain")]
     Family(ChainId),
-    /// The endpoint is not a URL.
-    #[error("rpc_url of {chain_id} is not a URL: {reason}")]
+    /// The endpoint cannot be used.
+    #[error("rpc_url of {chain_id} {reason}")]
     Url {
         /// The chain.
         chain_id: ChainId,
@@ -190,8 +188,7 @@ pub struct Node(Arc<Inner>);
 struct Inner {
     config: SolanaConfig,
     cluster: Hash,
-    rpc: Rpc,
-    cluster_checked: OnceCell<()>,
+    nodes: Nodes,
     settled: Mutex<Option<Settled>>,
     /// When a record watcher last found the settled slot.
     settled_watched: Mutex<Option<Instant>>,
@@ -219,10 +216,14 @@ impl Node {
         if chain_id.family() != Some(Family::Solana) {
             return Err(ConnectError::Family(chain_id));
         }
-        let url: Url = config.common.rpc_url.parse().map_err(|error: url::ParseError| ConnectError::Url {
-            chain_id: chain_id.clone(),
-            reason: error.to_string(),
-        })?;
+        let mut nodes = Vec::new();
+        for NodeConfig { url, weight, .. } in config.common.nodes() {
+            let refused = |reason| ConnectError::Url { chain_id: chain_id.clone(), reason };
+            let parsed: Url =
+                url.parse().map_err(|error: url::ParseError| refused(format!("is not a URL: {error}")))?;
+            let rpc = Rpc::new(&parsed, Duration::from_millis(config.common.rpc_timeout_ms));
+            nodes.push((rpc.map_err(|error| refused(error.to_string()))?, url, weight));
+        }
         let cluster = cluster(config).ok_or_else(|| ConnectError::Cluster { chain_id: chain_id.clone() })?;
         if config.signature_domain_version != DOMAIN_VERSION {
             return Err(ConnectError::DomainVersion { chain_id });
@@ -233,8 +234,7 @@ impl Node {
         Ok(Self(Arc::new(Inner {
             config: config.clone(),
             cluster,
-            rpc: Rpc::new(&url, Duration::from_millis(config.common.rpc_timeout_ms)),
-            cluster_checked: OnceCell::new(),
+            nodes: Nodes::new(&chain_id, cluster, nodes),
             settled: Mutex::new(None),
             settled_watched: Mutex::new(None),
             made_by: Mutex::default(),
@@ -264,21 +264,12 @@ impl Node {
     }
 
     pub(super) async fn request<R: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<R, Fault> {
-        self.0.cluster_checked.get_or_try_init(|| self.check_cluster()).await?;
-        match method {
-            SEND => self.0.rpc.call(method, params).await,
-            _ => self.0.rpc.read(method, params).await,
-        }
+        self.0.nodes.request(method, params).await
     }
 
-    async fn check_cluster(&self) -> Result<(), Fault> {
-        let found: String = self.0.rpc.call("getGenesisHash", json!([])).await?;
-        if found == text(&self.0.cluster) {
-            return Ok(());
-        }
-        tracing::error!(chain_id = %self.chain_id(), found, "the node is of another cluster");
-        let text = format!("the node configured for {} is of the cluster {found}", self.chain_id());
-        Err(Fault::Unanswered(Transient::misconfigured(text)))
+    /// What each node says of itself: whether it is of the cluster, its newest slot, and how far it lags.
+    pub async fn node_reports(&self) -> Vec<NodeReport> {
+        self.0.nodes.reports().await
     }
 
     /// A fault that says that the node cannot be believed for now.
@@ -308,7 +299,8 @@ impl Node {
     /// How far the cluster has finalized.
     ///
     /// What was not seen before is believed only when a second answer reaches it, too: a node that errs about its head,
-    /// one of several behind the address, would else make a slot that can still vanish look settled. Where a record watcher
+    /// one of several behind the address, would else make a slot that can still vanish look settled. Where several nodes are
+    /// configured, two of them have to have reached it. Where a record watcher
     /// asks again and again, nobody else need.
     ///
     /// # Errors
@@ -345,8 +337,10 @@ impl Node {
         if let Some(before) = *seen
             && (found.slot < before.slot || found.height < before.height)
         {
-            if known.is_none_or(|known| known.slot <= found.slot && known.height <= found.height) {
-                // Another caller has seen a later one since this one asked.
+            let is_overtaken = known.is_none_or(|known| known.slot <= found.slot && known.height <= found.height);
+            if is_overtaken || self.0.nodes.has_quorum() {
+                // Another caller has seen a later one since this one asked, or one of two nodes lags; what two had settled is
+                // settled.
                 return Ok(before);
             }
             let what = format!("settled slot {} is below {} seen before", found.slot, before.slot);

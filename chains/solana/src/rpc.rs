@@ -1,25 +1,25 @@
-//! JSON-RPC endpoint: calls with a time limit, faults sorted where they arise.
+//! JSON-RPC endpoint: calls with limits of time and size, faults sorted where they arise.
 
 use std::{sync::Arc, time::Duration};
 
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-use solana_client::{
-    client_error::{ClientError, ClientErrorKind},
-    nonblocking::rpc_client::RpcClient,
-    rpc_request::{RpcError, RpcRequest, RpcResponseErrorData},
-};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 use url::Url;
 
-use chains::single_flight::SingleFlight;
+use chains::{
+    nodes::http::{ClientError, Http},
+    single_flight::SingleFlight,
+};
 use sagas::ports::Transient;
 
 /// What providers answer, instead of the HTTP status, to whoever asks too often.
 const RATE_LIMITED_CODES: [i64; 2] = [429, -32_429];
 /// How they word it where the code is another.
 const RATE_LIMITED: &str = "too many requests";
-/// How the client library words a transaction that is known.
+/// How nodes word a transaction that is known.
 const ALREADY_PROCESSED: &str = "already been processed";
+/// Longest text of a node that is kept, in characters: it ends up in events and logs.
+const TEXT_CHARS_MAX: usize = 400;
 
 /// Why a call gave no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,88 +41,106 @@ impl From<Fault> for Transient {
     }
 }
 
+impl From<Transient> for Fault {
+    fn from(fault: Transient) -> Self {
+        Self::Unanswered(fault)
+    }
+}
+
 /// An answer that several read.
-type Answer = Result<Arc<Value>, Fault>;
+pub(super) type Answer = Arc<Value>;
+
+/// An error as nodes write it.
+#[derive(Deserialize)]
+struct RpcError {
+    #[serde(default)]
+    code: i64,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    data: Value,
+}
 
 /// The endpoint.
+#[derive(Debug)]
 pub(super) struct Rpc {
-    client: RpcClient,
-    endpoint: String,
-    timeout: Duration,
+    http: Http,
     /// By method and parameters.
-    reads: SingleFlight<(&'static str, String), Answer>,
+    reads: SingleFlight<(&'static str, String), Result<Answer, Fault>>,
 }
 
 impl Rpc {
     /// An endpoint at `url`; nothing is sent yet.
-    pub fn new(url: &Url, timeout: Duration) -> Self {
-        // Only the origin goes into messages: paths and queries of providers hold keys.
-        let endpoint = url.origin().ascii_serialization();
-        Self {
-            client: RpcClient::new_with_timeout(url.to_string(), timeout),
-            endpoint,
-            timeout,
-            reads: SingleFlight::default(),
-        }
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn new(url: &Url, timeout: Duration) -> Result<Self, ClientError> {
+        Ok(Self { http: Http::new(url.clone(), timeout)?, reads: SingleFlight::default() })
+    }
+
+    /// The origin of its address, which is all that may be shown of it.
+    pub fn endpoint(&self) -> &str {
+        self.http.origin()
     }
 
     /// Reads what `method` answers to `params`, an array; once for all who want to read it at the same time.
-    pub async fn read<R: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<R, Fault> {
+    pub async fn read(&self, method: &'static str, params: &Value) -> Result<Answer, Fault> {
         let key = (method, params.to_string());
-        let answer = self.reads.read(&key, || async move { self.call(method, params).await.map(Arc::new) }).await?;
-        R::deserialize(&*answer).map_err(|error| {
-            let what = format!("{method} at {}: unreadable answer: {error}", self.endpoint);
-            Fault::Unanswered(Transient::unreachable(what))
-        })
+        self.reads.read(&key, || async { self.answer(method, params).await.map(Arc::new) }).await
     }
 
     /// Calls `method`; `params` are an array.
     pub async fn call<R: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<R, Fault> {
-        let place = || format!("{method} at {}", self.endpoint);
-        // The client waits and asks again after an answer that it asks too often; this bounds all of it.
-        let answer = tokio::time::timeout(self.timeout, self.client.send(RpcRequest::Custom { method }, params)).await;
-        match answer {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(sort(&place(), &error)),
-            Err(_) => {
-                Err(Fault::Unanswered(Transient::unreachable(format!("{}: no answer in {:?}", place(), self.timeout))))
+        let answer = self.answer(method, &params).await?;
+        parsed(method, self.endpoint(), &answer)
+    }
+
+    /// What `method` answers to `params`, an array.
+    pub async fn answer(&self, method: &'static str, params: &Value) -> Result<Value, Fault> {
+        let place = format!("{method} at {}", self.endpoint());
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let answer = self.http.post(body.into_bytes()).await.map_err(|fault| fault.transient(&place))?;
+        if !answer.is_success() {
+            let text = format!("{place}: HTTP status {}", answer.status);
+            return Err(Transient::of_http_status(answer.status, text).into());
+        }
+        let unreadable = |what: &str| Transient::unreachable(format!("{place}: unreadable answer: {what}"));
+        let mut answer: Value =
+            serde_json::from_slice(&answer.body).map_err(|error| unreadable(&shortened(&error.to_string())))?;
+        let members = answer.as_object_mut().ok_or_else(|| unreadable("not an object"))?;
+        match (members.remove("error").filter(|error| !error.is_null()), members.remove("result")) {
+            (Some(error), _) => {
+                let error = RpcError::deserialize(error).map_err(|_| unreadable("an error that is none"))?;
+                Err(self.sort(&place, &error))
             }
+            (None, Some(result)) => Ok(result),
+            (None, None) => Err(unreadable("neither result nor error").into()),
+        }
+    }
+
+    fn sort(&self, place: &str, error: &RpcError) -> Fault {
+        let RpcError { code, message, data } = error;
+        let text = format!("{place}: {} (code {code})", shortened(message));
+        if RATE_LIMITED_CODES.contains(code) || message.to_ascii_lowercase().contains(RATE_LIMITED) {
+            self.http.pause(None);
+            Fault::Unanswered(Transient::rate_limited(text))
+        } else if data["err"] == "AlreadyProcessed" || message.contains(ALREADY_PROCESSED) {
+            // Not every node puts the transaction's error into the answer's data.
+            Fault::Known(text)
+        } else {
+            Fault::Rejected(text)
         }
     }
 }
 
-/// Not every node puts the transaction's error into the answer's data.
-fn is_known(data: &RpcResponseErrorData) -> bool {
-    let RpcResponseErrorData::SendTransactionPreflightFailure(simulated) = data else { return false };
-    let error = simulated.err.as_ref().and_then(|error| serde_json::to_value(error).ok());
-    error.is_some_and(|error| error == "AlreadyProcessed")
+/// What was answered to `method` at `place`.
+pub(super) fn parsed<R: DeserializeOwned>(method: &str, place: &str, answer: &Value) -> Result<R, Fault> {
+    R::deserialize(answer).map_err(|error| {
+        let what = format!("{method} at {place}: unreadable answer: {}", shortened(&error.to_string()));
+        Fault::Unanswered(Transient::unreachable(what))
+    })
 }
 
-fn sort(place: &str, error: &ClientError) -> Fault {
-    match error.kind.as_ref() {
-        ClientErrorKind::RpcError(RpcError::RpcResponseError { code, message, data }) => {
-            let text = format!("{place}: {message} (code {code})");
-            let is_rate_limited =
-                RATE_LIMITED_CODES.contains(code) || message.to_ascii_lowercase().contains(RATE_LIMITED);
-            if is_rate_limited {
-                Fault::Unanswered(Transient::rate_limited(text))
-            } else if is_known(data) || message.contains(ALREADY_PROCESSED) {
-                Fault::Known(text)
-            } else {
-                Fault::Rejected(text)
-            }
-        }
-        // The error's own text may hold the whole URL, and so a key.
-        ClientErrorKind::Reqwest(error) => match error.status() {
-            Some(status) => {
-                let text = format!("{place}: HTTP status {}", status.as_u16());
-                Fault::Unanswered(Transient::of_http_status(status.as_u16(), text))
-            }
-            None => Fault::Unanswered(Transient::unreachable(format!("{place}: no answer"))),
-        },
-        ClientErrorKind::SerdeJson(error) => {
-            Fault::Unanswered(Transient::unreachable(format!("{place}: unreadable answer: {error}")))
-        }
-        _ => Fault::Unanswered(Transient::unreachable(format!("{place}: no usable answer"))),
-    }
+fn shortened(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
 }

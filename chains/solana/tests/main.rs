@@ -11,6 +11,7 @@ mod deploy;
 #[allow(dead_code, reason = "what the EVM tests share, of which few is for payments between the families")]
 mod evm_support;
 mod holding;
+mod nodes;
 mod payment;
 mod release;
 mod settlement;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use events::{Account, AssetId, ChainId};
 
-use super::{AssetConfig, Depth};
+use super::{AssetConfig, Depth, NODES_MAX, NodeConfig};
 
 /// The keys that chains of every family have.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -12,8 +12,13 @@ use super::{AssetConfig, Depth};
 pub struct CommonConfig {
     /// CAIP-2 id, for example `eip155:1`. The node is asked for its chain id, and another answer is refused.
     pub chain_id: ChainId,
-    /// JSON-RPC endpoint; on Tron the base of the HTTP API, under which `/wallet` and `/walletsolidity` are.
+    /// JSON-RPC endpoint of the one node; on Tron the base of the HTTP API, under which `/wallet` and `/walletsolidity` are. Where
+    /// there are `rpc_urls`, the first of them.
+    #[serde(default)]
     pub rpc_url: String,
+    /// Several nodes instead of one. Where two or more are of different origins, money moves only by what two of them say.
+    #[serde(default)]
+    pub rpc_urls: Vec<NodeConfig>,
     /// The `GatewayEscrow` used when a request names none.
     pub escrow_contract: Account,
     /// The `FulfillmentProxy` used when a request names none.
@@ -74,6 +79,28 @@ impl CommonConfig {
     /// The proxy, and those trusted besides.
     pub fn proxies(&self) -> impl Iterator<Item = &Account> {
         self.trusted_fulfillment_proxies.iter().chain([&self.fulfillment_proxy])
+    }
+
+    /// Its nodes: `rpc_urls`, or the one at `rpc_url`.
+    pub fn nodes(&self) -> Vec<NodeConfig> {
+        match self.rpc_urls.as_slice() {
+            [] => vec![NodeConfig::new(&self.rpc_url)],
+            several => several.to_vec(),
+        }
+    }
+
+    /// Makes the first of several nodes the one that is meant where one is; otherwise the rule that the addresses break.
+    pub(super) fn settle_nodes(&mut self) -> Result<(), String> {
+        match (self.rpc_url.is_empty(), self.rpc_urls.as_slice()) {
+            (true, []) => Err("missing field `rpc_url`, or several nodes in `rpc_urls`".to_owned()),
+            (false, [_, ..]) => Err("rpc_urls: must not stand beside rpc_url, which is the one node's".to_owned()),
+            (_, several) if several.len() > NODES_MAX => Err(format!("rpc_urls: must be at most {NODES_MAX} nodes")),
+            (true, [first, ..]) => {
+                self.rpc_url.clone_from(&first.url);
+                Ok(())
+            }
+            (false, []) => Ok(()),
+        }
     }
 
     /// All accounts, with the keys that they stand under.

@@ -100,7 +100,11 @@ impl ChainTable {
             kind if error.path.is_empty() => rule(kind),
             kind => format!("{}: {}", error.path.join("."), rule(kind)),
         });
-        let common = common.and_then(|common: CommonConfig| {
+        let common = common.and_then(|mut common: CommonConfig| {
+            common.settle_nodes()?;
+            if family != Family::Tron && common.rpc_urls.iter().any(|node| node.api_key.is_some()) {
+                return Err("rpc_urls: only a node of a Tron chain has an api_key".to_owned());
+            }
             common.accounts().try_for_each(|(key, account)| check_family(family, key, Some(account)))?;
             Ok(common)
         });

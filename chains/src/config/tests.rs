@@ -83,3 +83,46 @@ fn given_an_api_key_that_cannot_be_one_when_a_table_is_read_then_it_is_not_shown
     let chain = read("tron:5", "api_key = \"7713\"\n").unwrap();
     assert!(!format!("{chain:?}").contains("7713"), "{chain:?}");
 }
+
+fn with_nodes(chain_id: &str, nodes: &str) -> Result<ChainConfig, String> {
+    let account = account(chain_id);
+    let accounts = ["escrow_contract", "fulfillment_proxy", "reserver", "releaser"];
+    let accounts = accounts.map(|key| format!("{key} = {account:?}\n")).concat();
+    let common = COMMON.replace("rpc_url = \"http://127.0.0.1:1\"\n", nodes);
+    let text = format!("chain_id = {chain_id:?}\n{common}\n{accounts}");
+    Figment::from(Toml::string(&text)).extract().map_err(|error| error.to_string())
+}
+
+#[test]
+fn given_several_nodes_when_a_table_is_read_then_each_is_an_address_or_a_table() {
+    let nodes = "rpc_urls = [\"https://a.example/KEY\", { url = \"https://b.example\", weight = 3, api_key = \"7713\" }]\n\
+        api_key = \"7714\"\n";
+    let ChainConfig::Tron(chain) = with_nodes("tron:5", nodes).unwrap() else { panic!("not Tron") };
+    let weights: Vec<_> = chain.common.nodes().iter().map(|node| (node.url.clone(), node.weight)).collect();
+    assert_eq!(weights, [("https://a.example/KEY".to_owned(), 1), ("https://b.example".to_owned(), 3)]);
+    assert_eq!(chain.common.rpc_url, "https://a.example/KEY");
+    let keys: Vec<_> = chain.nodes().into_iter().map(|node| node.api_key.map(|key| key.expose().to_owned())).collect();
+    assert_eq!(keys, [Some("7714".to_owned()), Some("7713".to_owned())]);
+    let shown = format!("{:?}", chain.common.rpc_urls);
+    assert!(!shown.contains("KEY") && !shown.contains("771"), "{shown}");
+}
+
+#[test]
+fn given_nodes_that_cannot_be_when_a_table_is_read_then_the_key_and_the_rule_are_named() {
+    let many = format!("rpc_urls = [{}]", "\"http://a\", ".repeat(17));
+    for (nodes, rule) in [
+        ("", "missing field `rpc_url`"),
+        ("rpc_urls = []", "missing field `rpc_url`"),
+        ("rpc_url = \"http://a\"\nrpc_urls = [\"http://b\"]", "rpc_urls: must not stand beside rpc_url"),
+        ("rpc_urls = [{ url = \"http://a\", weight = 0 }]", "weight must be 1 to 1000"),
+        ("rpc_urls = [{ url = \"http://a\", wait = 1 }]", "unknown field"),
+        (
+            "rpc_urls = [{ url = \"http://a\", api_key = \"7713\" }]",
+            "rpc_urls: only a node of a Tron chain has an api_key",
+        ),
+        (&many, "rpc_urls: must be at most 16 nodes"),
+    ] {
+        let error = with_nodes("eip155:1", nodes).unwrap_err();
+        assert!(error.contains(rule) && error.starts_with("eip155:1: ") && !error.contains("7713"), "{nodes}: {error}");
+    }
+}

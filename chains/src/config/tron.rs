@@ -1,17 +1,15 @@
 //! Configuration of a Tron chain.
 
-use std::fmt;
-
-use serde::Deserialize;
-
-use super::{ChainTable, CommonConfig, Error};
+use super::{ApiKey, ChainTable, CommonConfig, Error, NodeConfig};
+use crate::nodes::origin;
 
 /// A Tron chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TronConfig {
     /// What chains of every family have.
     pub common: CommonConfig,
-    /// The provider's API key, sent as `TRON-PRO-API-KEY`.
+    /// The provider's API key, sent as `TRON-PRO-API-KEY` to `rpc_url`, or the first of `rpc_urls` and those of the same
+    /// origin. Another provider's node has its own key beside its address.
     pub api_key: Option<ApiKey>,
 }
 
@@ -19,43 +17,17 @@ impl TronConfig {
     pub(super) fn read(mut table: ChainTable) -> Result<Self, Error> {
         Ok(Self { api_key: table.take("api_key")?, common: table.rest()? })
     }
-}
 
-/// A provider's API key. It is never shown, not even when it cannot be used.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "ApiKeyForm")]
-pub struct ApiKey(String);
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "must be a text")]
-enum ApiKeyForm {
-    Text(String),
-}
-
-impl TryFrom<ApiKeyForm> for ApiKey {
-    type Error = &'static str;
-
-    fn try_from(ApiKeyForm::Text(text): ApiKeyForm) -> Result<Self, Self::Error> {
-        // It becomes the value of an HTTP header.
-        let sendable = !text.is_empty() && text.bytes().all(|c| c.is_ascii_graphic());
-        if sendable { Ok(Self(text)) } else { Err("must be visible ASCII characters without spaces") }
-    }
-}
-
-impl ApiKey {
-    /// The key with this text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text, for the one place that sends it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[secret]")
+    /// Its nodes, each with the key that goes along. A key of the chain goes to nodes of one origin alone: another provider's
+    /// has its own.
+    pub fn nodes(&self) -> Vec<NodeConfig> {
+        let mut nodes = self.common.nodes();
+        let first = nodes.first().and_then(|node| origin(&node.url));
+        for node in &mut nodes {
+            if node.api_key.is_none() && origin(&node.url) == first {
+                node.api_key.clone_from(&self.api_key);
+            }
+        }
+        nodes
     }
 }

@@ -103,6 +103,17 @@ impl TronChain {
         Ok(Self { node, keys, clock, warnings: Warnings::default(), log_watcher })
     }
 
+    /// The node it asks.
+    pub(super) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The accounts that send the gateway's transactions; none where it is a destination only.
+    pub(super) fn submitter_accounts(&self) -> Vec<alloy::primitives::Address> {
+        let keys = self.keys.iter().flat_map(|keys| keys.of_submitters().all());
+        keys.map(PrivateKeySigner::address).collect()
+    }
+
     fn keys(&self) -> Result<&Keys, Transient> {
         self.keys.as_ref().ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.node.chain_id())))
     }

@@ -8,7 +8,7 @@
 mod error;
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -16,15 +16,19 @@ use alloy::{
     primitives::{Address, B256},
     sol_types::SolCall,
 };
-use tokio::{sync::OnceCell, time::Instant};
+use tokio::time::Instant;
 
-use chains::config::ApiKey;
+use chains::{
+    config::{ApiKey, NodeConfig},
+    nodes::NodeReport,
+};
 use events::{ChainId, Family};
 use sagas::ports::Transient;
 
 pub use error::ConnectError;
 
 use super::{
+    nodes::Nodes,
     query::{AccountResources, Answer, Block, BlockInfos, BroadcastError, Header, Info, Prices, State, Trial, Tried},
     rpc::{ClientError, Rpc, base, is_loopback},
 };
@@ -51,8 +55,9 @@ pub struct Connection {
     chain_id: ChainId,
     /// The last four bytes of the first block's id.
     reference: u32,
-    rpc: Rpc,
-    chain_checked: OnceCell<()>,
+    nodes: Nodes,
+    /// The first of them, whatever chain it is of.
+    first: Nodes,
     settled: Mutex<Option<Block>>,
     /// When a log watcher last found the settled block.
     settled_watched: Mutex<Option<Instant>>,
@@ -77,24 +82,38 @@ impl Connection {
         api_key: Option<&ApiKey>,
         timeout: Duration,
     ) -> Result<Self, ConnectError> {
+        let node = NodeConfig { api_key: api_key.cloned(), ..NodeConfig::new(rpc_url) };
+        Self::through(chain_id, &[node], timeout)
+    }
+
+    /// As [`new`](Self::new), through several nodes. Where two are of different origins, what money rests on is what two answer.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when that cannot be meant.
+    pub fn through(chain_id: &ChainId, nodes: &[NodeConfig], timeout: Duration) -> Result<Self, ConnectError> {
         if chain_id.family() != Some(Family::Tron) {
             return Err(ConnectError::Family(chain_id.clone()));
         }
         let reference = chain_id.reference().parse().map_err(|_| ConnectError::Reference(chain_id.clone()))?;
         let refused = |reason| ConnectError::Url { chain_id: chain_id.clone(), reason };
-        let url = base(rpc_url).map_err(refused)?;
-        if api_key.is_some() && url.scheme() == "http" && !is_loopback(&url) {
-            return Err(refused("must begin with https:// where an api_key goes along".to_owned()));
+        let mut members = Vec::with_capacity(nodes.len());
+        for NodeConfig { url: text, weight, api_key } in nodes {
+            let url = base(text).map_err(refused)?;
+            if api_key.is_some() && url.scheme() == "http" && !is_loopback(&url) {
+                return Err(refused("must begin with https:// where an api_key goes along".to_owned()));
+            }
+            let rpc = Rpc::new(&url, timeout, api_key.as_ref()).map_err(|error: ClientError| ConnectError::Client {
+                chain_id: chain_id.clone(),
+                reason: error.to_string(),
+            })?;
+            members.push((Arc::new(rpc), text.clone(), *weight));
         }
-        let rpc = Rpc::new(&url, timeout, api_key).map_err(|error: ClientError| ConnectError::Client {
-            chain_id: chain_id.clone(),
-            reason: error.to_string(),
-        })?;
+        let (first, ..) = members.first().ok_or_else(|| refused("must be an address".to_owned()))?;
         Ok(Self {
             chain_id: chain_id.clone(),
             reference,
-            rpc,
-            chain_checked: OnceCell::new(),
+            first: Nodes::unchecked(chain_id.clone(), first.clone()),
+            nodes: Nodes::new(chain_id, reference, members),
             settled: Mutex::new(None),
             settled_watched: Mutex::new(None),
         })
@@ -110,40 +129,32 @@ impl Connection {
         self.reference
     }
 
-    /// Whether the node is of this chain: the last four bytes of its first block's id are the chain id. Everything else
-    /// asks this first, once.
+    /// Whether the nodes are of this chain: the last four bytes of their first block's id are the chain id. Everything else
+    /// that a node is asked asks this first, once.
     ///
     /// # Errors
     /// [`Transient`]: the node behind the address may be replaced by the right one.
     pub async fn check(&self) -> Result<(), Transient> {
-        self.rpc().await.map(drop)
+        self.nodes.newest(State::Newest).await?;
+        Ok(())
     }
 
-    pub(super) async fn rpc(&self) -> Result<&Rpc, Transient> {
-        self.chain_checked.get_or_try_init(|| self.check_chain()).await?;
-        Ok(&self.rpc)
+    /// What each node says of itself: whether it is of the chain, its newest block, and how far it lags.
+    pub async fn node_reports(&self) -> Vec<NodeReport> {
+        self.nodes.reports().await
     }
 
-    /// The first block of the chain that the node is of, whichever that is.
+    pub(super) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// The first block of the chain that the first node is of, whichever that is.
     ///
     /// # Errors
     /// [`Transient`].
     pub(super) async fn first_block(&self) -> Result<Block, Transient> {
-        let first = self.rpc.numbered(0, State::Newest).await?;
+        let first = self.first.numbered(0, State::Newest).await?;
         first.ok_or_else(|| self.contradiction("no first block"))
-    }
-
-    async fn check_chain(&self) -> Result<(), Transient> {
-        let first = self.first_block().await?;
-        if first.reference() == self.reference {
-            return Ok(());
-        }
-        tracing::error!(chain_id = %self.chain_id(), first_block = %first.id, "the node is of another chain");
-        Err(Transient::misconfigured(format!(
-            "the node configured for {} has the first block {}",
-            self.chain_id(),
-            first.id
-        )))
     }
 
     /// A fault that says that the node cannot be believed for now.
@@ -164,7 +175,7 @@ impl Connection {
     /// # Errors
     /// As [`head`](Self::head).
     pub(super) async fn head_header(&self) -> Result<Header, Transient> {
-        let header = self.rpc().await?.newest_header(State::Newest).await?;
+        let header = self.nodes.newest_header(State::Newest).await?;
         let head = header.block;
         match self.settled_before() {
             Some(settled) if head.number < settled.number => {
@@ -177,7 +188,8 @@ impl Connection {
     /// The newest solidified block.
     ///
     /// One that was not seen before is believed only when a second answer has it, too: a node that errs about its head,
-    /// one of several behind the address, would else make a block that can still vanish look settled. Where a log watcher asks
+    /// one of several behind the address, would else make a block that can still vanish look settled. Where several nodes are
+    /// configured, two of them have to have it. Where a log watcher asks
     /// at each block, nobody else need.
     ///
     /// # Errors
@@ -203,9 +215,8 @@ impl Connection {
 
     async fn ask_settled(&self) -> Result<Block, Transient> {
         let known = self.settled_before();
-        let rpc = self.rpc().await?;
-        let found = rpc.newest(State::Solidified).await?;
-        if known != Some(found) && rpc.numbered(found.number, State::Solidified).await? != Some(found) {
+        let found = self.nodes.newest(State::Solidified).await?;
+        if known != Some(found) && self.nodes.numbered(found.number, State::Solidified).await? != Some(found) {
             return Err(self.contradiction(format!("settled block {} is not found again", found.number)));
         }
         let mut seen = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,7 +275,7 @@ impl Connection {
     /// # Errors
     /// As [`block`](Self::block).
     pub(super) async fn header(&self, number: u64, state: State) -> Result<Option<Header>, Transient> {
-        let header = self.rpc().await?.numbered_header(number, state).await?;
+        let header = self.nodes.numbered_header(number, state).await?;
         match (self.settled_before(), header.map(|header| header.block)) {
             (Some(settled), None) if number <= settled.number => {
                 Err(self.contradiction(format!("no block {number}, though {} is settled", settled.number)))
@@ -289,7 +300,7 @@ impl Connection {
     ) -> Result<Answer<C::Return>, Transient> {
         let data = call.abi_encode();
         let trial = Trial { from, to, data: &data, value_sun: 0 };
-        match self.rpc().await?.constant(&trial, state).await? {
+        match self.nodes.constant(&trial, state).await? {
             Tried::Answered(Answer::Returned { value, energy }) => match C::abi_decode_returns(&value) {
                 Ok(value) => Ok(Answer::Returned { value, energy }),
                 Err(error) => Err(self.contradiction(format!("{} answered {error}", C::SIGNATURE))),
@@ -313,7 +324,7 @@ impl Connection {
         value_sun: u64,
     ) -> Result<Answer<Vec<u8>>, Transient> {
         let trial = Trial { from: Some(from), to, data: &data, value_sun };
-        Ok(match self.rpc().await?.constant(&trial, State::Newest).await? {
+        Ok(match self.nodes.constant(&trial, State::Newest).await? {
             Tried::Answered(answer) => answer,
             Tried::Impossible(reason) => Answer::Reverted { reason, data: Vec::new() },
         })
@@ -324,7 +335,7 @@ impl Connection {
     /// # Errors
     /// [`Transient`].
     pub async fn prices(&self) -> Result<Prices, Transient> {
-        Ok(self.rpc().await?.parameters().await?)
+        Ok(self.nodes.parameters().await?)
     }
 
     /// What an account can spend on transactions, in the newest state; nothing where there is no such account.
@@ -332,7 +343,7 @@ impl Connection {
     /// # Errors
     /// [`Transient`].
     pub async fn resources(&self, account: Address) -> Result<AccountResources, Transient> {
-        Ok(self.rpc().await?.account_resources(account).await?)
+        Ok(self.nodes.account_resources(account).await?)
     }
 
     /// TRX of an account in the newest state, in sun; none where there is no such account.
@@ -340,7 +351,7 @@ impl Connection {
     /// # Errors
     /// [`Transient`].
     pub async fn balance(&self, account: Address) -> Result<u64, Transient> {
-        Ok(self.rpc().await?.balance(account).await?)
+        Ok(self.nodes.balance(account).await?)
     }
 
     /// What became of a transaction. `None` says only that this answer knows it in no block.
@@ -348,7 +359,7 @@ impl Connection {
     /// # Errors
     /// [`Transient`].
     pub async fn info(&self, id: B256, state: State) -> Result<Option<Info>, Transient> {
-        Ok(self.rpc().await?.transaction_info(id, state).await?)
+        Ok(self.nodes.transaction_info(id, state).await?)
     }
 
     /// Whether a transaction waits for a block at the node that answers. `false` says only that this one knows of none.
@@ -356,7 +367,7 @@ impl Connection {
     /// # Errors
     /// [`Transient`], also when the node does not offer to tell.
     pub async fn waits(&self, id: B256) -> Result<bool, Transient> {
-        Ok(self.rpc().await?.waits(id).await?)
+        Ok(self.nodes.waits(id).await?)
     }
 
     /// What became of the transactions of a block. What is missing is not disproved: a node without the block answers with
@@ -365,7 +376,7 @@ impl Connection {
     /// # Errors
     /// [`Transient`].
     pub async fn infos_of(&self, block: u64, state: State) -> Result<BlockInfos, Transient> {
-        Ok(self.rpc().await?.block_infos(block, state).await?)
+        Ok(self.nodes.block_infos(block, state).await?)
     }
 
     /// Hands a signed transaction to the network. That it is known already is not a fault.
@@ -373,6 +384,6 @@ impl Connection {
     /// # Errors
     /// [`BroadcastError`]. Neither kind says what becomes of the transaction.
     pub async fn broadcast(&self, signed: &[u8]) -> Result<(), BroadcastError> {
-        self.rpc().await?.send(signed).await
+        self.nodes.send(signed).await
     }
 }

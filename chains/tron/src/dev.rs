@@ -4,7 +4,10 @@
 //! no network has.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -24,6 +27,7 @@ use super::{
     creation::Creation,
     deploy::Part,
     node::{Answer, BroadcastError, Info, State},
+    nodes::Nodes,
     query::{Trial, Tried},
     rpc::{Fault, Rpc},
     transaction::{Call, Draft, Reference},
@@ -75,7 +79,7 @@ pub struct DevContracts {
 /// A development chain.
 #[derive(Debug)]
 pub struct DevChain {
-    rpc: Rpc,
+    rpc: Nodes,
     deployer: PrivateKeySigner,
     /// Makes transactions differ that would else be one.
     stamp: AtomicU64,
@@ -92,7 +96,8 @@ impl DevChain {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Nanoseconds since 1970 fit until 2554.
         let stamp = AtomicU64::new(u64::try_from(now.as_nanos()).unwrap_or_default());
-        let chain = Self { rpc, deployer, stamp };
+        let chain_id = "tron:0".parse().map_err(|error: events::caip::Error| DevError::Chain(error.to_string()))?;
+        let chain = Self { rpc: Nodes::unchecked(chain_id, Arc::new(rpc)), deployer, stamp };
         chain.fund(&text(chain.deployer.address()), DEPLOYER_SUN).await?;
         Ok(chain)
     }

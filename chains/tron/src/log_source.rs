@@ -269,6 +269,7 @@ mod tests {
             chain_id: "tron:728126428".parse().unwrap(),
             // Nobody listens there.
             rpc_url: "http://127.0.0.1:1".to_owned(),
+            rpc_urls: Vec::new(),
             escrow_contract: account(1),
             fulfillment_proxy: account(2),
             trusted_escrow_contracts: Vec::new(),

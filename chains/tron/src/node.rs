@@ -52,7 +52,7 @@ impl Node {
     pub fn connect(config: &TronConfig) -> Result<Self, ConnectError> {
         let common = &config.common;
         let timeout = Duration::from_millis(common.rpc_timeout_ms);
-        let connection = Connection::new(&common.chain_id, &common.rpc_url, config.api_key.as_ref(), timeout)?;
+        let connection = Connection::through(&common.chain_id, &config.nodes(), timeout)?;
         if common.required_depth != Depth::Finalized {
             return Err(ConnectError::Depth { chain_id: common.chain_id.clone() });
         }

@@ -48,7 +48,7 @@ impl Signing {
     /// [`Transient`].
     pub async fn of(account: Address, node: &Node) -> Result<Self, Transient> {
         let asked = json!({"address": address::api(account), "visible": false});
-        let found: RawAccount = node.rpc().await?.post("wallet/getaccount", &asked).await?;
+        let found: RawAccount = node.nodes().post("wallet/getaccount", &asked).await?;
         let Some(stated) = found.address else { return Ok(Self::NoAccount) };
         if address::from_api(&stated) != Some(account) {
             return Err(Transient::contradiction("the node answers with another account than was asked for"));

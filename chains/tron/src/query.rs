@@ -18,7 +18,8 @@ pub(super) use contracts::{ContractCode, Trial, Tried};
 
 use super::{
     address,
-    rpc::{Fault, Rpc, shortened},
+    nodes::Nodes,
+    rpc::{Fault, shortened},
 };
 
 /// How the TVM's result is named when everything went well.
@@ -206,7 +207,7 @@ impl From<Fault> for BroadcastError {
     }
 }
 
-impl Rpc {
+impl Nodes {
     /// The newest block.
     pub async fn newest(&self, state: State) -> Result<Block, Fault> {
         self.newest_header(state).await.map(|header| header.block)

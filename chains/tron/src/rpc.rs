@@ -51,6 +51,12 @@ impl From<Fault> for Transient {
     }
 }
 
+impl From<Transient> for Fault {
+    fn from(fault: Transient) -> Self {
+        Self::Unanswered(fault)
+    }
+}
+
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
@@ -63,7 +69,8 @@ pub(super) enum ClientError {
 }
 
 /// The bytes of an answer that several read.
-type Answer = Result<Arc<[u8]>, Fault>;
+pub(super) type Bytes = Arc<[u8]>;
+type Answer = Result<Bytes, Fault>;
 
 /// The endpoint.
 pub(super) struct Rpc {
@@ -107,23 +114,35 @@ impl Rpc {
         Ok(Self { http, base, endpoint, paused: Mutex::new(None), reads: SingleFlight::default() })
     }
 
+    /// The origin of its address, which is all that may be shown of it.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
     /// Reads what `path`, for example `wallet/getblock`, answers to `body`; once for all who want to read it at the same time.
     ///
     /// # Errors
     /// [`Fault`]; at once, without anything sent, while the endpoint wants to be left alone.
     pub async fn read<R: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<R, Fault> {
+        let answer = self.read_bytes(path, body).await?;
+        parsed(&self.place(path), &answer)
+    }
+
+    /// As [`read`](Self::read), before the answer is parsed.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_bytes(&self, path: &str, body: &Value) -> Answer {
         let key = (path.to_owned(), body.to_string());
-        let answer = self.reads.read(&key, || async { self.answer(path, body).await.map(Arc::from) }).await?;
-        self.parsed(path, &answer)
+        self.reads.read(&key, || async { self.answer(path, body).await.map(Arc::from) }).await
     }
 
     /// Posts `body` to `path`, for example `wallet/broadcasthex`.
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub async fn post<R: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<R, Fault> {
-        let answer = self.answer(path, body).await?;
-        self.parsed(path, &answer)
+    pub async fn post_bytes(&self, path: &str, body: &Value) -> Answer {
+        self.answer(path, body).await.map(Arc::from)
     }
 
     fn place(&self, path: &str) -> String {
@@ -132,13 +151,6 @@ impl Rpc {
 
     fn unanswered(&self, path: &str, what: impl fmt::Display) -> Fault {
         Fault::Unanswered(Transient::unreachable(format!("{}: {what}", self.place(path))))
-    }
-
-    fn parsed<R: DeserializeOwned>(&self, path: &str, answer: &[u8]) -> Result<R, Fault> {
-        let parsed = serde_json::from_slice(answer);
-        parsed.map_err(|error| {
-            self.unanswered(path, format_args!("unreadable answer: {}", shortened(&error.to_string())))
-        })
     }
 
     async fn answer(&self, path: &str, body: &Value) -> Result<Vec<u8>, Fault> {
@@ -186,6 +198,14 @@ impl Rpc {
         *paused = Some(paused.map_or(until, |before| before.max(until)));
         pause
     }
+}
+
+/// What `answer`, from `place`, says.
+pub(super) fn parsed<R: DeserializeOwned>(place: &str, answer: &[u8]) -> Result<R, Fault> {
+    serde_json::from_slice(answer).map_err(|error| {
+        let text = format!("{place}: unreadable answer: {}", shortened(&error.to_string()));
+        Fault::Unanswered(Transient::unreachable(text))
+    })
 }
 
 /// Whether nobody on a network can read what is sent there.

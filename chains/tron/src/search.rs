@@ -162,7 +162,7 @@ impl<'a> EventSearch<'a> {
                 return Ok(Some(found));
             }
         }
-        let listed = self.node.rpc().await?.transactions_of(scope.number, scope.payment, scope.state).await?;
+        let listed = self.node.nodes().transactions_of(scope.number, scope.payment, scope.state).await?;
         let (of, ids) = listed.ok_or_else(|| self.node.contradiction(format!("no block {}", scope.number)))?;
         if of != *block {
             return Err(self.node.contradiction(format!("the blocks {} and {}", of.id, block.id)));

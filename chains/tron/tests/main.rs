@@ -16,6 +16,7 @@ mod endpoint;
 #[path = "../../evm/tests/support/mod.rs"]
 #[allow(dead_code, reason = "what the EVM tests share, of which few is for payments between the families")]
 mod evm_support;
+mod nodes;
 mod release;
 mod settlement;
 mod support;

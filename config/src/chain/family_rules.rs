@@ -37,9 +37,12 @@ fn tron(chain: &TronConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
     // It is four bytes of the first block's id.
     let reference = chain.chain_id.reference().parse::<u32>();
     require(reference.is_ok(), &key("chain_id"), "must be below 2^32 on Tron")?;
-    let path = chain.rpc_url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let rule = "must be the base of the HTTP API: what /wallet and /walletsolidity come after";
-    require(!matches!(path, "wallet" | "walletsolidity" | "jsonrpc"), &key("rpc_url"), rule)?;
+    for (i, node) in chain.nodes().iter().enumerate() {
+        let path = node.url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let name = if chain.rpc_urls.is_empty() { "rpc_url".to_owned() } else { format!("rpc_urls[{i}]") };
+        let rule = "must be the base of the HTTP API: what /wallet and /walletsolidity come after";
+        require(!matches!(path, "wallet" | "walletsolidity" | "jsonrpc"), &key(&name), rule)?;
+    }
     require(chain.required_depth == Depth::Finalized, &key("required_depth"), "must be \"finalized\" on Tron")
 }
 

@@ -91,8 +91,11 @@ pub(super) fn check<'a>(configured: impl Iterator<Item = &'a ChainConfig>) -> Re
 /// The rules of one chain. `key` makes the path of a member.
 fn check_one(config: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), Error> {
     let (family, chain) = (config.family(), config.common());
-    let rpc = Url::parse(&chain.rpc_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    require(rpc.is_some(), &key("rpc_url"), "must be an http(s) address")?;
+    for (i, node) in chain.nodes().iter().enumerate() {
+        let rpc = Url::parse(&node.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let name = if chain.rpc_urls.is_empty() { "rpc_url".to_owned() } else { format!("rpc_urls[{i}]") };
+        require(rpc.is_some_and(|url| url.has_host()), &key(&name), "must be an http(s) address")?;
+    }
     family_rules::check(config, &key)?;
     for (name, number) in [
         ("poll_ms", chain.poll_ms),

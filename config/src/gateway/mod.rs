@@ -12,8 +12,9 @@ use serde::Deserialize;
 
 use events::Family;
 use net::callers::limits::LimitsConfig;
+use trace::TelemetryConfig;
 
-use super::{Error, HttpConfig, Secret, chain::GatewayChain, source::Source};
+use super::{Error, HttpConfig, MetricsConfig, Secret, chain::GatewayChain, source::Source};
 
 pub use self::{
     storage::{AuditConfig, JournalConfig, NatsConfig, ProjectionsConfig},
@@ -42,6 +43,9 @@ pub struct GatewayConfig {
     /// The HTTP API.
     #[serde(default)]
     pub http: HttpConfig,
+    /// Where it is measured.
+    #[serde(default)]
+    pub metrics: MetricsConfig,
     /// How much one caller may ask of it.
     #[serde(default)]
     pub limits: LimitsConfig,
@@ -76,6 +80,9 @@ pub struct GatewayConfig {
     /// Signed checkpoints of the journal.
     #[serde(default)]
     pub audit: AuditConfig,
+    /// Where traces are sent.
+    #[serde(default)]
+    pub telemetry: TelemetryConfig,
     /// The chains served.
     pub chains: Vec<GatewayChain>,
 }

@@ -13,7 +13,7 @@ use crate::{
     limits,
     rules::{
         BODY_MS_LIMIT, COUNT_LIMIT, HEAD_MS_LIMIT, IDLE_MS_LIMIT, WRITE_MS_LIMIT, endpoint, nats_url, require,
-        signing_key,
+        signing_key, telemetry,
     },
 };
 
@@ -50,6 +50,7 @@ pub(super) fn check(config: &GatewayConfig) -> Result<(), Error> {
     require((1..=SHARDS_LIMIT).contains(&config.journal.shards), "journal.shards", "must be 1 to 256")?;
     require(matches!(config.journal.replicas, 1 | 3 | 5), "journal.replicas", "must be 1, 3 or 5")?;
     audit(&config.audit)?;
+    telemetry(&config.telemetry)?;
     identities(config)?;
     http(&config.http)?;
     limits::check(&config.limits, config.http.body_bytes_max)?;

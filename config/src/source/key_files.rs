@@ -18,6 +18,7 @@ use crate::{
 
 /// The key that names the passphrase's file.
 const PASSPHRASE_FILE: &str = "passphrase_file";
+const CHAIN_ID: &str = "chain_id";
 const KEYSTORE: &str = "keystore";
 const SECRET_FILE: &str = "secret_file";
 /// Whoever may read the file besides its owner.
@@ -51,10 +52,9 @@ pub(super) fn take_passphrase_file(keys: &mut Dict, directory: &Path) -> Result<
 
 /// Warns of private keys that stand in the file itself.
 pub(super) fn warn_of_plaintext(path: &Path, keys: &Dict) {
-    let mut found = Vec::new();
-    for (name, value) in keys {
-        plaintext(name, name, value, &mut found);
-    }
+    let places = places(keys);
+    let found: Vec<_> =
+        places.iter().filter(|place| place.form == KeyForm::InTheClear).map(|place| place.path.as_str()).collect();
     if !found.is_empty() && std::env::var_os(PLAINTEXT_IS_FINE).is_none() {
         let keys = found.join(", ");
         warn!(
@@ -64,25 +64,89 @@ pub(super) fn warn_of_plaintext(path: &Path, keys: &Dict) {
     }
 }
 
-fn plaintext(path: &str, name: &str, value: &Value, found: &mut Vec<String>) {
-    match value {
-        Value::Dict(_, keys) => {
-            for (name, value) in keys {
-                plaintext(&format!("{path}.{name}"), name, value, found);
-            }
-        }
-        // A keypair as solana-keygen writes it.
-        Value::Array(_, values) if matches!(values.first(), Some(Value::Num(..))) && SECRETS.contains(&name) => {
-            found.push(path.to_owned());
-        }
-        Value::Array(_, values) => {
-            for (index, value) in values.iter().enumerate() {
-                plaintext(&format!("{path}[{index}]"), name, value, found);
-            }
-        }
-        Value::String(_, text) if SECRETS.contains(&name) && !text.is_empty() => found.push(path.to_owned()),
-        _ => {}
+/// How a private key stands in a role's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyForm {
+    /// In the encrypted file of this name.
+    Keystore(String),
+    /// In the file of this name, in the clear.
+    SecretFile(String),
+    /// In the role's file itself, in the clear.
+    InTheClear,
+}
+
+/// A place in a role's file at which a private key stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyPlace {
+    /// Where: `audit.checkpoint_key`, `chains[1].submitter_keys[0]`.
+    pub path: String,
+    /// The chain whose section it is in, as the section names it.
+    pub chain_id: Option<String>,
+    /// The key's own name, with its number in a list: `submitter_keys[0]`.
+    pub name: String,
+    /// How it stands there.
+    pub form: KeyForm,
+}
+
+/// The private keys of a file, in the order of their names. What they are is not looked at.
+pub(super) fn places(keys: &Dict) -> Vec<KeyPlace> {
+    let mut found = Vec::new();
+    for (name, value) in keys {
+        Walk { chain_id: None, found: &mut found }.at(name, name, name, value);
     }
+    found
+}
+
+/// Looks for keys below one section.
+struct Walk<'a> {
+    chain_id: Option<String>,
+    found: &'a mut Vec<KeyPlace>,
+}
+
+impl Walk<'_> {
+    /// `value` stands at `path`; `own` is the last key on it, with its number, and `name` without.
+    fn at(&mut self, path: &str, own: &str, name: &str, value: &Value) {
+        let is_secret = SECRETS.contains(&name);
+        match value {
+            Value::Dict(_, keys) => {
+                if let Some(form) = named(keys).filter(|_| is_secret) {
+                    return self.note(path, own, form);
+                }
+                let chain_id = keys.get(CHAIN_ID).and_then(Value::as_str).map(str::to_owned);
+                let chain_id = chain_id.or_else(|| self.chain_id.clone());
+                for (name, value) in keys {
+                    Walk { chain_id: chain_id.clone(), found: &mut *self.found }.at(
+                        &format!("{path}.{name}"),
+                        name,
+                        name,
+                        value,
+                    );
+                }
+            }
+            // A keypair as solana-keygen writes it.
+            Value::Array(_, values) if is_secret && matches!(values.first(), Some(Value::Num(..))) => {
+                self.note(path, own, KeyForm::InTheClear);
+            }
+            Value::Array(_, values) => {
+                for (index, value) in values.iter().enumerate() {
+                    self.at(&format!("{path}[{index}]"), &format!("{own}[{index}]"), name, value);
+                }
+            }
+            Value::String(_, text) if is_secret && !text.is_empty() => self.note(path, own, KeyForm::InTheClear),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, path: &str, own: &str, form: KeyForm) {
+        let (path, name) = (path.to_owned(), own.to_owned());
+        self.found.push(KeyPlace { path, chain_id: self.chain_id.clone(), name, form });
+    }
+}
+
+/// The file that a table names in the place of a key, if it does.
+fn named(keys: &Dict) -> Option<KeyForm> {
+    let file = |name: &str| keys.get(name).filter(|_| keys.len() == 1).and_then(Value::as_str).map(str::to_owned);
+    file(KEYSTORE).map(KeyForm::Keystore).or_else(|| file(SECRET_FILE).map(KeyForm::SecretFile))
 }
 
 /// Reads the files of keys that a configuration names.
@@ -124,16 +188,19 @@ impl<'a> KeyFiles<'a> {
 
     /// The key in the file that a table names, if it does.
     fn named(&mut self, path: &str, keys: &Dict) -> Result<Option<String>, Error> {
-        let file = |name: &str| keys.get(name).filter(|_| keys.len() == 1).and_then(Value::as_str);
-        if let Some(named) = file(KEYSTORE) {
-            let wrong = |rule: String| invalid(path, format!("keystore {named}: {rule}"));
-            let passphrase = self.passphrase.get().map_err(wrong)?;
-            let secret = keystore::open(&self.directory.join(named), passphrase);
-            return secret.map(|secret| Some(secret.expose().to_owned())).map_err(|error| wrong(error.to_string()));
+        match named(keys) {
+            Some(KeyForm::Keystore(named)) => {
+                let wrong = |rule: String| invalid(path, format!("keystore {named}: {rule}"));
+                let passphrase = self.passphrase.get().map_err(wrong)?;
+                let secret = keystore::open(&self.directory.join(&named), passphrase);
+                secret.map(|secret| Some(secret.expose().to_owned())).map_err(|error| wrong(error.to_string()))
+            }
+            Some(KeyForm::SecretFile(named)) => {
+                let wrong = |rule: String| invalid(path, format!("secret_file {named}: {rule}"));
+                read_secret(&self.directory.join(&named)).map(Some).map_err(wrong)
+            }
+            Some(KeyForm::InTheClear) | None => Ok(None),
         }
-        let Some(named) = file(SECRET_FILE) else { return Ok(None) };
-        let wrong = |rule: String| invalid(path, format!("secret_file {named}: {rule}"));
-        read_secret(&self.directory.join(named)).map(Some).map_err(wrong)
     }
 }
 

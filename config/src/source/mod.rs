@@ -16,6 +16,18 @@ use serde::de::DeserializeOwned;
 
 use super::Error;
 
+pub use self::key_files::{KeyForm, KeyPlace};
+
+/// The private keys that a role's file names or holds, without those of the environment. None of them is read.
+///
+/// # Errors
+/// [`Error`] when the file, or the file of chains that it names, cannot be read.
+pub fn key_places(path: &Path) -> Result<Vec<KeyPlace>, Error> {
+    let mut keys = read(path)?;
+    chains_file::put_in(&mut keys, path.parent().unwrap_or(Path::new("")))?;
+    Ok(key_files::places(&keys))
+}
+
 /// Where a role's configuration comes from besides its file.
 pub(super) struct Source {
     /// What the names of its variables begin with.

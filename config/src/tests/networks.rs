@@ -84,6 +84,10 @@ fn every_preset_makes_a_section_that_roles_can_use() {
             assert_eq!(chains.get(&network.chain_id, key), Some(text));
         }
     }
+    for network in &networks {
+        assert_eq!(chains.assets(&network.chain_id).unwrap().len(), network.assets.len(), "{}", network.name);
+    }
+    assert!(chains.assets(&"eip155:999".parse().unwrap()).unwrap().is_empty());
     chains.save().unwrap();
     // An auditor needs nothing besides.
     let auditor = directory.path().join("auditor.toml");

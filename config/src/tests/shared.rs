@@ -3,7 +3,10 @@
 use std::{fs, path::Path};
 
 use super::*;
-use crate::keystore::{self, KeystoreError};
+use crate::{
+    KeyForm,
+    keystore::{self, KeystoreError},
+};
 
 const RESERVER_KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const PASSPHRASE: &str = "correct horse battery";
@@ -125,6 +128,31 @@ fn keys_stand_in_keystores_and_files() {
     fs::write(place.join("submitter"), "\n").unwrap();
     let error = load(place, &text).unwrap_err();
     assert!(error.starts_with(second) && error.ends_with("is empty"), "{error}");
+}
+
+#[test]
+fn where_keys_stand_is_told_without_reading_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("role.toml");
+    let chain = "[[chains]]\nchain_id = \"solana:a\"\nreserver_key = [1, 2]\nsubmitter_keys = [\"k\", { secret_file = \"f\" }]\n";
+    fs::write(
+        &path,
+        format!("seed = \"\"\n[audit]\ncheckpoint_key = {{ keystore = \"c.json\" }}\nkeystore = \"no key\"\n{chain}"),
+    )
+    .unwrap();
+    let places = crate::key_places(&path).unwrap();
+    let told: Vec<_> =
+        places.iter().map(|place| (place.path.as_str(), place.chain_id.as_deref(), &place.form)).collect();
+    assert_eq!(
+        told,
+        [
+            ("audit.checkpoint_key", None, &KeyForm::Keystore("c.json".to_owned())),
+            ("chains[0].reserver_key", Some("solana:a"), &KeyForm::InTheClear),
+            ("chains[0].submitter_keys[0]", Some("solana:a"), &KeyForm::InTheClear),
+            ("chains[0].submitter_keys[1]", Some("solana:a"), &KeyForm::SecretFile("f".to_owned())),
+        ]
+    );
+    assert_eq!(places[3].name, "submitter_keys[1]");
 }
 
 #[test]

@@ -70,6 +70,14 @@ impl Event {
         }
     }
 
+    /// The payment's event itself, when it is one.
+    pub fn into_payment(self) -> Option<PaymentEvent> {
+        match self {
+            Self::Payment(event) => Some(event),
+            Self::QuoteRequest(_) | Self::Mark(_) => None,
+        }
+    }
+
     /// The batch's event, when it is one.
     pub fn quote_request(&self) -> Option<&QuoteRequestEvent> {
         match self {

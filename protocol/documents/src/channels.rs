@@ -14,6 +14,10 @@ use protocol::{
 use sagas::ports::ANSWER_WAIT_MAX;
 use settler::nats_credentials::Permissions;
 
+/// What there is to know of the header of requests and awards.
+const TRACEPARENT: &str = "Where the gateway traces, the header `traceparent` (W3C Trace Context) names the span that it was sent \
+    in. It says nothing about the message, and may be passed over.";
+
 /// A subject, or a family of them.
 pub(super) struct Channel {
     /// Its name in the document.
@@ -160,7 +164,8 @@ fn auctions(own: &Permissions) -> Vec<Channel> {
             description: format!(
                 "Not stored. A request that is not answered is sent again after 2 seconds, 4, 8 and so on until the \
                  quote deadline. Its reply subject is that of the bid, and it is what permits the settler to bid: on the \
-                 connection that was asked, at most {BIDS_PER_REQUEST_MAX} times and within {BID_SECONDS_MAX} seconds."
+                 connection that was asked, at most {BIDS_PER_REQUEST_MAX} times and within {BID_SECONDS_MAX} seconds. \
+                 {TRACEPARENT}"
             ),
             parameters: &["settler", "auction"],
             messages: &["RequestForQuotes"],
@@ -189,11 +194,11 @@ fn awards(own: &Permissions) -> Vec<Channel> {
             name: "awards",
             address: Some("auction.award.{settler}.{payment}".to_owned()),
             title: "Awards",
-            description:
+            description: format!(
                 "Durable: an award is there until its settler acknowledges it, after any absence that `x-kept` allows. When it \
                  ends without a deposit its end takes its place, told apart by the member `ended`. The gateway creates the \
-                 settler's consumer when it first sees its registration."
-                    .to_owned(),
+                 settler's consumer when it first sees its registration. {TRACEPARENT}"
+            ),
             parameters: &["settler", "payment"],
             messages: &["Award", "AwardEnd"],
             kept: Some(kept(&streams::awards())),

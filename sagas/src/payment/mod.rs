@@ -3,10 +3,12 @@
 mod command;
 mod decide;
 mod evolve;
+mod milestones;
 
 pub use command::Command;
 pub use decide::{Rejected, decide};
 pub use evolve::{IllegalTransition, evolve, fold};
+pub use milestones::{Leg, Milestone, Milestones, Passed};
 
 use events::{
     event::{

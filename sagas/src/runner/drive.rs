@@ -6,6 +6,7 @@ use std::{
 };
 
 use tokio::sync::{Semaphore, broadcast};
+use tracing::Instrument;
 
 use events::{Did, Event, Payload, PaymentEvent, PaymentId, StreamId, quote::auction_of};
 use journal::{ReadError, Recorded};
@@ -14,15 +15,18 @@ use super::{
     Options, Ports,
     backoff::{Backoff, Misconfigured, log_transient},
     memory::{Folded, Memory},
+    observed::Alive,
+    observer::{CommittedPayment, Observer},
     outcome::Outcome,
     perform::{perform, rule_out},
+    spans::{self, Told},
     stream::At,
     wait::{Resumption, Wait},
     wake_hints::WakeHints,
 };
 use crate::{
     handlers::{Action, Step, expected_terms, next},
-    payment::{self, Command, IllegalTransition, Payment, Stage, decide},
+    payment::{self, Command, IllegalTransition, Milestones, Payment, Stage, decide},
     ports::{AuctionOver, DepositOrder, OpenWindow, Refusal, Transient},
 };
 
@@ -40,6 +44,8 @@ pub struct Engine {
     moments: Arc<Semaphore>,
     /// See [`Options::resumed_max`].
     resumptions: Arc<Semaphore>,
+    /// Who is told what was stored; nobody where nothing is measured.
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// Why a stream can not be driven on. Retrying does not help; it stays as it is until an operator looks.
@@ -60,6 +66,7 @@ pub enum Stuck {
 struct Loaded<S> {
     state: S,
     at: At,
+    milestones: Milestones,
 }
 
 /// What comes of an action.
@@ -104,7 +111,17 @@ impl Engine {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
         let (moments, resumptions) = (semaphore(options.moments_max), semaphore(options.resumed_max));
         let (wake_hints, misconfigured) = Default::default();
-        Self { ports, options, wake_hints, misconfigured, moments, resumptions }
+        Self { ports, options, wake_hints, misconfigured, moments, resumptions, observer: None }
+    }
+
+    /// The same engine, which tells `observer` what it stores.
+    #[must_use]
+    pub fn observed(self, observer: Arc<dyn Observer>) -> Self {
+        Self { observer: Some(observer), ..self }
+    }
+
+    pub(super) fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.as_deref()
     }
 
     pub(super) fn ports(&self) -> &Ports {
@@ -164,7 +181,8 @@ impl Engine {
                 self.drive_payment(shard, stream_id, payment_id, memory.into(), resumption).await
             }
             StreamId::QuoteRequest(_) => {
-                let driven = Box::pin(self.drive_quote_request(shard, stream_id)).await;
+                let span = spans::step(stream_id.as_str(), "collect_quotes");
+                let driven = Box::pin(self.drive_quote_request(shard, stream_id).instrument(span)).await;
                 driven.map(Driven::AtRest)
             }
         }
@@ -228,6 +246,18 @@ impl Engine {
             }
             Step::Do(action) => action,
         };
+        let span = spans::step(stream_id.as_str(), spans::name(&action));
+        self.take(stream_id, loaded, memory, action).instrument(span).await
+    }
+
+    /// Takes the step that is to be taken now.
+    async fn take(
+        &self,
+        stream_id: &StreamId,
+        loaded: Box<Loaded<Payment>>,
+        memory: &mut Memory,
+        action: Box<Action>,
+    ) -> Result<Turned, Stuck> {
         let command = match self.command(stream_id, &action, &loaded.state, memory).await {
             Next::Command(command) => command,
             Next::Wait(wait) => return Ok(Turned::Wait(loaded, wait)),
@@ -305,6 +335,7 @@ impl Engine {
             }
             Ok(Outcome::Nothing) => self.pause(action),
             Err(fault) => {
+                spans::failed(&fault);
                 let stage = state.stage();
                 let say = |backoff: &Backoff| log_transient!(fault, backoff, %payment_id, ?stage);
                 self.wait_after_transient(&mut memory.backoff, &fault, say)
@@ -444,20 +475,40 @@ impl Engine {
         events: Vec<PaymentEvent>,
     ) -> Result<Option<Loaded<Payment>>, Stuck> {
         // Folded before it is stored: what cannot be read back is never written.
-        let mut state = loaded.state;
+        let Loaded { mut state, at, mut milestones } = loaded;
+        let stage_before = state.stage();
+        let alive = self.observer.as_ref().map(|_| Alive::before(&state, &events));
         for event in &events {
             state = payment::evolve(Some(state), event)?;
         }
+        let told = spans::transactions(&events);
         let events = events.into_iter().map(Event::from).collect();
-        let appended = self.append(stream_id, loaded.at, events).await?;
-        Ok(appended.map(|at| Loaded { state, at }))
+        let Some(appended) = self.append(stream_id, at, events).await? else { return Ok(None) };
+        told.iter().for_each(Told::show);
+        spans::came_to_rest(stage_before, &state, || self.ports.clock.now());
+        if let (Some(observer), Some(alive)) = (&self.observer, alive) {
+            let events: Vec<_> = appended.events.into_iter().filter_map(Event::into_payment).collect();
+            let (before, stored_at, ended) = (milestones, appended.stored_at, alive.ended(&state));
+            observer.committed(&CommittedPayment {
+                events: &events,
+                stored_at,
+                before: &before,
+                payment: &state,
+                ended,
+            });
+            for event in &events {
+                milestones.pass(event, stored_at);
+            }
+        }
+        Ok(Some(Loaded { state, at: appended.at, milestones }))
     }
 }
 
 /// The payment that these commits are; `None` when there are none.
 fn loaded(commits: &[Recorded]) -> Result<Option<Loaded<Payment>>, IllegalTransition> {
     let state = payment::fold(commits.iter().flat_map(Recorded::payment_events))?;
-    let mut loaded = state.zip(At::end_of(commits)).map(|(state, at)| Loaded { state, at });
+    let milestones = Milestones::of(commits.iter().map(|commit| (commit.stored_at, commit.payment_events())));
+    let mut loaded = state.zip(At::end_of(commits)).map(|(state, at)| Loaded { state, at, milestones });
     if let Some(loaded) = &mut loaded {
         // The body as it came is most of what an open payment would take, and nothing but its payloads is read here.
         let submitted = &mut loaded.state.submitted;

@@ -7,6 +7,7 @@ use super::{
     Engine,
     backoff::{Backoff, log_transient},
     drive::Stuck,
+    spans,
     stream::At,
     wait::SELECTOR_PAUSE,
 };
@@ -58,10 +59,19 @@ impl Engine {
             if let Some(request) = batch.selection(&collected) {
                 collected.selection = self.select(&request).await;
             }
+            let opened_at = batch.opened.opened_at;
             let collected = QuoteRequestEvent::Collected(Box::new(collected));
             quote_request::evolve(Some(batch), &collected)?;
-            if let Some(at) = self.append(stream_id, at, vec![collected.into()]).await? {
-                return Ok(at.sequence());
+            if let Some(appended) = self.append(stream_id, at, vec![collected.into()]).await? {
+                spans::collected(stream_id, opened_at, || self.ports().clock.now());
+                if let Some(observer) = self.observer() {
+                    for event in &appended.events {
+                        if let Some(QuoteRequestEvent::Collected(collected)) = event.quote_request() {
+                            observer.collected(&collected.auction);
+                        }
+                    }
+                }
+                return Ok(appended.at.sequence());
             }
         }
     }

@@ -20,9 +20,12 @@ mod drive;
 mod drive_quote_request;
 mod learned;
 mod memory;
+mod observed;
+mod observer;
 mod outcome;
 mod parking;
 mod perform;
+mod spans;
 mod stream;
 mod wait;
 mod waiting_set;
@@ -32,6 +35,7 @@ mod worker;
 
 pub use backoff::Misconfigured;
 pub use drive::Engine;
+pub use observer::{CommittedPayment, EndedAttempt, Observer, TransactionLeg};
 pub use worker::Runner;
 
 use std::{sync::Arc, time::Duration};

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use events::{CommitId, Event, StreamId, mutant};
+use tracing::Instrument;
+
+use events::{CommitId, Event, StreamId, mutant, time::Timestamp};
 use journal::{AppendError, Commit, Position, ReadError, Recorded};
 
-use super::{Engine, backoff::Backoff, drive::Stuck};
+use super::{Engine, backoff::Backoff, drive::Stuck, spans};
 
 /// Where a stream stands, and what its next commit follows from.
 #[derive(Debug, Clone)]
@@ -37,9 +39,20 @@ impl At {
     }
 }
 
+/// A commit that is stored.
+pub(super) struct Appended {
+    /// Where the stream stands then.
+    pub at: At,
+    /// When it was stored.
+    pub stored_at: Timestamp,
+    /// What is in it.
+    pub events: Vec<Event>,
+}
+
 /// Where the stream would stand with `commit` in it, for broken variants that take it for stored.
-fn unstored(commit: Commit) -> At {
-    At { position: commit.expected, correlation: commit.correlation, causation: commit.causation }
+fn unstored(commit: Commit, stored_at: Timestamp) -> Appended {
+    let Commit { expected: position, correlation, causation, events, .. } = commit;
+    Appended { at: At { position, correlation, causation }, stored_at, events }
 }
 
 impl Engine {
@@ -74,7 +87,12 @@ impl Engine {
     }
 
     /// Appends `events` and says where the stream stands then; `None` when it has to be loaded again.
-    pub(super) async fn append(&self, stream_id: &StreamId, at: At, events: Vec<Event>) -> Result<Option<At>, Stuck> {
+    pub(super) async fn append(
+        &self,
+        stream_id: &StreamId,
+        at: At,
+        events: Vec<Event>,
+    ) -> Result<Option<Appended>, Stuck> {
         let commit = Commit {
             stream_id: stream_id.clone(),
             expected: at.position,
@@ -83,17 +101,25 @@ impl Engine {
             correlation: at.correlation,
             causation: at.causation,
         };
+        let span = spans::commit(&commit.events);
         let mut backoff = Backoff::default();
         loop {
-            match self.ports().journal.append(&commit).await {
-                Ok(Recorded { position, .. }) => {
+            match self.ports().journal.append(&commit).instrument(span.clone()).await {
+                Ok(Recorded { position, stored_at, .. }) => {
                     let types: Vec<_> = commit.events.iter().map(Event::type_name).collect();
-                    tracing::info!(%stream_id, version = position.version, events = types.join(","), "recorded");
+                    let types = types.join(",");
+                    tracing::info!(%stream_id, version = position.version, events = types, "recorded");
+                    spans::recorded(&types);
                     let (correlation, causation) = (commit.correlation, commit.commit_id.to_string());
-                    return Ok(Some(At { position, correlation, causation }));
+                    let at = At { position, correlation, causation };
+                    return Ok(Some(Appended { at, stored_at, events: commit.events }));
                 }
-                Err(AppendError::Conflict) if mutant!("conflict-ignored") => return Ok(Some(unstored(commit))),
-                Err(AppendError::Unknown(_)) if mutant!("unknown-is-stored") => return Ok(Some(unstored(commit))),
+                Err(AppendError::Conflict) if mutant!("conflict-ignored") => {
+                    return Ok(Some(unstored(commit, self.ports().clock.now())));
+                }
+                Err(AppendError::Unknown(_)) if mutant!("unknown-is-stored") => {
+                    return Ok(Some(unstored(commit, self.ports().clock.now())));
+                }
                 Err(AppendError::Conflict) => return Ok(None),
                 // The same commit again: the journal tells mine from another's by its id.
                 Err(AppendError::Unavailable(reason) | AppendError::Unknown(reason)) => {

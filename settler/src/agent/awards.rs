@@ -18,12 +18,15 @@ use tokio_util::sync::CancellationToken;
 
 use events::{ChainId, PaymentId, SettlerToken, quote::auction_of};
 use protocol::{AWARDS_STREAM, AwardEnd, AwardMessage, AwardNotice, award_consumer};
+use trace::TraceParent;
 
 use super::{ENDS_MAX, RETRY_PAUSE};
 use crate::{
+    agent_metrics::award_ended,
     chain_registry::Chains,
     claims,
     job::{Job, Rejected},
+    nats::traceparent,
     recent::RecentSet,
     settlement::{Outcome, Settlement, SettlementContext},
 };
@@ -99,7 +102,8 @@ impl Awards {
             let (message, acker) = message.split();
             match AwardMessage::read(&message.payload) {
                 Ok(AwardMessage::Award(notice)) => {
-                    settlements.spawn(self.clone().settle(*notice, is_redelivery, acker));
+                    let said = traceparent(message.headers.as_ref());
+                    settlements.spawn(self.clone().settle(*notice, is_redelivery, said, acker));
                 }
                 Ok(AwardMessage::End(end)) => {
                     self.end(end);
@@ -135,11 +139,17 @@ impl Awards {
         }
     }
 
-    async fn settle(self: Arc<Self>, notice: AwardNotice, is_redelivery: bool, acker: Acker) {
+    async fn settle(
+        self: Arc<Self>,
+        notice: AwardNotice,
+        is_redelivery: bool,
+        said: Option<TraceParent>,
+        acker: Acker,
+    ) {
         let (payment_id, quote_hash) = (notice.payment_id.clone(), notice.quote_hash);
         let (paid_in, escrow) = (notice.terms.source.asset().clone(), notice.escrow.contract.clone());
         let accepted = Job::accept(notice, &self.context.options);
-        let settlement = match accepted.and_then(|job| self.settlement(job, is_redelivery)) {
+        let settlement = match accepted.and_then(|job| self.settlement(job, is_redelivery, said)) {
             Ok(settlement) => settlement,
             Err(Rejected(reason)) => {
                 tracing::error!(%payment_id, reason, "award is not this settler's to settle");
@@ -154,6 +164,7 @@ impl Awards {
             Begun::Ended => return acknowledge(&acker, AckKind::Ack).await,
         };
         tracing::info!(%payment_id, "award");
+        let delivered_on = settlement.destination().clone();
         let settled = settlement.run(working.over.clone());
         tokio::pin!(settled);
         let mut progress = tokio::time::interval(PROGRESS_EVERY);
@@ -164,6 +175,7 @@ impl Awards {
             }
         };
         tracing::info!(%payment_id, ?outcome, "award has ended");
+        award_ended(&delivered_on, outcome.as_str());
         if outcome == Outcome::Released {
             // The escrow shows the same state whether the payout went through or became a claim.
             self.claims.released(&paid_in, &escrow);
@@ -171,7 +183,7 @@ impl Awards {
         acknowledge(&acker, AckKind::Ack).await;
     }
 
-    fn settlement(&self, job: Job, is_redelivery: bool) -> Result<Settlement, Rejected> {
+    fn settlement(&self, job: Job, is_redelivery: bool, said: Option<TraceParent>) -> Result<Settlement, Rejected> {
         let quote = job.quote.quote();
         let (source_id, destination_id) = (&quote.source_chain, quote.destination.asset().chain());
         let chain = |id: &ChainId| {
@@ -179,7 +191,7 @@ impl Awards {
             chain.ok_or_else(|| Rejected(format!("{id} is none of this settler's chains")))
         };
         let (source, destination) = (chain(source_id)?, chain(destination_id)?);
-        Ok(Settlement::new(self.context.clone(), job, source, destination, is_redelivery))
+        Ok(Settlement::new(self.context.clone(), job, source, destination, is_redelivery).said_in(said))
     }
 
     fn work(&self) -> MutexGuard<'_, Work> {

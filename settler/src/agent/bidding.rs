@@ -9,14 +9,16 @@ use bytes::Bytes;
 use chrono::Utc;
 use futures::StreamExt;
 use tokio::{sync::Semaphore, task::JoinSet};
+use tracing::{Instrument, Span, field::Empty, info_span};
 
 use events::Hash32;
 use protocol::{AuctionOver, Bid, Rfq, bid_subject, over_subjects, rfq_subjects, split_subject};
 
 use super::{ENDS_MAX, RETRY_PAUSE};
 use crate::{
+    agent_metrics::{Answered, QuoteMetrics},
     inventory::Inventory,
-    nats::Nats,
+    nats::{Nats, traceparent},
     quoting::{Decline, Quoter},
     recent::RecentSet,
 };
@@ -37,11 +39,12 @@ pub(super) struct Bidding {
     inventory: Arc<Inventory>,
     /// Auctions that are over: no quote is given for them, and no tokens are held.
     over: Mutex<RecentSet<String>>,
+    metrics: QuoteMetrics,
 }
 
 impl Bidding {
     pub(super) fn new(nats: Nats, quoter: Quoter, inventory: Arc<Inventory>) -> Self {
-        Self { nats, quoter, inventory, over: Mutex::new(RecentSet::new(ENDS_MAX)) }
+        Self { nats, quoter, inventory, over: Mutex::new(RecentSet::new(ENDS_MAX)), metrics: QuoteMetrics::default() }
     }
 
     /// Answers requests for quotes until it is dropped.
@@ -63,14 +66,22 @@ impl Bidding {
                 let Some(rfq) = request(&message) else { continue };
                 let bulkhead = if rfq.payment_id.is_some() { &signed } else { &unsigned };
                 let Ok(permit) = bulkhead.clone().try_acquire_owned() else {
+                    self.metrics.count(Answered::Dropped);
                     tracing::warn!("too many requests for quotes at a time; one was dropped");
                     continue;
                 };
                 let (bidding, fingerprint) = (self.clone(), Hash32::sha256(&message.payload));
-                answers.spawn(async move {
+                let auction_id = rfq.auction_id.as_str();
+                let span = info_span!(
+                    target: trace::TARGET, parent: None, "quote",
+                    otel.kind = "consumer", auction_id, declined = Empty,
+                );
+                trace::join(&span, auction_id, traceparent(message.headers.as_ref()));
+                let answering = async move {
                     bidding.answer(&rfq, fingerprint).await;
                     drop(permit);
-                });
+                };
+                answers.spawn(answering.instrument(span));
             }
         }
     }
@@ -79,20 +90,31 @@ impl Bidding {
         let bid = self.bid(rfq, fingerprint).await;
         if self.over().contains(&rfq.auction_id) {
             self.inventory.lose(&rfq.auction_id);
+            self.metrics.count(Answered::Over);
             return;
         }
-        match (&bid.decline, &bid.quote) {
-            (Some(reason), _) => tracing::info!(auction_id = rfq.auction_id, reason, "declined"),
-            _ => tracing::info!(auction_id = rfq.auction_id, "quoted"),
-        }
+        let answered = match (&bid.decline, &bid.quote) {
+            (Some(reason), _) => {
+                if trace::is_on() {
+                    Span::current().record("declined", reason);
+                }
+                tracing::info!(auction_id = rfq.auction_id, reason, "declined");
+                Answered::Declined
+            }
+            _ => {
+                tracing::info!(auction_id = rfq.auction_id, "quoted");
+                Answered::Quoted
+            }
+        };
         let payload: Bytes = protocol::write(&bid).into();
         for attempt in 1..=ANSWER_ATTEMPTS {
             match self.nats.publish(bid_subject(&self.nats.token, &rfq.auction_id), payload.clone()).await {
-                Ok(()) => return,
+                Ok(()) => return self.metrics.count(answered),
                 Err(error) => tracing::warn!(auction_id = rfq.auction_id, attempt, %error, "bid was not stored"),
             }
             tokio::time::sleep(ANSWER_PAUSE).await;
         }
+        self.metrics.count(Answered::Unsent);
     }
 
     async fn bid(&self, rfq: &Rfq, fingerprint: Hash32) -> Bid {

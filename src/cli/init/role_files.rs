@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use chains::config::AssetConfig;
 use config::chains_toml::ChainsToml;
@@ -54,18 +54,6 @@ impl Place<'_> {
             );
         }
         Ok(())
-    }
-
-    fn assets(&self, id: &ChainId) -> Result<Vec<AssetConfig>> {
-        #[derive(serde::Deserialize)]
-        struct Section {
-            #[serde(default)]
-            assets: Vec<AssetConfig>,
-        }
-        let text = self.chains.section(id).unwrap_or_default();
-        let text = text.replace("[[chains.assets]]", "[[assets]]");
-        let section: Section = toml::from_str(&text).with_context(|| format!("assets of {id} in {CHAINS_TOML}"))?;
-        Ok(section.assets)
     }
 }
 
@@ -216,7 +204,7 @@ impl RoleFile {
     fn corridors(&mut self, place: &Place<'_>) -> Result<usize> {
         let mut tokens = Vec::new();
         for id in place.ids {
-            let assets = place.assets(id)?;
+            let assets = place.chains.assets(id)?;
             // A coin is delivered at a rate, and that is the operator's to say.
             tokens.extend(assets.into_iter().filter(|asset| !asset.asset_identifier.is_coin()));
         }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Parser;
 use gateway::{
     shutdown::shutdown_on_signal,
-    telemetry::{self, Format},
+    telemetry::{Format, Logs},
 };
 
 /// Development only: starts a local network of chains and makes real payments across them.
@@ -23,7 +23,7 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // The showcase is what the program has to say; the network's processes log into files of their own.
-    telemetry::init(cli.log_format, "warn");
+    Logs { format: cli.log_format, default_level: "warn" }.start();
     match run(cli.args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

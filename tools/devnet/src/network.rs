@@ -53,6 +53,10 @@ pub struct Options {
     pub tron: Option<TronOptions>,
     /// Addresses that the gateways do not limit.
     pub exempt: Vec<String>,
+    /// Base URL of a collector that gateways, settlers and the verifier send traces to; nowhere when `None`.
+    pub otlp_endpoint: Option<String>,
+    /// Whether gateways, verifier and settlers tell Prometheus what they measure: see [`Network::metrics`].
+    pub metrics: bool,
 }
 
 impl Options {
@@ -72,6 +76,8 @@ impl Options {
             tron: None,
             // One client here stands for many elsewhere.
             exempt: vec!["127.0.0.1".to_owned()],
+            otlp_endpoint: None,
+            metrics: false,
         }
     }
 }
@@ -219,9 +225,25 @@ impl Network {
         &self.options
     }
 
+    /// Where the process of this name tells what it measures: `gateway-1`, `verifier`, `settler-1`.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn metrics(&self, name: &str) -> Result<String> {
+        let path = self.options.directory.join(format!("{name}.toml"));
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let (_, section) = text.split_once("[metrics]\nlisten = \"").context("it is not measured")?;
+        Ok(format!("http://{}/metrics", section.split('"').next().unwrap_or_default()))
+    }
+
     fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.options.directory.join(format!("{name}.toml"));
-        std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        let is_measured = ["gateway-", "verifier", "settler-"].iter().any(|role| name.starts_with(role));
+        let metrics = match self.options.metrics && is_measured {
+            true => format!("\n[metrics]\nlisten = \"127.0.0.1:{}\"\n", free_port()?),
+            false => String::new(),
+        };
+        std::fs::write(&path, [text, &metrics].concat()).with_context(|| format!("write {}", path.display()))?;
         Ok(path)
     }
 

@@ -50,7 +50,7 @@ pub(super) struct Shard {
 
 impl Shard {
     pub(super) fn new(runtime: &Handle, permits: usize) -> Self {
-        let streams = Bulkhead::new(permits, 4 * permits, STREAM_TURN_MAX);
+        let streams = Bulkhead::new("fresh_views", permits, 4 * permits, STREAM_TURN_MAX);
         let head = SingleFlight::new(runtime.clone(), PACE);
         Self { head, away_until: Mutex::default(), asked: Mutex::default(), streams }
     }

@@ -24,7 +24,7 @@ use events::{Account, ChainId};
 
 use self::{
     factory::{FACTORY, FACTORY_CODE, FACTORY_COST, FACTORY_SENDER, FACTORY_TRANSACTION},
-    sender::{Call, Sender, fault},
+    sender::{Call, Price, Sender, fault},
 };
 use crate::{
     rpc::{Fault, Rpc},
@@ -123,7 +123,14 @@ impl EvmDeployment {
     }
 
     fn sender(&self) -> Sender<'_> {
-        Sender { rpc: &self.rpc, evm_id: self.addresses.evm_id, patience: self.patience, priority: u128::MAX }
+        let unbounded = Price { max: u128::MAX, priority: u128::MAX };
+        Sender {
+            rpc: &self.rpc,
+            evm_id: self.addresses.evm_id,
+            patience: self.patience,
+            priority: unbounded.priority,
+            ceiling: unbounded,
+        }
     }
 
     async fn check_chain(&self) -> Result<(), DeployError> {
@@ -259,7 +266,8 @@ impl Deployment for EvmDeployment {
             return Err(DeployError::Funds { payer: plan.payer, balance: plan.balance, needed });
         }
         let mut sender = self.sender();
-        sender.priority = sender.price().await?.priority;
+        let price = sender.price().await?;
+        (sender.priority, sender.ceiling) = (price.priority, price.ceiling());
         if !self.has_factory().await? {
             self.make_factory(&sender, notes, tell).await?;
         }

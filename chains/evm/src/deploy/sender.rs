@@ -33,11 +33,38 @@ const GAS_MARGIN_PERCENT: u64 = 15;
 /// What a replacement raises fees by, in percent; nodes want 10.
 const BUMP_PERCENT: u128 = 25;
 
+/// A run offers at most so many times what its plan reckoned with. More is for a run whose plan says so: a node that lies about
+/// prices would else have all that the payer has.
+const RISE_MAX: u128 = 8;
+
 /// What a transaction offers, in wei per unit of gas.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Price {
     pub max: u128,
     pub priority: u128,
+}
+
+impl Price {
+    /// The most that is offered by a run that reckoned with this price.
+    pub fn ceiling(self) -> Self {
+        Self { max: self.max.saturating_mul(RISE_MAX), priority: self.priority.saturating_mul(RISE_MAX) }
+    }
+
+    /// What replaces a transaction of this price where the chain asks for `current`; `None` where it need not be replaced, or
+    /// not below `ceiling`.
+    fn raised(self, current: Self, ceiling: Self) -> Option<Self> {
+        if current.max <= self.max && current.priority <= self.priority {
+            return None;
+        }
+        let least = |fee: u128| fee.saturating_add(fee.saturating_mul(BUMP_PERCENT) / 100).saturating_add(1);
+        let (max, priority) = (least(self.max), least(self.priority));
+        if max > ceiling.max || priority > ceiling.priority {
+            return None;
+        }
+        let (max, priority) =
+            (max.max(current.max).min(ceiling.max), priority.max(current.priority).min(ceiling.priority));
+        Some(Self { max, priority: priority.min(max) })
+    }
 }
 
 /// A call that a step makes.
@@ -93,6 +120,8 @@ pub(super) struct Sender<'a> {
     pub patience: Duration,
     /// The priority fee that was reckoned with, in wei: what nodes suggest later may be what this deployment paid itself.
     pub priority: u128,
+    /// The most that is offered.
+    pub ceiling: Price,
 }
 
 /// The node's silence is told from its refusal.
@@ -255,7 +284,8 @@ impl Sender<'_> {
         let gas = self.gas(step, signer.address(), Some(call.to), call).await?;
         let current = self.price().await?;
         let priority = current.priority.min(self.priority);
-        let price = Price { max: current.max - current.priority + priority, priority };
+        let max = (current.max - current.priority).saturating_add(priority).min(self.ceiling.max);
+        let price = Price { max, priority };
         let nonce: U64 = self.ask(step, "eth_getTransactionCount", (signer.address(), "pending")).await?;
         let mut sent = Sent { nonce: nonce.to(), gas, price, versions: Vec::new() };
         self.sign(step, signer, call, &mut sent, notes)?;
@@ -288,7 +318,7 @@ impl Sender<'_> {
         notes.put(step, note)
     }
 
-    /// Signs a version with a higher price where the chain asks for one by now; whether it did.
+    /// Signs a version with a higher price where the chain asks for one by now, up to the ceiling; whether it did.
     async fn reprice(
         &self,
         step: &str,
@@ -298,13 +328,8 @@ impl Sender<'_> {
         notes: &dyn Notes,
     ) -> Result<bool, DeployError> {
         let Ok(current) = self.price().await else { return Ok(false) };
-        if current.max <= sent.price.max && current.priority <= sent.price.priority {
-            return Ok(false);
-        }
-        let raised = |fee: u128| fee.saturating_add(fee.saturating_mul(BUMP_PERCENT) / 100).saturating_add(1);
-        let (max, priority) =
-            (raised(sent.price.max).max(current.max), raised(sent.price.priority).max(current.priority));
-        sent.price = Price { max, priority: priority.min(max) };
+        let Some(price) = sent.price.raised(current, self.ceiling) else { return Ok(false) };
+        sent.price = price;
         self.sign(step, signer, call, sent, notes)?;
         Ok(true)
     }
@@ -357,4 +382,23 @@ fn read(notes: &dyn Notes, step: &str) -> Result<Option<Sent>, DeployError> {
 
 fn refused(step: &str, reason: impl Into<String>) -> DeployError {
     DeployError::Refused { step: step.to_owned(), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_is_raised_by_a_quarter_at_least_and_never_beyond_the_ceiling() {
+        let price = |max, priority| Price { max, priority };
+        let offered = price(100, 10);
+        let ceiling = offered.ceiling();
+        assert_eq!(ceiling, price(800, 80));
+        assert_eq!(offered.raised(price(100, 10), ceiling), None, "the chain asks for no more");
+        assert_eq!(offered.raised(price(101, 10), ceiling), Some(price(126, 13)));
+        assert_eq!(offered.raised(price(300, 50), ceiling), Some(price(300, 50)));
+        assert_eq!(offered.raised(price(u128::MAX, u128::MAX), ceiling), Some(ceiling));
+        assert_eq!(ceiling.raised(price(u128::MAX, u128::MAX), ceiling), None, "nothing is left below it");
+        assert_eq!(price(700, 10).raised(price(900, 10), ceiling), None, "no node takes less than a tenth more");
+    }
 }

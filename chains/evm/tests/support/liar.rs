@@ -1,13 +1,33 @@
 //! A node that passes everything on to a real one, and changes the answers as a test says.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use alloy::transports::http::reqwest;
 use anyhow::Result;
-use axum::{Json, Router, extract::State, routing::post};
+use axum::{
+    Json, Router,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::post,
+};
 use serde_json::{Value, json};
 
 type Lie = Box<dyn FnMut(&Value, Value) -> Value + Send>;
+
+/// How a node fails that tells no lies.
+#[derive(Debug, Clone, Copy)]
+pub enum Failure {
+    /// It never answers.
+    Hangs,
+    /// It asks to be left alone for so many seconds.
+    TooManyRequests(u64),
+    /// It says nothing but what is too much to be read.
+    Endless,
+}
 
 #[derive(Clone)]
 pub struct Liar {
@@ -15,6 +35,8 @@ pub struct Liar {
     http: reqwest::Client,
     lie: Arc<Mutex<Option<Lie>>>,
     swallowed: Arc<Mutex<Option<(&'static str, Value)>>>,
+    failure: Arc<Mutex<Option<Failure>>>,
+    asked: Arc<AtomicUsize>,
     pub url: String,
 }
 
@@ -23,7 +45,15 @@ impl Liar {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let http = reqwest::Client::new();
-        let liar = Self { truth: truth.to_owned(), http, lie: Arc::default(), swallowed: Arc::default(), url };
+        let liar = Self {
+            truth: truth.to_owned(),
+            http,
+            lie: Arc::default(),
+            swallowed: Arc::default(),
+            failure: Arc::default(),
+            asked: Arc::default(),
+            url,
+        };
         let router = Router::new().route("/", post(answer)).with_state(liar.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(liar)
@@ -50,13 +80,37 @@ impl Liar {
         *self.swallowed.lock().unwrap() = Some((method, result));
     }
 
+    /// From now on it fails in this way.
+    pub fn fail(&self, failure: Failure) {
+        *self.failure.lock().unwrap() = Some(failure);
+    }
+
+    /// How many requests came since the last look.
+    pub fn asked(&self) -> usize {
+        self.asked.swap(0, Ordering::SeqCst)
+    }
+
     pub fn be_honest(&self) {
+        *self.failure.lock().unwrap() = None;
         *self.swallowed.lock().unwrap() = None;
         *self.lie.lock().unwrap() = None;
     }
 }
 
-async fn answer(State(liar): State<Liar>, Json(request): Json<Value>) -> Json<Value> {
+async fn answer(State(liar): State<Liar>, Json(request): Json<Value>) -> Response {
+    liar.asked.fetch_add(1, Ordering::SeqCst);
+    let failure = *liar.failure.lock().unwrap();
+    match failure {
+        Some(Failure::Hangs) => std::future::pending().await,
+        Some(Failure::TooManyRequests(seconds)) => {
+            (StatusCode::TOO_MANY_REQUESTS, [("retry-after", seconds.to_string())]).into_response()
+        }
+        Some(Failure::Endless) => vec![b' '; 40 * 1024 * 1024].into_response(),
+        None => tell(&liar, request).await.into_response(),
+    }
+}
+
+async fn tell(liar: &Liar, request: Value) -> Json<Value> {
     let swallowed = liar.swallowed.lock().unwrap().clone();
     if let Some((method, result)) = swallowed
         && request["method"] == method

@@ -112,6 +112,7 @@ impl Chain {
             common: CommonConfig {
                 chain_id: ChainId::evm(evm_id),
                 rpc_url: anvil.url(),
+                rpc_urls: Vec::new(),
                 escrow_contract: contracts.escrow.parse()?,
                 fulfillment_proxy: contracts.proxy.parse()?,
                 trusted_escrow_contracts: Vec::new(),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use url::Url;
 
-use chains::deployment::DeployError;
+use chains::{deployment::DeployError, nodes::http::ClientError};
 use gateway_program::{Hash, Key};
 use sagas::ports::Transient;
 
@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     broadcaster::{Blockhash, RawBlockhash, RawFee, RawSimulated},
-    node::{Account, Commitment, Contextual, RawAccount, SEND, bytes32},
+    node::{Account, Commitment, Contextual, RawAccount, bytes32},
+    nodes::SEND,
     program::text,
     rpc::{Fault, Rpc},
 };
@@ -78,9 +79,12 @@ struct RawStatus {
 
 impl Cluster {
     /// The cluster with this genesis hash behind the node at `url`. Nothing is sent yet.
-    pub fn new(url: &Url, genesis_hash: Hash, rpc_timeout: Duration) -> Self {
-        let rpc = Rpc::new(url, rpc_timeout);
-        Self { rpc, genesis_hash, back_off: BackOff::new(), patience: Patience::default() }
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn new(url: &Url, genesis_hash: Hash, rpc_timeout: Duration) -> Result<Self, ClientError> {
+        let rpc = Rpc::new(url, rpc_timeout)?;
+        Ok(Self { rpc, genesis_hash, back_off: BackOff::new(), patience: Patience::default() })
     }
 
     /// The same with another patience.

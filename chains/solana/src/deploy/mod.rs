@@ -25,7 +25,10 @@ use async_trait::async_trait;
 use ed25519_dalek::SigningKey;
 use url::Url;
 
-use chains::deployment::{Contracts, DeployError, Deployment, Finding, Notes, Plan};
+use chains::{
+    deployment::{Contracts, DeployError, Deployment, Finding, Notes, Plan},
+    nodes::http::ClientError,
+};
 use events::Account;
 use gateway_program::Key;
 
@@ -88,6 +91,9 @@ pub enum SettingsError {
     /// The endpoint is not a URL.
     #[error("the node's address is not a URL: {0}")]
     Url(#[from] url::ParseError),
+    /// There can be no client.
+    #[error(transparent)]
+    Client(#[from] ClientError),
     /// The cluster is not named.
     #[error("{0:?} is not a genesis hash, Base58 of 32 bytes")]
     Cluster(String),
@@ -124,7 +130,7 @@ impl SolanaDeployment {
         let reserver = program::key(&settings.reserver)?;
         let authority = Wanted::of(&settings.upgrade_authority)?;
         let target = Target { cluster_id, reserver, authority };
-        Ok(Self { cluster: Cluster::new(&url, cluster_id, rpc_timeout), target, payer })
+        Ok(Self { cluster: Cluster::new(&url, cluster_id, rpc_timeout)?, target, payer })
     }
 
     /// The same with another patience.

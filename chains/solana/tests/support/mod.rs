@@ -128,6 +128,7 @@ impl World {
             common: CommonConfig {
                 chain_id: self.surfnet.chain_id().parse().unwrap(),
                 rpc_url: self.surfnet.url(),
+                rpc_urls: Vec::new(),
                 escrow_contract: self.program.parse().unwrap(),
                 fulfillment_proxy: self.program.parse().unwrap(),
                 trusted_escrow_contracts: Vec::new(),

@@ -63,7 +63,7 @@ impl TronDeployment {
     async fn energy(&self, part: &Part) -> Result<u64, DeployError> {
         let owner = self.payer()?.address();
         let refused = |reason| Err(DeployError::Refused { step: part.name.to_owned(), reason });
-        let tried = self.connection.rpc().await.map_err(unanswered)?.constant_creation(owner, &part.code).await;
+        let tried = self.connection.nodes().constant_creation(owner, &part.code).await;
         let code = CODE_BYTE_ENERGY.saturating_mul(part.deployed_bytes as u64);
         match tried {
             // Less than the code alone takes: what keeping it takes was left out.

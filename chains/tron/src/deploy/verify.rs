@@ -82,7 +82,7 @@ impl TronDeployment {
 
     /// The code at an address; none of either kind where there is no contract.
     async fn code(&self, contract: Address) -> Result<ContractCode, DeployError> {
-        let rpc = self.connection.rpc().await.map_err(unanswered)?;
+        let rpc = self.connection.nodes();
         let none = || ContractCode { runtime: Vec::new(), creation: Vec::new() };
         Ok(rpc.contract_code(contract).await.map_err(unanswered)?.unwrap_or_else(none))
     }

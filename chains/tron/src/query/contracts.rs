@@ -9,7 +9,8 @@ use escrow_abi::revert::Revert;
 use super::{Answer, FAILED, State, answers::RawCall, unhex, unreadable, words};
 use crate::{
     address,
-    rpc::{Fault, Rpc, shortened},
+    nodes::Nodes,
+    rpc::{Fault, shortened},
 };
 
 /// The VM's exceptions in a node's words; the one that tells of a slow node is not among the contract's faults.
@@ -55,7 +56,7 @@ struct RawSmartContract {
     bytecode: String,
 }
 
-impl Rpc {
+impl Nodes {
     /// Tries a call out in the newest or the solidified state.
     pub async fn constant(&self, trial: &Trial<'_>, state: State) -> Result<Tried, Fault> {
         let asked = json!({

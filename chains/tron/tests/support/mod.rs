@@ -102,6 +102,7 @@ impl World {
             common: CommonConfig {
                 chain_id: self.chain_id.parse().unwrap(),
                 rpc_url: self.tron.url(),
+                rpc_urls: Vec::new(),
                 escrow_contract: self.contracts.escrow.parse().unwrap(),
                 fulfillment_proxy: self.contracts.proxy.parse().unwrap(),
                 trusted_escrow_contracts: Vec::new(),

@@ -58,6 +58,7 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
     }
     write(&json!({
         "nats": nats(network, Some(NatsUser::Gateway))?,
+        "telemetry": telemetry(network),
         "journal": {"replicas": network.nats.replicas()},
         "gateway": {"key": keys::gateway_secret()},
         "audit": {"checkpoint_key": checkpoint_key_hex(), "checkpoint_seconds": 1},
@@ -85,6 +86,14 @@ fn nats(network: &Network, user: Option<NatsUser>) -> Result<Value> {
     Ok(members)
 }
 
+/// `[telemetry]` of whoever sends traces.
+fn telemetry(network: &Network) -> Value {
+    match &network.options().otlp_endpoint {
+        Some(endpoint) => json!({"otlp_endpoint": endpoint}),
+        None => json!({}),
+    }
+}
+
 /// The seed with which the gateways sign checkpoints. Everyone knows it: never use it where money is.
 fn checkpoint_key_hex() -> String {
     Hash32::sha256("gw dev checkpoint key").to_string()
@@ -110,6 +119,7 @@ pub(super) fn auditor(network: &Network) -> Result<String> {
 pub(super) fn verifier(network: &Network, port: u16) -> Result<String> {
     let mut members = json!({
         "listen": format!("127.0.0.1:{port}"),
+        "telemetry": telemetry(network),
         "releaser_key": Role::Releaser.secret_hex(),
         "callers": {
             "origins": [network.verifier_endpoint()],
@@ -142,6 +152,7 @@ pub(super) fn settler(network: &Network, n: u8) -> Result<String> {
     let seed = settler::dev::SEEDS.get(index).context("the network has three settlers")?;
     let mut members = json!({
         "nats": nats(network, None)?,
+        "telemetry": telemetry(network),
         "seed": hex::encode(seed),
         "evm_private_key": Role::Settler(n).secret_hex(),
         "deliver": n != VANISHING,

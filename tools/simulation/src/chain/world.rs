@@ -67,6 +67,7 @@ impl SimChain {
         EvmConfig {
             common: CommonConfig {
                 rpc_url: format!("simulation:{}", self.evm_id()),
+                rpc_urls: Vec::new(),
                 escrow_contract: known(contracts.escrow),
                 fulfillment_proxy: known(contracts.proxy),
                 trusted_escrow_contracts: Vec::new(),

@@ -1,0 +1,43 @@
+//! Metrics of auctions: which bids came into the windows that are over.
+
+use metrics::{Counter, counter};
+
+use sagas::ports::{Answer, Bid};
+
+/// The handles, made once.
+pub(super) struct BidMetrics {
+    quote: Counter,
+    decline: Counter,
+    malformed: Counter,
+    late: Counter,
+    foreign: Counter,
+}
+
+impl Default for BidMetrics {
+    fn default() -> Self {
+        let of = |kind: &'static str| counter!("gw_bids_total", "kind" => kind);
+        Self {
+            quote: of("quote"),
+            decline: of("decline"),
+            malformed: of("malformed"),
+            late: of("late"),
+            foreign: of("foreign"),
+        }
+    }
+}
+
+impl BidMetrics {
+    /// Counts what a window that is over took in, and what it did not.
+    pub(super) fn count(&self, bids: &[Bid], late: usize, foreign: usize) {
+        for bid in bids {
+            let kind = match bid.answer {
+                Answer::Quote(_) => &self.quote,
+                Answer::Decline(_) => &self.decline,
+                Answer::Malformed(_) => &self.malformed,
+            };
+            kind.increment(1);
+        }
+        self.late.increment(late as u64);
+        self.foreign.increment(foreign as u64);
+    }
+}

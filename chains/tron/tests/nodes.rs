@@ -1,0 +1,162 @@
+//! Several nodes of one chain: one that lies moves no money, one that fails stops none.
+
+use std::slice::from_ref;
+
+use alloy::primitives::U256;
+use anyhow::{Context, Result, bail};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use chains::{
+    config::{ApiKey, NodeConfig, TronConfig},
+    nodes::NodeOutcome,
+};
+use chains_tron::{
+    adapter::{Keys, TronChain},
+    node::Node,
+};
+use sagas::ports::{Chains, DepositState, Transient};
+
+use crate::{
+    belief::{calls, words},
+    support::{World, liar::Liar, payment::TestClock},
+};
+
+fn through(world: &World, urls: &[&str]) -> TronConfig {
+    let mut config = world.config();
+    config.common.rpc_urls = urls.iter().map(|url| NodeConfig::new(*url)).collect();
+    config.common.rpc_timeout_ms = 2_000;
+    config
+}
+
+fn chains(world: &World, urls: &[&str]) -> Result<TronChain> {
+    let keys =
+        Keys { reserver: world.reserver.clone(), submitters: world.submitters.clone(), exit_submitters: Vec::new() };
+    Ok(TronChain::new(Node::connect(&through(world, urls))?, Some(keys), std::sync::Arc::new(TestClock))?)
+}
+
+/// A way to change an answer: (path, request, answer).
+type Lie = fn(&str, &Value, &mut Value);
+
+/// What can be said of what money rests on that is not so.
+const LIES: [(&str, Lie); 4] = [
+    ("record", |path, request, answer| {
+        let mut found = words(answer);
+        if calls(path, request, "recordAsOf(bytes32)") && found.len() > 2 {
+            let last = found.len() - 2;
+            found[..last].iter_mut().for_each(|word| *word = "0".repeat(64));
+            answer["constant_result"][0] = json!(found.concat());
+        }
+    }),
+    ("receipt", |path, _, answer| {
+        if path.ends_with("gettransactioninfobyid") {
+            *answer = json!({});
+        }
+    }),
+    ("receipts", |path, _, answer| {
+        if path.ends_with("gettransactioninfobyblocknum") {
+            *answer = json!([]);
+        }
+    }),
+    ("block", |path, request, answer| {
+        if path.ends_with("getblock") && request["id_or_num"] != "0" && !request["id_or_num"].is_null() {
+            answer["block_header"]["raw_data"]["timestamp"] = json!(1);
+        }
+    }),
+];
+
+#[tokio::test]
+async fn what_one_of_two_nodes_says_alone_is_not_believed_and_with_three_it_stops_nothing() -> Result<()> {
+    let world = World::start().await?;
+    let own = world.chains();
+    let order = world.order(600).await?;
+    let prepared = world.secured(&own, &order).await?;
+    let truth = own.deposit_state(&order, from_ref(&prepared)).await?;
+    assert!(matches!(truth, DepositState::Secured(_)), "{truth:?}");
+    let (liar, honest) = (Liar::before(&world.tron.url()).await?, Liar::before(&world.tron.url()).await?);
+    let own = world.tron.url();
+    for (name, lie) in LIES {
+        for urls in [vec![liar.url.as_str(), &own], vec![&own, &liar.url], vec![&liar.url, &own, &honest.url]] {
+            let three = urls.len() == 3;
+            let chains = chains(&world, &urls)?;
+            liar.tell(move |path, request, mut truth| {
+                lie(path, request, &mut truth);
+                truth
+            });
+            let mut believed = None;
+            for _ in 0..4 {
+                match chains.deposit_state(&order, from_ref(&prepared)).await {
+                    Ok(state) => {
+                        assert_eq!(state, truth, "{name}");
+                        believed = Some(state);
+                    }
+                    Err(fault) => assert!(matches!(fault, Transient::Contradiction(_)), "{name}: {fault:?}"),
+                }
+            }
+            assert!(believed.is_some() || !three, "{name}: the two others say the same");
+            assert!(believed.is_none() || three || name != "record", "{name}: nobody else says so");
+            liar.be_honest();
+            assert_eq!(chains.deposit_state(&order, from_ref(&prepared)).await?, truth, "{name}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_payment_goes_on_when_one_of_three_nodes_fails() -> Result<()> {
+    let world = World::start().await?;
+    let (bad, honest) = (Liar::before(&world.tron.url()).await?, Liar::before(&world.tron.url()).await?);
+    for fault in ["dead", "limited", "another chain"] {
+        let dead = {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+            format!("http://{}", listener.local_addr()?)
+        };
+        let first = if fault == "dead" { &dead } else { &bad.url };
+        let own = world.tron.url();
+        let chains = chains(&world, &[first, &honest.url, &own])?;
+        match fault {
+            "limited" => bad.answer(|_, _| Some(StatusCode::TOO_MANY_REQUESTS.into_response())),
+            "another chain" => bad.tell(|path, request, mut truth| {
+                if path.ends_with("getblock") && request["id_or_num"] == "0" {
+                    truth["blockID"] = json!(format!("{:064x}", U256::from(7)));
+                }
+                truth
+            }),
+            _ => {}
+        }
+        let order = world.order(600).await?;
+        let prepared = world.secured(&chains, &order).await?;
+        let state = chains.deposit_state(&order, from_ref(&prepared)).await?;
+        assert!(matches!(state, DepositState::Secured(_)), "{fault}: {state:?}");
+        bad.be_honest();
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_node_has_its_own_key_and_is_reported_for_itself() -> Result<()> {
+    let world = World::start().await?;
+    let (first, second) = (Liar::before(&world.tron.url()).await?, Liar::before(&world.tron.url()).await?);
+    let mut config = through(&world, &[&first.url, &second.url]);
+    config.api_key = Some(ApiKey::new("key-of-the-first"));
+    let node = Node::connect(&config)?;
+    node.settled().await?;
+    let key = |liar: &Liar| liar.heard().pop().map(|heard| heard.headers.get("TRON-PRO-API-KEY").cloned());
+    assert_eq!(key(&first).flatten().context("no key")?, "key-of-the-first");
+    assert_eq!(key(&second).context("not asked")?, None, "one provider's key is not another's");
+    config.common.rpc_urls[1].api_key = Some(ApiKey::new("key-of-the-second"));
+    let node = Node::connect(&config)?;
+    node.settled().await?;
+    assert_eq!(key(&second).flatten().context("no key")?, "key-of-the-second");
+    assert!(!format!("{config:?} {node:?}").contains("key-of-the"));
+
+    first.answer(|_, _| Some(StatusCode::BAD_GATEWAY.into_response()));
+    let reports = node.node_reports().await;
+    let [one, other] = &reports[..] else { bail!("{reports:?}") };
+    assert!(matches!(one.outcome, NodeOutcome::Silent(_)), "{one:?}");
+    assert!(matches!(other.outcome, NodeOutcome::Answers { lag_blocks: 0, .. }), "{other:?}");
+    assert_eq!(other.origin, second.url);
+    assert!(matches!(node.settled().await, Err(Transient::Unreachable(_))), "one of two is not enough");
+    Ok(())
+}
