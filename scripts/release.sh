@@ -36,7 +36,7 @@ commit="$(git -C "$root" rev-parse HEAD)"
 git -C "$root" archive --format=tar "$commit" | tar -x -C "$source"
 [[ -z "$(git -C "$root" status --porcelain)" ]] || say "what is not committed is left out"
 
-# Every time that is written anywhere is the commit's.
+# Every time that is written anywhere is the commit's, by C compilers (`__TIME__`), too.
 SOURCE_DATE_EPOCH="$(git -C "$root" log -1 --format=%ct "$commit")"
 export SOURCE_DATE_EPOCH
 target="$(rustc -vV | sed -n 's/^host: //p')"
