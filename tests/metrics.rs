@@ -100,9 +100,10 @@ fn labels_of(series: &str) -> impl Iterator<Item = (&str, &str)> {
 
 /// What Prometheus' own tool says of the form, where it is installed.
 async fn promtool(text: &str) -> Result<()> {
-    let mut command = Command::new("promtool");
+    let Ok(program) = devkit::tools::program("promtool") else { return Ok(()) };
+    let mut command = Command::new(program);
     command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let Ok(mut tool) = command.kill_on_drop(true).spawn() else { return Ok(()) };
+    let mut tool = command.kill_on_drop(true).spawn()?;
     let mut stdin = tool.stdin.take().context("it reads from its standard input")?;
     stdin.write_all(text.as_bytes()).await?;
     drop(stdin);

@@ -8,25 +8,25 @@ use std::{
 use tokio::sync::{Semaphore, broadcast};
 use tracing::Instrument;
 
-use events::{Did, Event, Payload, PaymentEvent, PaymentId, StreamId, quote::auction_of};
-use journal::{ReadError, Recorded};
+use events::{Did, Event, PaymentEvent, PaymentId, StreamId, quote::auction_of};
+use journal::ReadError;
 
 use super::{
     Options, Ports,
     backoff::{Backoff, Misconfigured, log_transient},
     memory::{Folded, Memory},
     observed::Alive,
-    observer::{CommittedPayment, Observer},
+    observer::Observer,
     outcome::Outcome,
     perform::{perform, rule_out},
     spans::{self, Told},
-    stream::At,
+    stream::{Loaded, loaded},
     wait::{Resumption, Wait},
     wake_hints::WakeHints,
 };
 use crate::{
     handlers::{Action, Step, expected_terms, next},
-    payment::{self, Command, IllegalTransition, Milestones, Payment, Stage, decide},
+    payment::{self, Command, IllegalTransition, Payment, Stage, decide},
     ports::{AuctionOver, DepositOrder, OpenWindow, Refusal, Transient},
 };
 
@@ -60,13 +60,6 @@ pub enum Stuck {
     /// The journal will never take what was decided.
     #[error("a decision cannot be stored: {0}")]
     Unacceptable(String),
-}
-
-/// A state with where its stream stands.
-struct Loaded<S> {
-    state: S,
-    at: At,
-    milestones: Milestones,
 }
 
 /// What comes of an action.
@@ -487,32 +480,9 @@ impl Engine {
         told.iter().for_each(Told::show);
         spans::came_to_rest(stage_before, &state, || self.ports.clock.now());
         if let (Some(observer), Some(alive)) = (&self.observer, alive) {
-            let events: Vec<_> = appended.events.into_iter().filter_map(Event::into_payment).collect();
-            let (before, stored_at, ended) = (milestones, appended.stored_at, alive.ended(&state));
-            observer.committed(&CommittedPayment {
-                events: &events,
-                stored_at,
-                before: &before,
-                payment: &state,
-                ended,
-            });
-            for event in &events {
-                milestones.pass(event, stored_at);
-            }
+            let events = appended.events.into_iter().filter_map(Event::into_payment).collect();
+            alive.tell(&**observer, &mut milestones, events, appended.stored_at, &state);
         }
         Ok(Some(Loaded { state, at: appended.at, milestones }))
     }
-}
-
-/// The payment that these commits are; `None` when there are none.
-fn loaded(commits: &[Recorded]) -> Result<Option<Loaded<Payment>>, IllegalTransition> {
-    let state = payment::fold(commits.iter().flat_map(Recorded::payment_events))?;
-    let milestones = Milestones::of(commits.iter().map(|commit| (commit.stored_at, commit.payment_events())));
-    let mut loaded = state.zip(At::end_of(commits)).map(|(state, at)| Loaded { state, at, milestones });
-    if let Some(loaded) = &mut loaded {
-        // The body as it came is most of what an open payment would take, and nothing but its payloads is read here.
-        let submitted = &mut loaded.state.submitted;
-        submitted.request = Payload::reduced(&submitted.request);
-    }
-    Ok(loaded)
 }

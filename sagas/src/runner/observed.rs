@@ -1,9 +1,9 @@
 //! What an observer is told of a commit (metrics): the attempts at transactions that it ended.
 
-use events::{PaymentEvent, event::TransactionPrepared};
+use events::{PaymentEvent, event::TransactionPrepared, time::Timestamp};
 
-use super::observer::{EndedAttempt, TransactionLeg};
-use crate::payment::Payment;
+use super::observer::{CommittedPayment, EndedAttempt, Observer, TransactionLeg};
+use crate::payment::{Milestones, Payment};
 
 /// The attempts that were alive before a commit that may have ended them.
 #[derive(Debug, Default)]
@@ -21,8 +21,24 @@ impl Alive {
         Self(alive.map(|(leg, live)| (leg, live.to_vec())).collect())
     }
 
+    /// Tells `observer` of a commit that was stored, with which the payment became `payment`, and lets the milestones pass it.
+    pub(super) fn tell(
+        self,
+        observer: &dyn Observer,
+        milestones: &mut Milestones,
+        events: Vec<PaymentEvent>,
+        stored_at: Timestamp,
+        payment: &Payment,
+    ) {
+        let (before, ended) = (*milestones, self.ended(payment));
+        observer.committed(&CommittedPayment { events: &events, stored_at, before: &before, payment, ended });
+        for event in &events {
+            milestones.pass(event, stored_at);
+        }
+    }
+
     /// Those of them that are over now.
-    pub(super) fn ended(self, payment: &Payment) -> Vec<EndedAttempt> {
+    fn ended(self, payment: &Payment) -> Vec<EndedAttempt> {
         let ended = self.0.into_iter().filter(|(leg, _)| live(payment, *leg).is_empty() || is_over(payment, *leg));
         ended.map(|(leg, versions)| EndedAttempt { landed: landed(payment, leg), leg, versions }).collect()
     }

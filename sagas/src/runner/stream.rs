@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use events::{CommitId, Event, StreamId, mutant, time::Timestamp};
+use events::{CommitId, Event, Payload, StreamId, mutant, time::Timestamp};
 use journal::{AppendError, Commit, Position, ReadError, Recorded};
 
 use super::{Engine, backoff::Backoff, drive::Stuck, spans};
+use crate::payment::{self, IllegalTransition, Milestones, Payment};
 
 /// Where a stream stands, and what its next commit follows from.
 #[derive(Debug, Clone)]
@@ -47,6 +48,16 @@ pub(super) struct Appended {
     pub stored_at: Timestamp,
     /// What is in it.
     pub events: Vec<Event>,
+}
+
+/// A state with where its stream stands.
+pub(super) struct Loaded<S> {
+    /// The state.
+    pub state: S,
+    /// Where its stream stands.
+    pub at: At,
+    /// When it reached what it did.
+    pub milestones: Milestones,
 }
 
 /// Where the stream would stand with `commit` in it, for broken variants that take it for stored.
@@ -133,4 +144,17 @@ impl Engine {
             }
         }
     }
+}
+
+/// The payment that these commits are; `None` when there are none.
+pub(super) fn loaded(commits: &[Recorded]) -> Result<Option<Loaded<Payment>>, IllegalTransition> {
+    let state = payment::fold(commits.iter().flat_map(Recorded::payment_events))?;
+    let milestones = Milestones::of(commits.iter().map(|commit| (commit.stored_at, commit.payment_events())));
+    let mut loaded = state.zip(At::end_of(commits)).map(|(state, at)| Loaded { state, at, milestones });
+    if let Some(loaded) = &mut loaded {
+        // The body as it came is most of what an open payment would take, and nothing but its payloads is read here.
+        let submitted = &mut loaded.state.submitted;
+        submitted.request = Payload::reduced(&submitted.request);
+    }
+    Ok(loaded)
 }
