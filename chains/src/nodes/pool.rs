@@ -100,6 +100,25 @@ impl<E: Endpoint> Pool<E> {
         self.quorum
     }
 
+    /// Whether as many nodes are of the chain as have to agree.
+    ///
+    /// # Errors
+    /// The fault of the first that is not, or does not say so.
+    pub async fn check(&self) -> Result<(), E::Fault> {
+        let asked = self.members.iter().map(|member| member.checked.get_or_try_init(|| member.endpoint.check()));
+        let (mut voters, mut faults) = (BTreeSet::new(), Vec::new());
+        for (member, checked) in self.members.iter().zip(join_all(asked).await) {
+            match checked {
+                Ok(()) => drop(voters.insert(member.voter)),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        match faults.into_iter().next() {
+            Some(fault) if voters.len() < self.quorum => Err(fault),
+            _ => Ok(()),
+        }
+    }
+
     /// What one node answers; the next one is asked where there is no answer, or none in the time that it usually takes.
     ///
     /// # Errors
