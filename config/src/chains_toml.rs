@@ -96,6 +96,17 @@ impl ChainsToml {
         self.sections().find(|section| is_of(section, chain_id)).and_then(|section| text_of(section, key))
     }
 
+    /// The address of a chain's node, or of the first of several, and the API key that goes along where it has its own.
+    pub fn first_node(&self, chain_id: &ChainId) -> Option<(&str, Option<&str>)> {
+        let section = self.sections().find(|section| is_of(section, chain_id))?;
+        if let Some(url) = text_of(section, "rpc_url") {
+            return Some((url, None));
+        }
+        let first = section.get("rpc_urls").and_then(Item::as_array)?.get(0)?;
+        let text = |key: &str| first.as_inline_table()?.get(key)?.as_str();
+        Some((first.as_str().or_else(|| text("url"))?, text("api_key")))
+    }
+
     /// The chain's section as a file of its own, for whoever needs it whole.
     pub fn section(&self, chain_id: &ChainId) -> Option<String> {
         self.sections().find(|section| is_of(section, chain_id)).map(ToString::to_string)

@@ -147,9 +147,8 @@ impl Chain {
     fn of(chains: &ChainsToml, id: ChainId, file: &Path) -> Result<Self> {
         let place = file.display();
         let known = chains.chain_ids();
-        let rpc_url = chains.get(&id, "rpc_url");
-        let Some(rpc_url) = rpc_url else {
-            bail!("{place} has no chain {id} with an rpc_url; it has {}", known.join(", "))
+        let Some((rpc_url, own_key)) = chains.first_node(&id) else {
+            bail!("{place} has no chain {id} with an rpc_url or rpc_urls; it has {}", known.join(", "))
         };
         let family = id.family().context("the chain is of no family that is served")?;
         let reserver = chains.get(&id, "reserver");
@@ -167,7 +166,7 @@ impl Chain {
             reserver,
             permit2,
             cluster,
-            api_key: text("api_key").map(ApiKey::new),
+            api_key: own_key.map(str::to_owned).or_else(|| text("api_key")).map(ApiKey::new),
             id,
         })
     }

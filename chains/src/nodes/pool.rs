@@ -411,7 +411,7 @@ impl<E: Endpoint> Pool<E> {
         if self.settings.has_clock {
             let now = Instant::now();
             let fastest = self.members.iter().filter_map(|member| member.health.latency(now)).min();
-            let height_least = self.highest(now).saturating_sub(self.settings.lag_blocks_max);
+            let height_least = self.reached(now).saturating_sub(self.settings.lag_blocks_max);
             let standings: Vec<Standing> =
                 self.members.iter().map(|member| member.health.standing(fastest, height_least, now)).collect();
             order.sort_by_key(|node| standings[*node]);
@@ -420,6 +420,13 @@ impl<E: Endpoint> Pool<E> {
             order.truncate(usable.max(1));
         }
         order
+    }
+
+    /// The height that as many nodes have reached as have to agree: one that makes up blocks makes no other one lag.
+    fn reached(&self, now: Instant) -> u64 {
+        let mut heights: Vec<_> = self.members.iter().filter_map(|member| member.health.height(now)).collect();
+        heights.sort_unstable();
+        heights.into_iter().rev().nth(self.quorum - 1).unwrap_or_default()
     }
 
     fn highest(&self, now: Instant) -> u64 {
