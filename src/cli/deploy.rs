@@ -149,7 +149,7 @@ impl Chain {
         let known = chains.chain_ids();
         // One node is enough: what is sent is looked for again, and nobody else's money depends on it.
         let Some(node) = chains.nodes(&id)?.into_iter().next() else {
-            bail!("{place} has no chain {id} with an rpc_url; it has {}", known.join(", "))
+            bail!("{place} has no chain {id} with an rpc_url or rpc_urls; it has {}", known.join(", "))
         };
         let family = id.family().context("the chain is of no family that is served")?;
         let reserver = chains.get(&id, "reserver");

@@ -65,7 +65,8 @@ impl Endpoint for Member {
     type Fault = Fault;
 
     async fn check(&self) -> Result<(), Fault> {
-        let found: String = self.rpc.call("getGenesisHash", json!([])).await?;
+        let found = self.rpc.answer("getGenesisHash", &json!([])).await?;
+        let found: String = rpc::parsed("getGenesisHash", self.rpc.endpoint(), &found)?;
         if found == text(&self.cluster) {
             return Ok(());
         }

@@ -18,6 +18,8 @@ const RATE_LIMITED_CODES: [i64; 2] = [429, -32_429];
 const RATE_LIMITED: &str = "too many requests";
 /// How nodes word a transaction that is known.
 const ALREADY_PROCESSED: &str = "already been processed";
+/// How often a call that waits is made again.
+const RETRIES_MAX: u32 = 5;
 /// Longest text of a node that is kept, in characters: it ends up in events and logs.
 const TEXT_CHARS_MAX: usize = 400;
 
@@ -65,6 +67,7 @@ struct RpcError {
 #[derive(Debug)]
 pub(super) struct Rpc {
     http: Http,
+    timeout: Duration,
     /// By method and parameters.
     reads: SingleFlight<(&'static str, String), Result<Answer, Fault>>,
 }
@@ -75,7 +78,7 @@ impl Rpc {
     /// # Errors
     /// [`ClientError`].
     pub fn new(url: &Url, timeout: Duration) -> Result<Self, ClientError> {
-        Ok(Self { http: Http::new(url.clone(), timeout)?, reads: SingleFlight::default() })
+        Ok(Self { http: Http::new(url.clone(), timeout)?, timeout, reads: SingleFlight::default() })
     }
 
     /// The origin of its address, which is all that may be shown of it.
@@ -89,10 +92,23 @@ impl Rpc {
         self.reads.read(&key, || async { self.answer(method, params).await.map(Arc::new) }).await
     }
 
-    /// Calls `method`; `params` are an array.
+    /// Calls `method`; `params` are an array. A node that is asked too often is waited for and asked again, within the time of a
+    /// call.
     pub async fn call<R: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<R, Fault> {
-        let answer = self.answer(method, &params).await?;
-        parsed(method, self.endpoint(), &answer)
+        let asked = async {
+            for _ in 0..RETRIES_MAX {
+                match self.answer(method, &params).await {
+                    Err(Fault::Unanswered(Transient::RateLimited(_))) => self.http.pause_over().await,
+                    answer => return answer,
+                }
+            }
+            self.answer(method, &params).await
+        };
+        let answer = tokio::time::timeout(self.timeout, asked).await.unwrap_or_else(|_| {
+            let what = format!("{method} at {}: no answer in {:?}", self.endpoint(), self.timeout);
+            Err(Transient::unreachable(what).into())
+        });
+        parsed(method, self.endpoint(), &answer?)
     }
 
     /// What `method` answers to `params`, an array.

@@ -137,6 +137,13 @@ impl Http {
         *paused = Some(paused.map_or(until, |before| before.max(until)));
     }
 
+    /// Returns when the node may be asked.
+    pub async fn pause_over(&self) {
+        if let Some(left) = self.pause_left() {
+            tokio::time::sleep(left).await;
+        }
+    }
+
     fn pause_left(&self) -> Option<Duration> {
         let paused = *self.paused.lock().unwrap_or_else(PoisonError::into_inner);
         paused.map(|until| until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())

@@ -100,6 +100,25 @@ impl<E: Endpoint> Pool<E> {
         self.quorum
     }
 
+    /// Whether as many nodes are of the chain as have to agree.
+    ///
+    /// # Errors
+    /// The fault of the first that is not, or does not say so.
+    pub async fn check(&self) -> Result<(), E::Fault> {
+        let asked = self.members.iter().map(|member| member.checked.get_or_try_init(|| member.endpoint.check()));
+        let (mut voters, mut faults) = (BTreeSet::new(), Vec::new());
+        for (member, checked) in self.members.iter().zip(join_all(asked).await) {
+            match checked {
+                Ok(()) => drop(voters.insert(member.voter)),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        match faults.into_iter().next() {
+            Some(fault) if voters.len() < self.quorum => Err(fault),
+            _ => Ok(()),
+        }
+    }
+
     /// What one node answers; the next one is asked where there is no answer, or none in the time that it usually takes.
     ///
     /// # Errors
@@ -392,7 +411,7 @@ impl<E: Endpoint> Pool<E> {
         if self.settings.has_clock {
             let now = Instant::now();
             let fastest = self.members.iter().filter_map(|member| member.health.latency(now)).min();
-            let height_least = self.highest(now).saturating_sub(self.settings.lag_blocks_max);
+            let height_least = self.reached(now).saturating_sub(self.settings.lag_blocks_max);
             let standings: Vec<Standing> =
                 self.members.iter().map(|member| member.health.standing(fastest, height_least, now)).collect();
             order.sort_by_key(|node| standings[*node]);
@@ -401,6 +420,13 @@ impl<E: Endpoint> Pool<E> {
             order.truncate(usable.max(1));
         }
         order
+    }
+
+    /// The height that as many nodes have reached as have to agree: one that makes up blocks makes no other one lag.
+    fn reached(&self, now: Instant) -> u64 {
+        let mut heights: Vec<_> = self.members.iter().filter_map(|member| member.health.height(now)).collect();
+        heights.sort_unstable();
+        heights.into_iter().rev().nth(self.quorum - 1).unwrap_or_default()
     }
 
     fn highest(&self, now: Instant) -> u64 {

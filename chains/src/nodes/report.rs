@@ -29,12 +29,12 @@ pub enum NodeOutcome {
 
 /// The origin of an address, which is all that is ever shown of it: scheme, host and port.
 pub fn origin(url: &str) -> Option<String> {
-    Url::parse(url).ok().map(|url| url.origin().ascii_serialization())
+    Url::parse(url).ok().filter(Url::has_host).map(|url| url.origin().ascii_serialization())
 }
 
 /// Whose word a node at `url` gives: nodes of one host and port are one, by whatever scheme, path or key they are reached.
 pub(super) fn voter(url: &str) -> String {
-    let Ok(url) = Url::parse(url) else { return url.to_owned() };
+    let Some(url) = Url::parse(url).ok().filter(Url::has_host) else { return url.to_owned() };
     let host = url.host_str().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
     match url.port() {
         Some(port) => format!("{host}:{port}"),

@@ -235,6 +235,12 @@ async fn given_a_node_that_lags_when_heads_are_known_then_it_is_asked_last() {
         pool.agreed(&"state").await.unwrap();
     }
     assert_eq!(nodes.each_ref().map(TestNode::asked), [0, 6, 6]);
+    // Who makes up blocks makes nobody lag.
+    pool.note_height(0, u64::MAX);
+    for _ in 0..6 {
+        pool.agreed(&"state").await.unwrap();
+    }
+    assert_eq!(nodes.each_ref().map(TestNode::asked), [4, 4, 4]);
     let reports = pool.report(&"head", |said| *said).await;
     assert!(reports.iter().all(|one| one.outcome == NodeOutcome::Answers { head: 1, lag_blocks: 0 }), "{reports:?}");
 }

@@ -135,8 +135,7 @@ impl Connection {
     /// # Errors
     /// [`Transient`]: the node behind the address may be replaced by the right one.
     pub async fn check(&self) -> Result<(), Transient> {
-        self.nodes.newest(State::Newest).await?;
-        Ok(())
+        Ok(self.nodes.check().await?)
     }
 
     /// What each node says of itself: whether it is of the chain, its newest block, and how far it lags.

@@ -184,6 +184,14 @@ impl Nodes {
         self.put(Question { path: path.to_owned(), body: body.clone(), is_read: false }).await
     }
 
+    /// Whether the nodes are of the chain.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub async fn check(&self) -> Result<(), Fault> {
+        self.pool.check().await
+    }
+
     /// What each node says of itself.
     pub async fn reports(&self) -> Vec<NodeReport> {
         let newest = Question { path: format!("wallet/{BLOCK}"), body: json!({"detail": false}), is_read: true };

@@ -136,6 +136,23 @@ fn what_an_operator_wrote_stays() {
 }
 
 #[test]
+fn the_first_of_several_nodes_is_one_that_can_be_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("chains.toml");
+    let node = |chain: &str| {
+        fs::write(&path, format!("[[chains]]\nchain_id = \"tron:5\"\n{chain}\n")).unwrap();
+        let chains = ChainsToml::open(&path).unwrap();
+        let first = chains.first_node(&"tron:5".parse().unwrap());
+        first.map(|(url, key)| (url.to_owned(), key.map(str::to_owned)))
+    };
+    let first = |key: Option<&str>| Some(("http://a".to_owned(), key.map(str::to_owned)));
+    assert_eq!(node("rpc_url = \"http://a\""), first(None));
+    assert_eq!(node("rpc_urls = [\"http://a\", \"http://b\"]"), first(None));
+    assert_eq!(node("rpc_urls = [{ url = \"http://a\", api_key = \"k\" }, \"http://b\"]"), first(Some("k")));
+    assert_eq!((node("rpc_urls = []"), node("")), (None, None));
+}
+
+#[test]
 fn a_preset_that_is_none_is_told() {
     let known = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("networks/base.toml")).unwrap();
     for (from, to, said) in [

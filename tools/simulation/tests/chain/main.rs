@@ -8,3 +8,4 @@ mod faults;
 mod payment;
 mod reorganisations;
 mod support;
+mod two_nodes;
