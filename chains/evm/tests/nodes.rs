@@ -179,7 +179,12 @@ async fn a_payment_goes_on_when_one_of_three_nodes_fails_or_lies() -> Result<()>
         let first = if fault == "dead" { &dead } else { &bad.url };
         let node = connect(&world.source, &[first, &good.url, &honest])?;
         let (ledger, budgets, clock) = (world.ledger.clone(), world.budgets.clone(), world.clock.clone());
-        let keys = Keys { reserver: key(2), submitters: vec![world.submitter.clone()], exit_submitters: Vec::new(), draining_submitters: Vec::new() };
+        let keys = Keys {
+            reserver: key(2),
+            submitters: vec![world.submitter.clone()],
+            exit_submitters: Vec::new(),
+            draining_submitters: Vec::new(),
+        };
         let gateway = EvmChain::new(node, Some(keys), ledger, budgets, clock)?;
         let payment = world.payment(&format!("order-{number}"))?;
         let order = payment.deposit();

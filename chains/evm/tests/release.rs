@@ -99,7 +99,12 @@ async fn a_gateway_that_was_started_anew_ends_its_payments_without_their_events(
     let started = || -> Result<EvmChain> {
         let mut config = world.source.config.clone();
         config.common.rpc_url = liar.url.clone();
-        let keys = Keys { reserver: key(2), submitters: vec![world.submitter.clone()], exit_submitters: Vec::new(), draining_submitters: Vec::new() };
+        let keys = Keys {
+            reserver: key(2),
+            submitters: vec![world.submitter.clone()],
+            exit_submitters: Vec::new(),
+            draining_submitters: Vec::new(),
+        };
         let (ledger, budgets, clock) = (world.ledger.clone(), world.budgets.clone(), world.clock.clone());
         Ok(EvmChain::new(Node::connect(&config)?, Some(keys), ledger, budgets, clock)?)
     };

@@ -68,7 +68,12 @@ fn submitter_account(world: &World, signer: &PrivateKeySigner) -> SignerAccount 
 
 /// The engine's port over the source chain with these submitters, on the ledger and the clock of `world`.
 fn with_submitters(world: &World, submitters: &[PrivateKeySigner]) -> Result<EvmChain> {
-    let keys = Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new(), draining_submitters: Vec::new() };
+    let keys = Keys {
+        reserver: key(2),
+        submitters: submitters.to_vec(),
+        exit_submitters: Vec::new(),
+        draining_submitters: Vec::new(),
+    };
     source_chain(world, keys, world.ledger.clone())
 }
 
@@ -270,7 +275,12 @@ async fn payments_go_on_when_one_of_three_accounts_runs_dry() -> Result<()> {
     let payments: Vec<_> = (0..9).map(|n| world.payment(&format!("order-{n}"))).collect::<Result<_>>()?;
     // What each payment prefers, told without taking a nonce.
     let spread: Vec<_> = {
-        let keys = Keys { reserver: key(2), submitters: submitters.to_vec(), exit_submitters: Vec::new(), draining_submitters: Vec::new() };
+        let keys = Keys {
+            reserver: key(2),
+            submitters: submitters.to_vec(),
+            exit_submitters: Vec::new(),
+            draining_submitters: Vec::new(),
+        };
         let probe = source_chain(&world, keys, Arc::default())?;
         let mut senders = Vec::new();
         for payment in &payments {
@@ -327,7 +337,12 @@ async fn deposits_never_spend_what_exits_need() -> Result<()> {
     let refund = RefundOrder { payment_id: held.id().clone(), escrow: held.escrow.clone(), non_delivery: None };
     let (usual, for_exits) = (key(60), key(61));
     let chains = |exit_submitters| {
-        let keys = Keys { reserver: key(2), submitters: vec![usual.clone()], exit_submitters, draining_submitters: Vec::new() };
+        let keys = Keys {
+            reserver: key(2),
+            submitters: vec![usual.clone()],
+            exit_submitters,
+            draining_submitters: Vec::new(),
+        };
         source_chain(&world, keys, world.ledger.clone())
     };
     let (separate, shared) = (chains(vec![for_exits.clone()])?, chains(Vec::new())?);

@@ -142,8 +142,8 @@ fn the_first_of_several_nodes_is_one_that_can_be_asked() {
     let node = |chain: &str| {
         fs::write(&path, format!("[[chains]]\nchain_id = \"tron:5\"\n{chain}\n")).unwrap();
         let chains = ChainsToml::open(&path).unwrap();
-        let first = chains.first_node(&"tron:5".parse().unwrap());
-        first.map(|(url, key)| (url.to_owned(), key.map(str::to_owned)))
+        let first = chains.nodes(&"tron:5".parse().unwrap()).unwrap().into_iter().next();
+        first.map(|node| (node.url, node.api_key.map(|key| key.expose().to_owned())))
     };
     let first = |key: Option<&str>| Some(("http://a".to_owned(), key.map(str::to_owned)));
     assert_eq!(node("rpc_url = \"http://a\""), first(None));

@@ -207,7 +207,12 @@ impl World {
         let ledger = Arc::new(MemoryLedger::default());
         let budgets = Arc::new(MemoryBudgets::default());
         let clock = Arc::new(TestClock::default());
-        let keys = Keys { reserver: key(2), submitters: vec![submitter.clone()], exit_submitters: Vec::new(), draining_submitters: Vec::new() };
+        let keys = Keys {
+            reserver: key(2),
+            submitters: vec![submitter.clone()],
+            exit_submitters: Vec::new(),
+            draining_submitters: Vec::new(),
+        };
         let connect = |chain: &Chain, keys| {
             EvmChain::new(chain.node.clone(), keys, ledger.clone(), budgets.clone(), clock.clone()).map(Arc::new)
         };

@@ -124,7 +124,12 @@ fn start(
     let (mut chains, mut registry) = (Vec::new(), ChainRegistry::new(clock.clone()));
     for handle in &world.chains {
         let node = handle.connect(rpc_faults(Arc::downgrade(world), Some(process.clone()), random.clone()))?;
-        let keys = Keys { reserver: signer("reserver"), submitters: submitters.clone(), exit_submitters: Vec::new(), draining_submitters: Vec::new() };
+        let keys = Keys {
+            reserver: signer("reserver"),
+            submitters: submitters.clone(),
+            exit_submitters: Vec::new(),
+            draining_submitters: Vec::new(),
+        };
         let inner = EvmChain::new(node, Some(keys), ledger.clone(), budgets.clone(), clock.clone());
         let inner = Arc::new(inner.map_err(|error| SetupError::Connect(error.to_string()))?);
         let adapter = Arc::new(SimAdapter { inner: inner.clone(), context: context.clone() });

@@ -229,7 +229,12 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
     config.common.assets.truncate(1);
     config.common.assets[0].asset_identifier = format!("{}/erc20:{}", config.common.chain_id, lower(token)).parse()?;
     let node = SimTransport::honest(pair.chain.clone()).connect(&config)?;
-    let keys = Keys { reserver: key(2), submitters: vec![submitter.clone()], exit_submitters: Vec::new(), draining_submitters: Vec::new() };
+    let keys = Keys {
+        reserver: key(2),
+        submitters: vec![submitter.clone()],
+        exit_submitters: Vec::new(),
+        draining_submitters: Vec::new(),
+    };
     let clock = Arc::new(TestClock(Instant::now()));
     let (ledger, budgets) = (Arc::new(MemoryLedger::default()), Arc::new(MemoryBudgets::default()));
     let chain = EvmChain::new(node, Some(keys), ledger, budgets, clock)?;

@@ -135,7 +135,12 @@ impl World {
             SimTransport::new(chain.clone(), RPC_TIMEOUT, faults.clone()).connect(&config)
         };
         let clock = TestClock(Instant::now());
-        let keys = Keys { reserver: key(2), submitters: vec![key(13)], exit_submitters: Vec::new(), draining_submitters: Vec::new() };
+        let keys = Keys {
+            reserver: key(2),
+            submitters: vec![key(13)],
+            exit_submitters: Vec::new(),
+            draining_submitters: Vec::new(),
+        };
         let (ledger, budgets) = (Arc::new(MemoryLedger::default()), Arc::new(MemoryBudgets::default()));
         let adapter = |node, keys| EvmChain::new(node, keys, ledger.clone(), budgets.clone(), Arc::new(clock));
         let chains = ChainRegistry::new(Arc::new(clock))
