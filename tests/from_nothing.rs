@@ -3,6 +3,8 @@
 
 mod foreign_chains;
 mod operator;
+mod prometheus;
+mod relay;
 
 use std::{fs, time::Duration};
 
@@ -17,6 +19,8 @@ use devkit::{NatsServer, free_port, tools};
 use self::{
     foreign_chains::Chains,
     operator::{Operator, of_chain},
+    prometheus::Prometheus,
+    relay::Relay,
 };
 use crate::support::example_payers;
 
@@ -67,27 +71,33 @@ struct Corridors<'a> {
 }
 
 impl Corridors<'_> {
-    /// Pays from the chain at `place` to each of the others, one after the other, and believes the file of chains alone.
+    /// Pays from the chain at `place` to each of the others, one after the other.
     async fn pay_from(&self, place: usize) -> Result<()> {
-        let (ids, assets, accounts) = (self.chains.ids(), self.chains.assets(), self.payer.accounts());
-        for to in (0..ids.len()).filter(|to| *to != place) {
-            let order = json!({
-                "version": "1.0",
-                "source": {"asset_identifier": assets[place], "account": accounts[place]},
-                "destination": [{"asset_identifier": assets[to], "account": self.recipient[to]}],
-                "fulfillment_amount": AMOUNT.to_string(),
-                "max_source_amount": CAP.to_string(),
-            });
-            let (mut program, key) = self.payer.program(place);
-            for (name, key) in [("ESCROW", "escrow_contract"), ("RESERVER", "reserver"), ("RELEASER", "releaser")] {
-                program.env(name, of_chain(&self.operator.path("chains.toml"), &ids[place], key)?);
-            }
-            let output = example_payers::pay(program, self.gateway, &self.chains.urls()[place], &key, &order).await?;
-            let corridor = format!("{} to {}", ids[place], ids[to]);
-            ensure!(output.status.success(), "{corridor}: {output:?}");
-            let said: Value = serde_json::from_slice(&output.stdout)?;
-            ensure!(said["status"] == "completed", "{corridor}: {said}");
+        for to in (0..self.recipient.len()).filter(|to| *to != place) {
+            self.pay(place, to).await?;
         }
+        Ok(())
+    }
+
+    /// Pays from the chain at `place` to the one at `to`, and believes the file of chains alone.
+    async fn pay(&self, place: usize, to: usize) -> Result<()> {
+        let (ids, assets, accounts) = (self.chains.ids(), self.chains.assets(), self.payer.accounts());
+        let order = json!({
+            "version": "1.0",
+            "source": {"asset_identifier": assets[place], "account": accounts[place]},
+            "destination": [{"asset_identifier": assets[to], "account": self.recipient[to]}],
+            "fulfillment_amount": AMOUNT.to_string(),
+            "max_source_amount": CAP.to_string(),
+        });
+        let (mut program, key) = self.payer.program(place);
+        for (name, key) in [("ESCROW", "escrow_contract"), ("RESERVER", "reserver"), ("RELEASER", "releaser")] {
+            program.env(name, of_chain(&self.operator.path("chains.toml"), &ids[place], key)?);
+        }
+        let output = example_payers::pay(program, self.gateway, &self.chains.urls()[place], &key, &order).await?;
+        let corridor = format!("{} to {}", ids[place], ids[to]);
+        ensure!(output.status.success(), "{corridor}: {output:?}");
+        let said: Value = serde_json::from_slice(&output.stdout)?;
+        ensure!(said["status"] == "completed", "{corridor}: {said}");
         Ok(())
     }
 }
@@ -136,6 +146,14 @@ async fn from_an_empty_directory_to_payments_on_every_corridor() -> Result<()> {
         let said = operator.does(&format!("{deploy} --yes")).await?;
         assert!(said.contains("Nothing is left to do."), "{said}");
     }
+    // Three nodes of one chain, of which money goes by what two say.
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        nodes.push(Relay::to(&chains.urls()[0]).await?);
+    }
+    let urls = |nodes: &[Relay]| format!("rpc_urls = {:?}", nodes.iter().map(Relay::url).collect::<Vec<_>>());
+    let one = format!("rpc_url = \"{}\"", chains.urls()[0]);
+    operator.edit("chains.toml", &one, &urls(&nodes))?;
     for role in ["gateway", "verifier", "settler", "auditor"] {
         operator.does(&format!("config check --role {role} --config {role}.toml")).await?;
     }
@@ -159,27 +177,68 @@ async fn from_an_empty_directory_to_payments_on_every_corridor() -> Result<()> {
     chains.fund(&settler).await?;
     chains.endow(&settler, TOKENS).await?;
 
-    // The roles.
-    let listens = [("GW_VERIFIER_LISTEN", verifier.clone())];
-    let _verifier = operator.start("verifier", &listens, Some(verifier_port)).await?;
+    // The roles, each of which Prometheus may scrape.
+    let scraped = [("gateway", free_port()?), ("verifier", free_port()?), ("settler", free_port()?)];
+    for (role, port) in scraped {
+        operator.append(&format!("{role}.toml"), &format!("\n[metrics]\nlisten = \"127.0.0.1:{port}\"\n"))?;
+    }
+    let prometheus = Prometheus::start(operator.directory(), &scraped).await?;
     let base = format!("http://127.0.0.1:{gateway_port}");
-    let listens = [("GW_HTTP__LISTEN", format!("127.0.0.1:{gateway_port}")), ("GW_HTTP__BASE_URL", base.clone())];
-    let _gateway = operator.start("gateway", &listens, Some(gateway_port)).await?;
-    let _settler = operator.start("settler", &[], None).await?;
+    let verifies = [("GW_VERIFIER_LISTEN", verifier.clone())];
+    let serves = [("GW_HTTP__LISTEN", format!("127.0.0.1:{gateway_port}")), ("GW_HTTP__BASE_URL", base.clone())];
+    let _verifier = operator.start("verifier", &verifies, Some(verifier_port)).await?;
+    let mut gateway = operator.start("gateway", &serves, Some(gateway_port)).await?;
+    let mut settler_process = operator.start("settler", &[], None).await?;
     operator.logs("gateway", "settler is registered").await?;
 
-    // Somebody pays, from each chain to each other.
+    // Somebody pays, from each chain to each other, and the graphs move.
     let payer = Payer { key: PrivateKeySigner::random(), solana_key: SigningKey::from_bytes(&[6; 32]) };
     chains.fund(&payer.accounts()).await?;
     chains.endow(&payer.accounts(), TOKENS).await?;
     let recipient = Payer { key: PrivateKeySigner::random(), solana_key: SigningKey::from_bytes(&[5; 32]) }.accounts();
     let corridors =
         Corridors { operator: &operator, chains: &chains, gateway: &base, payer: &payer, recipient: &recipient };
+    let logs = || format!("{}\n{}\n{}", operator.log("gateway"), operator.log("settler"), operator.log("verifier"));
     let paid = tokio::try_join!(corridors.pay_from(0), corridors.pay_from(1), corridors.pay_from(2));
-    paid.with_context(|| {
-        format!("{}\n{}\n{}", operator.log("gateway"), operator.log("settler"), operator.log("verifier"))
-    })?;
+    paid.with_context(logs)?;
     assert_eq!(chains.tokens(&recipient).await?, [U256::from(2 * AMOUNT); 3]);
+    prometheus.sees("sum(gw_payments_total{event=\"completed\"})", 6.0).await?;
+    prometheus.sees("sum(gw_attestations_total) > bool 0", 1.0).await?;
+    prometheus.sees("sum(gw_settler_deliveries_total) > bool 0", 1.0).await?;
+
+    // A node is killed: the others are enough.
+    let dead = nodes.remove(0).url();
+    prometheus.sees(&format!("gw_node_up{{job=\"gateway\",node={dead:?}}}"), 0.0).await?;
+    corridors.pay(0, 1).await.with_context(logs)?;
+
+    // It is replaced, and with it the account that sends: the old one ends what it began.
+    let before = urls(&nodes);
+    let lost = format!("rpc_urls = [{dead:?}, {}", before.trim_start_matches("rpc_urls = ["));
+    nodes.push(Relay::to(&chains.urls()[0]).await?);
+    operator.edit("chains.toml", &lost, &urls(&nodes))?;
+    operator.does("keys new --kind evm keys/submitter-evm-2.json").await?;
+    let second = operator.account("submitter-evm-2", "EVM").await?;
+    chains.evm_dev.fund(&second, U256::from(10_u64.pow(18))).await?;
+    operator.edit_chain(
+        "gateway.toml",
+        &chains.ids()[0],
+        "submitter_keys = [{ keystore = \"keys/submitter-evm.json\" }]",
+        "submitter_keys = [{ keystore = \"keys/submitter-evm-2.json\" }]\ndraining_submitter_keys = [{ keystore = \"keys/submitter-evm.json\" }]",
+    )?;
+    operator.does("config check --role gateway --config gateway.toml").await?;
+    gateway.kill().await?;
+    settler_process.kill().await?;
+    let _gateway = operator.start("gateway", &serves, Some(gateway_port)).await?;
+    let _settler = operator.start("settler", &[], None).await?;
+    corridors.pay(0, 2).await.with_context(logs)?;
+    let sent = chains.evm_dev.rpc::<_, U256>("eth_getTransactionCount", (second.as_str(), "latest")).await?;
+    assert!(sent > U256::ZERO, "the new submitter sends");
+    let replaced = nodes[2].url();
+    prometheus.sees(&format!("gw_node_up{{job=\"gateway\",node={replaced:?}}}"), 1.0).await?;
+    assert_eq!(
+        chains.tokens(&recipient).await?,
+        [U256::from(2 * AMOUNT), U256::from(3 * AMOUNT), U256::from(3 * AMOUNT)]
+    );
 
     // Nothing secret stands in the files that are not keys.
     for file in ["chains.toml", "gateway.toml", "verifier.toml", "settler.toml"] {

@@ -30,6 +30,33 @@ impl Operator {
         self.directory.path().join(name)
     }
 
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Puts a text in the place of another in a file, where it stands once.
+    pub fn edit(&self, name: &str, from: &str, to: &str) -> Result<()> {
+        let text = fs::read_to_string(self.path(name))?;
+        ensure!(text.matches(from).count() == 1, "{name} has `{from}` other than once: {text}");
+        Ok(fs::write(self.path(name), text.replacen(from, to, 1))?)
+    }
+
+    /// The same in the section of a chain.
+    pub fn edit_chain(&self, name: &str, chain_id: &str, from: &str, to: &str) -> Result<()> {
+        let text = fs::read_to_string(self.path(name))?;
+        let at = text.find(chain_id).with_context(|| format!("{name} has no {chain_id}"))?;
+        let (before, section) = text.split_at(at);
+        ensure!(section.contains(from), "{name} has no `{from}` of {chain_id}");
+        Ok(fs::write(self.path(name), format!("{before}{}", section.replacen(from, to, 1)))?)
+    }
+
+    /// Adds to a file.
+    pub fn append(&self, name: &str, text: &str) -> Result<()> {
+        let before = fs::read_to_string(self.path(name))?;
+        Ok(fs::write(self.path(name), before + text)?)
+    }
+
     fn gw(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gw"));
         command.current_dir(self.directory.path()).env("GW_PASSPHRASE_FILE", "passphrase").kill_on_drop(true);
