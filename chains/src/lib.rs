@@ -16,6 +16,7 @@ pub mod deployment;
 pub mod escrow;
 pub mod log_watcher;
 pub mod perform;
+pub mod readiness;
 pub mod registry;
 pub mod settler;
 pub mod setup;

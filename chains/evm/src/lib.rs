@@ -33,6 +33,7 @@ pub mod payers;
 pub mod permit2;
 mod preparation;
 pub mod query;
+mod readiness;
 mod rpc;
 pub mod settler;
 pub mod submitters;

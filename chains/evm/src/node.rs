@@ -243,12 +243,18 @@ impl Node {
         }
     }
 
-    async fn check_chain(&self) -> Result<(), Fault> {
+    /// The EIP-155 id that the node says now, whatever it said before.
+    pub(crate) async fn said_evm_id(&self) -> Result<u64, Fault> {
         let found: U64 = self.0.rpc.call("eth_chainId", ()).await?;
-        if found.to::<u64>() == self.0.evm_id {
+        Ok(found.to())
+    }
+
+    async fn check_chain(&self) -> Result<(), Fault> {
+        let found = self.said_evm_id().await?;
+        if found == self.0.evm_id {
             return Ok(());
         }
-        tracing::error!(chain_id = %self.chain_id(), found = found.to::<u64>(), "the node is of another chain");
+        tracing::error!(chain_id = %self.chain_id(), found, "the node is of another chain");
         let text = format!("the node configured for {} is of chain {found}", self.chain_id());
         Err(Fault::Unanswered(Transient::misconfigured(text)))
     }

@@ -28,6 +28,7 @@ pub mod holding;
 pub mod keys;
 pub mod node;
 pub mod program;
+mod readiness;
 mod record_watcher;
 pub mod records;
 mod refusal;

@@ -271,8 +271,13 @@ impl Node {
         }
     }
 
+    /// The genesis hash that the node says now, Base58, whatever it said before.
+    pub(super) async fn said_cluster(&self) -> Result<String, Fault> {
+        self.0.rpc.call("getGenesisHash", json!([])).await
+    }
+
     async fn check_cluster(&self) -> Result<(), Fault> {
-        let found: String = self.0.rpc.call("getGenesisHash", json!([])).await?;
+        let found = self.said_cluster().await?;
         if found == text(&self.0.cluster) {
             return Ok(());
         }
