@@ -1,8 +1,8 @@
 //! The long-running roles, wired together from their configuration.
 
+mod chain_watch;
 mod connected_chains;
 mod dedicated_runtime;
-mod escrow_check;
 mod opened;
 mod parts;
 
@@ -29,7 +29,12 @@ use auction::{
     self,
     selector::{self, NatsSelector},
 };
-use chains::{config::ChainConfig, registry::ChainRegistry, verifier::Verifier};
+use chains::{
+    config::ChainConfig,
+    readiness::{ChainsReadiness, ReadinessProbe},
+    registry::ChainRegistry,
+    verifier::Verifier,
+};
 use chains_evm::adapter::EvmChain;
 use config::{GatewayConfig, NatsConfig, SelectorConfig, VerifierConfig, signing_key};
 use events::{CommitId, PaymentId};
@@ -49,7 +54,6 @@ use verifier::{self, HttpVerifier};
 use self::{
     connected_chains::{ConnectedChains, signer},
     dedicated_runtime::DedicatedRuntime,
-    escrow_check::ConfiguredEscrow,
     opened::Opened,
     parts::Parts,
 };
@@ -95,7 +99,9 @@ struct Assembled {
     did: Option<String>,
     clock: Arc<SystemClock>,
     evm: Vec<Arc<EvmChain>>,
-    escrows: Vec<ConfiguredEscrow>,
+    /// What looks at the chains, and what is made of it.
+    probes: Vec<Arc<dyn ReadinessProbe>>,
+    chain_readiness: ChainsReadiness,
     auction_service: auction::Service,
     auditors: auditors::Service,
     /// Payments whose delivery a settler reported.
@@ -135,7 +141,7 @@ impl Assembled {
         let projections = Projections::open(&config.projections.directory, journal.shards())?;
         let counterparties = counterparties(config).context("[counterparty]")?;
         let clock = Arc::new(SystemClock);
-        let ConnectedChains { chains, vitals, evm, authorizer, funds, escrows } =
+        let ConnectedChains { chains, vitals, evm, authorizer, funds, probes, readiness: chain_readiness } =
             ConnectedChains::new(config, ledger, budgets, clock.clone())?;
         let (verifier, did) = verifier_client(config, chains.clone())?;
         let heads = chains.clone();
@@ -184,6 +190,7 @@ impl Assembled {
             admission: Admission::new(pause.state(), counterparties.clone()),
             identities,
             identifiers: Arc::new(identifiers),
+            chains: chain_readiness.clone(),
             heads,
             funds,
             readiness,
@@ -199,7 +206,8 @@ impl Assembled {
             did,
             clock,
             evm,
-            escrows,
+            probes,
+            chain_readiness,
             auction_service,
             auditors: auditors::Service::new(auditors),
             reports,
@@ -230,7 +238,8 @@ impl Assembled {
             did,
             clock,
             evm,
-            escrows,
+            probes,
+            chain_readiness,
             mut reports,
             counterparties,
             spending,
@@ -274,7 +283,7 @@ impl Assembled {
                 shutdown.run_until_cancelled(EvmChain::maintain(&evm, &*clock)).await;
             }
         });
-        parts.start_fallible(escrow_check::run(escrows, shutdown.clone()));
+        parts.start(chain_watch::run(chain_readiness, probes, shutdown.clone()));
         parts.start(operator.run(shutdown.clone()));
         parts.start(self.watchdog.run(shutdown.clone()));
         parts.start(audit::signing::run(client, config.audit.clone(), journal, replicas, shutdown.clone()));

@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use ::auction::Progress;
+use chains::readiness::ChainsReadiness;
 use config::{DeadlinesConfig, GatewayConfig, HttpConfig, X402Config};
 use events::Family;
 use identity::{Identities, Proven};
@@ -63,6 +64,8 @@ pub struct Services {
     pub admission: Admission,
     /// Whom payment identifiers of x402 belong to.
     pub identifiers: Arc<dyn Identifiers>,
+    /// Which chains new payments may go through.
+    pub chains: ChainsReadiness,
     /// How many confirmations there are.
     pub heads: Arc<dyn ChainHeads>,
     /// What reads the payers' funds, for each family of source chains.

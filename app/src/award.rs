@@ -25,6 +25,7 @@ use crate::{
     App,
     admission::{
         policy::{Proposal, RequestKind},
+        ready_chains,
         write_permits::Permit,
     },
     authorization::{AuthorizationRequest, Authorized, MessageScheme, SignedMessage},
@@ -96,7 +97,11 @@ async fn attempt(
     let sender_auth = &request.sender_auth;
     let spend = award.authorization(state, sender_auth.message_scheme, &sender_auth.signed_messages)?;
     let spend = AuthorizationRequest { caller: Some(caller), ..spend };
-    let authorized = state.services.authorizer.authorize(&spend).await?;
+    let source = &batch.opened.terms.source;
+    let authorized = state.services.authorizer.authorize(&spend).await;
+    // An account that is a contract is asked on chain, before anything else is.
+    let authorized =
+        authorized.map_err(|error| ready_chains::explained(&state.services.chains, source, error.into()))?;
 
     let journal = Arc::clone(&state.services.journal);
     let look_up = state.first_appends.look_up(&award.payment_id);
@@ -238,6 +243,16 @@ impl Award<'_> {
         horizons::check_plan(plan, opened.quote_deadline, state.deadlines)
     }
 
+    /// Whether the chains that the payment would go through are ready: those of its source and of what the quote delivers.
+    fn check_chains(&self, state: &App) -> Result<(), Error> {
+        let readiness = &state.services.chains;
+        ready_chains::check(readiness, &self.batch.opened.terms.source)?;
+        match SignedQuote::parse_stored(&self.quote.document) {
+            Ok(signed) => ready_chains::check(readiness, &signed.quote().destination),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// What is drawn of what is permitted: the price, but on Tron, where the payer's own transaction deposits it all.
     pub(crate) fn drawn(&self, permitted: Amount) -> Amount {
         let quote = SignedQuote::parse_stored(&self.quote.document).ok();
@@ -294,6 +309,7 @@ impl Award<'_> {
         state.corridors.check_scheme(source.asset().chain(), signed.message_scheme)?;
         envelope::credentials_count(proven)?;
         self.check_horizons(&authorized.escrow, state)?;
+        self.check_chains(state)?;
         let authorizer = &state.services.authorizer;
         let is_contract = authorizer.payer_is_contract(signed, authorized).await?;
         authorizer.confirm(signed, authorized).await?;

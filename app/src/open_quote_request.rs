@@ -21,6 +21,7 @@ use crate::{
     admission::{
         open_windows::Window,
         policy::{Proposal, RequestKind},
+        ready_chains,
         write_permits::Permit,
     },
     award,
@@ -179,6 +180,7 @@ impl<'a> Opening<'a> {
         let now = services.clock.now();
         let admitted = self.request.order.check_deadlines(now, state.deadlines);
         let credible = admitted.and_then(|()| envelope::credentials_count(&self.proven));
+        let credible = credible.and_then(|()| ready_chains::check_terms(&services.chains, &self.request.order.terms));
         // The policies last, and a window only for what nothing else refuses.
         let paid_for = credible.and_then(|()| Ok(self.charge(caller)?));
         let admitted = paid_for.and_then(|()| services.admission.admit(&self.proposal(), now)).and_then(|decision| {

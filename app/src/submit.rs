@@ -17,6 +17,7 @@ use crate::{
     admission::{
         Admission,
         policy::{Proposal, RequestKind},
+        ready_chains,
         write_permits::Permit,
     },
     authorization::{AuthorizationRequest, Authorized},
@@ -173,6 +174,7 @@ impl<'a> Submission<'a> {
         state.corridors.check_scheme(order.terms.source.asset().chain(), self.request.sender_auth.message_scheme)?;
         horizons::check_plan(&authorized.escrow, order.quote_deadline, state.deadlines)?;
         envelope::credentials_count(&self.proven)?;
+        ready_chains::check_terms(&state.services.chains, &order.terms)?;
         let (authorizer, authorization) = (&state.services.authorizer, self.authorization());
         let is_contract = authorizer.payer_is_contract(&authorization, authorized).await?;
         authorizer.confirm(&authorization, authorized).await?;
@@ -203,7 +205,10 @@ impl<'a> Submission<'a> {
     }
 
     async fn authorize(&self, state: &App) -> Result<Authorized, Error> {
-        Ok(state.services.authorizer.authorize(&self.authorization()).await?)
+        let authorized = state.services.authorizer.authorize(&self.authorization()).await;
+        // An account that is a contract is asked on chain, before anything else is.
+        authorized
+            .map_err(|error| ready_chains::explained(&state.services.chains, &self.order().terms.source, error.into()))
     }
 
     fn authorization(&self) -> AuthorizationRequest<'_> {

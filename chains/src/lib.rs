@@ -19,6 +19,7 @@ pub mod escrow;
 pub mod log_watcher;
 pub mod nodes;
 pub mod perform;
+pub mod readiness;
 pub mod registry;
 pub mod settler;
 pub mod setup;

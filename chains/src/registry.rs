@@ -20,7 +20,7 @@ use sagas::ports::{
     PayerDeposit, PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
-use crate::setup::SetupError;
+use crate::{readiness::ChainsReadiness, setup::SetupError};
 
 /// How long the wait for a block of a chain that is not connected lasts.
 const NO_BLOCK_WAIT: Duration = Duration::from_secs(1);
@@ -35,12 +35,19 @@ pub trait Chain: Chains {
 pub struct ChainRegistry {
     chains: BTreeMap<ChainId, Arc<dyn Chain>>,
     clock: Arc<dyn Clock>,
+    readiness: ChainsReadiness,
 }
 
 impl ChainRegistry {
     /// A registry without chains.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { chains: BTreeMap::new(), clock }
+        Self { chains: BTreeMap::new(), clock, readiness: ChainsReadiness::default() }
+    }
+
+    /// The registry that makes no deposit where `readiness` says that the money could not be told or brought back.
+    #[must_use]
+    pub fn heeding(self, readiness: ChainsReadiness) -> Self {
+        Self { readiness, ..self }
     }
 
     /// The registry with `chain` besides.
@@ -105,6 +112,7 @@ impl Chains for ChainRegistry {
     }
 
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.readiness.check_deposits(&order.escrow.chain_id)?;
         let chain = self.of(&order.escrow.chain_id)?;
         prepared("deposit", &order.escrow.chain_id, chain.prepare_deposit(order, attempt)).await
     }

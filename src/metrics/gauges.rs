@@ -167,15 +167,10 @@ impl Sampler {
 /// Asks a chain again and again.
 async fn follow(vitals: &dyn Vitals) {
     let chain = vitals.chain_id().to_string();
-    let ready = gauge!("gw_chain_ready", "chain" => chain.clone());
     let settled = gauge!("gw_chain_settled", "chain" => chain.clone());
     loop {
-        match timeout(ANSWER_MAX, vitals.settled()).await {
-            Ok(Ok(number)) => {
-                ready.set(1.0);
-                settled.set(number as f64);
-            }
-            Ok(Err(_)) | Err(_) => ready.set(0.0),
+        if let Ok(Ok(number)) = timeout(ANSWER_MAX, vitals.settled()).await {
+            settled.set(number as f64);
         }
         if let Ok(Ok(submitters)) = timeout(ANSWER_MAX, vitals.submitters()).await {
             for submitter in submitters {

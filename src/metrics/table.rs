@@ -105,7 +105,7 @@ pub const TABLE: &[Metric] = &[
     // Chains.
     gauge("gw_chain_head", &["chain"], "Number of the newest block that was seen, slot on Solana"),
     gauge("gw_chain_settled", &["chain"], "Number of the newest settled block, slot on Solana"),
-    gauge("gw_chain_ready", &["chain"], "1 while the chain says how far it has settled"),
+    gauge("gw_chain_ready", &["chain"], "1 while new payments may go through the chain, as /readyz says"),
     counter("gw_node_calls_total", &["chain", "node", "outcome"], "Calls of nodes"),
     seconds("gw_node_call_seconds", CALL, &["chain", "node"], "How long a call of a node took, seconds"),
     gauge("gw_node_lag_blocks", &["chain", "node"], "Blocks by which a node is behind the newest that any has"),

@@ -17,6 +17,7 @@ use app::{
 };
 use chains::{
     config::{ChainConfig, EvmConfig, SolanaConfig, TronConfig},
+    readiness::{ChainsReadiness, ReadinessProbe},
     registry::ChainRegistry,
     vitals::Vitals,
 };
@@ -27,8 +28,6 @@ use config::{GatewayChain, GatewayConfig, Secret};
 use events::Family;
 use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
 use sagas::ports::Clock;
-
-use super::escrow_check::ConfiguredEscrow;
 
 /// What each part of a gateway needs of its chains.
 pub(super) struct ConnectedChains {
@@ -42,8 +41,10 @@ pub(super) struct ConnectedChains {
     pub authorizer: Arc<dyn Authorizer>,
     /// What reads what payers hold.
     pub funds: BTreeMap<Family, Arc<dyn Funds>>,
-    /// The escrows of Solidity, which are checked.
-    pub escrows: Vec<ConfiguredEscrow>,
+    /// What looks whether they are ready.
+    pub probes: Vec<Arc<dyn ReadinessProbe>>,
+    /// Which of them are.
+    pub readiness: ChainsReadiness,
 }
 
 impl ConnectedChains {
@@ -65,10 +66,12 @@ impl ConnectedChains {
                 ChainConfig::Tron(chain) => tron.push(tron_chain(chain, served)?),
             }
         }
-        let on_evm = evm.iter().map(|(node, _)| ConfiguredEscrow::Evm(node.clone()));
-        let on_tron = tron.iter().map(|(node, _)| ConfiguredEscrow::Tron(node.clone()));
-        let escrows = on_evm.chain(on_tron).collect();
-        let mut chains = ChainRegistry::new(clock.clone());
+        let on_evm = evm.iter().map(|(node, _)| Arc::new(node.clone()) as Arc<dyn ReadinessProbe>);
+        let on_solana = solana.iter().map(|(node, _)| Arc::new(node.clone()) as Arc<dyn ReadinessProbe>);
+        let on_tron = tron.iter().map(|(node, _)| Arc::new(node.clone()) as Arc<dyn ReadinessProbe>);
+        let probes: Vec<_> = on_evm.chain(on_solana).chain(on_tron).collect();
+        let readiness = ChainsReadiness::new(probes.iter().map(|probe| probe.chain_id().clone()));
+        let mut chains = ChainRegistry::new(clock.clone()).heeding(readiness.clone());
         let evm_nodes: Vec<_> = evm.iter().map(|(node, _)| node.clone()).collect();
         let mut evm_chains = Vec::new();
         let mut vitals: Vec<Arc<dyn Vitals>> = Vec::new();
@@ -106,7 +109,8 @@ impl ConnectedChains {
             chains: Arc::new(chains),
             vitals,
             evm: evm_chains,
-            escrows,
+            probes,
+            readiness,
             authorizer: Arc::new(Authorizers::new([
                 evm_authorizer,
                 (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters))),

@@ -425,5 +425,13 @@ pub(super) fn live() -> Examples {
 /// The readiness probe.
 pub(super) fn ready() -> Examples {
     let alarm = "journal shard 3 ends at 20, but had commits up to 60";
-    vec![("ready", json!({"status": "ready"})), ("alarm", json!({"status": "ready", "alarms": [alarm]}))]
+    let chains = json!([
+        {"chain_id": "eip155:1", "ready": true},
+        {"chain_id": "eip155:10", "ready": false, "cause": "node_silent", "message": "its node does not answer"},
+    ]);
+    vec![
+        ("ready", json!({"status": "ready", "chains": [{"chain_id": "eip155:1", "ready": true}]})),
+        ("alarm", json!({"status": "ready", "alarms": [alarm]})),
+        ("chain", json!({"status": "ready", "chains": chains})),
+    ]
 }

@@ -75,6 +75,7 @@ const WRITTEN: &[&Code] = &[
     Code::REQUEST_ID_TAKEN,
     Code::OUTCOME_UNKNOWN,
     Code::SERVICE_PAUSED,
+    Code::CHAIN_UNAVAILABLE,
 ];
 /// What may go wrong with whatever needs the journal or a chain.
 pub(super) const READ: &[&Code] = &[Code::INTERNAL_ERROR, Code::SERVICE_UNAVAILABLE];
@@ -322,7 +323,9 @@ pub const OPERATIONS: &[Operation] = &[
         id: "checkReadiness",
         tag: OPERATION,
         summary: "Whether the gateway can take payments",
-        description: "NATS is connected and the read models are live.",
+        description: "NATS is connected and the read models are live. `chains` tells which chains new payments may go through: \
+                      while one is not ready the answer stays 200, what goes through it is refused with 503 \
+                      `CHAIN_UNAVAILABLE`, and all else goes on.",
         parameters: Vec::new,
         request: None,
         response: Body::Json("Health", examples::ready),

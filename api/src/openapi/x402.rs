@@ -67,7 +67,7 @@ pub(super) const SETTLE: Operation = Operation {
     response: Body::Json("X402SettleResponse", examples::x402::settled),
     no_content: None,
     headers: &["Deprecation", "PAYMENT-RESPONSE"],
-    errors: &[FORM, ORDER, TAKEN, &[Code::OUTCOME_UNKNOWN, Code::SERVICE_PAUSED], READ],
+    errors: &[FORM, ORDER, TAKEN, &[Code::OUTCOME_UNKNOWN, Code::SERVICE_PAUSED, Code::CHAIN_UNAVAILABLE], READ],
 };
 
 /// The answer of the call whose 200 has the schema `name`, with one of `codes`.

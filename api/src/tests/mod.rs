@@ -192,6 +192,7 @@ impl Gateway {
             admission: Admission::new(PauseState::follow(&pause), counterparties),
             identities: Identities::load(&config.identity).unwrap(),
             identifiers,
+            chains: chains.clone(),
             heads: Arc::new(SetHeads),
             funds: [Family::Evm, Family::Solana, Family::Tron]
                 .map(|family| (family, funds.clone() as Arc<dyn Funds>))

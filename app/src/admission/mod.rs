@@ -1,11 +1,12 @@
 //! Admission control: what everything new has to pass before it is stored. [`write_permits`] bounds how many writes are at work,
-//! `open_windows` how many quote-requests collect quotes, `bounded_journal` what one shard is asked for; [`pause`] and
+//! `open_windows` how many quote-requests collect quotes, `bounded_journal` what one shard is asked for; `ready_chains` refuses what goes through a chain that is not ready; [`pause`] and
 //! [`policy`] say whether anything new, or this payment, is wanted.
 
 pub(crate) mod bounded_journal;
 pub(crate) mod open_windows;
 pub mod pause;
 pub mod policy;
+pub(crate) mod ready_chains;
 pub mod write_permits;
 
 use events::{event::CounterpartyDecision, time::Timestamp};

@@ -300,6 +300,13 @@ codes! {
         "Something that the gateway needs, such as its journal or a chain's node, does not answer at the moment, or the \
          gateway has as much to do as it can take. It is certain that nothing was accepted.",
         "Wait as long as `Retry-After` says and send the same request again, with the same `request_id`.";
+    CHAIN_UNAVAILABLE Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, Some(true), false,
+        "A chain of the payment is not available for now. Nothing was accepted; the same request is safe to retry.",
+        "The source, every destination, or what the awarded quote delivers lies on a chain that the gateway cannot use for now: \
+         its node does not answer or is of another chain, it has no new blocks, or its contracts are not what they should be. \
+         The message names the chain. It is certain that nothing was accepted, and payments on other chains go on.",
+        "Send the same request again after as long as `Retry-After` says, with later deadlines where it is time, or ask for a \
+         payment over other chains. Operators find the cause at `/readyz`.";
     TOO_MANY_QUOTE_REQUESTS Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, Some(true), false,
         "Too many quote-requests collect quotes. Nothing was accepted; the same request is safe to retry.",
         "The gateway bounds for how many quote-requests settlers are asked at a time, and the bound is reached. Nothing was \

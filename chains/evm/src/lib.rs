@@ -34,6 +34,7 @@ pub mod permit2;
 mod preparation;
 pub mod query;
 mod questions;
+mod readiness;
 mod rpc;
 pub mod settler;
 pub mod submitters;

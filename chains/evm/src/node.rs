@@ -264,6 +264,15 @@ impl Node {
         })
     }
 
+    /// Whether what is asked is of this chain, by its EIP-155 id, whatever was said before.
+    pub(crate) async fn is_of_its_chain(&self) -> Result<bool, Transient> {
+        match self.request::<_, U64>("eth_chainId", ()).await.map_err(Transient::from) {
+            Ok(found) => Ok(found.to::<u64>() == self.evm_id()),
+            Err(fault) if fault.is_misconfigured() => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
     pub(crate) async fn header(&self, block: Value) -> Result<Option<(BlockRef, Option<U256>)>, Transient> {
         let header: Option<Header> = match block.as_str() {
             Some("latest") if self.has_quorum() => self.lowest("latest").await?,

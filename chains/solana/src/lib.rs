@@ -29,6 +29,7 @@ pub mod keys;
 pub mod node;
 mod nodes;
 pub mod program;
+mod readiness;
 mod record_watcher;
 pub mod records;
 mod refusal;

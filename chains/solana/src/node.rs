@@ -272,6 +272,15 @@ impl Node {
         self.0.nodes.reports().await
     }
 
+    /// Whether what is asked is of this cluster, by its genesis hash, whatever was said before.
+    pub(super) async fn is_of_its_cluster(&self) -> Result<bool, Transient> {
+        match self.request::<String>("getGenesisHash", json!([])).await.map_err(Transient::from) {
+            Ok(found) => Ok(found == text(&self.0.cluster)),
+            Err(fault) if fault.is_misconfigured() => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
     /// A fault that says that the node cannot be believed for now.
     pub(super) fn contradiction(&self, what: impl std::fmt::Display) -> Transient {
         Transient::contradiction(format!("{}: the node lags or contradicts itself: {what}", self.chain_id()))

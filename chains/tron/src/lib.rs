@@ -37,6 +37,7 @@ mod payer_deposit;
 mod permission;
 mod proto;
 mod query;
+mod readiness;
 mod reads;
 mod reservation;
 mod rpc;
