@@ -11,6 +11,8 @@ mod chaos;
 mod claims;
 mod cluster;
 mod command_line;
+mod dead_chains;
+mod doctor;
 mod documents;
 mod epochs;
 mod evm_payers;
