@@ -206,6 +206,19 @@ async fn from_an_empty_directory_to_payments_on_every_corridor() -> Result<()> {
     prometheus.sees("sum(gw_attestations_total) > bool 0", 1.0).await?;
     prometheus.sees("sum(gw_settler_deliveries_total) > bool 0", 1.0).await?;
 
+    // Nothing is wrong, and every key is where it was put.
+    for role in ["verifier", "settler"] {
+        operator.does(&format!("doctor --role {role} --config {role}.toml")).await?;
+    }
+    let listed: Value =
+        serde_json::from_str(&operator.does("keys list --role gateway --config gateway.toml --json").await?)?;
+    let keys = listed.as_array().context("no list")?;
+    assert!(keys.len() == 8 && keys.iter().all(|key| key["form"] == "keystore"), "{listed:#}");
+    let submitters: Vec<_> = keys.iter().filter(|key| key["key"] == "submitter_keys[0]").collect();
+    let has_coins =
+        |key: &&Value| key["balance"].as_str().is_some_and(|coins| coins.parse::<f64>().is_ok_and(|coins| coins > 0.0));
+    assert!(submitters.len() == 3 && submitters.iter().all(|key| has_coins(key)), "{listed:#}");
+
     // A node is killed: the others are enough.
     let dead = nodes.remove(0).url();
     prometheus.sees(&format!("gw_node_up{{job=\"gateway\",node={dead:?}}}"), 0.0).await?;

@@ -258,7 +258,7 @@ fn coin(chain: &Chain) -> (u32, String) {
 }
 
 /// An amount in whole coins, to the last place that is not zero.
-fn decimal(units: u128, decimals: u32) -> String {
+pub(super) fn decimal(units: u128, decimals: u32) -> String {
     let unit = 10_u128.pow(decimals);
     let text = format!("{}.{:0width$}", units / unit, units % unit, width = decimals as usize);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -71,7 +71,7 @@ enum Command {
     Deploy(deploy::Args),
     /// Check what a role needs: nodes, contracts, accounts, NATS, endpoints, disk. Changes nothing.
     Doctor(doctor::Args),
-    /// Make and show the keys of roles, in encrypted files.
+    /// Make the keys of roles, in encrypted files, and show what is used where.
     Keys(keys::Args),
     /// Check a role's configuration.
     Config(config_check::Args),
@@ -163,7 +163,7 @@ async fn run(command: Command, logs: Logs) -> Result<ExitCode> {
         Command::Admin(args) => admin::run(args).await,
         Command::Init(args) => init::run(&args),
         Command::Deploy(args) => deploy::run(&args).await,
-        Command::Keys(args) => keys::run(&args),
+        Command::Keys(args) => keys::run(&args).await,
         Command::Config(args) => config_check::run(&args),
         Command::Nats(args) => nats::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),

@@ -74,7 +74,8 @@ impl Examination {
     }
 }
 
-fn connected(chain: &ChainConfig) -> Result<Arc<dyn ExaminedChain>> {
+/// A connection to look through; nothing is asked yet.
+pub(in crate::cli) fn connected(chain: &ChainConfig) -> Result<Arc<dyn ExaminedChain>> {
     Ok(match chain {
         ChainConfig::Evm(chain) => Arc::new(chains_evm::node::Node::connect(chain)?),
         ChainConfig::Solana(chain) => Arc::new(chains_solana::node::Node::connect(chain)?),

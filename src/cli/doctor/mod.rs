@@ -25,6 +25,7 @@ use tokio::time::timeout;
 
 use chains::diagnosis::Diagnosis;
 
+pub(super) use self::{chain::connected, subject::settlers_key};
 use self::{report::Report, subject::Subject};
 use super::role::Role;
 

@@ -116,7 +116,7 @@ impl Subject {
                 Family::Tron => ("tron_private_key", &config.tron_private_key),
             };
             let Some(key) = key else { continue };
-            let account = account(family, name, &Secret::new(prefixed(family, key)))?;
+            let account = account(family, name, &settlers_key(family, key))?;
             let here = |asset: &&&AssetId| *asset.chain() == chain.common().chain_id;
             let holdings = destinations.iter().filter(here).map(|asset| ((*asset).clone(), account.clone())).collect();
             let sender = Sender { role: "settler", account, least: SETTLER_TRANSACTIONS_WARNING };
@@ -177,9 +177,9 @@ fn account(family: Family, key: &str, secret: &Secret) -> Result<Account> {
 }
 
 /// A settler's key may stand without 0x.
-fn prefixed(family: Family, key: &str) -> String {
-    match family {
+pub(in crate::cli) fn settlers_key(family: Family, key: &str) -> Secret {
+    Secret::new(match family {
         Family::Evm | Family::Tron if !key.starts_with("0x") => format!("0x{key}"),
         Family::Evm | Family::Solana | Family::Tron => key.to_owned(),
-    }
+    })
 }

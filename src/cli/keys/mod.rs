@@ -1,5 +1,7 @@
 //! `gw keys`: makes keystores, and shows whose keys they are.
 
+mod list;
+
 use std::{
     fs,
     io::{Read, stdin},
@@ -49,6 +51,8 @@ enum Command {
         /// The keystore, which is not there yet.
         keystore: PathBuf,
     },
+    /// Show the keys of a role's file: what each is used for, how it is kept, and what its account holds.
+    List(list::Args),
     /// Show the accounts of the keys in keystores, and nothing that is secret.
     Show {
         /// The keystores.
@@ -72,12 +76,17 @@ enum Kind {
 ///
 /// # Errors
 /// When a keystore is there already, or cannot be opened with the passphrase.
-pub fn run(args: &Args) -> Result<()> {
+pub async fn run(args: &Args) -> Result<()> {
+    if let Command::List(args) = &args.command {
+        return list::run(args).await;
+    }
     let mut passphrase = Passphrase::new(args.passphrase_file.clone());
     let passphrase = passphrase.get().map_err(anyhow::Error::msg)?;
     match &args.command {
         Command::New { kind, keystore } => create(keystore, &kind.key(), passphrase),
         Command::Import { from, keystore } => create(keystore, &imported(from.as_deref())?, passphrase),
+        // It reads keystores as its role does.
+        Command::List(_) => Ok(()),
         Command::Show { keystores } => keystores.iter().try_for_each(|path| show(path, passphrase)),
     }
 }
