@@ -88,7 +88,7 @@ fn with_nodes(chain_id: &str, nodes: &str) -> Result<ChainConfig, String> {
     let account = account(chain_id);
     let accounts = ["escrow_contract", "fulfillment_proxy", "reserver", "releaser"];
     let accounts = accounts.map(|key| format!("{key} = {account:?}\n")).concat();
-    let common = COMMON.replace("rpc_url = \"http://127.0.0.1:1\"\n", nodes);
+    let common = COMMON.replace("rpc_url = \"http://127.0.0.1:1\"\n", &format!("{nodes}\n"));
     let text = format!("chain_id = {chain_id:?}\n{common}\n{accounts}");
     Figment::from(Toml::string(&text)).extract().map_err(|error| error.to_string())
 }
