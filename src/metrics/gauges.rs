@@ -116,7 +116,8 @@ impl Sampler {
     fn sample_shards(&self) {
         let (gauges, handles) = (&self.gauges, &self.handles);
         let shards = gauges.journal.shards();
-        handles.shards.set(f64::from(shards));
+        // A sealed shard has no lease, and no gateway is missed there.
+        handles.shards.set(gauges.journal.epochs().open_shards().count() as f64);
         let mut lag = handles.lag.lock().unwrap_or_else(PoisonError::into_inner);
         for shard in 0..shards {
             let Some(known) = gauges.journal.known_head(shard) else { continue };

@@ -116,7 +116,7 @@ pub const TABLE: &[Metric] = &[
     counter("gw_journal_appends_total", &["outcome"], "Appends, by what came of them"),
     gauge("gw_leases_held", &[], "Shards that this gateway drives"),
     seconds("gw_lease_seconds", LEASE, &[], "How long a shard was competed for until its lease was won, seconds"),
-    gauge("gw_shards", &[], "Shards of the journal, of all epochs"),
+    gauge("gw_shards", &[], "Shards of the journal that are not sealed, each of which a gateway drives"),
     gauge("gw_read_model_lag", &["shard"], "Messages of a shard that are known and not in the read models yet"),
     gauge("gw_nats_connected", &[], "1 while NATS is connected"),
     // A verifier.
