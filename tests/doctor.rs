@@ -14,6 +14,9 @@ use crate::support::*;
 /// A key that nobody uses.
 const STRANGER: &str = "0x00000000000000000000000000000000000000000000000000000000000d0c70";
 
+/// What is broken, by which variables, and how the line begins that names it.
+type Fault = (&'static str, Vec<(&'static str, String)>, String);
+
 /// What the doctor says of a role, with variables laid over its file; and whether it found nothing wrong.
 async fn doctor(world: &World, role: &str, file: &str, variables: &[(&str, String)]) -> Result<(bool, Value)> {
     let options = world.network.options();
@@ -66,7 +69,7 @@ async fn nothing_is_wrong_where_all_is_well_and_each_fault_has_its_name() -> Res
     let place = format!("eip155:{}", world.network.source.anvil.chain_id());
     let reserver = "0x0b6d8a64cfcf3b4b7a9b47d7aab1c5ef3c0e6e0d".to_owned();
     let set = |key: &'static str, value: &str| (key, value.to_owned());
-    let cases: [(&str, Vec<(&str, String)>, String); 12] = [
+    let cases: [Fault; 12] = [
         (
             "another reserver",
             vec![
