@@ -10,6 +10,8 @@ mod audit;
 mod chaos;
 mod claims;
 mod cluster;
+mod dead_chains;
+mod doctor;
 mod documents;
 mod epochs;
 mod evm_payers;

@@ -99,7 +99,8 @@ async fn attempt(
     let source = &batch.opened.terms.source;
     let authorized = state.services.authorizer.authorize(&spend).await;
     // An account that is a contract is asked on chain, before anything else is.
-    let authorized = authorized.map_err(|error| ready_chains::explained(&state.services.chains, source, error.into()))?;
+    let authorized =
+        authorized.map_err(|error| ready_chains::explained(&state.services.chains, source, error.into()))?;
 
     let journal = Arc::clone(&state.services.journal);
     let look_up = state.first_appends.look_up(&award.payment_id);

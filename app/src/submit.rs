@@ -206,7 +206,8 @@ impl<'a> Submission<'a> {
     async fn authorize(&self, state: &App) -> Result<Authorized, Error> {
         let authorized = state.services.authorizer.authorize(&self.authorization()).await;
         // An account that is a contract is asked on chain, before anything else is.
-        authorized.map_err(|error| ready_chains::explained(&state.services.chains, &self.order().terms.source, error.into()))
+        authorized
+            .map_err(|error| ready_chains::explained(&state.services.chains, &self.order().terms.source, error.into()))
     }
 
     fn authorization(&self) -> AuthorizationRequest<'_> {

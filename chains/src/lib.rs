@@ -13,6 +13,7 @@ pub mod auditor;
 pub mod block_poller;
 pub mod config;
 pub mod deployment;
+pub mod diagnosis;
 pub mod escrow;
 pub mod log_watcher;
 pub mod perform;

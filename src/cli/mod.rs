@@ -21,6 +21,7 @@ mod admin;
 mod audit;
 mod config_check;
 mod deploy;
+mod doctor;
 mod epochs;
 mod gateways;
 mod init;
@@ -67,6 +68,8 @@ enum Command {
     Init(init::Args),
     /// Put the contracts on a chain, or compare what is there with what should be.
     Deploy(deploy::Args),
+    /// Check what a role needs: nodes, contracts, accounts, NATS, endpoints, disk. Changes nothing.
+    Doctor(doctor::Args),
     /// Make and show the keys of roles, in encrypted files.
     Keys(keys::Args),
     /// Check a role's configuration.
@@ -99,6 +102,7 @@ pub fn main() -> ExitCode {
         | Command::Init(_)
         | Command::Deploy(_)
         | Command::Keys(_)
+        | Command::Doctor(_)
         | Command::Config(_)
         | Command::Nats(_)
         | Command::Protocol(_) => "warn",
@@ -125,6 +129,8 @@ async fn run(command: Command) -> Result<ExitCode> {
         // Its exit codes tell what was found from what could not be asked.
         Command::Audit(args) => return Ok(audit::run(args).await),
         Command::Quote(args) => return quote::run(&args),
+        // It says what is wrong in its report.
+        Command::Doctor(args) => return doctor::run(&args).await,
         Command::Serve { config } => {
             let config = GatewayConfig::load(&config)?;
             serve::gateway(config, shutdown_on_signal()?).await

@@ -13,11 +13,7 @@ use chains::readiness::{ChainsReadiness, ReadinessProbe};
 const LOOK_MAX: Duration = Duration::from_secs(20);
 
 /// Looks at every chain, each at its own pace, until `shutdown`.
-pub(super) async fn run(
-    readiness: ChainsReadiness,
-    probes: Vec<Arc<dyn ReadinessProbe>>,
-    shutdown: CancellationToken,
-) {
+pub(super) async fn run(readiness: ChainsReadiness, probes: Vec<Arc<dyn ReadinessProbe>>, shutdown: CancellationToken) {
     let watching = join_all(probes.iter().map(|probe| watch(&readiness, probe.as_ref())));
     shutdown.run_until_cancelled(watching).await;
 }

@@ -28,7 +28,6 @@ use events::Family;
 use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
 use sagas::ports::Clock;
 
-
 /// What each part of a gateway needs of its chains.
 pub(super) struct ConnectedChains {
     /// The engine's port.

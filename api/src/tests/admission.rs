@@ -1,6 +1,13 @@
 //! Admission control through the routes: what policies decline, what a pause stops, and a journal that is away.
 
+use std::time::Duration;
+
+use async_trait::async_trait;
 use serde_json::json;
+
+use chains::readiness::{Look, ReadinessProbe};
+use events::ChainId;
+use sagas::ports::Transient;
 
 use super::{doubles::AwayJournal, *};
 
@@ -126,6 +133,69 @@ async fn a_pause_stops_what_is_new_and_nothing_else() {
     gateway.pause.send_replace(false);
     assert_eq!(gateway.post(&new).await.expect(200).body["idempotent_replay"], false);
     assert_eq!(gateway.post_to(QUOTE_REQUESTS, &batch).await.expect(200).body["idempotent_replay"], false);
+}
+
+/// What every look at a chain finds.
+struct Found(ChainId, Look);
+
+#[async_trait]
+impl ReadinessProbe for Found {
+    fn chain_id(&self) -> &ChainId {
+        &self.0
+    }
+
+    async fn look(&self, _: bool) -> Result<Look, Transient> {
+        Ok(self.1)
+    }
+}
+
+/// Looks at the chain of an asset as often as makes it what was found.
+async fn look(gateway: &Gateway, asset: &str, found: Look) {
+    let chain = asset.split_once('/').unwrap().0.parse().unwrap();
+    let probe = Found(chain, found);
+    for _ in 0..3 {
+        gateway.chains.look(&probe, Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_chain_that_is_not_ready_refuses_what_is_new_on_it_and_nothing_else() {
+    for asset in [SOURCE_ASSET, DESTINATION_ASSET] {
+        let gateway = Gateway::new();
+        let before = gateway.post(&body()).await.expect(200);
+        gateway.post_to(QUOTE_REQUESTS, &quote_request()).await.expect(200);
+        look(&gateway, asset, Look::ContractMissing).await;
+
+        let new = with("/request_id", json!("order-2"));
+        let answer = gateway.post(&new).await.expect_error(503, "CHAIN_UNAVAILABLE");
+        assert_eq!(answer.body["request_id_reusable"], true);
+        assert!(answer.headers.contains_key("retry-after"));
+        let chain = asset.split_once('/').unwrap().0;
+        assert!(answer.message().contains(chain), "{}", answer.text);
+        let mut batch = quote_request();
+        batch["request_id"] = json!("order-2");
+        gateway.post_to(QUOTE_REQUESTS, &batch).await.expect_error(503, "CHAIN_UNAVAILABLE");
+        let payment_id = PaymentId::derive(&format!("eip155:{PAYER}"), "order-2");
+        assert!(gateway.journal.load(&payment_id.into()).await.unwrap().is_empty());
+
+        // Replays and reads go on, and the gateway stays where clients are sent.
+        for blind in [false, true] {
+            gateway.payments.set_blind(blind);
+            assert_eq!(gateway.post(&body()).await.expect(200).body["idempotent_replay"], true);
+            let replay = gateway.post_to(QUOTE_REQUESTS, &quote_request()).await.expect(200);
+            assert_eq!(replay.body["idempotent_replay"], true);
+        }
+        gateway.get(&format!("/v1/payments/{}/status", before.payment_id())).await.expect(200);
+        let ready = gateway.get("/readyz").await.expect(200).body;
+        let chains = ready["chains"].as_array().unwrap();
+        let of_chain = chains.iter().find(|one| one["chain_id"] == chain).unwrap();
+        assert_eq!((&of_chain["ready"], &of_chain["cause"]), (&json!(false), &json!("contract_missing")));
+        assert!(chains.iter().filter(|one| one["ready"] == true).count() == chains.len() - 1, "{ready}");
+
+        look(&gateway, asset, Look::Head(1)).await;
+        assert_eq!(gateway.post(&new).await.expect(200).body["idempotent_replay"], false);
+        assert_eq!(gateway.post_to(QUOTE_REQUESTS, &batch).await.expect(200).body["idempotent_replay"], false);
+    }
 }
 
 #[tokio::test]

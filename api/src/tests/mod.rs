@@ -63,6 +63,7 @@ use app::{
     payment_identifiers::{Identifiers, MemoryIdentifiers},
     views::payments::Payments,
 };
+use chains::readiness::ChainsReadiness;
 use config::{GatewayConfig, SettlerPolicyConfig};
 use events::{
     CommitId, Family, Hash32, PaymentEvent, PaymentId,
@@ -109,6 +110,7 @@ pub struct Gateway {
     pub funds: Arc<SetFunds>,
     pub stopping: CancellationToken,
     pub pause: watch::Sender<bool>,
+    pub chains: ChainsReadiness,
 }
 
 /// An answer, read.
@@ -178,6 +180,7 @@ impl Gateway {
         let ready = Arc::new(SetReadiness(Mutex::new(Ok(())), Mutex::default()));
         let stopping = CancellationToken::new();
         let auctions = Arc::new(SetAuctions::default());
+        let chains = ChainsReadiness::new(config.chains.iter().map(|served| served.chain.common().chain_id.clone()));
         let (pause, decimals) = (watch::Sender::new(false), Decimals::new());
         let counterparties = Counterparties::load(&config.counterparty, decimals).unwrap();
         let funds = Arc::new(SetFunds::default());
@@ -202,7 +205,7 @@ impl Gateway {
         };
         let state = Arc::new(HttpState::new(&config, services));
         let router = router(state.clone());
-        Self { router, state, journal, payments, auctions, clock, ready, funds, stopping, pause }
+        Self { router, state, journal, payments, auctions, clock, ready, funds, stopping, pause, chains }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {

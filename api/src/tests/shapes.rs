@@ -142,11 +142,12 @@ async fn every_response_has_a_request_id() {
 async fn probes_say_how_the_gateway_is() {
     let gateway = Gateway::new();
     assert_eq!(gateway.get("/healthz").await.expect(200).body, json!({"status": "ok"}));
-    assert_eq!(gateway.get("/readyz").await.expect(200).body, json!({"status": "ready"}));
+    let chains = json!(["eip155:31337", "eip155:31338"].map(|chain| json!({"chain_id": chain, "ready": true})));
+    assert_eq!(gateway.get("/readyz").await.expect(200).body, json!({"status": "ready", "chains": chains}));
     let alarm = "journal shard 3 ends at 20, but had commits up to 60";
     *gateway.ready.1.lock().unwrap() = vec![alarm.to_owned()];
     let ready = gateway.get("/readyz").await.expect(200).body;
-    assert_eq!(ready, json!({"status": "ready", "alarms": [alarm]}));
+    assert_eq!(ready, json!({"status": "ready", "alarms": [alarm], "chains": chains}));
     *gateway.ready.0.lock().unwrap() = Err("NATS is not connected".to_owned());
     let answer = gateway.get("/readyz").await.expect_error(503, "NOT_READY");
     assert_eq!(answer.message(), format!("NATS is not connected; {alarm}"));

@@ -23,6 +23,7 @@ pub mod deliveries;
 pub mod deploy;
 mod deposit_call;
 pub mod dev;
+mod diagnosis;
 mod erc6492;
 pub mod escrows;
 mod log_source;

@@ -243,6 +243,11 @@ impl Node {
         }
     }
 
+    /// Whether the node takes several calls in one request.
+    pub(crate) async fn takes_batches(&self) -> bool {
+        self.0.rpc.takes_batches().await
+    }
+
     /// The EIP-155 id that the node says now, whatever it said before.
     pub(crate) async fn said_evm_id(&self) -> Result<u64, Fault> {
         let found: U64 = self.0.rpc.call("eth_chainId", ()).await?;

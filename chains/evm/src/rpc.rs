@@ -94,6 +94,14 @@ impl Rpc {
         join_all(params.iter().map(|params| self.call(method, params.clone()))).await
     }
 
+    /// Whether the endpoint takes several calls in one request.
+    pub async fn takes_batches(&self) -> bool {
+        let mut batch = self.client.new_batch();
+        let calls = [batch.add_call::<_, Value>("eth_chainId", &()), batch.add_call("eth_chainId", &())];
+        let [Ok(one), Ok(other)] = calls else { return false };
+        batch.send().await.is_ok() && one.await.is_ok() && other.await.is_ok()
+    }
+
     fn sort(&self, method: &str, error: TransportError) -> Fault {
         let place = format!("{method} at {}", self.endpoint);
         match error {

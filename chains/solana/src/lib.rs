@@ -21,6 +21,7 @@ mod calls;
 mod deliveries;
 pub mod deploy;
 pub mod dev;
+mod diagnosis;
 pub mod escrows;
 mod evidence;
 pub mod history;

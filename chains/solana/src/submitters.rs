@@ -46,7 +46,7 @@ const EXIT_LAMPORTS: u64 =
     rent(ACCOUNT_SIZE) + SIGNATURES * LAMPORTS_PER_SIGNATURE + PRICE_MAX * UNITS_MAX as u64 / 1_000_000;
 
 /// What an account must keep to go on existing.
-const LAMPORTS_MIN: u64 = rent(0);
+pub(super) const LAMPORTS_MIN: u64 = rent(0);
 
 /// The first of `submitters` that can pay for a transaction, and has the lamports for so many exits left then. `balances` are
 /// their lamports, in order.

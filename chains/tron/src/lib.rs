@@ -29,6 +29,7 @@ mod deliveries;
 pub mod deploy;
 mod deposits;
 pub mod dev;
+mod diagnosis;
 pub mod escrows;
 mod log_source;
 pub mod node;

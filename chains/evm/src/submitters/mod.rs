@@ -42,7 +42,7 @@ const PATIENCE_OF_THE_PRICED: i32 = 4;
 /// Gas of a transfer of coins to an account without code.
 const TRANSFER_GAS: u64 = 21_000;
 /// Gas of a usual deposit, for the estimate of how many an account can still pay.
-const DEPOSIT_GAS: u64 = 300_000;
+pub(crate) const DEPOSIT_GAS: u64 = 300_000;
 /// Gas of an exit, for what deposits leave over: the escrow asks for much of it only so that nobody can starve a payout.
 const EXIT_GAS: u64 = 500_000;
 /// Prices at which an empty transaction is offered to a node that holds another at its nonce.

@@ -152,6 +152,16 @@ impl NatsJournal {
         Ok(Self::open(client, context, Options { shards, ..options }, epochs, true))
     }
 
+    /// The epochs of an existing journal, whose streams are held against what `options` says. Nothing is created, and nothing
+    /// changed.
+    ///
+    /// # Errors
+    /// [`ConnectError::Missing`] when there is no journal, [`ConnectError::Mismatch`] for the first setting that is another.
+    pub async fn examine(client: Client, options: &Options) -> Result<Epochs, ConnectError> {
+        let context = client_jetstream::new(client);
+        epochs::read(&context, options.shards, Some(options.replicas), false).await
+    }
+
     /// Reads over these connections from now on, each for its part of the shards, and over the first one only while none
     /// of them is there. Only the first call has an effect.
     ///
