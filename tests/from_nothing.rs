@@ -217,7 +217,7 @@ async fn from_an_empty_directory_to_payments_on_every_corridor() -> Result<()> {
     let submitters: Vec<_> = keys.iter().filter(|key| key["key"] == "submitter_keys[0]").collect();
     let has_coins =
         |key: &&Value| key["balance"].as_str().is_some_and(|coins| coins.parse::<f64>().is_ok_and(|coins| coins > 0.0));
-    assert!(submitters.len() == 3 && submitters.iter().all(|key| has_coins(key)), "{listed:#}");
+    assert!(submitters.len() == 3 && submitters.iter().all(has_coins), "{listed:#}");
 
     // A node is killed: the others are enough.
     let dead = nodes.remove(0).url();

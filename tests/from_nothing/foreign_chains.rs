@@ -26,7 +26,7 @@ const LAMPORTS: u64 = 10_000_000_000;
 /// A chain of each family.
 pub struct Chains {
     evm: Anvil,
-    evm_dev: chains_evm::dev::DevChain,
+    pub evm_dev: chains_evm::dev::DevChain,
     evm_token: String,
     solana: Surfnet,
     solana_dev: DevCluster,

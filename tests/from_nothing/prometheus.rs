@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use reqwest::Client;
 use serde_json::Value;
 use tokio::process::Command;
+use url::Url;
 
 use devkit::{Process, free_port, tools};
 
@@ -46,7 +47,8 @@ impl Prometheus {
     /// What an expression is now; `None` where there is no such series.
     async fn ask(&self, expression: &str) -> Result<Option<f64>> {
         let url = format!("http://127.0.0.1:{}/api/v1/query", self.port);
-        let answer: Value = Client::new().get(url).query(&[("query", expression)]).send().await?.json().await?;
+        let url = Url::parse_with_params(&url, [("query", expression)])?;
+        let answer: Value = Client::new().get(url).send().await?.json().await?;
         let value = answer["data"]["result"][0]["value"][1].as_str();
         value.map(|value| value.parse().with_context(|| format!("{expression} is {value}"))).transpose()
     }
