@@ -15,8 +15,9 @@ use crate::support::*;
 
 /// The address that the documents write for the gateway.
 const WRITTEN: &str = "http://127.0.0.1:8080";
-/// Where they have the tool that speaks Tron's API, which has tests of its own.
-const TRONDEV: &str = "http://127.0.0.1:9090";
+/// Where they have what is not the gateway: the tool that speaks Tron's API, which has tests of its own, nodes and verifiers of
+/// operators.
+const OTHERS: [&str; 3] = ["http://127.0.0.1:9090", "$RPC_URL", "$VERIFIER_ENDPOINT"];
 
 /// A document that shows calls or bodies.
 struct Page {
@@ -48,7 +49,7 @@ impl Page {
     fn calls(&self) -> Vec<String> {
         let commands = self.blocks("sh").into_iter().map(|block| block.replace("\\\n", " "));
         let lines = commands.flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>());
-        lines.filter(|line| line.starts_with("curl ") && !line.contains(TRONDEV)).collect()
+        lines.filter(|line| line.starts_with("curl ") && !OTHERS.iter().any(|other| line.contains(other))).collect()
     }
 
     /// The payments that the page shows.

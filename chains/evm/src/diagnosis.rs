@@ -203,8 +203,8 @@ impl Node {
             Ok(call) => call,
             Err(error) => return Diagnosis::wrong(subject, error, remedy),
         };
-        // Without coins, which a stranger's account that is asked in the name of need not have.
-        let call = crate::transaction::plain(Address::ZERO, call.to, call.data.to_vec());
+        // Without coins, which the account that is asked in the name of need not have. Tokens give nothing to the zero address.
+        let call = crate::transaction::plain(Address::with_last_byte(1), call.to, call.data.to_vec());
         match Calls::of(self).call_foreign(&call, head, self.config().gas.call_max).await {
             Ok(_) => Diagnosis::ok(subject, "`deposit()` is there"),
             Err(CallError::Reverted(revert)) => {

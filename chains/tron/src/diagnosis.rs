@@ -164,7 +164,7 @@ impl Node {
         sol! { function deposit() external payable; }
         let subject = format!("wrapping of {subject}");
         let remedy = "take `wraps` away, or name the wrapped coin: payers would be shown a call that fails";
-        match self.trial(Address::ZERO, contract, depositCall {}.abi_encode(), 0).await {
+        match self.trial(Address::with_last_byte(1), contract, depositCall {}.abi_encode(), 0).await {
             Ok(Answer::Returned { .. }) => Diagnosis::ok(subject, "`deposit()` is there"),
             Ok(Answer::Reverted { reason, .. }) => {
                 Diagnosis::wrong(subject, format!("`deposit()` is refused: {reason}"), remedy)
