@@ -6,6 +6,8 @@ use anyhow::{Context, Result};
 use reqwest::Client;
 use serde_json::Value;
 
+use devnet::payer::PaymentSpec;
+
 use crate::support::*;
 
 /// What `/readyz` of the first gateway says of a chain.
@@ -25,7 +27,10 @@ async fn a_dead_chain_is_refused_by_name_while_others_are_paid_and_it_comes_back
     assert_eq!(state_of(&world, &chain).await?, (true, None));
     let before = world.submit(&world.spec("before")?).await?;
     world.completed(&before).await?;
-    let late = world.payer.sign(&world.base(0), &world.spec("to-the-dead")?).await?;
+    // Signed while the chain lives, and still in time when it counts as dead.
+    let (quote_window, fulfillment_window) = (Duration::from_secs(60), Duration::from_secs(600));
+    let late = PaymentSpec { quote_window, fulfillment_window, ..world.spec("to-the-dead")? };
+    let late = world.payer.sign(&world.base(0), &late).await?;
 
     world.network.destination.anvil.pause().await?;
     eventually(|| async {

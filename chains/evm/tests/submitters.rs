@@ -376,6 +376,38 @@ async fn deposits_never_spend_what_exits_need() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_draining_account_ends_what_it_began_and_begins_nothing() -> Result<()> {
+    let world = World::start().await?;
+    let (began, fresh, next) = (world.payment("began")?, world.payment("fresh")?, key(62));
+    let first = waiting(&world, &began).await?;
+    assert_eq!(first.sender.as_str(), text(&world.submitter));
+    world.source.dev.fund(&text(&next), U256::from(10).pow(U256::from(20))).await?;
+    let keys = Keys {
+        reserver: key(2),
+        submitters: vec![next.clone()],
+        exit_submitters: Vec::new(),
+        draining_submitters: vec![world.submitter.clone()],
+    };
+    let rotated = source_chain(&world, keys, world.ledger.clone())?;
+
+    // A worker that was cut off asks again, and what waits is signed again by the account that it is of.
+    let again = rotated.prepare_deposit(&began.deposit(), 1).await?;
+    assert_eq!((&again.sender, again.validity), (&first.sender, first.validity));
+    world.clock.advance(REPRICE_SECONDS as i64 + 1);
+    let second = rotated.reprice(from_ref(&first)).await?.context("repriced")?;
+    assert_eq!((&second.sender, second.validity), (&first.sender, first.validity));
+    assert_eq!(rotated.prepare_deposit(&fresh.deposit(), 1).await?.sender.as_str(), text(&next));
+
+    // Nobody sends it coins any more.
+    world.source.dev.fund(&text(&world.submitter), U256::from(1)).await?;
+    rotated.maintain_once().await;
+    let health = rotated.signer_health();
+    let told: Vec<_> = health.iter().map(|account| (account.account.clone(), account.low)).collect();
+    assert!(told.contains(&(text(&world.submitter), false)), "{told:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_account_that_runs_low_is_told_before_it_is_dry() -> Result<()> {
     let world = World::start().await?;
     assert!(world.gateway.signer_health().is_empty(), "not looked at yet");
