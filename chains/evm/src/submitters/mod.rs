@@ -299,7 +299,7 @@ impl SubmitterAccounts {
     /// As [`health`](Self::health), each with how many nonces were given out whose transactions are not known to be final.
     pub async fn in_flight(&self) -> Result<Vec<(SignerHealth, usize)>, Transient> {
         let (health, mut found) = (self.health(), Vec::new());
-        for account in self.keys().all().map(|signer| self.account(signer)) {
+        for account in self.all().map(|signer| self.account(signer)) {
             if let Some(seen) = health.iter().find(|seen| seen.account == account.address.as_str()) {
                 found.push((seen.clone(), self.ledger.open(&account).await?.len()));
             }
