@@ -49,7 +49,8 @@ impl Kind {
         let is_tag = |at: &Value| at.as_str().is_some_and(|at| !at.starts_with("0x"));
         match question.method {
             "eth_sendRawTransaction" => Self::Send,
-            "eth_getBlockByHash" | "eth_getLogs" | "eth_getTransactionReceipt" => Self::Agreed,
+            // One node alone must not make a chain seem to be another.
+            "eth_chainId" | "eth_getBlockByHash" | "eth_getLogs" | "eth_getTransactionReceipt" => Self::Agreed,
             "eth_getBlockByNumber" if !is_tag(parameter(0)) => Self::Agreed,
             "eth_call" | "eth_getCode" | "eth_getTransactionCount" | "eth_getBalance" if !is_tag(at) => Self::Agreed,
             "eth_getTransactionCount" if at == "latest" => Self::Least,

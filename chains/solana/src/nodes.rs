@@ -34,6 +34,7 @@ const CLOCK_SECONDS_APART_MAX: u64 = 10;
 /// transaction is held for lost.
 const BLOCKHASH_MARGIN_BLOCKS: u64 = 32;
 
+const GENESIS: &str = "getGenesisHash";
 const ACCOUNTS: &str = "getMultipleAccounts";
 const STATUSES: &str = "getSignatureStatuses";
 const TRANSACTION: &str = "getTransaction";
@@ -65,8 +66,8 @@ impl Endpoint for Member {
     type Fault = Fault;
 
     async fn check(&self) -> Result<(), Fault> {
-        let found = self.rpc.answer("getGenesisHash", &json!([])).await?;
-        let found: String = rpc::parsed("getGenesisHash", self.rpc.endpoint(), &found)?;
+        let found = self.rpc.answer(GENESIS, &json!([])).await?;
+        let found: String = rpc::parsed(GENESIS, self.rpc.endpoint(), &found)?;
         if found == text(&self.cluster) {
             return Ok(());
         }
@@ -152,7 +153,8 @@ impl Nodes {
             SEND => self.pool.send(&question).await,
             SLOT | HEIGHT => self.lowest(&question).await,
             BLOCKHASH if self.has_quorum() => self.blockhash(&question).await,
-            ACCOUNTS | STATUSES | TRANSACTION | BLOCK | BLOCK_TIME => self.pool.agreed(&question).await,
+            // One node alone must not make a cluster seem to be another.
+            GENESIS | ACCOUNTS | STATUSES | TRANSACTION | BLOCK | BLOCK_TIME => self.pool.agreed(&question).await,
             SIMULATION => {
                 let answer = self.pool.any(&question).await?;
                 // One node's refusal would end a payment.
