@@ -14,8 +14,10 @@ use async_trait::async_trait;
 use events::ChainId;
 use sagas::ports::Transient;
 
-/// A node that has not answered for so long counts as dead.
+/// A node that has not answered for so long counts as dead,
 const SILENT_AFTER: Duration = Duration::from_secs(10);
+/// and only when so many looks in a row had no answer: one question that takes its whole time may take as long by itself.
+const SILENT_LOOKS: u32 = 2;
 /// A chain without a new block for so long stands still, or its node does.
 const STALLED_AFTER: Duration = Duration::from_secs(5 * 60);
 /// So often in a row a node must say the same that only an operator can mend: one of several behind an address may err.
@@ -149,7 +151,8 @@ impl State {
             Err(()) => {
                 self.faults = self.faults.saturating_add(1);
                 self.refused = None;
-                if now.duration_since(self.answered_at) >= SILENT_AFTER {
+                let is_long = now.duration_since(self.answered_at) >= SILENT_AFTER;
+                if is_long && self.faults >= SILENT_LOOKS {
                     self.cause = Some(Cause::NodeSilent);
                 }
                 return;
@@ -170,7 +173,7 @@ impl State {
 
     fn answered(&mut self, number: u64, contracts: bool, now: Instant) {
         // While contracts are in doubt, a head alone says nothing of them.
-        if self.wants_contracts(now) && !contracts {
+        if !contracts && (self.faults > 0 || self.contracts_seen_at.is_none()) {
             return;
         }
         self.answered_at = now;
@@ -291,6 +294,9 @@ mod tests {
         assert_eq!(world.at(12, Ok(Look::Head(7))), None);
         assert_eq!(world.at(21, Err(())), None, "the silence begins with the last answer");
         assert_eq!(world.at(22, Err(())), Some(Cause::NodeSilent));
+        assert_eq!(world.at(23, Ok(Look::Head(8))), None);
+        assert_eq!(world.at(33, Err(())), None, "one question that took its whole time");
+        assert_eq!(world.at(34, Err(())), Some(Cause::NodeSilent));
     }
 
     #[test]
@@ -338,14 +344,18 @@ mod tests {
         world.at(0, Ok(Look::Head(1)));
         assert!(!wants(&world, 59));
         assert!(wants(&world, 60));
-        world.at(5, Err(()));
-        assert!(wants(&world, 6));
+        // Should they have to be looked at only since the look began, it still is an answer.
+        world.state.observe(Ok(Look::Head(2)), false, world.start + Duration::from_secs(61));
+        assert_eq!(world.state.head, Some(2));
+        world.at(62, Ok(Look::Head(3)));
+        world.at(65, Err(()));
+        assert!(wants(&world, 66));
         // A head without a look at them does not clear what was said of them.
-        for second in 6..9 {
+        for second in 66..69 {
             world.at(second, Ok(Look::ContractMissing));
         }
-        let now = world.start + Duration::from_secs(9);
-        world.state.observe(Ok(Look::Head(2)), false, now);
+        let now = world.start + Duration::from_secs(69);
+        world.state.observe(Ok(Look::Head(4)), false, now);
         assert_eq!(world.state.cause(), Some(Cause::ContractMissing));
     }
 
