@@ -1,0 +1,189 @@
+// Paying, with what is needed to go on kept before anything has an effect.
+
+import { GatewayError, NoAnswer } from '../../sdk/typescript/src/errors.js';
+import { spendOf } from '../../sdk/typescript/src/spend.js';
+import type { AwardRequest, PreparedPayment, QuoteBatch } from '../../sdk/typescript/src/types.js';
+import { gateway } from './gateway.js';
+import type { Source } from './link.js';
+import { isPaidBy, type Purchase, quotesOf, requestOf } from './order.js';
+import { PaidElsewhere } from './problems.js';
+import { forget, keep, kept, type Kept, noteAccepted, noteSent, sentUntil } from './store.js';
+import type { OpenWallet } from './wallets/index.js';
+
+const PAUSE_MS = 1500;
+
+export type PayPhase = 'approve' | 'wrap' | 'signing' | 'submitting';
+
+/** What the payer has to send first, as the gateway sees its account. */
+export async function needed(purchase: Purchase, source: Source, account: string): Promise<PreparedPayment> {
+  const { batch, requestId } = purchase;
+  if (!batch) return gateway.prepare({ ...requestOf(purchase, source, account), request_id: requestId });
+  const [best] = quotesOf(batch, purchase);
+  return gateway.prepare({ version: '1.0', request_id: requestId, quote_request_id: batch.quote_request_id, quote_id: best?.quoteId ?? '' });
+}
+
+/**
+ * The same, once what this browser has sent before has had its time to be seen: nobody is asked to send it twice because a page was
+ * loaded again.
+ */
+export async function stillNeeded(purchase: Purchase, source: Source, account: string, waiting: () => void): Promise<PreparedPayment> {
+  for (;;) {
+    const prepared = await needed(purchase, source, account);
+    const isMissing = prepared.approval !== undefined || prepared.wrap !== undefined;
+    if (!isMissing || Date.now() > sentUntil(purchase.subject, account)) return prepared;
+    waiting();
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  }
+}
+
+/** Sends the payer's own transactions that are missing, and waits until the gateway sees what they did. */
+export async function fund(
+  purchase: Purchase,
+  source: Source,
+  { wallet, lookAt }: OpenWallet,
+  told: (what: 'approve' | 'wrap') => void,
+  first: PreparedPayment,
+): Promise<void> {
+  const cap = source.max_source_amount ?? first.approval?.amount;
+  if (cap === undefined) return;
+  const request = requestOf(purchase, { ...source, max_source_amount: cap }, wallet.account);
+  const defaults = await gateway.paymentDefaults(request);
+  const spend = spendOf({ ...request, request_id: purchase.requestId }, defaults);
+  // The wallet may have been changed to another chain since it was connected.
+  await wallet.connect(spend.chainId);
+  lookAt?.(() => needed(purchase, source, wallet.account));
+  await wallet.fund(spend, {
+    wrap: spend.wraps,
+    allowance: spend.cap,
+    onStep: (step) => {
+      if (step.step !== 'sent') return;
+      noteSent(purchase.subject, wallet.account);
+      told(step.what);
+    },
+  });
+}
+
+/**
+ * Takes a quote: signs for it and hands it in. What was signed is kept before it is handed in, so that a page that is loaded again
+ * can hand in the same. What another tab has signed meanwhile is handed in instead. Resolves to the payment's id.
+ *
+ * @throws {PaidElsewhere} where another tab is at it.
+ */
+export async function pay(...of: Parameters<typeof signed>): Promise<string> {
+  const [purchase] = of;
+  const work = async (): Promise<string> => {
+    const known = kept(purchase.subject);
+    return (known && (await resume(purchase, known))) ?? signed(...of);
+  };
+  // Pages that came without TLS have no locks; what is kept is looked at once more before anything is handed in.
+  const locks = (navigator as { locks?: LockManager }).locks;
+  if (!locks) return work();
+  return locks.request(`pay:${purchase.subject}`, { ifAvailable: true }, (lock) => {
+    if (!lock) throw new PaidElsewhere();
+    return work();
+  });
+}
+
+async function signed(
+  purchase: Purchase,
+  source: Source,
+  { wallet, found }: OpenWallet,
+  batch: QuoteBatch,
+  quoteId: string,
+  wrap: boolean,
+  told: (phase: PayPhase) => void,
+): Promise<string> {
+  const { subject } = purchase;
+  let paymentId: string | undefined;
+  let isKept = false;
+  // Where nobody set a limit, the price that was chosen is one.
+  const most = source.max_source_amount ?? quotesOf(batch, purchase).find((quote) => quote.quoteId === quoteId)?.price;
+  // The batch writes the account as who opened it did.
+  const named: QuoteBatch = { ...batch, source: { ...batch.source, account: wallet.account } };
+  try {
+    const paid = await gateway.payQuote(named, quoteId, wallet, {
+      requestId: purchase.requestId,
+      order: requestOf(purchase, source, wallet.account),
+      until: 'accepted',
+      wrap,
+      ...(most === undefined ? {} : { maxSource: BigInt(most) }),
+      onStep: (step) => {
+        if (step.step === 'ordered') paymentId = step.paymentId;
+        if (step.step === 'sent') told(step.what);
+        if (step.step === 'signing') told('signing');
+        if (step.step === 'submitting' && paymentId !== undefined) {
+          if (kept(subject)) throw new PaidElsewhere();
+          told('submitting');
+          const { source: payer } = named;
+          const body = step.body as AwardRequest;
+          isKept = keep(subject, { source: payer, wallet: found.id, quoteRequestId: batch.quote_request_id, quoteId, paymentId, body });
+        }
+      },
+    });
+    noteAccepted(subject, paid.paymentId);
+    return paid.paymentId;
+  } catch (error) {
+    // A refusal may be that of a repetition: whether there is a payment is read, not guessed.
+    if (error instanceof GatewayError && paymentId !== undefined && isKept) {
+      if ((await existing(purchase, paymentId)) === 'same') {
+        noteAccepted(subject, paymentId);
+        return paymentId;
+      }
+      forget(subject, paymentId);
+    }
+    throw error;
+  }
+}
+
+/**
+ * Whether the gateway has the payment, and whether it pays the purchase: `other` where the account has paid something else under
+ * the same request id.
+ *
+ * @throws {NoAnswer} where that cannot be said.
+ */
+export async function existing(purchase: Purchase, paymentId: string): Promise<'same' | 'other' | undefined> {
+  try {
+    await gateway.status(paymentId);
+  } catch (error) {
+    if (error instanceof GatewayError && error.status === 404) return undefined;
+    throw error;
+  }
+  let isSame: boolean | undefined;
+  try {
+    isSame = isPaidBy(purchase, (await gateway.timeline(paymentId)).entries);
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.status !== 404) throw error;
+  }
+  if (isSame === undefined) throw new NoAnswer(`the timeline of ${paymentId} does not show its order yet`);
+  return isSame ? 'same' : 'other';
+}
+
+/**
+ * What became of a payment that this browser signed for: the gateway is asked, and handed the same once more where it has none.
+ * `undefined` where it refuses it for good, so that nothing will be taken.
+ */
+export async function resume(purchase: Purchase, payment: Kept): Promise<string | undefined> {
+  const { subject } = purchase;
+  const { paymentId } = payment;
+  if (payment.accepted) {
+    noteAccepted(subject, paymentId);
+    return paymentId;
+  }
+  const taken = async (): Promise<boolean> => {
+    const found = await existing(purchase, paymentId);
+    if (found === 'same') noteAccepted(subject, paymentId);
+    if (found === 'other') forget(subject, paymentId);
+    return found === 'same';
+  };
+  if (await taken()) return paymentId;
+  try {
+    await gateway.award(payment.quoteRequestId, payment.body, { waitSeconds: 0 });
+    noteAccepted(subject, paymentId);
+    return paymentId;
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.status === 429 || error.status >= 500) throw error;
+    if (await taken()) return paymentId;
+    forget(subject, paymentId);
+    return undefined;
+  }
+}

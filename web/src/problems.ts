@@ -1,0 +1,66 @@
+// What went wrong, in words that say what to do.
+
+import { GatewayError, NoAnswer, VerificationError, WalletError } from '../../sdk/typescript/src/errors.js';
+import { t } from './texts.js';
+
+export interface ProblemText {
+  text: string;
+  code?: string;
+  href?: string;
+}
+
+/** Another tab of this browser is about to pay the same. */
+export class PaidElsewhere extends Error {
+  override readonly name = 'PaidElsewhere';
+}
+
+/** By EIP-1193: the person said no. Wallets on Solana and Tron use it, too, or say so in words. */
+const REJECTED = 4001;
+const REJECTION = /reject|denied|declin|cancel/i;
+
+const codeOf = (error: unknown): unknown => (error as { code?: unknown } | null)?.code;
+
+const messageOf = (error: unknown): string => {
+  const message = (error as { message?: unknown } | null)?.message;
+  return typeof message === 'string' && message ? message : String(error);
+};
+
+/** Whether the person declined in the wallet. */
+export function isRejected(error: unknown): boolean {
+  if (error instanceof WalletError) return error.reason === 'rejected';
+  if (error instanceof GatewayError || error instanceof NoAnswer || error instanceof VerificationError) return false;
+  return codeOf(error) === REJECTED || codeOf(error) === 'ACTION_REJECTED' || REJECTION.test(messageOf(error));
+}
+
+/** The error as a person is told it. What others say of it stays text. */
+export function problemOf(error: unknown): ProblemText {
+  if (error instanceof PaidElsewhere) return { text: t('pay.elsewhere') };
+  if (isRejected(error)) return { text: t('error.cancelled') };
+  if (error instanceof NoAnswer) return { text: t('error.offline') };
+  if (error instanceof VerificationError) return { text: t('error.verify'), code: error.field };
+  if (error instanceof GatewayError) {
+    const href = error.docsUrl !== undefined && /^https?:\/\//.test(error.docsUrl) ? { href: error.docsUrl } : {};
+    return { text: refusal(error), code: error.code, ...href };
+  }
+  return { text: t('error.wallet', { message: messageOf(error).slice(0, 300) }) };
+}
+
+function refusal(error: GatewayError): string {
+  switch (error.code) {
+    case 'INSUFFICIENT_FUNDS':
+      return t('error.funds');
+    case 'IDEMPOTENCY_TERMS_MISMATCH':
+    case 'REQUEST_ID_TAKEN':
+      return t('error.taken');
+    case 'RATE_LIMITED':
+    case 'TOO_MANY_QUOTE_REQUESTS':
+      return t('error.busy');
+    case 'PAYMENT_NOT_FOUND':
+    case 'QUOTE_REQUEST_NOT_FOUND':
+      return t('missing.text');
+    case 'QUOTE_EXPIRED':
+      return t('quotes.lapsed');
+    default:
+      return t('error.refused', { message: error.message.replace(`${error.code}: `, '') });
+  }
+}
