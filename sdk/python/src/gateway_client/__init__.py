@@ -1,0 +1,71 @@
+"""Client of the cross-chain payment gateway.
+
+`Gateway` and `AsyncGateway` are the gateway's operations, and `pay` on top of them. Wallets are in `gateway_client.evm`,
+`gateway_client.solana` and `gateway_client.tron`, each an extra of the package. `refund` and `claim` need no gateway.
+"""
+
+from .amounts import decimals, units
+from .client import AsyncGateway, Gateway
+from .errors import (
+    ClientError,
+    Declined,
+    FaultyRequest,
+    GatewayError,
+    LimitExceeded,
+    NeedsNewRequestId,
+    NeedsReconciling,
+    NoAnswer,
+    NodeError,
+    NotDue,
+    NotSigned,
+    PinMismatch,
+    RetryLater,
+    StillPending,
+)
+from .order import Order, new_request_id, owned, payment_id
+from .paying import Choice, Payment, submission
+from .refunds import async_claim, async_refund, claim, refund
+from .retry import RetryClassification
+from .trust import Limits, Pins, Terms, believed, terms
+from .wallet import Refund, Sent, Wallet
+
+__all__ = [
+    "AsyncGateway",
+    "Choice",
+    "ClientError",
+    "Declined",
+    "FaultyRequest",
+    "Gateway",
+    "GatewayError",
+    "LimitExceeded",
+    "Limits",
+    "NeedsNewRequestId",
+    "NeedsReconciling",
+    "NoAnswer",
+    "NodeError",
+    "NotDue",
+    "NotSigned",
+    "Order",
+    "Payment",
+    "PinMismatch",
+    "Pins",
+    "Refund",
+    "RetryClassification",
+    "RetryLater",
+    "Sent",
+    "StillPending",
+    "Terms",
+    "Wallet",
+    "async_claim",
+    "async_refund",
+    "believed",
+    "claim",
+    "decimals",
+    "new_request_id",
+    "owned",
+    "payment_id",
+    "refund",
+    "submission",
+    "terms",
+    "units",
+]

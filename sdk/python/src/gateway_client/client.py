@@ -1,0 +1,311 @@
+"""The gateway's clients: `Gateway` and, on an event loop, `AsyncGateway`. Both run the same flows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from types import TracebackType
+from typing import Self
+
+import anyio
+import httpx
+
+from .errors import GatewayError, NoAnswer
+from .flow import Answer
+from .operations import PATIENCE_SECONDS, Operations, refusal
+from .order import Order
+from .paying import Choice, Paying, Payment
+from .schemas import (
+    AwardRequest,
+    ChainDefaults,
+    Defaults,
+    PaymentRequest,
+    PaymentResponse,
+    PaymentStatusRead,
+    PaymentTimeline,
+    PrepareAwardRequest,
+    PreparedPayment,
+    PrepareRequest,
+    QuoteRequest,
+    QuoteRequestRead,
+    TimelineEntry,
+    Verification,
+)
+from .transport import arguments, arun, run, unanswered
+from .trust import Limits, Pins
+from .wallet import Sent, Wallet
+
+USER_AGENT = "gateway-client-python/0.1.0"
+NO_PINS = Pins()
+USUAL_LIMITS = Limits()
+
+
+class Gateway:
+    """A gateway at `base_url`.
+
+    A call whose outcome is not known, or that may be repeated, is sent again unchanged for `patience_seconds`; see
+    `gateway_client.retry`. Errors are in `gateway_client.errors`. It may be used by one thread at a time.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+        client: httpx.Client | None = None,
+    ) -> None:
+        """`client` is used where it is given, for proxies, certificates and the like, and is not closed."""
+        self._operations = Operations(base_url, {"user-agent": USER_AGENT, **(headers or {})}, patience_seconds)
+        self._own = httpx.Client() if client is None else None
+        self._client = client or self._own or httpx.Client()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes its connections."""
+        if self._own:
+            self._own.close()
+
+    def defaults(self, chain_id: str) -> ChainDefaults:
+        """What the gateway uses on a chain (CAIP-2): contracts, accounts, assets, windows."""
+        return run(self._operations.defaults(chain_id), self._client)
+
+    def all_defaults(self) -> Defaults:
+        """The same of every chain that is served."""
+        return run(self._operations.all_defaults(), self._client)
+
+    def quote(self, order: Order | QuoteRequest, *, caller_secret: str | None = None) -> QuoteRequestRead:
+        """Asks for quotes, and waits until they are collected. They cost nothing and authorize nothing.
+
+        Who guesses your `request_id` could open it first, unless you prove a DID or send a `caller_secret` of your own.
+        """
+        return run(self._operations.quote(_quote_body(order), caller_secret), self._client)
+
+    def read_quotes(self, quote_request_id: str) -> QuoteRequestRead:
+        """A quote-request as it stands."""
+        return run(self._operations.read_quotes(quote_request_id), self._client)
+
+    def prepare(self, order: Order | PrepareRequest | PrepareAwardRequest) -> PreparedPayment:
+        """What has to be signed, as the gateway says. `pay` rebuilds it before it signs."""
+        return run(self._operations.prepare(_body(order)), self._client)
+
+    def verify(self, body: PaymentRequest) -> Verification:
+        """All checks of a submission; nothing is accepted."""
+        return run(self._operations.verify(body), self._client)
+
+    def submit(self, body: PaymentRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
+        """Submits a signed payment. The gateway holds the call for its outcome, for `hold_seconds` or half a minute."""
+        return run(self._operations.submit(body, hold_seconds), self._client)
+
+    def award(self, quote_request_id: str, body: AwardRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
+        """Takes a quote."""
+        return run(self._operations.award(quote_request_id, body, hold_seconds), self._client)
+
+    def status(self, payment_id: str) -> PaymentStatusRead:
+        """How a payment stands."""
+        return run(self._operations.status(payment_id), self._client)
+
+    def timeline(self, payment_id: str) -> PaymentTimeline:
+        """Everything that happened to a payment."""
+        return run(self._operations.timeline(payment_id), self._client)
+
+    def resolve(self, request_id: str, *, account: str | None = None, originator: str | None = None) -> PaymentStatusRead:
+        """The payment of a `request_id`, by the account that pays or the DID that asked."""
+        return run(self._operations.resolve(request_id, account, originator), self._client)
+
+    def wait(self, payment_id: str, *, seconds: float | None = None) -> PaymentStatusRead:
+        """Waits until a payment has ended; `StillPending` where it has not in so many seconds."""
+        return run(self._operations.wait(payment_id, seconds), self._client)
+
+    def watch(self, payment_id: str, *, after: str | None = None) -> Iterator[TimelineEntry]:
+        """What happened to a payment, and what happens, until nothing more will. A connection that breaks is made again, and goes
+        on where it was. `after` is the `id` of the last entry that is known already."""
+        following = self._operations.follow(payment_id, after)
+        while True:
+            request = following.request()
+            try:
+                with unanswered(request), self._client.stream(**arguments(request)) as response:
+                    if response.status_code == 204:
+                        return
+                    if response.status_code != 200:
+                        response.read()
+                        raise _refused(response)
+                    following.opened()
+                    for chunk in response.iter_bytes():
+                        yield from following.read(chunk)
+                seconds = following.ended()
+            except (GatewayError, NoAnswer) as fault:
+                seconds = following.failed(fault)
+            time.sleep(seconds)
+
+    def pay(
+        self,
+        order: Order,
+        wallet: Wallet,
+        *,
+        pins: Pins = NO_PINS,
+        limits: Limits = USUAL_LIMITS,
+        choice: Choice | None = None,
+        wrap: bool = False,
+        wait_seconds: float | None = None,
+    ) -> Payment:
+        """Pays an order: gives the allowance that is missing, asks what to sign, rebuilds it from the order, signs, submits, and
+        waits for the outcome.
+
+        A payment that failed is returned and not raised: look at `Payment.is_completed`. Whatever is raised, under the same
+        `request_id` the same order can be paid again: it is one payment.
+
+        :param pins: the accounts that the payer knows by itself; without them the gateway's word is believed.
+        :param limits: how long money may be locked, and what the payer's own transactions may cost.
+        :param choice: a quote of `quote` that is taken; without it the gateway takes the best.
+        :param wrap: whether coins are wrapped for what is missing of the token, where that is a coin's wrapped form.
+        :param wait_seconds: `StillPending` is raised where the payment has not ended by then; it goes on.
+        """
+        paying = Paying(self._operations, order, wallet, pins, limits, choice)
+        return run(paying.pay(wrap, wait_seconds), self._client)
+
+    def allow(
+        self, order: Order, wallet: Wallet, *, pins: Pins = NO_PINS, limits: Limits = USUAL_LIMITS, wrap: bool = False
+    ) -> Sent:
+        """The payer's own transactions of `pay` alone, for an allowance before quotes are asked for."""
+        return run(Paying(self._operations, order, wallet, pins, limits).allow(wrap), self._client)
+
+
+class AsyncGateway:
+    """As `Gateway`, on an event loop of asyncio or trio."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+        client: httpx.AsyncClient | None = None,
+    ) -> None:
+        self._operations = Operations(base_url, {"user-agent": USER_AGENT, **(headers or {})}, patience_seconds)
+        self._own = httpx.AsyncClient() if client is None else None
+        self._client = client or self._own or httpx.AsyncClient()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        if self._own:
+            await self._own.aclose()
+
+    async def defaults(self, chain_id: str) -> ChainDefaults:
+        """See `Gateway.defaults`."""
+        return await arun(self._operations.defaults(chain_id), self._client)
+
+    async def all_defaults(self) -> Defaults:
+        """See `Gateway.all_defaults`."""
+        return await arun(self._operations.all_defaults(), self._client)
+
+    async def quote(self, order: Order | QuoteRequest, *, caller_secret: str | None = None) -> QuoteRequestRead:
+        """See `Gateway.quote`."""
+        return await arun(self._operations.quote(_quote_body(order), caller_secret), self._client)
+
+    async def read_quotes(self, quote_request_id: str) -> QuoteRequestRead:
+        """See `Gateway.read_quotes`."""
+        return await arun(self._operations.read_quotes(quote_request_id), self._client)
+
+    async def prepare(self, order: Order | PrepareRequest | PrepareAwardRequest) -> PreparedPayment:
+        """See `Gateway.prepare`."""
+        return await arun(self._operations.prepare(_body(order)), self._client)
+
+    async def verify(self, body: PaymentRequest) -> Verification:
+        """See `Gateway.verify`."""
+        return await arun(self._operations.verify(body), self._client)
+
+    async def submit(self, body: PaymentRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
+        """See `Gateway.submit`."""
+        return await arun(self._operations.submit(body, hold_seconds), self._client)
+
+    async def award(self, quote_request_id: str, body: AwardRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
+        """See `Gateway.award`."""
+        return await arun(self._operations.award(quote_request_id, body, hold_seconds), self._client)
+
+    async def status(self, payment_id: str) -> PaymentStatusRead:
+        """See `Gateway.status`."""
+        return await arun(self._operations.status(payment_id), self._client)
+
+    async def timeline(self, payment_id: str) -> PaymentTimeline:
+        """See `Gateway.timeline`."""
+        return await arun(self._operations.timeline(payment_id), self._client)
+
+    async def resolve(self, request_id: str, *, account: str | None = None, originator: str | None = None) -> PaymentStatusRead:
+        """See `Gateway.resolve`."""
+        return await arun(self._operations.resolve(request_id, account, originator), self._client)
+
+    async def wait(self, payment_id: str, *, seconds: float | None = None) -> PaymentStatusRead:
+        """See `Gateway.wait`."""
+        return await arun(self._operations.wait(payment_id, seconds), self._client)
+
+    async def watch(self, payment_id: str, *, after: str | None = None) -> AsyncIterator[TimelineEntry]:
+        """See `Gateway.watch`."""
+        following = self._operations.follow(payment_id, after)
+        while True:
+            request = following.request()
+            try:
+                with unanswered(request):
+                    async with self._client.stream(**arguments(request)) as response:
+                        if response.status_code == 204:
+                            return
+                        if response.status_code != 200:
+                            await response.aread()
+                            raise _refused(response)
+                        following.opened()
+                        async for chunk in response.aiter_bytes():
+                            for entry in following.read(chunk):
+                                yield entry
+                seconds = following.ended()
+            except (GatewayError, NoAnswer) as fault:
+                seconds = following.failed(fault)
+            await anyio.sleep(seconds)
+
+    async def pay(
+        self,
+        order: Order,
+        wallet: Wallet,
+        *,
+        pins: Pins = NO_PINS,
+        limits: Limits = USUAL_LIMITS,
+        choice: Choice | None = None,
+        wrap: bool = False,
+        wait_seconds: float | None = None,
+    ) -> Payment:
+        """See `Gateway.pay`. Signatures are made in a thread."""
+        paying = Paying(self._operations, order, wallet, pins, limits, choice)
+        return await arun(paying.pay(wrap, wait_seconds), self._client)
+
+    async def allow(
+        self, order: Order, wallet: Wallet, *, pins: Pins = NO_PINS, limits: Limits = USUAL_LIMITS, wrap: bool = False
+    ) -> Sent:
+        """See `Gateway.allow`."""
+        return await arun(Paying(self._operations, order, wallet, pins, limits).allow(wrap), self._client)
+
+
+def _body(order: Order | PrepareRequest | PrepareAwardRequest) -> PrepareRequest | PrepareAwardRequest:
+    return order.body() if isinstance(order, Order) else order
+
+
+def _quote_body(order: Order | QuoteRequest) -> QuoteRequest:
+    return order.timed().quote_body() if isinstance(order, Order) else order
+
+
+def _refused(response: httpx.Response) -> GatewayError | NoAnswer:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    answer = Answer(response.status_code, headers, response.content)
+    return refusal(answer, answer.json())
+
+
+__all__ = ["AsyncGateway", "Gateway"]

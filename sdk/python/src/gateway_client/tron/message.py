@@ -1,0 +1,156 @@
+"""What a payer on Tron signs: its own transactions, an approval where one is needed and the escrow's `depositOwn`, rebuilt from
+the order and compared to the byte. docs/clients-tron.md has the rules."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+
+from ..errors import LimitExceeded, NotSigned
+from ..escrow_abi import DEPOSIT_OWN, WORD, number, opening, selector, word
+from ..keccak import on_chain
+from ..schemas import PreparedPayment, UnsignedMessage
+from ..trust import Terms
+from ..wallet import insist_scheme, messages_of
+from .address import address_bytes
+from .transaction import Call
+
+SCHEME = "TRON"
+#: The network takes no transaction that expires later.
+EXPIRATION_MS_MAX = 24 * 60 * 60 * 1000
+_APPROVE = selector("approve(address,uint256)")
+_DEPOSIT_OWN = selector(DEPOSIT_OWN)
+#: `depositOwn`: nine words of the deposit, token, amount, where the signature begins, its length and its 65 bytes.
+_DEPOSIT_WORDS = 16
+_SIGNATURE_BYTES = 65
+
+
+@dataclass(frozen=True)
+class Deposit:
+    """What has to be signed, as it was rebuilt, in the order in which it is sent."""
+
+    transactions: list[Call]
+
+
+def token_of(asset_identifier: str) -> tuple[int, str]:
+    """Chain id and token of a TRC-20."""
+    chain, found, token = asset_identifier.partition("/trc20:")
+    if not found or not chain.startswith("tron:"):
+        raise ValueError(f"{asset_identifier} is not a TRC-20, tron:…/trc20:T…")
+    return int(chain.removeprefix("tron:")), token
+
+
+def check(terms: Terms, prepared: PreparedPayment) -> Deposit:
+    """The transactions that the gateway asks to be signed, where they are the payer's own. Of what the gateway says only windows,
+    times, fee and the block that is named are taken, within limits, and the reserver's signature, which is verified.
+
+    Raises `NotSigned`.
+    """
+    insist_scheme(prepared, SCHEME)
+    messages = messages_of(prepared, 2)
+    own = _Own(terms)
+    deposit, latest_ms = own.deposit(messages[-1])
+    approvals = [own.rebuilt(messages[0], own.token, own.approval(), latest_ms, "approve")] if len(messages) == 2 else []
+    return Deposit([*approvals, own.rebuilt(messages[-1], own.escrow, deposit, latest_ms, "depositOwn")])
+
+
+class _Own:
+    """What the order demands."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._chain_id, token = token_of(terms.order.source["asset_identifier"])
+        self.token = _address(token)
+        self.escrow = _address(terms.escrow)
+        self._payer = _address(terms.order.account)
+
+    def approval(self) -> bytes:
+        """The call that lets the escrow take the cap and no more."""
+        return _APPROVE + word(self.escrow) + word(self._terms.amount)
+
+    def deposit(self, message: UnsignedMessage) -> tuple[bytes, int]:
+        """The call of `depositOwn`, and when it may expire at the latest, UNIX milliseconds."""
+        terms = self._terms
+        data = Call.read(_bytes(message["message_prehash"])).data
+        if data[:4] != _DEPOSIT_OWN or len(data) != 4 + _DEPOSIT_WORDS * WORD:
+            raise NotSigned("the gateway asks for something else than depositOwn")
+        given = [data[4 + at * WORD : 4 + (at + 1) * WORD] for at in range(_DEPOSIT_WORDS)]
+        reserve_deadline, refund_after = number(given[6]), number(given[8])
+        terms.check_windows(reserve_deadline, refund_after)
+        signature = b"".join(given[13:])[:_SIGNATURE_BYTES]
+        deposit: dict[str, Any] = {
+            "paymentId": on_chain(terms.order.payment_id),
+            "termsHash": terms.order.terms_hash(),
+            "quoteHash": terms.quote_hash,
+            "payer": self._payer,
+            "reserver": _address(terms.reserver),
+            "releaser": _address(terms.releaser),
+            "reserveDeadline": reserve_deadline,
+            "fulfillmentDeadline": terms.fulfillment_deadline,
+            "refundAfter": refund_after,
+        }
+        call = b"".join([_DEPOSIT_OWN, *(word(value) for value in deposit.values()), word(self.token), word(terms.amount)])
+        call += word(12 * WORD) + word(_SIGNATURE_BYTES) + signature.ljust(3 * WORD, b"\0")
+        if call != data:
+            raise NotSigned("the gateway asks for something else than depositOwn of this order")
+        self._insist_opened(deposit, signature)
+        # Later the contract refuses the deposit, and burnt energy would be all that comes of it.
+        return call, min(reserve_deadline * 1000, int(time.time() * 1000) + EXPIRATION_MS_MAX)
+
+    def _insist_opened(self, deposit: dict[str, Any], signature: bytes) -> None:
+        """Whether the contract would take the reserver's signature."""
+        shown = {
+            name: "0x" + value.hex() if name in ("payer", "reserver", "releaser") else value for name, value in deposit.items()
+        }
+        escrow, token = "0x" + self.escrow.hex(), "0x" + self.token.hex()
+        signable = encode_typed_data(full_message=opening(shown, token, self._terms.amount, self._chain_id, escrow))
+        try:
+            recovered = Account.recover_message(signable, signature=signature)
+        except Exception:  # whatever the library says of a signature that is none
+            recovered = ""
+        if str(recovered).lower() != "0x" + _address(self._terms.reserver).hex():
+            raise NotSigned("the contract would not take the deposit: the reserver did not sign it")
+
+    def rebuilt(self, message: UnsignedMessage, contract: bytes, data: bytes, latest_ms: int, name: str) -> Call:
+        """The transaction of a call, with the gateway's times, fee and block."""
+        given = Call.read(_bytes(message["message_prehash"]))
+        limit = self._terms.limits.fee_sun
+        if given.fee_limit_sun > limit:
+            rule = f"the transaction may burn {given.fee_limit_sun} sun, and {limit} are allowed"
+            raise LimitExceeded(rule, "fee_sun", given.fee_limit_sun, limit)
+        if given.expiration_ms > latest_ms:
+            raise NotSigned("the transaction could be sent when nobody takes it any more")
+        call = Call(
+            owner=self._payer,
+            contract=contract,
+            data=data,
+            value_sun=0,
+            fee_limit_sun=given.fee_limit_sun,
+            ref_block_bytes=given.ref_block_bytes,
+            ref_block_hash=given.ref_block_hash,
+            expiration_ms=given.expiration_ms,
+            timestamp_ms=given.timestamp_ms,
+        )
+        if call.raw_data() != _bytes(message["message_prehash"]):
+            raise NotSigned(f"the gateway asks for something else than {name}")
+        if call.id != _bytes(message["message"]):
+            raise NotSigned("the message is not the id of the transaction")
+        return call
+
+
+def _bytes(text: object) -> bytes:
+    try:
+        return bytes.fromhex(text.removeprefix("0x")) if isinstance(text, str) else b""
+    except ValueError:
+        raise NotSigned("the gateway says something that is not hex") from None
+
+
+def _address(text: str) -> bytes:
+    try:
+        return address_bytes(text)
+    except ValueError as fault:
+        raise NotSigned(str(fault)) from None

@@ -1,0 +1,82 @@
+"""The scenarios of sdk/scenarios.json on a running network: `pytest -m network`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway_client import AsyncGateway, Choice, Gateway, GatewayError, NotDue, Payment, refund
+from network import SCENARIOS, Network
+
+pytestmark = pytest.mark.network
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    return Network.found()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS["scenarios"], ids=lambda scenario: scenario["name"])
+def test_scenario(network: Network, scenario: dict[str, Any]) -> None:
+    chains = [scenario["source"]["chain"], *(one["chain"] for one in scenario["destination"])]
+    if not all(network.has(chain) for chain in chains):
+        pytest.skip("the network has no such chain")
+    expected = scenario["expected"]
+    if "refused" in expected:
+        with pytest.raises(GatewayError) as refused:
+            pay(network, scenario)
+        assert refused.value.code == expected["refused"]
+        return
+    payment = pay(network, scenario)
+    assert payment.status["status"] == expected["status"], payment.status
+    assert (payment.error["code"] if payment.error else None) == expected.get("code")
+    assert payment.idempotent_replay == expected.get("idempotent_replay", False)
+    assert payment.payment_id == payment.status["payment_id"]
+    confirmation = payment.status.get("fulfillment_confirmation")
+    assert (confirmation["request_id"] if confirmation else None) == (payment.order.request_id if payment.is_completed else None)
+
+
+def pay(network: Network, scenario: dict[str, Any]) -> Payment:
+    order = network.order(scenario)
+    chain = scenario["source"]["chain"]
+    wallet, pins = network.wallet(chain), network.pins(chain)
+    with Gateway(network.url) as gateway:
+        if scenario.get("way") == "quotes":
+            gateway.allow(order, wallet, pins=pins)
+            batch = gateway.quote(order)
+            choice = Choice(batch, batch["quotes"][0]["quote_id"])
+            payment = gateway.pay(order, wallet, pins=pins, choice=choice)
+        else:
+            payment = gateway.pay(order, wallet, pins=pins)
+    network.request_ids[scenario["name"]] = order.request_id
+    return payment
+
+
+@pytest.mark.parametrize("chain", ["eip155:31337", "solana", "tron"])
+def test_payments_are_paid_and_followed_on_an_event_loop(network: Network, chain: str) -> None:
+    if not network.has(chain):
+        pytest.skip("the network has no such chain")
+    [scenario] = [one for one in SCENARIOS["scenarios"] if one["name"] == "evm-to-evm"]
+    scenario = {**scenario, "source": {"chain": chain, "symbol": "DEV"}}
+
+    async def paid() -> tuple[Payment, list[str], list[str]]:
+        async with AsyncGateway(network.url) as gateway:
+            order = network.order(scenario)
+            payment = await gateway.pay(order, network.wallet(chain), pins=network.pins(chain))
+            events = [entry["event"] async for entry in gateway.watch(payment.payment_id)]
+            timeline = await gateway.timeline(payment.payment_id)
+            resolved = await gateway.resolve(order.request_id, account=order.account)
+            assert resolved["payment_id"] == payment.payment_id
+            return payment, events, [entry["event"] for entry in timeline["entries"]]
+
+    payment, events, timeline = asyncio.run(paid())
+    assert payment.is_completed
+    assert events == timeline
+    assert (events[0], events[-1]) == ("Submitted", "EscrowReleased")
+    # The escrow itself says that there is nothing to come back.
+    escrow = network.pins(chain).escrow
+    assert escrow
+    with pytest.raises(NotDue, match="released to the settler"):
+        refund(network.wallet(chain), payment.payment_id, escrow=escrow)

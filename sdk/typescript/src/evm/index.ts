@@ -1,0 +1,31 @@
+/**
+ * Paying from EVM chains: a browser's wallet by EIP-1193, or a key such as viem's accounts and a node. Neither viem nor another
+ * library is needed.
+ *
+ * @module
+ */
+import { splitAsset, evmAddress } from '../caip.js';
+import { hex, unhex } from '../bytes.js';
+import { hexWord, wordAt } from './abi.js';
+import { claimableCall } from './escrow.js';
+import { ask, httpProvider } from './rpc.js';
+import type { Eip1193Provider } from './rpc.js';
+
+export { evmWallet } from './wallet.js';
+export type { EvmAccount, EvmWalletOptions } from './wallet.js';
+export { rebuild as rebuildPermit } from './permit2.js';
+export type { Permit, TypedData } from './permit2.js';
+export { httpProvider } from './rpc.js';
+export type { Eip1193Provider } from './rpc.js';
+
+/** How much waits in the escrow for `owner` as a claim, in the smallest unit of the token. */
+export async function claimable(
+  node: string | Eip1193Provider,
+  { escrow, token, owner }: { escrow: string; token: string; owner: string },
+): Promise<bigint> {
+  const provider = typeof node === 'string' ? httpProvider(node) : node;
+  const address = token.includes('/') ? splitAsset(token).token : token;
+  const data = claimableCall(hexWord(evmAddress(owner, 'owner')), hexWord(evmAddress(address, 'token')));
+  const answer = await ask(provider, 'eth_call', [{ to: evmAddress(escrow, 'escrow'), data: hex(data) }, 'latest']);
+  return wordAt(unhex(answer) ?? new Uint8Array(), 0);
+}

@@ -1,0 +1,496 @@
+// The gateway's API, one method for each call, and a few calls on top.
+
+import { familyOf, splitAsset } from './caip.js';
+import { GatewayError, NoAnswer, TimedOut, UsageError, VerificationError, WalletError } from './errors.js';
+import { Http } from './http.js';
+import { isResent, nextStep } from './retry.js';
+import { awardSpend, believed, chainsOf, checkTerms, newRequestId, orderRequest, requestOf, spendOf } from './spend.js';
+import type { PaymentDefaults } from './spend.js';
+import { events } from './sse.js';
+import { pause } from './time.js';
+import type {
+  AwardRequest,
+  CallOptions,
+  ChainDefaults,
+  Defaults,
+  GatewayOptions,
+  Order,
+  PayOptions,
+  PayQuoteOptions,
+  PayResult,
+  PaymentRequest,
+  PaymentResponse,
+  PaymentStatusRead,
+  PaymentTimeline,
+  PrepareAwardRequest,
+  PrepareRequest,
+  PreparedPayment,
+  QuoteBatch,
+  QuoteRequest,
+  Spend,
+  TimelineEntry,
+  Verification,
+  Wallet,
+} from './types.js';
+
+const POLL_MS = 500;
+const POLL_MS_MAX = 3000;
+/** How long after `quote_deadline` a batch may still be collecting. */
+const COLLECTING_MS = 30_000;
+/** How long after every window has passed the gateway is still asked for an outcome. */
+const OUTCOME_SECONDS = 60;
+/** How long the gateway's node may take to see what the payer's own transactions did. */
+const SEEN_MS = 30_000;
+/** The gateway says something every 15 seconds, so a stream that is silent for this long is dead. */
+const SILENCE_MS = 45_000;
+/** How many payments' positions are remembered. */
+const POSITIONS_MAX = 256;
+
+/** How {@link Gateway.quote} goes about it. */
+export interface QuoteOptions extends CallOptions {
+  /** 16 to 128 visible characters, best random: nobody who does not know them can open the batch first. Keep them for a retry. */
+  callerSecret?: string;
+  /** Come back at once, with a batch that is `collecting`. */
+  waitForQuotes?: boolean;
+}
+
+/** How {@link Gateway.wait} goes about it. */
+export interface WaitOptions {
+  /**
+   * What is waited for: the outcome (`final`, where it is left out), that nothing more will happen to the money (`rest`), or
+   * whatever this function is true of.
+   */
+  until?: 'final' | 'rest' | ((status: PaymentStatusRead) => boolean);
+  /** Give up after so many milliseconds, with {@link TimedOut}; never where it is left out. */
+  timeoutMs?: number;
+  /** First pause between two reads in milliseconds, which grows to 3 seconds; 500 where it is left out. */
+  pollMs?: number;
+  signal?: AbortSignal;
+  /** Told of every status that is read. What it throws ends the waiting. */
+  onStatus?: (status: PaymentStatusRead) => void | Promise<void>;
+}
+
+/** How {@link Gateway.watch} goes about it. */
+export interface WatchOptions {
+  /** Begin behind the entry with this id. */
+  lastEventId?: string;
+  signal?: AbortSignal;
+}
+
+/** A gateway, by its address. */
+export class Gateway {
+  readonly #http: Http;
+  readonly #positions = new Map<string, string>();
+
+  /** @param baseUrl Its address, such as `https://pay.example`. */
+  constructor(baseUrl: string, options: GatewayOptions = {}) {
+    this.#http = new Http(baseUrl, options);
+  }
+
+  /** The gateway's address, without a slash at its end. */
+  get baseUrl(): string {
+    return this.#http.base;
+  }
+
+  /** Contracts, accounts, windows and assets of every chain, or of one (CAIP-2). `GET /v1/defaults`. */
+  defaults(): Promise<Defaults>;
+  defaults(chainId: string, options?: CallOptions): Promise<ChainDefaults>;
+  async defaults(chainId?: string, options: CallOptions = {}): Promise<Defaults | ChainDefaults> {
+    const query = chainId === undefined ? '' : `?chain_id=${encodeURIComponent(chainId)}`;
+    return (await this.#http.call<Defaults | ChainDefaults>({ ...options, method: 'GET', path: `/v1/defaults${query}` })).body;
+  }
+
+  /**
+   * Opens a quote-request, and waits for its quotes: best first, empty where nobody offered any (`decline_summary` says why). What
+   * comes back is for what was asked, or it is a {@link VerificationError}. `POST /v1/payments/quote-requests`.
+   */
+  async quote(order: Order | QuoteRequest, options: QuoteOptions = {}): Promise<QuoteBatch> {
+    const request = requestOf(order);
+    const { callerSecret, waitForQuotes = true, ...call } = options;
+    const opened = await this.#http.call<QuoteBatch>({
+      ...call,
+      method: 'POST',
+      path: `/v1/payments/quote-requests${waitForQuotes ? '?wait=true' : ''}`,
+      body: request,
+      ...(callerSecret === undefined ? {} : { headers: { 'caller-secret': callerSecret } }),
+    });
+    let batch = opened.body;
+    checkTerms(request, batch);
+    const until = Date.parse(batch.quote_deadline) + COLLECTING_MS;
+    const id = batch.quote_request_id;
+    for (let tried = 0; waitForQuotes && batch.status === 'collecting'; tried += 1) {
+      if (Date.now() > until) throw new TimedOut(`${id} is still collecting quotes`);
+      await pause(growing(POLL_MS, tried), options.signal);
+      batch = await this.quotes(id, call);
+      checkTerms(request, batch);
+      if (batch.quote_request_id !== id) throw VerificationError.mismatch('quote_request_id', id, batch.quote_request_id);
+    }
+    return batch;
+  }
+
+  /** A batch of quotes as it stands. `GET /v1/payments/quote-requests/{id}`. */
+  async quotes(quoteRequestId: string, options: CallOptions = {}): Promise<QuoteBatch> {
+    const path = `/v1/payments/quote-requests/${encodeURIComponent(quoteRequestId)}`;
+    return (await this.#http.call<QuoteBatch>({ ...options, method: 'GET', path })).body;
+  }
+
+  /** Awards a quote, signed by the payer, which makes a payment. `POST /v1/payments/quote-requests/{id}/award`. */
+  async award(quoteRequestId: string, body: AwardRequest, options: CallOptions = {}): Promise<PaymentResponse> {
+    return this.#accepted(`/v1/payments/quote-requests/${encodeURIComponent(quoteRequestId)}/award`, body, options);
+  }
+
+  /** What to sign for a payment, or for an award. Nothing is accepted by it. `POST /v1/payments/prepare`. */
+  async prepare(request: PrepareRequest | PrepareAwardRequest, options: CallOptions = {}): Promise<PreparedPayment> {
+    return (await this.#http.call<PreparedPayment>({ ...options, method: 'POST', path: '/v1/payments/prepare', body: request }))
+      .body;
+  }
+
+  /** All checks of a submission; nothing is accepted. Every refusal is a {@link GatewayError}. `POST /v1/payments/verify`. */
+  async verify(body: PaymentRequest, options: CallOptions = {}): Promise<Verification> {
+    return (await this.#http.call<Verification>({ ...options, method: 'POST', path: '/v1/payments/verify', body })).body;
+  }
+
+  /**
+   * Submits a signed payment, and again while nothing is known of it. After a {@link NoAnswer} the same body may be submitted again
+   * at any time, by this or by another process: it is accepted once. `POST /v1/payments`.
+   */
+  async submit(body: PaymentRequest, options: CallOptions = {}): Promise<PaymentResponse> {
+    return this.#accepted('/v1/payments', body, options);
+  }
+
+  /** A payment as it stands. `GET /v1/payments/{id}/status`. */
+  async status(paymentId: string, options: CallOptions = {}): Promise<PaymentStatusRead> {
+    const position = this.#positions.get(paymentId);
+    const answer = await this.#http.call<PaymentStatusRead>({
+      ...options,
+      method: 'GET',
+      path: `/v1/payments/${encodeURIComponent(paymentId)}/status`,
+      ...(position === undefined ? {} : { headers: { 'x-position': position } }),
+    });
+    this.#remember(paymentId, answer.headers);
+    return answer.body;
+  }
+
+  /** Everything that happened to a payment. `GET /v1/payments/{id}/timeline`. */
+  async timeline(paymentId: string, options: CallOptions = {}): Promise<PaymentTimeline> {
+    const path = `/v1/payments/${encodeURIComponent(paymentId)}/timeline`;
+    return (await this.#http.call<PaymentTimeline>({ ...options, method: 'GET', path })).body;
+  }
+
+  /** The payment of a request id; `undefined` where there is none. `GET /v1/payments/resolve`. */
+  async resolve(
+    of: { requestId: string } & ({ account: string } | { originator: string }),
+    options: CallOptions = {},
+  ): Promise<PaymentStatusRead | undefined> {
+    const who = 'account' in of ? `account=${encodeURIComponent(of.account)}` : `originator=${encodeURIComponent(of.originator)}`;
+    const path = `/v1/payments/resolve?request_id=${encodeURIComponent(of.requestId)}&${who}`;
+    try {
+      const answer = await this.#http.call<PaymentStatusRead>({ ...options, method: 'GET', path });
+      this.#remember(answer.body.payment_id, answer.headers);
+      return answer.body;
+    } catch (error) {
+      if (error instanceof GatewayError && error.code === 'PAYMENT_NOT_FOUND') return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * Reads a payment until it has come to what is waited for. That nobody answers for a while ends nothing.
+   *
+   * @throws {TimedOut} after `timeoutMs`.
+   */
+  async wait(paymentId: string, options: WaitOptions = {}): Promise<PaymentStatusRead> {
+    const { until = 'final', timeoutMs = Infinity, pollMs = POLL_MS, signal, onStatus } = options;
+    const end = Date.now() + timeoutMs;
+    const call = { retries: 0, ...(signal ? { signal } : {}) };
+    let silent = 0;
+    for (let tried = 0; ; tried += 1) {
+      let waitMs = growing(pollMs, tried);
+      try {
+        const status = await this.status(paymentId, call);
+        silent = 0;
+        await onStatus?.(status);
+        const isFinal = status.status === 'completed' || status.status === 'failed';
+        if (typeof until === 'function' ? until(status) : isFinal) {
+          if (until !== 'rest' || (await this.timeline(paymentId, call)).at_rest) return status;
+        }
+      } catch (error) {
+        if (!isResent(error)) throw error;
+        waitMs = Math.max(waitMs, this.#http.pauseAfter(error, silent));
+        silent += 1;
+      }
+      if (Date.now() + waitMs > end) throw new TimedOut(`${paymentId} was not waited for any longer`);
+      await pause(waitMs, signal);
+    }
+  }
+
+  /**
+   * What happened to a payment, then what happens, as it happens; ends by itself once nothing more will. A connection that breaks
+   * is opened again behind the last entry, so that none comes twice or is missed. `GET /v1/payments/{id}/events`.
+   *
+   * @throws {GatewayError} where there is no such payment.
+   */
+  async *watch(paymentId: string, options: WatchOptions = {}): AsyncGenerator<TimelineEntry, void, undefined> {
+    const { signal } = options;
+    const path = `/v1/payments/${encodeURIComponent(paymentId)}/events`;
+    let last = options.lastEventId;
+    let retryMs = this.#http.pauseMs;
+    for (let failed = 0; ;) {
+      const over = new AbortController();
+      const both = signal ? AbortSignal.any([signal, over.signal]) : over.signal;
+      let waitMs = 0;
+      try {
+        const headers = { accept: 'text/event-stream', ...(last === undefined ? {} : { 'last-event-id': last }) };
+        const silence = deadline(SILENCE_MS, over);
+        try {
+          const response = await this.#http.open({ method: 'GET', path, headers, signal: both }, undefined, undefined);
+          // The answer to a client that has everything.
+          if (response.status === 204 || !response.body) return;
+          const chunks = read(response.body, silence.restart);
+          for await (const { id, data } of events(chunks, (ms) => (retryMs = Math.min(ms, this.#http.pauseMsMax)))) {
+            silence.stop();
+            yield JSON.parse(data) as TimelineEntry;
+            silence.restart();
+            last = id ?? last;
+            failed = 0;
+          }
+        } finally {
+          silence.stop();
+          over.abort();
+        }
+        // Ended by the gateway, or by a proxy in between; only the gateway can say which, by 204.
+        waitMs = retryMs;
+      } catch (error) {
+        signal?.throwIfAborted();
+        if (error instanceof GatewayError && !isResent(error)) throw error;
+        if (error instanceof SyntaxError) throw error;
+        waitMs = Math.max(
+          retryMs,
+          this.#http.pauseAfter(error instanceof GatewayError || error instanceof NoAnswer ? error : undefined, failed),
+        );
+        failed += 1;
+      }
+      await pause(waitMs, signal);
+    }
+  }
+
+  /**
+   * Pays: allowance where one is missing, prepare, rebuild and compare, sign, submit, wait. It comes back with `completed` or
+   * `failed` ({@link PaymentFailed.unlessCompleted} throws for the latter).
+   *
+   * With the `requestId` of an earlier try it is the same payment: whatever became of that try, money is taken once.
+   *
+   * @throws {VerificationError} where the gateway would have the payer sign something else; nothing was signed.
+   * @throws {NoAnswer} where nobody answers until every window has passed; {@link Gateway.submit} takes the same body at any time.
+   */
+  async pay(order: Order, wallet: Wallet, options: PayOptions = {}): Promise<PayResult> {
+    const isRetry = order.requestId !== undefined;
+    const named: Order = { ...order, requestId: order.requestId ?? newRequestId() };
+    let request = orderRequest(named, wallet.account);
+    const defaults = await this.#begin(request, wallet, options);
+    const first = spendOf(request, defaults, options.trust);
+    await this.#ordered(first, request.request_id, options);
+    const sent = await this.#fund(first, request, wallet, options, isRetry);
+    // Wrapping and allowances took the blocks that they took.
+    request = orderRequest(named, wallet.account);
+    const spend = spendOf(request, defaults, options.trust);
+    const sender_auth = await this.#signed(request, spend, wallet, options, sent.length > 0);
+    const body: PaymentRequest = { ...request, sender_auth };
+    return this.#finish(body, spend, sent, options, (call) => this.submit(body, call));
+  }
+
+  /**
+   * Takes a quote out of a batch that {@link Gateway.quote} gave, and pays for it as {@link Gateway.pay} does. The signature is for
+   * that quote and no other. A batch that came in another way is the gateway's word: `options.order` is what it is held against.
+   */
+  async payQuote(batch: QuoteBatch, quoteId: string, wallet: Wallet, options: PayQuoteOptions = {}): Promise<PayResult> {
+    const quote = (batch.quotes ?? []).find(({ quote_id: id }) => id === quoteId);
+    if (!quote) throw new UsageError(`${batch.quote_request_id} has no quote ${quoteId}`);
+    const requestId = options.requestId ?? newRequestId();
+    const defaults = await this.#begin(batch, wallet, options);
+    const spend = awardSpend(batch, quote, requestId, defaults, options);
+    await this.#ordered(spend, requestId, options);
+    const sent = await this.#fund(
+      spend,
+      { source: batch.source, request_id: requestId },
+      wallet,
+      options,
+      options.requestId !== undefined,
+    );
+    const request: PrepareAwardRequest = {
+      version: '1.0',
+      request_id: requestId,
+      quote_request_id: batch.quote_request_id,
+      quote_id: quoteId,
+      ...(batch.max_source_amount === undefined ? { payload: { permitted_amount: spend.cap.toString() } } : {}),
+    };
+    const sender_auth = await this.#signed(request, spend, wallet, options, sent.length > 0);
+    const { version, request_id, quote_request_id, quote_id } = request;
+    const body: AwardRequest = { version, request_id, quote_request_id, quote_id, sender_auth };
+    return this.#finish(body, spend, sent, options, (call) => this.award(batch.quote_request_id, body, call));
+  }
+
+  /** The defaults of all chains of a payment. */
+  async paymentDefaults(
+    request: Pick<QuoteRequest, 'source' | 'destination'>,
+    options: CallOptions = {},
+  ): Promise<PaymentDefaults> {
+    const all = await Promise.all(chainsOf(request).map((id) => this.defaults(id, options)));
+    const [source] = all;
+    if (!source) throw new UsageError('a request has a source');
+    return { source, refundDelaySeconds: Math.max(...all.map(({ refund_delay_seconds: seconds }) => seconds)) };
+  }
+
+  async #begin(of: Pick<QuoteRequest, 'source' | 'destination'>, wallet: Wallet, options: PayOptions): Promise<PaymentDefaults> {
+    const { asset_identifier: asset, account } = of.source;
+    const { chainId, namespace } = splitAsset(asset);
+    if (namespace === 'slip44') throw new UsageError(`${asset} is a coin: pay with the asset that wraps it, see /v1/defaults`);
+    if (familyOf(asset) !== wallet.family || account !== wallet.account) {
+      throw new WalletError('chain', `the wallet is ${wallet.account}, and ${account} on ${chainId} pays`);
+    }
+    await wallet.connect(chainId);
+    return this.paymentDefaults(of, options.signal ? { signal: options.signal } : {});
+  }
+
+  async #ordered(spend: Spend, requestId: string, options: PayOptions): Promise<void> {
+    await options.onStep?.({ step: 'ordered', requestId, paymentId: spend.paymentId, believed: believed(spend, options.trust) });
+  }
+
+  /** The payer's own transactions, but for a payment that exists already: it may have used them up. */
+  async #fund(
+    spend: Spend,
+    of: Pick<QuoteRequest, 'source' | 'request_id'>,
+    wallet: Wallet,
+    options: PayOptions,
+    isRetry: boolean,
+  ): Promise<PayResult['sent']> {
+    const { wrap = false, signal, onStep } = options;
+    const call = signal ? { signal } : {};
+    if (isRetry && (await this.resolve({ requestId: of.request_id, account: of.source.account }, call))) return [];
+    if (wrap && !spend.wraps) {
+      throw new VerificationError('wrap', `the gateway does not say that ${of.source.asset_identifier} wraps coins`);
+    }
+    const allowance = options.allowance ?? spend.cap;
+    if (allowance < spend.cap) throw new UsageError(`an allowance of ${allowance} is less than may be drawn, ${spend.cap}`);
+    return wallet.fund(spend, { wrap, allowance, onStep: async (step) => onStep?.(step), ...call });
+  }
+
+  async #signed(
+    request: PrepareRequest | PrepareAwardRequest,
+    spend: Spend,
+    wallet: Wallet,
+    options: PayOptions,
+    hasSent: boolean,
+  ): Promise<PaymentRequest['sender_auth']> {
+    const prepared = await this.#seen(hasSent, options, (call) => this.prepare(request, call));
+    if (prepared.payment_id !== spend.paymentId) throw anotherId(spend.paymentId, prepared.payment_id);
+    wallet.verify(spend, prepared);
+    await options.onStep?.({ step: 'signing', request, prepared });
+    options.signal?.throwIfAborted();
+    const signed_messages = await wallet.sign(spend, prepared);
+    return { message_scheme: prepared.message_scheme, signed_messages };
+  }
+
+  async #finish(
+    body: PaymentRequest | AwardRequest,
+    spend: Spend,
+    sent: PayResult['sent'],
+    options: PayOptions,
+    submit: (call: CallOptions) => Promise<PaymentResponse>,
+  ): Promise<PayResult> {
+    const { onStep, signal, until = 'final' } = options;
+    await onStep?.({ step: 'submitting', body });
+    // By then every window has passed.
+    const end = (spend.fulfillmentDeadline + spend.refundDelaySeconds + OUTCOME_SECONDS) * 1000;
+    const accepted = await this.#persist(end, signal, () =>
+      this.#seen(sent.length > 0, options, (call) => submit({ ...call, waitSeconds: 0, retries: 0 })),
+    );
+    if (accepted.payment_id !== spend.paymentId) throw anotherId(spend.paymentId, accepted.payment_id);
+    await onStep?.({ step: 'status', status: accepted });
+    let status: PayResult['status'] = accepted;
+    if (until === 'final' && accepted.status !== 'completed' && accepted.status !== 'failed') {
+      status = await this.wait(accepted.payment_id, {
+        timeoutMs: Math.max(0, end - Date.now()),
+        onStatus: (seen) => onStep?.({ step: 'status', status: seen }),
+        ...(signal ? { signal } : {}),
+      });
+    }
+    return { paymentId: accepted.payment_id, requestId: body.request_id, body, sent, accepted, status };
+  }
+
+  /** Until there is an answer: a time-out or a 503 says nothing. */
+  async #persist<T>(end: number, signal: AbortSignal | undefined, call: () => Promise<T>): Promise<T> {
+    for (let tried = 0; ; tried += 1) {
+      try {
+        return await call();
+      } catch (error) {
+        const waitMs = this.#http.pauseAfter(isResent(error) ? error : undefined, tried);
+        if (!isResent(error) || Date.now() + waitMs > end) throw error;
+        await pause(waitMs, signal);
+      }
+    }
+  }
+
+  /** Calls until the gateway's node has seen what was just sent. */
+  async #seen<T>(hasSent: boolean, options: PayOptions, call: (call: CallOptions) => Promise<T>): Promise<T> {
+    const end = Date.now() + (hasSent ? SEEN_MS : 0);
+    for (;;) {
+      try {
+        return await call(options.signal ? { signal: options.signal } : {});
+      } catch (error) {
+        if (nextStep(error) !== 'resend-when-funded' || Date.now() > end) throw error;
+        await pause(POLL_MS, options.signal);
+      }
+    }
+  }
+
+  async #accepted(path: string, body: PaymentRequest | AwardRequest, options: CallOptions): Promise<PaymentResponse> {
+    const answer = await this.#http.call<PaymentResponse>({ ...options, method: 'POST', path, body });
+    this.#remember(answer.body.payment_id, answer.headers);
+    return answer.body;
+  }
+
+  /** What the next read of the payment must show at least (ADR 124). */
+  #remember(paymentId: string, headers: Headers): void {
+    const position = headers.get('x-position');
+    if (position === null || !/^\d{1,15}$/.test(position)) return;
+    const known = this.#positions.get(paymentId);
+    if (known !== undefined && Number(known) >= Number(position)) return;
+    this.#positions.delete(paymentId);
+    this.#positions.set(paymentId, position);
+    const [oldest] = this.#positions.keys();
+    if (this.#positions.size > POSITIONS_MAX && oldest !== undefined) this.#positions.delete(oldest);
+  }
+}
+
+const anotherId = (expected: string, found: string): VerificationError =>
+  new VerificationError('payment_id', `the payment has another id, ${found}, and not ${expected}`, expected, found);
+
+const growing = (ms: number, tried: number): number => Math.min(ms * 1.25 ** Math.min(tried, 32), Math.max(ms, POLL_MS_MAX));
+
+/** Aborts after so many milliseconds, unless it is started again. */
+function deadline(ms: number, over: AbortController): { restart: () => void; stop: () => void } {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const stop = (): void => clearTimeout(timer);
+  const restart = (): void => {
+    stop();
+    timer = setTimeout(() => over.abort(new NoAnswer('the stream fell silent')), ms);
+  };
+  restart();
+  return { restart, stop };
+}
+
+/** The chunks of a body; not every browser lets one iterate over it. */
+async function* read(body: ReadableStream<Uint8Array>, onChunk: () => void): AsyncGenerator<Uint8Array, void, undefined> {
+  const reader = body.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      onChunk();
+      yield value;
+    }
+  } finally {
+    reader.releaseLock();
+  }
+}

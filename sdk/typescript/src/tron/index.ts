@@ -1,0 +1,11 @@
+/**
+ * Paying from Tron: a browser's wallet or tronweb, or a key and a node. tronweb itself is not needed.
+ *
+ * @module
+ */
+export { tronKey, tronWallet } from './wallet.js';
+export type { TronSigner, TronWalletOptions, TronWebLike } from './wallet.js';
+export { rebuild as rebuildTransactions } from './deposit.js';
+export type { TronTransaction } from './transaction.js';
+export { httpNode } from './node.js';
+export type { TronNode } from './node.js';

@@ -1,0 +1,84 @@
+// Makes the payments of ../../scenarios.json on a running network of gw-dev, as ../../README.md says.
+//
+//     npm run test:network -- [DIRECTORY [NAME…]]
+import assert from 'node:assert/strict';
+import { GatewayError, newRequestId } from 'gateway-client';
+import { namespaceOf, network, scenarios } from './devnet.mjs';
+
+const [directory, ...names] = process.argv.slice(2);
+const net = await network(directory);
+const { gateway } = net;
+const FULFILLMENT_SECONDS = { eip155: 180, solana: 180, tron: 240 };
+const requestIds = {};
+
+/** What became of a scenario, in the words of `expected`. */
+async function run(scenario) {
+  const namespace = namespaceOf(scenario.source.chain);
+  const requestId = scenario.request_id_of ? requestIds[scenario.request_id_of] : newRequestId();
+  requestIds[scenario.name] = requestId;
+  const after = (seconds) => new Date(Date.now() + seconds * 1000);
+  const wallet = await net.wallet(namespace);
+  const order = {
+    requestId,
+    source: { asset: net.asset(scenario.source), account: wallet.account },
+    destination: scenario.destination.map((one) => ({
+      asset: net.asset(one),
+      account: one.account ?? scenarios.recipients[namespaceOf(one.chain)],
+    })),
+    amount: BigInt(scenario.amount),
+    maxSource: BigInt(scenario.cap),
+    quoteDeadline: after(scenario.quote_seconds ?? 10),
+    fulfillmentDeadline: after(scenario.fulfillment_seconds ?? FULFILLMENT_SECONDS[namespace]),
+    extra: scenario.members,
+  };
+  try {
+    const { status, accepted, body } = await pay(scenario, order, wallet, { trust: net.trust(namespace) });
+    await check(status);
+    assert.equal((await gateway.resolve({ requestId, account: wallet.account })).payment_id, status.payment_id);
+    // The same again would be a replay.
+    if (scenario.way !== 'quotes') assert.equal((await gateway.verify(body)).status, status.status);
+    return {
+      status: status.status,
+      code: status.error?.code,
+      idempotent_replay: accepted.idempotent_replay,
+      id: status.payment_id,
+    };
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    return { refused: error.code };
+  }
+}
+
+async function pay(scenario, order, wallet, options) {
+  if (scenario.way !== 'quotes') return gateway.pay(order, wallet, options);
+  const batch = await gateway.quote({ ...order, requestId: newRequestId() });
+  return gateway.payQuote(batch, batch.quotes[0].quote_id, wallet, { ...options, requestId: order.requestId });
+}
+
+/** Watching a payment shows what its timeline shows, in order, and ends by itself. */
+async function check({ payment_id: id }) {
+  const watched = [];
+  for await (const { id: entry } of gateway.watch(id, { signal: AbortSignal.timeout(120_000) })) watched.push(entry);
+  const { entries, at_rest: isAtRest } = await gateway.timeline(id);
+  assert.deepEqual([watched, isAtRest], [entries.map(({ id: entry }) => entry), true]);
+}
+
+let failures = 0;
+for (const scenario of scenarios.scenarios) {
+  if (names.length && !names.includes(scenario.name)) continue;
+  if (![scenario.source, ...scenario.destination].every(({ chain }) => net.has(namespaceOf(chain)))) {
+    console.log(`left out  ${scenario.name}: the network has no such chain`);
+    continue;
+  }
+  const began = Date.now();
+  const seen = await run(scenario);
+  const found = Object.fromEntries(Object.keys(scenario.expected).map((name) => [name, seen[name]]));
+  try {
+    assert.deepEqual(found, scenario.expected);
+    console.log(`ok        ${scenario.name}  ${((Date.now() - began) / 1000).toFixed(1)} s  ${JSON.stringify(found)}`);
+  } catch (error) {
+    failures += 1;
+    console.log(`FAILED    ${scenario.name}: ${JSON.stringify(seen)}\n${error.message}`);
+  }
+}
+process.exitCode = failures ? 1 : 0;
