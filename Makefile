@@ -1,6 +1,7 @@
 # demo   a local network of real chains, and real payments across them (ONCE=1: stop after the showcase)
+# sdks   the payments of sdk/scenarios.json by the SDKs in TypeScript, Python and Rust, on a local network of their own
 # check  formatting, lints, dependencies, the arrows between crates and between modules, links of the documents, that the committed
-#        contract artefacts and protocol documents are what the sources give, Slither, Halmos and the gas of each call over the
+#        contract artefacts, protocol documents and pages are what the sources give, Slither, Halmos and the gas of each call over the
 #        contracts, and deploy/: alerts, dashboards, container, compose file, units and manifests
 # advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
 # test   every test: contracts, crates, and the real binary end to end (QUICK=1: units and tests in memory)
@@ -13,7 +14,7 @@
 #
 # LINTED=1: what is compiled is looked at by Clippy at once, and `check` leaves it out (scripts/cargo)
 
-.PHONY: programs demo check check-tools check-crates check-contracts check-deploy advisories test-build test sim bench bench-gateway bench-peers clients docs tools
+.PHONY: programs demo sdks check check-tools check-crates check-contracts check-deploy advisories test-build test sim bench bench-gateway bench-peers clients docs tools
 
 # One package alone would be built with fewer features of its dependencies than all together, and so nearly everything twice.
 build := scripts/cargo build --locked --workspace
@@ -21,12 +22,18 @@ target = $${CARGO_TARGET_DIR:-target}
 
 # BUILT=1: `make programs` was run, and the lock of the build folder is somebody else's.
 programs:
-	scripts/stage "build of the programs" $(build) --bin gw --bin gw-dev --bin bench
+	scripts/stage "build of the programs" $(build) --bin gw --bin gw-dev --bin bench --example scenarios
 
 demo:
 	scripts/stage "tools to run" scripts/tools.sh run
 	$(if $(BUILT),,scripts/stage "build of gw and gw-dev" $(build) --bin gw --bin gw-dev)
 	scripts/stage demo "$(target)/debug/gw-dev" $(if $(filter 1 true yes,$(ONCE)),--once)
+
+sdks:
+	scripts/stage "tools to run" scripts/tools.sh run
+	scripts/stage "tools for the SDKs" scripts/tools.sh sdks
+	$(if $(BUILT),,scripts/stage "build of gw, gw-dev and the scenarios" $(build) --bin gw --bin gw-dev --example scenarios)
+	scripts/stage "scenarios of the SDKs" sdk/check.sh network
 
 # Compilers and the provers of contracts leave each other time: `make -j2 check`.
 check: check-crates check-contracts check-deploy
@@ -38,6 +45,7 @@ check-crates: check-tools
 	cargo fmt --all --check
 	scripts/check-arrows
 	scripts/check-cycles
+	scripts/stage "pages are what they say" web/build.sh --check
 	scripts/stage "links of the documents" scripts/check-links.py --paths
 	$(if $(LINTED),,scripts/stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings)
 	scripts/stage cargo-deny .tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources

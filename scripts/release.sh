@@ -102,6 +102,8 @@ pack() {
 [[ -n "$binary" ]] || build
 list_materials >"$work/gw.cdx.json"
 "$source/scripts/third-party.py" "$target" >"$work/third-party.txt"
+printf '\n==== What the pages are made of ====\n\n' >>"$work/third-party.txt"
+cat "$source/web/dist/LICENSES.txt" >>"$work/third-party.txt"
 pack "$work/one.tar.gz"
 (umask 077 && export TZ=Pacific/Kiritimati LC_ALL=C && pack "$work/two.tar.gz")
 cmp "$work/one.tar.gz" "$work/two.tar.gz" || die "the archive was packed twice, and the two differ"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every test and ends with one line that counts them: contracts by forge, crates and the binary by cargo-nextest
-# (by `cargo test` where it is not installed), and the examples in the documentation.
+# (by `cargo test` where it is not installed), the SDKs, and the examples in the documentation.
 #
 #   scripts/test.sh build   builds them, and no more
 #
@@ -118,6 +118,7 @@ quick() {
 }
 
 simulation_and_examples() {
+  beside sdks sdk/check.sh
   beside simulation "${nextest[@]}" --no-fail-fast -E 'package(simulation)'
   beside examples scripts/cargo test --workspace --locked --no-fail-fast --doc
 }
@@ -134,6 +135,7 @@ everything() {
   else
     run crates scripts/cargo test --workspace --locked --no-fail-fast --lib --bins --tests
     run examples scripts/cargo test --workspace --locked --no-fail-fast --doc
+    run sdks sdk/check.sh
   fi
   finish
 }

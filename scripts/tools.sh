@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Fetches the pinned development tools into .tools/ (never into the system) and does nothing when they are there.
+# Fetches the pinned development tools into .tools/ (but for Chromium never into the system) and does nothing when they are there.
 #
 #   scripts/tools.sh run        nats-server, anvil, Permit2 and surfpool: what a local network needs, and
 #                               the npm packages of examples/x402
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
-#   scripts/tools.sh check      what `make check` needs: those of analysis and deploy, and cargo-deny, which looks at the dependencies
+#   scripts/tools.sh check      what `make check` needs: those of analysis and deploy, the npm packages of web, and cargo-deny, which looks at
+#                               the dependencies
 #   scripts/tools.sh test       Prometheus, schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, Redoc, the Python packages
-#                               of examples/settler (those of examples/evm and examples/auditor are among them) and the npm
-#                               packages of examples/evm and examples/x402: what tests of the HTTP API, of the
-#                               examples, of proofs and of the settlers' protocol need
+#                               of examples/settler and examples/evm (those of examples/auditor are among them), the npm
+#                               packages of examples/{evm,solana,tron,webhooks,x402} and of web, what sdk/typescript and sdk/python are
+#                               built and checked with, and Chromium, which root alone can install: what tests of the HTTP API, of
+#                               the examples, of the SDKs, of the pages, of proofs and of the settlers' protocol need
 #   scripts/tools.sh analysis   forge and solc as for contracts, and Slither and Halmos, which look through the contracts
 #   scripts/tools.sh deploy     Prometheus with promtool, hadolint and the schemas of compose files and of Kubernetes: what looks through deploy/
+#   scripts/tools.sh sdks       what sdk/typescript and sdk/python are built and checked with
 #   scripts/tools.sh peers      nats-server, and a look whether PostgreSQL is installed: what `make bench PEERS=1` needs
 #   scripts/tools.sh docs       mdBook and what draws diagrams: what `make docs` needs
 #   scripts/tools.sh clients    generators of clients and linters of the OpenAPI document: what `make clients` needs besides
@@ -24,8 +27,8 @@
 # of Debian's package `prometheus`, which is not installed: that would start a server.
 #
 # Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,cargo-cyclonedx,mdbook,prometheus,promtool},
-# .tools/{deploy,settler,jsonld,tronweb,asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid,clients,clients-python},
-# .tools/permit2/Permit2.json and examples/{evm,x402}/node_modules.
+# .tools/{deploy,settler,jsonld,tronweb,asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid,clients,clients-python,sdk-python},
+# .tools/permit2/Permit2.json, sdk/typescript/{node_modules,dist}, web/node_modules and examples/{evm,solana,tron,webhooks,x402}/node_modules.
 set -euo pipefail
 
 NATS_VERSION=2.15.1
@@ -71,6 +74,12 @@ clients_pins="$(cksum <"$pins/clients/package.json") $(cksum <"$pins/clients/pac
 clients_python_pins="$(pip_pins clients)"
 x402_pins="$(cksum <"$root/examples/x402/package-lock.json")"
 evm_pins="$(cksum <"$root/examples/evm/package-lock.json")"
+web_pins="$(cksum <"$root/web/package-lock.json")"
+webhooks_pins="$(cksum <"$root/examples/webhooks/package-lock.json")"
+solana_pins="$(cksum <"$root/examples/solana/package-lock.json")"
+tron_pins="$(cksum <"$root/examples/tron/package-lock.json")"
+sdk_python_pins="$(pip_pins sdk-python)"
+sdk_typescript_pins="$(cksum <"$root/sdk/typescript/package-lock.json") $(find "$root/sdk/typescript/src" -name '*.ts' -print0 | sort -z | xargs -0 cat | cksum)"
 permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
 
 have_cargo_deny() { stamped cargo-deny "$CARGO_DENY_VERSION" && [[ -x "$tools/bin/cargo-deny" ]]; }
@@ -91,6 +100,13 @@ have_clients() { stamped clients "$clients_pins" && [[ -d "$tools/clients/node_m
 have_clients_python() { stamped clients-python "$clients_python_pins" && [[ -d "$tools/clients-python/openapi_python_client" ]]; }
 have_x402() { stamped x402 "$x402_pins" && [[ -d "$root/examples/x402/node_modules/@x402" ]]; }
 have_evm() { stamped evm "$evm_pins" && [[ -d "$root/examples/evm/node_modules/viem" ]]; }
+have_solana() { stamped solana "$solana_pins" && [[ -d "$root/examples/solana/node_modules/gateway-client" ]]; }
+have_webhooks() { stamped webhooks "$webhooks_pins" && [[ -d "$root/examples/webhooks/node_modules/standardwebhooks" ]]; }
+have_web() { stamped web "$web_pins" && [[ -d "$root/web/node_modules/playwright-core" ]]; }
+have_chromium() { [[ -x "${CHROMIUM:-}" || -x /usr/bin/chromium || -x /usr/bin/chromium-browser || -x /usr/bin/google-chrome ]]; }
+have_tron() { stamped tron "$tron_pins" && [[ -d "$root/examples/tron/node_modules/tronweb" ]]; }
+have_sdk_typescript() { stamped sdk-typescript "$sdk_typescript_pins" && [[ -f "$root/sdk/typescript/dist/index.js" ]]; }
+have_sdk_python() { stamped sdk-python "$sdk_python_pins" && [[ -d "$tools/sdk-python/httpx" ]]; }
 have_x402_conformance() { stamped x402-conformance "$x402_conformance_pins" && [[ -d "$tools/x402-conformance/x402conf" ]]; }
 have_contract_checks() {
   stamped contract-checks "$contract_checks_pins" && [[ -x "$tools/bin/slither" && -x "$tools/bin/halmos" ]]
@@ -261,7 +277,7 @@ fetch_redoc() {
 
 fetch_settler() {
   pip_install settler settler
-  PYTHONPATH="$tools/settler" python3 -c 'import base58, cryptography, nats, nkeys, pyld, web3' ||
+  PYTHONPATH="$tools/settler" python3 -c 'import base58, cryptography, httpx, nats, nkeys, pyld, web3' ||
     die "the packages that were fetched do not run on this machine"
   stamp settler "$settler_pins"
 }
@@ -273,15 +289,46 @@ fetch_clients_python() {
   stamp clients-python "$clients_python_pins"
 }
 
-# Installs the npm packages of examples/<name> in that folder itself, as its reader would.
+# Installs the npm packages of a folder in that folder itself, as its reader would.
+npm_install() {
+  local folder="$1"
+  command -v node >/dev/null || die "node is needed for $folder; install Node.js 20.19 or later"
+  command -v npm >/dev/null || die "npm is needed to fetch the packages of $folder; install it with Node.js"
+  say "fetching the packages of $folder"
+  (cd "$root/$folder" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) ||
+    die "npm could not fetch the packages of $folder/package-lock.json (see above)"
+}
+
 fetch_example() {
-  local name="$1" wanted_pins="$2"
-  command -v node >/dev/null || die "node is needed for examples/$name; install Node.js 20 or later"
-  command -v npm >/dev/null || die "npm is needed to fetch the packages of examples/$name; install it with Node.js"
-  say "fetching the packages of examples/$name"
-  (cd "$root/examples/$name" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) ||
-    die "npm could not fetch the packages of examples/$name/package-lock.json (see above)"
-  stamp "$name" "$wanted_pins"
+  npm_install "examples/$1"
+  stamp "$1" "$2"
+}
+
+fetch_web() {
+  npm_install web
+  stamp web "$web_pins"
+}
+
+# The one tool that goes into the system: Debian's package, which takes libraries and fonts of half a desktop with it.
+fetch_chromium() {
+  local lacking="there is no Chromium, in which the pages are tested: install Debian's package chromium, or name a browser by CHROMIUM"
+  command -v apt-get >/dev/null && [[ "$(id -u)" == 0 ]] || die "$lacking"
+  say "installing chromium"
+  { DEBIAN_FRONTEND=noninteractive apt-get install -y chromium >/dev/null 2>&1 ||
+    { apt-get update >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y chromium >/dev/null; }; } || die "$lacking"
+}
+
+fetch_sdk_typescript() {
+  npm_install sdk/typescript
+  npm run --silent --prefix "$root/sdk/typescript" build >/dev/null || die "sdk/typescript does not build (see above)"
+  stamp sdk-typescript "$sdk_typescript_pins"
+}
+
+fetch_sdk_python() {
+  pip_install sdk-python sdk-python
+  PATH="$tools/sdk-python/bin:$PATH" PYTHONPATH="$tools/sdk-python" python3 -c 'import anyio, datamodel_code_generator, eth_account, hatchling, httpx, mypy, pytest, solders' ||
+    die "the packages that were fetched do not run on this machine"
+  stamp sdk-python "$sdk_python_pins"
 }
 
 fetch_x402_conformance() {
@@ -338,15 +385,16 @@ case "$stage" in
   run) wanted=(nats npm_run permit2 surfpool x402) ;;
   contracts) wanted=(npm_all permit2) ;;
   analysis) wanted=(npm_all permit2 contract_checks) ;;
-  check) wanted=(npm_all permit2 contract_checks cargo_deny deploy prometheus) ;;
+  check) wanted=(npm_all permit2 contract_checks cargo_deny deploy prometheus web) ;;
   deploy) wanted=(deploy prometheus) ;;
-  test) wanted=(prometheus schemathesis jsonld tronweb asyncapi redoc settler evm x402 x402_conformance solana_client) ;;
+  test) wanted=(prometheus schemathesis jsonld tronweb asyncapi redoc settler sdk_typescript sdk_python web chromium evm solana tron webhooks x402 x402_conformance solana_client) ;;
+  sdks) wanted=(sdk_typescript sdk_python) ;;
   peers) wanted=(nats postgres) ;;
   docs) wanted=(mdbook mermaid) ;;
   release) wanted=(cargo_cyclonedx) ;;
   clients) wanted=(clients clients_python) ;;
-  all) wanted=(nats npm_all permit2 surfpool prometheus evm x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
-  *) die "unknown stage '$stage'; use run, contracts, analysis, deploy, check, test, peers, docs, release, clients or all" ;;
+  all) wanted=(nats npm_all permit2 surfpool prometheus sdk_typescript sdk_python web chromium evm solana tron webhooks x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
+  *) die "unknown stage '$stage'; use run, contracts, analysis, deploy, check, test, sdks, peers, docs, release, clients or all" ;;
 esac
 
 complete() {
@@ -384,6 +432,13 @@ for w in "${wanted[@]}"; do
     redoc) fetch_redoc ;;
     settler) fetch_settler ;;
     evm) fetch_example evm "$evm_pins" ;;
+    solana) fetch_example solana "$solana_pins" ;;
+    tron) fetch_example tron "$tron_pins" ;;
+    webhooks) fetch_example webhooks "$webhooks_pins" ;;
+    web) fetch_web ;;
+    chromium) fetch_chromium ;;
+    sdk_typescript) fetch_sdk_typescript ;;
+    sdk_python) fetch_sdk_python ;;
     x402) fetch_example x402 "$x402_pins" ;;
     x402_conformance) fetch_x402_conformance ;;
     contract_checks) fetch_contract_checks ;;

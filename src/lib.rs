@@ -10,5 +10,6 @@ pub mod nats;
 mod operator;
 mod serve;
 pub mod shutdown;
+mod signers;
 mod startup;
 pub mod telemetry;

@@ -5,14 +5,18 @@ mod connected_chains;
 mod dedicated_runtime;
 mod opened;
 mod parts;
+mod readiness;
+mod restore;
+mod selector_role;
+mod starting;
+mod verifier_role;
+mod webhooks;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, connection::State};
-use async_trait::async_trait;
-use futures::future::{select_ok, try_join};
-use tokio::{net::TcpListener, sync::mpsc, time::timeout};
+use async_nats::Client;
+use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
 use api::HttpState;
@@ -22,55 +26,45 @@ use app::{
         Admission,
         pause::PauseFollower,
         policy::{self, Counterparties},
+        restore_mark::StoredMark,
+        restored_journal::RestoredJournal,
     },
+    own_payments::OwnedReads,
+    sessions::Sessions,
     views::fresh::FreshViews,
 };
-use auction::{
-    self,
-    selector::{self, NatsSelector},
-};
+use auction::{self, selector::NatsSelector};
 use chains::{
-    config::ChainConfig,
     readiness::{ChainsReadiness, ReadinessProbe},
     registry::ChainRegistry,
-    verifier::Verifier,
 };
 use chains_evm::adapter::EvmChain;
-use config::{GatewayConfig, NatsConfig, SelectorConfig, VerifierConfig, signing_key};
+use config::{GatewayConfig, signing_key};
 use events::{CommitId, PaymentId};
 use identity::Identities;
 use journal::ShardLog;
-use journal_jetstream::{
-    connection::{self, CONNECT_MAX, PING_EVERY},
-    headerless::HeaderlessClient,
-    store::NatsJournal,
-};
+use journal_jetstream::store::NatsJournal;
 use net::server;
 use projections::Projections;
 use protocol::message_signature::Signer;
-use sagas::runner::{Engine, Misconfigured, Options as EngineOptions, Ports, Runner};
-use verifier::{self, HttpVerifier};
+use sagas::runner::{Engine, Options as EngineOptions, Ports, Runner};
+use verifier::HttpVerifier;
 
 use self::{
-    connected_chains::{ConnectedChains, signer},
-    dedicated_runtime::DedicatedRuntime,
-    opened::Opened,
-    parts::Parts,
+    connected_chains::ConnectedChains, dedicated_runtime::DedicatedRuntime, opened::Opened, parts::Parts,
+    readiness::GatewayReadiness, starting::Starting,
 };
+pub use self::{selector_role::selector, verifier_role::verifier, webhooks::OpenedWebhooks};
 use crate::{
     auditors,
     clock::SystemClock,
     metrics::{GatewayGauges, MeasuredJournal, Metrics, PaymentMetrics, Spending},
-    operator::{self, Unattested, Watchdog, WatchdogOptions},
-    startup::waiting_for,
+    operator::{self, Watchdog, WatchdogOptions},
+    signers,
 };
 
 /// How long one question to a verifier may take.
 const VERIFIER_WAIT_MAX: Duration = Duration::from_secs(10);
-/// Longest pause between two attempts to reach NATS again.
-const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
-/// How long `/readyz` waits for the leader of a stream.
-const LEADER_WAIT_MAX: Duration = Duration::from_millis(1500);
 
 /// Runs a gateway until `shutdown`: HTTP API, engine, read models, auction.
 ///
@@ -79,12 +73,15 @@ const LEADER_WAIT_MAX: Duration = Duration::from_millis(1500);
 pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Result<()> {
     // Before any part makes its handles.
     let metrics = Metrics::install(config.metrics.listen)?;
+    let starting = Starting::begin(&config.http).await?;
+    signers::check(&signers::distant_of_gateway(&config.chains)?).await?;
     let identities = Identities::load(&config.identity).context("[identity]")?;
     let following = DedicatedRuntime::start("following").context("start a thread")?;
     let opened = shutdown.run_until_cancelled(Opened::open(&config, &identities, &following)).await;
     let Some(opened) = opened.transpose()? else { return Ok(()) };
     let assembled = Assembled::new(&config, opened, identities, &following, &shutdown)?;
-    assembled.run(&config, metrics, &following, shutdown).await
+    let listener = starting.end().await?;
+    assembled.run(&config, listener, metrics, &following, shutdown).await
 }
 
 /// The parts of a gateway, put together and not started yet.
@@ -104,9 +101,12 @@ struct Assembled {
     chain_readiness: ChainsReadiness,
     auction_service: auction::Service,
     auditors: auditors::Service,
+    /// What delivers webhooks, where there are any.
+    webhooks: Option<::webhooks::service::Service>,
     /// Payments whose delivery a settler reported.
     reports: mpsc::Receiver<PaymentId>,
     pause: PauseFollower,
+    restored: Option<StoredMark>,
     counterparties: Counterparties,
     watchdog: Watchdog,
     spending: Arc<Spending>,
@@ -135,14 +135,18 @@ impl Assembled {
             selectors,
             pause,
             identifiers,
+            webhooks,
+            session_key,
+            restored,
         } = opened;
         let (settlers, auction_service, reports) = auction;
         let settlers = Arc::new(settlers);
         let projections = Projections::open(&config.projections.directory, journal.shards())?;
         let counterparties = counterparties(config).context("[counterparty]")?;
         let clock = Arc::new(SystemClock);
-        let ConnectedChains { chains, vitals, evm, authorizer, funds, probes, readiness: chain_readiness } =
-            ConnectedChains::new(config, ledger, budgets, clock.clone())?;
+        let connected = ConnectedChains::new(config, ledger, budgets, clock.clone())?;
+        let ConnectedChains { chains, vitals, evm, authorizer, contracts, funds, probes, readiness: chain_readiness } =
+            connected;
         let (verifier, did) = verifier_client(config, chains.clone())?;
         let heads = chains.clone();
         let measured = Arc::new(MeasuredJournal::new(journal.clone()));
@@ -156,13 +160,18 @@ impl Assembled {
             parking: parking.clone(),
             clock: clock.clone(),
         };
-        let engine = Engine::new(ports, EngineOptions { release: config.release.into(), ..EngineOptions::default() });
+        let copied = restored.as_ref().map(|restored| Arc::new(restored.mark.heads.clone()));
+        let options = EngineOptions { release: config.release.into(), restored: copied, ..EngineOptions::default() };
+        let engine = Engine::new(ports, options);
         let spending = Arc::new(Spending::new(&vitals));
         let engine = match config.metrics.listen {
             Some(_) => engine.observed(Arc::new(PaymentMetrics::new(spending.clone()))),
             None => engine,
         };
         let owner = CommitId::random().to_string();
+        let desk = webhooks.as_ref().map(|webhooks| webhooks.desk(config)).transpose()?;
+        let webhooks = webhooks.map(|opened| opened.service(config, journal.clone(), reads.clone(), owner.clone()));
+        let webhooks = webhooks.transpose()?;
         let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), watching(config));
         let readiness = GatewayReadiness::new(&client, heard, &journal, &projections, &watchdog, &engine);
         let readiness: Arc<dyn Readiness> = Arc::new(readiness);
@@ -179,17 +188,22 @@ impl Assembled {
             held: measured.held(),
         };
         let views = FreshViews::new(projections.clone(), journal.clone(), reads.clone(), following.handle());
+        let restored_journal = restored.as_ref().map(|restored| RestoredJournal::new(&restored.mark, heads.clone()));
         let services = Services {
             journal: measured,
             reads,
             payments: Arc::new(views.clone()),
+            owned_payments: Arc::new(OwnedReads::new(projections.clone())),
+            sessions: Sessions { key: session_key, contracts },
             quote_requests: Arc::new(views),
             auctions: settlers,
             authorizer,
             clock: clock.clone(),
             admission: Admission::new(pause.state(), counterparties.clone()),
             identities,
+            webhooks: desk,
             identifiers: Arc::new(identifiers),
+            restored: restored_journal,
             chains: chain_readiness.clone(),
             heads,
             funds,
@@ -210,8 +224,10 @@ impl Assembled {
             chain_readiness,
             auction_service,
             auditors: auditors::Service::new(auditors),
+            webhooks,
             reports,
             pause,
+            restored,
             counterparties,
             watchdog,
             spending,
@@ -220,10 +236,11 @@ impl Assembled {
         })
     }
 
-    /// Listens, starts the parts and waits for their end.
+    /// Starts the parts and waits for their end.
     async fn run(
         self,
         config: &GatewayConfig,
+        listener: TcpListener,
         metrics: Option<Metrics>,
         following: &DedicatedRuntime,
         shutdown: CancellationToken,
@@ -248,8 +265,6 @@ impl Assembled {
         } = self;
         let callers = Arc::clone(self.state.callers());
         let router = api::routes::router(self.state);
-        let listener = TcpListener::bind(config.http.listen).await;
-        let listener = listener.with_context(|| format!("listen on {}", config.http.listen))?;
         let (address, name) = (config.http.listen, config.name());
         tracing::info!(%address, chains = config.chains.len(), name, owner, did, "gateway listens");
 
@@ -273,6 +288,8 @@ impl Assembled {
         parts.start(self.auction_service.run(shutdown.clone()));
         parts.start(self.auditors.run(shutdown.clone()));
         parts.start(self.pause.run(shutdown.clone()));
+        parts.start(webhooks::run(self.webhooks, shutdown.clone()));
+        parts.start_fallible(restore::watch(client.clone(), self.restored, shutdown.clone()));
         parts.start({
             let shutdown = shutdown.clone();
             async move { counterparties.run(shutdown).await }
@@ -308,6 +325,7 @@ impl Assembled {
             journal: (*self.journal).clone(),
             grace: watching(config).grace,
             unattested: self.watchdog.unattested(),
+            misconfigured: self.engine.misconfigured().clone(),
         };
         operator::Service::new(self.client.clone(), subject)
     }
@@ -335,165 +353,8 @@ fn verifier_client(
     Ok((HttpVerifier::new(chains, options)?, did))
 }
 
-/// Whether no server was reached at all, as against one that refuses.
-fn is_away(error: &anyhow::Error) -> bool {
-    let kind = error.downcast_ref().map(async_nats::ConnectError::kind);
-    matches!(kind, Some(ConnectErrorKind::Io | ConnectErrorKind::TimedOut | ConnectErrorKind::Dns))
-}
-
-/// Runs a verifier until `shutdown`.
-///
-/// # Errors
-/// When the configuration cannot be used or the address is taken.
-pub async fn verifier(config: VerifierConfig, shutdown: CancellationToken) -> Result<()> {
-    // Before any part makes its handles.
-    let metrics = Metrics::install(config.metrics.listen)?;
-    let options = verifier::ServiceOptions::from(&config);
-    let (mut evm_nodes, mut solana_nodes, mut tron_nodes) = (Vec::new(), Vec::new(), Vec::new());
-    for chain in &config.chains {
-        match chain {
-            ChainConfig::Evm(chain) => evm_nodes.push(chains_evm::node::Node::connect(chain)?),
-            ChainConfig::Solana(chain) => solana_nodes.push(chains_solana::node::Node::connect(chain)?),
-            ChainConfig::Tron(chain) => tron_nodes.push(chains_tron::node::Node::connect(chain)?),
-        }
-    }
-    let evm_key = config.releaser_key.as_ref().map(signer).transpose().context("releaser_key")?;
-    let solana_key =
-        config.solana_releaser_key.as_ref().map(|key| chains_solana::keys::keypair(key.expose())).transpose();
-    let solana_key = solana_key.context("solana_releaser_key")?;
-    let tron_key = config.tron_releaser_key.as_ref().map(signer).transpose().context("tron_releaser_key")?;
-    let judge = Verifier::default()
-        .with_chains(evm_nodes, evm_key)
-        .with_chains(solana_nodes, solana_key)
-        .with_chains(tron_nodes, tron_key);
-    let listener = TcpListener::bind(config.listen).await.with_context(|| format!("listen on {}", config.listen))?;
-    let known = options.callers.known.len();
-    let releasers: BTreeMap<_, _> =
-        judge.releasers().into_iter().map(|(chain_id, releaser)| (chain_id, releaser.to_string())).collect();
-    tracing::info!(address = %config.listen, ?releasers, known, "verifier listens");
-    let serving = async {
-        verifier::serve(listener, Arc::new(judge), options, shutdown.clone()).await;
-        Ok(())
-    };
-    match metrics {
-        Some(metrics) => try_join(serving, metrics.serve(|| (), shutdown.clone())).await.map(drop),
-        None => serving.await,
-    }
-}
-
-/// Runs a quote selector until `shutdown`.
-///
-/// # Errors
-/// When the configuration cannot be used, NATS refuses, or the connection is closed for good.
-pub async fn selector(config: SelectorConfig, shutdown: CancellationToken) -> Result<()> {
-    let signer = config.signer()?;
-    let ca_file = config.nats.ca_file.as_deref();
-    let (servers, identity) = (connection::servers(&config.nats.url, ca_file)?, config.identity()?);
-    let connecting =
-        waiting_for("NATS", is_away, || connect_with(servers.clone(), identity.options(ca_file), "gw selector"));
-    let Some(client) = shutdown.run_until_cancelled(connecting).await.transpose()? else { return Ok(()) };
-    Ok(selector::run(client, signer, config.rule, config.delivery_seconds_max, shutdown).await?)
-}
-
 fn counterparties(config: &GatewayConfig) -> Result<Counterparties, policy::Error> {
     let assets = config.chains.iter().flat_map(|served| &served.chain.common().assets);
     let decimals = assets.map(|asset| (asset.asset_identifier.clone(), asset.decimals)).collect();
     Counterparties::load(&config.counterparty, decimals)
-}
-
-/// A client with the gateway's credentials, called `name` in the server's own reports.
-///
-/// # Errors
-/// When the server cannot be reached now, or refuses.
-pub(crate) async fn connect(config: &NatsConfig, name: &str) -> Result<Client> {
-    let (servers, options) = config.client()?;
-    connect_with(servers, options, name).await
-}
-
-async fn connect_with(servers: Vec<String>, options: ConnectOptions, name: &str) -> Result<Client> {
-    let addresses = servers.join(", ");
-    options
-        .name(name)
-        .max_reconnects(None)
-        .ping_interval(PING_EVERY)
-        .connection_timeout(CONNECT_MAX)
-        .reconnect_delay_callback(|attempts| {
-            let pause = Duration::from_millis(50).saturating_mul(u32::try_from(attempts).unwrap_or(u32::MAX));
-            pause.min(RECONNECT_PAUSE_MAX)
-        })
-        .connect(servers)
-        .await
-        .with_context(|| format!("connect to NATS at {addresses}"))
-}
-
-/// What `/readyz` asks.
-struct GatewayReadiness {
-    client: Client,
-    heard: HeaderlessClient,
-    journal: Arc<NatsJournal>,
-    projections: Projections,
-    unattested: Unattested,
-    misconfigured: Misconfigured,
-}
-
-impl GatewayReadiness {
-    fn new(
-        client: &Client,
-        heard: HeaderlessClient,
-        journal: &Arc<NatsJournal>,
-        projections: &Projections,
-        watchdog: &Watchdog,
-        engine: &Engine,
-    ) -> Self {
-        Self {
-            client: client.clone(),
-            heard,
-            journal: journal.clone(),
-            projections: projections.clone(),
-            unattested: watchdog.unattested(),
-            misconfigured: engine.misconfigured().clone(),
-        }
-    }
-}
-
-#[async_trait]
-impl Readiness for GatewayReadiness {
-    async fn check(&self) -> Result<(), String> {
-        if self.client.connection_state() != State::Connected {
-            return Err("NATS is not connected".to_owned());
-        }
-        if !self.heard.is_connected() {
-            return Err("settlers cannot be heard: their connection to NATS is lost".to_owned());
-        }
-        self.projections.ready().map_err(|unavailable| format!("read models: {unavailable}"))?;
-        // Without a majority of the servers no stream has a leader. One stream that has none will have another in
-        // seconds; were that enough to be not ready, all gateways would be so at once for the sake of one shard.
-        let epochs = self.journal.epochs();
-        let heads = epochs.open_shards().map(|shard| self.journal.head(shard));
-        match timeout(LEADER_WAIT_MAX, select_ok(heads)).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => return Err(format!("no stream of the journal has a leader: {error}")),
-            Err(_) => return Err("no stream of the journal has a leader".to_owned()),
-        }
-        // A sealed stream takes nothing, but every submission asks one of each sealed epoch whether it has the id, and they
-        // may lie on other servers.
-        for epoch in epochs.all().iter().filter(|epoch| epoch.sealed) {
-            let heads = epoch.range().map(|shard| self.journal.head(shard));
-            let asked = timeout(LEADER_WAIT_MAX, select_ok(heads)).await;
-            if !matches!(asked, Ok(Ok(_))) {
-                return Err(format!("no stream of the sealed epoch {} has a leader", epoch.number));
-            }
-        }
-        Ok(())
-    }
-
-    fn alarms(&self) -> Vec<String> {
-        let journal = self.projections.alarms();
-        journal
-            .iter()
-            .map(ToString::to_string)
-            .chain(self.unattested.alarm())
-            .chain(self.misconfigured.alarm())
-            .collect()
-    }
 }

@@ -16,8 +16,8 @@ use crate::support::*;
 /// The address that the documents write for the gateway.
 const WRITTEN: &str = "http://127.0.0.1:8080";
 /// Where they have what is not the gateway: the tool that speaks Tron's API, which has tests of its own, nodes and verifiers of
-/// operators.
-const OTHERS: [&str; 3] = ["http://127.0.0.1:9090", "$RPC_URL", "$VERIFIER_ENDPOINT"];
+/// operators, and services that sign.
+const OTHERS: [&str; 4] = ["http://127.0.0.1:9090", "$RPC_URL", "$VERIFIER_ENDPOINT", "https://signer.internal"];
 
 /// A document that shows calls or bodies.
 struct Page {

@@ -15,7 +15,7 @@ use devnet::{keys::Role, payer::Payer};
 
 use crate::support::{
     example_payers::{self, DEFAULTS, FALSE_DEFAULTS, pins, wrap_everything},
-    tampering_proxy::{Tampering, TamperingProxy},
+    tampering_proxy::{Tampering, TamperingProxy, member, retype},
     *,
 };
 
@@ -98,19 +98,6 @@ const ANOTHER_CHAIN: Tampering = Tampering::Call("eth_chainId", 1, |told| {
     *member(told, "/result")? = json!("0x1");
     Ok(())
 });
-
-fn member<'a>(value: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {
-    value.pointer_mut(pointer).with_context(|| format!("no {pointer}"))
-}
-
-/// Changes the typed data, and leaves its digest.
-fn retype(prepared: &mut Value, pointer: &str, value: &str) -> Result<()> {
-    let prehash = member(prepared, "/signed_messages/0/message_prehash")?;
-    let mut typed: Value = serde_json::from_str(prehash.as_str().context("typed data")?)?;
-    *member(&mut typed, pointer)? = value.into();
-    *prehash = typed.to_string().into();
-    Ok(())
-}
 
 /// What somebody who cannot be trusted might say, and what a payer answers. Of what is asked otherwise, the gateway prepares
 /// what is consistent and not the payer's.

@@ -17,9 +17,10 @@ pub(super) fn layer() -> CorsLayer {
     let named = HeaderName::from_static;
     CorsLayer::new()
         .allow_origin(Any)
-        .allow_methods([Method::GET, Method::POST])
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
         .allow_headers([
             header::ACCEPT,
+            header::AUTHORIZATION,
             header::CONTENT_TYPE,
             named("caller-secret"),
             named("last-event-id"),

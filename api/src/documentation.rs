@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use axum::{
     extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
 
 use super::{
     docs::{CONTENT_SECURITY_POLICY, REFERENCE_SECURITY_POLICY, SCRIPT, SCRIPT_TAG, documents, page},
+    gzip_script,
     state::HttpState,
 };
 
@@ -46,21 +47,5 @@ pub(super) async fn quote_hash(State(state): State<Arc<HttpState>>) -> Response 
 
 /// `GET` of the script. Its route is not in the table of routes: it is a part of the page and not of the API.
 pub(super) async fn script(headers: HeaderMap) -> Response {
-    // The bytes under one name never change, so a browser need not ask a second time.
-    let cached = [
-        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
-        (header::ETAG, HeaderValue::from_static(SCRIPT_TAG)),
-    ];
-    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let mut known = known.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));
-    if known.any(|tag| tag == SCRIPT_TAG || tag == "*") {
-        return (StatusCode::NOT_MODIFIED, cached).into_response();
-    }
-    // Every browser that can run it takes gzip.
-    let described = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/javascript; charset=utf-8")),
-        (header::CONTENT_ENCODING, HeaderValue::from_static("gzip")),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-    ];
-    (cached, described, SCRIPT).into_response()
+    gzip_script::answer(&headers, SCRIPT_TAG, SCRIPT)
 }

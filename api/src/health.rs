@@ -20,7 +20,7 @@ const CHECK_MAX: Duration = Duration::from_secs(2);
 // Body of both probes.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Health {
-    /// `ok`, or `ready`.
+    /// `ok`, `ready`, or `starting` while what the gateway depends on is not there yet.
     status: &'static str,
     /// What an operator has to look into although the gateway is ready; absent when there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -53,6 +53,11 @@ pub(super) struct ChainHealth {
 /// The process answers.
 pub(super) async fn live() -> Json<Health> {
     Json(Health { status: "ok", alarms: Vec::new(), chains: Vec::new() })
+}
+
+/// The process answers, and waits for what it depends on.
+pub(super) async fn starting() -> Json<Health> {
+    Json(Health { status: "starting", alarms: Vec::new(), chains: Vec::new() })
 }
 
 fn chains(state: &HttpState) -> Vec<ChainHealth> {

@@ -13,7 +13,7 @@ use app::{error::Code, resolve, views::payment_body::StatusBody};
 use events::PaymentId;
 use net::callers::Caller;
 
-use super::{docs, position, state::HttpState, status_page};
+use super::{pages, position, state::HttpState};
 use crate::error::ApiError;
 
 /// The payment's status as the read model has it, and as the journal has it where the read model has not; as a page where
@@ -29,9 +29,8 @@ pub(super) async fn handle(
     let view = resolve::find_recent(&state, &caller, &payment_id, seen).await?;
     let position = position::of(&view);
     let base_url = &state.http.base_url;
-    let mut response = if status_page::is_wanted(&headers) {
-        let page = status_page::render(&view, base_url).into();
-        docs::page(&page, &docs::CONTENT_SECURITY_POLICY)
+    let mut response = if pages::is_wanted(&headers) {
+        pages::of_payment(&state, &view).await
     } else {
         Json(StatusBody::new(view, state.services.heads.as_ref(), base_url)).into_response()
     };

@@ -19,7 +19,7 @@ use trace::TraceParent;
 use super::{body::Unread, deprecation::DeprecatedUse, long_poll::Arrival, state::HttpState};
 use crate::error::ApiError;
 
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_CHARS_MAX: usize = 128;
 
 /// The id a request is known by in responses, logs and the journal's correlation.
@@ -28,7 +28,7 @@ pub struct RequestId(String);
 
 impl RequestId {
     /// The client's own, when it is one that can stand in logs as it is, else a new one.
-    fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
         let legal = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.' | b':');
         let sane = |text: &&str| (1..=REQUEST_ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(legal);
         let own = headers.get(X_REQUEST_ID).and_then(|value| value.to_str().ok()).filter(sane);

@@ -8,7 +8,7 @@ use axum::{
     http::Method,
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::{MethodRouter, get, post},
+    routing::{MethodRouter, delete, get, post},
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -17,8 +17,8 @@ use net::callers::{Caller, Kind, price};
 
 use super::{
     award_quote, contexts, cors, defaults, docs, documentation, health, http_metrics::HttpMetrics, open_quote_request,
-    payment_events, payment_status, payment_timeline, prepare_payment, quote_request_status, request_id,
-    resolve_payment, state::HttpState, verify_payment, x402,
+    own_payments, pages, payment_events, payment_status, payment_timeline, prepare_payment, quote_request_status,
+    request_id, resolve_payment, sessions, state::HttpState, verify_payment, webhooks, x402,
 };
 use crate::{error::ApiError, submit_payment};
 
@@ -34,6 +34,7 @@ pub struct Route {
 /// Every route there is.
 pub const ROUTES: &[Route] = &[
     Route { method: Method::POST, path: "/v1/payments", handler: || post(submit_payment::handle) },
+    Route { method: Method::GET, path: "/v1/payments", handler: || get(own_payments::handle) },
     Route { method: Method::GET, path: "/v1/payments/{paymentId}/status", handler: || get(payment_status::handle) },
     Route { method: Method::GET, path: "/v1/payments/{paymentId}/timeline", handler: || get(payment_timeline::handle) },
     Route { method: Method::GET, path: "/v1/payments/{paymentId}/events", handler: || get(payment_events::handle) },
@@ -51,6 +52,14 @@ pub const ROUTES: &[Route] = &[
         path: "/v1/payments/quote-requests/{quoteRequestId}/award",
         handler: || post(award_quote::handle),
     },
+    Route { method: Method::POST, path: "/v1/sessions/challenges", handler: || post(sessions::challenge) },
+    Route { method: Method::POST, path: "/v1/sessions", handler: || post(sessions::open) },
+    Route { method: Method::POST, path: "/v1/webhooks", handler: || post(webhooks::register) },
+    Route { method: Method::GET, path: "/v1/webhooks", handler: || get(webhooks::list) },
+    Route { method: Method::GET, path: "/v1/webhooks/keys", handler: || get(webhooks::keys) },
+    Route { method: Method::GET, path: "/v1/webhooks/{webhookId}", handler: || get(webhooks::show) },
+    Route { method: Method::DELETE, path: "/v1/webhooks/{webhookId}", handler: || delete(webhooks::delete) },
+    Route { method: Method::POST, path: "/v1/webhooks/{webhookId}/redeliver", handler: || post(webhooks::redeliver) },
     Route { method: Method::GET, path: "/v1/defaults", handler: || get(defaults::handle) },
     Route { method: Method::GET, path: "/x402/v1/supported", handler: || get(x402::supported::handle) },
     Route { method: Method::POST, path: "/x402/v1/verify", handler: || post(x402::verify::handle) },
@@ -68,9 +77,11 @@ pub const ROUTES: &[Route] = &[
 
 /// The API as a service: every response with `X-Request-Id`, every error as an ErrorResponse (spec 2.10).
 pub fn router(state: Arc<HttpState>) -> Router {
-    let paths = || ROUTES.iter().map(|route| route.path).chain([docs::SCRIPT_PATH]);
+    let pages = || pages::PAGES.iter().map(|(path, _)| *path);
+    let paths = || ROUTES.iter().map(|route| route.path).chain([docs::SCRIPT_PATH]).chain(pages());
     state.metrics.get_or_init(|| HttpMetrics::new(paths()));
     let router = ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()));
+    let router = pages::PAGES.iter().fold(router, |router, (path, handler)| router.route(path, handler()));
     router
         .route(docs::SCRIPT_PATH, get(documentation::script))
         .fallback(async || ApiError::from(Code::NOT_FOUND))

@@ -24,6 +24,10 @@ const UNSIGNED: &[(&str, u32)] = &[
     ("/v1/payments/quote-requests", price::WRITE),
     ("/v1/payments/verify", price::VERIFY),
     ("/v1/payments/prepare", price::PREPARE),
+    ("/v1/sessions/challenges", price::WRITE),
+    ("/v1/sessions", price::VERIFY),
+    ("/v1/webhooks", price::VERIFY),
+    ("/v1/webhooks/{webhookId}/redeliver", price::WRITE),
     ("/x402/v1/verify", price::X402_VERIFY),
 ];
 

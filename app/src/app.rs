@@ -1,6 +1,6 @@
 //! The application: the services, limits and stores that every use case works with.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
@@ -14,15 +14,21 @@ use identity::{Identities, Proven};
 use journal::{StreamLog, StreamStore};
 use net::callers::Callers;
 use sagas::ports::Clock;
+use webhooks::desk::Desk;
 
 use crate::{
-    admission::{Admission, bounded_journal::BoundedJournal, open_windows::OpenWindows, write_permits::WriteAdmission},
+    admission::{
+        Admission, bounded_journal::BoundedJournal, open_windows::OpenWindows, restored_journal::RestoredJournal,
+        write_permits::WriteAdmission,
+    },
     authorization::Authorizer,
     error::Error,
     existing::first_appends::FirstAppends,
     funds::{Funds, FundsCheck},
+    own_payments::OwnedPayments,
     payment_identifiers::Identifiers,
     request::{body::JsonBody, corridors::Corridors, envelope},
+    sessions::Sessions,
     views::{auction_progress::AuctionProgress, heads::ChainHeads, payments::Payments, quote_requests::QuoteRequests},
 };
 
@@ -50,6 +56,12 @@ pub struct Services {
     pub reads: Arc<dyn StreamLog>,
     /// The read model.
     pub payments: Arc<dyn Payments>,
+    /// The same by who owns them.
+    pub owned_payments: Arc<dyn OwnedPayments>,
+    /// What sessions are made with.
+    pub sessions: Sessions,
+    /// What owners of payments have called, where the operator serves that.
+    pub webhooks: Option<Desk>,
     /// The read model of quote-requests.
     pub quote_requests: Arc<dyn QuoteRequests>,
     /// What settlers have answered so far.
@@ -64,6 +76,8 @@ pub struct Services {
     pub admission: Admission,
     /// Whom payment identifiers of x402 belong to.
     pub identifiers: Arc<dyn Identifiers>,
+    /// What is not taken for granted since the journal was put in place from a copy, where it was.
+    pub restored: Option<RestoredJournal>,
     /// Which chains new payments may go through.
     pub chains: ChainsReadiness,
     /// How many confirmations there are.
@@ -86,6 +100,8 @@ pub struct App {
     pub deadlines: DeadlinesConfig,
     /// x402's configuration.
     pub x402: X402Config,
+    /// What a chain may take until a deadline that has passed can be acted on with proof.
+    pub overdue_grace: Duration,
     /// What is traded.
     pub corridors: Corridors,
     /// Whether payers hold what they sign away.
@@ -116,6 +132,7 @@ impl App {
             http: config.http.clone(),
             deadlines: config.deadlines,
             x402: config.x402,
+            overdue_grace: Duration::from_secs(config.watchdog.grace_seconds),
             corridors: Corridors::new(config),
             callers: Callers::new(&config.limits, config.http.holds_max),
             writes: WriteAdmission::new(&config.http),

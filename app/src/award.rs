@@ -16,7 +16,7 @@ use events::{
     time::Timestamp,
 };
 use identity::Proven;
-use journal::{Recorded, StreamStore};
+use journal::{Position, Recorded, StreamStore};
 use net::callers::Caller;
 use projections::PaymentView;
 use sagas::quote_request::{self, AwardCall, AwardError, AwardOutcome, AwardRefusal, QuoteRequest};
@@ -56,7 +56,7 @@ pub async fn accept(
     {
         return Err(refusal.clone());
     }
-    let batch = load(state, &id).await;
+    let batch = load_from(state, &id).await;
     let refusal = match (request, &batch) {
         (Err(refusal), _) => refusal,
         (Ok(_), Err(refusal)) => refusal.clone(),
@@ -66,7 +66,7 @@ pub async fn accept(
         },
     };
     let quote_id = body.members.get("quote_id").and_then(Value::as_str).unwrap_or_default();
-    let batch = batch.as_ref().ok();
+    let batch = batch.as_ref().ok().map(|(batch, _)| batch);
     let stated = batch.and_then(|batch| Stated::of_award(&body.members, &batch.opened.terms));
     let fenced = batch.and_then(|batch| batch.awarded.as_ref()).map(|awarded| &awarded.payment_id);
     let refused = Refused { caller: &caller, body: &body, stated, award: Some((&id, quote_id)), fenced };
@@ -75,7 +75,7 @@ pub async fn accept(
 
 async fn attempt(
     state: &App,
-    batch: &QuoteRequest,
+    (batch, begun): &(QuoteRequest, Position),
     request: &AwardRequest,
     correlation: &str,
     caller: &Caller,
@@ -93,7 +93,7 @@ async fn attempt(
     let originator = awarder(&proven, batch)?;
     let payment_id = PaymentId::derive(&originator, &request.request_id);
     trace::join_current(payment_id.as_str());
-    let award = Award { batch, quote, payment_id };
+    let award = Award { batch, begun: *begun, quote, payment_id };
     let sender_auth = &request.sender_auth;
     let spend = award.authorization(state, sender_auth.message_scheme, &sender_auth.signed_messages)?;
     let spend = AuthorizationRequest { caller: Some(caller), ..spend };
@@ -151,12 +151,18 @@ pub(crate) fn awarder(proven: &Proven, batch: &QuoteRequest) -> Result<String, E
 
 /// The batch as the journal has it: what is decided on must not lag.
 pub(crate) async fn load(state: &App, id: &QuoteRequestId) -> Result<QuoteRequest, Error> {
+    Ok(load_from(state, id).await?.0)
+}
+
+/// The same, with where it begins.
+pub(crate) async fn load_from(state: &App, id: &QuoteRequestId) -> Result<(QuoteRequest, Position), Error> {
     let commits = state.services.journal.load(&id.into()).await.map_err(|error| read_failed(&error))?;
     let batch = quote_request::fold(commits.iter().flat_map(Recorded::quote_request_events)).map_err(|error| {
         tracing::error!(quote_request_id = %id, %error, "the batch cannot be read");
         Code::INTERNAL_ERROR
     })?;
-    batch.ok_or_else(|| Code::QUOTE_REQUEST_NOT_FOUND.into())
+    let begun = commits.first().map(|first| first.position);
+    batch.zip(begun).ok_or_else(|| Code::QUOTE_REQUEST_NOT_FOUND.into())
 }
 
 /// The quote of the batch that bears this id.
@@ -170,6 +176,8 @@ pub(crate) fn quote<'a>(batch: &'a QuoteRequest, quote_id: &str) -> Result<&'a C
 /// The award of a quote that there is.
 pub(crate) struct Award<'a> {
     pub(crate) batch: &'a QuoteRequest,
+    /// Where the batch begins in the journal.
+    pub(crate) begun: Position,
     pub(crate) quote: &'a CollectedDocument,
     pub(crate) payment_id: PaymentId,
 }
@@ -253,6 +261,21 @@ impl Award<'_> {
         }
     }
 
+    /// Whether another quote of the batch may have been awarded after a copy of the journal was made.
+    pub(crate) fn check_batch(&self, state: &App) -> Result<(), Error> {
+        match &state.services.restored {
+            Some(restored) if !self.is_fenced() => restored.check_batch(self.begun),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the award, or its payment, may be one that a copy of the journal lacks.
+    async fn check_restored(&self, state: &App, escrow: &EscrowPlan) -> Result<(), Error> {
+        let Some(restored) = &state.services.restored else { return Ok(()) };
+        self.check_batch(state)?;
+        restored.check_payment(&self.payment_id, escrow, self.batch.opened.terms.source.account()).await
+    }
+
     /// What is drawn of what is permitted: the price, but on Tron, where the payer's own transaction deposits it all.
     pub(crate) fn drawn(&self, permitted: Amount) -> Amount {
         let quote = SignedQuote::parse_stored(&self.quote.document).ok();
@@ -310,6 +333,7 @@ impl Award<'_> {
         envelope::credentials_count(proven)?;
         self.check_horizons(&authorized.escrow, state)?;
         self.check_chains(state)?;
+        self.check_restored(state, &authorized.escrow).await?;
         let authorizer = &state.services.authorizer;
         let is_contract = authorizer.payer_is_contract(signed, authorized).await?;
         authorizer.confirm(signed, authorized).await?;

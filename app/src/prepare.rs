@@ -152,7 +152,7 @@ async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     let (request_id, (quote_request_id, quote_id)) = faults.or(request_id.zip(quote_request_id.zip(quote_id)))?;
 
     let quote_request_id: QuoteRequestId = quote_request_id.parse().map_err(|_| Code::QUOTE_REQUEST_NOT_FOUND)?;
-    let batch = award::load(state, &quote_request_id).await?;
+    let (batch, begun) = award::load_from(state, &quote_request_id).await?;
     let quote = award::quote(&batch, quote_id)?;
     let terms = &batch.opened.terms;
     let mut faults = Faults::default();
@@ -161,8 +161,9 @@ async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     echo::check(&json.members, &batch.opened)?;
     let originator = options.originator(json, &terms.source, &batch.opened.originator, state).await?;
     let payment_id = PaymentId::derive(&originator, request_id);
-    let award = Award { batch: &batch, quote, payment_id };
+    let award = Award { batch: &batch, begun, quote, payment_id };
     award.check(state.services.clock.now())?;
+    award.check_batch(state)?;
     if terms.max_source_amount.is_none() {
         options.permit_at_most(quote);
     }

@@ -103,11 +103,7 @@ pub fn of_originator(text: &str) -> Result<String, Error> {
     if let Ok(did) = text.parse::<Did>() {
         return Ok(did.to_string());
     }
-    let account = text.split_once(':').and_then(|(namespace, account)| {
-        let family = families::all().find(|family| family.namespace() == namespace)?;
-        Account::parse(family, account).ok()
-    });
-    account.map(|account| account.originator()).ok_or_else(|| {
+    families::account_of(text).map(|account| account.originator()).ok_or_else(|| {
         invalid("originator: must be a DID, or eip155:, solana: or tron: followed by an account of that family")
     })
 }

@@ -9,9 +9,12 @@ use events::{
     Family,
     failure::{Domain, RetryClassification},
 };
-use projections::PaymentStatus;
+use projections::{OpenLeg, PaymentStatus};
 
 use crate::families;
+
+/// The stage of a payment for which nothing is left to be done.
+pub const ENDED: &str = "ended";
 
 /// A CAIP-2 chain id (spec 2.7).
 pub const CHAIN_ID_PATTERN: &str = "^[a-z0-9]+:[a-zA-Z0-9_-]+$";
@@ -102,4 +105,15 @@ pub fn retry_classification(_: &mut SchemaGenerator) -> Schema {
     };
     let classes = [RetryAfterDelay, RetryWithNewRequestId, NotRetryableFixRequest, NotRetryable, ReconcileThenDecide];
     json_schema!({"type": "string", "enum": classes})
+}
+
+/// How the challenge of a session is signed.
+pub fn signature_scheme(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["eip191", "ed25519", "tip191", "did"]})
+}
+
+/// What a payment waits for.
+pub fn own_payment_stage(_: &mut SchemaGenerator) -> Schema {
+    let stages: Vec<_> = OpenLeg::ALL.into_iter().map(OpenLeg::as_str).chain([ENDED]).collect();
+    json_schema!({"type": "string", "enum": stages})
 }

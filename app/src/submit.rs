@@ -175,6 +175,9 @@ impl<'a> Submission<'a> {
         horizons::check_plan(&authorized.escrow, order.quote_deadline, state.deadlines)?;
         envelope::credentials_count(&self.proven)?;
         ready_chains::check_terms(&state.services.chains, &order.terms)?;
+        if let Some(restored) = &state.services.restored {
+            restored.check_payment(&self.payment_id, &authorized.escrow, order.terms.source.account()).await?;
+        }
         let (authorizer, authorization) = (&state.services.authorizer, self.authorization());
         let is_contract = authorizer.payer_is_contract(&authorization, authorized).await?;
         authorizer.confirm(&authorization, authorized).await?;

@@ -132,6 +132,14 @@ pub async fn open(
     Ok((NatsAuction(inner.clone()), Service { inner, hints }, receiver))
 }
 
+/// Creates the streams of the auction that are missing.
+///
+/// # Errors
+/// [`Error`] when NATS cannot be reached or refuses.
+pub async fn create_streams(client: async_nats::Client, options: Options) -> Result<(), Error> {
+    streams::ensure(&jetstream::new(client), options).await.map(drop)
+}
+
 #[async_trait]
 impl Auction for NatsAuction {
     async fn gather(&self, request: &RequestForQuotes) -> Result<Gathered, Transient> {

@@ -24,7 +24,7 @@ use super::Options;
 /// Stream of who was asked for bids. Gateways alone write it.
 pub(super) const ASKED_STREAM: &str = "ASKED";
 /// Stream of what stands as the answer to each award.
-pub(super) const ANSWERS_STREAM: &str = "ANSWERS";
+pub const ANSWERS_STREAM: &str = "ANSWERS";
 /// Its subjects.
 const ANSWERED_SUBJECTS: &str = "auction.answered.*.*";
 /// Largest answer that is kept, in bytes.

@@ -46,6 +46,8 @@ pub struct Order {
 pub struct Exported {
     /// By stream: the last sequence in the file, and how many messages this run added.
     pub streams: BTreeMap<String, (u64, u64)>,
+    /// The epochs of the journal, where there are several.
+    pub layout: Option<layout::Exported>,
 }
 
 /// Why an export stopped. What was written until then is whole and can be gone on with.
@@ -78,6 +80,17 @@ pub enum Error {
         /// The last sequence in the file.
         held: u64,
     },
+    /// The stream holds another message than the file at the last sequence of the file.
+    #[error(
+        "{stream} holds another message at {sequence} than the file: it is another journal, or it was written anew or \
+         restored from an older copy; export into a new directory"
+    )]
+    Diverged {
+        /// The stream.
+        stream: String,
+        /// The sequence.
+        sequence: u64,
+    },
     /// The file holds something else than an export.
     #[error("{}, line {line}: {reason}", path.display())]
     Foreign {
@@ -107,6 +120,8 @@ struct Output {
     file: File,
     /// Last sequence of each stream in it.
     held: BTreeMap<String, u64>,
+    /// The last line of each stream that an earlier run wrote.
+    last_lines: BTreeMap<String, Vec<u8>>,
     /// The last line in it that says what there is.
     said: Option<Contents>,
 }
@@ -129,10 +144,10 @@ pub async fn export(
     progress.expect(streams.values().sum());
     let mut shared = if one_file { Some(Output::open(output)?) } else { None };
     match &mut shared {
-        Some(output) => output.say(Contents { streams: streams.keys().cloned().collect(), layout })?,
-        None => write_layout(output, layout)?,
+        Some(output) => output.say(Contents { streams: streams.keys().cloned().collect(), layout: layout.clone() })?,
+        None => write_layout(output, layout.clone())?,
     }
-    let mut exported = Exported { streams: BTreeMap::new() };
+    let mut exported = Exported { streams: BTreeMap::new(), layout };
     for (stream, head) in streams {
         let done = match &mut shared {
             Some(output) => copy(reader, order, &stream, head, output, progress).await?,
@@ -144,6 +159,22 @@ pub async fn export(
         exported.streams.insert(stream, done);
     }
     Ok(exported)
+}
+
+/// Copies a stream that no auditor needs, and that has no gaps either, to a file of its own, which is gone on with.
+///
+/// # Errors
+/// [`Error`].
+pub async fn export_other(
+    reader: &RawReader,
+    stream: &str,
+    path: &Path,
+    progress: &Progress,
+) -> Result<(u64, u64), Error> {
+    let head = reader.head(stream).await?;
+    progress.expect(head);
+    let mut output = Output::open(path)?;
+    copy(reader, &Order { shard: None, from_sequence: 1 }, stream, head, &mut output, progress).await
 }
 
 /// What is exported, as it is at one time.
@@ -211,6 +242,7 @@ async fn copy(
     if let Some(held) = held.filter(|held| *held > head) {
         return Err(Error::Shorter { stream: stream.to_owned(), head, held });
     }
+    output.is_of(reader, stream).await?;
     progress.add(last.min(head));
     let mut added = 0;
     let mut asked = 0;
@@ -249,7 +281,8 @@ impl Output {
             Err(std::fs::TryLockError::WouldBlock) => return Err(Error::Busy(path.to_owned())),
             Err(std::fs::TryLockError::Error(error)) => return Err(fault(error)),
         }
-        let mut output = Self { path: path.to_owned(), file, held: BTreeMap::new(), said: None };
+        let (held, last_lines) = Default::default();
+        let mut output = Self { path: path.to_owned(), file, held, last_lines, said: None };
         let whole = output.read_held()?;
         output.file.set_len(whole).map_err(fault)?;
         output.file.seek(SeekFrom::End(0)).map_err(fault)?;
@@ -280,8 +313,23 @@ impl Output {
             {
                 return Err(foreign(format!("{} of {} stands behind {last}", head.sequence, head.stream)));
             }
+            self.last_lines.insert(head.stream.clone(), bytes.clone());
             self.held.insert(head.stream, head.sequence);
             whole += read as u64;
+        }
+    }
+
+    /// That `stream` holds what the file ends with.
+    async fn is_of(&self, reader: &RawReader, stream: &str) -> Result<(), Error> {
+        let Some(line) = self.last_lines.get(stream) else { return Ok(()) };
+        // It was read as one of the stream's before.
+        let Ok(held) = json_lines::read(line) else { return Ok(()) };
+        let found = reader.batch(stream, held.sequence, None, 1).await?;
+        match found.first() {
+            Some(found) if found.sequence == held.sequence && found.hash() == held.hash() => Ok(()),
+            // What the file is longer by is told apart.
+            None => Ok(()),
+            Some(_) => Err(Error::Diverged { stream: stream.to_owned(), sequence: held.sequence }),
         }
     }
 

@@ -16,7 +16,12 @@
 //! file of its own, `layout.jsonl`. There may be several such lines, each from the time at which the file was gone on with;
 //! the last one holds.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{BufRead, BufReader, Read},
+    path::Path,
+};
 
 use chrono::{DateTime, SecondsFormat};
 use data_encoding::BASE64;
@@ -25,6 +30,9 @@ use serde::{Deserialize, Serialize};
 use journal_jetstream::raw::RawMessage;
 
 use super::layout;
+
+/// Longest line of an exported file, bytes; a commit has at most 900 KiB, and escaping may double it.
+pub(crate) const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,6 +115,35 @@ pub fn write(message: &RawMessage) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(&line).unwrap_or_default();
     bytes.push(b'\n');
     bytes
+}
+
+/// The messages of a file with one stream, in their order, up to the first line without an end.
+///
+/// # Errors
+/// [`std::io::Error`], of a line that is no message too, with its number.
+pub fn messages(path: &Path) -> std::io::Result<impl Iterator<Item = std::io::Result<RawMessage>> + use<>> {
+    let mut reader = BufReader::new(File::open(path)?);
+    let mut number = 0_u64;
+    Ok(std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            number += 1;
+            match Read::take(&mut reader, LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+                Err(error) => return Some(Err(error)),
+                Ok(read) if read as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") => {
+                    let what = format!("line {number} is longer than {LINE_BYTES_MAX} bytes");
+                    return Some(Err(std::io::Error::other(what)));
+                }
+                Ok(_) if !line.ends_with(b"\n") => return None,
+                Ok(_) if contents(&line).is_some() => {}
+                Ok(_) => {
+                    let defect = |error: Error| std::io::Error::other(format!("line {number}: {error}"));
+                    return Some(read(&line).map_err(defect));
+                }
+            }
+        }
+    }))
 }
 
 /// The place that a line names.

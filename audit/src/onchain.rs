@@ -10,7 +10,7 @@ use chains::{
 };
 use events::{
     ChainId, PaymentEvent,
-    event::{Inclusion, RefundDue, TransactionPrepared},
+    event::{EscrowOpened, Inclusion, RefundDue, TransactionPrepared},
 };
 use sagas::{
     payment::{Payment, Stage},
@@ -149,11 +149,45 @@ impl<'a> Check<'a> {
             escrow: submitted.escrow.clone(),
             authorization: submitted.authorization.clone(),
         };
+        if opened.reserved_for.is_some() {
+            return self.lost_award(node, &deposit, opened).await;
+        }
         let asked = node.audit_opened(&deposit, opened).await;
         self.take("deposit", "EscrowOpened", asked);
         if let Some(refunded) = &self.payment.refunded {
             let asked = node.audit_return(&deposit, refunded, opened.amount).await;
             self.take("refund", "EscrowRefunded", asked);
+        }
+    }
+
+    /// The escrow that is reserved for an award that the journal lost, and its end. What was agreed is not known here, so the chain
+    /// is held against what the stream says of it, and no more.
+    async fn lost_award(&mut self, node: &dyn Audit, deposit: &PayerDeposit, opened: &EscrowOpened) {
+        match node.escrow_found(deposit).await {
+            Ok(found) if found.as_ref() == Some(opened) => {}
+            Ok(found) => {
+                let what = format!("the chain has {found:?}, and not {opened:?}");
+                self.find(Severity::Contradiction, "deposit", "EscrowOpened", what);
+            }
+            Err(fault) => self.find(Severity::Unverifiable, "deposit", "EscrowOpened", fault.to_string()),
+        }
+        let (name, told) = match (&self.payment.refunded, &self.payment.released) {
+            (Some(refunded), _) => ("EscrowRefunded", &refunded.inclusion),
+            (None, Some(released)) => ("EscrowReleased", released),
+            (None, None) => return,
+        };
+        match node.escrow_state(&deposit.payment_id, &deposit.escrow).await {
+            Ok(EscrowState::Refunded(end)) if name == "EscrowRefunded" && end.inclusion == *told => {}
+            Ok(EscrowState::Released(end)) if name == "EscrowReleased" && end == *told => {}
+            Ok(state) => {
+                self.find(
+                    Severity::Contradiction,
+                    "escrow",
+                    name,
+                    format!("the chain has {state:?}, and not {told:?}"),
+                );
+            }
+            Err(fault) => self.find(Severity::Unverifiable, "escrow", name, fault.to_string()),
         }
     }
 

@@ -17,9 +17,6 @@ use super::{
     layout::{self, Layout},
 };
 
-/// Longest line of an exported file; a commit has at most 900 KiB, and escaping may double it.
-const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
 /// Messages to audit.
 pub enum Source {
     /// A server, read with an auditor's credentials.
@@ -52,6 +49,17 @@ struct LineRange {
     file: usize,
     offset: u64,
     bytes: usize,
+}
+
+impl Indexed {
+    /// Forgets what is behind `head`.
+    fn cut(&mut self, head: u64) {
+        let kept = self.messages.partition_point(|(sequence, _)| *sequence <= head);
+        self.messages.truncate(kept);
+        for of_subject in self.subjects.values_mut() {
+            of_subject.retain(|at| *at < kept);
+        }
+    }
 }
 
 impl Source {
@@ -178,6 +186,25 @@ impl Exported {
         Ok(exported)
     }
 
+    /// The directory at `path` as it was when its streams ended at `heads` and the journal had these epochs: what was added
+    /// later is left out.
+    ///
+    /// # Errors
+    /// As [`Exported::open`].
+    pub fn open_up_to(
+        path: &Path,
+        heads: &BTreeMap<String, u64>,
+        layout: Option<layout::Exported>,
+    ) -> Result<Self, Error> {
+        let mut exported = Self::open(path)?;
+        exported.streams.retain(|stream, _| heads.contains_key(stream));
+        for (stream, indexed) in &mut exported.streams {
+            indexed.cut(heads.get(stream).copied().unwrap_or(0));
+        }
+        exported.layout = layout;
+        Ok(exported)
+    }
+
     fn index(&mut self, path: PathBuf, file: File) -> std::io::Result<()> {
         let mut reader = BufReader::new(file.try_clone()?);
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -188,7 +215,7 @@ impl Exported {
         let (mut offset, mut number, mut bytes) = (0, 0, Vec::new());
         loop {
             bytes.clear();
-            let read = std::io::Read::take(&mut reader, LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
+            let read = std::io::Read::take(&mut reader, json_lines::LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
             if read == 0 {
                 break;
             }
@@ -264,5 +291,45 @@ impl Exported {
         let mut bytes = vec![0; line.bytes];
         file.read_exact_at(&mut bytes, line.offset).map_err(fault)?;
         json_lines::read(&bytes).map_err(|error| fault(std::io::Error::other(error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_added_after_the_heads_is_left_out_with_its_epochs() {
+        let directory = tempfile::tempdir().unwrap();
+        let line = |stream: &str, sequence: u64| {
+            json_lines::write(&RawMessage {
+                stream: stream.to_owned(),
+                sequence,
+                subject: "s".to_owned(),
+                headers: BTreeMap::new(),
+                body: "{}".into(),
+                stored_at: "2026-01-02T03:04:05Z".parse().unwrap(),
+            })
+        };
+        let lines = |stream: &str, count: u64| (1..=count).flat_map(|at| line(stream, at)).collect::<Vec<u8>>();
+        for (stream, count) in [("EVT_00", 3), ("EVT_01", 2)] {
+            std::fs::write(directory.path().join(format!("{stream}.jsonl")), lines(stream, count)).unwrap();
+        }
+        let runs = [(0, 0), (1, 1)].map(|(number, first)| layout::Run { number, first, shards: 1 });
+        let said = Contents {
+            streams: Vec::new(),
+            layout: Some(layout::Exported { epochs: runs.into(), sealed: [0].into() }),
+        };
+        std::fs::write(directory.path().join("layout.jsonl"), json_lines::write_contents(&said)).unwrap();
+
+        let all = Exported::open(directory.path()).unwrap();
+        assert_eq!((all.layout().unwrap().shards(), all.batch("EVT_00", 1, Some("s"), 9).unwrap().len()), (2, 3));
+        let heads = [("EVT_00".to_owned(), 2)].into();
+        let before = Exported::open_up_to(directory.path(), &heads, None).unwrap();
+        assert_eq!(before.layout().unwrap().shards(), 1);
+        for subject in [None, Some("s")] {
+            assert_eq!(before.batch("EVT_00", 1, subject, 9).unwrap().len(), 2);
+        }
+        assert!(before.batch("EVT_01", 1, None, 9).unwrap().is_empty());
     }
 }

@@ -190,6 +190,13 @@ pub trait Audit: Debug + Send + Sync {
     /// [`Transient`].
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient>;
 
+    /// The escrow of this plan, whatever became of it, with the quote that it is reserved for, as
+    /// [`sagas::ports::Chains::escrow_found`] tells it.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient>;
+
     /// The payouts of the escrow's end in the transaction `end` that became claims. None on chains where a payout that does not
     /// go through is not made.
     ///

@@ -11,6 +11,8 @@ use tokio::{
     time::Instant,
 };
 
+use crate::head_feed::HeadFeed;
+
 /// Longest that [`BlockPoller::next`] holds.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -23,6 +25,7 @@ pub struct BlockPoller<T> {
     newest: Arc<Newest<T>>,
     poller: OnceCell<()>,
     every: Duration,
+    feed: Option<HeadFeed>,
 }
 
 impl<T: PartialEq + Send + Sync + 'static> BlockPoller<T> {
@@ -32,7 +35,14 @@ impl<T: PartialEq + Send + Sync + 'static> BlockPoller<T> {
             newest: Arc::new(watch::Sender::new(None)),
             poller: OnceCell::new(),
             every: Duration::from_millis(poll_ms.max(1)),
+            feed: None,
         }
+    }
+
+    /// The same, which looks when the feed says that there is a block, and less often without that.
+    #[must_use]
+    pub fn hinted(self, feed: Option<HeadFeed>) -> Self {
+        Self { feed, ..self }
     }
 
     /// Returns when there is a new block, or after a bounded time. The first caller's `look` is what asks the chain, for
@@ -44,7 +54,8 @@ impl<T: PartialEq + Send + Sync + 'static> BlockPoller<T> {
     where
         F: Future<Output = Option<T>> + Send + 'static,
     {
-        let poller = || async { drop(tokio::spawn(poll(Arc::downgrade(&self.newest), self.every, look))) };
+        let poller =
+            || async { drop(tokio::spawn(poll(Arc::downgrade(&self.newest), self.every, self.feed.clone(), look))) };
         self.poller.get_or_init(poller).await;
         let mut newest = self.newest.subscribe();
         let fresh =
@@ -62,16 +73,19 @@ impl<T: Clone> BlockPoller<T> {
     }
 }
 
-async fn poll<T, F>(newest: Weak<Newest<T>>, every: Duration, look: impl Fn() -> F)
+async fn poll<T, F>(newest: Weak<Newest<T>>, every: Duration, feed: Option<HeadFeed>, look: impl Fn() -> F)
 where
     T: PartialEq,
     F: Future<Output = Option<T>>,
 {
+    let mut hints = feed.as_ref().map(HeadFeed::hints);
     loop {
         let Some(newest) = newest.upgrade() else { return };
-        if newest.receiver_count() > 0
-            && let Some(head) = look().await
-        {
+        let is_waited_for = newest.receiver_count() > 0;
+        if let Some(feed) = feed.as_ref().filter(|_| is_waited_for) {
+            feed.want();
+        }
+        if is_waited_for && let Some(head) = look().await {
             newest.send_if_modified(|last| {
                 let changed = last.as_ref().is_none_or(|(seen, _)| *seen != head);
                 if changed {
@@ -81,7 +95,10 @@ where
             });
         }
         drop(newest);
-        tokio::time::sleep(every).await;
+        match &mut hints {
+            Some(hints) if is_waited_for => hints.pause(every).await,
+            _ => tokio::time::sleep(every).await,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use sagas::ports::Transient;
 use crate::{
     config::AssetConfig,
     deployment::Finding,
+    head_feed::HeadFeed,
     nodes::{NodeOutcome, NodeReport},
 };
 
@@ -128,6 +129,17 @@ pub fn nodes(chain_id: &ChainId, reports: &[NodeReport]) -> Vec<Diagnosis> {
         });
     }
     found
+}
+
+/// Whether heads are heard, where the configuration names who tells of them.
+pub async fn head_feed(feed: Option<&HeadFeed>) -> Option<Diagnosis> {
+    const SUBJECT: &str = "ws_url";
+    let asked = feed?.probe().await;
+    let remedy = "use another address, or leave it out: the nodes are asked as often as ever then";
+    Some(match asked {
+        Ok(()) => Diagnosis::ok(SUBJECT, "takes the subscription to heads"),
+        Err(why) => Diagnosis::warning(SUBJECT, why, remedy),
+    })
 }
 
 /// How far a newest block's time lies behind this machine's clock, in seconds; negative where it is ahead. Judged by the time

@@ -53,6 +53,11 @@ pub struct EscrowRecord {
 }
 
 impl EscrowRecord {
+    /// The quote that it is, or was, reserved for; `None` where no settler was ever named.
+    pub fn reserved_for(&self) -> Option<Hash32> {
+        (self.quote_hash != Hash32::ZERO).then_some(self.quote_hash)
+    }
+
     /// Whether the record carries the accounts and windows of `plan`. A payment id is public before its deposit is mined,
     /// so a stranger may have opened an escrow of his own under it; that one is not the payment's.
     pub fn is_of(&self, plan: &EscrowPlan) -> bool {

@@ -9,7 +9,8 @@
 //! - [`vitals`]: what is measured of a chain that a gateway is connected to.
 //! - [`deployment`]: what puts the contracts there.
 //! - [`nodes`]: the pool of the nodes that one chain is asked through, and when two of them have to agree.
-//! - [`block_poller`], [`log_watcher`], [`single_flight`], [`submitters`] and [`windows`]: what the adapters of families share.
+//! - [`block_poller`], [`head_feed`], [`log_watcher`], [`single_flight`], [`submitters`], [`sign_failures`], [`reservers`] and
+//!   [`windows`]: what the adapters of families share.
 
 pub mod auditor;
 pub mod block_poller;
@@ -17,13 +18,16 @@ pub mod config;
 pub mod deployment;
 pub mod diagnosis;
 pub mod escrow;
+pub mod head_feed;
 pub mod log_watcher;
 pub mod nodes;
 pub mod perform;
 pub mod readiness;
 pub mod registry;
+pub mod reservers;
 pub mod settler;
 pub mod setup;
+pub mod sign_failures;
 pub mod single_flight;
 pub mod submitters;
 pub mod verifier;

@@ -184,6 +184,19 @@ impl Chains for ChainRegistry {
         self.of(&deposit.escrow.chain_id)?.stranded_deposit(deposit).await
     }
 
+    async fn payer_has_escrow(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        payer: &Account,
+    ) -> Result<(bool, u64), Transient> {
+        self.of(&escrow.chain_id)?.payer_has_escrow(payment_id, escrow, payer).await
+    }
+
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        self.of(&deposit.escrow.chain_id)?.escrow_found(deposit).await
+    }
+
     async fn deposit_ruled_out(
         &self,
         payment_id: &PaymentId,

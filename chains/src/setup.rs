@@ -21,4 +21,12 @@ pub enum SetupError {
         /// The key's account.
         key: Account,
     },
+    /// Two keys of reservers are of one account.
+    #[error("{chain_id} has two keys of the reserver {account}")]
+    ReserverTwice {
+        /// The chain.
+        chain_id: ChainId,
+        /// The account.
+        account: Account,
+    },
 }

@@ -65,8 +65,9 @@ pub trait VerifiedChain: Send + Sync {
 }
 
 /// A chain whose escrows take statements that are signed here.
+#[async_trait]
 pub trait AttestingChain: VerifiedChain {
-    /// The private key of a releaser.
+    /// The key of a releaser.
     type Key: Clone + Send + Sync + 'static;
 
     /// The account of a releaser's key.
@@ -76,7 +77,7 @@ pub trait AttestingChain: VerifiedChain {
     ///
     /// # Errors
     /// [`Transient`] when the statement or the plan is not one of this chain's family, or nothing can be signed with `key`.
-    fn sign(&self, key: &Self::Key, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient>;
+    async fn sign(&self, key: &Self::Key, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient>;
 }
 
 /// A verifier with its keys.
@@ -92,11 +93,27 @@ struct Source {
     chain: Arc<dyn VerifiedChain>,
     /// The releaser's account.
     releaser: Account,
-    sign: Arc<Sign>,
+    signing: Arc<dyn Signing>,
 }
 
-/// Signs statements by the releaser's key.
-type Sign = dyn Fn(&Statement, &EscrowPlan) -> Result<String, Transient> + Send + Sync;
+/// Signs statements by the releaser's key, whatever the family.
+#[async_trait]
+trait Signing: Send + Sync {
+    async fn sign(&self, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient>;
+}
+
+/// A chain with the key of its releaser.
+struct Releaser<C: AttestingChain> {
+    chain: C,
+    key: C::Key,
+}
+
+#[async_trait]
+impl<C: AttestingChain> Signing for Releaser<C> {
+    async fn sign(&self, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {
+        self.chain.sign(&self.key, statement, plan).await
+    }
+}
 
 /// Why a case is not attested.
 enum Verdict {
@@ -128,10 +145,9 @@ impl Verifier {
         for chain in chains {
             let chain_id = chain.config().chain_id.clone();
             if let Some(key) = releaser.clone() {
-                let (releaser, signing) = (C::account(&key), chain.clone());
-                let sign =
-                    Arc::new(move |statement: &Statement, plan: &EscrowPlan| signing.sign(&key, statement, plan));
-                self.sources.insert(chain_id.clone(), Source { chain: Arc::new(chain.clone()), releaser, sign });
+                let releaser = C::account(&key);
+                let signing = Arc::new(Releaser { chain: chain.clone(), key });
+                self.sources.insert(chain_id.clone(), Source { chain: Arc::new(chain.clone()), releaser, signing });
             }
             self.destinations.insert(chain_id, Arc::new(chain));
         }
@@ -183,14 +199,14 @@ impl Verifier {
             return Err(Verdict::Refused("the escrow was refunded".to_owned()));
         }
         match checked.destination.delivery_state(&checked.order(case)).await? {
-            DeliveryState::Final(_) => checked.sign(
-                case,
-                &Statement::Delivery {
+            DeliveryState::Final(_) => {
+                let statement = Statement::Delivery {
                     payment_id: case.payment_id.clone(),
                     quote_hash: checked.quote.hash(),
                     payout_account: checked.quote.quote().payout_account.clone(),
-                },
-            ),
+                };
+                checked.sign(case, &statement).await
+            }
             DeliveryState::Seen(_) => Err(Verdict::NotYet("the delivery has not its depth yet".to_owned())),
             DeliveryState::NotSeen => Err(Verdict::NotYet("no delivery is on chain".to_owned())),
             DeliveryState::Impossible => {
@@ -205,10 +221,10 @@ impl Verifier {
             return Err(Verdict::Refused("the escrow was released".to_owned()));
         }
         match checked.destination.delivery_state(&checked.order(case)).await? {
-            DeliveryState::Impossible => checked.sign(
-                case,
-                &Statement::NonDelivery { payment_id: case.payment_id.clone(), quote_hash: checked.quote.hash() },
-            ),
+            DeliveryState::Impossible => {
+                let (payment_id, quote_hash) = (case.payment_id.clone(), checked.quote.hash());
+                checked.sign(case, &Statement::NonDelivery { payment_id, quote_hash }).await
+            }
             DeliveryState::Final(_) => Err(Verdict::Refused("it was delivered".to_owned())),
             DeliveryState::Seen(_) => Err(Verdict::NotYet("a delivery is on chain".to_owned())),
             DeliveryState::NotSeen => Err(Verdict::NotYet("it may still be delivered".to_owned())),
@@ -314,8 +330,8 @@ impl Checked<'_> {
         }
     }
 
-    fn sign(&self, case: &VerificationCase, statement: &Statement) -> Result<String, Verdict> {
-        (self.source.sign)(statement, &case.escrow).map_err(Verdict::Fault)
+    async fn sign(&self, case: &VerificationCase, statement: &Statement) -> Result<String, Verdict> {
+        self.source.signing.sign(statement, &case.escrow).await.map_err(Verdict::Fault)
     }
 }
 

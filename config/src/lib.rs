@@ -40,11 +40,15 @@ pub use net::callers::limits::{LimitsConfig, Networks, ProxyHeader, RateConfig};
 use self::source::Source;
 pub use self::{
     auditor::{AUDITOR_INBOX_PREFIX, AuditorConfig, AuditorNatsConfig},
-    chain::{ContractRef, GatewayChain, family_rules::account_of},
+    chain::{
+        ContractRef, GatewayChain,
+        account_key::{AccountKey, CheckedKey, DistantKey, KeyService, Signs},
+        family_rules::account_of,
+    },
     gateway::{
         AuditConfig, ContextConfig, CounterpartyConfig, DeadlinesConfig, DefaultVerifierConfig, GatewayConfig,
         IdentityConfig, JournalConfig, NamingConfig, NatsConfig, ProjectionsConfig, ReleaseConfig, SettlerPolicyConfig,
-        SettlersConfig, TrustConfig, VerifierEndpoint, WatchdogConfig, X402Config,
+        SettlersConfig, TrustConfig, VerifierEndpoint, WatchdogConfig, WebhooksConfig, X402Config,
     },
     http::HttpConfig,
     metrics::MetricsConfig,

@@ -18,7 +18,7 @@ pub(super) fn check(limits: &LimitsConfig, body_bytes_max: usize) -> Result<(), 
     let largest = price::length(body_bytes_max);
     let quote_request = price::WRITE + price::QUOTE_REQUEST + largest;
     for (name, rate, dearest) in [
-        ("reads", limits.reads, price::READ),
+        ("reads", limits.reads, price::READ + price::PAGE_MAX),
         ("writes", limits.writes, price::WRITE + largest),
         ("unsigned", limits.unsigned, price::FOREIGN_CODE.max(quote_request)),
         ("accepted", limits.accepted, price::ACCEPT + largest),

@@ -1,5 +1,6 @@
 //! Tests of the configuration files: the examples, the rules of each key, and what the environment overrides.
 
+mod account_keys;
 mod families;
 mod networks;
 mod shared;
@@ -366,6 +367,7 @@ fn assert_names(name: &str, value: &str, key: &str) {
     assert!(!error.contains(OTHER_KEY), "{error}");
 }
 
+const RESERVERS_KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 /// Of the releaser, which is not a key of a gateway's chain.
 const OTHER_KEY: &str = "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
 
@@ -376,6 +378,13 @@ fn the_values_of_a_chain_are_checked_and_the_key_is_named() {
         ("GW_CHAINS__0__CHAIN_ID", "eip155:5", "chains[0].assets[0].asset_identifier"),
         ("GW_CHAINS__0__RESERVER_KEY", OTHER_KEY, "chains[0].reserver_key"),
         ("GW_CHAINS__0__RESERVER_KEY", "0x12", "chains[0].reserver_key"),
+        ("GW_CHAINS__0__DRAINING_RESERVER_KEYS", &format!("[{RESERVERS_KEY:?}]"), "chains[0].draining_reserver_keys"),
+        (
+            "GW_CHAINS__0__DRAINING_RESERVER_KEYS",
+            &format!("[{OTHER_KEY:?}, {OTHER_KEY:?}]"),
+            "chains[0].draining_reserver_keys",
+        ),
+        ("GW_CHAINS__0__DRAINING_RESERVER_KEYS", "[\"0x12\"]", "chains[0].draining_reserver_keys"),
         ("GW_CHAINS__0__SUBMITTER_KEYS", "[]", "chains[0].submitter_keys"),
         ("GW_CHAINS__0__EXIT_SUBMITTER_KEYS", &format!("[{SUBMITTER_KEY:?}]"), "chains[0].exit_submitter_keys"),
         ("GW_CHAINS__0__EXIT_SUBMITTER_KEYS", "[\"0x12\"]", "chains[0].exit_submitter_keys"),

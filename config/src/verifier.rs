@@ -9,8 +9,11 @@ use events::{Did, Family};
 use trace::TelemetryConfig;
 
 use super::{
-    Error, MetricsConfig, Secret,
-    chain::{self, family_rules},
+    Error, MetricsConfig,
+    chain::{
+        self,
+        account_key::{AccountKey, Signs},
+    },
     rules::{BODY_MS_LIMIT, COUNT_LIMIT, IDLE_MS_LIMIT, WRITE_MS_LIMIT, endpoint, require, telemetry},
     source::Source,
 };
@@ -25,13 +28,13 @@ pub struct VerifierConfig {
     /// Address to listen on.
     #[serde(default = "listen")]
     pub listen: SocketAddr,
-    /// Private key of the EVM chains' `releaser`, hex with 0x. Without it those chains are destinations only.
-    pub releaser_key: Option<Secret>,
+    /// Key of the EVM chains' `releaser`, hex with 0x, or where a service keeps it. Without it those chains are destinations only.
+    pub releaser_key: Option<AccountKey>,
     /// Keypair of the Solana chains' `releaser`: Base58 of its 64 bytes, or the JSON array of `solana-keygen`. Without it
     /// those chains are destinations only.
-    pub solana_releaser_key: Option<Secret>,
-    /// Private key of the Tron chains' `releaser`, hex with 0x. Without it those chains are destinations only.
-    pub tron_releaser_key: Option<Secret>,
+    pub solana_releaser_key: Option<AccountKey>,
+    /// Key of the Tron chains' `releaser`, hex with 0x, or where a service keeps it. Without it those chains are destinations only.
+    pub tron_releaser_key: Option<AccountKey>,
     /// What connections to it may hold on to.
     #[serde(default)]
     pub http: VerifierHttpConfig,
@@ -134,6 +137,17 @@ impl VerifierConfig {
     }
 }
 
+impl VerifierConfig {
+    /// The key of a family's releaser, with its name in the file.
+    pub fn releaser_key_of(&self, family: Family) -> (&'static str, Option<&AccountKey>) {
+        match family {
+            Family::Evm => ("releaser_key", self.releaser_key.as_ref()),
+            Family::Solana => ("solana_releaser_key", self.solana_releaser_key.as_ref()),
+            Family::Tron => ("tron_releaser_key", self.tron_releaser_key.as_ref()),
+        }
+    }
+}
+
 fn check(config: &VerifierConfig) -> Result<(), Error> {
     chain::check(config.chains.iter())?;
     let http = &config.http;
@@ -150,14 +164,9 @@ fn check(config: &VerifierConfig) -> Result<(), Error> {
     require(keys.iter().any(|key| key.is_some()), "releaser_key", rule)?;
     for (i, chain) in config.chains.iter().enumerate() {
         let family = chain.family();
-        let (name, secret) = match family {
-            Family::Evm => ("releaser_key", &config.releaser_key),
-            Family::Solana => ("solana_releaser_key", &config.solana_releaser_key),
-            Family::Tron => ("tron_releaser_key", &config.tron_releaser_key),
-        };
-        let Some(secret) = secret else { continue };
+        let (name, Some(secret)) = config.releaser_key_of(family) else { continue };
         let key = format!("chains[{i}].releaser");
-        let is_its = family_rules::account_of(family, name, secret)? == chain.common().releaser.as_str();
+        let is_its = secret.account(family, name, Signs::Statements)? == chain.common().releaser.as_str();
         require(is_its, &key, &format!("must be the account of {name}"))?;
     }
     Ok(())

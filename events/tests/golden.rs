@@ -82,7 +82,9 @@ fn golden() -> Vec<(&'static str, Event)> {
     let released_as_claims =
         EscrowReleased { claims: vec![claim(RECIPIENT, "25000000"), claim(PAYER, "500000")], ..released.clone() };
     let on_tron = Inclusion { chain_id: "tron:728126428".parse().unwrap(), ..inclusion(1) };
-    let opened_by_the_payer = EscrowOpened { inclusion: on_tron, amount: amount("26000000") };
+    let opened_by_the_payer = EscrowOpened { inclusion: on_tron, amount: amount("26000000"), reserved_for: None };
+    let opened_for_a_lost_award =
+        EscrowOpened { inclusion: inclusion(1), amount: amount("25500000"), reserved_for: Some(hash(0x42)) };
     let by_non_delivery = RefundDue::ByNonDelivery { attestation: "0x1d".into() };
     let collected = QuotesCollected {
         auction: auction.clone(),
@@ -167,6 +169,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("escrow_secured_with_a_deposit", PaymentEvent::EscrowSecured(reserved)),
         ("payer_transaction_sent", PaymentEvent::PayerTransactionSent(sent)),
         ("escrow_opened", PaymentEvent::EscrowOpened(opened_by_the_payer)),
+        ("escrow_opened_for_a_lost_award", PaymentEvent::EscrowOpened(opened_for_a_lost_award)),
         ("award_withdrawn_refused", withdrawn(WithdrawalCause::Refused { reason: "QUOTE_EXPIRED".to_owned() })),
         ("award_withdrawn_unanswered", withdrawn(WithdrawalCause::Unanswered)),
         ("award_withdrawn_not_deposited", withdrawn(WithdrawalCause::NotDeposited)),

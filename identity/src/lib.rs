@@ -9,6 +9,7 @@ mod legacy;
 mod originator_check;
 mod request;
 mod settlers;
+mod signed_text;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,10 @@
 //! digits for what they are. Names are judged by every address they have now, and the connection can go to no other.
 
 use std::{
+    future::Future,
+    io,
     net::{IpAddr, SocketAddr},
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
@@ -13,6 +16,8 @@ use reqwest::{
     dns::{Addrs, Name, Resolve, Resolving},
     redirect,
 };
+use tokio::{net::lookup_host, sync::Semaphore, time::timeout};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 use url::{Host, Url};
 
 use crate::public_address::is_public;
@@ -23,6 +28,11 @@ const HTTPS_PORT: u16 = 443;
 const PORTS_FREE_FROM: u16 = 1024;
 /// Most addresses of a name that are looked at.
 const ADDRESSES_MAX: usize = 64;
+/// Names that are looked up at a time, in the whole process. Each takes a thread for as long as the system's resolver asks
+/// name servers of a stranger's choice.
+const LOOK_UPS_MAX: usize = 32;
+/// How long a look-up may take, with the wait until fewer are under way.
+const LOOK_UP_MAX: Duration = Duration::from_secs(3);
 /// How long a connection may take to be made, of the whole time of a call.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
@@ -50,6 +60,37 @@ pub fn guarded_client() -> ClientBuilder {
 /// # Errors
 /// Why it is not called, for logs.
 pub async fn client(origin: &str) -> Result<Client, Unreachable> {
+    let pinned = judged(origin).await?;
+    let tls = TLS.clone().map_err(Unreachable::Client)?;
+    let builder = guarded_client()
+        .tls_backend_preconfigured(tls)
+        .https_only(true)
+        .pool_max_idle_per_host(0)
+        .connect_timeout(CONNECT_MAX);
+    builder.dns_resolver(pinned).build().map_err(|error| Unreachable::Client(error.to_string()))
+}
+
+/// TLS of all clients of [`client`], with the system's root certificates: each would read them from disk otherwise.
+static TLS: LazyLock<Result<ClientConfig, String>> = LazyLock::new(|| {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    if roots.add_parsable_certificates(found.certs).0 == 0 {
+        return Err(format!("the system has no root certificates: {:?}", found.errors));
+    }
+    let config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into());
+    let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+});
+
+/// Whether `origin` could be called now: the judgement of [`client`], without what a client costs.
+///
+/// # Errors
+/// Why it is not called, for logs.
+pub async fn judge(origin: &str) -> Result<(), Unreachable> {
+    judged(origin).await.map(drop)
+}
+
+async fn judged(origin: &str) -> Result<Pinned, Unreachable> {
     let forbidden = |reason: &str| Err(Unreachable::Forbidden(reason.to_owned()));
     let url = Url::parse(origin).map_err(|error| Unreachable::Forbidden(error.to_string()))?;
     if url.scheme() != "https" {
@@ -63,15 +104,52 @@ pub async fn client(origin: &str) -> Result<Client, Unreachable> {
         Some(Host::Ipv4(address)) => (String::new(), vec![SocketAddr::new(IpAddr::V4(address), port)]),
         Some(Host::Ipv6(address)) => (String::new(), vec![SocketAddr::new(IpAddr::V6(address), port)]),
         Some(Host::Domain(name)) => {
-            let found = tokio::net::lookup_host((name, port)).await;
-            let found = found.map_err(|error| Unreachable::Unresolved(error.to_string()))?;
-            (name.to_owned(), found.take(ADDRESSES_MAX + 1).collect())
+            let asked = (name.to_owned(), port);
+            let look_up = async move { Ok(lookup_host(asked).await?.take(ADDRESSES_MAX + 1).collect()) };
+            (name.to_owned(), LOOK_UPS.answer(look_up).await?)
         }
         None => return forbidden("names no host"),
     };
     all_public(&addresses).map_err(Unreachable::Forbidden)?;
-    let builder = guarded_client().https_only(true).pool_max_idle_per_host(0).connect_timeout(CONNECT_MAX);
-    builder.dns_resolver(Pinned { name, addresses }).build().map_err(|error| Unreachable::Client(error.to_string()))
+    Ok(Pinned { name, addresses })
+}
+
+/// Those of all guarded clients.
+static LOOK_UPS: LazyLock<LookUps> = LazyLock::new(|| LookUps::new(LOOK_UPS_MAX, LOOK_UP_MAX));
+
+/// Look-ups of names, so many at a time. Nobody can end one: who gives up leaves it at work, and it counts until it is done.
+struct LookUps {
+    permits: Arc<Semaphore>,
+    answer_max: Duration,
+}
+
+impl LookUps {
+    fn new(permits: usize, answer_max: Duration) -> Self {
+        Self { permits: Arc::new(Semaphore::new(permits)), answer_max }
+    }
+
+    /// What `look_up` finds, once it may begin.
+    ///
+    /// # Errors
+    /// [`Unreachable::Unresolved`], also where it could not begin in time.
+    async fn answer<T: Send + 'static>(
+        &self,
+        look_up: impl Future<Output = io::Result<T>> + Send + 'static,
+    ) -> Result<T, Unreachable> {
+        let answered = async {
+            let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(io::Error::other)?;
+            let at_work = tokio::spawn(async move {
+                let _permit = permit;
+                look_up.await
+            });
+            at_work.await.map_err(io::Error::other)?
+        };
+        let answered = timeout(self.answer_max, answered).await;
+        let unresolved = |reason: String| Unreachable::Unresolved(reason);
+        answered
+            .map_err(|_| unresolved(format!("no answer within {} s", self.answer_max.as_secs())))?
+            .map_err(|error| unresolved(error.to_string()))
+    }
 }
 
 /// One private address among public ones is a trap, not a choice, so all of them have to be public.
@@ -112,13 +190,10 @@ impl Resolve for Pinned {
 mod tests {
     use std::{
         str::FromStr,
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
+        sync::atomic::{AtomicUsize, Ordering},
     };
 
-    use tokio::net::TcpListener;
+    use tokio::{net::TcpListener, sync::oneshot, task::yield_now, time::Instant};
 
     use super::*;
     use crate::origin::origin;
@@ -220,21 +295,72 @@ mod tests {
                 let text = format!("https://{host}{port}");
                 // No origin at all is as good as one that is refused.
                 let Some(origin) = origin(&text) else { continue };
-                let refused = client(&origin).await.map(drop);
-                assert!(refused.is_err(), "{text} as {origin}");
+                assert!(judge(&origin).await.is_err(), "{text} as {origin}");
+                assert!(client(&origin).await.is_err(), "{text} as {origin}");
             }
         }
         for text in FORBIDDEN {
             let refused = match origin(text) {
-                Some(origin) => client(&origin).await.map(drop),
+                Some(origin) => judge(&origin).await,
                 None => Err(Unreachable::Forbidden("is not an origin".to_owned())),
             };
             assert!(refused.is_err(), "{text:?}");
         }
         for text in ["https://1.1.1.1", "https://1.1.1.1:8443", "https://[2606:4700::1111]", "https://[::ffff:8.8.8.8]"]
         {
-            assert!(client(&origin(text).unwrap()).await.is_ok(), "{text}");
+            let origin = origin(text).unwrap();
+            assert_eq!(judge(&origin).await, Ok(()), "{text}");
+            assert!(client(&origin).await.is_ok(), "{text}");
         }
+    }
+
+    /// Whoever gives up frees nothing: a stuck look-up counts until it is done, and nobody begins another in its place.
+    #[tokio::test(start_paused = true)]
+    async fn stuck_look_ups_are_so_many_and_no_more() {
+        let look_ups = Arc::new(LookUps::new(2, LOOK_UP_MAX));
+        let begun = Arc::new(AtomicUsize::new(0));
+        let look_up = |coming: oneshot::Receiver<io::Result<u8>>| {
+            let (look_ups, begun) = (Arc::clone(&look_ups), Arc::clone(&begun));
+            tokio::spawn(async move {
+                let look_up = async move {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    coming.await.unwrap()
+                };
+                look_ups.answer(look_up).await
+            })
+        };
+        let (ends, stuck): (Vec<_>, Vec<_>) = (0..2)
+            .map(|_| {
+                let (end, coming) = oneshot::channel();
+                (end, look_up(coming))
+            })
+            .unzip();
+        while begun.load(Ordering::SeqCst) < 2 {
+            yield_now().await;
+        }
+        // One caller is gone at once, the other gives up when its time is over.
+        let mut stuck = stuck.into_iter();
+        let gone = stuck.next().unwrap();
+        gone.abort();
+        assert!(gone.await.unwrap_err().is_cancelled());
+        let started = Instant::now();
+        let late = stuck.next().unwrap().await.unwrap();
+        assert!(matches!(&late, Err(Unreachable::Unresolved(_))), "{late:?}");
+        assert_eq!((look_ups.permits.available_permits(), started.elapsed()), (0, LOOK_UP_MAX));
+        // Who comes now is told the same, and his look-up never begins.
+        let (_end, coming) = oneshot::channel();
+        assert_eq!(look_up(coming).await.unwrap(), late);
+        assert_eq!(begun.load(Ordering::SeqCst), 2);
+        // Ends of any kind make room: an answer, and a failure.
+        for (end, answer) in ends.into_iter().zip([Ok(1), Err(io::Error::other("no such name"))]) {
+            end.send(answer).unwrap();
+        }
+        while look_ups.permits.available_permits() < 2 {
+            yield_now().await;
+        }
+        let (end, coming) = oneshot::channel();
+        end.send(Ok(7)).unwrap();
+        assert_eq!(look_up(coming).await.unwrap(), Ok(7));
     }
 
     /// A name server that answers otherwise the second time is never asked a second time, and a client that was made

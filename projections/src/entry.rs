@@ -7,19 +7,21 @@ use journal::Recorded;
 
 use crate::{
     fault::Fault,
+    owner_index::{self, OWNER_PREFIX},
     quote_request::QuoteRequestView,
     view::{Applied, PaymentView},
 };
 
 /// Version of the stored form. Whatever bears another is built again.
-pub(crate) const FORMAT: u8 = 8;
+pub(crate) const FORMAT: u8 = 9;
 pub(crate) const CHECKPOINT: &[u8] = b"c";
 pub(crate) const OPEN_PREFIX: u8 = b'o';
 pub(crate) const PAYMENT_PREFIX: u8 = b'p';
 pub(crate) const QUOTE_REQUEST_PREFIX: u8 = b'q';
 pub(crate) const UNREADABLE_PREFIX: u8 = b'u';
 /// Everything that the fold of a stream leaves in a tree.
-pub(crate) const ENTRY_PREFIXES: [u8; 4] = [OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, UNREADABLE_PREFIX];
+pub(crate) const ENTRY_PREFIXES: [u8; 5] =
+    [OWNER_PREFIX, OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, UNREADABLE_PREFIX];
 
 /// The view of either kind.
 pub(crate) enum View {
@@ -63,6 +65,14 @@ impl View {
         }
     }
 
+    /// Its keys in the index of owners, which batches are not in.
+    pub(crate) fn owner_keys(&self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Payment(view) => owner_index::keys(view),
+            Self::QuoteRequest(_) => Vec::new(),
+        }
+    }
+
     pub(crate) fn encode(&self) -> Result<Vec<u8>, Fault> {
         match self {
             Self::Payment(view) => encode(view),
@@ -99,7 +109,8 @@ pub(crate) fn view_key(stream_id: &StreamId) -> Vec<u8> {
 }
 
 pub(crate) fn stream_of(key: &[u8]) -> Result<StreamId, Fault> {
-    let text = key.get(1..).and_then(|id| std::str::from_utf8(id).ok()).and_then(|id| id.parse().ok());
+    let head = if key.first() == Some(&OWNER_PREFIX) { owner_index::HEAD_BYTES } else { 1 };
+    let text = key.get(head..).and_then(|id| std::str::from_utf8(id).ok()).and_then(|id| id.parse().ok());
     text.ok_or_else(|| Fault::Damaged("a key holds no id of a stream".to_owned()))
 }
 

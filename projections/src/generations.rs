@@ -24,6 +24,22 @@ pub(crate) fn building_path(root: &Path, generation: u64) -> PathBuf {
     root.join(format!("{GENERATION_PREFIX}{generation}{BUILDING_SUFFIX}"))
 }
 
+/// Whether read models were ever made under `root`, and so a journal was there to make them from.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn were_made(root: &Path) -> io::Result<bool> {
+    match fs::read_dir(root) {
+        Ok(entries) => {
+            let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+            let names = names.collect::<io::Result<Vec<_>>>()?;
+            Ok(names.iter().any(|name| name.to_string_lossy().starts_with(GENERATION_PREFIX)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// What the marker beside a generation that is not whole yet says.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Marker {

@@ -6,6 +6,7 @@
 mod epochs;
 mod follow;
 mod overdue;
+mod owners;
 mod quote_requests;
 mod rebuild;
 mod support;

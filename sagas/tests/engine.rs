@@ -6,6 +6,7 @@ mod parking;
 mod payer_deposit;
 mod payloads;
 mod release;
+mod restored;
 mod selection;
 mod waiting;
 mod wake_ups;
@@ -48,7 +49,7 @@ use crate::given::{batch, *};
 fn submitted_in(plot: Plot) -> PaymentEvent {
     match plot {
         Plot::Selector(_) => PaymentEvent::Submitted(Box::new(selection::submission())),
-        Plot::PayerDeposits(_) => payer_deposit_submitted(),
+        Plot::PayerDeposits(_) | Plot::Resubmitted(restored::Resubmitted::Unsold) => payer_deposit_submitted(),
         _ => submitted(),
     }
 }

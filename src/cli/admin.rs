@@ -11,7 +11,7 @@ use config::GatewayConfig;
 use events::time::Timestamp;
 
 use super::gateways;
-use crate::serve;
+use crate::nats::client::connect;
 
 /// Arguments of `gw admin`.
 #[derive(Debug, ClapArgs)]
@@ -54,7 +54,7 @@ enum Command {
 pub async fn run(args: Args) -> Result<()> {
     let path = args.config.context("--config FILE is needed: the gateway's own; see config/gateway.example.toml")?;
     let config = GatewayConfig::load(&path)?;
-    let client = serve::connect(&config.nats, "gw admin").await?;
+    let client = connect(&config.nats, "gw admin").await?;
     let bucket = || ControlBucket::open(client.clone(), usize::from(config.journal.replicas));
     let control = match args.command {
         Command::Pause { reason } => Some(bucket().await?.pause(reason).await?),

@@ -198,7 +198,8 @@ fn as_json(report: &Report) -> Result<String> {
     Ok(serde_json::to_string_pretty(&value)?)
 }
 
-fn describe(report: &Report) -> String {
+/// What was found, for people.
+pub(super) fn describe(report: &Report) -> String {
     let mut lines: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     let counts = &report.counts;
     let counted = counts.tampered + counts.missing + counts.contradiction + counts.unverifiable + counts.open;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args as ClapArgs, Subcommand};
 
 use chains::config::ChainConfig;
-use config::{AuditorConfig, GatewayConfig, SelectorConfig, VerifierConfig};
+use config::{AuditorConfig, GatewayConfig, KeyForm, SelectorConfig, VerifierConfig, key_places};
 
 use super::role::Role;
 
@@ -60,6 +60,15 @@ pub fn run(args: &Args) -> Result<()> {
             common.assets.len(),
             common.escrow_contract
         ));
+    }
+    for place in key_places(config)? {
+        match place.form {
+            KeyForm::Web3Signer(origin) => {
+                lines.push(format!("  {:<44} is kept by the Web3Signer {origin}", place.path));
+            }
+            KeyForm::Kms(key_id) => lines.push(format!("  {:<44} is kept by AWS KMS: {key_id}", place.path)),
+            KeyForm::Keystore(_) | KeyForm::SecretFile(_) | KeyForm::InTheClear => {}
+        }
     }
     super::answer(&lines.join("\n"))
 }

@@ -37,14 +37,14 @@ pub struct Args {
     /// The file of chains, into which the addresses are written.
     #[arg(long, default_value = CHAINS_TOML)]
     chains: PathBuf,
-    /// Keystore of the account that pays. On Solana it is the first upgrade authority, too.
+    /// Keystore of the account that pays. On Solana it is the guardian until the deployment is over.
     #[arg(long)]
     payer: Option<PathBuf>,
     /// File with the passphrase of the keystore; asked for without it.
     #[arg(long, env = "GW_PASSPHRASE_FILE")]
     passphrase_file: Option<PathBuf>,
-    /// Who can end deposits and propose another reserver, and on Solana replace the program: an account, as a rule a
-    /// multi-signature one, or `nobody`.
+    /// Who can end deposits and propose another reserver, and on Solana, as the program's upgrade authority, replace it: an
+    /// account, as a rule a multi-signature one, or `nobody`.
     #[arg(long)]
     guardian: Option<String>,
     /// Do it. Without this it is only shown what there is to do, and what it costs.

@@ -122,6 +122,11 @@ fn describe_status(text: &mut String, name: &str, status: &Status) -> Result<()>
     if status.unattested > 0 {
         writeln!(text, "  ALARM: deliveries that nobody attests, see `gw admin overdue`: {}", status.unattested)?;
     }
+    if status.misconfigured > 0 {
+        let (count, what) =
+            (status.misconfigured, "payments and batches wait for the configuration to be mended, see the log");
+        writeln!(text, "  MISCONFIGURED: {what}: {count}")?;
+    }
     Ok(())
 }
 

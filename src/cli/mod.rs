@@ -19,6 +19,7 @@ use crate::{
 
 mod admin;
 mod audit;
+mod backup;
 mod config_check;
 mod deploy;
 mod doctor;
@@ -30,11 +31,15 @@ mod manual;
 mod nats;
 mod notes;
 mod park;
+mod pay;
 mod protocol;
 mod quote;
+mod refund;
+mod request;
 mod role;
 mod selector;
 mod settler;
+mod webhooks;
 
 /// Cross-chain payment gateway with escrow.
 #[derive(Debug, Parser)]
@@ -79,10 +84,20 @@ enum Command {
     Nats(nats::Args),
     /// Pause and resume all gateways.
     Admin(admin::Args),
+    /// What owners of payments have called: list it, show how endpoints do, deliver messages again.
+    Webhooks(webhooks::Args),
     /// Replay, export and verify the journal, with read-only credentials.
     Audit(audit::Args),
+    /// Copy all that the gateways keep in NATS, look at a copy, put it into empty servers.
+    Backup(backup::Args),
     /// Recompute the hash of a quote, or verify who signed it; asks nobody.
     Quote(quote::Args),
+    /// Pay through a gateway; signs nothing that it did not rebuild, and pays once however often it is run.
+    Pay(Box<pay::Args>),
+    /// Make a link by which somebody is asked to pay, and its QR code; asks nobody.
+    Request(request::Args),
+    /// Show what escrows have on record for payments, and bring home what is overdue, without a gateway.
+    Refund(Box<refund::Args>),
     /// Write what completes this command line in a shell, to standard output.
     Completions(manual::CompletionsArgs),
     /// Write the man pages of this command line into a folder.
@@ -102,8 +117,13 @@ pub fn main() -> ExitCode {
         Command::Selector(_)
         | Command::Settler(_)
         | Command::Admin(_)
+        | Command::Webhooks(_)
         | Command::Audit(_)
+        | Command::Backup(_)
         | Command::Quote(_)
+        | Command::Pay(_)
+        | Command::Request(_)
+        | Command::Refund(_)
         | Command::Init(_)
         | Command::Deploy(_)
         | Command::Keys(_)
@@ -141,7 +161,10 @@ async fn run(command: Command, logs: Logs) -> Result<ExitCode> {
     match command {
         // Its exit codes tell what was found from what could not be asked.
         Command::Audit(args) => return Ok(audit::run(args).await),
+        Command::Backup(args) => return backup::run(args).await,
         Command::Quote(args) => return quote::run(&args),
+        Command::Pay(args) => return pay::run(&args).await,
+        Command::Refund(args) => return refund::run(&args).await,
         // It says what is wrong in its report.
         Command::Doctor(args) => return doctor::run(&args).await,
         Command::Serve { config } => {
@@ -161,6 +184,8 @@ async fn run(command: Command, logs: Logs) -> Result<ExitCode> {
         Command::Selector(args) => selector::run(args).await,
         Command::Settler(args) => settler::run(args, logs).await,
         Command::Admin(args) => admin::run(args).await,
+        Command::Webhooks(args) => webhooks::run(args).await,
+        Command::Request(args) => request::run(args),
         Command::Init(args) => init::run(&args),
         Command::Deploy(args) => deploy::run(&args).await,
         Command::Keys(args) => keys::run(&args).await,

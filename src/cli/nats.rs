@@ -31,8 +31,9 @@ enum Command {
         /// The directory `nats` beside nats.conf.
         #[arg(long, default_value = "nats")]
         directory: PathBuf,
-        /// Under which host name or IP address clients and other servers reach this server; may be given several times.
-        #[arg(long = "name", default_values = ["localhost", "127.0.0.1"])]
+        /// Under which host name or IP address clients and other servers reach this server, besides localhost and 127.0.0.1; may
+        /// be given several times.
+        #[arg(long = "name")]
         names: Vec<String>,
     },
     /// Make a new certificate for a server from the authority that `init` made: before the old one ends, or for one more
@@ -42,7 +43,7 @@ enum Command {
         #[arg(long, default_value = "nats")]
         directory: PathBuf,
         /// As for `init`.
-        #[arg(long = "name", default_values = ["localhost", "127.0.0.1"])]
+        #[arg(long = "name")]
         names: Vec<String>,
     },
     /// Show the public key for nats/keys.conf of the seed in a file; makes a new seed where there is no such file.
@@ -59,8 +60,9 @@ enum Command {
 /// When a file exists, cannot be read or cannot be written.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
-        Command::Init { directory, names } => init(directory, names),
+        Command::Init { directory, names } => init(directory, &with_loopback(names)),
         Command::Certs { directory, names } => {
+            let names = &with_loopback(names);
             let directory = absolute(directory)?;
             let key = directory.join("ca.key");
             let key = fs::read_to_string(&key).with_context(|| format!("read {}", key.display()))?;
@@ -81,6 +83,17 @@ pub fn run(args: &Args) -> Result<()> {
             super::answer(&Identity::in_file(seed_file)?.nkey()?)
         }
     }
+}
+
+/// What is said on the server's machine itself holds, too, whatever it is called elsewhere.
+fn with_loopback(names: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = ["localhost", "127.0.0.1"].map(str::to_owned).into();
+    for name in names {
+        if !all.contains(name) {
+            all.push(name.clone());
+        }
+    }
+    all
 }
 
 fn init(directory: &Path, names: &[String]) -> Result<()> {

@@ -108,8 +108,16 @@ pub const TABLE: &[Metric] = &[
     gauge("gw_chain_ready", &["chain"], "1 while new payments may go through the chain, as /readyz says"),
     counter("gw_node_calls_total", &["chain", "node", "outcome"], "Calls of nodes"),
     seconds("gw_node_call_seconds", CALL, &["chain", "node"], "How long a call of a node took, seconds"),
-    gauge("gw_node_lag_blocks", &["chain", "node"], "Blocks by which a node is behind the newest that any has"),
-    gauge("gw_node_up", &["chain", "node"], "1 while a node is asked"),
+    gauge(
+        "gw_node_lag_blocks",
+        &["chain", "node"],
+        "Blocks by which a node's newest block was behind the newest of any, when it was last heard",
+    ),
+    gauge(
+        "gw_node_up",
+        &["chain", "node"],
+        "0 when a node's last call got no answer, or showed another chain or a refused key, else 1",
+    ),
     counter("gw_node_disagreements_total", &["chain", "node"], "Answers of a node that others contradict"),
     // Journal and read models.
     seconds("gw_journal_append_seconds", APPEND, &[], "How long an append took, whatever came of it, seconds"),

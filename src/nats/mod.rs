@@ -4,6 +4,7 @@
 //! and paths; the secrets lie beside them in files of their own.
 
 pub mod certificates;
+pub(crate) mod client;
 
 use std::path::Path;
 

@@ -13,6 +13,7 @@ use events::time::Timestamp;
 use journal::ShardLog;
 use journal_jetstream::store::NatsJournal;
 use projections::Projections;
+use sagas::runner::Misconfigured;
 
 use super::{
     watchdog::Unattested,
@@ -43,6 +44,8 @@ pub struct Subject {
     pub grace: Duration,
     /// What its watchdog finds of deliveries that nobody attests.
     pub unattested: Unattested,
+    /// Payments and batches that wait for the configuration to be mended.
+    pub misconfigured: Misconfigured,
 }
 
 /// Answers operators.
@@ -132,6 +135,7 @@ impl Service {
             rebuild: subject.projections.rebuild_status().map(Into::into),
             journal_alarms: subject.projections.alarms().into_iter().map(Into::into).collect(),
             unattested: subject.unattested.count(),
+            misconfigured: subject.misconfigured.count(),
         }
     }
 

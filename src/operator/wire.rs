@@ -95,6 +95,9 @@ pub struct Status {
     /// Deliveries that nobody attests while the refund window comes near, in all shards, as its watchdog found last.
     #[serde(default)]
     pub unattested: u64,
+    /// Payments and batches that wait for the configuration to be mended.
+    #[serde(default)]
+    pub misconfigured: u64,
 }
 
 /// How a gateway stands to one shard.

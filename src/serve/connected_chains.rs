@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use alloy::signers::local::PrivateKeySigner;
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use app::{
     authorization::{
@@ -14,6 +13,7 @@ use app::{
         tron::TronAuthorizer,
     },
     funds::{EvmFunds, Funds, SolanaFunds, TronFunds},
+    sessions::{ContractAccounts, EvmContractAccounts},
 };
 use chains::{
     config::{ChainConfig, EvmConfig, SolanaConfig, TronConfig},
@@ -22,12 +22,14 @@ use chains::{
     vitals::Vitals,
 };
 use chains_evm::adapter::EvmChain;
-use chains_solana::{adapter::SolanaChain, authorization::ClusterId, keys::keypair};
+use chains_solana::{adapter::SolanaChain, authorization::ClusterId};
 use chains_tron::adapter::TronChain;
-use config::{GatewayChain, GatewayConfig, Secret};
+use config::{GatewayChain, GatewayConfig};
 use events::Family;
 use journal_jetstream::{budget::NatsBudgets, ledger::NatsLedger};
 use sagas::ports::Clock;
+
+use crate::signers::{self, ChainKeys};
 
 /// What each part of a gateway needs of its chains.
 pub(super) struct ConnectedChains {
@@ -39,6 +41,8 @@ pub(super) struct ConnectedChains {
     pub evm: Vec<Arc<EvmChain>>,
     /// What checks payers' signatures.
     pub authorizer: Arc<dyn Authorizer>,
+    /// What asks accounts that are contracts whether they signed.
+    pub contracts: Arc<dyn ContractAccounts>,
     /// What reads what payers hold.
     pub funds: BTreeMap<Family, Arc<dyn Funds>>,
     /// What looks whether they are ready.
@@ -89,8 +93,8 @@ impl ConnectedChains {
             vitals.push(chain);
         }
 
-        let openers = tron.iter().map(|(node, keys)| (node.clone(), keys.reserver.clone()));
-        let tron_authorizer = TronAuthorizer::new(openers);
+        let openers = tron.iter().map(|(node, keys)| anyhow::Ok((node.clone(), keys.reservers(node)?)));
+        let tron_authorizer = TronAuthorizer::new(openers.collect::<Result<Vec<_>>>()?);
         let tron_nodes: Vec<_> = tron.iter().map(|(node, _)| node.clone()).collect();
         for (node, keys) in tron {
             let chain = Arc::new(TronChain::new(node, Some(keys), clock.clone())?);
@@ -104,13 +108,15 @@ impl ConnectedChains {
         });
         let evm_authorizer: (Family, Arc<dyn Authorizer>) =
             (Family::Evm, Arc::new(EvmAuthorizer::new(evm_nodes.clone(), budgets, clock.clone())));
-        let evm_funds: (Family, Arc<dyn Funds>) = (Family::Evm, Arc::new(EvmFunds::new(evm_nodes)));
+        let evm_funds: (Family, Arc<dyn Funds>) = (Family::Evm, Arc::new(EvmFunds::new(evm_nodes.clone())));
+        let contracts = Arc::new(EvmContractAccounts::new(evm_nodes));
         Ok(Self {
             chains: Arc::new(chains),
             vitals,
             evm: evm_chains,
             probes,
             readiness,
+            contracts,
             authorizer: Arc::new(Authorizers::new([
                 evm_authorizer,
                 (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters))),
@@ -126,16 +132,10 @@ impl ConnectedChains {
 }
 
 fn evm_chain(chain: &EvmConfig, served: &GatewayChain) -> Result<(chains_evm::node::Node, chains_evm::adapter::Keys)> {
-    let signers = |secrets: &[Secret]| secrets.iter().map(signer).collect::<Result<Vec<_>>>();
-    let chain_id = &chain.common.chain_id;
-    let keys = chains_evm::adapter::Keys {
-        reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
-        submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
-        exit_submitters: signers(&served.exit_submitter_keys)
-            .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
-        draining_submitters: signers(&served.draining_submitter_keys)
-            .with_context(|| format!("draining_submitter_keys of {chain_id}"))?,
-    };
+    let ChainKeys { reserver, draining_reservers, submitters, exit_submitters, draining_submitters } =
+        signers::of_chain(served)?;
+    let keys =
+        chains_evm::adapter::Keys { reserver, draining_reservers, submitters, exit_submitters, draining_submitters };
     Ok((chains_evm::node::Node::connect(chain)?, keys))
 }
 
@@ -143,16 +143,8 @@ fn solana_chain(
     chain: &SolanaConfig,
     served: &GatewayChain,
 ) -> Result<(chains_solana::node::Node, chains_solana::adapter::Keys)> {
-    let chain_id = &chain.common.chain_id;
-    let signers =
-        |secrets: &[Secret]| secrets.iter().map(|secret| keypair(secret.expose())).collect::<Result<Vec<_>, _>>();
-    let reserver = keypair(served.reserver_key.expose());
-    let keys = chains_solana::adapter::Keys {
-        reserver: reserver.with_context(|| format!("reserver_key of {chain_id}"))?,
-        submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
-        exit_submitters: signers(&served.exit_submitter_keys)
-            .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
-    };
+    let ChainKeys { reserver, draining_reservers, submitters, exit_submitters, .. } = signers::of_chain(served)?;
+    let keys = chains_solana::adapter::Keys { reserver, draining_reservers, submitters, exit_submitters };
     Ok((chains_solana::node::Node::connect(chain)?, keys))
 }
 
@@ -160,22 +152,7 @@ fn tron_chain(
     chain: &TronConfig,
     served: &GatewayChain,
 ) -> Result<(chains_tron::node::Node, chains_tron::adapter::Keys)> {
-    let chain_id = &chain.common.chain_id;
-    let signers = |secrets: &[Secret]| secrets.iter().map(signer).collect::<Result<Vec<_>>>();
-    let keys = chains_tron::adapter::Keys {
-        reserver: signer(&served.reserver_key).with_context(|| format!("reserver_key of {chain_id}"))?,
-        submitters: signers(&served.submitter_keys).with_context(|| format!("submitter_keys of {chain_id}"))?,
-        exit_submitters: signers(&served.exit_submitter_keys)
-            .with_context(|| format!("exit_submitter_keys of {chain_id}"))?,
-    };
+    let ChainKeys { reserver, draining_reservers, submitters, exit_submitters, .. } = signers::of_chain(served)?;
+    let keys = chains_tron::adapter::Keys { reserver, draining_reservers, submitters, exit_submitters };
     Ok((chains_tron::node::Node::connect(chain)?, keys))
-}
-
-/// The signer of an account on EVM or Tron chains.
-///
-/// # Errors
-/// When it is not a private key; the text says nothing of it.
-pub(super) fn signer(secret: &Secret) -> Result<PrivateKeySigner> {
-    // The parser's own error would repeat what it was given.
-    secret.expose().parse().ok().context("must be a private key, 0x and 64 hex digits")
 }

@@ -9,8 +9,12 @@ use futures::future::try_join_all;
 use tokio::sync::mpsc;
 
 use app::{
-    admission::pause::{self, ControlBucket, PauseFollower},
+    admission::{
+        pause::{self, ControlBucket, PauseFollower},
+        restore_mark::StoredMark,
+    },
     payment_identifiers::{IdentifiersError, nats::NatsIdentifiers},
+    sessions::{SessionKey, StoredKeyError},
 };
 use config::GatewayConfig;
 use events::PaymentId;
@@ -23,8 +27,11 @@ use journal_jetstream::{
     store::{ConnectError, NatsJournal, Options as JournalOptions},
 };
 
-use super::{connect, dedicated_runtime::DedicatedRuntime, is_away};
-use crate::startup::waiting_for;
+use super::{dedicated_runtime::DedicatedRuntime, restore, webhooks::OpenedWebhooks};
+use crate::{
+    nats::client::{connect, is_away},
+    startup::waiting_for,
+};
 
 /// Connections over which engine and read models read the streams.
 const READERS: usize = 4;
@@ -45,6 +52,12 @@ pub(super) struct Opened {
     pub(super) selectors: Client,
     pub(super) pause: PauseFollower,
     pub(super) identifiers: NatsIdentifiers,
+    /// Absent where there are none.
+    pub(super) webhooks: Option<OpenedWebhooks>,
+    /// What all gateways make tokens with.
+    pub(super) session_key: SessionKey,
+    /// How the journal was put in place from a copy, where it was.
+    pub(super) restored: Option<StoredMark>,
 }
 
 impl Opened {
@@ -57,11 +70,13 @@ impl Opened {
     ) -> Result<Self> {
         let replicas = usize::from(config.journal.replicas);
         let client = waiting_for("NATS", is_away, || connect(&config.nats, "gw serve")).await?;
+        let restored = restore::look(&client, config).await?;
         let shards = config.journal.shards;
         let options = JournalOptions { shards, replicas, ..JournalOptions::default() };
         let journal = || NatsJournal::connect(client.clone(), options.clone());
         let journal =
             waiting_for("the journal", ConnectError::is_passing, journal).await.context("open the journal")?;
+        restore::require_unchanged(&client, restored.as_ref()).await?;
         // The server takes what comes over a connection one by one, and each question to a stream waits until what is
         // just being stored there is synced. So engine and read models ask over other connections than appends take, and
         // the API's clients over one of their own.
@@ -107,9 +122,16 @@ impl Opened {
         let pause = || async { PauseFollower::start(ControlBucket::open(client.clone(), replicas).await?).await };
         let pause = waiting_for("the operators' bucket", |error| matches!(error, pause::Error::Unavailable(_)), pause);
         let pause = pause.await.context("read whether the gateways are paused")?;
+        let session_key = || SessionKey::shared(client.clone());
+        let is_passing = |error: &StoredKeyError| matches!(error, StoredKeyError::Unavailable(_));
+        let session_key =
+            waiting_for("the session key", is_passing, session_key).await.context("open the session key")?;
         let identifiers = || NatsIdentifiers::open(client.clone(), replicas);
         let identifiers = waiting_for("the payment identifiers", IdentifiersError::is_passing, identifiers).await;
         let identifiers = identifiers.context("open the payment identifiers")?;
+        // They are read and written beside the API's reads, and hold up no append.
+        let webhooks = OpenedWebhooks::open(config, &reader("gw serve, webhooks").await?).await?;
+        restore::require_unchanged(&client, restored.as_ref()).await?;
         Ok(Self {
             journal: Arc::new(journal),
             reads: Arc::new(reads),
@@ -122,6 +144,9 @@ impl Opened {
             selectors,
             pause,
             identifiers,
+            webhooks,
+            session_key,
+            restored,
             client,
         })
     }

@@ -8,7 +8,7 @@ pub mod solana;
 pub mod tampering_proxy;
 pub mod tron;
 
-use std::{collections::BTreeMap, future::Future, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, future::Future, path::PathBuf, process::Output, time::Duration};
 
 use alloy::primitives::{U256, keccak256};
 use anyhow::{Context, Result, ensure};
@@ -164,6 +164,28 @@ impl World {
             ("escrow", escrowed),
             ("recipient", destination.balance(Role::Recipient).await?),
         ]))
+    }
+
+    /// What a `gw` that succeeds prints, with the configuration of the first gateway.
+    pub async fn gw(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.run(arguments).await?;
+        let told = String::from_utf8(output.stdout)?;
+        ensure!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+        Ok(told)
+    }
+
+    /// What a `gw` that fails says, with the configuration of the first gateway.
+    pub async fn gw_refuses(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.run(arguments).await?;
+        ensure!(output.status.code() == Some(1), "{output:?}");
+        Ok(String::from_utf8(output.stderr)?)
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Result<Output> {
+        let options = self.network.options();
+        let mut command = Command::new(&options.gw);
+        command.args(arguments).arg("--config").arg(options.directory.join("gateway-1.toml"));
+        Ok(command.kill_on_drop(true).output().await?)
     }
 
     /// Runs `gw audit verify` for one payment.

@@ -25,6 +25,20 @@ const SUBMIT: &str = "/v1/payments";
 /// How transactions are submitted to a node.
 const SEND: &str = "eth_sendRawTransaction";
 
+/// A member of what is passed on.
+pub fn member<'a>(value: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {
+    value.pointer_mut(pointer).with_context(|| format!("no {pointer}"))
+}
+
+/// Changes the typed data that is to be signed, and leaves its digest.
+pub fn retype(prepared: &mut Value, pointer: &str, value: &str) -> Result<()> {
+    let prehash = member(prepared, "/signed_messages/0/message_prehash")?;
+    let mut typed: Value = serde_json::from_str(prehash.as_str().context("typed data")?)?;
+    *member(&mut typed, pointer)? = value.into();
+    *prehash = typed.to_string().into();
+    Ok(())
+}
+
 /// A change of a body that is passed on.
 pub type Change = fn(&mut Value) -> Result<()>;
 

@@ -1,5 +1,6 @@
 //! Example bodies. They tell one story: order-7, paid on one chain and delivered on another.
 
+pub(super) mod webhooks;
 pub(super) mod x402;
 
 use serde_json::{Value, json};
@@ -228,6 +229,83 @@ pub(super) fn status_read() -> Examples {
         ("failed", and(failed(BASE_URL), declined)),
         ("pending", json!({"payment_id": payment_id(), "status": "pending", "updated_at": "2030-01-01T00:00:01Z"})),
     ]
+}
+
+/// A page of the caller's payments.
+pub(super) fn own_payments() -> Examples {
+    let transaction =
+        |chain: &str, hash: &str| json!({"chain_id": chain, "transaction_hash": hash, "block_number": 20});
+    let asset = |chain: &str| format!("{chain}/erc20:{TOKEN}");
+    let payment = json!({
+        "payment_id": payment_id(),
+        "request_id": REQUEST_ID,
+        "originator": format!("eip155:{PAYER}"),
+        "submitted_at": "2030-01-01T00:00:00.412Z",
+        "finished_at": "2030-01-01T00:00:09.000Z",
+        "status": "completed",
+        "stage": "ended",
+        "source": {
+            "asset_identifier": asset(SOURCE_CHAIN),
+            "account": PAYER,
+            "permitted_amount": "25250000",
+            "paid_amount": "25025000",
+            "refunded": false,
+        },
+        "destination": {
+            "asset_identifier": asset(DESTINATION_CHAIN),
+            "account": RECIPIENT,
+            "amount": "25000000",
+            "delivered": true,
+        },
+        "rate": {"numerator": "1000", "denominator": "1001"},
+        "settler": SETTLER,
+        "verifier": RECIPIENT,
+        "transactions": {
+            "deposit": transaction(SOURCE_CHAIN, DEPOSIT),
+            "fulfillment": transaction(DESTINATION_CHAIN, DELIVERY),
+        },
+    });
+    vec![("page", json!({"payments": [payment], "next_cursor": "AAABuK_TVZxwYXlf"}))]
+}
+
+const SESSION_MESSAGE: &str = "pay.example wants you to sign in with your Ethereum account:\n\
+    0x90F79bf6EB2c4f870365E785982E1f101E93b906\n\n\
+    Sign in to this payment gateway as the owner of your payments. This costs nothing and moves no money. It lets whoever asked for it \
+    read your payments, and be told of them for as long as they stay registered for that.\n\n\
+    URI: https://pay.example/v1/sessions\nVersion: 1\nChain ID: 31337\n\
+    Nonce: 5f2b8c0d9e7a46135f2b8c0d9e7a46135f2b8c0d9e7a4613\n\
+    Issued At: 2030-01-01T00:00:00Z\nExpiration Time: 2030-01-01T00:05:00Z";
+
+/// Who is going to sign.
+pub(super) fn session_challenge_request() -> Examples {
+    vec![("account", json!({"account": format!("{SOURCE_CHAIN}:{PAYER}")})), ("did", json!({"did": SETTLER}))]
+}
+
+/// What is signed.
+pub(super) fn session_challenge() -> Examples {
+    let challenge = json!({
+        "message": SESSION_MESSAGE,
+        "signature_scheme": "eip191",
+        "expires_at": "2030-01-01T00:05:00Z",
+    });
+    vec![("account", challenge)]
+}
+
+/// The signed challenge.
+pub(super) fn session_request() -> Examples {
+    let signature = format!("0x{}{}1b", "9a".repeat(32), "4c".repeat(32));
+    vec![("account", json!({"message": SESSION_MESSAGE, "signature": signature}))]
+}
+
+/// A session.
+pub(super) fn session() -> Examples {
+    let session = json!({
+        "token": "gws1.eyJvd25lciI6ImVpcDE1NToweDkwZjcifQ.c2lnbmVk",
+        "token_type": "Bearer",
+        "expires_at": "2030-01-01T00:15:00Z",
+        "owner": format!("eip155:{PAYER}"),
+    });
+    vec![("account", session)]
 }
 
 /// A timeline.

@@ -47,12 +47,17 @@ pub fn document(base_url: &str) -> Value {
             "schemas": schemas::all(),
             "parameters": {"RequestId": request_id_parameter()},
             "headers": headers(),
+            "securitySchemes": {operation::SESSION: {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "The token of `POST /v1/sessions`. It goes into this header and nowhere else.",
+            }},
             "responses": {
                 "UnknownPath": answered_with(Code::NOT_FOUND),
                 "UnknownMethod": answered_with(Code::METHOD_NOT_ALLOWED),
             },
         },
-        // No operation needs an authorization header (spec 5).
+        // No operation of the contract needs an authorization header (spec 5); those that are for owners alone say so.
         "security": [],
     });
     widen(&mut document);
@@ -76,7 +81,8 @@ fn widen(value: &mut Value) {
 }
 
 const DESCRIPTION: &str = "\
-No key or token is needed: a payment carries its own authorization, the payer's signature.\n\n\
+No key or token is needed to pay: a payment carries its own authorization, the payer's signature. The list of one's own \
+payments asks for a session, which the same key opens.\n\n\
 Writes are idempotent by `request_id`. After no answer, a 500 or a 503, send the same `request_id` again: it can never \
 start a second payment. Every write says by `idempotent_replay` whether it created something.\n\n\
 Each address has budgets for reads, for writes and for what nobody signed, and each account or DID that proved itself one \

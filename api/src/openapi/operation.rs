@@ -9,6 +9,9 @@ use app::error::{Code, docs_url};
 
 use super::{schemas::schema, x402};
 
+/// The security scheme of what is for owners of payments alone.
+pub(super) const SESSION: &str = "session";
+
 /// One operation of the API. Method and path are those of the route table.
 pub struct Operation {
     /// Method.
@@ -45,6 +48,8 @@ pub(super) enum Body {
     OneOf(&'static [&'static str], fn() -> Vec<(&'static str, Value)>),
     /// JSON of this schema, or a page for browsers.
     JsonOrPage(&'static str, fn() -> Vec<(&'static str, Value)>),
+    /// JSON of this schema, or a table: CSV, or JSON lines.
+    JsonOrTable(&'static str, fn() -> Vec<(&'static str, Value)>),
     /// Any JSON object, of this media type.
     Object(&'static str, &'static str),
     /// A stream of server-sent events, whose form is not one of JSON Schema's.
@@ -65,6 +70,11 @@ impl Body {
             Self::JsonOrPage(name, values) => json!({
                 "application/json": {"schema": schema(name), "examples": examples(values)},
                 "text/html": {"schema": {"type": "string"}},
+            }),
+            Self::JsonOrTable(name, values) => json!({
+                "application/json": {"schema": schema(name), "examples": examples(values)},
+                "text/csv": {"schema": {"type": "string"}},
+                "application/x-ndjson": {"schema": {"type": "string"}},
             }),
             Self::OneOf(names, values) => {
                 let schemas: Vec<Value> = names.iter().map(|name| schema(name)).collect();
@@ -94,6 +104,9 @@ impl Operation {
         });
         if let Some(body) = &self.request {
             operation["requestBody"] = json!({"required": true, "content": body.content()});
+        }
+        if self.codes().any(|code| code == Code::INVALID_TOKEN) {
+            operation["security"] = json!([{SESSION: []}]);
         }
         operation
     }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use app::{
     error::Code,
+    own_payments::{PAGE_DEFAULT, PAGE_MAX, query::stages},
     request::order::request_id_pattern,
     schema::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN},
 };
@@ -23,9 +24,11 @@ use crate::{
 };
 
 /// The sections of the document.
-pub(super) const TAGS: [(&str, &str); 5] = [
+pub(super) const TAGS: [(&str, &str); 7] = [
     (PAYMENT, "Submitting a payment, and following it to its end."),
     ("quote-requests", "The two-phase flow: collect quotes first, authorize the spend with the award of one."),
+    (SESSIONS, "Proving who one is, for what is shown to owners of payments alone."),
+    (WEBHOOKS, "Having an endpoint of one's own called with what becomes of one's payments."),
     (x402::TAG, "The gateway as a facilitator, for merchants who ask for payment with a 402."),
     ("corridors", "What the gateway serves."),
     ("operations", "Probes and this documentation."),
@@ -33,6 +36,8 @@ pub(super) const TAGS: [(&str, &str); 5] = [
 
 pub(super) const PAYMENT: &str = "payments";
 const QUOTES: &str = "quote-requests";
+const SESSIONS: &str = "sessions";
+const WEBHOOKS: &str = "webhooks";
 const CORRIDORS: &str = "corridors";
 const OPERATION: &str = "operations";
 
@@ -73,10 +78,13 @@ const WRITTEN: &[&Code] = &[
     Code::PAYMENT_DECLINED,
     Code::IDEMPOTENCY_TERMS_MISMATCH,
     Code::REQUEST_ID_TAKEN,
+    Code::JOURNAL_RESTORED,
     Code::OUTCOME_UNKNOWN,
     Code::SERVICE_PAUSED,
     Code::CHAIN_UNAVAILABLE,
 ];
+/// What may be wrong with a session, where there is something to have one for.
+const OWNERS: &[&Code] = &[Code::INVALID_TOKEN, Code::WEBHOOKS_NOT_SERVED];
 /// What may go wrong with whatever needs the journal or a chain.
 pub(super) const READ: &[&Code] = &[Code::INTERNAL_ERROR, Code::SERVICE_UNAVAILABLE];
 
@@ -98,6 +106,24 @@ pub const OPERATIONS: &[Operation] = &[
         no_content: None,
         headers: &["Deprecation", "X-Position"],
         errors: &[ORDER, PROVEN, SIGNED, FUNDED, WRITTEN, READ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/payments",
+        id: "listOwnPayments",
+        tag: PAYMENT,
+        summary: "List one's own payments",
+        description: "The payments of the session's owner, newest first: those that the account pays, or that were asked for in \
+                      the name of the DID. A page at a time, by `cursor`, which stays where it is whatever is accepted \
+                      meanwhile.\n\nWho prefers `text/csv` or `application/x-ndjson` gets all that the query takes, a line each, \
+                      as a stream and without `limit`. It is whole if the transfer ends in order. In CSV a text that would be \
+                      a formula has an apostrophe before it.\n\nWhat was accepted in the last moment may be missing.",
+        parameters: own_payments_parameters,
+        request: None,
+        response: Body::JsonOrTable("OwnPayments", examples::own_payments),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INVALID_REQUEST, Code::INVALID_TOKEN, Code::TOO_MANY_STREAMS], READ],
     },
     Operation {
         method: Method::GET,
@@ -283,6 +309,131 @@ pub const OPERATIONS: &[Operation] = &[
         ],
     },
     Operation {
+        method: Method::POST,
+        path: "/v1/sessions/challenges",
+        id: "createSessionChallenge",
+        tag: SESSIONS,
+        summary: "Get a message to sign",
+        description: "Makes the message by which an account or a DID proves who it is (CAIP-122; EIP-4361 on EVM chains). It \
+                      names this service, the chain and the time in which it can be brought back. Nothing is kept.",
+        parameters: Vec::new,
+        request: Some(Body::Json("SessionChallengeRequest", examples::session_challenge_request)),
+        response: Body::Json("SessionChallenge", examples::session_challenge),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INVALID_REQUEST, Code::CHAIN_NOT_SUPPORTED, Code::REQUEST_TOO_LARGE], READ],
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/sessions",
+        id: "openSession",
+        tag: SESSIONS,
+        summary: "Open a session",
+        description: "Takes the message back with its signature, and answers with a token that counts for some minutes, at every \
+                      gateway of this service. An account that is a contract is asked on the chain in the message (ERC-1271, \
+                      ERC-6492), and its session shows payments of that chain alone.",
+        parameters: Vec::new,
+        request: Some(Body::Json("SessionRequest", examples::session_request)),
+        response: Body::Json("Session", examples::session),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::INVALID_REQUEST, Code::INVALID_PROOF, Code::REQUEST_TOO_LARGE], READ],
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/webhooks",
+        id: "registerWebhook",
+        tag: WEBHOOKS,
+        summary: "Register a webhook",
+        description: "Has an endpoint called with each status that a payment of the session's owner comes to, or one of them. \
+                      Messages are signed after Standard Webhooks: `v1a` (Ed25519) by `keys`, `v1` (HMAC-SHA256) by `secret`. \
+                      They come at least once, in order for each payment, and are tried for up to three days.\n\nThe answer to a \
+                      call that was repeated after no answer is a second webhook; the list shows both.",
+        parameters: Vec::new,
+        request: Some(Body::Json("WebhookRequest", examples::webhooks::request)),
+        response: Body::Json("RegisteredWebhook", examples::webhooks::registered),
+        no_content: None,
+        headers: &[],
+        errors: &[
+            OWNERS,
+            &[Code::INVALID_REQUEST, Code::PAYMENT_NOT_FOUND, Code::TOO_MANY_WEBHOOKS, Code::REQUEST_TOO_LARGE],
+            READ,
+        ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/webhooks",
+        id: "listWebhooks",
+        tag: WEBHOOKS,
+        summary: "List one's own webhooks",
+        description: "The webhooks of the session's owner.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Json("Webhooks", examples::webhooks::list),
+        no_content: None,
+        headers: &[],
+        errors: &[OWNERS, READ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/webhooks/keys",
+        id: "listWebhookKeys",
+        tag: WEBHOOKS,
+        summary: "List the keys of messages",
+        description: "The public keys that receivers verify messages with. Anybody may ask; who verifies by them should do so \
+                      over TLS, and again when no signature holds any more.",
+        parameters: Vec::new,
+        request: None,
+        response: Body::Json("WebhookKeys", examples::webhooks::keys),
+        no_content: None,
+        headers: &[],
+        errors: &[&[Code::WEBHOOKS_NOT_SERVED], READ],
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/webhooks/{webhookId}",
+        id: "readWebhook",
+        tag: WEBHOOKS,
+        summary: "Read how a webhook stands",
+        description: "A webhook of the session's owner: what waits for its endpoint, what that answered last, and which messages \
+                      were given up.",
+        parameters: || vec![webhook_id()],
+        request: None,
+        response: Body::Json("Webhook", examples::webhooks::webhook),
+        no_content: None,
+        headers: &[],
+        errors: &[OWNERS, &[Code::WEBHOOK_NOT_FOUND], READ],
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/webhooks/{webhookId}",
+        id: "deleteWebhook",
+        tag: WEBHOOKS,
+        summary: "Delete a webhook",
+        description: "What waits for it is not delivered any more. A call that is under way may still come.",
+        parameters: || vec![webhook_id()],
+        request: None,
+        response: Body::Json("DeletedWebhook", examples::webhooks::deleted),
+        no_content: None,
+        headers: &[],
+        errors: &[OWNERS, &[Code::WEBHOOK_NOT_FOUND], READ],
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/webhooks/{webhookId}/redeliver",
+        id: "redeliverWebhook",
+        tag: WEBHOOKS,
+        summary: "Deliver messages again",
+        description: "Puts messages into the webhook's queue again, with the `webhook-id`s that they had, and enables a webhook \
+                      that is disabled. At most 100 at a time.",
+        parameters: || vec![webhook_id()],
+        request: Some(Body::Json("WebhookRedeliveryRequest", examples::webhooks::redelivery)),
+        response: Body::Json("WebhookRedelivery", examples::webhooks::redelivered),
+        no_content: None,
+        headers: &[],
+        errors: &[OWNERS, &[Code::INVALID_REQUEST, Code::WEBHOOK_NOT_FOUND, Code::REQUEST_TOO_LARGE], READ],
+    },
+    Operation {
         method: Method::GET,
         path: "/v1/defaults",
         id: "readDefaults",
@@ -439,6 +590,16 @@ pub const OPERATIONS: &[Operation] = &[
     },
 ];
 
+fn webhook_id() -> Value {
+    json!({
+        "name": "webhookId",
+        "in": "path",
+        "required": true,
+        "description": "Id of a webhook of the session's owner.",
+        "schema": {"type": "string", "pattern": "^whk_[a-z2-7]{26}$"},
+    })
+}
+
 fn payment_id() -> Value {
     json!({
         "name": "paymentId",
@@ -447,6 +608,35 @@ fn payment_id() -> Value {
         "description": "The payment's id.",
         "schema": {"type": "string", "pattern": PAYMENT_ID_PATTERN},
     })
+}
+
+fn own_payments_parameters() -> Vec<Value> {
+    let text = |name: &str, description: &str| query(name, false, json!({"type": "string"}), description);
+    let named = |name: &str, names: Vec<&str>, description: &str| {
+        query(name, false, json!({"type": "string", "enum": names}), description)
+    };
+    let time = |name: &str, description: &str| {
+        query(name, false, json!({"type": "string", "format": "date-time"}), description)
+    };
+    let amount = |name: &str, description: &str| {
+        query(name, false, json!({"type": "string", "pattern": "^[1-9][0-9]*$", "maxLength": 78}), description)
+    };
+    let statuses = vec!["pending", "finalizing", "completed", "failed"];
+    let limit = json!({"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": PAGE_DEFAULT});
+    let chain = json!({"type": "string", "pattern": CHAIN_ID_PATTERN});
+    vec![
+        named("status", statuses, "Those with this status."),
+        named("stage", stages().collect(), "Those that wait for this, or have `ended`."),
+        query("chain_id", false, chain, "Those paid on this chain, or to be delivered on it."),
+        text("settler", "Those awarded to the settler with this DID."),
+        time("submitted_from", "Those submitted then or later."),
+        time("submitted_until", "Those submitted earlier."),
+        amount("amount_from", "Those of at least so much: what is in escrow, or may be at most, smallest unit."),
+        amount("amount_to", "Those of at most so much."),
+        query("overdue", false, json!({"type": "boolean"}), "Those with a step that is past its time, or the others."),
+        query("limit", false, limit, "Most payments on a page."),
+        text("cursor", "The `next_cursor` of an earlier page."),
+    ]
 }
 
 fn quote_request_id() -> Value {

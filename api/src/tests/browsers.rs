@@ -17,7 +17,7 @@ async fn a_page_of_any_origin_may_call_and_read_what_it_needs() {
     for header in ["content-type", "prefer", "x-request-id", "last-event-id", "x-position", "traceparent"] {
         assert!(allowed.split(',').any(|name| name == header), "{header}: {allowed}");
     }
-    assert_eq!(answer.headers["access-control-allow-methods"], "GET,POST");
+    assert_eq!(answer.headers["access-control-allow-methods"], "GET,POST,DELETE");
     assert!(!answer.headers.contains_key("access-control-allow-credentials"));
     assert!(answer.headers.contains_key("x-request-id"));
 

@@ -16,11 +16,13 @@ mod idempotency_rules;
 mod identities;
 mod limits;
 mod overload;
+mod own_payments;
 mod pages;
 mod quote_request_bodies;
 mod quote_requests;
 mod reads;
 mod rehearsals;
+mod restored;
 mod selectors;
 mod shapes;
 mod side_effects;
@@ -29,6 +31,7 @@ mod solana;
 mod tron;
 mod untrusted_clients;
 mod validation;
+mod webhooks;
 mod wrapped_coins;
 mod x402;
 
@@ -57,10 +60,12 @@ use app::{
         Admission,
         pause::PauseState,
         policy::{Counterparties, Decimals},
+        restored_journal::RestoredJournal,
     },
     authorization::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared},
     funds::{Funds, Holding, Spend},
     payment_identifiers::{Identifiers, MemoryIdentifiers},
+    sessions::Sessions,
     views::payments::Payments,
 };
 use chains::readiness::ChainsReadiness;
@@ -77,6 +82,7 @@ use projections::Unavailable;
 
 use self::{
     doubles::{JournalPayments, LenientAuthorizer, SetClock, SetFunds, SetHeads, SetReadiness},
+    own_payments::{FollowedPayments, SetContracts, session_key},
     quote_requests::SetAuctions,
 };
 use super::{routes::router, state::HttpState};
@@ -105,6 +111,8 @@ pub struct Gateway {
     pub journal: MemoryJournal,
     pub payments: Arc<JournalPayments>,
     pub auctions: Arc<SetAuctions>,
+    pub owned: Arc<FollowedPayments>,
+    pub contracts: Arc<SetContracts>,
     pub clock: Arc<SetClock>,
     pub ready: Arc<SetReadiness>,
     pub funds: Arc<SetFunds>,
@@ -168,6 +176,23 @@ impl Gateway {
         identifiers: Arc<dyn Identifiers>,
         change: impl FnOnce(&mut GatewayConfig),
     ) -> Self {
+        Self::build(appended, journal, authorizer, identifiers, None, change)
+    }
+
+    /// A gateway on a journal that came out of a copy.
+    pub fn restored(journal: MemoryJournal, restored: RestoredJournal) -> Self {
+        let (appended, identifiers) = (Arc::new(journal.clone()), Arc::new(MemoryIdentifiers::default()));
+        Self::build(appended, journal, Arc::new(LenientAuthorizer), identifiers, Some(restored), |_| {})
+    }
+
+    fn build(
+        appended: Arc<dyn StreamLog>,
+        journal: MemoryJournal,
+        authorizer: Arc<dyn Authorizer>,
+        identifiers: Arc<dyn Identifiers>,
+        restored: Option<RestoredJournal>,
+        change: impl FnOnce(&mut GatewayConfig),
+    ) -> Self {
         let mut config = config();
         config.http.hold_ms_max = 0;
         change(&mut config);
@@ -184,10 +209,15 @@ impl Gateway {
         let (pause, decimals) = (watch::Sender::new(false), Decimals::new());
         let counterparties = Counterparties::load(&config.counterparty, decimals).unwrap();
         let funds = Arc::new(SetFunds::default());
+        let owned = FollowedPayments::of(&journal);
+        let contracts = Arc::new(SetContracts::default());
         let services = Services {
             journal: appended.clone(),
             reads: appended,
             payments: payments.clone(),
+            owned_payments: owned.clone(),
+            webhooks: Some(webhooks::desk()),
+            sessions: Sessions { key: session_key(), contracts: contracts.clone() },
             quote_requests: payments.clone(),
             auctions: auctions.clone(),
             authorizer,
@@ -195,6 +225,7 @@ impl Gateway {
             admission: Admission::new(PauseState::follow(&pause), counterparties),
             identities: Identities::load(&config.identity).unwrap(),
             identifiers,
+            restored,
             chains: chains.clone(),
             heads: Arc::new(SetHeads),
             funds: [Family::Evm, Family::Solana, Family::Tron]
@@ -205,7 +236,21 @@ impl Gateway {
         };
         let state = Arc::new(HttpState::new(&config, services));
         let router = router(state.clone());
-        Self { router, state, journal, payments, auctions, clock, ready, funds, stopping, pause, chains }
+        Self {
+            router,
+            state,
+            journal,
+            payments,
+            auctions,
+            owned,
+            contracts,
+            clock,
+            ready,
+            funds,
+            stopping,
+            pause,
+            chains,
+        }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {

@@ -16,10 +16,11 @@ use devkit::holder::Holder;
 use events::{identity::Carrier, quote::SignedQuote};
 use proofs::contexts::BUNDLED;
 
-use super::{Answer, FORGED, Gateway, at, bad_bodies::credential_auth, body, set, with};
+use super::{Answer, FORGED, Gateway, PAYER, at, bad_bodies::credential_auth, body, set, with};
 use crate::{
     docs::SCRIPT_PATH,
     openapi::{OPERATIONS, document},
+    pages::SCRIPT_PATH as PAGE_SCRIPT_PATH,
     worked_quote::DOCUMENT,
 };
 
@@ -286,7 +287,13 @@ async fn every_example_of_a_body_can_be_sent() {
             let answer = gateway.send(request.body(example["value"].to_string().into()).unwrap()).await;
             // Nothing has collected quotes here that the award could name.
             let awards = path.ends_with("/award") || name == "an award";
-            let expected = if awards { 404..=409 } else { 200..=200 };
+            // Owners' calls need a token, and a session needs a challenge that this gateway made.
+            let owners = item["post"]["security"].is_array() || path == "/v1/sessions";
+            let expected = match (awards, owners) {
+                (true, _) => 404..=409,
+                (_, true) => 401..=401,
+                _ => 200..=200,
+            };
             assert!(expected.contains(&answer.status.as_u16()), "{path}: example `{name}`: {answer:?}");
             sent += 1;
         }
@@ -295,7 +302,8 @@ async fn every_example_of_a_body_can_be_sent() {
     // Everything that the examples show can now be read.
     for (path, item) in document["paths"].as_object().unwrap() {
         let needs_query = path.ends_with("/resolve");
-        if item["get"].is_null() || needs_query || path.ends_with("/events") {
+        let is_for_owners = item["get"]["security"].is_array();
+        if item["get"].is_null() || needs_query || is_for_owners || path.ends_with("/events") {
             continue;
         }
         let concrete = path
@@ -318,4 +326,102 @@ fn example_id(document: &Value, member: &str) -> String {
     let answers = &document["paths"][schema]["post"]["responses"]["200"]["content"]["application/json"]["examples"];
     let first = answers.as_object().unwrap().values().next().unwrap();
     first["value"][member].as_str().unwrap().to_owned()
+}
+
+/// The page of a payment, whoever asks for it how.
+async fn payment_page(gateway: &Gateway, path: &str) -> String {
+    let request = Request::get(path).header("accept", "text/html");
+    let answer = gateway.send(request.body(Body::empty()).unwrap()).await.expect(200);
+    assert_eq!(answer.headers["referrer-policy"], "no-referrer");
+    assert_eq!(answer.headers["cross-origin-opener-policy"], "same-origin");
+    assert_eq!(answer.headers["cache-control"], "no-cache");
+    let policy = answer.headers["content-security-policy"].to_str().unwrap();
+    let hash = BASE64.encode(&Sha256::digest(between(&answer.text, "<style>", "</style>")));
+    let expected = format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; script-src 'self'; connect-src 'self'; img-src data:; base-uri \
+         'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    assert_eq!(policy, expected);
+    assert_eq!(values(&answer.text, "src"), [PAGE_SCRIPT_PATH]);
+    for inline in ["<script>", " style=", " onclick=", " onload=", "javascript:"] {
+        assert!(!answer.text.contains(inline), "{inline}");
+    }
+    answer.text
+}
+
+#[tokio::test]
+async fn a_payment_is_shown_as_people_read_it() {
+    let gateway = Gateway::new();
+    let payment_id = gateway.post(&body()).await.expect(200).payment_id();
+    for path in [format!("/pay/{payment_id}"), format!("/v1/payments/{payment_id}/status")] {
+        let page = payment_page(&gateway, &path).await;
+        let money = between(&page, "<p class=\"money\">", "</p>");
+        let (order, people) = (body(), between(&page, "<main", "<details"));
+        for shown in [
+            "Payment pending",
+            order["destination"][0]["account"].as_str().unwrap(),
+            PAYER,
+            "at most ",
+            "Waiting for",
+            "Has to arrive by",
+            money,
+        ] {
+            assert!(people.to_lowercase().contains(&shown.to_lowercase()), "{shown} is not shown: {people}");
+        }
+        // With the decimal point and the symbol, not in the smallest unit.
+        assert!(!money.contains(order["fulfillment_amount"].as_str().unwrap()), "{money}");
+        assert!(!people.contains(payment_id.as_str()), "an id is a detail: {people}");
+        assert!(page.contains(payment_id.as_str()));
+        assert!(page.contains("<noscript><meta http-equiv=\"refresh\""), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn the_pages_lead_somewhere() {
+    let gateway = Gateway::new();
+    let start = payment_page(&gateway, "/").await;
+    for link in values(&start, "href").into_iter().filter(|link| link.starts_with('/')) {
+        gateway.get(link).await.expect(200);
+    }
+    let link = payment_page(&gateway, "/pay").await;
+    assert!(link.contains("data-page=\"link\"") && link.contains("<noscript>"), "{link}");
+    for path in ["/pay/x", "/pay/pay_x", "/pay/qrq_x", &format!("/pay/pay_{}", "a".repeat(52))] {
+        let answer = gateway.get(path).await.expect(404);
+        assert_eq!(answer.headers["content-type"], "text/html; charset=utf-8", "{path}");
+        assert!(answer.text.contains("There is no such page"), "{}", answer.text);
+        assert!(!answer.text.contains("<script"), "{}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn a_quote_request_is_shown_as_what_is_to_be_paid() {
+    let gateway = Gateway::new();
+    let mut request = with("/request_id", json!("asked-1"));
+    request.as_object_mut().unwrap().remove("sender_auth");
+    let opened = gateway.post_to("/v1/payments/quote-requests", &request).await.expect(200).body;
+    let id = opened["quote_request_id"].as_str().unwrap();
+    let page = payment_page(&gateway, &format!("/pay/{id}")).await;
+    assert!(page.contains("data-page=\"quote-request\"") && page.contains(id), "{page}");
+    let recipient = request["destination"][0]["account"].as_str().unwrap().to_lowercase();
+    assert!(page.to_lowercase().contains(&recipient), "{page}");
+    assert!(page.contains("Settlers are being asked"), "{page}");
+}
+
+#[tokio::test]
+async fn the_script_of_the_pages_is_served_once_and_for_all() {
+    let gateway = Gateway::new();
+    let script = async |known: Option<&str>| {
+        let request = known.into_iter().fold(Request::get(PAGE_SCRIPT_PATH), |it, tag| it.header("if-none-match", tag));
+        gateway.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    };
+    let answer = script(None).await;
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["content-encoding"], "gzip");
+    assert_eq!(answer.headers()["cache-control"], "public, max-age=31536000, immutable");
+    let tag = answer.headers()["etag"].to_str().unwrap().to_owned();
+    assert!(PAGE_SCRIPT_PATH.contains(tag.trim_matches('"')), "{tag}");
+    let bytes = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+    assert!(bytes.starts_with(&[0x1f, 0x8b]) && bytes.len() > 10_000, "{}", bytes.len());
+    assert_eq!(script(Some(&tag)).await.status(), 304);
+    assert_eq!(script(Some("\"another\"")).await.status(), 200);
 }

@@ -77,12 +77,14 @@ async fn a_body_that_does_not_arrive_is_given_up() {
 #[tokio::test]
 async fn unknown_paths_and_methods_are_errors_of_the_contract() {
     let gateway = Gateway::new();
-    for path in ["/", "/v1", "/v1/payments/", "/v1/payment", "/v2/payments", "/V1/PAYMENTS"] {
+    for path in ["/v1", "/v1/payments/", "/v1/payment", "/v2/payments", "/V1/PAYMENTS"] {
         gateway.get(path).await.expect_error(404, "NOT_FOUND");
     }
     for route in ROUTES {
         let path = route.path.replace("{paymentId}", "pay_x").replace("{quoteRequestId}", "qrq_x");
-        for method in ["PUT", "DELETE", "PATCH"] {
+        // A webhook can be deleted, and whatever stands in the place of its id is taken for one.
+        let is_webhooks = path.starts_with("/v1/webhooks/");
+        for method in ["PUT", "DELETE", "PATCH"].into_iter().filter(|method| !(is_webhooks && *method == "DELETE")) {
             let request = Request::builder().method(method).uri(&path).body(Body::empty()).unwrap();
             let answer = gateway.send(request).await.expect_error(405, "METHOD_NOT_ALLOWED");
             let allowed = answer.headers["allow"].to_str().unwrap();

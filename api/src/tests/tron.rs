@@ -12,8 +12,8 @@ use app::{
     funds::{Coverage, Draw, TronFunds},
 };
 use chains::config::ChainConfig;
-use chains_tron::{address::text, dev::DevChain, node::Node, transaction};
-use config::{GatewayChain, examples::with_tron};
+use chains_tron::{adapter::Keys, address::text, dev::DevChain, node::Node, transaction};
+use config::{AccountKey, GatewayChain, examples::with_tron};
 use devkit::holder::Holder;
 use proofs::suites::Suite;
 use trondev::{Blocks, Options, TronDev};
@@ -78,8 +78,15 @@ impl World {
         config.common.fulfillment_proxy = contracts.proxy.parse().unwrap();
         config.common.assets[0].asset_identifier = format!("{CHAIN}/trc20:{token}").parse().unwrap();
         let node = Node::connect(config).unwrap();
-        let reserver = served.reserver_key.expose().parse().unwrap();
-        let tron_authorizer = TronAuthorizer::new([(node.clone(), reserver)]);
+        let AccountKey::Here(key) = &served.reserver_key else { panic!("the key is in the file") };
+        let reserver = key.expose();
+        let keys = Keys {
+            reserver: reserver.parse::<PrivateKeySigner>().unwrap().into(),
+            draining_reservers: Vec::new(),
+            submitters: Vec::new(),
+            exit_submitters: Vec::new(),
+        };
+        let tron_authorizer = TronAuthorizer::new([(node.clone(), keys.reservers(&node).unwrap())]);
         let evm: Arc<dyn Authorizer> = Arc::new(LenientAuthorizer);
         let authorizer = Authorizers::new([(Family::Evm, evm), (Family::Tron, Arc::new(tron_authorizer))]);
         let journal = MemoryJournal::new(4);

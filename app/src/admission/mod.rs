@@ -1,12 +1,15 @@
 //! Admission control: what everything new has to pass before it is stored. [`write_permits`] bounds how many writes are at work,
 //! `open_windows` how many quote-requests collect quotes, `bounded_journal` what one shard is asked for; `ready_chains` refuses what goes through a chain that is not ready; [`pause`] and
-//! [`policy`] say whether anything new, or this payment, is wanted.
+//! [`policy`] say whether anything new, or this payment, is wanted; [`restore_mark`] says whether the journal was put in place
+//! from a copy.
 
 pub(crate) mod bounded_journal;
 pub(crate) mod open_windows;
 pub mod pause;
 pub mod policy;
 pub(crate) mod ready_chains;
+pub mod restore_mark;
+pub mod restored_journal;
 pub mod write_permits;
 
 use events::{event::CounterpartyDecision, time::Timestamp};

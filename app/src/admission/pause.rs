@@ -7,9 +7,10 @@
 use std::time::Duration;
 
 use async_nats::{
-    Client, HeaderMap,
+    Client, HeaderMap, header,
     jetstream::{
         self,
+        context::PublishErrorKind,
         stream::{Config, DiscardPolicy, LastRawMessageErrorKind, StorageType, Stream},
     },
 };
@@ -25,11 +26,11 @@ use events::time::Timestamp;
 pub const BUCKET: &str = "gw_control";
 /// Key of the pause, as a subject.
 const PAUSE_SUBJECT: &str = "$KV.gw_control.pause";
-const STREAM: &str = "KV_gw_control";
+pub(super) const STREAM: &str = "KV_gw_control";
 /// How often the bucket is read besides being listened to.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long one look may take.
-const LOOK_MAX: Duration = Duration::from_secs(2);
+pub(super) const LOOK_MAX: Duration = Duration::from_secs(2);
 /// Longest reason, in characters.
 pub const REASON_CHARS_MAX: usize = 500;
 /// Changes that are kept for auditors.
@@ -59,9 +60,12 @@ pub enum Error {
     /// The reason is too long.
     #[error("the reason must have at most {REASON_CHARS_MAX} characters")]
     Reason,
+    /// Somebody else changed it meanwhile.
+    #[error("it was changed by somebody else meanwhile")]
+    Changed,
 }
 
-fn unavailable(error: impl std::fmt::Display) -> Error {
+pub(super) fn unavailable(error: impl std::fmt::Display) -> Error {
     Error::Unavailable(error.to_string())
 }
 
@@ -118,9 +122,27 @@ impl ControlBucket {
             return Err(Error::Reason);
         }
         let body = serde_json::to_vec(&control).map_err(unavailable)?;
-        let stored = self.context.publish(PAUSE_SUBJECT, body.into()).await.map_err(unavailable)?;
-        stored.await.map_err(unavailable)?;
+        self.publish(PAUSE_SUBJECT, body).await?;
         Ok(control)
+    }
+
+    /// Stores under a key of the bucket and waits for the acknowledgement.
+    async fn publish(&self, subject: &'static str, body: Vec<u8>) -> Result<(), Error> {
+        let stored = self.context.publish(subject, body.into()).await.map_err(unavailable)?;
+        stored.await.map_err(unavailable)?;
+        Ok(())
+    }
+
+    /// The same where the key's last change is that of sequence `before`, 0 for none; the new sequence.
+    pub(super) async fn replace(&self, subject: &'static str, before: u64, body: Vec<u8>) -> Result<u64, Error> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, before.to_string());
+        let stored = self.context.publish_with_headers(subject, headers, body.into()).await.map_err(unavailable)?;
+        match stored.await {
+            Ok(stored) => Ok(stored.sequence),
+            Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Err(Error::Changed),
+            Err(error) => Err(unavailable(error)),
+        }
     }
 }
 

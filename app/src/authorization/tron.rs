@@ -1,14 +1,18 @@
 //! Payers on Tron: transactions of their own that deposit, which the escrow's reserver admits by its signature.
 
-use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
+use chains::reservers::Reservers;
 use chains_tron::{
-    authorization::{self, AuthorizationError, Choice, Denied, EscrowSettings, OnchainError, SpendRequest},
+    authorization::{
+        self, AuthorizationError, Choice, Denied, EscrowSettings, OnchainError, OpeningSigner, SpendRequest,
+    },
     node::Node,
 };
 use events::event::{Authorization, TronSpend};
+use sagas::ports::Transient;
+use signer::Secp256k1Key;
 
 use crate::{
     authorization::{
@@ -27,13 +31,15 @@ pub struct TronAuthorizer {
 #[derive(Clone)]
 struct Chain {
     node: Node,
-    reserver: PrivateKeySigner,
+    reservers: Reservers<OpeningSigner>,
 }
 
 impl TronAuthorizer {
-    /// An authorizer for the chains of these nodes, each with the key of its escrow's reserver.
-    pub fn new(chains: impl IntoIterator<Item = (Node, PrivateKeySigner)>) -> Self {
-        let chain = |(node, reserver): (Node, _)| (node.chain_id().clone(), Chain { node, reserver });
+    /// An authorizer for the chains of these nodes, each with the keys of its escrows' reservers.
+    pub fn new(chains: impl IntoIterator<Item = (Node, Reservers<Secp256k1Key>)>) -> Self {
+        let chain = |(node, keys): (Node, Reservers<Secp256k1Key>)| {
+            (node.chain_id().clone(), Chain { node, reservers: keys.map(OpeningSigner::from) })
+        };
         Self { chains: chains.into_iter().map(chain).collect() }
     }
 
@@ -79,7 +85,8 @@ impl Authorizer for TronAuthorizer {
         let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
         let payload = payload.cloned().map(Value::Object);
         let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
-        let Chain { node, reserver } = self.chain(request)?;
+        let Chain { node, reservers } = self.chain(request)?;
+        let reserver = reservers.of(request.reserver).map_err(Transient::from)?;
         let prepared = authorization::prepare_onchain(&spend(request)?, &choice, node, reserver).await;
         let prepared = prepared.map_err(|error| match error {
             OnchainError::Denied(denied) => refused(denied.error),

@@ -112,6 +112,25 @@ codes! {
          place and the reason. This call accepted nothing.",
         "Sign exactly the body that is sent, with a key that the DID authorises for `authentication`, and `proof` \
          beside the signed members. Or leave the proof out; the source account is then the originator.";
+    INVALID_TOKEN Some(StatusCode::UNAUTHORIZED), PaymentGateway, NotRetryableFixRequest, None, false,
+        "There is no session: a token of POST /v1/sessions is asked for in the header Authorization.",
+        "What is shown or done for the owner of payments alone asks for a session. The header `Authorization` is missing or \
+         given twice, its token has expired, was changed, or was made by another service. A token in the URL is never read.",
+        "Have `POST /v1/sessions/challenges` make a message, sign it, and send it to `POST /v1/sessions`. Send the token that it \
+         answers with as `Authorization: Bearer …` for as long as `expires_at` says.";
+    WEBHOOKS_NOT_SERVED Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
+        "This gateway calls no webhooks.",
+        "The operator has not turned webhooks on, or has configured no key to sign their messages with.",
+        "Follow a payment by `/v1/payments/{id}/events` or `/v1/payments/{id}/status` instead.";
+    WEBHOOK_NOT_FOUND Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
+        "The session's owner has no such webhook.",
+        "No webhook has this id, it was deleted, or it is another owner's.",
+        "`GET /v1/webhooks` lists the owner's webhooks.";
+    TOO_MANY_WEBHOOKS Some(StatusCode::CONFLICT), PaymentGateway, NotRetryableFixRequest, None, false,
+        "There are as many webhooks as there may be.",
+        "The owner has as many webhooks as one may have, or has registered too many within a day, or all owners together have \
+         as many as this gateway takes of owners without an accepted payment. The message says which.",
+        "Delete one that is not needed any more with `DELETE /v1/webhooks/{id}`. One webhook hears of all payments of its owner.";
     INVALID_CREDENTIAL Some(StatusCode::UNAUTHORIZED), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "A credential that came with the request does not count.",
         "The request presents a credential that is not of the data model 1.1, is not signed by its issuer, is not in \
@@ -188,6 +207,13 @@ codes! {
          `request_id` or for another quote. This award created nothing.",
         "Find the payment of the earlier award: repeating that award with its own `request_id` returns it. For a second \
          payment open a new quote-request.";
+    JOURNAL_RESTORED Some(StatusCode::CONFLICT), PaymentGateway, ReconcileThenDecide, Some(false), false,
+        "The payment may have been accepted before the gateway lost part of its journal.",
+        "The gateway's journal was restored from a copy. Either the source chain holds an escrow for this payment already, of which \
+         the gateway knows nothing, or the quote-request is from before and one of its quotes may have been awarded since. This call \
+         accepted nothing.",
+        "Look the payment id up in the escrow contract: its settler may deliver and be paid, otherwise the money comes back once \
+         its refund window opens. Where there is no escrow, open a new quote-request or use a new `request_id`.";
     QUOTE_EXPIRED Some(StatusCode::CONFLICT), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The quote has lapsed.",
         "The settler's offer was valid until a time that is past, or its deadlines leave no time to pay. This call \

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use ruint::aliases::U256;
 use serde_json::{Value, json};
 
-use chains_solana::{authorization::allowance_delegate, holding, node::Node, program, wrapping};
+use chains_solana::{
+    authorization::allowance_delegate, broadcaster::Broadcaster, holding, node::Node, program, wrapping,
+};
 use events::{Account, Amount};
 use sagas::ports::Transient;
 
@@ -83,10 +85,15 @@ impl Funds for SolanaFunds {
             account(delegate.as_str(), false, false),
             account(spend.source.account().as_str(), true, false),
         ];
+        let node = self.nodes.of(spend.source)?;
+        let block = Broadcaster::of(node).blockhash(node.settled().await?).await?;
+        let mut call = instruction(&token_program, &accounts, &data);
+        // For a wallet whose page asks no node: a transaction names a block that is not old.
+        call["recent_blockhash"] = program::text(&block.hash).into();
         Ok(Some(Approval {
             asset_identifier: spend.source.asset().clone(),
             amount: spend.amount,
-            call: instruction(&token_program, &accounts, &data),
+            call,
             spender: delegate.to_string(),
         }))
     }

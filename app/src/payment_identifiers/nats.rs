@@ -19,7 +19,8 @@ use events::Hash32;
 
 use super::{Binding, Identifiers, IdentifiersError};
 
-const STREAM: &str = "X402";
+/// Name of the JetStream stream that holds the identifiers.
+pub const STREAM: &str = "X402";
 const SUBJECT: &str = "gw.x402";
 /// How long one question to the stream may take.
 const ANSWER_MAX: Duration = Duration::from_secs(3);

@@ -74,7 +74,8 @@ pub fn credentials_count(proven: &Proven) -> Result<(), Error> {
     proven.credentials_count().map_err(answer)
 }
 
-fn answer(refusal: Refusal) -> Error {
+/// The answer to a claim that is not believed.
+pub(crate) fn answer(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Proof(reason) => Error::new(Code::INVALID_PROOF, reason),
         Refusal::Credential(reason) => Error::new(Code::INVALID_CREDENTIAL, reason),

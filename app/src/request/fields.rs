@@ -203,7 +203,7 @@ pub fn read<'a, T: Kind<'a>>(path: &str, value: &'a Value, faults: &mut Faults) 
 }
 
 /// The rule that an account breaks, without the word that its path says already.
-pub(super) fn account_rule(rule: &caip::Error) -> String {
+pub(crate) fn account_rule(rule: &caip::Error) -> String {
     let rule = rule.to_string();
     rule.strip_prefix("account ").map_or(rule.clone(), str::to_owned)
 }

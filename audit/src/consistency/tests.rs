@@ -209,7 +209,11 @@ fn failed_with(code: &str, refund: RefundDue) -> PaymentEvent {
 }
 
 fn opened(second: i64) -> PaymentEvent {
-    PaymentEvent::EscrowOpened(EscrowOpened { inclusion: inclusion(second), amount: "1100".parse().unwrap() })
+    PaymentEvent::EscrowOpened(EscrowOpened {
+        inclusion: inclusion(second),
+        amount: "1100".parse().unwrap(),
+        reserved_for: None,
+    })
 }
 
 fn refunded(amount: &str) -> PaymentEvent {

@@ -3,7 +3,7 @@
 //! Type strings must equal those in `contracts/src/GatewayEscrow.sol`; deposits on a real chain in the tests prove it.
 
 use alloy::{
-    primitives::{Address, B256, U256},
+    primitives::{Address, B256, U256, keccak256},
     sol,
     sol_types::{Eip712Domain, SolStruct, eip712_domain},
 };
@@ -125,9 +125,19 @@ pub fn escrow_domain(evm_id: u64, escrow: Address) -> Eip712Domain {
     eip712_domain! { name: "GatewayEscrow", version: "1", chain_id: evm_id, verifying_contract: escrow, }
 }
 
+/// What is hashed and signed for `message` in `domain`: 0x19 0x01, the domain's hash, the message's hash (EIP-712). Services that
+/// hash by themselves are given this.
+pub fn preimage(message: &impl SolStruct, domain: &Eip712Domain) -> [u8; 66] {
+    let mut bytes = [0x19; 66];
+    bytes[1] = 0x01;
+    bytes[2..34].copy_from_slice(domain.separator().as_slice());
+    bytes[34..].copy_from_slice(message.eip712_hash_struct().as_slice());
+    bytes
+}
+
 /// The digest that is signed for `message` in `domain`.
 pub fn digest(message: &impl SolStruct, domain: &Eip712Domain) -> B256 {
-    message.eip712_signing_hash(domain)
+    keccak256(preimage(message, domain))
 }
 
 /// The witness of a payment: what the payer signs, or what the reserver admits where there is no witness.

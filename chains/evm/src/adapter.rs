@@ -5,17 +5,17 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use alloy::{signers::local::PrivateKeySigner, sol_types::SolCall};
+use alloy::sol_types::SolCall;
 use async_trait::async_trait;
 
-use chains::{log_watcher::LogWatcher, registry::Chain, setup::SetupError, submitters::Leg};
+use chains::{log_watcher::LogWatcher, registry::Chain, reservers::Reservers, setup::SetupError, submitters::Leg};
 use escrow_abi::{
     contracts::{GatewayEscrow, address},
     record::EscrowTerms,
 };
 use events::{
     Account, ChainId, PaymentId,
-    event::{Claim, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
+    event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
     time::unix_seconds,
 };
 use journal::{
@@ -24,13 +24,14 @@ use journal::{
 };
 use sagas::ports::{
     Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
-    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
+    PayerDeposit, PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
+use signer::Secp256k1Key;
 
 use super::{
     deliveries::Deliveries,
     deposit_call::deposit_call,
-    escrows::Escrows,
+    escrows::{Escrows, SettledEscrow},
     log_source::Logs,
     node::Node,
     payer_budgets::PayerBudgets,
@@ -50,20 +51,22 @@ const TRIAL_SECONDS: u64 = 15;
 #[derive(Debug, Clone)]
 pub struct Keys {
     /// Signs reservations; its account is the reserver of the chain's configuration.
-    pub reserver: PrivateKeySigner,
+    pub reserver: Secp256k1Key,
+    /// Sign for the payments that name them: their accounts were the reserver.
+    pub draining_reservers: Vec<Secp256k1Key>,
     /// Send the gateway's transactions and pay for their gas; payments are spread over them.
-    pub submitters: Vec<PrivateKeySigner>,
+    pub submitters: Vec<Secp256k1Key>,
     /// Send refunds and releases and nothing else; when there are none, the submitters do, and deposits leave them a reserve.
-    pub exit_submitters: Vec<PrivateKeySigner>,
+    pub exit_submitters: Vec<Secp256k1Key>,
     /// Begin nothing any more: they end what has a nonce of theirs, and can be left out once all of it is final.
-    pub draining_submitters: Vec<PrivateKeySigner>,
+    pub draining_submitters: Vec<Secp256k1Key>,
 }
 
 /// A chain the gateway is connected to.
 pub struct EvmChain {
     node: Node,
     /// Without it the chain is a destination only.
-    reserver: Option<PrivateKeySigner>,
+    reservers: Option<Reservers<Secp256k1Key>>,
     submitters: SubmitterAccounts,
     payers: PayerBudgets,
     log_watcher: LogWatcher<Logs>,
@@ -77,7 +80,7 @@ impl EvmChain {
     /// accounts may cost from `budgets`, which all gateways that share the submitters' keys share too.
     ///
     /// # Errors
-    /// [`SetupError`] when no key can send anything, or the reserver's is another one than the configuration says.
+    /// [`SetupError`] when no key can send anything, the reserver's is another one than the configuration says, or one repeats.
     pub fn new(
         node: Node,
         keys: Option<Keys>,
@@ -85,17 +88,14 @@ impl EvmChain {
         budgets: Arc<dyn Budgets>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
-        let (mut reserver, mut accounts) = (None, SubmitterKeys::default());
+        let (mut reservers, mut accounts) = (None, SubmitterKeys::default());
         if let Some(keys) = keys {
             let chain_id = node.chain_id().clone();
             if keys.submitters.is_empty() {
                 return Err(SetupError::NoSubmitter(chain_id));
             }
-            let (configured, key) = (node.config().common.reserver.clone(), account_of(&keys.reserver));
-            if configured != key {
-                return Err(SetupError::Reserver { chain_id, configured, key });
-            }
-            reserver = Some(keys.reserver);
+            let configured = &node.config().common.reserver;
+            reservers = Some(Reservers::new(chain_id, configured, keys.reserver, keys.draining_reservers, account_of)?);
             accounts = SubmitterKeys {
                 usual: keys.submitters,
                 exits: keys.exit_submitters,
@@ -103,10 +103,11 @@ impl EvmChain {
             };
         }
         Ok(Self {
-            reserver,
+            reservers,
             submitters: SubmitterAccounts::new(node.clone(), accounts, ledger, clock.clone()),
             payers: PayerBudgets::new(node.clone(), budgets, clock.clone()),
-            log_watcher: LogWatcher::new(Logs::of(node.clone()), node.config().common.poll_ms),
+            log_watcher: LogWatcher::new(Logs::of(node.clone()), node.config().common.poll_ms)
+                .hinted(node.head_feed().cloned()),
             readable: Mutex::default(),
             clock,
             node,
@@ -125,12 +126,14 @@ impl EvmChain {
     /// Looks after the submitters of `chains` for as long as it runs; the process runs it beside the engine.
     pub async fn maintain(chains: &[Arc<Self>], clock: &dyn Clock) {
         let every = maintain_every(chains.iter().map(|chain| chain.node.config().reprice_seconds));
-        loop {
-            for chain in chains {
+        // Each for itself: a node or a key's service that hangs holds up its own chain.
+        let maintained = chains.iter().map(|chain| async move {
+            loop {
                 chain.maintain_once().await;
+                clock.sleep(every).await;
             }
-            clock.sleep(every).await;
-        }
+        });
+        futures::future::join_all(maintained).await;
     }
 
     /// One look of [`EvmChain::maintain`] at this chain: uses up nonces that nothing else is going to use, and watches the
@@ -222,8 +225,9 @@ impl Chains for EvmChain {
     }
 
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        let reserver = self.reserver.as_ref();
-        let reserver = reserver.ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.id())))?;
+        let reservers = self.reservers.as_ref();
+        let reservers = reservers.ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.id())))?;
+        let reserver = reservers.of(&order.escrow.reserver).map_err(Transient::from)?;
         let escrow = address(&order.escrow.contract)?;
         self.require_readable(&order.escrow.contract).await?;
         let senders = self.submitters.senders(Leg::Deposit, &order.payment_id)?;
@@ -234,8 +238,15 @@ impl Chains for EvmChain {
         let ends = |seconds: u64| now.saturating_add(seconds).min(order.escrow.reserve_deadline);
         let admission_seconds = self.node.config().admission_seconds;
         let (trial_until, until) = (ends(TRIAL_SECONDS.min(admission_seconds)), ends(admission_seconds));
-        let trial = deposit_call(order, reserver, self.node.evm_id(), sender, trial_until)?;
-        let call = deposit_call(order, reserver, self.node.evm_id(), sender, until)?;
+        // At once: where the key is elsewhere, each is a round trip.
+        let admitted = |until| deposit_call(order, reserver, self.node.evm_id(), sender, until);
+        let (trial, call) = futures::try_join!(admitted(trial_until), admitted(until))?;
+        // What the chain would refuse then is no refusal of the payment.
+        if now < trial_until && unix_seconds(self.clock.now()) > trial_until {
+            return Err(
+                Transient::unreachable("the reserver's key took longer to sign than what is tried out holds").into()
+            );
+        }
         let purpose = Purpose::deposit(&order.payment_id, attempt);
         // Whoever pays: the payer's account may have code although a key signed (EIP-7702), and the token has some.
         let gas_max = Some(self.node.config().gas.deposit_max);
@@ -321,6 +332,20 @@ impl Chains for EvmChain {
         end: &Inclusion,
     ) -> Result<Vec<Claim>, Transient> {
         self.escrows().claims(payment_id, escrow, end).await
+    }
+
+    async fn payer_has_escrow(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        payer: &Account,
+    ) -> Result<(bool, u64), Transient> {
+        let SettledEscrow { block, record } = self.escrows().settled(payment_id, &escrow.contract).await?;
+        Ok((record.is_some_and(|record| record.payer.as_ref() == Some(payer)), block.time))
+    }
+
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        self.escrows().found(&deposit.payment_id, &deposit.escrow).await
     }
 
     async fn deposit_ruled_out(

@@ -1,26 +1,27 @@
 //! Signatures for the escrow: the reserver's award, the releaser's statement about a delivery.
 
-use alloy::{primitives::Address, signers::local::PrivateKeySigner};
+use alloy::primitives::Address;
 
 use escrow_abi::{
-    attest::{SignError, sign_digest, statement_digest},
+    attest::{SignError, sign_preimage, statement_digest, statement_preimage},
     contracts::address,
     eip712::{self, Admission, escrow_domain},
     signature,
 };
 use sagas::ports::Statement;
+use signer::Secp256k1Key;
 
 /// The releaser's signed statement for the escrow at `escrow` on the chain `evm_id`.
 ///
 /// # Errors
 /// [`SignError`].
-pub fn sign_statement(
-    signer: &PrivateKeySigner,
+pub async fn sign_statement(
+    key: &Secp256k1Key,
     statement: &Statement,
     evm_id: u64,
     escrow: Address,
 ) -> Result<String, SignError> {
-    sign_digest(signer, statement_digest(statement, evm_id, escrow, address)?)
+    Ok(sign_preimage(key, &statement_preimage(statement, evm_id, escrow, address)?).await?)
 }
 
 /// Whether `signature` is a statement signed by the key of `releaser`. A contract account must be asked on its chain:
@@ -41,12 +42,12 @@ pub fn verify_statement(
 /// The reserver's signed award together with the deposit, its token and its end, for deposits with a permit.
 ///
 /// # Errors
-/// [`SignError::Key`].
-pub fn sign_admission(
-    signer: &PrivateKeySigner,
+/// [`signer::SignError`].
+pub async fn sign_admission(
+    key: &Secp256k1Key,
     admission: &Admission,
     evm_id: u64,
     escrow: Address,
-) -> Result<String, SignError> {
-    sign_digest(signer, eip712::digest(admission, &escrow_domain(evm_id, escrow)))
+) -> Result<String, signer::SignError> {
+    sign_preimage(key, &eip712::preimage(admission, &escrow_domain(evm_id, escrow))).await
 }

@@ -22,10 +22,13 @@ use escrow_abi::{
 };
 use events::{
     Amount, Hash32, PaymentId, Terms,
-    event::{Authorization, Claim, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, Permit2, TransactionPrepared},
+    event::{
+        Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, Permit2,
+        TransactionPrepared,
+    },
     time::unix_seconds,
 };
-use sagas::ports::{EscrowState, Statement, Transient};
+use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 
 use super::{
     calls::Calls,
@@ -224,6 +227,10 @@ impl Audit for Auditor {
 
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
         Escrows::of(&self.node).state(payment_id, plan).await
+    }
+
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        Escrows::of(&self.node).found(&deposit.payment_id, &deposit.escrow).await
     }
 
     async fn claims(

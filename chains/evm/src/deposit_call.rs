@@ -2,7 +2,6 @@
 
 use alloy::{
     primitives::{Address, Bytes, U256},
-    signers::local::PrivateKeySigner,
     sol_types::SolCall,
 };
 
@@ -18,6 +17,7 @@ use events::{
     event::{Authorization, Permit2},
 };
 use sagas::ports::{DepositOrder, ExpectedTerms, Transient};
+use signer::Secp256k1Key;
 
 use super::{
     attest,
@@ -29,10 +29,10 @@ use super::{
 /// The deposit-and-reserve, admitted by the reserver up to the UNIX second `admitted_until`.
 ///
 /// # Errors
-/// [`Transient`] for an order that fits no EVM chain.
-pub(crate) fn deposit_call(
+/// [`Transient`] for an order that fits no EVM chain, and where the key does not sign.
+pub(crate) async fn deposit_call(
     order: &DepositOrder,
-    reserver: &PrivateKeySigner,
+    reserver: &Secp256k1Key,
     evm_id: u64,
     sender: Address,
     admitted_until: u64,
@@ -61,7 +61,7 @@ pub(crate) fn deposit_call(
     let p = permit_of(permit, token, wrapped.as_ref().map_or(raw, |wrapped| wrapped.signature.clone()));
     let until = contracts::time(admitted_until)?;
     let admission = Admission { deposit, reservation, token, admittedUntil: until };
-    let signed = attest::sign_admission(reserver, &admission, evm_id, escrow).map_err(Transient::misconfigured)?;
+    let signed = attest::sign_admission(reserver, &admission, evm_id, escrow).await?;
     let signature =
         raw_bytes(&signed).ok_or_else(|| Transient::misconfigured("the reserver's signature is not hex"))?;
     let data = match with_witness {

@@ -366,7 +366,8 @@ impl DevChain {
             input: data.into(),
             ..TxEip1559::default()
         };
-        let signed = transaction::sign(signer, &unsigned).map_err(DevError::Chain)?;
+        let signed = transaction::sign(&signer.clone().into(), &unsigned).await;
+        let signed = signed.map_err(|error| DevError::Chain(error.to_string()))?;
         let _: Value = self.rpc.call("eth_sendRawTransaction", (signed.raw,)).await?;
         let mut receipt: Option<Receipt> = self.rpc.call("eth_getTransactionReceipt", (signed.hash,)).await?;
         if receipt.is_none() {

@@ -59,6 +59,7 @@ impl ExaminedChain for Node {
         found.push(diagnosis::head_age("newest block", head.time, now_seconds));
         let (moves, depth, logs) = tokio::join!(self.moves(head), self.depth(head), self.log_range(head));
         found.extend([moves, depth, logs]);
+        found.extend(diagnosis::head_feed(self.head_feed()).await);
         found
     }
 

@@ -15,7 +15,7 @@ use escrow_abi::{
 };
 use events::{
     Account, Amount, PaymentId,
-    event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
+    event::{Claim, EscrowOpened, EscrowPlan, EscrowRefunded, Inclusion},
 };
 use sagas::ports::{EscrowState, ExpectedTerms, Statement, Transient};
 
@@ -232,6 +232,26 @@ impl<'a> Escrows<'a> {
                 Ok(EscrowState::Refunded(EscrowRefunded { inclusion: found.inclusion, amount, claims: Vec::new() }))
             }
         }
+    }
+
+    /// The escrow of this plan at the newest settled block, whatever became of it, with the quote that it is reserved for; where no
+    /// settler is named, only past the reserve deadline.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn found(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<Option<EscrowOpened>, Transient> {
+        let contract = address(&plan.contract)?;
+        let SettledEscrow { block: settled, record } = self.settled(payment_id, &plan.contract).await?;
+        let Some(record) = record.filter(|record| record.is_of(plan)) else { return Ok(None) };
+        let reserved_for = record.reserved_for();
+        if reserved_for.is_none() && settled.time <= plan.reserve_deadline {
+            return Ok(None);
+        }
+        let amount = record.deposited.ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
+        // The contract takes one deposit for an id, ever.
+        let found: Found<GatewayEscrow::Deposited> =
+            Logs::of(self.node).find(contract, word(payment_id.on_chain()), settled, |_| true).await?;
+        Ok(Some(EscrowOpened { inclusion: found.inclusion, amount, reserved_for }))
     }
 
     /// The payouts of the escrow's end in the transaction `end` that became claims.

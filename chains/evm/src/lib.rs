@@ -38,6 +38,7 @@ mod questions;
 mod readiness;
 mod rpc;
 pub mod settler;
+pub mod signed_digest;
 pub mod submitters;
 mod transaction;
 pub mod transaction_status;

@@ -23,6 +23,7 @@ use url::Url;
 use chains::{
     block_poller::BlockPoller,
     config::{Depth, EvmConfig, NodeConfig},
+    head_feed::{Dialect, HeadFeed, WsUrl},
     nodes::{Pool, Settings},
 };
 use escrow_abi::{
@@ -127,6 +128,7 @@ struct Inner {
     known_terms: KnownTerms,
     searching: tokio::sync::Mutex<()>,
     poller: BlockPoller<BlockRef>,
+    head_feed: Option<HeadFeed>,
 }
 
 impl Node {
@@ -183,6 +185,8 @@ impl Node {
             let member = Member { rpc, chain_id: chain_id.clone(), evm_id };
             (member, url, weight)
         });
+        let feed = |url: WsUrl| HeadFeed::new(chain_id.clone(), url, Dialect::Evm);
+        let head_feed = config.common.ws_url.clone().map(feed);
         Ok(Self(Arc::new(Inner {
             config: config.clone(),
             evm_id,
@@ -192,13 +196,19 @@ impl Node {
             header_cache: Mutex::default(),
             known_terms: KnownTerms::default(),
             searching: tokio::sync::Mutex::default(),
-            poller: BlockPoller::new(config.common.poll_ms),
+            poller: BlockPoller::new(config.common.poll_ms).hinted(head_feed.clone()),
+            head_feed,
         })))
     }
 
     /// What the configuration says.
     pub fn config(&self) -> &EvmConfig {
         &self.0.config
+    }
+
+    /// What hints at its new blocks, where the configuration names it.
+    pub(crate) fn head_feed(&self) -> Option<&HeadFeed> {
+        self.0.head_feed.as_ref()
     }
 
     /// The chain.

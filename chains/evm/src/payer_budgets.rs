@@ -13,7 +13,7 @@ use std::{
 use alloy::primitives::Address;
 
 use escrow_abi::contracts::{address, text};
-use events::event::TransactionPrepared;
+use events::{event::TransactionPrepared, time::Timestamp};
 use journal::{
     budget::{self, Budget, BudgetKey, BudgetState, Budgets, Room},
     ledger::Purpose,
@@ -41,6 +41,29 @@ pub(crate) enum Payer {
     Contract(ContractPayer),
 }
 
+/// What one preparation has put at stake for its deposit.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "what is not released counts until the deposit's end is seen"]
+pub(crate) enum Charge {
+    /// Nothing: the deposit was charged before, by this worker or another, or is nobody's.
+    None,
+    /// One more deposit of an account without code.
+    Key(BudgetKey),
+    /// The gas of a contract's deposit, closed by this budget.
+    Contract(BudgetKey),
+}
+
+/// Whether a deposit is one of those that are under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnderWay {
+    /// From now on.
+    New,
+    /// It was before.
+    Before,
+    /// There is no room for it.
+    No,
+}
+
 /// Deposits of accounts without code, as this process has seen them.
 #[derive(Debug, Default)]
 struct KeyDeposits(Mutex<Seen>);
@@ -64,15 +87,18 @@ impl KeyDeposits {
     }
 
     /// Whether `purpose` is one of the `most` deposits of this account that are under way, and from now on it is.
-    fn enter(&self, account: &BudgetKey, purpose: &Purpose, most: usize, now: Instant) -> bool {
+    fn enter(&self, account: &BudgetKey, purpose: &Purpose, most: usize, now: Instant) -> UnderWay {
         let mut seen = self.lock();
         seen.drop_old(now);
         let own = seen.accounts.entry(account.clone()).or_default();
-        let enters = own.contains_key(purpose) || own.len() < most;
-        if enters {
-            own.entry(purpose.clone()).or_insert(now);
+        if own.contains_key(purpose) {
+            return UnderWay::Before;
         }
-        enters
+        if own.len() >= most {
+            return UnderWay::No;
+        }
+        own.insert(purpose.clone(), now);
+        UnderWay::New
     }
 
     /// It is over, and what it did cost in vain is counted.
@@ -124,7 +150,8 @@ impl PayerBudgets {
     }
 
     /// Puts the gas of a deposit at stake, before there is a nonce for it. Of an account without code nothing is stored as
-    /// long as nothing is lost.
+    /// long as nothing is lost. Returns what is to be [released](Self::release) when nothing gets signed: nothing where the deposit
+    /// was at stake before, since what was signed for it then may be under way.
     ///
     /// # Errors
     /// [`PrepareError::Waiting`] while other deposits have all that may be at stake; the refusal made by `refused` when too
@@ -135,42 +162,80 @@ impl PayerBudgets {
         purpose: &Purpose,
         gas: u64,
         refused: impl FnOnce(String) -> PrepareError,
-    ) -> Result<(), PrepareError> {
+    ) -> Result<Charge, PrepareError> {
         let now = self.clock.now();
-        let (room, whose) = match payer {
-            Payer::Contract(contract) => {
-                let budgets = contract.budgets(&self.node);
-                // It may have been an account without code when this attempt was begun.
-                self.key_deposits.leave(&budgets[0].key, purpose);
-                (budget::charge(&*self.budgets, &budgets, purpose, gas, now).await, "by code like this")
-            }
-            Payer::Key(account) => (self.room_of_key(*account, purpose, gas).await, "of this"),
+        let (charged, whose) = match payer {
+            Payer::Contract(contract) => (self.charge_contract(contract, purpose, gas, now).await, "by code like this"),
+            Payer::Key(account) => (self.charge_key(*account, purpose, gas, now).await, "of this"),
         };
-        match room.map_err(Transient::from)? {
-            Room::Now => Ok(()),
-            Room::Soon => Err(PrepareError::Waiting(format!("deposits {whose} account that are under way end first"))),
-            Room::At(until) => Err(refused(format!(
+        match charged.map_err(Transient::from)? {
+            (Room::Now, charge) => Ok(charge),
+            (Room::Soon, _) => {
+                Err(PrepareError::Waiting(format!("deposits {whose} account that are under way end first")))
+            }
+            (Room::At(until), _) => Err(refused(format!(
                 "deposits {whose} account came to nothing too often; the next is taken from {} on",
                 until.to_rfc3339()
             ))),
         }
     }
 
+    async fn charge_contract(
+        &self,
+        contract: &ContractPayer,
+        purpose: &Purpose,
+        gas: u64,
+        now: Timestamp,
+    ) -> Result<(Room, Charge), budget::Error> {
+        let budgets = contract.budgets(&self.node);
+        let key = &budgets[0].key;
+        // It may have been an account without code when this attempt was begun.
+        self.key_deposits.leave(key, purpose);
+        let before = self.budgets.charged(key, purpose).await?.is_some();
+        let room = budget::charge(&*self.budgets, &budgets, purpose, gas, now).await?;
+        Ok((room, if before { Charge::None } else { Charge::Contract(key.clone()) }))
+    }
+
     /// Whether an account without code may make one more deposit.
-    async fn room_of_key(&self, account: Address, purpose: &Purpose, gas: u64) -> Result<Room, budget::Error> {
+    async fn charge_key(
+        &self,
+        account: Address,
+        purpose: &Purpose,
+        gas: u64,
+        now: Timestamp,
+    ) -> Result<(Room, Charge), budget::Error> {
         let budget = account_budget(&self.node, account);
         if self.key_deposits.has(&budget.key, purpose) {
-            return Ok(Room::Now);
+            return Ok((Room::Now, Charge::None));
         }
-        let BudgetState { is_at_stake, room, .. } =
-            self.budgets.state_of(&budget, purpose, gas, self.clock.now()).await?;
+        let BudgetState { is_at_stake, room, .. } = self.budgets.state_of(&budget, purpose, gas, now).await?;
         // It may have been a contract when this attempt was begun.
         if is_at_stake {
-            return Ok(Room::Now);
+            return Ok((Room::Now, Charge::None));
+        }
+        if room != Room::Now {
+            return Ok((room, Charge::None));
         }
         let most = self.node.config().gas.account_deposits_max;
-        let is_full = room == Room::Now && !self.key_deposits.enter(&budget.key, purpose, most, Instant::now());
-        Ok(if is_full { Room::Soon } else { room })
+        Ok(match self.key_deposits.enter(&budget.key, purpose, most, Instant::now()) {
+            UnderWay::New => (Room::Now, Charge::Key(budget.key)),
+            UnderWay::Before => (Room::Now, Charge::None),
+            UnderWay::No => (Room::Soon, Charge::None),
+        })
+    }
+
+    /// Takes back a charge whose deposit was not signed. What can't be taken back now counts until its time is over.
+    pub async fn release(&self, charge: Charge, purpose: &Purpose) {
+        match charge {
+            Charge::None => {}
+            Charge::Key(key) => self.key_deposits.leave(&key, purpose),
+            Charge::Contract(key) => {
+                if let Err(fault) = budget::close(&*self.budgets, &key, purpose, 0, self.clock.now()).await {
+                    tracing::warn!(chain_id = %self.node.chain_id(), purpose = purpose.0, %fault,
+                        "a deposit that was not signed stays charged to its payer");
+                }
+            }
+        }
     }
 
     /// Closes the charge of a deposit that is over, and counts what it did cost in vain.
@@ -250,11 +315,13 @@ mod tests {
         let (deposits, start) = (KeyDeposits::default(), Instant::now());
         let account = |n: &str| BudgetKey::account(&"eip155:1".parse().unwrap(), n);
         let purpose = |n: u32| Purpose(format!("pay_a/deposit/{n}"));
-        let enters = |of: &str, n, at| deposits.enter(&account(of), &purpose(n), 2, at);
+        let enters = |of: &str, n, at| deposits.enter(&account(of), &purpose(n), 2, at) != UnderWay::No;
         assert!(enters("a", 1, start) && enters("a", 2, start));
         assert!(!enters("a", 3, start) && enters("a", 2, start) && enters("b", 3, start));
         deposits.leave(&account("a"), &purpose(1));
-        assert!(enters("a", 3, start) && !enters("a", 4, start));
+        assert_eq!(deposits.enter(&account("a"), &purpose(3), 2, start), UnderWay::New);
+        assert_eq!(deposits.enter(&account("a"), &purpose(3), 2, start), UnderWay::Before);
+        assert!(!enters("a", 4, start));
         assert!(deposits.has(&account("a"), &purpose(2)) && !deposits.has(&account("a"), &purpose(4)));
         // All that was never seen to end is forgotten, whoever comes next.
         assert!(enters("c", 6, start + UNDER_WAY_FOR));

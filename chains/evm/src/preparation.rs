@@ -1,16 +1,17 @@
 //! Preparation of a transaction: tried out, its payer charged, its nonce taken, signed. Nothing is sent.
 
-use alloy::{primitives::Address, signers::local::PrivateKeySigner};
+use alloy::primitives::Address;
 
 use escrow_abi::contracts::text;
 use events::event::{TransactionPrepared, Validity};
 use journal::ledger::Purpose;
 use sagas::ports::{PrepareError, Refusal, Transient};
+use signer::Secp256k1Key;
 
 use super::{
     calls::{Call, CallError, Calls, Trial},
     node::{At, Node},
-    payer_budgets::{Payer, PayerBudgets},
+    payer_budgets::{Charge, Payer, PayerBudgets},
     query::{Fees, Query},
     submitters::{Senders, SubmitterAccounts},
     transaction::{self, account_of},
@@ -54,7 +55,7 @@ impl Intent<'_> {
 struct Decision<'a> {
     call: &'a Call,
     gas_limit: u64,
-    signer: &'a PrivateKeySigner,
+    signer: &'a Secp256k1Key,
 }
 
 /// Who takes part in a preparation.
@@ -75,13 +76,25 @@ impl Preparation<'_> {
     pub async fn prepare(&self, intent: Intent<'_>) -> Result<TransactionPrepared, PrepareError> {
         let fees = Query::of(self.node).fees().await?;
         let Decision { call, gas_limit, signer } = self.decide(&intent, fees).await?;
-        if let Some(payer) = &intent.payer {
-            let refused = |reason| intent.refused(self.node, reason, None);
-            self.payers.charge(payer, &intent.purpose, gas_limit, refused).await?;
-        }
+        let charge = match &intent.payer {
+            Some(payer) => {
+                let refused = |reason| intent.refused(self.node, reason, None);
+                self.payers.charge(payer, &intent.purpose, gas_limit, refused).await?
+            }
+            None => Charge::None,
+        };
         let taken = self.submitters.take_nonce(signer, &intent.purpose).await?;
         let unsigned = transaction::transaction(call, self.node.evm_id(), taken.nonce, gas_limit, fees);
-        let signed = transaction::sign(signer, &unsigned).map_err(Transient::misconfigured)?;
+        let signed = match self.submitters.sign(signer, &unsigned).await {
+            Ok(signed) => signed,
+            Err(error) => {
+                // A nonce that goes back was this worker's alone, so nothing is under way; the next try charges anew.
+                if self.submitters.give_back(signer, &intent.purpose, taken).await {
+                    self.payers.release(charge, &intent.purpose).await;
+                }
+                return Err(Transient::from(error).into());
+            }
+        };
         Ok(TransactionPrepared {
             attempt: intent.attempt,
             chain_id: self.node.chain_id().clone(),

@@ -5,7 +5,6 @@
 
 use alloy::{
     primitives::{Address, U256},
-    signers::local::PrivateKeySigner,
     sol_types::SolCall,
 };
 use async_trait::async_trait;
@@ -21,6 +20,7 @@ use events::{
     event::{EscrowPlan, Inclusion},
 };
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+use signer::Secp256k1Key;
 
 use super::{
     calls::{Call, CallError, Calls, Trial},
@@ -46,7 +46,7 @@ pub struct SettlerChain {
 
 impl SettlerChain {
     /// The account of `signer` on the chain of `node`.
-    pub fn new(node: Node, signer: PrivateKeySigner) -> Self {
+    pub fn new(node: Node, signer: impl Into<Secp256k1Key>) -> Self {
         Self { wallet: Wallet::new(node, signer) }
     }
 

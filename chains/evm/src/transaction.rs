@@ -4,12 +4,12 @@ use alloy::{
     consensus::{SignableTransaction, Transaction, TxEip1559, TxEnvelope},
     eips::eip2718::{Decodable2718, Encodable2718},
     primitives::{Address, B256, Bytes, U256},
-    signers::{SignerSync, local::PrivateKeySigner},
 };
 
 use escrow_abi::contracts::{self, word};
 use events::{Account, Hash32, event::TransactionPrepared};
 use sagas::ports::Transient;
+use signer::{Hash, Secp256k1Key, SignError};
 
 use super::{calls::Call, query::Fees};
 
@@ -49,15 +49,15 @@ pub(crate) fn transaction(call: &Call, evm_id: u64, nonce: u64, gas_limit: u64, 
     }
 }
 
-/// The account of a private key.
+/// The account of a key.
 #[expect(clippy::expect_used, reason = "no private key has the zero address")]
-pub(crate) fn account_of(signer: &PrivateKeySigner) -> Account {
+pub(crate) fn account_of(signer: &Secp256k1Key) -> Account {
     contracts::account(signer.address()).expect("no private key has the zero address")
 }
 
-/// Signs `transaction`; the message says why the key did not.
-pub(crate) fn sign(signer: &PrivateKeySigner, transaction: &TxEip1559) -> Result<Signed, String> {
-    let signature = signer.sign_hash_sync(&transaction.signature_hash()).map_err(|error| error.to_string())?;
+/// Signs `transaction`.
+pub(crate) async fn sign(signer: &Secp256k1Key, transaction: &TxEip1559) -> Result<Signed, SignError> {
+    let signature = signer.sign(Hash::Keccak256, &transaction.encoded_for_signing()).await?;
     let envelope = TxEnvelope::from(transaction.clone().into_signed(signature));
     Ok(Signed { hash: *envelope.tx_hash(), raw: envelope.encoded_2718().into() })
 }
@@ -91,8 +91,19 @@ pub(crate) fn replacement(transaction: &TxEip1559, current: Fees) -> Option<TxEi
 
 /// What was signed, without its signature; `None` when the bytes are not an EIP-1559 transaction.
 pub(crate) fn unsigned(raw: &str) -> Option<TxEip1559> {
+    Some(eip1559(raw)?.strip_signature())
+}
+
+/// As [`unsigned`], of what `sender` itself signed.
+pub(crate) fn signed_by(raw: &str, sender: Address) -> Option<TxEip1559> {
+    let signed = eip1559(raw)?;
+    let signer = signed.signature().recover_address_from_prehash(&signed.signature_hash());
+    signer.is_ok_and(|signer| signer == sender).then(|| signed.strip_signature())
+}
+
+fn eip1559(raw: &str) -> Option<alloy::consensus::Signed<TxEip1559>> {
     match TxEnvelope::decode_2718(&mut raw_bytes(raw)?.as_ref()).ok()? {
-        TxEnvelope::Eip1559(signed) => Some(signed.strip_signature()),
+        TxEnvelope::Eip1559(signed) => Some(signed),
         _ => None,
     }
 }
@@ -120,4 +131,24 @@ pub(crate) fn hash_of(transaction: &TransactionPrepared) -> Result<B256, Transie
         .parse()
         .map_err(|_| Transient::misconfigured("the transaction hash is not a hash"))?;
     Ok(word(hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::signers::local::PrivateKeySigner;
+
+    use super::*;
+
+    /// A copy of the journal can name any bytes as a submitter's transaction.
+    #[tokio::test]
+    async fn bytes_that_somebody_else_signed_are_not_the_senders() {
+        let own = Secp256k1Key::from(PrivateKeySigner::random());
+        let thief = Secp256k1Key::from(PrivateKeySigner::random());
+        let drain =
+            TxEip1559 { chain_id: 1, nonce: 7, value: U256::MAX, to: thief.address().into(), ..Default::default() };
+        let forged = sign(&thief, &drain).await.unwrap().raw.to_string();
+        assert_eq!(signed_by(&forged, own.address()), None);
+        assert_eq!(signed_by(&forged, thief.address()), Some(drain));
+        assert_eq!(signed_by("0x02", own.address()), None);
+    }
 }

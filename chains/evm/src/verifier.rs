@@ -1,6 +1,5 @@
 //! A verifier's view of an EVM chain, and its signature.
 
-use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
 
 use chains::{
@@ -11,6 +10,7 @@ use chains::{
 use escrow_abi::contracts::address;
 use events::{Account, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
+use signer::Secp256k1Key;
 
 use super::{attest, deliveries::Deliveries, escrows::Escrows, node::Node, transaction::account_of};
 
@@ -37,15 +37,16 @@ impl VerifiedChain for Node {
     }
 }
 
+#[async_trait]
 impl AttestingChain for Node {
-    type Key = PrivateKeySigner;
+    type Key = Secp256k1Key;
 
-    fn account(key: &PrivateKeySigner) -> Account {
+    fn account(key: &Secp256k1Key) -> Account {
         account_of(key)
     }
 
-    fn sign(&self, key: &PrivateKeySigner, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {
+    async fn sign(&self, key: &Secp256k1Key, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {
         let escrow = address(&plan.contract)?;
-        attest::sign_statement(key, statement, self.evm_id(), escrow).map_err(Transient::misconfigured)
+        Ok(attest::sign_statement(key, statement, self.evm_id(), escrow).await?)
     }
 }

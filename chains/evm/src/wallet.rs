@@ -8,7 +8,6 @@ use std::{collections::BTreeMap, time::Duration};
 use alloy::{
     consensus::TxEip1559,
     primitives::{Address, B256, Bytes},
-    signers::local::PrivateKeySigner,
 };
 use tokio::{sync::Mutex, time::Instant};
 
@@ -16,6 +15,7 @@ use chains::perform::PerformError;
 use escrow_abi::contracts::text;
 use events::{Account, failure::BlockchainContext};
 use sagas::ports::Transient;
+use signer::Secp256k1Key;
 
 use super::{
     calls::{Call, CallError, Calls, Trial},
@@ -63,7 +63,7 @@ type Flights = BTreeMap<String, Flight>;
 #[derive(Debug)]
 pub struct Wallet {
     node: Node,
-    signer: PrivateKeySigner,
+    signer: Secp256k1Key,
     account: Account,
     patience: Patience,
     flights: Mutex<Flights>,
@@ -71,7 +71,8 @@ pub struct Wallet {
 
 impl Wallet {
     /// The account of `signer` on the chain of `node`. No other process may send from it.
-    pub fn new(node: Node, signer: PrivateKeySigner) -> Self {
+    pub fn new(node: Node, signer: impl Into<Secp256k1Key>) -> Self {
+        let signer = signer.into();
         let account = transaction::account_of(&signer);
         Self { node, signer, account, patience: Patience::default(), flights: Mutex::default() }
     }
@@ -158,7 +159,8 @@ impl Wallet {
         let above = flights.values().map(|flight| flight.transaction.nonce + 1).max().unwrap_or_default();
         let nonce = pending.max(above);
         let transaction = transaction::transaction(call, self.node.evm_id(), nonce, gas_limit, fees);
-        let Signed { hash, raw } = transaction::sign(&self.signer, &transaction).map_err(Transient::misconfigured)?;
+        // Under the lock: the next nonce follows from what is on its way. A key elsewhere answers within its own time-out.
+        let Signed { hash, raw } = transaction::sign(&self.signer, &transaction).await.map_err(Transient::from)?;
         match Query::of(&self.node).try_send(&raw).await {
             // Silence is not refusal: the transaction may be on its way, so it is watched.
             Ok(()) | Err(Fault::Unanswered(_)) => {}
@@ -183,6 +185,9 @@ impl Wallet {
             }
         }
         if used > flight.transaction.nonce {
+            if self.may_be_own(purpose, &flight).await? {
+                return Ok(None);
+            }
             self.flights.lock().await.remove(purpose);
             return Err(Lost::Elsewhere(format!(
                 "{purpose}: nonce {} went to another transaction",
@@ -193,6 +198,21 @@ impl Wallet {
             self.keep_alive(flight.transaction.nonce).await?;
         }
         Ok(None)
+    }
+
+    /// Whether the transaction that took the nonce may be one of these all the same: one that was priced anew since they were read,
+    /// or one whose receipt the node does not give yet.
+    async fn may_be_own(&self, purpose: &str, read: &Flight) -> Result<bool, Transient> {
+        let now = self.flights.lock().await.get(purpose).map(|flight| flight.hashes.clone());
+        if now.is_some_and(|hashes| hashes != read.hashes) {
+            return Ok(true);
+        }
+        for hash in &read.hashes {
+            if Query::of(&self.node).knows(*hash).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Sends again whatever is on its way up to `nonce`, since what is missing below holds up what is above.
@@ -207,7 +227,7 @@ impl Wallet {
                 continue;
             }
             let bumped = transaction::bumped(&flight.transaction, fees);
-            let Signed { hash, raw } = transaction::sign(&self.signer, &bumped).map_err(Transient::misconfigured)?;
+            let Signed { hash, raw } = transaction::sign(&self.signer, &bumped).await?;
             match Query::of(&self.node).try_send(&raw).await {
                 Ok(()) | Err(Fault::Unanswered(_)) => {
                     flight.transaction = bumped;

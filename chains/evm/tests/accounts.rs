@@ -3,16 +3,19 @@
 use std::slice::from_ref;
 
 use alloy::{
-    primitives::{Address, Bytes, U256},
+    primitives::{Address, Bytes, Signature, U256},
     signers::{SignerSync, local::PrivateKeySigner},
     sol_types::SolCall,
 };
 use anyhow::{Context, Result, bail};
 use chrono::TimeDelta;
 
-use chains_evm::permit2::{
-    AuthorizationError, Choice, OnchainError, Scheme, SignedMessage, SpendRequest, authorize, authorize_onchain,
-    confirm_by_code, prepare,
+use chains_evm::{
+    adapter::{EvmChain, Keys},
+    permit2::{
+        AuthorizationError, Choice, OnchainError, Scheme, SignedMessage, SpendRequest, authorize, authorize_onchain,
+        confirm_by_code, prepare,
+    },
 };
 use escrow_abi::{
     contracts::{DevAccountFactory, parse_address},
@@ -27,6 +30,7 @@ use journal::{
     ledger::Purpose,
 };
 use sagas::ports::{Chains, Clock, DepositState, PrepareError};
+use signer::{Hash, Secp256k1, Secp256k1Key, SignError, Signer};
 
 use crate::support::*;
 
@@ -348,6 +352,65 @@ async fn what_a_deposit_of_a_contract_costs_in_vain_is_counted_once() -> Result<
         assert_eq!(budget::room(&*world.budgets, of, left, now).await?, None);
         assert!(budget::room(&*world.budgets, of, left + 1, now).await?.is_some(), "{budget:?}");
     }
+    Ok(())
+}
+
+/// A key at a service that is away.
+#[derive(Debug)]
+struct Away(PrivateKeySigner);
+
+#[async_trait::async_trait]
+impl Signer<Secp256k1> for Away {
+    fn public(&self) -> Address {
+        self.0.address()
+    }
+
+    async fn sign(&self, _: Hash, _: &[u8]) -> Result<Signature, SignError> {
+        Err(SignError::Unreachable { key: "the service".to_owned(), reason: "no answer in time".to_owned() })
+    }
+
+    async fn check(&self) -> Result<(), SignError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_contract_is_not_charged_for_a_deposit_that_nobody_signed() -> Result<()> {
+    let world = World::start().await?;
+    let (source, payers) = (&world.source, world.source.payers());
+    let account = Account::of(key(29), &world).await?;
+    let spend = account.spend(&world, "order", Scheme::EvmPermit2Escrow)?;
+    let wrapped = account.signed(&spend, Some(account.factory_call(&world)?))?;
+    let (authorization, escrow) = authorize_onchain(&spend, &wrapped, &payers).await?;
+    let payer = payers.contract_payer(&account.address.parse()?, &authorization).await?.context("a contract")?;
+    let payment = world.awarded(spend, authorization, escrow)?;
+    let purpose = Purpose::deposit(payment.id(), 1);
+    let charged = async || -> Result<usize> {
+        let mut charged = 0;
+        for budget in payer.budgets(&source.node) {
+            charged += usize::from(world.budgets.charged(&budget.key, &purpose).await?.is_some());
+        }
+        Ok(charged)
+    };
+    let keys = Keys {
+        reserver: key(2).into(),
+        draining_reservers: Vec::new(),
+        submitters: vec![Secp256k1Key::new(Away(world.submitter.clone()))],
+        exit_submitters: Vec::new(),
+        draining_submitters: Vec::new(),
+    };
+    let (ledger, budgets, clock) = (world.ledger.clone(), world.budgets.clone(), world.clock.clone());
+    let away = EvmChain::new(source.node.clone(), Some(keys), ledger, budgets, clock)?;
+    for _ in 0..2 {
+        let unsigned = away.prepare_deposit(&payment.deposit(), 1).await;
+        assert!(matches!(unsigned, Err(PrepareError::Transient(_))), "{unsigned:?}");
+        assert_eq!(charged().await?, 0);
+    }
+    // What another gateway signed stays charged.
+    world.chains.prepare_deposit(&payment.deposit(), 1).await?;
+    assert_eq!(charged().await?, 3);
+    assert!(away.prepare_deposit(&payment.deposit(), 1).await.is_err());
+    assert_eq!(charged().await?, 3);
     Ok(())
 }
 

@@ -24,9 +24,9 @@ async fn deny(chain: &Chain, implementation: &str, accounts: &[&str]) -> Result<
     Ok(())
 }
 
-fn attested(payment: &Payment) -> Result<String> {
+async fn attested(payment: &Payment) -> Result<String> {
     let statement = statement(&payment.deposit());
-    Ok(attest::sign_statement(&key(3), &statement, 31_337, address(&payment.escrow.contract)?)?)
+    Ok(attest::sign_statement(&key(3).into(), &statement, 31_337, address(&payment.escrow.contract)?).await?)
 }
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn a_settler_whom_the_token_denied_collects_once_it_does_not() -> Result<(
     assert_eq!(settling.claimable(escrow, &asset).await?, U256::ZERO);
     assert!(reason(settling.claim(escrow, &asset).await)?.starts_with("NothingToClaim"));
     let before = source.balance(&world.settler).await?;
-    settling.release(payment.id(), &payment.escrow, &attested(&payment)?).await?;
+    settling.release(payment.id(), &payment.escrow, &attested(&payment).await?).await?;
     assert_eq!(source.balance(&world.settler).await?, before);
     assert_eq!(settling.claimable(escrow, &asset).await?, U256::from(PRICE));
     source.mine(1 + DEPTH).await?;

@@ -31,7 +31,7 @@ fn settler(world: &World) -> (SettlerChain, SettlerChain) {
 }
 
 fn verifier(world: &World) -> Verifier {
-    Verifier::default().with_chains([world.source.node.clone(), world.destination.node.clone()], Some(key(3)))
+    Verifier::default().with_chains([world.source.node.clone(), world.destination.node.clone()], Some(key(3).into()))
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
     destination.deliver(&payment.delivery()).await?;
     world.destination.mine(DEPTH).await?;
     let nodes = || [world.source.node.clone(), world.destination.node.clone()];
-    let verifier = Verifier::default().with_chains(nodes(), Some(key(3)));
+    let verifier = Verifier::default().with_chains(nodes(), Some(key(3).into()));
     let right = payment.case();
     assert!(matches!(verifier.attest_delivery(&right).await?, Outcome::Attested(_)));
 
@@ -272,9 +272,9 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
             assert!(matches!(outcome, Outcome::Refused(_)), "{name}: {outcome:?}");
         }
     }
-    let stranger = Verifier::default().with_chains(nodes(), Some(key(9)));
+    let stranger = Verifier::default().with_chains(nodes(), Some(key(9).into()));
     assert!(matches!(stranger.attest_delivery(&right).await?, Outcome::Refused(_)));
-    let blind = Verifier::default().with_chains([world.source.node.clone()], Some(key(3)));
+    let blind = Verifier::default().with_chains([world.source.node.clone()], Some(key(3).into()));
     assert!(matches!(blind.attest_delivery(&right).await?, Outcome::Refused(_)));
 
     // Whoever asks brings the terms. A node that tells no events is asked for none, neither for the payment that is meant nor
@@ -285,7 +285,8 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
     config.common.rpc_url = liar.url.clone();
     let (source, theirs) = (Node::connect(&config)?, world.payment("theirs")?);
     world.secure(&theirs).await?;
-    let verifier = Verifier::default().with_chains([source.clone(), world.destination.node.clone()], Some(key(3)));
+    let verifier =
+        Verifier::default().with_chains([source.clone(), world.destination.node.clone()], Some(key(3).into()));
     assert!(matches!(verifier.attest_delivery(&right).await?, Outcome::Attested(_)));
     let mut windows = theirs.case();
     windows.escrow.refund_after += 1;

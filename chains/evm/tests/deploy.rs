@@ -97,6 +97,12 @@ impl Bare {
         let count: U64 = self.dev.rpc("eth_getTransactionCount", (self.payer.address(), "latest")).await?;
         Ok(count.to())
     }
+
+    /// How many transactions of the payer the node has taken, and has in no block.
+    async fn waiting(&self) -> Result<u64> {
+        let count: U64 = self.dev.rpc("eth_getTransactionCount", (self.payer.address(), "pending")).await?;
+        Ok(count.to::<u64>() - self.sent().await?)
+    }
 }
 
 fn faults(findings: Vec<Finding>) -> Vec<String> {
@@ -171,9 +177,9 @@ async fn what_waits_is_offered_at_a_higher_price() -> Result<()> {
     let (deployment, notes) =
         (bare.deployment(&bare.anvil.url()).with_patience(Duration::ZERO), MemoryNotes::default());
     let versions = || notes.get("GatewayEscrow").map_or(0, |note| note["versions"].as_array().unwrap().len());
-    let run = deployment.run(&notes, &silent);
+    let run = async { Ok(deployment.run(&notes, &silent).await?) };
     let others = async {
-        eventually("a transaction waits", async || Ok(versions() > 0)).await?;
+        eventually("a transaction waits", async || Ok(bare.waiting().await? > 0)).await?;
         // The next block asks for more than was offered.
         let fee = U256::from(8_000_000_000_u64);
         let _: Value = bare.dev.rpc("anvil_setNextBlockBaseFeePerGas", (fee,)).await?;
@@ -184,9 +190,8 @@ async fn what_waits_is_offered_at_a_higher_price() -> Result<()> {
         let _: Value = bare.dev.rpc("evm_mine", ()).await?;
         anyhow::Ok(())
     };
-    let (contracts, others) = tokio::join!(run, others);
-    others?;
-    assert_eq!(faults(deployment.verify(&contracts?).await?), Vec::<String>::new());
+    let (contracts, ()) = tokio::try_join!(run, others)?;
+    assert_eq!(faults(deployment.verify(&contracts).await?), Vec::<String>::new());
     assert_eq!(bare.sent().await?, 2);
     Ok(())
 }

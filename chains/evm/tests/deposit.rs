@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 
 use chains_evm::{adapter::EvmChain, attest, escrows::Escrows, node::At, permit2::Scheme};
 use escrow_abi::{
-    attest::sign_digest,
+    attest::sign_preimage,
     contracts::{GatewayEscrow, address, parse_address},
     eip712,
 };
@@ -354,7 +354,7 @@ async fn an_escrow_of_another_payer_under_the_payment_id_is_not_the_payments() -
     let (token, amount) = (parse_address(&source.token)?, U256::from(1));
     let opening = Opening { deposit: deposit.clone().into(), token, amount };
     let domain = eip712::escrow_domain(31_337, parse_address(&source.contracts.escrow)?);
-    let signed = sign_digest(&key(2), eip712::digest(&opening, &domain))?;
+    let signed = sign_preimage(&key(2).into(), &eip712::preimage(&opening, &domain)).await?;
     let call = GatewayEscrow::depositOwnCall {
         d: (&deposit).into(),
         token,
@@ -423,11 +423,11 @@ async fn refunds_go_back_by_statement_or_by_time() -> Result<()> {
     let statement =
         Statement::NonDelivery { payment_id: by_statement.id().clone(), quote_hash: by_statement.quote.hash() };
     let escrow = address(&by_statement.escrow.contract)?;
-    let signed = attest::sign_statement(&key(3), &statement, 31_337, escrow)?;
+    let signed = attest::sign_statement(&key(3).into(), &statement, 31_337, escrow).await?;
     assert!(world.chains.attestation_holds(&statement, &by_statement.escrow, &signed).await?);
-    let forged = attest::sign_statement(&key(4), &statement, 31_337, escrow)?;
+    let forged = attest::sign_statement(&key(4).into(), &statement, 31_337, escrow).await?;
     assert!(!world.chains.attestation_holds(&statement, &by_statement.escrow, &forged).await?);
-    let elsewhere = attest::sign_statement(&key(3), &statement, 31_338, escrow)?;
+    let elsewhere = attest::sign_statement(&key(3).into(), &statement, 31_338, escrow).await?;
     assert!(!world.chains.attestation_holds(&statement, &by_statement.escrow, &elsewhere).await?);
     assert!(!world.chains.attestation_holds(&statement, &by_statement.escrow, "0x00").await?);
 

@@ -130,7 +130,7 @@ async fn a_delivery_that_one_of_two_nodes_shows_is_not_attested() -> Result<()> 
     let honest = world.destination.anvil.url();
     for (method, lie) in LIES {
         let node = connect(&world.destination, &[&honest, &other.url])?;
-        let verifier = Verifier::default().with_chains([world.source.node.clone(), node.clone()], Some(key(3)));
+        let verifier = Verifier::default().with_chains([world.source.node.clone(), node.clone()], Some(key(3).into()));
         tell(&other, method, lie);
         let outcome = verifier.attest_delivery(&payment.case()).await;
         let needs_it = matches!(method, "eth_getLogs" | "eth_call");
@@ -180,8 +180,9 @@ async fn a_payment_goes_on_when_one_of_three_nodes_fails_or_lies() -> Result<()>
         let node = connect(&world.source, &[first, &good.url, &honest])?;
         let (ledger, budgets, clock) = (world.ledger.clone(), world.budgets.clone(), world.clock.clone());
         let keys = Keys {
-            reserver: key(2),
-            submitters: vec![world.submitter.clone()],
+            reserver: key(2).into(),
+            draining_reservers: Vec::new(),
+            submitters: vec![world.submitter.clone().into()],
             exit_submitters: Vec::new(),
             draining_submitters: Vec::new(),
         };

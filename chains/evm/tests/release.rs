@@ -21,22 +21,27 @@ use crate::support::{
     *,
 };
 
-fn attested(payment: &Payment) -> Result<String> {
+async fn attested(payment: &Payment) -> Result<String> {
     let escrow = address(&payment.escrow.contract)?;
-    Ok(attest::sign_statement(&key(3), &statement(&payment.deposit()), 31_337, escrow)?)
+    Ok(attest::sign_statement(&key(3).into(), &statement(&payment.deposit()), 31_337, escrow).await?)
 }
 
 #[tokio::test]
 async fn the_gateway_pays_a_settler_that_is_gone_and_only_in_time() -> Result<()> {
     let world = World::start().await?;
     let payment = world.payment("gone")?;
-    let release = order(&payment.deposit(), attested(&payment)?);
+    let release = order(&payment.deposit(), attested(&payment).await?);
     assert!(refused(&world.chains, &release).await?.starts_with("StateNotAllowed"), "nothing is reserved");
     world.secure(&payment).await?;
     let before = world.source.balance(&world.settler).await?;
 
-    let forged =
-        attest::sign_statement(&key(4), &statement(&payment.deposit()), 31_337, address(&payment.escrow.contract)?)?;
+    let forged = attest::sign_statement(
+        &key(4).into(),
+        &statement(&payment.deposit()),
+        31_337,
+        address(&payment.escrow.contract)?,
+    )
+    .await?;
     refused(&world.chains, &ReleaseOrder { attestation: forged, ..release.clone() }).await?;
 
     let prepared = world.chains.prepare_release(&release, 1).await?;
@@ -57,7 +62,7 @@ async fn the_gateway_pays_a_settler_that_is_gone_and_only_in_time() -> Result<()
 
     let late = world.payment("late")?;
     world.secure(&late).await?;
-    let release = order(&late.deposit(), attested(&late)?);
+    let release = order(&late.deposit(), attested(&late).await?);
     world.source.pass(late.escrow.refund_after).await?;
     assert!(refused(&world.chains, &release).await?.starts_with("ReleaseWindowClosed"));
     assert_eq!(world.chains.escrow_state(late.id(), &late.escrow).await?, EscrowState::Lapsed);
@@ -70,7 +75,7 @@ async fn a_release_of_the_settlers_that_comes_first_is_found_and_the_gateways_is
     let payment = world.payment("overtaken")?;
     world.secure(&payment).await?;
     let before = world.source.balance(&world.settler).await?;
-    let attestation = attested(&payment)?;
+    let attestation = attested(&payment).await?;
     let prepared = world.chains.prepare_release(&order(&payment.deposit(), attestation.clone()), 1).await?;
     // The settler's own goes into the block before.
     let settling = chains_evm::settler::SettlerChain::new(world.source.node.clone(), world.settler.clone());
@@ -100,8 +105,9 @@ async fn a_gateway_that_was_started_anew_ends_its_payments_without_their_events(
         let mut config = world.source.config.clone();
         config.common.rpc_url = liar.url.clone();
         let keys = Keys {
-            reserver: key(2),
-            submitters: vec![world.submitter.clone()],
+            reserver: key(2).into(),
+            draining_reservers: Vec::new(),
+            submitters: vec![world.submitter.clone().into()],
             exit_submitters: Vec::new(),
             draining_submitters: Vec::new(),
         };
@@ -111,7 +117,7 @@ async fn a_gateway_that_was_started_anew_ends_its_payments_without_their_events(
     let deposit = payment.deposit();
 
     let gateway = started()?;
-    let release = order(&deposit, attested(&payment)?);
+    let release = order(&deposit, attested(&payment).await?);
     let untold = gateway.prepare_release(&release, 1).await;
     assert!(matches!(untold, Err(PrepareError::Transient(_))), "{untold:?}");
     // Before there is an award, nothing is deposited.

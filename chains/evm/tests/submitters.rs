@@ -1,5 +1,6 @@
 //! The accounts that send: what waits is replaced, what is in nobody's way is used up, and coins run out.
 
+mod key_services;
 mod nonces;
 
 use std::{slice::from_ref, sync::Arc};
@@ -69,8 +70,9 @@ fn submitter_account(world: &World, signer: &PrivateKeySigner) -> SignerAccount 
 /// The engine's port over the source chain with these submitters, on the ledger and the clock of `world`.
 fn with_submitters(world: &World, submitters: &[PrivateKeySigner]) -> Result<EvmChain> {
     let keys = Keys {
-        reserver: key(2),
-        submitters: submitters.to_vec(),
+        reserver: key(2).into(),
+        draining_reservers: Vec::new(),
+        submitters: submitters.iter().cloned().map(Into::into).collect(),
         exit_submitters: Vec::new(),
         draining_submitters: Vec::new(),
     };
@@ -276,8 +278,9 @@ async fn payments_go_on_when_one_of_three_accounts_runs_dry() -> Result<()> {
     // What each payment prefers, told without taking a nonce.
     let spread: Vec<_> = {
         let keys = Keys {
-            reserver: key(2),
-            submitters: submitters.to_vec(),
+            reserver: key(2).into(),
+            draining_reservers: Vec::new(),
+            submitters: submitters.iter().cloned().map(Into::into).collect(),
             exit_submitters: Vec::new(),
             draining_submitters: Vec::new(),
         };
@@ -336,10 +339,12 @@ async fn deposits_never_spend_what_exits_need() -> Result<()> {
     world.secure(&held).await?;
     let refund = RefundOrder { payment_id: held.id().clone(), escrow: held.escrow.clone(), non_delivery: None };
     let (usual, for_exits) = (key(60), key(61));
-    let chains = |exit_submitters| {
+    let chains = |exit_submitters: Vec<PrivateKeySigner>| {
+        let exit_submitters = exit_submitters.into_iter().map(Into::into).collect();
         let keys = Keys {
-            reserver: key(2),
-            submitters: vec![usual.clone()],
+            reserver: key(2).into(),
+            draining_reservers: Vec::new(),
+            submitters: vec![usual.clone().into()],
             exit_submitters,
             draining_submitters: Vec::new(),
         };
@@ -383,10 +388,11 @@ async fn a_draining_account_ends_what_it_began_and_begins_nothing() -> Result<()
     assert_eq!(first.sender.as_str(), text(&world.submitter));
     world.source.dev.fund(&text(&next), U256::from(10).pow(U256::from(20))).await?;
     let keys = Keys {
-        reserver: key(2),
-        submitters: vec![next.clone()],
+        reserver: key(2).into(),
+        draining_reservers: Vec::new(),
+        submitters: vec![next.clone().into()],
         exit_submitters: Vec::new(),
-        draining_submitters: vec![world.submitter.clone()],
+        draining_submitters: vec![world.submitter.clone().into()],
     };
     let rotated = source_chain(&world, keys, world.ledger.clone())?;
 

@@ -3,35 +3,36 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ed25519_dalek::SigningKey;
 
 use chains::{
     registry::Chain,
+    reservers::Reservers,
     setup::SetupError,
+    sign_failures::SignFailures,
     submitters::{Leg, Submitters},
 };
 use events::{
     Account, ChainId, PaymentId,
-    event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
+    event::{EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
 };
-use gateway_program::host;
+use gateway_program::{Key, host};
 use sagas::ports::{
-    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Look, PrepareError,
-    RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Look, PayerDeposit,
+    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
+use signer::Ed25519Key;
 
 use super::{
     broadcaster::Broadcaster,
     calls::{Call, deposit, refund, release},
     deliveries::Deliveries,
     escrows::Escrows,
-    keys,
     node::Node,
-    program::{fulfillment, holder, key},
+    program::{fulfillment, holder, key, text},
     record_watcher::{RecordWatcher, Watched},
     refusal::refused_trial,
     submitters::Warnings,
-    transaction::{self, Budget},
+    transaction::{self, Budget, SignError},
     transaction_status::Transactions,
 };
 
@@ -39,24 +40,21 @@ use super::{
 #[derive(Clone)]
 pub struct Keys {
     /// Signs every deposit beside the submitter; its account is the reserver of the chain's configuration.
-    pub reserver: SigningKey,
+    pub reserver: Ed25519Key,
+    /// Sign for the payments that name them: their accounts were the reserver.
+    pub draining_reservers: Vec<Ed25519Key>,
     /// Send the gateway's transactions and pay for them; payments are spread over them.
-    pub submitters: Vec<SigningKey>,
+    pub submitters: Vec<Ed25519Key>,
     /// Send refunds and releases and nothing else; when there are none, the submitters do, and deposits leave them a reserve.
-    pub exit_submitters: Vec<SigningKey>,
-}
-
-impl Keys {
-    fn of_submitters(&self) -> Submitters<'_, SigningKey> {
-        Submitters { usual: &self.submitters, exits: &self.exit_submitters }
-    }
+    pub exit_submitters: Vec<Ed25519Key>,
 }
 
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let accounts = |keys: &[SigningKey]| keys.iter().map(keys::account).collect::<Vec<_>>();
+        let accounts = |keys: &[Ed25519Key]| keys.iter().map(|key| text(&key.public())).collect::<Vec<_>>();
         f.debug_struct("Keys")
-            .field("reserver", &keys::account(&self.reserver))
+            .field("reserver", &text(&self.reserver.public()))
+            .field("draining_reservers", &accounts(&self.draining_reservers))
             .field("submitters", &accounts(&self.submitters))
             .field("exit_submitters", &accounts(&self.exit_submitters))
             .finish()
@@ -69,31 +67,49 @@ impl std::fmt::Debug for Keys {
 /// when that is proven, and another is made, so nothing is ever replaced.
 pub struct SolanaChain {
     node: Node,
-    keys: Option<Keys>,
+    keys: Option<Held>,
     clock: Arc<dyn Clock>,
     warnings: Warnings,
+    failures: SignFailures<Key>,
     record_watcher: RecordWatcher,
+}
+
+/// The keys, as they are looked for.
+struct Held {
+    reservers: Reservers<Ed25519Key>,
+    submitters: Vec<Ed25519Key>,
+    exit_submitters: Vec<Ed25519Key>,
+}
+
+impl Held {
+    fn of_submitters(&self) -> Submitters<'_, Ed25519Key> {
+        Submitters { usual: &self.submitters, exits: &self.exit_submitters }
+    }
+}
+
+impl Keys {
+    fn held(self, node: &Node) -> Result<Held, SetupError> {
+        let Self { reserver, draining_reservers, submitters, exit_submitters } = self;
+        let chain_id = node.chain_id().clone();
+        if submitters.is_empty() {
+            return Err(SetupError::NoSubmitter(chain_id));
+        }
+        let configured = &node.config().common.reserver;
+        let account = |key: &Ed25519Key| holder(&key.public());
+        let reservers = Reservers::new(chain_id, configured, reserver, draining_reservers, account)?;
+        Ok(Held { reservers, submitters, exit_submitters })
+    }
 }
 
 impl SolanaChain {
     /// The cluster of `node` with the gateway's keys there; without them it is a destination only.
     ///
     /// # Errors
-    /// [`SetupError`], when the keys are not those of the configuration.
+    /// [`SetupError`], when the keys are not those of the configuration, or one repeats.
     pub fn new(node: Node, keys: Option<Keys>, clock: Arc<dyn Clock>) -> Result<Self, SetupError> {
-        if let Some(keys) = &keys {
-            let chain_id = node.chain_id().clone();
-            if keys.submitters.is_empty() {
-                return Err(SetupError::NoSubmitter(chain_id));
-            }
-            let configured = node.config().common.reserver.clone();
-            let key = holder(keys.reserver.verifying_key().as_bytes());
-            if configured != key {
-                return Err(SetupError::Reserver { chain_id, configured, key });
-            }
-        }
+        let keys = keys.map(|keys| keys.held(&node)).transpose()?;
         let record_watcher = RecordWatcher::new(node.clone());
-        Ok(Self { node, keys, clock, warnings: Warnings::default(), record_watcher })
+        Ok(Self { node, keys, clock, warnings: Warnings::default(), failures: SignFailures::default(), record_watcher })
     }
 
     /// The node it asks.
@@ -104,7 +120,7 @@ impl SolanaChain {
     /// The accounts that send the gateway's transactions; none where it is a destination only.
     pub(super) fn submitter_accounts(&self) -> Vec<[u8; 32]> {
         let keys = self.keys.iter().flat_map(|keys| keys.of_submitters().all());
-        keys.map(|key| key.verifying_key().to_bytes()).collect()
+        keys.map(Ed25519Key::public).collect()
     }
 
     /// A look at the payment's escrow begins; how many rounds of the record watcher there were.
@@ -118,21 +134,28 @@ impl SolanaChain {
         Ok(self.record_watcher.look(payment_id, Watched { address, is_unsettled_seen }))
     }
 
-    fn keys(&self) -> Result<&Keys, Transient> {
+    fn keys(&self) -> Result<&Held, Transient> {
         self.keys.as_ref().ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.node.chain_id())))
     }
 
-    /// Simulates `call`, prices it and signs it with `submitter` and whoever else has to.
+    /// Who may send a transaction of this leg for the payment, the preferred one first; those last whose keys gave no signature
+    /// lately. What one of them did sign is journaled and stays, and no other is made while it can land.
+    fn senders(&self, leg: Leg, payment_id: &PaymentId) -> Result<Vec<&Ed25519Key>, Transient> {
+        let senders = self.keys()?.of_submitters().of(leg, payment_id);
+        Ok(self.failures.failed_last(senders, Ed25519Key::public, self.clock.now()))
+    }
+
+    /// Simulates `call`, prices it and signs it with `submitter`, and with `reserver` where it takes a deposit in.
     async fn prepare(
         &self,
-        keys: &Keys,
-        submitter: &SigningKey,
+        submitter: &Ed25519Key,
+        reserver: Option<&Ed25519Key>,
         call: Call<'_>,
         attempt: u32,
     ) -> Result<TransactionPrepared, PrepareError> {
         self.warn_if_low(&call);
         let broadcaster = Broadcaster::of(&self.node);
-        let payer = submitter.verifying_key().to_bytes();
+        let payer = submitter.public();
         let trial = transaction::message(&call.instructions, Budget::TRIAL, &payer, &[0; 32]);
         let simulated = broadcaster.simulate(&transaction::unsigned(&trial)).await?;
         if let Some(error) = &simulated.error {
@@ -142,8 +165,13 @@ impl SolanaChain {
         let budget = Budget::new(simulated.units, &recent, attempt);
         let blockhash = broadcaster.blockhash(self.node.settled().await?).await?;
         let message = transaction::message(&call.instructions, budget, &payer, &blockhash.hash);
-        let signed = transaction::sign(&message, &[submitter, &keys.reserver]);
-        let signed = signed.map_err(Transient::misconfigured)?;
+        let signers: Vec<_> = [submitter].into_iter().chain(reserver).collect();
+        self.failures.try_again(&payer, self.clock.now());
+        let signed = transaction::sign_by(&message, &signers).await;
+        // The reserver's key may be at another service.
+        let has_signed = !matches!(&signed, Err(SignError::Key { account, .. }) if *account == payer);
+        self.failures.note(payer, has_signed, self.clock.now());
+        let signed = signed.map_err(Transient::from)?;
         Ok(TransactionPrepared {
             attempt,
             chain_id: self.node.chain_id().clone(),
@@ -173,26 +201,24 @@ impl Chain for SolanaChain {
 impl Chains for SolanaChain {
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let keys = self.keys()?;
-        let submitters = keys.of_submitters();
-        let exits_left = submitters.left_over(Leg::Deposit, self.node.config().common.exits_reserved);
-        let senders = submitters.of(Leg::Deposit, &order.payment_id);
+        let exits_left = keys.of_submitters().left_over(Leg::Deposit, self.node.config().common.exits_reserved);
+        let senders = self.senders(Leg::Deposit, &order.payment_id)?;
+        let reserver = keys.reservers.of(&order.escrow.reserver).map_err(Transient::from)?;
         let (call, submitter) = deposit(&self.node, order, &senders, exits_left).await?;
-        self.prepare(keys, submitter, call, attempt).await
+        self.prepare(submitter, Some(reserver), call, attempt).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        let keys = self.keys()?;
-        let senders = keys.of_submitters().of(Leg::Exit, &order.payment_id);
+        let senders = self.senders(Leg::Exit, &order.payment_id)?;
         let (call, submitter) = refund(&self.node, order, &senders).await?;
-        self.prepare(keys, submitter, call, attempt).await
+        self.prepare(submitter, None, call, attempt).await
     }
 
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        let keys = self.keys()?;
+        let senders = self.senders(Leg::Exit, &order.payment_id)?;
         self.look_at_escrow(&order.payment_id, &order.escrow, false)?;
-        let senders = keys.of_submitters().of(Leg::Exit, &order.payment_id);
         let (call, submitter) = release(&self.node, order, &senders).await?;
-        self.prepare(keys, submitter, call, attempt).await
+        self.prepare(submitter, None, call, attempt).await
     }
 
     async fn reprice(&self, _versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
@@ -246,6 +272,19 @@ impl Chains for SolanaChain {
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
         Transactions::of(&self.node).deposit_secured(order).await
+    }
+
+    async fn payer_has_escrow(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        payer: &Account,
+    ) -> Result<(bool, u64), Transient> {
+        Transactions::of(&self.node).has_escrow_of(payment_id, escrow, payer).await
+    }
+
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        Transactions::of(&self.node).escrow_found(&deposit.payment_id, &deposit.escrow).await
     }
 
     async fn deposit_ruled_out(

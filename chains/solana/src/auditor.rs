@@ -16,7 +16,7 @@ use chains::{
 };
 use events::{
     Amount, Hash32, PaymentId, Terms,
-    event::{Authorization, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
+    event::{Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
     time::unix_seconds,
 };
 use gateway_program::{
@@ -26,7 +26,7 @@ use gateway_program::{
     message::{Delivery, NonDelivery},
     rules,
 };
-use sagas::ports::{EscrowState, Statement, Transient};
+use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 
 use self::parties::{Parties, deposit_of, parties_and_amounts};
 pub use self::prepared::check_prepared;
@@ -37,6 +37,7 @@ use super::{
     history::History,
     node::{Commitment, Node},
     program::{fulfillment, key, signature_bytes, text},
+    transaction_status::Transactions,
 };
 
 /// A chain that an auditor asks.
@@ -289,6 +290,10 @@ impl Audit for Auditor {
 
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
         Escrows::of(&self.node).state(payment_id, plan).await
+    }
+
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        Transactions::of(&self.node).escrow_found(&deposit.payment_id, &deposit.escrow).await
     }
 }
 

@@ -1,6 +1,5 @@
 //! The gateway's calls: checked before they are simulated, so that a refusal says what is wrong in words.
 
-use ed25519_dalek::SigningKey;
 use gateway_program::{
     GatewayError, Hash, Key,
     account::{Config, Escrow, State},
@@ -14,6 +13,7 @@ use gateway_program::{
 
 use events::event::{Authorization, SolanaSpend};
 use sagas::ports::{DepositOrder, PrepareError, RefundOrder, ReleaseOrder, Transient};
+use signer::Ed25519Key;
 
 use super::{
     escrows::Escrows,
@@ -33,7 +33,7 @@ pub(super) struct Call<'a> {
     /// Accounts that others write to, too; what that costs is asked for.
     pub contended: Vec<Key>,
     /// The submitters with their lamports.
-    pub submitters: Vec<(&'a SigningKey, u64)>,
+    pub submitters: Vec<(&'a Ed25519Key, u64)>,
 }
 
 /// The deposit-and-reserve, and who sends it: the first of `submitters` that can and has the lamports for so many exits left.
@@ -43,16 +43,16 @@ pub(super) struct Call<'a> {
 pub(super) async fn deposit<'a>(
     node: &Node,
     order: &DepositOrder,
-    submitters: &[&'a SigningKey],
+    submitters: &[&'a Ed25519Key],
     exits_left: u64,
-) -> Result<(Call<'a>, &'a SigningKey), PrepareError> {
+) -> Result<(Call<'a>, &'a Ed25519Key), PrepareError> {
     let Authorization::Solana(spend) = &order.authorization else {
         return Err(Transient::misconfigured("the payer signed for another family").into());
     };
     let parts = DepositParts::of(order, spend)?;
     let mut wanted = parts.accounts().to_vec();
     let fixed = wanted.len();
-    wanted.extend(submitters.iter().map(|submitter| submitter.verifying_key().to_bytes()));
+    wanted.extend(submitters.iter().map(|submitter| submitter.public()));
     let settled = node.settled().await?;
     let snapshot = node.accounts(&wanted, Commitment::Confirmed, settled.slot).await?;
     let (token_program, payer_token) = parts.check(node, &snapshot)?;
@@ -64,7 +64,7 @@ pub(super) async fn deposit<'a>(
     let submitter = submitters::choose(node, submitters, &balances, exits_left)?;
     let DepositParts { program, mint, reserver, data, .. } = &parts;
     let accounts = DepositAccounts {
-        rent_payer: submitter.verifying_key().to_bytes(),
+        rent_payer: submitter.public(),
         reserver: *reserver,
         payer_token,
         mint: *mint,
@@ -192,8 +192,8 @@ impl DepositParts {
 pub(super) async fn refund<'a>(
     node: &Node,
     order: &RefundOrder,
-    submitters: &[&'a SigningKey],
-) -> Result<(Call<'a>, &'a SigningKey), PrepareError> {
+    submitters: &[&'a Ed25519Key],
+) -> Result<(Call<'a>, &'a Ed25519Key), PrepareError> {
     let program = key(&order.escrow.contract)?;
     let payment_id = order.payment_id.on_chain().0;
     let (settled, record, balances) = escrow_of(node, &program, &payment_id, submitters).await?;
@@ -239,8 +239,8 @@ pub(super) async fn refund<'a>(
 pub(super) async fn release<'a>(
     node: &Node,
     order: &ReleaseOrder,
-    submitters: &[&'a SigningKey],
-) -> Result<(Call<'a>, &'a SigningKey), PrepareError> {
+    submitters: &[&'a Ed25519Key],
+) -> Result<(Call<'a>, &'a Ed25519Key), PrepareError> {
     let program = key(&order.escrow.contract)?;
     let payment_id = order.payment_id.on_chain().0;
     let refuse = |reason: String| refused(node, &program, reason);
@@ -276,10 +276,10 @@ async fn escrow_of(
     node: &Node,
     program: &Key,
     payment_id: &Hash,
-    submitters: &[&SigningKey],
+    submitters: &[&Ed25519Key],
 ) -> Result<(Settled, Escrow, Vec<u64>), PrepareError> {
     let mut wanted = vec![host::escrow_address(program, payment_id).key];
-    wanted.extend(submitters.iter().map(|submitter| submitter.verifying_key().to_bytes()));
+    wanted.extend(submitters.iter().map(|submitter| submitter.public()));
     let settled = node.settled().await?;
     let snapshot = node.accounts(&wanted, Commitment::Confirmed, settled.slot).await?;
     let record = match snapshot.account(0) {

@@ -58,6 +58,7 @@ impl ExaminedChain for Node {
             }
             Err(fault) => Diagnosis::wrong("required depth", fault, "use another node"),
         });
+        found.extend(diagnosis::head_feed(self.head_feed()).await);
         found
     }
 

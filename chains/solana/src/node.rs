@@ -20,6 +20,7 @@ use url::Url;
 use chains::{
     block_poller::BlockPoller,
     config::{Depth, NodeConfig, SolanaConfig},
+    head_feed::{Dialect, HeadFeed, WsUrl},
     nodes::NodeReport,
 };
 use events::{ChainId, Family, event::Inclusion};
@@ -197,6 +198,7 @@ struct Inner {
     /// The newest slot whose finalized state was seen.
     finalized_read: Mutex<u64>,
     poller: BlockPoller<u64>,
+    head_feed: Option<HeadFeed>,
 }
 
 impl std::fmt::Debug for Node {
@@ -231,6 +233,8 @@ impl Node {
         if config.common.required_depth != Depth::Finalized {
             return Err(ConnectError::Depth { chain_id });
         }
+        let feed = |url: WsUrl| HeadFeed::new(chain_id.clone(), url, Dialect::Solana);
+        let head_feed = config.common.ws_url.clone().map(feed);
         Ok(Self(Arc::new(Inner {
             config: config.clone(),
             cluster,
@@ -239,13 +243,19 @@ impl Node {
             settled_watched: Mutex::new(None),
             made_by: Mutex::default(),
             finalized_read: Mutex::new(0),
-            poller: BlockPoller::new(config.common.poll_ms),
+            poller: BlockPoller::new(config.common.poll_ms).hinted(head_feed.clone()),
+            head_feed,
         })))
     }
 
     /// What the configuration says.
     pub fn config(&self) -> &SolanaConfig {
         &self.0.config
+    }
+
+    /// What hints at its new blocks, where the configuration names it.
+    pub(crate) fn head_feed(&self) -> Option<&HeadFeed> {
+        self.0.head_feed.as_ref()
     }
 
     /// The chain.

@@ -4,7 +4,6 @@
 //! Every call reads the chain first, so making it again, after a crash too, has no second effect.
 
 use async_trait::async_trait;
-use ed25519_dalek::SigningKey;
 use gateway_program::{
     Key, ZERO_KEY,
     account::{Escrow, State},
@@ -19,6 +18,7 @@ use ruint::aliases::U256;
 use chains::{escrow::EscrowRecord, perform::PerformError, settler::DeliveryChain};
 use events::{Account, AssetId, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+use signer::Ed25519Key;
 
 use super::{
     deliveries::Deliveries,
@@ -51,7 +51,7 @@ struct TokenRoute {
 
 impl SettlerChain {
     /// The account of `key` on the cluster of `node`.
-    pub fn new(node: Node, key: SigningKey) -> Self {
+    pub fn new(node: Node, key: impl Into<Ed25519Key>) -> Self {
         Self { wallet: Wallet::new(node, key) }
     }
 

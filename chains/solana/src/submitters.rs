@@ -6,11 +6,11 @@ use std::{
 };
 
 use chrono::TimeDelta;
-use ed25519_dalek::SigningKey;
 use gateway_program::{Key, account::Escrow, token::ACCOUNT_SIZE};
 
 use events::time::Timestamp;
 use sagas::ports::Transient;
+use signer::Ed25519Key;
 
 use super::{
     node::Node,
@@ -55,10 +55,10 @@ pub(super) const LAMPORTS_MIN: u64 = rent(0);
 /// [`Transient`] when none can: nothing is signed before somebody can pay.
 pub(super) fn choose<'a>(
     node: &Node,
-    submitters: &[&'a SigningKey],
+    submitters: &[&'a Ed25519Key],
     balances: &[u64],
     exits_left: u64,
-) -> Result<&'a SigningKey, Transient> {
+) -> Result<&'a Ed25519Key, Transient> {
     let least = EXIT_LAMPORTS.saturating_mul(exits_left).saturating_add(LAMPORTS_MAX + LAMPORTS_MIN);
     let found = submitters.iter().zip(balances).find(|(_, balance)| **balance >= least);
     let none =
@@ -72,12 +72,12 @@ pub(super) struct Warnings(Mutex<BTreeMap<Key, Timestamp>>);
 
 impl Warnings {
     /// Warns of a submitter that pays for few more deposits, every ten minutes.
-    pub fn check(&self, node: &Node, account: &SigningKey, lamports: u64, now: Timestamp) {
+    pub fn check(&self, node: &Node, account: &Ed25519Key, lamports: u64, now: Timestamp) {
         let deposits_left = lamports.saturating_sub(LAMPORTS_MIN) / LAMPORTS_MAX;
         if deposits_left >= node.config().common.submitter_deposits_warning {
             return;
         }
-        let key = account.verifying_key().to_bytes();
+        let key = account.public();
         let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.get(&key).is_some_and(|at| now - *at < WARN_EVERY) {
             return;

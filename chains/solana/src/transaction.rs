@@ -9,6 +9,8 @@ use gateway_program::{
     Hash, Key,
     host::{AccountMeta, Instruction},
 };
+use sagas::ports::Transient;
+use signer::Ed25519Key;
 
 /// Most bytes of a transaction that the network carries.
 const WIRE_BYTES_MAX: usize = 1_232;
@@ -72,6 +74,23 @@ pub enum SignError {
     /// It is too large.
     #[error("a transaction of {0} bytes is more than the network carries")]
     Size(usize),
+    /// A key gives no signature.
+    #[error("{error}")]
+    Key {
+        /// Its account.
+        account: Key,
+        /// Why not.
+        error: signer::SignError,
+    },
+}
+
+impl From<SignError> for Transient {
+    fn from(error: SignError) -> Self {
+        match error {
+            SignError::Key { error, .. } => error.into(),
+            SignError::NoKey(_) | SignError::Size(_) => Self::misconfigured(error),
+        }
+    }
 }
 
 /// What is signed: the budget, then `instructions`, paid by `payer`.
@@ -107,7 +126,27 @@ pub fn sign(message: &Message, keys: &[&SigningKey]) -> Result<Signed, SignError
         let key = key.ok_or_else(|| SignError::NoKey(signer.to_string()))?;
         signatures.push(key.sign(&bytes).to_bytes());
     }
-    let wire = wire(&signatures, message);
+    signed(&signatures, message)
+}
+
+/// As [`sign`], with keys that may be elsewhere.
+///
+/// # Errors
+/// [`SignError`]; [`SignError::Key`] when a key gives no signature.
+pub(super) async fn sign_by(message: &Message, keys: &[&Ed25519Key]) -> Result<Signed, SignError> {
+    let bytes = message.serialize();
+    let mut signatures = Vec::new();
+    for signer in message.signer_keys() {
+        let key = keys.iter().find(|key| key.public() == signer.to_bytes());
+        let key = key.ok_or_else(|| SignError::NoKey(signer.to_string()))?;
+        let signature = key.sign(&bytes).await.map_err(|error| SignError::Key { account: key.public(), error })?;
+        signatures.push(signature);
+    }
+    signed(&signatures, message)
+}
+
+fn signed(signatures: &[[u8; 64]], message: &Message) -> Result<Signed, SignError> {
+    let wire = wire(signatures, message);
     if wire.len() > WIRE_BYTES_MAX {
         return Err(SignError::Size(wire.len()));
     }

@@ -6,8 +6,8 @@
 use gateway_program::{Key, account::Escrow};
 
 use events::{
-    PaymentId,
-    event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
+    Hash32, PaymentId,
+    event::{EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
     failure::BlockchainContext,
 };
 use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
@@ -143,6 +143,40 @@ impl<'a> Transactions<'a> {
             Some(record) => self.secured(&record, &program).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// See [`sagas::ports::Chains::payer_has_escrow`].
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn has_escrow_of(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        payer: &events::Account,
+    ) -> Result<(bool, u64), Transient> {
+        let found = Escrows::of(self.node).settled(payment_id, &key(&plan.contract)?).await?;
+        if found.unsettled {
+            return Err(Transient::unreachable("an escrow of the payment is not finalized yet"));
+        }
+        let payer = key(payer)?;
+        Ok((found.record.is_some_and(|record| record.payer == payer), found.time))
+    }
+
+    /// The escrow of this plan in the finalized state, whatever became of it; a deposit is reserved at once here.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn escrow_found(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+    ) -> Result<Option<EscrowOpened>, Transient> {
+        let program = key(&plan.contract)?;
+        let found = Escrows::of(self.node).settled(payment_id, &program).await?;
+        let Some(record) = found.record.filter(|record| is_of(record, plan)) else { return Ok(None) };
+        let EscrowSecured { inclusion, amount, .. } = self.secured(&record, &program).await?;
+        Ok(Some(EscrowOpened { inclusion, amount, reserved_for: Some(Hash32(record.quote_hash)) }))
     }
 
     async fn secured(&self, record: &Escrow, program: &Key) -> Result<EscrowSecured, Transient> {

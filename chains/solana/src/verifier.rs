@@ -1,7 +1,6 @@
 //! A verifier's view of a Solana chain, and its signature.
 
 use async_trait::async_trait;
-use ed25519_dalek::{Signer, SigningKey};
 
 use chains::{
     config::CommonConfig,
@@ -10,6 +9,7 @@ use chains::{
 };
 use events::{Account, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
+use signer::Ed25519Key;
 
 use super::{
     deliveries::Deliveries,
@@ -40,16 +40,17 @@ impl VerifiedChain for Node {
     }
 }
 
+#[async_trait]
 impl AttestingChain for Node {
-    type Key = SigningKey;
+    type Key = Ed25519Key;
 
-    fn account(key: &SigningKey) -> Account {
-        holder(key.verifying_key().as_bytes())
+    fn account(key: &Ed25519Key) -> Account {
+        holder(&key.public())
     }
 
-    fn sign(&self, key: &SigningKey, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {
+    async fn sign(&self, key: &Ed25519Key, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {
         let program = program_key(&plan.contract)?;
         let digest = statement_digest(statement, &self.domain(&program))?;
-        Ok(format!("0x{}", hex::encode(key.sign(&digest.0).to_bytes())))
+        Ok(format!("0x{}", hex::encode(key.sign(&digest.0).await?)))
     }
 }

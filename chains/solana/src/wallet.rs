@@ -6,7 +6,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ed25519_dalek::SigningKey;
 use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
 
@@ -14,6 +13,7 @@ use chains::perform::PerformError;
 use events::{Account, failure::BlockchainContext};
 use gateway_program::{Key, host::Instruction};
 use sagas::ports::Transient;
+use signer::Ed25519Key;
 
 use super::{
     broadcaster::Broadcaster,
@@ -59,7 +59,7 @@ struct Flight {
 #[derive(Debug)]
 pub struct Wallet {
     node: Node,
-    key: SigningKey,
+    key: Ed25519Key,
     account: Account,
     patience: Patience,
     flights: Mutex<BTreeMap<String, Flight>>,
@@ -88,8 +88,9 @@ pub(super) struct Simulation {
 
 impl Wallet {
     /// The account of `key` on the cluster of `node`. No other process may send from it.
-    pub fn new(node: Node, key: SigningKey) -> Self {
-        let account = program::holder(key.verifying_key().as_bytes());
+    pub fn new(node: Node, key: impl Into<Ed25519Key>) -> Self {
+        let key = key.into();
+        let account = program::holder(&key.public());
         Self { node, key, account, patience: Patience::default(), flights: Mutex::default() }
     }
 
@@ -105,7 +106,7 @@ impl Wallet {
 
     /// The account's bytes.
     pub fn address(&self) -> Key {
-        self.key.verifying_key().to_bytes()
+        self.key.public()
     }
 
     /// The cluster.
@@ -178,7 +179,7 @@ impl Wallet {
         let attempt = before.map_or(0, |before| before.attempt).saturating_add(1);
         let budget = Budget::new(units, &recent, attempt);
         let message = transaction::message(&task.instructions, budget, &payer, &blockhash.hash);
-        let signed = transaction::sign(&message, &[&self.key]).map_err(Transient::misconfigured)?;
+        let signed = transaction::sign_by(&message, &[&self.key]).await.map_err(Transient::from)?;
         let Signed { hash, wire } = signed;
         let now = Instant::now();
         let flight = Flight {

@@ -27,8 +27,12 @@ fn node(world: &World, urls: &[&str]) -> Result<Node> {
 }
 
 fn chain(world: &World, urls: &[&str]) -> Result<SolanaChain> {
-    let keys =
-        Keys { reserver: world.reserver.clone(), submitters: world.submitters.clone(), exit_submitters: Vec::new() };
+    let keys = Keys {
+        reserver: world.reserver.clone().into(),
+        draining_reservers: Vec::new(),
+        submitters: world.submitters.iter().cloned().map(Into::into).collect(),
+        exit_submitters: Vec::new(),
+    };
     Ok(SolanaChain::new(node(world, urls)?, Some(keys), Arc::new(TestClock))?)
 }
 

@@ -197,7 +197,7 @@ async fn ended(world: &World, payment: &Payment) -> Result<EscrowState> {
 }
 
 fn verifier(world: &World, releaser: &SigningKey) -> Verifier {
-    Verifier::default().with_chains([world.node()], Some(releaser.clone()))
+    Verifier::default().with_chains([world.node()], Some(releaser.clone().into()))
 }
 
 fn vault(payment: &Payment) -> Result<[u8; 32]> {

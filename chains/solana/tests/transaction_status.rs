@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use ed25519_dalek::SigningKey;
 use serde_json::json;
 
 use chains::setup::SetupError;
@@ -169,8 +170,14 @@ async fn a_refund_that_never_landed_is_dead_and_made_again() -> Result<()> {
 #[tokio::test]
 async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -> Result<()> {
     let world = World::start().await?;
-    let chain_of = |submitters: Vec<_>| {
-        let keys = Keys { reserver: world.reserver.clone(), submitters, exit_submitters: Vec::new() };
+    let chain_of = |submitters: Vec<SigningKey>| {
+        let submitters = submitters.into_iter().map(Into::into).collect();
+        let keys = Keys {
+            reserver: world.reserver.clone().into(),
+            draining_reservers: Vec::new(),
+            submitters,
+            exit_submitters: Vec::new(),
+        };
         SolanaChain::new(world.node(), Some(keys), Arc::new(TestClock))
     };
     let rich = world.submitters[0].clone();
@@ -186,7 +193,12 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     assert!(fault.to_string().contains("no submitter"), "{fault}");
 
     assert!(matches!(chain_of(Vec::new()), Err(SetupError::NoSubmitter(_))));
-    let other = Keys { reserver: key(30), submitters: vec![rich], exit_submitters: Vec::new() };
+    let other = Keys {
+        reserver: key(30).into(),
+        draining_reservers: Vec::new(),
+        submitters: vec![rich.into()],
+        exit_submitters: Vec::new(),
+    };
     let refused = SolanaChain::new(world.node(), Some(other), Arc::new(TestClock));
     assert!(matches!(refused, Err(SetupError::Reserver { .. })));
     Ok(())

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use events::{Account, AssetId, ChainId};
 
 use super::{AssetConfig, Depth, NODES_MAX, NodeConfig};
+use crate::head_feed::WsUrl;
 
 /// The keys that chains of every family have.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -44,6 +45,9 @@ pub struct CommonConfig {
     /// submitter's account.
     #[serde(default = "exits_reserved")]
     pub exits_reserved: u64,
+    /// WebSocket of a provider that tells of new blocks, a hint and no more; EVM and Solana only.
+    #[serde(skip)]
+    pub ws_url: Option<WsUrl>,
     /// How often the node is asked for its newest block, in milliseconds.
     #[serde(default = "poll_ms")]
     pub poll_ms: u64,

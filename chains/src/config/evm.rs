@@ -33,13 +33,14 @@ pub struct EvmConfig {
 
 impl EvmConfig {
     pub(super) fn read(mut table: ChainTable) -> Result<Self, Error> {
+        let ws_url = table.take("ws_url")?;
         Ok(Self {
             permit2: table.take_account("permit2")?.unwrap_or_else(permit2),
             admission_seconds: table.take("admission_seconds")?.unwrap_or(ADMISSION_SECONDS),
             reprice_seconds: table.take("reprice_seconds")?.unwrap_or(REPRICE_SECONDS),
             contract_payers: table.take("contract_payers")?.unwrap_or(true),
             gas: table.take("gas")?.unwrap_or_default(),
-            common: table.rest()?,
+            common: CommonConfig { ws_url, ..table.rest()? },
         })
     }
 }

@@ -23,7 +23,8 @@ impl SolanaConfig {
     pub(super) fn read(mut table: ChainTable) -> Result<Self, Error> {
         let signature_cluster_id = table.require("signature_cluster_id")?;
         let signature_domain_version = table.take("signature_domain_version")?.unwrap_or(SIGNATURE_DOMAIN_VERSION);
-        let mut common: CommonConfig = table.rest()?;
+        let ws_url = table.take("ws_url")?;
+        let mut common = CommonConfig { ws_url, ..table.rest()? };
         for asset in &mut common.assets {
             let id = &asset.asset_identifier;
             if asset.wraps.is_none() && id.namespace() == "token" && id.reference() == NATIVE_MINT {

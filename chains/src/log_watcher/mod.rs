@@ -15,7 +15,7 @@ use sagas::ports::{Cursor, Look, Transient, Waiting};
 
 pub use self::seen::AGAIN_BLOCKS;
 use self::seen::Seen;
-use super::block_poller::BlockPoller;
+use super::{block_poller::BlockPoller, head_feed::HeadFeed};
 
 /// A block, as far as it matters to who follows events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +110,15 @@ impl<S: LogSource> LogWatcher<S> {
             at_work: tokio::sync::Mutex::default(),
             rounds: watch::Sender::default(),
         }))
+    }
+
+    /// The same, whose poller hears this feed. Only before it is cloned.
+    #[must_use]
+    pub fn hinted(self, feed: Option<HeadFeed>) -> Self {
+        match Arc::try_unwrap(self.0) {
+            Ok(inner) => Self(Arc::new(Inner { poller: inner.poller.hinted(feed), ..inner })),
+            Err(shared) => Self(shared),
+        }
     }
 
     // A panic while it is held leaves at worst a hint too many or too few.

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use alloy::signers::local::PrivateKeySigner;
+use alloy::primitives::Address;
 use async_trait::async_trait;
 
 use chains::{
     log_watcher::LogWatcher,
     registry::Chain,
+    reservers::Reservers,
     setup::SetupError,
+    sign_failures::SignFailures,
     submitters::{Leg, Submitters},
 };
 use events::{
@@ -19,6 +21,7 @@ use sagas::ports::{
     Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Look, PayerDeposit,
     PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
+use signer::Secp256k1Key;
 
 use super::{
     address::{account_of, text},
@@ -45,24 +48,21 @@ const SIGNATURE_BYTES: usize = 75;
 #[derive(Clone)]
 pub struct Keys {
     /// Signs what the escrow takes in; its account is the reserver of the chain's configuration.
-    pub reserver: PrivateKeySigner,
+    pub reserver: Secp256k1Key,
+    /// Sign for the payments that name them: their accounts were the reserver.
+    pub draining_reservers: Vec<Secp256k1Key>,
     /// Send the gateway's transactions and pay for them; payments are spread over them.
-    pub submitters: Vec<PrivateKeySigner>,
+    pub submitters: Vec<Secp256k1Key>,
     /// Send refunds and releases and nothing else; when there are none, the submitters do, and deposits leave them a reserve.
-    pub exit_submitters: Vec<PrivateKeySigner>,
-}
-
-impl Keys {
-    fn of_submitters(&self) -> Submitters<'_, PrivateKeySigner> {
-        Submitters { usual: &self.submitters, exits: &self.exit_submitters }
-    }
+    pub exit_submitters: Vec<Secp256k1Key>,
 }
 
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let accounts = |keys: &[PrivateKeySigner]| keys.iter().map(|key| text(key.address())).collect::<Vec<_>>();
+        let accounts = |keys: &[Secp256k1Key]| keys.iter().map(|key| text(key.address())).collect::<Vec<_>>();
         f.debug_struct("Keys")
             .field("reserver", &text(self.reserver.address()))
+            .field("draining_reservers", &accounts(&self.draining_reservers))
             .field("submitters", &accounts(&self.submitters))
             .field("exit_submitters", &accounts(&self.exit_submitters))
             .finish()
@@ -77,30 +77,55 @@ impl std::fmt::Debug for Keys {
 pub struct TronChain {
     node: Node,
     /// Without them the chain is a destination only.
-    keys: Option<Keys>,
+    keys: Option<Held>,
     clock: Arc<dyn Clock>,
     warnings: Warnings,
+    failures: SignFailures<Address>,
     log_watcher: LogWatcher<Logs>,
+}
+
+/// The keys, as they are looked for.
+struct Held {
+    reservers: Reservers<Secp256k1Key>,
+    submitters: Vec<Secp256k1Key>,
+    exit_submitters: Vec<Secp256k1Key>,
+}
+
+impl Held {
+    fn of_submitters(&self) -> Submitters<'_, Secp256k1Key> {
+        Submitters { usual: &self.submitters, exits: &self.exit_submitters }
+    }
+}
+
+impl Keys {
+    /// Those of the reservers, as payments name them on the chain of `node`.
+    ///
+    /// # Errors
+    /// See [`Reservers::new`].
+    pub fn reservers(&self, node: &Node) -> Result<Reservers<Secp256k1Key>, SetupError> {
+        let (chain_id, configured) = (node.chain_id().clone(), &node.config().common.reserver);
+        Reservers::new(chain_id, configured, self.reserver.clone(), self.draining_reservers.clone(), account_of)
+    }
+
+    fn held(self, node: &Node) -> Result<Held, SetupError> {
+        if self.submitters.is_empty() {
+            return Err(SetupError::NoSubmitter(node.chain_id().clone()));
+        }
+        let reservers = self.reservers(node)?;
+        Ok(Held { reservers, submitters: self.submitters, exit_submitters: self.exit_submitters })
+    }
 }
 
 impl TronChain {
     /// The chain of `node`, with the gateway's keys there; without them it is a destination only.
     ///
     /// # Errors
-    /// [`SetupError::NoSubmitter`], or [`SetupError::Reserver`] when the key is not the configured reserver's.
+    /// [`SetupError::NoSubmitter`], or what [`Reservers::new`] says of the reservers' keys.
     pub fn new(node: Node, keys: Option<Keys>, clock: Arc<dyn Clock>) -> Result<Self, SetupError> {
-        if let Some(keys) = &keys {
-            let chain_id = node.chain_id().clone();
-            if keys.submitters.is_empty() {
-                return Err(SetupError::NoSubmitter(chain_id));
-            }
-            let (configured, key) = (node.config().common.reserver.clone(), account_of(&keys.reserver));
-            if configured != key {
-                return Err(SetupError::Reserver { chain_id, configured, key });
-            }
-        }
+        let keys = keys.map(|keys| keys.held(&node)).transpose()?;
         let log_watcher = LogWatcher::new(Logs::of(node.clone()), node.config().common.poll_ms);
-        Ok(Self { node, keys, clock, warnings: Warnings::default(), log_watcher })
+        let (warnings, failures) = (Warnings::default(), SignFailures::default());
+        Ok(Self { node, keys, clock, warnings, failures, log_watcher })
     }
 
     /// The node it asks.
@@ -109,21 +134,23 @@ impl TronChain {
     }
 
     /// The accounts that send the gateway's transactions; none where it is a destination only.
-    pub(super) fn submitter_accounts(&self) -> Vec<alloy::primitives::Address> {
+    pub(super) fn submitter_accounts(&self) -> Vec<Address> {
         let keys = self.keys.iter().flat_map(|keys| keys.of_submitters().all());
-        keys.map(PrivateKeySigner::address).collect()
+        keys.map(Secp256k1Key::address).collect()
     }
 
-    fn keys(&self) -> Result<&Keys, Transient> {
+    fn keys(&self) -> Result<&Held, Transient> {
         self.keys.as_ref().ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.node.chain_id())))
     }
 
-    /// Who may send a transaction of this leg for the payment.
+    /// Who may send a transaction of this leg for the payment; those last whose keys gave no signature lately. What one of them
+    /// did sign is journaled and stays, and no other is made while it can get into a block.
     fn senders(&self, leg: Leg, payment_id: &PaymentId) -> Result<Senders<'_>, Transient> {
         let (node, submitters) = (&self.node, self.keys()?.of_submitters());
         let exits_left = submitters.left_over(leg, node.config().common.exits_reserved);
-        let keys = submitters.of(leg, payment_id);
-        Ok(Senders { node, keys, exits_left, warnings: &self.warnings, now: self.clock.now() })
+        let now = self.clock.now();
+        let keys = self.failures.failed_last(submitters.of(leg, payment_id), Secp256k1Key::address, now);
+        Ok(Senders { node, keys, exits_left, warnings: &self.warnings, now })
     }
 
     /// Tries `call` out, prices it and signs it with a submitter.
@@ -158,7 +185,10 @@ impl TronChain {
             Transient::rate_limited(format!("no submitter of {} has the TRX for a transaction", node.chain_id()))
         })?;
         draft.call.owner = submitter.address();
-        let signed = draft.sign(submitter);
+        self.failures.try_again(&submitter.address(), self.clock.now());
+        let signed = draft.sign_by(submitter).await;
+        self.failures.note(submitter.address(), signed.is_ok(), self.clock.now());
+        let signed = signed.map_err(Transient::from)?;
         Ok(TransactionPrepared {
             attempt,
             chain_id: node.chain_id().clone(),
@@ -198,7 +228,9 @@ impl Chains for TronChain {
         let Authorization::Tron(spend) = &order.authorization else {
             return Err(Transient::misconfigured("the payer signed for another family").into());
         };
-        let call = reservation::next(order, spend, &self.keys()?.reserver, &submitters).await?;
+        // Before anything of the payer's is sent: without the key its deposit would only be locked up.
+        let reserver = self.keys()?.reservers.of(&order.escrow.reserver).map_err(Transient::from)?;
+        let call = reservation::next(order, spend, reserver, &submitters).await?;
         self.prepare(&submitters, call, attempt).await
     }
 
@@ -280,6 +312,19 @@ impl Chains for TronChain {
 
     async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         Deposits::of(&self.node).stranded(deposit).await
+    }
+
+    async fn payer_has_escrow(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        payer: &Account,
+    ) -> Result<(bool, u64), Transient> {
+        Deposits::of(&self.node).has_of(payment_id, escrow, payer).await
+    }
+
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        Deposits::of(&self.node).found(deposit).await
     }
 
     async fn deposit_ruled_out(

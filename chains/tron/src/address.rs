@@ -1,11 +1,12 @@
 //! Tron's addresses: the EVM's twenty bytes, written with the byte `0x41` before them in Base58Check (`T…`, what people and
 //! the engine use) or in hex (what the HTTP API uses). In ABI they are the twenty bytes alone.
 
-use alloy::{primitives::Address, signers::local::PrivateKeySigner};
+use alloy::primitives::Address;
 
 use chains::perform::PerformError;
 use events::{Account, AssetId, Family};
 use sagas::ports::{PrepareError, Transient};
+use signer::Secp256k1Key;
 
 /// The byte before the twenty, on all of Tron's networks.
 pub const PREFIX: u8 = 0x41;
@@ -66,9 +67,9 @@ pub fn account(address: Address) -> Option<Account> {
     Account::from_bytes(Family::Tron, address.as_slice())
 }
 
-/// The account of a private key.
+/// The account of a key.
 #[expect(clippy::expect_used, reason = "no private key has the zero address")]
-pub(super) fn account_of(key: &PrivateKeySigner) -> Account {
+pub(super) fn account_of(key: &Secp256k1Key) -> Account {
     account(key.address()).expect("no private key has the zero address")
 }
 

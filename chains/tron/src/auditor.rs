@@ -31,7 +31,7 @@ use self::{
 use super::{
     address::address,
     deliveries::{self, OrderError},
-    deposits::payer_deposit_id,
+    deposits::{Deposits, payer_deposit_id},
     escrows::Escrows,
     node::{Node, State},
     search::{EventSearch, SearchScope},
@@ -240,6 +240,10 @@ impl Audit for Auditor {
 
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
         Escrows::of(&self.node).state(payment_id, plan).await
+    }
+
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        Deposits::of(&self.node).found(deposit).await
     }
 
     async fn claims(

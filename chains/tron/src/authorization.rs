@@ -48,7 +48,8 @@
 //!     approval_fee_limit_sun: Some(10_000_000),
 //!     deposit_fee_limit_sun: 50_000_000,
 //! };
-//! let prepared = prepare(&spend, &Choice::default(), &chain, &reserver)?;
+//! # futures::executor::block_on(async {
+//! let prepared = prepare(&spend, &Choice::default(), &chain, &reserver.into()).await?;
 //! let signed: Vec<_> = prepared
 //!     .messages
 //!     .iter()
@@ -62,10 +63,13 @@
 //! let (_authorization, plan) = authorize(&spend, &signed)?;
 //! assert_eq!(plan.refund_after, 1_800_001_500);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod choice;
 mod onchain;
+mod opening;
 mod payload;
 mod prepared;
 mod signed;
@@ -84,6 +88,7 @@ use sagas::ports::Transient;
 pub use self::{
     choice::Choice,
     onchain::{confirm, is_on_chain, prepare_onchain},
+    opening::OpeningSigner,
     prepared::{BlockEnvironment, Prepared, PreparedMessage, prepare},
     signed::SignedMessage,
 };

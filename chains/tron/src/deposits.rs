@@ -112,6 +112,39 @@ impl<'a> Deposits<'a> {
         }
     }
 
+    /// The escrow under the payment's id and windows as of a solidified block, whatever became of it, with the quote that it is
+    /// reserved for; where nobody is named, only past the reserve deadline.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        let found = self.settled(&deposit.payment_id, &deposit.escrow).await?;
+        let Some(record) = found.record.filter(|record| record.escrow.is_of(&deposit.escrow)) else { return Ok(None) };
+        let reserved_for = record.escrow.reserved_for().filter(|_| record.reserved_at.is_some());
+        if reserved_for.is_none() && found.time <= deposit.escrow.reserve_deadline {
+            return Ok(None);
+        }
+        let opened = self.opened(deposit, &record).await?;
+        Ok(Some(EscrowOpened { reserved_for, ..opened }))
+    }
+
+    /// See [`sagas::ports::Chains::payer_has_escrow`].
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn has_of(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        payer: &Account,
+    ) -> Result<(bool, u64), Transient> {
+        let found = self.settled(payment_id, plan).await?;
+        if found.unsettled {
+            return Err(Transient::unreachable("an escrow of the payment is not solidified yet"));
+        }
+        Ok((found.record.is_some_and(|record| record.escrow.payer.as_ref() == Some(payer)), found.time))
+    }
+
     /// Whether a solidified block is later than the UNIX second `after` and has no escrow of this plan for the payment.
     ///
     /// # Errors
@@ -149,7 +182,7 @@ impl<'a> Deposits<'a> {
         let settler = address(&order.reservation.payout_account)?;
         let reserved = record.reserved_at.ok_or_else(|| self.node.contradiction("a reservation in no block"))?;
         // The reservation does not say what was deposited, nor whose; the deposit's own event does.
-        let EscrowOpened { inclusion: deposit, amount } = self.opened(&order.payer_deposit(), record).await?;
+        let EscrowOpened { inclusion: deposit, amount, .. } = self.opened(&order.payer_deposit(), record).await?;
         let known = versions.iter().map(id_of).collect::<Result<Vec<_>, _>>()?;
         let payment = word(order.payment_id.on_chain());
         let scope = SearchScope { contract, number: reserved, state: State::Solidified, payment, known: &known };
@@ -180,7 +213,7 @@ impl<'a> Deposits<'a> {
         let made = record.terms.clone().unreserved();
         let found =
             EventSearch::of(self.node).find(&scope, |event: &GatewayEscrow::Deposited| made.are_told_by(event)).await?;
-        Ok(EscrowOpened { inclusion: found.inclusion, amount })
+        Ok(EscrowOpened { inclusion: found.inclusion, amount, reserved_for: None })
     }
 }
 

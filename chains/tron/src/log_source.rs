@@ -280,6 +280,7 @@ mod tests {
             refund_delay_seconds: 900,
             submitter_deposits_warning: 1,
             exits_reserved: 1,
+            ws_url: None,
             poll_ms: 1_000,
             rpc_timeout_ms: 1_000,
             assets: Vec::new(),

@@ -1,6 +1,6 @@
 //! Reservation: what the gateway does next for a deposit. Its call names the settler once the payer's money is in escrow.
 
-use alloy::{primitives::Address, signers::local::PrivateKeySigner, sol_types::SolCall};
+use alloy::{primitives::Address, sol_types::SolCall};
 
 use chains::escrow;
 use escrow_abi::{
@@ -12,6 +12,7 @@ use escrow_abi::{
 };
 use events::{Hash32, event::TronSpend};
 use sagas::ports::{DepositOrder, PrepareError, Transient};
+use signer::Secp256k1Key;
 
 use super::{
     address::address,
@@ -30,7 +31,7 @@ use super::{
 pub(super) async fn next(
     order: &DepositOrder,
     spend: &TronSpend,
-    reserver: &PrivateKeySigner,
+    reserver: &Secp256k1Key,
     submitters: &Senders<'_>,
 ) -> Result<GatewayCall, PrepareError> {
     let node = submitters.node;
@@ -54,7 +55,7 @@ pub(super) async fn next(
             refuse("the payment's id is used by another deposit")
         }
         Some(record) => match record.escrow.state {
-            escrow::State::Deposited => Ok(call(node, order, contract, record.terms, reserver)?),
+            escrow::State::Deposited => Ok(call(node, order, contract, record.terms, reserver).await?),
             escrow::State::Reserved => refuse("the deposit is reserved already"),
             escrow::State::Released | escrow::State::Refunded => refuse("the escrow has paid out already"),
         },
@@ -79,12 +80,12 @@ fn unreservable(order: &DepositOrder, spend: &TronSpend, escrow: Address) -> Res
     })
 }
 
-fn call(
+async fn call(
     node: &Node,
     order: &DepositOrder,
     contract: Address,
     EscrowTerms(deposit): EscrowTerms,
-    reserver: &PrivateKeySigner,
+    reserver: &Secp256k1Key,
 ) -> Result<GatewayCall, Transient> {
     let terms = &order.reservation;
     let message = eip712::Reservation {
@@ -94,8 +95,8 @@ fn call(
         sourceAmount: units(terms.source_amount),
         fulfillBy: contracts::time(terms.fulfill_by)?,
     };
-    let digest = eip712::digest(&message, &escrow_domain(u64::from(node.reference()), contract));
-    let signed = attest::sign_digest(reserver, digest).map_err(Transient::misconfigured)?;
+    let preimage = eip712::preimage(&message, &escrow_domain(u64::from(node.reference()), contract));
+    let signed = attest::sign_preimage(reserver, &preimage).await?;
     let signature = signature::bytes(&signed).map_err(Transient::misconfigured)?;
     let call = GatewayEscrow::reserveCall { e: deposit, r: (&message).into(), reserverSignature: signature.into() };
     Ok(GatewayCall {

@@ -5,7 +5,6 @@
 
 use alloy::{
     primitives::{Address, U256},
-    signers::local::PrivateKeySigner,
     sol_types::SolCall,
 };
 use async_trait::async_trait;
@@ -21,6 +20,7 @@ use escrow_abi::{
 };
 use events::{Account, AssetId, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+use signer::Secp256k1Key;
 
 use super::{
     address::{address, text, token_or_coin, trc20},
@@ -45,7 +45,7 @@ pub struct SettlerChain {
 
 impl SettlerChain {
     /// The account of `key` on the chain of `node`.
-    pub fn new(node: Node, key: PrivateKeySigner) -> Self {
+    pub fn new(node: Node, key: impl Into<Secp256k1Key>) -> Self {
         Self { wallet: Wallet::new(node, key) }
     }
 

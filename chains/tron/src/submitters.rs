@@ -5,11 +5,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use alloy::{primitives::Address, signers::local::PrivateKeySigner};
+use alloy::primitives::Address;
 use chrono::TimeDelta;
 
 use events::time::Timestamp;
 use sagas::ports::Transient;
+use signer::Secp256k1Key;
 
 use super::{
     address,
@@ -25,7 +26,7 @@ pub(super) struct Senders<'a> {
     /// Their chain.
     pub node: &'a Node,
     /// Their keys, the preferred one first.
-    pub keys: Vec<&'a PrivateKeySigner>,
+    pub keys: Vec<&'a Secp256k1Key>,
     /// How many exits whoever sends must be able to pay for after it.
     pub exits_left: u64,
     /// Where it is said that one runs low.
@@ -39,7 +40,7 @@ impl<'a> Senders<'a> {
     ///
     /// # Errors
     /// [`Transient`] when there is none.
-    pub fn first(&self) -> Result<&'a PrivateKeySigner, Transient> {
+    pub fn first(&self) -> Result<&'a Secp256k1Key, Transient> {
         self.keys
             .first()
             .copied()
@@ -50,7 +51,7 @@ impl<'a> Senders<'a> {
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn choose(&self, cost: &Cost, prices: &Prices) -> Result<Option<&'a PrivateKeySigner>, Transient> {
+    pub async fn choose(&self, cost: &Cost, prices: &Prices) -> Result<Option<&'a Secp256k1Key>, Transient> {
         let cost = cost.with_exits(self.exits_left);
         for submitter in &self.keys {
             let resources = self.node.resources(submitter.address()).await?;

@@ -11,6 +11,7 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 
 use escrow_abi::signature;
+use signer::{Hash, Secp256k1Key, SignError};
 
 use super::{
     address,
@@ -95,12 +96,25 @@ impl Draft {
         raw.encode_to_vec()
     }
 
-    /// Signs it; `key` should be the owner's, or the network refuses it.
+    /// Signs it with a key in memory; `key` should be the owner's, or the network refuses it.
     pub fn sign(&self, key: &PrivateKeySigner) -> Signed {
         let raw_data = self.raw_data();
-        let id = id(&raw_data);
-        let bytes = assemble(&raw_data, &signature_of(id, key));
-        Signed { id, bytes, expiration_ms: self.expiration_ms }
+        let signature = signature_of(id(&raw_data), key);
+        self.signed(&raw_data, &signature)
+    }
+
+    /// As [`Draft::sign`], with a key that may be elsewhere.
+    ///
+    /// # Errors
+    /// [`SignError`].
+    pub(super) async fn sign_by(&self, key: &Secp256k1Key) -> Result<Signed, SignError> {
+        let raw_data = self.raw_data();
+        let signature = key.sign(Hash::Sha256, &raw_data).await?;
+        Ok(self.signed(&raw_data, &signature.as_bytes()))
+    }
+
+    fn signed(&self, raw_data: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> Signed {
+        Signed { id: id(raw_data), bytes: assemble(raw_data, signature), expiration_ms: self.expiration_ms }
     }
 }
 

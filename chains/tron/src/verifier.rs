@@ -1,6 +1,5 @@
 //! A verifier's view of a Tron chain, and its signature.
 
-use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
 
 use chains::{
@@ -11,6 +10,7 @@ use chains::{
 use escrow_abi::attest;
 use events::{Account, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
+use signer::Secp256k1Key;
 
 use super::{
     address::{account_of, address},
@@ -39,16 +39,17 @@ impl VerifiedChain for Node {
     }
 }
 
+#[async_trait]
 impl AttestingChain for Node {
-    type Key = PrivateKeySigner;
+    type Key = Secp256k1Key;
 
-    fn account(key: &PrivateKeySigner) -> Account {
+    fn account(key: &Secp256k1Key) -> Account {
         account_of(key)
     }
 
-    fn sign(&self, key: &PrivateKeySigner, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {
+    async fn sign(&self, key: &Secp256k1Key, statement: &Statement, plan: &EscrowPlan) -> Result<String, Transient> {
         let escrow = address(&plan.contract)?;
-        let digest = attest::statement_digest(statement, u64::from(self.reference()), escrow, address)?;
-        attest::sign_digest(key, digest).map_err(Transient::misconfigured)
+        let preimage = attest::statement_preimage(statement, u64::from(self.reference()), escrow, address)?;
+        Ok(attest::sign_preimage(key, &preimage).await?)
     }
 }

@@ -6,15 +6,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use alloy::{
-    primitives::{Address, B256},
-    signers::local::PrivateKeySigner,
-};
+use alloy::primitives::{Address, B256};
 use tokio::{sync::Mutex, time::Instant};
 
 use chains::perform::PerformError;
 use events::Account;
 use sagas::ports::Transient;
+use signer::Secp256k1Key;
 
 use super::{
     address::account_of,
@@ -123,7 +121,7 @@ impl Flight {
 #[derive(Debug)]
 pub struct Wallet {
     node: Node,
-    key: PrivateKeySigner,
+    key: Secp256k1Key,
     account: Account,
     patience: Patience,
     flights: Mutex<BTreeMap<String, Flight>>,
@@ -131,7 +129,8 @@ pub struct Wallet {
 
 impl Wallet {
     /// The account of `key` on the chain of `node`. No other process may send from it.
-    pub fn new(node: Node, key: PrivateKeySigner) -> Self {
+    pub fn new(node: Node, key: impl Into<Secp256k1Key>) -> Self {
+        let key = key.into();
         let account = account_of(&key);
         Self { node, key, account, patience: Patience::default(), flights: Mutex::default() }
     }
@@ -204,7 +203,7 @@ impl Wallet {
             timestamp_ms: head.time_ms,
             expiration_ms,
         };
-        let signed = draft.sign(&self.key);
+        let signed = draft.sign_by(&self.key).await.map_err(Transient::from)?;
         let cost = Cost::new(with_reserve(energy).saturating_add(task.spare.left), signed.bytes.len());
         let mut flights = self.flights.lock().await;
         flights.retain(|_, flight| flight.launched_at.elapsed() < REMEMBERED);

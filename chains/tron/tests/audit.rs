@@ -389,7 +389,7 @@ async fn a_deposit_that_was_never_reserved_is_audited_until_it_is_back() -> Resu
     let approved = spend(&order).approval.as_ref().context("no approval")?.transaction_hash.clone();
     let elsewhere = Inclusion { transaction_hash: approved, ..opened.inclusion.clone() };
     let discrepancies =
-        auditor.audit_opened(&payer_deposit, &EscrowOpened { inclusion: elsewhere, amount: opened.amount }).await?;
+        auditor.audit_opened(&payer_deposit, &EscrowOpened { inclusion: elsewhere, ..opened.clone() }).await?;
     assert!(kinds(&discrepancies).contains(&Kind::Missing), "{discrepancies:?}");
     let mut terms = payer_deposit.clone();
     terms.terms_hash = Hash32([1; 32]);
@@ -482,7 +482,7 @@ async fn a_failed_transaction_proves_nothing() -> Result<()> {
         block_hash: block.id.to_string(),
         block_time: block.time_ms / 1_000,
     };
-    let opened = EscrowOpened { inclusion, amount: amount(CAP) };
+    let opened = EscrowOpened { inclusion, amount: amount(CAP), reserved_for: None };
     let discrepancies = world.auditor().audit_opened(&payment.payer_deposit(), &opened).await?;
     assert_eq!(kinds(&discrepancies), [Kind::Contradiction]);
     assert!(discrepancies[0].what.contains("failed: REVERT"), "{discrepancies:?}");

@@ -13,7 +13,8 @@ use alloy::{
 use chains_tron::{
     address::text,
     authorization::{
-        BlockEnvironment, Choice, Denied, EscrowSettings, Prepared, SignedMessage, SpendRequest, authorize, prepare,
+        self, AuthorizationError, BlockEnvironment, Choice, Denied, EscrowSettings, OnchainError, Prepared,
+        SignedMessage, SpendRequest, authorize,
     },
     node::Block,
     transaction::{Draft, assemble, id, read, read_signed},
@@ -36,6 +37,20 @@ const APPROVAL: usize = 0;
 const DEPOSIT: usize = 1;
 /// The order of the curve's group.
 const CURVE_ORDER: &str = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
+
+/// What is prepared with a key in memory, which answers at once.
+fn prepare(
+    spend: &SpendRequest,
+    choice: &Choice,
+    chain: &BlockEnvironment,
+    reserver: &PrivateKeySigner,
+) -> Result<Prepared, AuthorizationError> {
+    let prepared = futures::executor::block_on(authorization::prepare(spend, choice, chain, &reserver.clone().into()));
+    prepared.map_err(|error| match error {
+        OnchainError::Denied(denied) => denied.error,
+        OnchainError::Transient(fault) => panic!("a key in memory signs: {fault}"),
+    })
+}
 
 fn payer() -> PrivateKeySigner {
     key(6)

@@ -31,8 +31,12 @@ fn through(world: &World, urls: &[&str]) -> TronConfig {
 }
 
 fn chains(world: &World, urls: &[&str]) -> Result<TronChain> {
-    let keys =
-        Keys { reserver: world.reserver.clone(), submitters: world.submitters.clone(), exit_submitters: Vec::new() };
+    let keys = Keys {
+        reserver: world.reserver.clone().into(),
+        draining_reservers: Vec::new(),
+        submitters: world.submitters.iter().cloned().map(Into::into).collect(),
+        exit_submitters: Vec::new(),
+    };
     Ok(TronChain::new(Node::connect(&through(world, urls))?, Some(keys), std::sync::Arc::new(TestClock))?)
 }
 

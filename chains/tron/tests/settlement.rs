@@ -40,7 +40,7 @@ const ENERGY_SUN: u64 = 100;
 const BYTE_SUN: u64 = 1_000;
 
 fn verifier(world: &World) -> Verifier {
-    Verifier::default().with_chains([world.node()], Some(world.releaser.clone()))
+    Verifier::default().with_chains([world.node()], Some(world.releaser.clone().into()))
 }
 
 fn transient(outcome: Result<String, PerformError>) -> Result<String> {
@@ -190,8 +190,8 @@ async fn a_delivery_on_an_evm_chain_releases_on_tron() -> Result<()> {
     let payment = Payment::from_tron(&world, 600, destination, &delivery_account, &proxy).await?;
     payment.secure(&world).await?;
     let verifier = Verifier::default()
-        .with_chains([world.node()], Some(world.releaser.clone()))
-        .with_chains([evm.destination.node.clone()], Some(evm_support::key(3)));
+        .with_chains([world.node()], Some(world.releaser.clone().into()))
+        .with_chains([evm.destination.node.clone()], Some(evm_support::key(3).into()));
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::NotYet(_)));
     let deliverer = chains_evm::settler::SettlerChain::new(evm.destination.node.clone(), evm.settler.clone());
     let inclusion = deliverer.deliver(&payment.delivery()).await?;
@@ -227,7 +227,7 @@ async fn a_delivery_on_tron_releases_on_an_evm_chain() -> Result<()> {
     assert!(matches!(secured, DepositState::Secured(_)), "{secured:?}");
 
     let verifier = Verifier::default()
-        .with_chains([evm.source.node.clone()], Some(evm_support::key(3)))
+        .with_chains([evm.source.node.clone()], Some(evm_support::key(3).into()))
         .with_chains([world.node()], None);
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::NotYet(_)));
     world.mining(world.settling().deliver(&payment.delivery())).await??;

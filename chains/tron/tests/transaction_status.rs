@@ -416,9 +416,19 @@ async fn who_cannot_pay_is_passed_over_and_nothing_is_signed_when_nobody_can() -
     );
 
     let new = |keys| TronChain::new(world.node(), keys, Arc::new(TestClock));
-    let nobody = Keys { reserver: world.reserver.clone(), submitters: Vec::new(), exit_submitters: Vec::new() };
+    let nobody = Keys {
+        reserver: world.reserver.clone().into(),
+        draining_reservers: Vec::new(),
+        submitters: Vec::new(),
+        exit_submitters: Vec::new(),
+    };
     assert!(matches!(new(Some(nobody)), Err(SetupError::NoSubmitter(_))));
-    let other = new(Some(Keys { reserver: key(30), submitters: vec![rich], exit_submitters: Vec::new() }));
+    let other = new(Some(Keys {
+        reserver: key(30).into(),
+        draining_reservers: Vec::new(),
+        submitters: vec![rich.into()],
+        exit_submitters: Vec::new(),
+    }));
     assert!(matches!(other, Err(SetupError::Reserver { key, .. }) if key == holder(&self::key(30))));
     let registry = ChainRegistry::new(Arc::new(TestClock)).with(Arc::new(new(None)?))?;
     assert!(matches!(registry.with(Arc::new(new(None)?)), Err(SetupError::Twice(_))));

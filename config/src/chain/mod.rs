@@ -1,6 +1,7 @@
 //! Chain sections: what a gateway's configuration says about chains and the contracts on them, and the rules of chains for
 //! every role.
 
+pub(super) mod account_key;
 pub(super) mod family_rules;
 
 use std::collections::BTreeSet;
@@ -8,10 +9,14 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Deserializer, de};
 use url::Url;
 
-use chains::config::{AssetConfig, ChainConfig, ChainTable, CommonConfig, Error as ChainError};
+use chains::{
+    config::{AssetConfig, ChainConfig, ChainTable, CommonConfig, Error as ChainError},
+    head_feed::WsUrl,
+};
 use events::{Account, AssetId, ChainId, Family, caip};
 
-use super::{Error, Secret, rules::require};
+use self::account_key::{AccountKey, Signs};
+use super::{Error, rules::require};
 
 /// A contract on a chain, written as a CAIP-10 account: `eip155:1:0x…`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -45,17 +50,35 @@ pub struct GatewayChain {
     /// neither releaser nor windows nor quote, so it trusts whoever holds the reserver's key with the whole cap. False on
     /// other chains, whose sections may not name it.
     pub permit2_without_witness: bool,
-    /// Private key of the chain's `reserver`: hex with 0x; on Solana a keypair, Base58 of its 64 bytes or the JSON array of
-    /// `solana-keygen`.
-    pub reserver_key: Secret,
-    /// Private keys of the accounts that send the gateway's transactions, in the same form; at least one.
-    pub submitter_keys: Vec<Secret>,
-    /// Private keys of the accounts that send refunds and releases and nothing else, in the same form; none where the
+    /// Key of the chain's `reserver`: hex with 0x; on Solana a keypair, Base58 of its 64 bytes or the JSON array of
+    /// `solana-keygen`; or where a service keeps it.
+    pub reserver_key: AccountKey,
+    /// Keys of accounts that were the chain's `reserver`, in the same form: they sign for the payments that name them.
+    pub draining_reserver_keys: Vec<AccountKey>,
+    /// Keys of the accounts that send the gateway's transactions, in the same form; at least one.
+    pub submitter_keys: Vec<AccountKey>,
+    /// Keys of the accounts that send refunds and releases and nothing else, in the same form; none where the
     /// submitters do.
-    pub exit_submitter_keys: Vec<Secret>,
-    /// Private keys of accounts that were submitters on an EVM chain, in the same form: they begin nothing any more, and end what
+    pub exit_submitter_keys: Vec<AccountKey>,
+    /// Keys of accounts that were submitters on an EVM chain, in the same form: they begin nothing any more, and end what
     /// has a nonce of theirs. None on other chains, whose transactions are not signed again, and whose sections may not name it.
-    pub draining_submitter_keys: Vec<Secret>,
+    pub draining_submitter_keys: Vec<AccountKey>,
+}
+
+impl GatewayChain {
+    /// All keys, with their names, numbered in lists, and what they sign.
+    pub fn keys(&self) -> Vec<(String, &AccountKey, Signs)> {
+        let mut keys = vec![("reserver_key".to_owned(), &self.reserver_key, Signs::Statements)];
+        for (name, listed, signs) in [
+            ("draining_reserver_keys", &self.draining_reserver_keys, Signs::Statements),
+            ("submitter_keys", &self.submitter_keys, Signs::Transactions),
+            ("exit_submitter_keys", &self.exit_submitter_keys, Signs::Transactions),
+            ("draining_submitter_keys", &self.draining_submitter_keys, Signs::Transactions),
+        ] {
+            keys.extend(listed.iter().enumerate().map(|(i, key)| (format!("{name}[{i}]"), key, signs)));
+        }
+        keys
+    }
 }
 
 impl TryFrom<ChainTable> for GatewayChain {
@@ -63,6 +86,7 @@ impl TryFrom<ChainTable> for GatewayChain {
 
     fn try_from(mut table: ChainTable) -> Result<Self, ChainError> {
         let reserver_key = table.require("reserver_key")?;
+        let draining_reserver_keys = table.take("draining_reserver_keys")?.unwrap_or_default();
         let submitter_keys = table.require("submitter_keys")?;
         let exit_submitter_keys = table.take("exit_submitter_keys")?.unwrap_or_default();
         let (mut permit2_without_witness, mut draining_submitter_keys) = (false, Vec::new());
@@ -75,6 +99,7 @@ impl TryFrom<ChainTable> for GatewayChain {
             chain,
             permit2_without_witness,
             reserver_key,
+            draining_reserver_keys,
             submitter_keys,
             exit_submitter_keys,
             draining_submitter_keys,
@@ -106,6 +131,10 @@ fn check_one(config: &ChainConfig, key: impl Fn(&str) -> String) -> Result<(), E
         let rpc = Url::parse(&node.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let name = if chain.rpc_urls.is_empty() { "rpc_url".to_owned() } else { format!("rpc_urls[{i}]") };
         require(rpc.is_some_and(|url| url.has_host()), &key(&name), "must be an http(s) address")?;
+    }
+    if let Some(WsUrl(url)) = &chain.ws_url {
+        let feed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "ws" | "wss"));
+        require(feed.is_some_and(|url| url.has_host()), &key("ws_url"), "must be a ws(s) address")?;
     }
     family_rules::check(config, &key)?;
     for (name, number) in [

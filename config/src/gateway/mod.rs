@@ -5,6 +5,7 @@ mod storage;
 mod timing;
 mod trust;
 mod validation;
+mod webhooks;
 
 use std::path::Path;
 
@@ -23,6 +24,7 @@ pub use self::{
         ContextConfig, CounterpartyConfig, DefaultVerifierConfig, IdentityConfig, SettlerPolicyConfig, SettlersConfig,
         TrustConfig, VerifierEndpoint,
     },
+    webhooks::WebhooksConfig,
 };
 
 /// Longest name of a gateway, in characters.
@@ -63,6 +65,9 @@ pub struct GatewayConfig {
     /// When the gateway brings the release of a delivered payment itself.
     #[serde(default)]
     pub release: ReleaseConfig,
+    /// Messages to owners of payments.
+    #[serde(default)]
+    pub webhooks: WebhooksConfig,
     /// The fulfillment verifier used when a request names none.
     pub verifier: DefaultVerifierConfig,
     /// What a request may name besides the defaults.

@@ -9,7 +9,10 @@ use net::origin::origin;
 
 use crate::{
     Error, HOLD_MS_LIMIT, HttpConfig, chain,
-    chain::{GatewayChain, family_rules},
+    chain::{
+        GatewayChain,
+        account_key::{AccountKey, Signs},
+    },
     limits,
     rules::{
         BODY_MS_LIMIT, COUNT_LIMIT, HEAD_MS_LIMIT, IDLE_MS_LIMIT, WRITE_MS_LIMIT, endpoint, nats_url, require,
@@ -50,6 +53,7 @@ pub(super) fn check(config: &GatewayConfig) -> Result<(), Error> {
     require((1..=SHARDS_LIMIT).contains(&config.journal.shards), "journal.shards", "must be 1 to 256")?;
     require(matches!(config.journal.replicas, 1 | 3 | 5), "journal.replicas", "must be 1, 3 or 5")?;
     audit(&config.audit)?;
+    config.webhooks.check()?;
     telemetry(&config.telemetry)?;
     identities(config)?;
     http(&config.http)?;
@@ -198,25 +202,40 @@ fn releaser(config: &GatewayConfig, served: &GatewayChain, key: impl Fn(&str) ->
 fn keys(served: &GatewayChain, key: impl Fn(&str) -> String) -> Result<(), Error> {
     let (family, chain) = (served.chain.family(), served.chain.common());
     let name = key("reserver_key");
-    let is_its = family_rules::account_of(family, &name, &served.reserver_key)? == chain.reserver.as_str();
+    let is_its = served.reserver_key.account(family, &name, Signs::Statements)? == chain.reserver.as_str();
     require(is_its, &name, "must be the private key of reserver")?;
-    let name = key("submitter_keys");
-    let mut submitters = BTreeSet::new();
-    for secret in &served.submitter_keys {
-        require(submitters.insert(family_rules::account_of(family, &name, secret)?), &name, "must not repeat a key")?;
-    }
+    let mut reservers = BTreeSet::from([chain.reserver.to_string()]);
+    let rule = "must not repeat a key, nor have that of reserver";
+    distinct(&key("draining_reserver_keys"), &served.draining_reserver_keys, &mut reservers, rule, |name, listed| {
+        listed.account(family, name, Signs::Statements)
+    })?;
+    let (name, mut submitters) = (key("submitter_keys"), BTreeSet::new());
+    let sends = |name: &str, listed: &AccountKey| listed.account(family, name, Signs::Transactions);
+    distinct(&name, &served.submitter_keys, &mut submitters, "must not repeat a key", sends)?;
     require(!submitters.is_empty(), &name, "must hold at least one key")?;
-    let name = key("exit_submitter_keys");
-    for secret in &served.exit_submitter_keys {
-        let is_distinct = submitters.insert(family_rules::account_of(family, &name, secret)?);
-        require(is_distinct, &name, "must not repeat a key, nor have one of submitter_keys")?;
-    }
-    let name = key("draining_submitter_keys");
-    for secret in &served.draining_submitter_keys {
-        let is_distinct = submitters.insert(family_rules::account_of(family, &name, secret)?);
-        require(is_distinct, &name, "must not repeat a key, nor have one of submitter_keys or exit_submitter_keys")?;
-    }
+    let rule = "must not repeat a key, nor have one of submitter_keys";
+    distinct(&key("exit_submitter_keys"), &served.exit_submitter_keys, &mut submitters, rule, sends)?;
+    let rule = "must not repeat a key, nor have one of submitter_keys or exit_submitter_keys";
+    distinct(&key("draining_submitter_keys"), &served.draining_submitter_keys, &mut submitters, rule, sends)?;
     require(chain.exits_reserved <= EXITS_LIMIT, &key("exits_reserved"), "must be at most 10000")
+}
+
+/// The keys of the list under `name` are of accounts that are not among `seen`, and then are.
+fn distinct(
+    name: &str,
+    keys: &[AccountKey],
+    seen: &mut BTreeSet<String>,
+    rule: &str,
+    account: impl Fn(&str, &AccountKey) -> Result<String, Error>,
+) -> Result<(), Error> {
+    for (i, listed) in keys.iter().enumerate() {
+        let own = match listed {
+            AccountKey::Here(_) => name.to_owned(),
+            AccountKey::Elsewhere(_) => format!("{name}[{i}]"),
+        };
+        require(seen.insert(account(&own, listed)?), name, rule)?;
+    }
+    Ok(())
 }
 
 fn trusted_contracts(config: &GatewayConfig) -> Result<(), Error> {

@@ -14,13 +14,21 @@ const VARIABLE: &str = "GW_PASSPHRASE_FILE";
 pub struct Passphrase {
     file: Option<PathBuf>,
     read: Option<String>,
+    /// Whether a person who is asked has to say it twice.
+    is_new: bool,
 }
 
 impl Passphrase {
     /// That in this file; without one, in the file that the environment names, or asked for.
     pub fn new(file: Option<PathBuf>) -> Self {
         let file = file.or_else(|| std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from));
-        Self { file, read: None }
+        Self { file, read: None, is_new: false }
+    }
+
+    /// The same where a keystore is made with it: a person at the terminal says it twice, as a typing error would make a key that
+    /// nobody opens.
+    pub fn for_new(file: Option<PathBuf>) -> Self {
+        Self { is_new: true, ..Self::new(file) }
     }
 
     /// The passphrase, without the line's end.
@@ -38,11 +46,20 @@ impl Passphrase {
         let read = match &self.file {
             Some(file) => fs::read_to_string(file)
                 .map_err(|error| format!("the passphrase in {} cannot be read: {error}", file.display()))?,
-            None if stdin().is_terminal() => rpassword::prompt_password("Passphrase of the keystores: ")
-                .map_err(|error| format!("the passphrase cannot be asked for: {error}"))?,
+            None if stdin().is_terminal() => {
+                let said = prompt("Passphrase of the keystores: ")?;
+                if self.is_new && prompt("The same again: ")? != said {
+                    return Err("the two passphrases differ".to_owned());
+                }
+                said
+            }
             None => return Err(format!("needs a passphrase: name its file as passphrase_file, or in {VARIABLE}")),
         };
         let passphrase = read.trim_end_matches(['\r', '\n']);
         if passphrase.is_empty() { Err("the passphrase is empty".to_owned()) } else { Ok(passphrase.to_owned()) }
     }
+}
+
+fn prompt(text: &str) -> Result<String, String> {
+    rpassword::prompt_password(text).map_err(|error| format!("the passphrase cannot be asked for: {error}"))
 }

@@ -9,6 +9,7 @@ use std::{
 
 use figment::value::{Dict, Value};
 use tracing::warn;
+use url::Url;
 
 use crate::{
     Error,
@@ -21,6 +22,8 @@ const PASSPHRASE_FILE: &str = "passphrase_file";
 const CHAIN_ID: &str = "chain_id";
 const KEYSTORE: &str = "keystore";
 const SECRET_FILE: &str = "secret_file";
+const WEB3SIGNER: &str = "web3signer";
+const KMS: &str = "kms";
 /// Whoever may read the file besides its owner.
 const OTHERS: u32 = 0o077;
 /// A file with a key is not longer.
@@ -28,11 +31,13 @@ const SECRET_BYTES_MAX: u64 = 4096;
 /// Where this is set nobody is warned of keys in the clear: on development networks they are known to everyone.
 const PLAINTEXT_IS_FINE: &str = "GW_DEVELOPMENT_KEYS";
 /// The keys of all roles under which private keys stand.
-const SECRETS: [&str; 13] = [
+const SECRETS: [&str; 15] = [
     "checkpoint_key",
+    "draining_reserver_keys",
     "draining_submitter_keys",
     "evm_private_key",
     "exit_submitter_keys",
+    "former_keys",
     "key",
     "releaser_key",
     "reserver_key",
@@ -74,6 +79,10 @@ pub enum KeyForm {
     SecretFile(String),
     /// In the role's file itself, in the clear.
     InTheClear,
+    /// At the Web3Signer of this origin.
+    Web3Signer(String),
+    /// In AWS KMS, under this ARN, id or alias.
+    Kms(String),
 }
 
 /// A place in a role's file at which a private key stands.
@@ -144,10 +153,19 @@ impl Walk<'_> {
     }
 }
 
-/// The file that a table names in the place of a key, if it does.
+/// The file or the service that a table names in the place of a key, if it does.
 fn named(keys: &Dict) -> Option<KeyForm> {
     let file = |name: &str| keys.get(name).filter(|_| keys.len() == 1).and_then(Value::as_str).map(str::to_owned);
-    file(KEYSTORE).map(KeyForm::Keystore).or_else(|| file(SECRET_FILE).map(KeyForm::SecretFile))
+    let service = || {
+        if let Some(key_id) = keys.get(KMS).and_then(Value::as_str) {
+            return Some(KeyForm::Kms(key_id.to_owned()));
+        }
+        let address = keys.get(WEB3SIGNER).and_then(Value::as_str)?;
+        // The address may hold a password; what cannot be read is refused elsewhere.
+        let origin = Url::parse(address).map_or_else(|_| String::new(), |url| url.origin().ascii_serialization());
+        Some(KeyForm::Web3Signer(origin))
+    };
+    file(KEYSTORE).map(KeyForm::Keystore).or_else(|| file(SECRET_FILE).map(KeyForm::SecretFile)).or_else(service)
 }
 
 /// Reads the files of keys that a configuration names.
@@ -200,7 +218,7 @@ impl<'a> KeyFiles<'a> {
                 let wrong = |rule: String| invalid(path, format!("secret_file {named}: {rule}"));
                 read_secret(&self.directory.join(&named)).map(Some).map_err(wrong)
             }
-            Some(KeyForm::InTheClear) | None => Ok(None),
+            Some(KeyForm::InTheClear | KeyForm::Web3Signer(_) | KeyForm::Kms(_)) | None => Ok(None),
         }
     }
 }

@@ -62,6 +62,7 @@ fn given_an_example_when_it_is_read_then_its_evm_chain_has_the_documented_defaul
                 refund_delay_seconds: 3_600,
                 submitter_deposits_warning: 100,
                 exits_reserved: 10,
+                ws_url: None,
                 poll_ms: 500,
                 rpc_timeout_ms: 5_000,
                 ..chain.common.clone()

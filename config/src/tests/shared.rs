@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use super::*;
 use crate::{
-    KeyForm,
+    AccountKey, KeyForm,
     keystore::{self, KeystoreError},
 };
 
@@ -90,17 +90,21 @@ fn keys_stand_in_keystores_and_files() {
     let place = directory.path();
     let key = hex::decode(RESERVER_KEY).unwrap();
     keystore::create(&place.join("reserver.json"), &key, PASSPHRASE).unwrap();
-    fs::write(place.join("submitter"), format!("{SUBMITTER_KEY}\n")).unwrap();
+    for name in ["submitter", "earlier"] {
+        fs::write(place.join(name), format!("{SUBMITTER_KEY}\n")).unwrap();
+    }
     fs::write(place.join("passphrase"), format!("{PASSPHRASE}\n")).unwrap();
     let text = format!(
         "passphrase_file = \"passphrase\"\n{}",
         GATEWAY
             .replace(&format!("\"0x{RESERVER_KEY}\""), "{ keystore = \"reserver.json\" }")
             .replace(&format!("\"{SUBMITTER_KEY}\""), "{ secret_file = \"submitter\" }")
+            .replace("# draining_reserver_keys = []", "draining_reserver_keys = [{ secret_file = \"earlier\" }]")
     );
     let config = load(place, &text).unwrap();
-    assert_eq!(config.chains[0].reserver_key.expose(), format!("0x{RESERVER_KEY}"));
-    assert_eq!(config.chains[0].submitter_keys[0].expose(), SUBMITTER_KEY);
+    assert_eq!(config.chains[0].reserver_key, AccountKey::from(Secret::new(format!("0x{RESERVER_KEY}"))));
+    assert_eq!(config.chains[0].submitter_keys[0], AccountKey::from(Secret::new(SUBMITTER_KEY)));
+    assert_eq!(config.chains[0].draining_reserver_keys[0], AccountKey::from(Secret::new(SUBMITTER_KEY)));
 
     // The settler, whose keys have no type of their own.
     let settler = include_str!("../../settler.example.toml").replacen(

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Account, Amount, ChainId, Failure, time::Timestamp};
+use crate::{Account, Amount, ChainId, Failure, Hash32, time::Timestamp};
 
 /// The escrow a payment's funds go into, and its windows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,10 +61,14 @@ pub struct EscrowSecured {
 /// Payload of [`PaymentEvent::EscrowOpened`](super::PaymentEvent::EscrowOpened).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EscrowOpened {
-    /// The payer's transaction, in its settled block.
+    /// The transaction that deposited, in its settled block.
     pub inclusion: Inclusion,
     /// Amount in escrow, smallest unit of the source asset.
     pub amount: Amount,
+    /// The quote that the escrow is reserved for, where the journal has no award of it: it was put in place from a copy that is
+    /// older than the award (ADR 136). Absent where no settler is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_for: Option<Hash32>,
 }
 
 /// Payload of [`PaymentEvent::DepositRuledOut`](super::PaymentEvent::DepositRuledOut).

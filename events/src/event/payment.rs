@@ -47,7 +47,8 @@ pub enum PaymentEvent {
     DepositAbandoned(TransactionAbandoned),
     /// The payer's funds are in escrow, reserved for the winner, at the depth the source chain requires.
     EscrowSecured(EscrowSecured),
-    /// The payer's own transaction brought the funds into escrow, and no settler can be named for them any more.
+    /// The payer's own transaction brought the funds into escrow, and no settler can be named for them any more; or they are
+    /// reserved for an award that the journal lost.
     EscrowOpened(EscrowOpened),
     /// The payment failed before the escrow, and the payer's own transaction can't bring anything there any more.
     DepositRuledOut(DepositRuledOut),

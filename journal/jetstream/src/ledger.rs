@@ -18,13 +18,14 @@ use tracing::debug;
 use events::{CommitId, time::Timestamp};
 use journal::ledger::{
     Error, Ledger, Purpose, Reservation, SignerAccount,
-    state::{Changed, Decision, Entry, decide, retire},
+    state::{Changed, Decision, Entry, decide, give_back, retire},
 };
 
 pub use crate::requests::ConnectError;
 use crate::requests::{self, Pick, Published, StreamPlan};
 
-const STREAM: &str = "SIG";
+/// Name of the JetStream stream that holds the ledger.
+pub const STREAM: &str = "SIG";
 /// Most times that others may come first before a reservation gives up.
 const CONFLICTS_MAX: u32 = 64;
 const PAUSE: Duration = Duration::from_millis(10);
@@ -178,6 +179,17 @@ impl Ledger for NatsLedger {
     async fn retire(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error> {
         let decide = |last: Option<&Entry>| {
             Ok(match retire(last, reservation) {
+                Ok(Some(entry)) => Step::Store(true, entry),
+                Ok(None) => Step::Done(true),
+                Err(Changed) => Step::Done(false),
+            })
+        };
+        self.0.write(account, decide).await
+    }
+
+    async fn give_back(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error> {
+        let decide = |last: Option<&Entry>| {
+            Ok(match give_back(last, reservation) {
                 Ok(Some(entry)) => Step::Store(true, entry),
                 Ok(None) => Step::Done(true),
                 Err(Changed) => Step::Done(false),

@@ -2,9 +2,9 @@
 //!
 //! [`store::NatsJournal`] keeps payments and batches in sharded streams; [`ledger`], [`budget`], [`parking`] and
 //! [`checkpoint`] keep the smaller records. All make their requests through one module with a distinct result for every
-//! outcome. [`raw`] reads stored messages without interpreting them, for auditors and exports; [`connection`] holds the
-//! credentials and options of a connection, [`rate_limited`] bounds what is heard over it, [`headerless`] is a connection for
-//! what untrusted clients write, and [`last_message`] reads what they stored.
+//! outcome. [`raw`] reads stored messages without interpreting them, for auditors and exports, and [`refill`] puts them back
+//! into empty streams; [`connection`] holds the credentials and options of a connection, [`rate_limited`] bounds what is heard
+//! over it, [`headerless`] is a connection for what untrusted clients write, and [`last_message`] reads what they stored.
 
 pub mod budget;
 pub mod checkpoint;
@@ -17,6 +17,7 @@ pub mod log;
 pub mod parking;
 pub mod rate_limited;
 pub mod raw;
+pub mod refill;
 mod requests;
 mod shard_worker;
 pub mod store;

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use events::{Hash32, time::Timestamp};
 use journal::envelope::{self, Envelope};
 
-use crate::requests::{self, BatchRequest, Stored};
+use crate::requests::{self, BatchRequest, Pick, Stored};
 
 /// Most messages one Direct Get asks for.
 pub const BATCH_MESSAGES: usize = 512;
@@ -47,7 +47,7 @@ pub struct RawMessage {
     pub headers: BTreeMap<String, Vec<String>>,
     /// Its body.
     pub body: Bytes,
-    /// When the server stored it.
+    /// When it was stored; of a message that was brought back from a copy, when it was first.
     pub stored_at: Timestamp,
 }
 
@@ -113,6 +113,8 @@ pub struct Unavailable {
 pub struct StreamDescription {
     /// Its metadata.
     pub metadata: HashMap<String, String>,
+    /// The subjects that it takes, with wildcards.
+    pub takes: Vec<String>,
     /// Whether it takes nothing any more.
     pub sealed: bool,
     /// When it was created, by the server's clock.
@@ -161,6 +163,18 @@ impl RawReader {
         self.retrying(stream, || requests::last_sequence(&self.client, stream, timeout)).await
     }
 
+    /// The sequence of the last message that is in `stream`, from its leader; `None` when it is empty. Where messages are taken out,
+    /// it is before [`RawReader::head`].
+    ///
+    /// # Errors
+    /// [`Unavailable`].
+    pub async fn last_held(&self, stream: &str) -> Result<Option<u64>, Unavailable> {
+        let pick = Pick::Last { subject: ">" };
+        let timeout = self.attempt_timeout;
+        let last = self.retrying(stream, || requests::leader_get(&self.client, stream, &pick, timeout)).await?;
+        Ok(last.map(|last| last.sequence))
+    }
+
     /// The description of `stream`, from its leader; `None` when there is no such stream.
     ///
     /// # Errors
@@ -170,6 +184,7 @@ impl RawReader {
         let described = self.retrying(stream, || requests::description(&self.client, stream, timeout)).await?;
         Ok(described.map(|described| StreamDescription {
             metadata: described.config.metadata,
+            takes: described.config.subjects,
             sealed: described.config.sealed,
             created_at: described.created,
             messages: described.state.messages,

@@ -30,6 +30,9 @@ where
     a_purpose_that_is_asked_for_again_is_renewed(&*one, &*other).await;
     a_retired_nonce_is_nobodys(&*one, &*other).await;
     a_retirement_is_of_what_was_read([one.clone(), other.clone()]).await;
+    a_nonce_that_was_given_back_is_the_next_ones(&*one, &*other).await;
+    a_nonce_that_another_may_have_signed_with_is_not_given_back(&*one, &*other).await;
+    a_nonce_that_was_given_back_is_given_out_to_one([one.clone(), other.clone()]).await;
 }
 
 /// An account unlike any other.
@@ -127,7 +130,7 @@ async fn a_purpose_that_is_asked_for_again_is_renewed(one: &dyn Ledger, other: &
     let ask = async |text, at| one.reserve(&account, &purpose(text), 0, 0, at).await.unwrap();
     assert_eq!((ask("a", now()).await, ask("b", now()).await), (0, 1));
     assert_eq!(ask("a", later).await, 0);
-    assert_eq!(other.open(&account).await.unwrap()[0].reserved_at, now(), "no entry for what was just given out");
+    assert_eq!(other.open(&account).await.unwrap()[0].reserved_at, now(), "what was just given out is not renewed");
     let later = later + chrono::TimeDelta::seconds(1);
     assert_eq!(ask("a", later).await, 0);
     let open = other.open(&account).await.unwrap();
@@ -191,6 +194,88 @@ async fn a_retirement_is_of_what_was_read(ledgers: [Arc<dyn Ledger>; 2]) {
     given.sort_unstable();
     given.dedup();
     assert_eq!(given.len(), 10, "no nonce is two purposes'");
+}
+
+async fn a_nonce_that_was_given_back_is_the_next_ones(one: &dyn Ledger, other: &dyn Ledger) {
+    let account = fresh();
+    for (n, text) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        assert_eq!(reserve(one, &account, text, 0, 0).await, n as u64);
+    }
+    let given = one.open(&account).await.unwrap();
+    for n in [3, 0, 2] {
+        assert!(one.give_back(&account, &given[n]).await.unwrap());
+        assert!(other.give_back(&account, &given[n]).await.unwrap(), "once more changes nothing");
+    }
+    let found = other.open(&account).await.unwrap();
+    assert_eq!(found.iter().map(|open| open.purpose.is_free()).collect::<Vec<_>>(), [true, false, true, true]);
+    assert_eq!(found.iter().map(|open| open.nonce).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    // The lowest first, whoever asks, but none that the chain has passed; one that is retired is not given out any more.
+    assert_eq!(reserve(other, &account, "c", 0, 0).await, 0);
+    assert_eq!(reserve(one, &account, "b", 0, 0).await, 1, "b keeps its nonce");
+    assert!(other.retire(&account, &found[2]).await.unwrap());
+    assert_eq!(reserve(one, &account, "e", 3, 0).await, 3);
+    assert_eq!(reserve(one, &account, "a", 3, 0).await, 4);
+    assert!(one.give_back(&account, &other.open(&account).await.unwrap()[4]).await.unwrap());
+    assert_eq!(reserve(other, &account, "f", 5, 0).await, 5);
+    // What became of no transaction is forgotten once its nonce is used up.
+    assert_eq!(reserve(one, &account, "g", 6, 6).await, 6);
+    assert_eq!(open(other, &account).await, [6]);
+    assert_eq!(reserve(one, &account, "a", 6, 6).await, 7);
+}
+
+async fn a_nonce_that_another_may_have_signed_with_is_not_given_back(one: &dyn Ledger, other: &dyn Ledger) {
+    let account = fresh();
+    assert_eq!(reserve(one, &account, "a", 0, 0).await, 0);
+    let given = one.open(&account).await.unwrap().remove(0);
+    let unlike = [
+        Reservation { nonce: 1, ..given.clone() },
+        Reservation { purpose: purpose("b"), ..given.clone() },
+        Reservation { reserved_at: now() - super::RENEW_AFTER, ..given.clone() },
+    ];
+    for unlike in &unlike {
+        assert!(!one.give_back(&account, unlike).await.unwrap(), "{unlike:?}");
+    }
+    assert!(!one.give_back(&fresh(), &given).await.unwrap());
+    // Another worker asks at the same moment, and signs.
+    assert_eq!(reserve(other, &account, "a", 0, 0).await, 0);
+    assert!(!one.give_back(&account, &given).await.unwrap());
+    let asked_twice = other.open(&account).await.unwrap().remove(0);
+    assert!(!other.give_back(&account, &asked_twice).await.unwrap());
+    assert_eq!(asked_twice, Reservation { asked_once: false, ..given });
+    // Given back and given out again, it is not the first one's any more, even if it is for the same purpose.
+    assert_eq!(reserve(one, &account, "b", 0, 0).await, 1);
+    let first = one.open(&account).await.unwrap().remove(1);
+    assert!(one.give_back(&account, &first).await.unwrap());
+    let later = now() + super::RENEW_AFTER;
+    assert_eq!(other.reserve(&account, &purpose("b"), 0, 0, later).await.unwrap(), 1);
+    assert!(!one.give_back(&account, &first).await.unwrap());
+    assert_eq!(other.open(&account).await.unwrap()[1].purpose, purpose("b"));
+}
+
+async fn a_nonce_that_was_given_back_is_given_out_to_one(ledgers: [Arc<dyn Ledger>; 2]) {
+    let account = fresh();
+    let tasks = (0..20).map(|n| {
+        let (ledger, account) = (ledgers[n % 2].clone(), account.clone());
+        tokio::spawn(async move {
+            let asked = purpose(format!("first {n}"));
+            let nonce = ledger.reserve(&account, &asked, 0, 0, now()).await.unwrap();
+            let given = Reservation { nonce, purpose: asked, reserved_at: now(), asked_once: true };
+            let fails = n % 3 == 0;
+            assert!(!fails || ledger.give_back(&account, &given).await.unwrap());
+            (!fails).then_some(nonce)
+        })
+    });
+    let mut kept: Vec<u64> = join_all(tasks).await.into_iter().filter_map(Result::unwrap).collect();
+    assert_eq!(kept.len(), 13);
+    let tasks = (0..7).map(|n| {
+        let (ledger, account) = (ledgers[n % 2].clone(), account.clone());
+        tokio::spawn(
+            async move { ledger.reserve(&account, &purpose(format!("second {n}")), 0, 0, now()).await.unwrap() },
+        )
+    });
+    kept.extend(join_all(tasks).await.into_iter().map(Result::unwrap));
+    kept.sort_unstable();
+    assert_eq!(kept, (0..20).collect::<Vec<_>>(), "each nonce has one purpose, and none is left over");
 }
 
 async fn accounts_are_independent(ledger: &dyn Ledger) {

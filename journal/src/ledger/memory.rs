@@ -11,7 +11,7 @@ use events::time::Timestamp;
 
 use super::{
     Error, Ledger, Purpose, Reservation, SignerAccount,
-    state::{Decision, Entry, decide, retire},
+    state::{Decision, Entry, decide, give_back, retire},
 };
 
 /// The signer ledger in memory. Clones share the same accounts.
@@ -43,6 +43,15 @@ impl Ledger for MemoryLedger {
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Ok(retired) = retire(accounts.get(account), reservation) else { return Ok(false) };
         if let Some(entry) = retired {
+            accounts.insert(account.clone(), *entry);
+        }
+        Ok(true)
+    }
+
+    async fn give_back(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error> {
+        let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(given_back) = give_back(accounts.get(account), reservation) else { return Ok(false) };
+        if let Some(entry) = given_back {
             accounts.insert(account.clone(), *entry);
         }
         Ok(true)

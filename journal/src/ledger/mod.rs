@@ -39,9 +39,24 @@ impl Purpose {
         Self(format!("{payment_id}/release/{attempt}"))
     }
 
+    /// Whether it brings money into escrow.
+    pub fn is_deposit(&self) -> bool {
+        self.0.split('/').nth(1) == Some("deposit")
+    }
+
+    /// Whether it is that of a nonce which was taken from its purpose.
+    pub fn is_filler(&self) -> bool {
+        self.0.starts_with(FILLER)
+    }
+
     /// Whether it brings money out of escrow.
     pub fn is_exit(&self) -> bool {
         matches!(self.0.split('/').nth(1), Some("refund" | "release"))
+    }
+
+    /// Whether it is that of a nonce which was given back and is nobody's yet.
+    pub fn is_free(&self) -> bool {
+        self.0.starts_with(FREE)
     }
 }
 
@@ -63,6 +78,10 @@ pub struct Reservation {
     pub purpose: Purpose,
     /// When it was given out.
     pub reserved_at: Timestamp,
+    /// Whether it was asked for once only, so that nobody but whoever got it then can have signed with it. False where that is
+    /// not known: an entry of an earlier version does not say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked_once: bool,
 }
 
 /// Why no nonce could be had. All are safe to retry with the same purpose.
@@ -101,19 +120,24 @@ pub const RENEW_AFTER: TimeDelta = TimeDelta::seconds(10);
 /// What a nonce is for that was taken from its purpose: to be used up.
 pub const FILLER: &str = "filler/";
 
+/// What a nonce is for that was given back: for whoever asks next.
+pub const FREE: &str = "free/";
+
 /// Gives out nonces.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// The nonce for `purpose`: the one already given out for it, else the next.
+    /// The nonce for `purpose`: the one already given out for it, else the lowest that was [given back](Self::give_back) and that
+    /// `chain_nonce` has not passed, else the next.
     ///
     /// `chain_nonce` is the account's next nonce at the chain's latest state. It starts the ledger of a new account, and
     /// raises the next nonce where the chain is ahead (the account was used from elsewhere). `final_nonce` is the
     /// account's nonce at finality: reservations below it are closed: they drop out of the open set with the next entry.
     ///
     /// The same purpose gets the same nonce also when its reservation is closed, as long as it is among the last [`CLOSED_MAX`] that
-    /// are. One that is open and older than [`RENEW_AFTER`] counts as given out now, so that whoever looks for nonces that
-    /// nobody uses sees that somebody is about to. The nonce of a closed reservation is used up, so whatever is signed with it
-    /// can never land: a worker that slept through the whole life of its transaction can neither repeat it nor leave a gap behind. A new attempt is a new purpose.
+    /// are. One that is asked for again is no longer [`asked_once`](Reservation::asked_once). One that is open and older than
+    /// [`RENEW_AFTER`] counts as given out now, so that whoever looks for nonces that nobody uses sees that somebody is about to.
+    /// The nonce of a closed reservation is used up, so whatever is signed with it can never land: a worker that slept through the
+    /// whole life of its transaction can neither repeat it nor leave a gap behind. A new attempt is a new purpose.
     ///
     /// # Errors
     /// See [`Error`].
@@ -136,7 +160,18 @@ pub trait Ledger: Send + Sync {
     /// See [`Error`].
     async fn retire(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error>;
 
-    /// The reservations of `account` that are not closed.
+    /// Gives back the nonce of a reservation that nothing was signed with, for whoever asks for a nonce next, so that no gap comes
+    /// to be. Only who was given the nonce can know that, and only as long as nobody else asked for the same purpose: another
+    /// worker may have signed with it, and what it journaled may land.
+    ///
+    /// False when it has no effect: the reservation is not open, was asked for again, or is another one at the same nonce. Giving
+    /// back what was given back, and is nobody's yet, has no further effect.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    async fn give_back(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, Error>;
+
+    /// The reservations of `account` that are not closed, those of nonces that were given back among them.
     ///
     /// # Errors
     /// See [`Error`].

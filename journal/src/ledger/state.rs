@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use events::time::Timestamp;
 
-use super::{CLOSED_MAX, EXITS_OPEN, Error, FILLER, OPEN_MAX, Purpose, RENEW_AFTER, Reservation};
+use super::{CLOSED_MAX, EXITS_OPEN, Error, FILLER, FREE, OPEN_MAX, Purpose, RENEW_AFTER, Reservation};
 
 const SCHEMA: u32 = 1;
 /// Bytes of a purpose's digest that are kept once its reservation is closed.
@@ -16,8 +16,8 @@ const DIGEST_BYTES: usize = 10;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     schema: u32,
-    /// The last nonce given out, by this entry or before it: an entry that only renews or retires a reservation gives out
-    /// none.
+    /// The highest nonce given out, by this entry or before it: an entry that only renews, retires or gives back a reservation
+    /// gives out none, and one that gives out a nonce which was given back none that is higher.
     reserved: Reservation,
     /// The account's nonces on chain as they were told by who reserved.
     chain_nonce: u64,
@@ -59,7 +59,7 @@ impl Entry {
 
     /// Whether the nonce of `reservation` was taken from its purpose since.
     pub fn retired(&self, reservation: &Reservation) -> bool {
-        let filler = |open: &Reservation| open.nonce == reservation.nonce && open.purpose.0.starts_with(FILLER);
+        let filler = |open: &Reservation| open.nonce == reservation.nonce && open.purpose.is_filler();
         self.open.iter().any(filler)
     }
 
@@ -94,8 +94,10 @@ pub fn decide(
 ) -> Result<Decision, Error> {
     let open = last.map_or(&[][..], Entry::open);
     if let (Some(last), Some(known)) = (last, open.iter().find(|reservation| reservation.purpose == *purpose)) {
-        let renewed = Reservation { reserved_at: now, ..known.clone() };
-        return Ok(match now - known.reserved_at > RENEW_AFTER {
+        let is_old = now - known.reserved_at > RENEW_AFTER;
+        let reserved_at = if is_old { now } else { known.reserved_at };
+        let renewed = Reservation { reserved_at, asked_once: false, ..known.clone() };
+        return Ok(match is_old || known.asked_once {
             true => Decision::New(known.nonce, Box::new(last.with(renewed))),
             false => Decision::Known(known.nonce),
         });
@@ -106,16 +108,32 @@ pub fn decide(
         return Ok(Decision::Known(*nonce));
     }
     let (done, mut open): (Vec<_>, Vec<_>) = open.iter().cloned().partition(|open| open.nonce < final_nonce);
-    closed.extend(done.iter().map(|done| (digest(&done.purpose), done.nonce)));
+    let used = done.iter().filter(|done| !done.purpose.is_free());
+    closed.extend(used.map(|done| (digest(&done.purpose), done.nonce)));
     closed.drain(..closed.len().saturating_sub(CLOSED_MAX));
+    let mut next_nonce = last.map_or(0, |last| last.next_nonce);
+    let given = |nonce| Reservation { nonce, purpose: purpose.clone(), reserved_at: now, asked_once: true };
+    // One that was given back takes no room, and gives none: what is kept for exits stays theirs.
     let open_max = if purpose.is_exit() { OPEN_MAX } else { OPEN_MAX - EXITS_OPEN };
-    if open.len() >= open_max {
+    if open.iter().filter(|open| !open.purpose.is_free()).count() >= open_max {
         return Err(Error::Exhausted { open: open.len() });
     }
-    let nonce = last.map_or(0, |last| last.next_nonce).max(chain_nonce).max(final_nonce);
-    let next_nonce = nonce.checked_add(1).ok_or_else(|| Error::Damaged("no nonce is left".into()))?;
-    let reserved = Reservation { nonce, purpose: purpose.clone(), reserved_at: now };
-    open.push(reserved.clone());
+    let nonce = match open.iter_mut().find(|open| open.purpose.is_free() && open.nonce >= chain_nonce) {
+        Some(free) => {
+            *free = given(free.nonce);
+            free.nonce
+        }
+        None => {
+            if open.len() >= OPEN_MAX {
+                return Err(Error::Exhausted { open: open.len() });
+            }
+            let nonce = next_nonce.max(chain_nonce).max(final_nonce);
+            next_nonce = nonce.checked_add(1).ok_or_else(|| Error::Damaged("no nonce is left".into()))?;
+            open.push(given(nonce));
+            nonce
+        }
+    };
+    let reserved = open.last().cloned().unwrap_or_else(|| given(nonce));
     let entry = Entry { schema: SCHEMA, reserved, chain_nonce, final_nonce, next_nonce, open, closed };
     Ok(Decision::New(nonce, Box::new(entry)))
 }
@@ -135,6 +153,23 @@ pub fn retire(last: Option<&Entry>, reservation: &Reservation) -> Result<Option<
     }
     let purpose = Purpose(format!("{FILLER}{}", reservation.nonce));
     Ok(Some(Box::new(last.with(Reservation { purpose, ..reservation.clone() }))))
+}
+
+/// Decides on giving back the nonce of `reservation`: the entry that has to be stored for it, `None` when it is so already.
+///
+/// # Errors
+/// [`Changed`] when the reservation is not open as it was given out.
+pub fn give_back(last: Option<&Entry>, reservation: &Reservation) -> Result<Option<Box<Entry>>, Changed> {
+    let last = last.ok_or(Changed)?;
+    let purpose = Purpose(format!("{FREE}{}", reservation.nonce));
+    let free = Reservation { purpose, asked_once: false, ..reservation.clone() };
+    if last.open.contains(&free) {
+        return Ok(None);
+    }
+    if !reservation.asked_once || !last.open.contains(reservation) {
+        return Err(Changed);
+    }
+    Ok(Some(Box::new(last.with(free))))
 }
 
 /// The reservation is not open as it was.
@@ -186,6 +221,49 @@ mod tests {
         // The member keeps the name that it has in every stored entry.
         let stored = String::from_utf8(last.unwrap().encode().unwrap()).unwrap();
         assert!(stored.contains(r#""settled":[["#), "{stored}");
+    }
+
+    #[test]
+    fn a_nonce_that_was_given_back_needs_no_room() {
+        let mut last = None;
+        for n in 0..(OPEN_MAX - EXITS_OPEN) as u64 {
+            reserve(&mut last, &n.to_string(), 0, 0).unwrap();
+        }
+        assert!(reserve(&mut last, "more", 0, 0).is_err());
+        let given_back = last.as_ref().unwrap().open()[7].clone();
+        last = Some(*give_back(last.as_ref(), &given_back).unwrap().unwrap());
+        assert_eq!(reserve(&mut last, "more", 0, 0).unwrap(), 7);
+        assert!(reserve(&mut last, "7", 0, 0).is_err());
+    }
+
+    #[test]
+    fn what_exits_give_back_is_room_for_exits() {
+        let mut last = None;
+        for n in 0..(OPEN_MAX - EXITS_OPEN) as u64 {
+            reserve(&mut last, &n.to_string(), 0, 0).unwrap();
+        }
+        for n in 0..EXITS_OPEN {
+            reserve(&mut last, &format!("pay_{n}/refund/1"), 0, 0).unwrap();
+        }
+        let given_back = last.as_ref().unwrap().open()[OPEN_MAX - 3].clone();
+        last = Some(*give_back(last.as_ref(), &given_back).unwrap().unwrap());
+        assert!(reserve(&mut last, "more", 0, 0).is_err());
+        assert_eq!(reserve(&mut last, "pay_x/refund/1", 0, 0).unwrap(), (OPEN_MAX - 3) as u64);
+        assert!(reserve(&mut last, "pay_y/refund/1", 0, 0).is_err());
+    }
+
+    #[test]
+    fn an_entry_of_an_earlier_version_does_not_say_who_asked() {
+        let mut last = None;
+        reserve(&mut last, "a", 5, 5).unwrap();
+        let stored = String::from_utf8(last.unwrap().encode().unwrap()).unwrap();
+        let earlier = Entry::decode(stored.replace(r#","asked_once":true"#, "").as_bytes()).unwrap();
+        let found = earlier.open()[0].clone();
+        assert!(!found.asked_once);
+        for asked_once in [true, false] {
+            let claimed = Reservation { asked_once, ..found.clone() };
+            assert_eq!(give_back(Some(&earlier), &claimed), Err(Changed));
+        }
     }
 
     #[test]

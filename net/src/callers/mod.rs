@@ -52,6 +52,8 @@ const SITE_PERMITS: usize = 4;
 pub mod price {
     /// A read, out of [`Kind::Reads`](super::Kind::Reads).
     pub const READ: u32 = 1;
+    /// The dearest page of a list, besides the read: one that looks at as many rows as a page may.
+    pub const PAGE_MAX: u32 = 20;
     /// Any write: its body is received, read, and its signature checked. Out of [`Kind::Writes`](super::Kind::Writes) where
     /// somebody has to sign it, else out of [`Kind::Unsigned`](super::Kind::Unsigned).
     pub const WRITE: u32 = 1;

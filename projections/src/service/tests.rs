@@ -102,3 +102,27 @@ async fn a_view_that_turns_unreadable_is_built_again() {
     shutdown.cancel();
     task.await.unwrap().unwrap();
 }
+
+/// Views without their keys would be payments that their owner does not see.
+#[tokio::test]
+async fn an_index_of_owners_that_lacks_a_key_is_noticed() {
+    let directory = TempDir::new().unwrap();
+    let journal = MemoryJournal::new(1);
+    let projections = Projections::open(directory.path(), 1).unwrap();
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn({
+        let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
+        async move { projections.run(journal, shutdown).await }
+    });
+    for number in 0..3 {
+        let payment_id = PaymentId::derive("payer", &number.to_string());
+        let position = append(&journal, &payment_id, Position::START, submission(&payment_id)).await;
+        assert!(projections.wait_for(0, position.sequence, PATIENCE).await);
+    }
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+    let store = projections.model.store();
+    assert!(store.verify(0).is_ok());
+    store.lose_owner_key(0);
+    assert!(matches!(store.verify(0), Err(Fault::Damaged(_))));
+}

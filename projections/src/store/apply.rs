@@ -174,8 +174,11 @@ impl Store {
             // A batch holds up everything else that this process does with sled, so nothing is in it that changes nothing.
             streams.retain(|_, touched| touched.changed);
             let mut batch = Batch::default();
-            for (stream_id, Touched { view, was_open, .. }) in &streams {
+            for (stream_id, Touched { view, was_open, is_new, .. }) in &streams {
                 batch.insert(view_key(stream_id), view.encode()?);
+                for key in is_new.then(|| view.owner_keys()).into_iter().flatten() {
+                    batch.insert(key, &[]);
+                }
                 match (was_open, !view.at_rest()) {
                     (true, false) => batch.remove(key(OPEN_PREFIX, stream_id.as_str())),
                     (false, true) => batch.insert(key(OPEN_PREFIX, stream_id.as_str()), &[]),
@@ -207,6 +210,7 @@ impl Store {
                 if let Some(view) = View::read(tree, stream_id)? {
                     checkpoint.commits = checkpoint.commits.saturating_sub(view.version());
                     batch.remove(view_key(stream_id));
+                    view.owner_keys().into_iter().for_each(|key| batch.remove(key));
                 }
                 batch.insert(key(OPEN_PREFIX, stream_id.as_str()), &[]);
                 batch.insert(key(UNREADABLE_PREFIX, stream_id.as_str()), encode(record)?);
@@ -237,6 +241,8 @@ struct Touched {
     view: View,
     /// Whether it is in the index of what is open.
     was_open: bool,
+    /// Whether there is no stored one.
+    is_new: bool,
     /// Whether the view is another than the stored one.
     changed: bool,
 }
@@ -256,12 +262,13 @@ fn apply_commit(
         Some(touched) => touched,
         None => match View::read(tree, &recorded.stream_id)? {
             Some(view) => {
-                let touched = Touched { was_open: !view.at_rest(), view, changed: false };
+                let touched = Touched { was_open: !view.at_rest(), view, is_new: false, changed: false };
                 streams.entry(recorded.stream_id.clone()).or_insert(touched)
             }
             None => {
                 let view = View::begin(recorded).ok_or_else(gap)?;
-                streams.insert(recorded.stream_id.clone(), Touched { view, was_open: false, changed: true });
+                let touched = Touched { view, was_open: false, is_new: true, changed: true };
+                streams.insert(recorded.stream_id.clone(), touched);
                 return Ok(true);
             }
         },

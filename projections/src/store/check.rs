@@ -10,6 +10,7 @@ use crate::{
         stream_of, view_key,
     },
     fault::Fault,
+    owner_index::{KeySum, OWNER_PREFIX},
     unreadable::UnreadableRecord,
 };
 
@@ -25,7 +26,7 @@ impl Store {
             for prefix in ENTRY_PREFIXES {
                 for entry in ours.scan_prefix([prefix]) {
                     let (key, value) = entry?;
-                    entries += u64::from(prefix != OPEN_PREFIX);
+                    entries += u64::from(prefix != OPEN_PREFIX && prefix != OWNER_PREFIX);
                     if theirs.get(&key)?.as_ref() != Some(&value) {
                         differ.insert(stream_of(&key)?);
                     }
@@ -46,7 +47,11 @@ impl Store {
         guarded(|| {
             let (ours, theirs) = (self.tree(shard)?, other.tree(shard)?);
             let id = stream_id.as_str();
-            for key in [view_key(stream_id), key(OPEN_PREFIX, id), key(UNREADABLE_PREFIX, id)] {
+            let mut keys = vec![view_key(stream_id), key(OPEN_PREFIX, id), key(UNREADABLE_PREFIX, id)];
+            for tree in [&ours, &theirs] {
+                keys.extend(View::read(tree, stream_id)?.iter().flat_map(View::owner_keys));
+            }
+            for key in keys {
                 if ours.get(&key)? != theirs.get(&key)? {
                     return Ok(false);
                 }
@@ -60,7 +65,7 @@ impl Store {
         guarded(|| {
             let tree = &self.tree(shard)?;
             let checkpoint = read_checkpoint(tree)?;
-            let (mut commits, mut open) = (0, 0);
+            let (mut commits, mut open, mut owners) = (0, 0, KeySum::default());
             for entry in tree.scan_prefix([PAYMENT_PREFIX]).chain(tree.scan_prefix([QUOTE_REQUEST_PREFIX])) {
                 let (key, value) = entry?;
                 let view = View::decode(&key, &value)?;
@@ -69,6 +74,7 @@ impl Store {
                     return Err(Fault::Damaged(format!("the view of {stream_id} stands under another key")));
                 }
                 commits += view.version();
+                view.owner_keys().iter().for_each(|key| owners.add(key));
                 open += u64::from(!view.at_rest());
             }
             if commits != checkpoint.commits {
@@ -82,6 +88,13 @@ impl Store {
                     return Err(Fault::Damaged(format!("{stream_id} has a view although it cannot be read")));
                 }
                 open += 1;
+            }
+            let mut owned = KeySum::default();
+            for key in tree.scan_prefix([OWNER_PREFIX]).keys() {
+                owned.add(&key?);
+            }
+            if owned != owners {
+                return Err(Fault::Damaged(format!("the index of owners holds {owned:?}, the views {owners:?}")));
             }
             let mut indexed = 0;
             for key in tree.scan_prefix([OPEN_PREFIX]).keys() {

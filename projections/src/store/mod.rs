@@ -1,8 +1,8 @@
 //! The projection store: a sled database with one tree a shard, data and checkpoint in the same batch.
 //!
-//! A tree holds five kinds of keys, told apart by their first byte: the checkpoint, a view for each payment, a view for
-//! each quote-request batch, a mark in the place of a view for each of either whose stream cannot be read, and an empty
-//! entry for each that is not at rest, as far as is known. Values are a format version byte and then postcard.
+//! A tree holds six kinds of keys, told apart by their first byte: the checkpoint, a view for each payment, a view for
+//! each quote-request batch, a mark in the place of a view for each of either whose stream cannot be read, an empty
+//! entry for each that is not at rest, as far as is known, and one for each owner of a payment. Values are a format version byte and then postcard.
 //!
 //! A stream's commits are numbered without gaps, so the versions of all views of a shard add up to the commits that
 //! were ever applied to them. The checkpoint carries that number, and [`Store::verify`] compares: a page that sled lost
@@ -26,6 +26,7 @@ use events::{PaymentId, QuoteRequestId, StreamId};
 use crate::{
     entry::{CHECKPOINT, OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, UNREADABLE_PREFIX, decode, key, stream_of},
     fault::Fault,
+    owner_index::{self, OwnedSlice, Place},
     quote_request::QuoteRequestView,
     view::PaymentView,
 };
@@ -122,6 +123,18 @@ impl Store {
         })
     }
 
+    /// The places of an owner's payments in the shard, newest first.
+    pub(crate) fn owned_places(
+        &self,
+        shard: u16,
+        slice: &OwnedSlice,
+    ) -> Result<Box<dyn Iterator<Item = Result<Place, Fault>>>, Fault> {
+        let mut keys = guarded(|| Ok(self.tree(shard)?.range(slice.keys()).keys()))?;
+        let read =
+            std::iter::from_fn(move || guarded(|| keys.next_back().transpose().map_err(Fault::from)).transpose());
+        Ok(Box::new(read.map(|key| owner_index::place_of(&key?))))
+    }
+
     /// How many batches of the shard are not at rest.
     pub(crate) fn open_quote_requests(&self, shard: u16) -> Result<usize, Fault> {
         guarded(|| {
@@ -187,6 +200,14 @@ impl Store {
     pub(crate) fn falsify(&self, shard: u16, view: &PaymentView) {
         let key = key(PAYMENT_PREFIX, view.payment_id.as_str());
         self.tree(shard).unwrap().insert(key, crate::entry::encode(view).unwrap()).unwrap();
+    }
+
+    /// Takes a key out of the index of owners, as a page that sled lost would.
+    #[cfg(test)]
+    pub(crate) fn lose_owner_key(&self, shard: u16) {
+        let tree = self.tree(shard).unwrap();
+        let key = tree.scan_prefix([owner_index::OWNER_PREFIX]).keys().next().unwrap().unwrap();
+        tree.remove(key).unwrap();
     }
 
     /// Makes a view unreadable.

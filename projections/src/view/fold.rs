@@ -97,6 +97,7 @@ impl PaymentView {
             originator: submitted.originator.clone(),
             source: submitted.terms.source.clone(),
             terms_hash: submitted.terms_hash,
+            submitted_at: submitted.submitted_at,
             status: PaymentStatus::Pending,
             updated_at: recorded.stored_at,
             quote_request_id: submitted.collected_quote.as_ref().map(|collected| collected.quote_request_id.clone()),

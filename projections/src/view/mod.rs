@@ -174,6 +174,8 @@ pub struct PaymentView {
     pub source: OwnedAsset,
     /// Hash of the economics, equal exactly when a retry is a replay.
     pub terms_hash: Hash32,
+    /// When it was submitted, by the clock of the gateway that took it.
+    pub submitted_at: Timestamp,
     /// The status.
     pub status: PaymentStatus,
     /// When the last commit that changed anything shown here was stored.

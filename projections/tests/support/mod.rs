@@ -163,7 +163,11 @@ pub fn secured(hash: String, block: u64) -> PaymentEvent {
 }
 
 pub fn escrow_opened(hash: String, block: u64) -> PaymentEvent {
-    PaymentEvent::EscrowOpened(EscrowOpened { inclusion: inclusion(1, hash, block), amount: amount(110) })
+    PaymentEvent::EscrowOpened(EscrowOpened {
+        inclusion: inclusion(1, hash, block),
+        amount: amount(110),
+        reserved_for: None,
+    })
 }
 
 pub fn ruled_out() -> PaymentEvent {

@@ -7,6 +7,7 @@ mod auction;
 mod escrow;
 mod refund;
 mod release;
+mod restored;
 mod settlement;
 
 pub(crate) use settlement::ATTESTATION_PATIENCE;
@@ -67,6 +68,13 @@ pub enum Action {
     GiveUpDeposit {
         /// The deposit.
         order: DepositOrder,
+    },
+    /// See whether the chain holds a deposit of which the copy that the journal was restored from knows nothing.
+    FindDeposit {
+        /// The deposit.
+        deposit: PayerDeposit,
+        /// The deposit with its award, where the copy has one.
+        order: Option<Box<DepositOrder>>,
     },
     /// Broadcast the deposit and see where it stands.
     FollowDeposit {
@@ -161,7 +169,7 @@ impl Action {
             Self::FollowDelivery { order, .. } => Some(order.destination.asset().chain()),
             Self::FollowAttestation { delivery, .. } => Some(&delivery.chain_id),
             Self::FollowEscrow { escrow, .. } => Some(&escrow.chain_id),
-            Self::WatchDeposit { deposit } => Some(&deposit.escrow.chain_id),
+            Self::FindDeposit { deposit, .. } | Self::WatchDeposit { deposit } => Some(&deposit.escrow.chain_id),
             Self::SecureRelease { order, .. } | Self::FollowRelease { order, .. } => Some(&order.escrow.chain_id),
             Self::SecureRefund { order, .. } | Self::FollowRefund { order, .. } => Some(&order.escrow.chain_id),
         }
@@ -266,6 +274,18 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
             | Stage::Attesting,
             None,
         ) => Step::Rest,
+    }
+}
+
+/// As [`next`], for a payment that `is_copied`: it came out of the copy that the journal was restored from (ADR 136).
+///
+/// It may have gone further than the copy knows. Where that can be read on chain, [`next`] goes on from there; a payment of
+/// which the copy knows no deposit is not deposited for any more: it may have failed before the loss, and whoever was told so
+/// may have paid anew.
+pub fn next_of(payment: &Payment, now: Timestamp, is_copied: bool) -> Step {
+    match payment.stage() {
+        Stage::Auction | Stage::Awarded if is_copied => restored::next(payment),
+        _ => next(payment, now),
     }
 }
 

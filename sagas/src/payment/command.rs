@@ -66,7 +66,8 @@ pub enum Command {
         /// When it was given up.
         at: Timestamp,
     },
-    /// The payer's own transaction deposited, and no settler can be named any more.
+    /// The payer's own transaction deposited, and no settler can be named any more; or the escrow is reserved for an award that
+    /// the journal lost.
     StrandDeposit {
         /// What is in escrow.
         opened: EscrowOpened,
@@ -75,6 +76,12 @@ pub enum Command {
     },
     /// The deposit's window passed, and a settled block past it holds no deposit.
     MissDepositWindow {
+        /// When that was found.
+        at: Timestamp,
+    },
+    /// The journal was put in place from a copy, the payment went no further in it than to its award, and a settled block past
+    /// the deposit's window holds no deposit.
+    ForgoDeposit {
         /// When that was found.
         at: Timestamp,
     },
@@ -178,6 +185,7 @@ impl Command {
             Self::RefuseDeposit { .. } => "RefuseDeposit",
             Self::StrandDeposit { .. } => "StrandDeposit",
             Self::MissDepositWindow { .. } => "MissDepositWindow",
+            Self::ForgoDeposit { .. } => "ForgoDeposit",
             Self::ExhaustDeposit { .. } => "ExhaustDeposit",
             Self::AdoptDeposit(_) => "AdoptDeposit",
             Self::ObserveDeposit { .. } => "ObserveDeposit",

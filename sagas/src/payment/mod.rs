@@ -50,7 +50,8 @@ pub struct Payment {
     pub deposit_mined: Option<Inclusion>,
     /// The escrow, once funded at depth.
     pub secured: Option<EscrowSecured>,
-    /// The escrow that the payer's own transaction funded and that nobody can be paid from any more.
+    /// The escrow that the payer's own transaction funded and that nobody can be paid from any more, or that is reserved for an
+    /// award that the journal lost.
     pub opened: Option<EscrowOpened>,
     /// Whether it is proven, after a failure, that the payer's own transaction can't deposit any more.
     pub ruled_out: bool,

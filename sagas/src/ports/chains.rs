@@ -135,6 +135,26 @@ pub trait Chains: Send + Sync {
         Ok(None)
     }
 
+    /// The escrow of the payment's accounts and windows at a settled block, whatever became of it, with the quote that it is
+    /// reserved for; where no settler is named, only past the reserve deadline. `None` while there is none. Asked where
+    /// the journal may have lost the award, as after it was put in place from a copy.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient>;
+
+    /// Whether the escrow contract of `escrow` holds, or held, money of `payer` under the payment's id, under whatever windows, as of a
+    /// settled block; with that block's time, UNIX seconds. Asked where the journal may have lost the payment.
+    ///
+    /// # Errors
+    /// [`Transient`], also while there is a record that is not settled yet.
+    async fn payer_has_escrow(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        payer: &Account,
+    ) -> Result<(bool, u64), Transient>;
+
     /// Whether a settled block later than the UNIX second `after` holds no escrow for the payment: the proof that a
     /// deposit which the escrow takes up to `after` was not made and can't be made any more.
     ///

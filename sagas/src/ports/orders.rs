@@ -25,7 +25,8 @@ pub struct DepositOrder {
     pub reservation: Reservation,
 }
 
-/// A deposit that the payer's own transaction makes, whoever broadcasts it.
+/// The deposit of a payment without a reservation: what the payer's own transaction makes, whoever broadcasts it, and what is
+/// looked for where the award is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayerDeposit {
     /// The payment.

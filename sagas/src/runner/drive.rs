@@ -25,7 +25,7 @@ use super::{
     wake_hints::WakeHints,
 };
 use crate::{
-    handlers::{Action, Step, expected_terms, next},
+    handlers::{Action, Step, expected_terms, next_of},
     payment::{self, Command, IllegalTransition, Payment, Stage, decide},
     ports::{AuctionOver, DepositOrder, OpenWindow, Refusal, Transient},
 };
@@ -231,7 +231,8 @@ impl Engine {
         memory: &mut Memory,
     ) -> Result<Turned, Stuck> {
         let now = self.ports.clock.now();
-        let action = match next(&loaded.state, now) {
+        let is_copied = self.options.restored.as_ref().is_some_and(|restored| loaded.is_in(restored));
+        let action = match next_of(&loaded.state, now, is_copied) {
             Step::Rest => return Ok(Turned::Rest(loaded.at.sequence())),
             Step::WaitUntil(at) => {
                 self.over(stream_id, &mut memory.backoff);
@@ -383,7 +384,7 @@ impl Engine {
             let (context, at) = (Box::new(refusal.context.clone()), self.ports.clock.now());
             Command::RefuseDeposit { context, at }
         };
-        let wait = match rule_out(&self.ports, order, refusal.valid_until, refused).await {
+        let wait = match rule_out(&self.ports, &self.options, order, refusal.valid_until, refused).await {
             Ok(Outcome::Command(command)) => return Next::Command(*command),
             Ok(_) => {
                 self.over(stream_id, &mut memory.backoff);
@@ -468,7 +469,7 @@ impl Engine {
         events: Vec<PaymentEvent>,
     ) -> Result<Option<Loaded<Payment>>, Stuck> {
         // Folded before it is stored: what cannot be read back is never written.
-        let Loaded { mut state, at, mut milestones } = loaded;
+        let Loaded { mut state, at, begun, mut milestones } = loaded;
         let stage_before = state.stage();
         let alive = self.observer.as_ref().map(|_| Alive::before(&state, &events));
         for event in &events {
@@ -483,6 +484,6 @@ impl Engine {
             let events = appended.events.into_iter().filter_map(Event::into_payment).collect();
             alive.tell(&**observer, &mut milestones, events, appended.stored_at, &state);
         }
-        Ok(Some(Loaded { state, at: appended.at, milestones }))
+        Ok(Some(Loaded { state, at: appended.at, begun, milestones }))
     }
 }

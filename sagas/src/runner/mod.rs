@@ -38,7 +38,7 @@ pub use drive::Engine;
 pub use observer::{CommittedPayment, EndedAttempt, Observer, TransactionLeg};
 pub use worker::Runner;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use journal::{Journal, parking::Parking};
 
@@ -85,6 +85,9 @@ pub struct Options {
     pub retry_max: Duration,
     /// From when on the gateway brings the release of a delivery that is confirmed now.
     pub release: ReleaseRule,
+    /// Where the journal was put in place from a copy: by shard, the last sequence that came out of it. What began up to there is
+    /// driven by [`crate::handlers::next_of`].
+    pub restored: Option<Arc<BTreeMap<u16, u64>>>,
     /// How often the runner looks for shards that were sealed, which it gives up then.
     pub sealed_look_every: Duration,
     /// For how long a drive that waits keeps its task: what comes at once finds it at work still.
@@ -107,6 +110,7 @@ impl Default for Options {
             retry_min: Duration::from_secs(1),
             retry_max: Duration::from_secs(60),
             release: ReleaseRule::DEFAULT,
+            restored: None,
             sealed_look_every: Duration::from_secs(60),
             moment: Duration::from_secs(2),
             // A dozen kilobytes each.

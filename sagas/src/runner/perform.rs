@@ -58,15 +58,18 @@ pub(super) async fn perform(
                 return Ok(stranded);
             }
             let missed = || Command::MissDepositWindow { at: ports.clock.now() };
-            Box::pin(rule_out(ports, order, order.escrow.reserve_deadline, missed)).await
+            Box::pin(rule_out(ports, options, order, order.escrow.reserve_deadline, missed)).await
         }
         Action::GiveUpDeposit { order } => {
             // No attempt was given up before the escrow took its call no more, and nothing was shown to a node since.
             let exhausted = || Command::ExhaustDeposit { at: ports.clock.now() };
-            Box::pin(rule_out(ports, order, 0, exhausted)).await
+            Box::pin(rule_out(ports, options, order, 0, exhausted)).await
         }
-        Action::FollowDeposit { order, versions } => Box::pin(follow_deposit(ports, payment, order, versions)).await,
-        Action::WatchDeposit { deposit } => Box::pin(watch_deposit(ports, deposit)).await,
+        Action::FindDeposit { deposit, order } => Box::pin(find_deposit(ports, deposit, order.as_deref())).await,
+        Action::FollowDeposit { order, versions } => {
+            Box::pin(follow_deposit(ports, options, payment, order, versions)).await
+        }
+        Action::WatchDeposit { deposit } => Box::pin(watch_deposit(ports, options, deposit)).await,
         Action::FollowDelivery { order, case, verifier, payout_account, window_open } => {
             let delivery = Delivery { order, case, verifier, payout_account, window_open: *window_open };
             Box::pin(delivery.follow(ports, options, payment, learned)).await
@@ -175,6 +178,7 @@ async fn refused(ports: &Ports, order: &DepositOrder, refusal: Box<Refusal>) -> 
 /// Looks for what became of the deposit under way.
 async fn follow_deposit(
     ports: &Ports,
+    options: &Options,
     payment: &Payment,
     order: &DepositOrder,
     versions: &[TransactionPrepared],
@@ -203,13 +207,43 @@ async fn follow_deposit(
         }
         state => state,
     };
+    // It may be refused, or not in time, because another deposit of the payment is there.
+    if matches!(state, DepositState::Reverted(_) | DepositState::Expired { .. })
+        && let Some(lost) = lost_deposit(ports, options, &order.payer_deposit()).await?
+    {
+        return Ok(lost);
+    }
     Ok(Outcome::command(Command::ObserveDeposit { state, at: ports.clock.now() }))
 }
 
+/// Looks, after a restore, for a deposit that the copy of the journal does not know of.
+async fn find_deposit(
+    ports: &Ports,
+    deposit: &PayerDeposit,
+    order: Option<&DepositOrder>,
+) -> Result<Outcome, Transient> {
+    if let Some(order) = order
+        && let Some(secured) = ports.chains.deposit_secured(order).await?
+    {
+        return Ok(Outcome::command(Command::AdoptDeposit(secured)));
+    }
+    if let Some(opened) = ports.chains.escrow_found(deposit).await? {
+        return Ok(Outcome::command(Command::StrandDeposit { opened, at: ports.clock.now() }));
+    }
+    let (escrow, ends) = (&deposit.escrow, deposit.escrow.reserve_deadline);
+    match ports.chains.deposit_ruled_out(&deposit.payment_id, escrow, ends).await? {
+        true => Ok(Outcome::command(Command::ForgoDeposit { at: ports.clock.now() })),
+        false => Ok(Outcome::Nothing),
+    }
+}
+
 /// Watches, after a failure, for a payer deposit that can still be made.
-async fn watch_deposit(ports: &Ports, deposit: &PayerDeposit) -> Result<Outcome, Transient> {
+async fn watch_deposit(ports: &Ports, options: &Options, deposit: &PayerDeposit) -> Result<Outcome, Transient> {
     if let Some(stranded) = stranded(ports, deposit).await? {
         return Ok(stranded);
+    }
+    if let Some(lost) = lost_deposit(ports, options, deposit).await? {
+        return Ok(lost);
     }
     let (escrow, ends) = (&deposit.escrow, deposit.escrow.reserve_deadline);
     match ports.chains.deposit_ruled_out(&deposit.payment_id, escrow, ends).await? {
@@ -227,6 +261,16 @@ async fn stranded(ports: &Ports, deposit: &PayerDeposit) -> Result<Option<Outcom
     Ok(opened.map(|opened| Outcome::command(Command::StrandDeposit { opened, at: ports.clock.now() })))
 }
 
+/// What to record of a deposit for an award that a restored journal has lost, whatever became of it: the payment may have been
+/// submitted, and deposited for, before the loss already. `None` when there is none.
+async fn lost_deposit(ports: &Ports, options: &Options, deposit: &PayerDeposit) -> Result<Option<Outcome>, Transient> {
+    if options.restored.is_none() {
+        return Ok(None);
+    }
+    let opened = ports.chains.escrow_found(deposit).await?;
+    Ok(opened.map(|opened| Outcome::command(Command::StrandDeposit { opened, at: ports.clock.now() })))
+}
+
 /// Half a minute without a receipt, for broken variants that take it for something.
 fn waited(ports: &Ports, versions: &[TransactionPrepared]) -> bool {
     versions.iter().all(|version| (ports.clock.now() - version.prepared_at).num_seconds() > 30)
@@ -238,12 +282,16 @@ fn waited(ports: &Ports, versions: &[TransactionPrepared]) -> bool {
 /// [`Transient`]; nothing may be concluded.
 pub(super) async fn rule_out(
     ports: &Ports,
+    options: &Options,
     order: &DepositOrder,
     after: u64,
     ruled_out: impl FnOnce() -> Command,
 ) -> Result<Outcome, Transient> {
     if let Some(secured) = ports.chains.deposit_secured(order).await? {
         return Ok(Outcome::command(Command::AdoptDeposit(secured)));
+    }
+    if let Some(lost) = lost_deposit(ports, options, &order.payer_deposit()).await? {
+        return Ok(lost);
     }
     if ports.chains.deposit_ruled_out(&order.payment_id, &order.escrow, after).await? {
         return Ok(Outcome::command(ruled_out()));

@@ -59,6 +59,7 @@ pub(super) fn name(action: &Action) -> &'static str {
         Action::TellWinner(_) => "tell_winner",
         Action::RuleOutDeposit { .. } => "rule_out_deposit",
         Action::GiveUpDeposit { .. } => "give_up_deposit",
+        Action::FindDeposit { .. } => "find_deposit",
         Action::FollowDeposit { .. } => "follow_deposit",
         Action::WatchDeposit { .. } => "watch_deposit",
         Action::FollowDelivery { .. } => "follow_delivery",

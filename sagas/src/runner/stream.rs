@@ -1,6 +1,6 @@
 //! Reading and appending one stream, with back-off for as long as it takes.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use tracing::Instrument;
 
@@ -56,8 +56,17 @@ pub(super) struct Loaded<S> {
     pub state: S,
     /// Where its stream stands.
     pub at: At,
+    /// Sequence of its first commit.
+    pub begun: u64,
     /// When it reached what it did.
     pub milestones: Milestones,
+}
+
+impl<S> Loaded<S> {
+    /// Whether its stream begins up to the sequence that stands there for its shard.
+    pub(super) fn is_in(&self, heads: &BTreeMap<u16, u64>) -> bool {
+        heads.get(&self.at.position.shard).is_some_and(|last| self.begun <= *last)
+    }
 }
 
 /// Where the stream would stand with `commit` in it, for broken variants that take it for stored.
@@ -150,7 +159,8 @@ impl Engine {
 pub(super) fn loaded(commits: &[Recorded]) -> Result<Option<Loaded<Payment>>, IllegalTransition> {
     let state = payment::fold(commits.iter().flat_map(Recorded::payment_events))?;
     let milestones = Milestones::of(commits.iter().map(|commit| (commit.stored_at, commit.payment_events())));
-    let mut loaded = state.zip(At::end_of(commits)).map(|(state, at)| Loaded { state, at, milestones });
+    let begun = commits.first().map_or(0, |first| first.position.sequence);
+    let mut loaded = state.zip(At::end_of(commits)).map(|(state, at)| Loaded { state, at, begun, milestones });
     if let Some(loaded) = &mut loaded {
         // The body as it came is most of what an open payment would take, and nothing but its payloads is read here.
         let submitted = &mut loaded.state.submitted;

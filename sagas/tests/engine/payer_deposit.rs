@@ -124,7 +124,7 @@ pub fn took(plot: PayerPlot, state: &mut State, transaction: &TransactionPrepare
 
 /// The deposit at a settled block past its window, while nobody has reserved it.
 pub fn stranded(state: &State) -> Option<EscrowOpened> {
-    let opened = EscrowOpened { inclusion: inclusion(5), amount: cap() };
+    let opened = EscrowOpened { inclusion: inclusion(5), amount: cap(), reserved_for: None };
     (state.payer_deposit.deposited && state.effective.is_none() && state.now > 30).then_some(opened)
 }
 

@@ -295,6 +295,19 @@ impl Chains for Followed {
         self.world.deposit_secured(order).await
     }
 
+    async fn payer_has_escrow(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        payer: &events::Account,
+    ) -> Result<(bool, u64), Transient> {
+        self.world.payer_has_escrow(payment_id, escrow, payer).await
+    }
+
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        self.world.escrow_found(deposit).await
+    }
+
     async fn deposit_ruled_out(&self, id: &PaymentId, escrow: &EscrowPlan, after: u64) -> Result<bool, Transient> {
         self.world.deposit_ruled_out(id, escrow, after).await
     }

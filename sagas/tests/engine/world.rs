@@ -77,6 +77,10 @@ pub enum Plot {
     AttestedElsewhere,
     /// The payer's selector does this with the quotes of two settlers.
     Selector(selection::Conduct),
+    /// The journal was restored from a copy that knows no deposit of the payment.
+    Restored(restored::Escrow),
+    /// The payment was deposited for before the loss, the copy lacks it, and it was submitted again.
+    Resubmitted(restored::Resubmitted),
     /// The payer deposits by transactions of its own.
     PayerDeposits(payer_deposit::PayerPlot),
 }
@@ -205,7 +209,7 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::Overtaken | Plot::Unreleasable => false,
         Plot::LandsTooLate | Plot::LapsedByOneNode | Plot::Reorganised(_) | Plot::Doubted(_) => false,
         Plot::AttestedLate | Plot::AttestationHangs | Plot::AttestedElsewhere | Plot::Misconfigured => false,
-        Plot::AttestedTooLate | Plot::MinedOnForks => false,
+        Plot::AttestedTooLate | Plot::MinedOnForks | Plot::Restored(_) | Plot::Resubmitted(_) => false,
         Plot::MinedFirst | Plot::Selector(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
         Plot::PayerDeposits(plot) => plot.vanishes(),
     }
@@ -294,7 +298,8 @@ impl Auction for World {
             assert_eq!(request.terms, submission().terms);
             state.payloads.insert("quotes", request.payloads.clone());
             let addressed = vec![did(1)];
-            if matches!(self.plot, Plot::NoQuotes | Plot::Misconfigured) {
+            let unsold = Plot::Resubmitted(restored::Resubmitted::Unsold);
+            if matches!(self.plot, Plot::NoQuotes | Plot::Misconfigured) || self.plot == unsold {
                 return Gathered { addressed, bids: Vec::new(), held: Vec::new() };
             }
             if matches!(self.plot, Plot::Selector(_)) {

@@ -216,7 +216,7 @@ pub fn secured() -> PaymentEvent {
 }
 
 pub fn escrow_opened() -> EscrowOpened {
-    EscrowOpened { inclusion: inclusion(5), amount: amount("1100") }
+    EscrowOpened { inclusion: inclusion(5), amount: amount("1100"), reserved_for: None }
 }
 
 pub fn deposit_opened() -> PaymentEvent {

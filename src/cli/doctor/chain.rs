@@ -133,7 +133,9 @@ fn deployment(chain: &ChainConfig) -> Result<Box<dyn Deployment>> {
         }
         ChainConfig::Tron(tron) => {
             let settings = chains_tron::deploy::Settings { chain_id, reserver, guardian };
-            Box::new(TronDeployment::new(&common.rpc_url, tron.api_key.as_ref(), &settings, None, timeout)?)
+            let node = tron.nodes().into_iter().next();
+            let api_key = node.and_then(|node| node.api_key);
+            Box::new(TronDeployment::new(&common.rpc_url, api_key.as_ref(), &settings, None, timeout)?)
         }
     })
 }

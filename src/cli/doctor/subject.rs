@@ -4,14 +4,15 @@ use std::{collections::BTreeSet, path::Path, path::PathBuf};
 
 use anyhow::{Context, Result};
 
-use chains::config::ChainConfig;
+use chains::{config::ChainConfig, diagnosis::Diagnosis};
 use config::{
-    AUDITOR_INBOX_PREFIX, AuditorConfig, AuditorNatsConfig, GatewayConfig, Secret, SelectorConfig, VerifierConfig,
-    account_of,
+    AUDITOR_INBOX_PREFIX, AuditorConfig, AuditorNatsConfig, GatewayConfig, Secret, SelectorConfig, Signs,
+    VerifierConfig, account_of,
 };
 use events::{Account, AssetId, Family};
 use journal_jetstream::connection::{self, Identity};
 use settler::nats_credentials::inbox_prefix;
+use signer::SignError;
 
 use super::{
     Check,
@@ -19,7 +20,10 @@ use super::{
     disk, endpoints,
     nats::{self, Bus, Part},
 };
-use crate::cli::role::Role;
+use crate::{
+    cli::role::Role,
+    signers::{self, DistantSigner},
+};
 
 /// Fewer transactions than a settler's coins pay for are warned of.
 const SETTLER_TRANSACTIONS_WARNING: u64 = 20;
@@ -33,6 +37,8 @@ pub(super) struct Subject {
     /// Where clients reach a gateway.
     base_url: Option<String>,
     directories: Vec<PathBuf>,
+    /// Keys that services keep.
+    signers: Vec<DistantSigner>,
 }
 
 impl Subject {
@@ -44,7 +50,11 @@ impl Subject {
         match role {
             Role::Gateway => Self::gateway(GatewayConfig::load(path)?),
             Role::Settler => Self::settler(&config::settler(path)?),
-            Role::Verifier => Ok(Self::of_chains(VerifierConfig::load(path)?.chains)),
+            Role::Verifier => {
+                let config = VerifierConfig::load(path)?;
+                let signers = signers::distant_of_verifier(&config)?;
+                Ok(Self { signers, ..Self::of_chains(config.chains) })
+            }
             Role::Auditor => Self::auditor(AuditorConfig::load(path)?),
             Role::Selector => Self::selector(&SelectorConfig::load(path)?),
         }
@@ -57,6 +67,7 @@ impl Subject {
             verifiers: BTreeSet::new(),
             base_url: None,
             directories: Vec::new(),
+            signers: Vec::new(),
         }
     }
 
@@ -72,14 +83,18 @@ impl Subject {
         };
         let trusted = config.trust.verifiers.iter().map(|verifier| verifier.endpoint.clone());
         let verifiers = trusted.chain([config.verifier.endpoint.clone()]).collect();
+        let signers = signers::distant_of_gateway(&config.chains)?;
         let mut chains = Vec::new();
         for served in config.chains {
             let (family, common) = (served.chain.family(), served.chain.common().clone());
             let mut senders = Vec::new();
-            for (role, keys) in [("submitter", &served.submitter_keys), ("exit submitter", &served.exit_submitter_keys)]
-            {
+            for (role, name, keys) in [
+                ("submitter", "submitter_keys", &served.submitter_keys),
+                ("exit submitter", "exit_submitter_keys", &served.exit_submitter_keys),
+            ] {
                 for key in keys {
-                    let account = account(family, "submitter_keys", key)?;
+                    let text = key.account(family, name, Signs::Transactions)?;
+                    let account = Account::parse(family, &text).with_context(|| format!("{name}: has no account"))?;
                     senders.push(Sender { role, account, least: common.submitter_deposits_warning });
                 }
             }
@@ -91,6 +106,7 @@ impl Subject {
             verifiers,
             base_url: Some(config.http.base_url.clone()),
             directories: vec![config.projections.directory],
+            signers,
         })
     }
 
@@ -147,6 +163,7 @@ impl Subject {
     /// All checks, ready to run.
     pub(super) fn checks(self) -> Vec<Check> {
         let mut checks: Vec<Check> = self.chains.into_iter().flat_map(Examination::checks).collect();
+        checks.extend(self.signers.into_iter().map(signer));
         if let Some(bus) = self.bus {
             checks.push(Check::new("nats", "server", bus.examine()));
         }
@@ -158,6 +175,25 @@ impl Subject {
         checks.extend(directories.map(|path| Check::new("disk", "directory", async move { disk::directory(&path) })));
         checks
     }
+}
+
+/// Whether a service has the key that it is said to keep.
+fn signer(key: DistantSigner) -> Check {
+    let place = key.chain_id.clone().unwrap_or_else(|| "keys".to_owned());
+    Check::new(place, "key", async move {
+        let subject = format!("{} at {}", key.name, key.service);
+        vec![match key.check().await {
+            Ok(()) => Diagnosis::ok(subject, format!("it is that of {}", key.account)),
+            Err(error @ SignError::OtherKey { .. }) => {
+                Diagnosis::wrong(subject, error, "name the account of the key that is there, or have the key put there")
+            }
+            Err(error) => Diagnosis::wrong(
+                subject,
+                error,
+                "see that the service runs, knows the key, and lets this machine use it",
+            ),
+        }]
+    })
 }
 
 fn auditor_bus(config: &AuditorNatsConfig) -> Result<Bus> {

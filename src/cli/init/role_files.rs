@@ -189,8 +189,17 @@ impl RoleFile {
                 quoted(place.verifier_endpoint)
             );
         }
-        let corridors = self.corridors(place)?;
-        ensure!(corridors > 0, "no token is on two of the chains: a settler of one chain alone has nothing to trade");
+        let traded = self.corridors(place)?;
+        ensure!(
+            !traded.is_empty(),
+            "no token is on two of the chains: a settler of one chain alone has nothing to trade"
+        );
+        for id in place.ids.iter().filter(|id| !traded.contains(*id)) {
+            self.next.push(format!(
+                "write [[corridors]] with a `rate` for {id}: none of its tokens is on another of the chains under the same symbol, so \
+                 no payment from it or to it is quoted"
+            ));
+        }
         self.shown.push(("DID".to_owned(), did.to_string()));
         self.next.extend([
             "send the settler's accounts coins for gas, and tokens to deliver".to_owned(),
@@ -200,22 +209,22 @@ impl RoleFile {
         Ok(())
     }
 
-    /// A corridor for each token that is on two chains, both ways; how many.
-    fn corridors(&mut self, place: &Place<'_>) -> Result<usize> {
+    /// A corridor for each token that is on two chains, both ways; the chains that are traded.
+    fn corridors(&mut self, place: &Place<'_>) -> Result<BTreeSet<ChainId>> {
         let mut tokens = Vec::new();
         for id in place.ids {
             let assets = place.chains.assets(id)?;
             // A coin is delivered at a rate, and that is the operator's to say.
             tokens.extend(assets.into_iter().filter(|asset| !asset.asset_identifier.is_coin()));
         }
-        let mut count = 0;
+        let mut traded = BTreeSet::new();
         for source in &tokens {
             for destination in &tokens {
                 let same_chain = source.asset_identifier.chain() == destination.asset_identifier.chain();
                 if same_chain || source.symbol != destination.symbol {
                     continue;
                 }
-                count += 1;
+                traded.insert(source.asset_identifier.chain().clone());
                 self.text += &format!(
                     "\n# {} on {} to {}\n[[corridors]]\nsource_asset = {}\ndestination_asset = {}\nspread_bps = {SPREAD_BPS}\n# What its \
                      transactions cost, in the smallest unit of the source.\ngas_cost = \"0\"\n",
@@ -233,7 +242,7 @@ impl RoleFile {
                 }
             }
         }
-        Ok(count)
+        Ok(traded)
     }
 
     fn auditor(&mut self, place: &Place<'_>, keyring: &Keyring) {

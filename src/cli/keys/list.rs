@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use chains::config::ChainConfig;
-use config::{GatewayConfig, KeyForm, KeyPlace, Secret, VerifierConfig, account_of, key_places, signing_key};
+use config::{GatewayConfig, KeyForm, KeyPlace, Signs, VerifierConfig, account_of, key_places, signing_key};
 use events::{Account, AssetId, Did, Family};
 
 use super::super::{deploy::decimal, doctor, role::Role};
@@ -52,9 +52,9 @@ struct Row {
     key: String,
     purpose: &'static str,
     account: String,
-    /// `keystore`, `secret_file`, `clear` or `environment`.
+    /// `keystore`, `secret_file`, `clear`, `environment`, `web3signer` or `kms`.
     form: &'static str,
-    /// The file that the key is in, where it is in one of its own.
+    /// The file that the key is in, where it is in one of its own; at a service the service's address, or the key's name there.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
     /// What the account holds of the chain's coin, in whole coins; none where the node did not say.
@@ -84,6 +84,7 @@ fn of_gateway(config: &GatewayConfig) -> Result<Vec<Use>> {
     let identities = [
         ("gateway", "key", "asks verifiers", &config.gateway.key),
         ("audit", "checkpoint_key", "signs checkpoints", &config.audit.checkpoint_key),
+        ("webhooks", "key", "signs webhooks", &config.webhooks.key),
     ];
     for (section, name, purpose, key) in identities {
         if let Some(key) = key {
@@ -93,20 +94,16 @@ fn of_gateway(config: &GatewayConfig) -> Result<Vec<Use>> {
         }
     }
     for served in &config.chains {
-        let mut add = |name: String, purpose, key: &Secret| -> Result<()> {
-            let account = account_of(served.chain.family(), &name, key)?;
+        for (name, key, signs) in served.keys() {
+            let account = key.account(served.chain.family(), &name, signs)?;
+            let purpose = match name.split('[').next() {
+                Some("reserver_key") => "reserver, signs",
+                Some("draining_reserver_keys") => "draining reserver, signs",
+                Some("submitter_keys") => "submitter, pays gas",
+                Some("exit_submitter_keys") => "pays gas of refunds and releases",
+                _ => "draining",
+            };
             uses.push(Use { chain: Some(served.chain.clone()), name, section: None, purpose, account });
-            Ok(())
-        };
-        add("reserver_key".to_owned(), "reserver, signs", &served.reserver_key)?;
-        for (name, purpose, keys) in [
-            ("submitter_keys", "submitter, pays gas", &served.submitter_keys),
-            ("exit_submitter_keys", "pays gas of refunds and releases", &served.exit_submitter_keys),
-            ("draining_submitter_keys", "draining", &served.draining_submitter_keys),
-        ] {
-            for (index, key) in keys.iter().enumerate() {
-                add(format!("{name}[{index}]"), purpose, key)?;
-            }
         }
     }
     Ok(uses)
@@ -115,13 +112,8 @@ fn of_gateway(config: &GatewayConfig) -> Result<Vec<Use>> {
 fn of_verifier(config: &VerifierConfig) -> Result<Vec<Use>> {
     let mut uses = Vec::new();
     for chain in &config.chains {
-        let (name, key) = match chain.family() {
-            Family::Evm => ("releaser_key", &config.releaser_key),
-            Family::Solana => ("solana_releaser_key", &config.solana_releaser_key),
-            Family::Tron => ("tron_releaser_key", &config.tron_releaser_key),
-        };
-        if let Some(key) = key {
-            let account = account_of(chain.family(), name, key)?;
+        if let (name, Some(key)) = config.releaser_key_of(chain.family()) {
+            let account = key.account(chain.family(), name, Signs::Statements)?;
             let (chain, name) = (Some(chain.clone()), name.to_owned());
             uses.push(Use { chain, name, section: None, purpose: "releaser, attests", account });
         }
@@ -185,6 +177,8 @@ fn row(used: Use, balance: Option<String>, places: &[KeyPlace]) -> Row {
         Some(KeyForm::Keystore(file)) => ("keystore", Some(file.clone())),
         Some(KeyForm::SecretFile(file)) => ("secret_file", Some(file.clone())),
         Some(KeyForm::InTheClear) => ("clear", None),
+        Some(KeyForm::Web3Signer(origin)) => ("web3signer", Some(origin.clone())),
+        Some(KeyForm::Kms(key_id)) => ("kms", Some(key_id.clone())),
         None => ("environment", None),
     };
     Row { chain_id, key: own, purpose: used.purpose, account: used.account, form, file, balance }

@@ -80,7 +80,11 @@ pub async fn run(args: &Args) -> Result<()> {
     if let Command::List(args) = &args.command {
         return list::run(args).await;
     }
-    let mut passphrase = Passphrase::new(args.passphrase_file.clone());
+    let file = args.passphrase_file.clone();
+    let mut passphrase = match &args.command {
+        Command::New { .. } | Command::Import { .. } => Passphrase::for_new(file),
+        _ => Passphrase::new(file),
+    };
     let passphrase = passphrase.get().map_err(anyhow::Error::msg)?;
     match &args.command {
         Command::New { kind, keystore } => create(keystore, &kind.key(), passphrase),

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use devnet::network::{DESTINATION_ID, SOURCE_ID};
 use events::{
     Amount, ChainId, Did, Epochs, PaymentEvent, PaymentId, StreamId,
-    event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity, VerifierRef},
+    event::{EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity, VerifierRef},
     selection::SignedChoice,
 };
 use journal::{
@@ -29,8 +29,9 @@ use journal::{
 };
 use sagas::ports::{
     Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Chains, DeliveryOrder, DeliveryState,
-    DepositOrder, DepositState, EscrowState, Gathered, OpenStreams, PrepareError, RefundOrder, ReleaseOrder,
-    RequestForQuotes, SelectionRequest, Selector, Statement, TransactionState, Transient, VerificationCase, Verifier,
+    DepositOrder, DepositState, EscrowState, Gathered, OpenStreams, PayerDeposit, PrepareError, RefundOrder,
+    ReleaseOrder, RequestForQuotes, SelectionRequest, Selector, Statement, TransactionState, Transient,
+    VerificationCase, Verifier,
 };
 
 use crate::load::Latencies;
@@ -282,6 +283,19 @@ impl Chains for World {
     }
 
     async fn deposit_secured(&self, _: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        Ok(None)
+    }
+
+    async fn payer_has_escrow(
+        &self,
+        _: &PaymentId,
+        _: &EscrowPlan,
+        _: &events::Account,
+    ) -> Result<(bool, u64), Transient> {
+        Ok((false, 0))
+    }
+
+    async fn escrow_found(&self, _: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         Ok(None)
     }
 

@@ -312,7 +312,27 @@ impl Network {
         let mut process = self.spawn(&name, "serve", &config)?;
         process.listening_on(port).await.with_context(|| format!("see {name}.log"))?;
         self.gateways[n].process = Some(process);
-        Ok(())
+        self.started(n).await
+    }
+
+    /// Waits until gateway `n` has what it depends on, and serves.
+    async fn started(&mut self, n: usize) -> Result<()> {
+        let (url, name) = (format!("{}/healthz", self.gateways[n].base_url()), self.gateways[n].name.clone());
+        let http = reqwest::Client::new();
+        let serves = async {
+            loop {
+                let answer = http.get(&url).send().await;
+                if let Ok(answer) = answer
+                    && answer.text().await.is_ok_and(|text| text.contains("\"ok\""))
+                {
+                    return Ok(());
+                }
+                ensure!(self.gateway_runs(n)?, "{name} ended before it was ready, see its log");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(30), serves).await;
+        waited.with_context(|| format!("{name} does not serve, see its log"))?
     }
 
     /// Starts gateway `n` on the data it left, without waiting for anything: what it needs may not be there yet.

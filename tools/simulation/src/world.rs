@@ -181,7 +181,7 @@ impl World {
         for handle in &world.chains {
             nodes.push(handle.connect(rpc_faults(weak.clone(), None, random.clone()))?);
         }
-        let verifier = Verifier::default().with_chains(nodes, Some(signer("releaser")));
+        let verifier = Verifier::default().with_chains(nodes, Some(signer("releaser").into()));
         world.verifier.get_or_init(|| Arc::new(verifier));
         Ok(world)
     }

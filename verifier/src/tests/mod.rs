@@ -25,14 +25,14 @@ use tokio_util::sync::CancellationToken;
 
 use events::{
     ChainId, Did, OwnedAsset, PaymentId, Terms,
-    event::{EscrowPlan, EscrowSecured, TransactionPrepared, VerifierRef},
+    event::{EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared, VerifierRef},
     quote::Quote,
 };
 use net::server::Limits;
 use protocol::{DELIVERY_ATTESTATION_PATH, MESSAGE_BYTES_MAX, NON_DELIVERY_ATTESTATION_PATH};
 use sagas::ports::{
-    Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PrepareError, RefundOrder,
-    ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier,
+    Chains, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, PayerDeposit, PrepareError,
+    RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier,
 };
 
 use super::{CallerOptions, HttpVerifier, Judge, Options, OptionsError, ServiceOptions, Verdict, serve};
@@ -160,6 +160,19 @@ impl Chains for Escrow {
     }
 
     async fn deposit_secured(&self, _: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
+        unreachable!("not asked by a verifier's client")
+    }
+
+    async fn payer_has_escrow(
+        &self,
+        _: &PaymentId,
+        _: &EscrowPlan,
+        _: &events::Account,
+    ) -> Result<(bool, u64), Transient> {
+        unreachable!("not asked by a verifier's client")
+    }
+
+    async fn escrow_found(&self, _: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         unreachable!("not asked by a verifier's client")
     }
 

@@ -5,6 +5,8 @@ mod quote_requests;
 mod rehearsals;
 mod requests;
 mod responses;
+mod sessions;
+mod webhooks;
 mod x402;
 
 use serde_json::{Map, Value, json};
@@ -25,7 +27,14 @@ const BARE_HEX_PATTERN: &str = "^(0x)?([0-9a-fA-F]{2})+$";
 /// The schemas under `components`.
 pub(super) fn all() -> Map<String, Value> {
     let mut schemas = responses::schemas();
-    let requests = [requests::schemas(), quote_requests::schemas(), rehearsals::schemas(), x402::schemas()];
+    let requests = [
+        requests::schemas(),
+        quote_requests::schemas(),
+        rehearsals::schemas(),
+        sessions::schemas(),
+        webhooks::schemas(),
+        x402::schemas(),
+    ];
     schemas.extend(requests.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema)));
     schemas
 }

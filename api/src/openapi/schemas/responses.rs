@@ -5,13 +5,16 @@ use serde_json::{Map, Value, json};
 
 use app::{
     error::ErrorResponse,
+    own_payments::body::OwnPaymentsBody,
     prepare::PreparedBody,
     rehearse::VerifiedBody,
+    sessions::{ChallengeBody, SessionBody},
     views::{
         payment_body::{PaymentResponse, StatusBody},
         quote_request_body::{QuoteRequestBody, QuoteRequestResponse},
         timeline_body::TimelineBody,
     },
+    webhooks::{DeletedBody, KeysBody, RedeliveryBody, RegisteredBody, WebhookBody, WebhooksBody},
 };
 use protocol_documents::polish;
 
@@ -31,6 +34,15 @@ pub(super) fn schemas() -> Map<String, Value> {
         of::<PaymentResponse>,
         of::<StatusBody>,
         of::<TimelineBody>,
+        of::<OwnPaymentsBody>,
+        of::<ChallengeBody>,
+        of::<SessionBody>,
+        of::<RegisteredBody>,
+        of::<WebhooksBody>,
+        of::<WebhookBody>,
+        of::<DeletedBody>,
+        of::<RedeliveryBody>,
+        of::<KeysBody>,
         of::<QuoteRequestResponse>,
         of::<QuoteRequestBody>,
         of::<PreparedBody>,

@@ -67,7 +67,7 @@ fn payer_deposit_submitted(id: &PaymentId) -> PaymentEvent {
 
 fn opened() -> PaymentEvent {
     let inclusion = Inclusion { chain_id: "tron:728126428".parse().unwrap(), ..inclusion(1, 1) };
-    PaymentEvent::EscrowOpened(EscrowOpened { inclusion, amount: "5".parse().unwrap() })
+    PaymentEvent::EscrowOpened(EscrowOpened { inclusion, amount: "5".parse().unwrap(), reserved_for: None })
 }
 
 /// On Tron the payer's own transaction is the deposit from when it is sent (spec 2.7), and the gateway's reservation another.

@@ -195,7 +195,14 @@ fn escrow_secured(secured: &EscrowSecured, view: &PaymentView) -> Shown {
 }
 
 fn escrow_opened(opened: &EscrowOpened) -> Shown {
-    let data = json!({"amount": opened.amount, "block_time": block_time(&opened.inclusion)});
+    let mut data = json!({"amount": opened.amount, "block_time": block_time(&opened.inclusion)});
+    if let Some(quote_hash) = &opened.reserved_for {
+        data["reserved_for"] = json!(quote_hash);
+        let summary = "The gateway's journal was restored from a copy. The funds are in escrow, reserved for a quote whose award \
+                       the copy does not have: the settler is paid if it has delivered, otherwise they go back to the payer \
+                       when the refund window opens.";
+        return Shown::new(summary, data).at("deposit", &opened.inclusion);
+    }
     let summary = "The payer's own transaction brought the funds into escrow, where no settler can be named any more; they \
                    go back to the payer when the refund window opens.";
     Shown::new(summary, data).at("deposit", &opened.inclusion)

@@ -21,6 +21,7 @@ use escrow_abi::{
     contracts::{self, GatewayEscrow, PAYOUT_GAS},
 };
 use events::{Account, ChainId};
+use signer::Secp256k1Key;
 
 use self::{
     factory::{FACTORY, FACTORY_CODE, FACTORY_COST, FACTORY_SENDER, FACTORY_TRANSACTION},
@@ -55,7 +56,7 @@ pub struct EvmDeployment {
     rpc: Rpc,
     settings: Settings,
     addresses: Addresses,
-    payer: Option<PrivateKeySigner>,
+    payer: Option<Secp256k1Key>,
     patience: Duration,
 }
 
@@ -113,7 +114,7 @@ impl EvmDeployment {
             },
             permit2: address("permit2", &settings.permit2)?,
         };
-        Ok(Self { rpc, settings, addresses, payer, patience: PATIENCE })
+        Ok(Self { rpc, settings, addresses, payer: payer.map(Secp256k1Key::from), patience: PATIENCE })
     }
 
     /// With another time than 45 seconds that a transaction waits for a block before it is offered at a higher price.
@@ -168,7 +169,7 @@ impl EvmDeployment {
         Ok([Wanted::new("GatewayEscrow", escrow), Wanted::new("FulfillmentProxy", FULFILLMENT_PROXY.creation.to_vec())])
     }
 
-    fn payer(&self) -> Result<&PrivateKeySigner, DeployError> {
+    fn payer(&self) -> Result<&Secp256k1Key, DeployError> {
         self.payer.as_ref().ok_or_else(|| DeployError::Unfit("a payer is needed".to_owned()))
     }
 

@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use alloy::consensus::TxEip1559;
 use alloy::{
+    consensus::TxEip1559,
     primitives::{Address, B256, Bytes, TxKind, U64, U256},
-    signers::local::PrivateKeySigner,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use chains::deployment::{DeployError, Notes};
+use signer::Secp256k1Key;
 
 use crate::{
     rpc::{Fault, Rpc},
@@ -179,7 +179,7 @@ impl Sender<'_> {
     pub(super) async fn land(
         &self,
         step: &str,
-        signer: &PrivateKeySigner,
+        signer: &Secp256k1Key,
         call: &Call,
         notes: &dyn Notes,
         tell: &(dyn Fn(&str) + Sync),
@@ -277,7 +277,7 @@ impl Sender<'_> {
     async fn begin(
         &self,
         step: &str,
-        signer: &PrivateKeySigner,
+        signer: &Secp256k1Key,
         call: &Call,
         notes: &dyn Notes,
     ) -> Result<Sent, DeployError> {
@@ -288,15 +288,15 @@ impl Sender<'_> {
         let price = Price { max, priority };
         let nonce: U64 = self.ask(step, "eth_getTransactionCount", (signer.address(), "pending")).await?;
         let mut sent = Sent { nonce: nonce.to(), gas, price, versions: Vec::new() };
-        self.sign(step, signer, call, &mut sent, notes)?;
+        self.sign(step, signer, call, &mut sent, notes).await?;
         Ok(sent)
     }
 
     /// Signs a version and notes it. Only then it may be sent.
-    fn sign(
+    async fn sign(
         &self,
         step: &str,
-        signer: &PrivateKeySigner,
+        signer: &Secp256k1Key,
         call: &Call,
         sent: &mut Sent,
         notes: &dyn Notes,
@@ -312,7 +312,7 @@ impl Sender<'_> {
             input: call.data.clone(),
             ..TxEip1559::default()
         };
-        let signed = transaction::sign(signer, &unsigned).map_err(|reason| refused(step, reason))?;
+        let signed = transaction::sign(signer, &unsigned).await.map_err(|error| refused(step, error.to_string()))?;
         sent.versions.push(Version { hash: signed.hash, raw: signed.raw });
         let note = serde_json::to_value(&*sent).map_err(|error| DeployError::Notes(error.to_string()))?;
         notes.put(step, note)
@@ -322,7 +322,7 @@ impl Sender<'_> {
     async fn reprice(
         &self,
         step: &str,
-        signer: &PrivateKeySigner,
+        signer: &Secp256k1Key,
         call: &Call,
         sent: &mut Sent,
         notes: &dyn Notes,
@@ -330,7 +330,7 @@ impl Sender<'_> {
         let Ok(current) = self.price().await else { return Ok(false) };
         let Some(price) = sent.price.raised(current, self.ceiling) else { return Ok(false) };
         sent.price = price;
-        self.sign(step, signer, call, sent, notes)?;
+        self.sign(step, signer, call, sent, notes).await?;
         Ok(true)
     }
 

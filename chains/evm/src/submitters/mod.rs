@@ -6,18 +6,22 @@ mod watch;
 use std::{sync::Arc, time::Duration};
 
 use alloy::{
+    consensus::TxEip1559,
     primitives::{Address, U256},
-    signers::local::PrivateKeySigner,
 };
 use chrono::TimeDelta;
 
-use chains::submitters::{Leg, Submitters};
+use chains::{
+    sign_failures::SignFailures,
+    submitters::{Leg, Submitters},
+};
 use events::{PaymentId, event::TransactionPrepared, mutant, time::Timestamp};
-use journal::ledger::{Ledger, Purpose, RENEW_AFTER, SignerAccount};
+use journal::ledger::{Ledger, Purpose, RENEW_AFTER, Reservation, SignerAccount};
 use sagas::{
     payment::VERSIONS_MAX,
     ports::{Clock, Transient},
 };
+use signer::{Secp256k1Key, SignError};
 
 pub use self::watch::SignerHealth;
 use self::watch::{Seen, Watch};
@@ -25,7 +29,7 @@ use super::{
     node::{At, Node},
     query::{Fees, Query},
     rpc::Fault,
-    transaction::{self, account_of, hash_of, plain},
+    transaction::{self, Signed, account_of, hash_of, plain},
     transaction_status::sender_and_nonce,
 };
 
@@ -47,6 +51,10 @@ pub(crate) const DEPOSIT_GAS: u64 = 300_000;
 const EXIT_GAS: u64 = 500_000;
 /// Prices at which an empty transaction is offered to a node that holds another at its nonce.
 const FILLER_PRICES_MAX: u32 = 10;
+/// Most nonces of one account that one look uses up.
+const FILLED_MAX: usize = 16;
+/// How often it is tried to give back a nonce. One that stays binds its purpose to a submitter whose key does not sign.
+const GIVE_BACK_TRIES: usize = 3;
 
 /// How long a nonce is the next one before it counts as one that nothing uses.
 fn gap_age(node: &Node) -> TimeDelta {
@@ -59,6 +67,11 @@ fn seconds(seconds: u64) -> TimeDelta {
     TimeDelta::seconds(i64::try_from(seconds).unwrap_or(YEAR).min(YEAR))
 }
 
+/// The highest nonce that was given out and not given back: everything below it has to be used up first.
+fn last_awaited(open: &[Reservation]) -> Option<u64> {
+    open.iter().filter(|reservation| !reservation.purpose.is_free()).map(|reservation| reservation.nonce).max()
+}
+
 /// What a transaction may cost at most, wei: what nodes ask its sender to hold.
 fn cost(gas_limit: u64, fees: Fees) -> U256 {
     U256::from(gas_limit).saturating_mul(U256::from(fees.max))
@@ -66,10 +79,10 @@ fn cost(gas_limit: u64, fees: Fees) -> U256 {
 
 /// The accounts that may send a transaction.
 pub(crate) struct Senders<'a> {
-    /// Those that may begin it, the preferred one first.
-    pub signers: Vec<&'a PrivateKeySigner>,
+    /// Those that may begin it, the preferred one first: that of the payment, unless its key gave no signature lately.
+    pub signers: Vec<&'a Secp256k1Key>,
     /// Those that may have a nonce of it already: the same, and the draining ones.
-    pub holders: Vec<&'a PrivateKeySigner>,
+    pub holders: Vec<&'a Secp256k1Key>,
     /// The preferred one, which is named as the caller where it does not matter who that is.
     pub preferred: Address,
     /// How many exits whoever sends it must have the coins for after it.
@@ -88,11 +101,11 @@ pub(crate) struct TakenNonce {
 #[derive(Debug, Default)]
 pub(crate) struct SubmitterKeys {
     /// They send everything that `exits` do not.
-    pub usual: Vec<PrivateKeySigner>,
+    pub usual: Vec<Secp256k1Key>,
     /// They send what takes money out of escrow, and nothing else.
-    pub exits: Vec<PrivateKeySigner>,
+    pub exits: Vec<Secp256k1Key>,
     /// They begin nothing, and end what has a nonce of theirs.
-    pub draining: Vec<PrivateKeySigner>,
+    pub draining: Vec<Secp256k1Key>,
 }
 
 /// The submitters of one chain.
@@ -102,6 +115,7 @@ pub(crate) struct SubmitterAccounts {
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     watch: Watch,
+    failures: SignFailures<Address>,
 }
 
 /// How often the submitters of chains that replace transactions after so many seconds are looked at.
@@ -113,15 +127,15 @@ pub(crate) fn maintain_every(reprice_seconds: impl IntoIterator<Item = u64>) -> 
 impl SubmitterAccounts {
     /// The accounts of `keys`; nonces come from `ledger`.
     pub fn new(node: Node, keys: SubmitterKeys, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
-        Self { node, keys, ledger, clock, watch: Watch::default() }
+        Self { node, keys, ledger, clock, watch: Watch::default(), failures: SignFailures::default() }
     }
 
-    fn keys(&self) -> Submitters<'_, PrivateKeySigner> {
+    fn keys(&self) -> Submitters<'_, Secp256k1Key> {
         Submitters { usual: &self.keys.usual, exits: &self.keys.exits }
     }
 
     /// All of them, the draining ones last.
-    fn all(&self) -> impl Iterator<Item = &PrivateKeySigner> {
+    fn all(&self) -> impl Iterator<Item = &Secp256k1Key> {
         self.keys().all().chain(&self.keys.draining)
     }
 
@@ -130,7 +144,8 @@ impl SubmitterAccounts {
     /// # Errors
     /// [`Transient`] when there are none: the chain is a destination only.
     pub fn senders(&self, leg: Leg, payment_id: &PaymentId) -> Result<Senders<'_>, Transient> {
-        let signers = self.keys().of(leg, payment_id);
+        let signers =
+            self.failures.failed_last(self.keys().of(leg, payment_id), Secp256k1Key::address, self.clock.now());
         let preferred = signers.first().map(|signer| signer.address());
         let preferred =
             preferred.ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.node.chain_id())))?;
@@ -140,7 +155,7 @@ impl SubmitterAccounts {
     }
 
     /// The account of a submitter in the ledger.
-    pub fn account(&self, signer: &PrivateKeySigner) -> SignerAccount {
+    pub fn account(&self, signer: &Secp256k1Key) -> SignerAccount {
         SignerAccount { chain_id: self.node.chain_id().clone(), address: account_of(signer) }
     }
 
@@ -150,9 +165,9 @@ impl SubmitterAccounts {
     /// [`Transient`].
     pub async fn holder<'a>(
         &self,
-        signers: &[&'a PrivateKeySigner],
+        signers: &[&'a Secp256k1Key],
         purpose: &Purpose,
-    ) -> Result<Option<&'a PrivateKeySigner>, Transient> {
+    ) -> Result<Option<&'a Secp256k1Key>, Transient> {
         for signer in signers {
             let open = self.ledger.open(&self.account(signer)).await?;
             if open.iter().any(|reservation| reservation.purpose == *purpose) {
@@ -172,7 +187,7 @@ impl SubmitterAccounts {
         senders: &Senders<'a>,
         gas_limit: u64,
         fees: Fees,
-    ) -> Result<&'a PrivateKeySigner, Transient> {
+    ) -> Result<&'a Secp256k1Key, Transient> {
         let query = Query::of(&self.node);
         let exit = U256::from(EXIT_GAS).saturating_mul(U256::from(fees.base.saturating_add(fees.priority)));
         let reserve = exit.saturating_mul(U256::from(senders.exits_left));
@@ -197,7 +212,7 @@ impl SubmitterAccounts {
     ///
     /// # Errors
     /// [`Transient`].
-    pub async fn take_nonce(&self, signer: &PrivateKeySigner, purpose: &Purpose) -> Result<TakenNonce, Transient> {
+    pub async fn take_nonce(&self, signer: &Secp256k1Key, purpose: &Purpose) -> Result<TakenNonce, Transient> {
         let (node, query, account) = (&self.node, Query::of(&self.node), self.account(signer));
         let final_nonce = query.nonce(signer.address(), At::Block(node.settled().await?)).await?;
         let chain_nonce = query.nonce(signer.address(), At::Latest).await?;
@@ -207,6 +222,40 @@ impl SubmitterAccounts {
         let at = self.clock.now();
         let nonce = self.ledger.reserve(&account, purpose, chain_nonce, final_nonce, at).await?;
         Ok(TakenNonce { nonce: if mutant!("nonce-from-the-chain") { chain_nonce } else { nonce }, at })
+    }
+
+    /// Signs `transaction`, and notes whether the key did.
+    ///
+    /// # Errors
+    /// [`SignError`].
+    pub async fn sign(&self, signer: &Secp256k1Key, transaction: &TxEip1559) -> Result<Signed, SignError> {
+        self.failures.try_again(&signer.address(), self.clock.now());
+        let signed = transaction::sign(signer, transaction).await;
+        self.failures.note(signer.address(), signed.is_ok(), self.clock.now());
+        signed
+    }
+
+    /// Gives back a nonce of which no signature came, so that the next payment takes it and there is no gap. It stays with its
+    /// purpose where another worker asked for it, too, or did before: that one may have signed. Whether it went back.
+    ///
+    /// A service that gave no answer in time may have signed all the same. That is safe: the signature reached nobody here, so
+    /// nothing is journaled or sent with it. Only whoever runs the service could send it, and he can sign with the key at any time.
+    /// It would do what the payment asked for; the escrow takes that once, and says that it was done, whichever transaction
+    /// did it. The payment that has the nonce by then finds it used, and takes another.
+    pub async fn give_back(&self, signer: &Secp256k1Key, purpose: &Purpose, taken: TakenNonce) -> bool {
+        let account = self.account(signer);
+        let TakenNonce { nonce, at: reserved_at } = taken;
+        let given = Reservation { nonce, purpose: purpose.clone(), reserved_at, asked_once: true };
+        let mut outcome = self.ledger.give_back(&account, &given).await;
+        for _ in 1..GIVE_BACK_TRIES {
+            if outcome.is_ok() {
+                break;
+            }
+            outcome = self.ledger.give_back(&account, &given).await;
+        }
+        tracing::debug!(chain_id = %account.chain_id, sender = account.address.as_str(), nonce, purpose = purpose.0, ?outcome,
+            "a nonce that nothing was signed with goes back");
+        outcome.unwrap_or(false)
     }
 
     /// See [`sagas::ports::Chains::reprice`].
@@ -233,8 +282,10 @@ impl SubmitterAccounts {
             self.warn_of(newest, "a waiting transaction cannot be signed again: its sender's key is not configured");
             return Ok(None);
         };
-        let waiting = transaction::unsigned(&newest.raw)
-            .ok_or_else(|| Transient::misconfigured("a journaled transaction cannot be read"))?;
+        // The journal may have been in anybody's hands: only what this key signed is signed again.
+        let waiting = transaction::signed_by(&newest.raw, sender)
+            .filter(|waiting| waiting.nonce == nonce && waiting.chain_id == self.node.evm_id())
+            .ok_or_else(|| Transient::misconfigured("a journaled transaction is not one that its sender signed"))?;
         let fees = query.fees().await?;
         if !transaction::is_outpriced(&waiting, fees) {
             let long = now - newest.prepared_at >= patience * PATIENCE_OF_THE_PRICED;
@@ -249,7 +300,7 @@ impl SubmitterAccounts {
             self.warn_of(newest, "a waiting transaction needs a higher price than its sender has coins for");
             return Ok(None);
         }
-        let signed = transaction::sign(signer, &bumped).map_err(Transient::misconfigured)?;
+        let signed = self.sign(signer, &bumped).await?;
         let version = versions.len() + 1;
         tracing::info!(chain_id = %newest.chain_id, sender = newest.sender.as_str(), nonce, version,
             max_fee = bumped.max_fee_per_gas, "a waiting transaction is signed again with higher fees");
@@ -301,7 +352,8 @@ impl SubmitterAccounts {
         let (health, mut found) = (self.health(), Vec::new());
         for account in self.all().map(|signer| self.account(signer)) {
             if let Some(seen) = health.iter().find(|seen| seen.account == account.address.as_str()) {
-                found.push((seen.clone(), self.ledger.open(&account).await?.len()));
+                let open = self.ledger.open(&account).await?;
+                found.push((seen.clone(), open.iter().filter(|open| !open.purpose.is_free()).count()));
             }
         }
         Ok(found)
@@ -312,7 +364,7 @@ impl SubmitterAccounts {
         self.watch.give_up(transaction);
     }
 
-    /// Uses up the next nonce by an empty transaction when nothing else is going to.
+    /// Uses up the next nonce by an empty transaction when nothing else is going to, and those behind it that are over too.
     ///
     /// What it takes the place of can have no effect any more, or never existed. A payment under way keeps its transaction
     /// known to the node and prices it, so one that the node does not know is nobody's; and one that it knows is left
@@ -320,13 +372,14 @@ impl SubmitterAccounts {
     /// the empty transaction is signed, so that nobody is given it any more; and a worker that asked for it again in the
     /// meantime keeps it. Should a transaction be under way all the same, one of the two lands, and the payment's saga
     /// finds out which.
-    async fn unblock(&self, signer: &PrivateKeySigner) -> Result<(), Transient> {
+    async fn unblock(&self, signer: &Secp256k1Key) -> Result<(), Transient> {
         let (node, query, account) = (&self.node, Query::of(&self.node), self.account(signer));
         let open = self.ledger.open(&account).await?;
         let next = query.nonce(signer.address(), At::Latest).await?;
         let now = self.clock.now();
-        let awaited = open.iter().any(|reservation| reservation.nonce >= next);
-        let reservation = open.into_iter().find(|reservation| reservation.nonce == next);
+        // Behind a nonce that was given back nothing waits but what took one since.
+        let awaited = last_awaited(&open).is_some_and(|last| last >= next);
+        let reservation = open.iter().find(|reservation| reservation.nonce == next).cloned();
         let known = awaited && query.nonce(signer.address(), At::Pending).await? > next;
         let gap_age = gap_age(node);
         let seen = awaited.then_some(Seen { nonce: next, reservation, known });
@@ -337,34 +390,94 @@ impl SubmitterAccounts {
         // its size needs no more of them: whichever transaction uses the nonce, its payment finds out.
         let is_young =
             now - blocked.since < gap_age || blocked.unknown_since.is_some_and(|since| now - since < gap_age);
-        if is_young && !self.watch.is_hopeless(&account, next) {
+        // One that was given back, or taken from its purpose, is nobody's to come back for.
+        let is_nobodys = blocked
+            .reservation
+            .as_ref()
+            .is_some_and(|reservation| reservation.purpose.is_free() || reservation.purpose.is_filler());
+        if is_young && !is_nobodys && !self.watch.is_hopeless(&account, next) {
             return Ok(());
         }
-        let admission = seconds(node.config().admission_seconds);
         let given_out = blocked.reservation.as_ref().map_or(blocked.since, |reservation| reservation.reserved_at);
-        if known && now - given_out < admission + gap_age {
+        if known && now - given_out < self.admissions_end() {
             return Ok(());
         }
-        if let Some(reservation) = &blocked.reservation
-            && !self.ledger.retire(&account, reservation).await?
-        {
+        if !self.use_up(signer, next, blocked.reservation.as_ref(), known).await? {
             return Ok(());
         }
-        let purpose = blocked.reservation.as_ref().map_or("none", |reservation| &reservation.purpose.0);
-        tracing::warn!(chain_id = %account.chain_id, sender = account.address.as_str(), nonce = next, purpose, known,
-            "using up a nonce that nothing else does");
-        self.fill(signer, next).await?;
         self.watch.restart(&account, now);
+        self.use_up_behind(signer, next, &open, now).await
+    }
+
+    /// How long after a nonce was given out no admission signed for it counts any more.
+    fn admissions_end(&self) -> TimeDelta {
+        seconds(self.node.config().admission_seconds) + gap_age(&self.node)
+    }
+
+    /// Uses up the nonces behind `filled` that are over as well, up to the first that may not be. `open` are the account's
+    /// reservations, as they were read before.
+    ///
+    /// A node says of these only now whether it knows transactions at them, and says it once, which proves nothing of an exit under
+    /// way: that has its turn as the next nonce. But a deposit whose admission has ended moves no money, wherever it is.
+    async fn use_up_behind(
+        &self,
+        signer: &Secp256k1Key,
+        filled: u64,
+        open: &[Reservation],
+        now: Timestamp,
+    ) -> Result<(), Transient> {
+        let Some(last) = last_awaited(open) else { return Ok(()) };
+        let is_over = |found: &&Reservation| {
+            let purpose = &found.purpose;
+            let is_late = now - found.reserved_at >= self.admissions_end();
+            purpose.is_free() || purpose.is_filler() || (purpose.is_deposit() && is_late)
+        };
+        let mut nonce = filled;
+        for _ in 1..FILLED_MAX {
+            let unknown = Query::of(&self.node).nonce(signer.address(), At::Pending).await?;
+            // A node that does not know what was sent a moment ago knows nothing of what is behind it.
+            if unknown <= nonce || unknown > last {
+                return Ok(());
+            }
+            nonce = unknown;
+            let reservation = open.iter().find(|reservation| reservation.nonce == nonce).filter(is_over);
+            let Some(reservation) = reservation else { return Ok(()) };
+            if !self.use_up(signer, nonce, Some(reservation), false).await? {
+                return Ok(());
+            }
+        }
         Ok(())
     }
 
-    async fn fill(&self, signer: &PrivateKeySigner, nonce: u64) -> Result<(), Transient> {
+    /// Takes the nonce from its purpose, and then sends an empty transaction with it. False when it is not `reservation`'s any
+    /// more, and nothing was sent.
+    async fn use_up(
+        &self,
+        signer: &Secp256k1Key,
+        nonce: u64,
+        reservation: Option<&Reservation>,
+        known: bool,
+    ) -> Result<bool, Transient> {
+        let account = self.account(signer);
+        if let Some(reservation) = reservation
+            && !self.ledger.retire(&account, reservation).await?
+        {
+            return Ok(false);
+        }
+        let purpose = reservation.map_or("none", |reservation| &reservation.purpose.0);
+        tracing::warn!(chain_id = %account.chain_id, sender = account.address.as_str(), nonce, purpose, known,
+            "using up a nonce that nothing else does");
+        self.fill(signer, nonce).await?;
+        Ok(true)
+    }
+
+    async fn fill(&self, signer: &Secp256k1Key, nonce: u64) -> Result<(), Transient> {
         let (node, query) = (&self.node, Query::of(&self.node));
         let call = plain(signer.address(), signer.address(), Vec::new());
         let fees = query.fees().await?;
         let mut filler = transaction::transaction(&call, node.evm_id(), nonce, TRANSFER_GAS, fees);
         for _ in 1..FILLER_PRICES_MAX {
-            match query.try_send(&transaction::sign(signer, &filler).map_err(Transient::misconfigured)?.raw).await {
+            match query.try_send(&self.sign(signer, &filler).await?.raw).await {
                 Err(Fault::Rejected(text)) if text.contains("underpriced") => {
                     filler = transaction::bumped(&filler, fees);
                 }
@@ -374,7 +487,7 @@ impl SubmitterAccounts {
         Err(Transient::rate_limited(format!("{}: nonce {nonce} is held by a dearer transaction", node.chain_id())))
     }
 
-    async fn check_coins(&self, signer: &PrivateKeySigner) -> Result<(), Transient> {
+    async fn check_coins(&self, signer: &Secp256k1Key) -> Result<(), Transient> {
         let (query, account) = (Query::of(&self.node), self.account(signer));
         let fees = query.fees().await?;
         let balance = query.balance(signer.address(), At::Latest).await?;

@@ -139,3 +139,77 @@ async fn a_worker_that_comes_back_for_its_nonce_keeps_it_or_has_another() -> Res
     world.reaches(nonce_of(&anew) + 1).await?;
     Ok(())
 }
+
+/// How long after a nonce was given out no admission that was signed for it counts any more.
+const OVER_SECONDS: i64 = (ADMISSION_SECONDS + 2 * REPRICE_SECONDS) as i64 + 1;
+
+/// Takes so many nonces for deposits of which nothing more is heard; the first of them.
+async fn die(world: &World, names: impl IntoIterator<Item = String>) -> Result<u64> {
+    let account = submitter_account(world, &world.submitter);
+    let next = world.source.next_nonce(&world.submitter).await?;
+    let mut first = None;
+    for name in names {
+        let nonce = world.ledger.reserve(&account, &Purpose(name), next, next, world.clock.now()).await?;
+        first.get_or_insert(nonce);
+    }
+    first.context("a nonce")
+}
+
+/// Looks until the next nonce has stood next for long enough, and is used up.
+async fn a_round(world: &World) {
+    world.gateway.maintain_once().await;
+    a_gap_grows_old(world).await;
+}
+
+#[tokio::test]
+async fn a_run_of_nonces_that_are_over_is_used_up_in_one_round() -> Result<()> {
+    let world = World::start().await?;
+    let first = die(&world, (0..18).map(|n| format!("pay_{n}/deposit/1"))).await?;
+    world.clock.advance(OVER_SECONDS);
+    a_round(&world).await;
+    world.reaches(first + 16).await.context("so many at most")?;
+    a_round(&world).await;
+    world.reaches(first + 18).await?;
+    let open = world.ledger.open(&submitter_account(&world, &world.submitter)).await?;
+    assert!(open.iter().all(|open| open.purpose.0.starts_with("filler/")), "{open:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_ends_at_what_may_still_be_sent() -> Result<()> {
+    let world = World::start().await?;
+    let first = die(&world, ["pay_a/deposit/1", "pay_b/refund/1", "pay_c/deposit/1"].map(str::to_owned)).await?;
+    world.clock.advance(OVER_SECONDS);
+    a_round(&world).await;
+    world.reaches(first + 1).await?;
+    // An exit has its turn as the next one, and what is behind it goes with it unless its admission may last.
+    let young = die(&world, ["pay_d/deposit/1".to_owned()]).await?;
+    assert_eq!(young, first + 3);
+    a_round(&world).await;
+    world.reaches(first + 3).await?;
+    let open = world.ledger.open(&submitter_account(&world, &world.submitter)).await?;
+    assert_eq!(open.last().context("one")?.purpose.0, "pay_d/deposit/1");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_passes_over_what_the_node_knows() -> Result<()> {
+    let world = World::start().await?;
+    let source = &world.source;
+    source.automine(false).await?;
+    let first = die(&world, ["pay_a/deposit/1", "pay_b/deposit/1"].map(str::to_owned)).await?;
+    let live = world.payment("live")?;
+    let prepared = world.chains.prepare_deposit(&live.deposit(), 1).await?;
+    die(&world, ["pay_c/deposit/1".to_owned()]).await?;
+    assert_eq!(nonce_of(&prepared), first + 2);
+    world.chains.broadcast(&prepared).await?;
+    world.clock.advance(OVER_SECONDS);
+    a_round(&world).await;
+    assert_eq!(source.query().nonce(world.submitter.address(), At::Pending).await?, first + 4);
+    source.mine(1 + DEPTH).await?;
+    assert_eq!(source.next_nonce(&world.submitter).await?, first + 4);
+    // The chain's own clock did not go on: the deposit is still admitted.
+    let state = world.chains.deposit_state(&live.deposit(), from_ref(&prepared)).await?;
+    assert!(matches!(state, DepositState::Secured(_)), "{state:?}");
+    Ok(())
+}

@@ -123,6 +123,7 @@ impl Chain {
                 refund_delay_seconds: REFUND_DELAY,
                 submitter_deposits_warning: DEPOSITS_WARNING,
                 exits_reserved: 10,
+                ws_url: None,
                 poll_ms: 20,
                 rpc_timeout_ms: 5_000,
                 assets: Vec::new(),
@@ -208,8 +209,9 @@ impl World {
         let budgets = Arc::new(MemoryBudgets::default());
         let clock = Arc::new(TestClock::default());
         let keys = Keys {
-            reserver: key(2),
-            submitters: vec![submitter.clone()],
+            reserver: key(2).into(),
+            draining_reservers: Vec::new(),
+            submitters: vec![submitter.clone().into()],
             exit_submitters: Vec::new(),
             draining_submitters: Vec::new(),
         };

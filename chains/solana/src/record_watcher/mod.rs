@@ -53,7 +53,7 @@ impl RecordWatcher {
         Self(Arc::new(Inner {
             programs: config.escrows().chain(config.proxies()).cloned().collect(),
             round_every: Duration::from_millis(config.poll_ms) * ROUND_POLLS,
-            poller: BlockPoller::new(config.poll_ms),
+            poller: BlockPoller::new(config.poll_ms).hinted(node.head_feed().cloned()),
             seen: Mutex::default(),
             at_work: tokio::sync::Mutex::default(),
             rounds: watch::Sender::default(),

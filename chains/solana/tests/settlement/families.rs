@@ -27,8 +27,8 @@ async fn a_delivery_on_an_evm_chain_releases_on_solana() -> Result<()> {
     let payment = Payment::from_solana(&world, destination, &delivery_account, &proxy).await?;
     secure(&world, &payment).await?;
     let verifier = Verifier::default()
-        .with_chains([world.node()], Some(world.releaser.clone()))
-        .with_chains([evm.destination.node.clone()], Some(evm_support::key(3)));
+        .with_chains([world.node()], Some(world.releaser.clone().into()))
+        .with_chains([evm.destination.node.clone()], Some(evm_support::key(3).into()));
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::NotYet(_)));
     let deliverer = chains_evm::settler::SettlerChain::new(evm.destination.node.clone(), evm.settler.clone());
     let inclusion = deliverer.deliver(&payment.delivery()).await?;
@@ -65,7 +65,7 @@ async fn a_delivery_on_solana_releases_on_an_evm_chain() -> Result<()> {
     assert!(matches!(secured, DepositState::Secured(_)), "{secured:?}");
 
     let verifier = Verifier::default()
-        .with_chains([evm.source.node.clone()], Some(evm_support::key(3)))
+        .with_chains([evm.source.node.clone()], Some(evm_support::key(3).into()))
         .with_chains([world.node()], None);
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::NotYet(_)));
     let settler = SettlerChain::new(world.node(), world.settler.clone());

@@ -139,6 +139,7 @@ impl World {
                 refund_delay_seconds: REFUND_DELAY,
                 submitter_deposits_warning: 1,
                 exits_reserved: 10,
+                ws_url: None,
                 poll_ms: 10,
                 rpc_timeout_ms: 20_000,
                 assets: Vec::new(),
@@ -160,8 +161,12 @@ impl World {
     }
 
     pub fn chain_at(&self, rpc_url: &str) -> SolanaChain {
-        let keys =
-            Keys { reserver: self.reserver.clone(), submitters: self.submitters.clone(), exit_submitters: Vec::new() };
+        let keys = Keys {
+            reserver: self.reserver.clone().into(),
+            draining_reservers: Vec::new(),
+            submitters: self.submitters.iter().cloned().map(Into::into).collect(),
+            exit_submitters: Vec::new(),
+        };
         SolanaChain::new(self.node_at(rpc_url), Some(keys), Arc::new(TestClock)).unwrap()
     }
 

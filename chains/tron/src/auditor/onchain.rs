@@ -86,7 +86,7 @@ impl Auditor {
     ) -> Result<Vec<Discrepancy>, Transient> {
         let mut discrepancies = Discrepancies::default();
         let parties = parties_on_record(parties, record, &self.node)?;
-        let EscrowOpened { inclusion, amount } = opened;
+        let EscrowOpened { inclusion, amount, .. } = opened;
         discrepancies.require(record.escrow.deposited == Some(*amount), || {
             format!("{amount} are said to be in escrow, and {:?} are on record", record.escrow.deposited)
         });

@@ -2,7 +2,6 @@
 
 use alloy::{
     primitives::{Address, U256},
-    signers::local::PrivateKeySigner,
     sol_types::SolCall,
 };
 
@@ -11,8 +10,8 @@ use events::event::{PayerTransaction, TronSpend};
 use sagas::ports::Transient;
 
 use super::{
-    AuthorizationError, BlockEnvironment, Choice, Denied, LIFETIME_MS_MAX, OnchainError, Prepared, REACH_MS,
-    SpendRequest, prepared::Deposit, terms::Expected,
+    AuthorizationError, BlockEnvironment, Choice, Denied, LIFETIME_MS_MAX, OnchainError, OpeningSigner, Prepared,
+    REACH_MS, SpendRequest, prepared::Deposit, terms::Expected,
 };
 use crate::{
     cost::DEPOSIT_ENERGY_LEAST,
@@ -32,12 +31,12 @@ const AHEAD_MAX: u16 = 100;
 ///
 /// # Errors
 /// [`OnchainError::Denied`] as [`super::prepare`], or when the token refuses the approval; [`OnchainError::Transient`] when
-/// the chain gives no answer.
+/// the chain or the key gives no answer.
 pub async fn prepare_onchain(
     spend: &SpendRequest,
     choice: &Choice,
     node: &Node,
-    reserver: &PrivateKeySigner,
+    reserver: &OpeningSigner,
 ) -> Result<Prepared, OnchainError> {
     let expected = Expected::of(spend)?;
     let deposit = Deposit::of(&expected, choice, reserver)?;
@@ -48,12 +47,21 @@ pub async fn prepare_onchain(
         let limit = energy.saturating_mul(prices.energy_sun).saturating_mul(3) / 2;
         prices.fee_limit_max_sun.map_or(limit, |most| limit.min(most))
     };
+    let chain = |approval_energy: Option<u64>, deposit_energy| BlockEnvironment {
+        reference,
+        now_ms: head.time_ms,
+        fee_limit_max_sun: prices.fee_limit_max_sun,
+        approval_fee_limit_sun: approval_energy.map(limit),
+        deposit_fee_limit_sun: limit(deposit_energy),
+    };
+    // Nobody is asked to sign what cannot be prepared.
+    deposit.limits(&expected, choice, &chain(None, ESCROW_ENERGY))?;
     let amount = deposit.amount.get();
-    let stands = allowed >= amount;
-    let (approval_energy, deposit_energy) = match stands {
+    let (approval_energy, deposit_energy, call) = match allowed >= amount {
         true => {
-            let energy = tried(node, &expected, expected.escrow, deposit.call.clone()).await?.ok();
-            (None, energy.unwrap_or(ESCROW_ENERGY + TRANSFER_ENERGY))
+            let call = deposit.call(&expected, reserver).await?;
+            let energy = tried(node, &expected, expected.escrow, call.clone()).await?.ok();
+            (None, energy.unwrap_or(ESCROW_ENERGY + TRANSFER_ENERGY), call)
         }
         false => {
             let transfer = transferCall { to: expected.escrow, value: amount };
@@ -65,17 +73,13 @@ pub async fn prepare_onchain(
                 let reason = format!("refuses the payer's approval: {reason}");
                 AuthorizationError::malformed("source.asset_identifier", reason)
             })?;
-            (Some(approval), ESCROW_ENERGY + transfer.unwrap_or(TRANSFER_ENERGY))
+            let call = deposit.call(&expected, reserver).await?;
+            (Some(approval), ESCROW_ENERGY + transfer.unwrap_or(TRANSFER_ENERGY), call)
         }
     };
-    let chain = BlockEnvironment {
-        reference,
-        now_ms: head.time_ms,
-        fee_limit_max_sun: prices.fee_limit_max_sun,
-        approval_fee_limit_sun: approval_energy.map(limit),
-        deposit_fee_limit_sun: limit(deposit_energy),
-    };
-    Ok(deposit.prepare(&expected, spend, choice, &chain)?)
+    let chain = chain(approval_energy, deposit_energy);
+    let limits = deposit.limits(&expected, choice, &chain)?;
+    Ok(deposit.prepare(&expected, spend, &chain, limits, call))
 }
 
 /// Asks the chain about transactions that [`super::authorize`] took, before anything new is made of them: whether the payer's

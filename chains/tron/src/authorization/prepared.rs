@@ -1,18 +1,20 @@
 //! The transactions that a payer has to sign.
 
-use alloy::{primitives::B256, signers::local::PrivateKeySigner, sol_types::SolCall};
+use alloy::{primitives::B256, sol_types::SolCall};
 use serde_json::{Map, Value};
 
+use escrow_abi::eip712::GatewayDeposit;
 use events::{Amount, event::EscrowPlan};
+use sagas::ports::Transient;
 
 use super::{
-    AuthorizationError, Choice, LIFETIME_MS_MAX, REACH_MS, SpendRequest, payload,
+    AuthorizationError, Choice, LIFETIME_MS_MAX, OnchainError, OpeningSigner, REACH_MS, SpendRequest, payload,
     terms::{Chosen, Expected, deposit_call},
 };
 use crate::{
     address::text,
     node::Block,
-    transaction::{Call, Draft, Reference, id, signature_of},
+    transaction::{Call, Draft, Reference, id},
 };
 
 /// Block environment: what a chain says that transactions have to be made of.
@@ -52,28 +54,33 @@ pub struct PreparedMessage {
     pub payload: Value,
 }
 
-/// What the payer deposits, with the reserver's signature.
+/// What the payer deposits.
 pub(super) struct Deposit {
     pub amount: Amount,
     pub chosen: Chosen,
-    /// Selector and arguments.
-    pub call: Vec<u8>,
+    terms: GatewayDeposit,
 }
 
 impl Deposit {
-    /// The deposit that `choice` makes of the request.
-    pub fn of(expected: &Expected, choice: &Choice, reserver: &PrivateKeySigner) -> Result<Self, AuthorizationError> {
+    /// The deposit that `choice` makes of the request, which `reserver` is to sign.
+    pub fn of(expected: &Expected, choice: &Choice, reserver: &OpeningSigner) -> Result<Self, AuthorizationError> {
         if reserver.address() != expected.reserver {
             let (expected, found) = (text(expected.reserver), text(reserver.address()));
             return Err(AuthorizationError::mismatch("reserver", format!("{expected}, who signs"), found));
         }
         let amount = expected.amount(choice)?;
-        let units = amount.get();
         let chosen = expected.chosen(choice)?;
-        let terms = expected.deposit(chosen)?;
-        let opening = expected.opening(terms.clone(), units);
-        let signature = signature_of(opening, reserver);
-        Ok(Self { amount, chosen, call: deposit_call(expected, &terms, units, &signature) })
+        Ok(Self { amount, chosen, terms: expected.deposit(chosen)? })
+    }
+
+    /// Its call, selector and arguments, with the reserver's signature.
+    ///
+    /// # Errors
+    /// As [`OpeningSigner::sign`].
+    pub async fn call(&self, expected: &Expected, reserver: &OpeningSigner) -> Result<Vec<u8>, Transient> {
+        let units = self.amount.get();
+        let signature = reserver.sign(expected.opening(self.terms.clone(), units)).await?;
+        Ok(deposit_call(expected, &self.terms, units, &signature.as_bytes()))
     }
 }
 
@@ -81,31 +88,50 @@ impl Deposit {
 /// of the escrow's reserver, which signs the deposit's terms.
 ///
 /// # Errors
-/// [`AuthorizationError`] when the request can't be authorized on Tron at all (a source that is not a TRC-20, an auction that
-/// no transaction outlives), or a choice breaks a rule.
-pub fn prepare(
+/// [`OnchainError::Denied`] when the request can't be authorized on Tron at all (a source that is not a TRC-20, an auction that
+/// no transaction outlives), or a choice breaks a rule; [`OnchainError::Transient`] when the key does not sign.
+pub async fn prepare(
     spend: &SpendRequest,
     choice: &Choice,
     chain: &BlockEnvironment,
-    reserver: &PrivateKeySigner,
-) -> Result<Prepared, AuthorizationError> {
+    reserver: &OpeningSigner,
+) -> Result<Prepared, OnchainError> {
     let expected = Expected::of(spend)?;
     let deposit = Deposit::of(&expected, choice, reserver)?;
-    deposit.prepare(&expected, spend, choice, chain)
+    let limits = deposit.limits(&expected, choice, chain)?;
+    let call = deposit.call(&expected, reserver).await?;
+    Ok(deposit.prepare(&expected, spend, chain, limits, call))
+}
+
+/// What the transactions of a deposit may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    expiration_ms: u64,
+    fee_limit_sun: u64,
 }
 
 impl Deposit {
-    /// The transactions around the deposit.
+    /// Time and fee of the deposit's transaction. Everything that can be wrong with the request is found by here.
+    pub fn limits(
+        &self,
+        expected: &Expected,
+        choice: &Choice,
+        chain: &BlockEnvironment,
+    ) -> Result<Limits, AuthorizationError> {
+        let expiration_ms = expiration(expected, choice, chain, self.chosen)?;
+        Ok(Limits { expiration_ms, fee_limit_sun: fee_limit(choice, chain)? })
+    }
+
+    /// The transactions around the deposit's `call`.
     pub fn prepare(
         self,
         expected: &Expected,
         spend: &SpendRequest,
-        choice: &Choice,
         chain: &BlockEnvironment,
-    ) -> Result<Prepared, AuthorizationError> {
-        let Self { amount, chosen, call } = self;
-        let expiration_ms = expiration(expected, choice, chain, chosen)?;
-        let fee_limit_sun = fee_limit(choice, chain)?;
+        Limits { expiration_ms, fee_limit_sun }: Limits,
+        call: Vec<u8>,
+    ) -> Prepared {
+        let Self { amount, chosen, .. } = self;
         let draft = |contract, data, fee_limit_sun| Draft {
             call: Call { owner: expected.payer, contract, data, value_sun: 0 },
             fee_limit_sun,
@@ -125,7 +151,7 @@ impl Deposit {
             payload.remove(payload::PERMITTED_AMOUNT);
         }
         messages.push(PreparedMessage::new(&draft, payload));
-        Ok(Prepared { messages, amount, plan: expected.plan(spend, chosen) })
+        Prepared { messages, amount, plan: expected.plan(spend, chosen) }
     }
 }
 

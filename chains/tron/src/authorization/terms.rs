@@ -1,7 +1,7 @@
 //! Expected calls: the payer's approval and deposit, rebuilt from the request and compared with what was signed.
 
 use alloy::{
-    primitives::{Address, B256, U256},
+    primitives::{Address, B256, U256, keccak256},
     sol_types::SolCall,
 };
 
@@ -126,10 +126,10 @@ impl Expected {
         })
     }
 
-    /// What the reserver signs to let the deposit in.
-    pub fn opening(&self, deposit: GatewayDeposit, amount: U256) -> B256 {
+    /// What the reserver signs to let the deposit in, before it is hashed.
+    pub fn opening(&self, deposit: GatewayDeposit, amount: U256) -> [u8; 66] {
         let opening = Opening { deposit, token: self.token, amount };
-        eip712::digest(&opening, &eip712::escrow_domain(self.chain_id, self.escrow))
+        eip712::preimage(&opening, &eip712::escrow_domain(self.chain_id, self.escrow))
     }
 
     /// The approval that the deposit needs: the amount and no more, so that nothing stays behind.
@@ -205,7 +205,7 @@ impl Expected {
         let field = "message_prehash.depositOwn.amount";
         let deposited = Amount::new(amount).ok_or_else(|| AuthorizationError::malformed(field, "must not be zero"))?;
         equal(field, self.cap.unwrap_or(deposited), deposited)?;
-        self.check_opening(self.opening(self.deposit(chosen)?, amount), &reserverSignature)?;
+        self.check_opening(keccak256(self.opening(self.deposit(chosen)?, amount)), &reserverSignature)?;
         Ok((deposited, chosen))
     }
 

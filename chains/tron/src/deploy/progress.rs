@@ -115,7 +115,7 @@ impl<'a> Progress<'a> {
         let prices = deployment.connection.prices().await.map_err(unanswered)?;
         let quote = deployment.quote(self.part, &prices).await?;
         let resources = deployment.connection.resources(payer.address()).await.map_err(unanswered)?;
-        check_funds(&account_of(payer), &quote.cost, &resources, &prices)?;
+        check_funds(&account_of(&payer.clone().into()), &quote.cost, &resources, &prices)?;
         let creation = quote.creation.sign(payer);
         let noted = Noted { creation, failure: None };
         noted.write(self.notes, self.part, deployment.connection.chain_id())?;

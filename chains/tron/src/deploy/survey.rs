@@ -115,7 +115,7 @@ impl TronDeployment {
         for part in self.parts()? {
             items.push(self.item(&part, notes, &prices).await?);
         }
-        Ok(Survey { payer: account_of(payer), resources, prices, items })
+        Ok(Survey { payer: account_of(&payer.clone().into()), resources, prices, items })
     }
 
     async fn item(&self, part: &Part, notes: &dyn Notes, prices: &Prices) -> Result<Item, DeployError> {

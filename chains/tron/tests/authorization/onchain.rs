@@ -40,7 +40,7 @@ async fn spend(world: &World) -> Result<SpendRequest> {
 }
 
 async fn signed_onchain(spend: &SpendRequest, node: &Node) -> Result<Vec<SignedMessage>> {
-    Ok(signed(&prepare_onchain(spend, &Choice::default(), node, &reserver()).await?))
+    Ok(signed(&prepare_onchain(spend, &Choice::default(), node, &reserver().into()).await?))
 }
 
 fn payer_deposit(spend: &SpendRequest, messages: &[SignedMessage]) -> TronSpend {
@@ -227,7 +227,7 @@ async fn what_could_not_land_is_not_confirmed() -> Result<()> {
     confirm(&spend, &payer_deposit, &node).await?;
     world.advance(Duration::from_secs(10)).await?;
     assert_denied(confirm(&spend, &payer_deposit, &node).await, APPROVAL, "message_prehash.expiration");
-    let late = prepare_onchain(&spend, &Choice::default(), &node, &reserver()).await?;
+    let late = prepare_onchain(&spend, &Choice::default(), &node, &reserver().into()).await?;
     confirm(&spend, &super::tron(authorize(&spend, &signed(&late))?), &node).await?;
     Ok(())
 }
@@ -337,7 +337,7 @@ async fn what_the_node_does_not_know_is_unknown() -> Result<()> {
     confirm(&spend, &payer_deposit, &node).await?;
     world.tron.stop();
     assert_unknown(confirm(&spend, &payer_deposit, &node).await);
-    let prepared = prepare_onchain(&spend, &Choice::default(), &node, &reserver()).await.unwrap_err();
+    let prepared = prepare_onchain(&spend, &Choice::default(), &node, &reserver().into()).await.unwrap_err();
     assert!(matches!(prepared, OnchainError::Transient(_)), "{prepared}");
     Ok(())
 }
@@ -347,7 +347,7 @@ async fn what_the_node_does_not_know_is_unknown() -> Result<()> {
 async fn a_token_that_refuses_the_approval_is_named() -> Result<()> {
     let world = World::start().await?;
     let spend = SpendRequest { ..spend_of(&world.chain_id, &world.contracts.proxy, &world.contracts.escrow) };
-    let error = prepare_onchain(&spend, &Choice::default(), &world.node(), &reserver()).await.unwrap_err();
+    let error = prepare_onchain(&spend, &Choice::default(), &world.node(), &reserver().into()).await.unwrap_err();
     // A contract that is not a token tells no allowance at all.
     assert!(matches!(&error, OnchainError::Transient(fault) if fault.to_string().contains("allowance")), "{error}");
     let liar = Liar::before(&world.tron.url()).await?;
@@ -365,7 +365,7 @@ async fn a_token_that_refuses_the_approval_is_named() -> Result<()> {
         })
     });
     let node = world.node_at(&liar.url);
-    let error = prepare_onchain(&spend, &Choice::default(), &node, &reserver()).await.unwrap_err();
+    let error = prepare_onchain(&spend, &Choice::default(), &node, &reserver().into()).await.unwrap_err();
     let OnchainError::Denied(denied) = error else { panic!("{error}") };
     assert_eq!(denied.error.field(), "source.asset_identifier", "{denied}");
     Ok(())

@@ -69,7 +69,7 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
             assert!(matches!(outcome, Outcome::Refused(_)), "{name}: {outcome:?}");
         }
     }
-    let stranger = Verifier::default().with_chains([world.node()], Some(key(99)));
+    let stranger = Verifier::default().with_chains([world.node()], Some(key(99).into()));
     assert!(matches!(stranger.attest_delivery(&right).await?, Outcome::Refused(_)));
     // Without the releaser's key a chain is a destination only.
     let blind = Verifier::default().with_chains([world.node()], None);
@@ -87,7 +87,7 @@ async fn a_verifier_behind_lying_nodes_signs_nothing() -> Result<()> {
     world.mining(world.settling().deliver(&payment.delivery())).await??;
     // Delivered, and not solidified yet.
     let liar = Liar::before(&world.tron.url()).await?;
-    let verifier = Verifier::default().with_chains([world.node_at(&liar.url)], Some(world.releaser.clone()));
+    let verifier = Verifier::default().with_chains([world.node_at(&liar.url)], Some(world.releaser.clone().into()));
     assert!(matches!(verifier.attest_delivery(&payment.case()).await?, Outcome::NotYet(_)));
     // The newest block is passed off as the solidified one, so that the delivery would be settled.
     let head = reqwest::Client::new().post(format!("{}/wallet/getblock", world.tron.url())).body(r#"{"detail":true}"#);

@@ -113,6 +113,7 @@ impl World {
                 refund_delay_seconds: REFUND_DELAY,
                 submitter_deposits_warning: 1,
                 exits_reserved: 10,
+                ws_url: None,
                 poll_ms: 10,
                 rpc_timeout_ms: 20_000,
                 assets: Vec::new(),

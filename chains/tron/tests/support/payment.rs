@@ -65,7 +65,13 @@ impl World {
     }
 
     pub fn chains_of(&self, rpc_url: &str, submitters: Vec<PrivateKeySigner>) -> TronChain {
-        let keys = Keys { reserver: self.reserver.clone(), submitters, exit_submitters: Vec::new() };
+        let submitters = submitters.into_iter().map(Into::into).collect();
+        let keys = Keys {
+            reserver: self.reserver.clone().into(),
+            draining_reservers: Vec::new(),
+            submitters,
+            exit_submitters: Vec::new(),
+        };
         TronChain::new(self.node_at(rpc_url), Some(keys), Arc::new(TestClock)).unwrap()
     }
 
@@ -119,7 +125,7 @@ impl World {
             },
             quote_hash: Hash32::ZERO,
         };
-        let prepared = prepare_onchain(&spend, choice, &self.node(), &self.reserver).await?;
+        let prepared = prepare_onchain(&spend, choice, &self.node(), &self.reserver.clone().into()).await?;
         let mut signed = Vec::new();
         for message in &prepared.messages {
             let signature = payer.sign_hash_sync(&message.id)?.as_bytes();

@@ -100,7 +100,8 @@ impl Payment {
             },
             quote_hash: Hash32::ZERO,
         };
-        let prepared = prepare_onchain(&spend, &Choice::default(), &world.node(), &world.reserver).await?;
+        let prepared =
+            prepare_onchain(&spend, &Choice::default(), &world.node(), &world.reserver.clone().into()).await?;
         let sign = |id| world.payer.sign_hash_sync(&id).map(|signature| signature.as_bytes());
         let mut signed = Vec::new();
         for message in prepared.messages {

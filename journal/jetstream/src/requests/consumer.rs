@@ -12,7 +12,7 @@ use futures::StreamExt;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{API, ApiError, Stored, api};
+use super::{API, ApiError, Stored, api, first_stored};
 
 #[derive(Deserialize)]
 struct CreateAnswer {
@@ -92,13 +92,9 @@ pub(crate) async fn next(
 fn stored(message: Message) -> Result<Stored, String> {
     let reply = message.reply.as_deref().unwrap_or_default();
     let (sequence, nanos) = ack_position(reply).ok_or_else(|| format!("a consumer delivers with reply {reply:?}"))?;
-    Ok(Stored {
-        subject: message.subject.into_string(),
-        sequence,
-        stored_at: DateTime::from_timestamp_nanos(nanos),
-        body: message.payload,
-        headers: message.headers.unwrap_or_default(),
-    })
+    let headers = message.headers.unwrap_or_default();
+    let stored_at = first_stored(&headers, DateTime::from_timestamp_nanos(nanos));
+    Ok(Stored { subject: message.subject.into_string(), sequence, stored_at, body: message.payload, headers })
 }
 
 /// Stream sequence and time in nanoseconds, of `$JS.ACK.{stream}.{consumer}.{delivered}.{sequence}.{its number}.{time}.

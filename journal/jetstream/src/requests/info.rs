@@ -50,6 +50,8 @@ pub(crate) struct DescribedConfig {
     #[serde(default)]
     pub metadata: HashMap<String, String>,
     #[serde(default)]
+    pub subjects: Vec<String>,
+    #[serde(default)]
     pub sealed: bool,
 }
 

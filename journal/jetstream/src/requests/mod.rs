@@ -20,10 +20,10 @@ pub(crate) use journal::envelope::{EXPECTED_SEQUENCE, MESSAGE_ID};
 
 pub(crate) use self::{
     info::{description, last_sequence, seal, stream_names, takes},
-    publish::{Outgoing, Published, PublishedBatch, conditional, publish, publish_batch},
+    publish::{Outgoing, Published, PublishedBatch, Ready, conditional, publish, publish_batch},
     read::{
-        BatchRequest, Pick, ReadFault, Stored, direct_batch, direct_last, direct_message, is_moved, leader_get,
-        leader_text,
+        BatchRequest, Pick, ReadFault, STORED_AT, Stored, direct_batch, direct_last, direct_message, first_stored,
+        is_moved, leader_get, leader_text,
     },
     streams::{StreamPlan, ensure_stream, stream_config},
 };

@@ -67,8 +67,9 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    fn subject(&self) -> String {
-        self.commit.envelope.subject.clone()
+    /// What is sent of it.
+    pub(crate) fn ready(&self) -> Ready {
+        Ready { subject: self.commit.envelope.subject.clone(), headers: self.headers(), body: self.commit.body.clone() }
     }
 
     fn headers(&self) -> HeaderMap {
@@ -79,6 +80,14 @@ impl Outgoing {
     pub(crate) async fn publish(&self, client: &Client, timeout: Duration) -> Published {
         publish(client, &self.commit.envelope.subject, self.headers(), self.commit.body.clone(), timeout).await
     }
+}
+
+/// A message as it is sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Ready {
+    pub subject: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
 }
 
 /// The outcome of an atomic batch.
@@ -151,23 +160,25 @@ pub(crate) async fn publish(
     }
 }
 
-/// Publishes messages into one stream as an atomic batch (NATS ADR-50) and waits for the acknowledgement.
-pub(crate) async fn publish_batch(client: &Client, messages: &[&Outgoing], timeout: Duration) -> PublishedBatch {
-    let Some((last, others)) = messages.split_last() else {
-        return PublishedBatch::Refused("a batch without messages".into());
-    };
+/// Publishes messages into one stream as an atomic batch (NATS ADR-50) and waits for the acknowledgement. Each is made when it is
+/// sent.
+pub(crate) async fn publish_batch(
+    client: &Client,
+    messages: impl ExactSizeIterator<Item = Ready>,
+    timeout: Duration,
+) -> PublishedBatch {
+    let count = messages.len() as u64;
     let id = client.new_inbox();
     let id = id.rsplit('.').next().unwrap_or_default();
-    let headers = |message: &Outgoing, number: usize| {
-        let mut headers = message.headers();
-        headers.insert(HeaderName::from_static(BATCH_ID), id);
-        headers.insert(HeaderName::from_static(BATCH_SEQUENCE), HeaderValue::from(number as u64));
-        headers
-    };
+    let mut numbered = messages.zip(1..).map(|(mut message, number): (Ready, u64)| {
+        message.headers.insert(HeaderName::from_static(BATCH_ID), id);
+        message.headers.insert(HeaderName::from_static(BATCH_SEQUENCE), HeaderValue::from(number));
+        message
+    });
     let others_sent = async {
-        for (message, number) in others.iter().zip(1..) {
-            let body = message.commit.body.clone();
-            client.publish_with_headers(message.subject(), headers(message, number), body).await?;
+        for _ in 1..count {
+            let Some(Ready { subject, headers, body }) = numbered.next() else { break };
+            client.publish_with_headers(subject, headers, body).await?;
         }
         Ok::<_, async_nats::PublishError>(())
     };
@@ -177,10 +188,11 @@ pub(crate) async fn publish_batch(client: &Client, messages: &[&Outgoing], timeo
         Ok(Err(error)) => return PublishedBatch::Refused(error.to_string()),
         Err(_) => return PublishedBatch::Refused("no room in the connection's queue in time".into()),
     }
-    let mut headers = headers(last, messages.len());
+    let Some(Ready { subject, mut headers, body }) = numbered.next() else {
+        return PublishedBatch::Refused("a batch without messages".into());
+    };
     headers.insert(BATCH_COMMIT, "1");
-    let message = Request::new().headers(headers).payload(last.commit.body.clone());
-    let answer = match request(client, last.subject(), message, timeout).await {
+    let answer = match request(client, subject, Request::new().headers(headers).payload(body), timeout).await {
         Ok(answer) => answer,
         Err(Published::Unclear(reason)) => return PublishedBatch::Unclear(reason),
         Err(Published::NotStored(reason) | Published::TooLarge(reason)) => return PublishedBatch::Refused(reason),
@@ -190,7 +202,6 @@ pub(crate) async fn publish_batch(client: &Client, messages: &[&Outgoing], timeo
         Ok(answer) => answer,
         Err(error) => return PublishedBatch::Unclear(format!("acknowledgement cannot be read: {error}")),
     };
-    let count = messages.len() as u64;
     match answer.error {
         None if answer.count == count && answer.seq >= count => {
             PublishedBatch::Stored { first: answer.seq - count + 1 }

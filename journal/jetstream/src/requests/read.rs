@@ -25,6 +25,16 @@ const NO_MESSAGE_FOUND: u64 = 10037;
 /// "Stream not found".
 const STREAM_NOT_FOUND: u64 = 10059;
 
+/// Header of a message that was brought back from a copy: when it was stored first, RFC 3339 (ADR 136).
+pub(crate) const STORED_AT: &str = "Gw-Stored-At";
+
+/// When a message was stored first: by what it says itself where it was brought back from a copy, otherwise by what the server
+/// says.
+pub(crate) fn first_stored(headers: &HeaderMap, by_server: Timestamp) -> Timestamp {
+    let said = headers.get(STORED_AT).and_then(|value| parse_time(value.as_str()).ok());
+    said.map_or(by_server, |said| said.min(by_server))
+}
+
 /// Why a read found out nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadFault {
@@ -224,7 +234,7 @@ pub(crate) async fn direct_message(
 impl StoredText {
     fn decode(self) -> Result<Stored, String> {
         let headers = parse_headers(&bytes(&self.hdrs)?);
-        let (body, stored_at) = (self.body()?, self.stored_at()?);
+        let (body, stored_at) = (self.body()?, first_stored(&headers, self.stored_at()?));
         Ok(Stored { headers, body, stored_at, subject: self.subject, sequence: self.seq })
     }
 
@@ -248,7 +258,7 @@ impl Stored {
             }
         };
         let sequence = header(NATS_SEQUENCE)?.parse().map_err(|_| "Nats-Sequence is not a number".to_owned())?;
-        let stored_at = parse_time(header(NATS_TIME_STAMP)?)?;
+        let stored_at = first_stored(&headers, parse_time(header(NATS_TIME_STAMP)?)?);
         let subject = header(NATS_SUBJECT)?.to_owned();
         Ok(Self { subject, sequence, stored_at, body: message.payload, headers })
     }

@@ -256,8 +256,8 @@ impl Context {
         if !requests::connected(&self.client) {
             return (PublishedBatch::Refused("no connection".into()), false);
         }
-        let messages: Vec<&Outgoing> = batch.iter().map(|waiting| &waiting.message).collect();
-        let mut publish = pin!(requests::publish_batch(&self.client, &messages, self.timeout));
+        let messages = batch.iter().map(|waiting| waiting.message.ready());
+        let mut publish = pin!(requests::publish_batch(&self.client, messages, self.timeout));
         if let Ok(outcome) = timeout(KEEPS_WAITING_MAX, &mut publish).await {
             return (outcome, false);
         }

@@ -51,10 +51,23 @@ pub(super) fn refuse(payment: &Payment, context: BlockchainContext, at: Timestam
     (payment.stage() == Stage::Awarded).then(|| not_deposited(message, Some(context), at))
 }
 
-/// The payer's own transaction deposited, and no settler can be named any more.
+/// The payer's own transaction deposited, and no settler can be named any more; or the escrow is reserved for an award that the
+/// journal lost.
 pub(super) fn strand(payment: &Payment, opened: EscrowOpened, at: Timestamp) -> Decided {
+    let own = payment.award.as_ref().map(|award| award.event.quote_hash);
     match payment.stage() {
-        Stage::Awarded if payment.submitted.authorization.is_payer_deposit() => Some(stranded(opened, at)),
+        // It was settled between two looks, and the next one finds it under its own quote.
+        Stage::Auction | Stage::Awarded | Stage::Depositing | Stage::Watching
+            if opened.reserved_for.is_some() && opened.reserved_for == own =>
+        {
+            Some(Vec::new())
+        }
+        Stage::Auction | Stage::Awarded | Stage::Depositing if opened.reserved_for.is_some() => {
+            Some(reserved_for_a_lost_award(opened, at))
+        }
+        Stage::Auction | Stage::Awarded if payment.submitted.authorization.is_payer_deposit() => {
+            Some(stranded(opened, at))
+        }
         Stage::Watching => Some(vec![PaymentEvent::EscrowOpened(opened)]),
         _ => None,
     }
@@ -65,6 +78,27 @@ pub(super) fn miss_window(payment: &Payment, at: Timestamp) -> Decided {
     match payment.stage() {
         Stage::Watching => Some(vec![PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at })]),
         Stage::Awarded => Some(not_deposited("the deposit could not be made before its deadline", None, at)),
+        _ => None,
+    }
+}
+
+/// No deposit was made of a payment that the copy of the journal has before its deposit, and none can be made any more.
+pub(super) fn forgo(payment: &Payment, at: Timestamp) -> Decided {
+    let failure = Failure {
+        code: Failure::SETTLEMENT_FAILED.to_owned(),
+        message:
+            "the gateway's journal was restored from a copy while the payment was under way, and the deposit was not \
+                  made before its deadline; nothing was taken from the payer"
+                .to_owned(),
+        domain: Some(Domain::PaymentGateway),
+        retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+        blockchain_context: None,
+    };
+    match payment.stage() {
+        Stage::Auction => {
+            Some(vec![PaymentEvent::Failed(Box::new(Failed { failure, refund: RefundDue::Nothing, failed_at: at }))])
+        }
+        Stage::Awarded => Some(withdrawn(WithdrawalCause::NotDeposited, failure, at)),
         _ => None,
     }
 }
@@ -122,12 +156,30 @@ fn observed(state: DepositState, attempt: u32, at: Timestamp) -> Vec<PaymentEven
 
 /// The payer's deposit is in escrow, and nobody can be named for it any more.
 fn stranded(opened: EscrowOpened, at: Timestamp) -> Vec<PaymentEvent> {
+    let message = "the deposit could not be reserved for the settler before its deadline; the escrow is returned";
+    opened_and_failed(opened, message, Domain::Blockchain, RetryClassification::RetryWithNewRequestId, at)
+}
+
+/// The deposit is in escrow for a settler that the journal does not know any more, who may have delivered.
+fn reserved_for_a_lost_award(opened: EscrowOpened, at: Timestamp) -> Vec<PaymentEvent> {
+    let message = "the gateway's journal was restored from a copy in which the award is missing that the deposit was made \
+                   for; that settler may have delivered and be paid, otherwise the escrow is returned when its refund \
+                   window opens";
+    opened_and_failed(opened, message, Domain::PaymentGateway, RetryClassification::ReconcileThenDecide, at)
+}
+
+fn opened_and_failed(
+    opened: EscrowOpened,
+    message: &str,
+    domain: Domain,
+    classification: RetryClassification,
+    at: Timestamp,
+) -> Vec<PaymentEvent> {
     let failure = Failure {
         code: Failure::SETTLEMENT_FAILED.to_owned(),
-        message: "the deposit could not be reserved for the settler before its deadline; the escrow is returned"
-            .to_owned(),
-        domain: Some(Domain::Blockchain),
-        retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+        message: message.to_owned(),
+        domain: Some(domain),
+        retry_classification: Some(classification),
         blockchain_context: Some(BlockchainContext {
             chain_id: opened.inclusion.chain_id.clone(),
             transaction_hash: Some(opened.inclusion.transaction_hash.clone()),

@@ -66,11 +66,16 @@ pub(super) fn secured(payment: &mut Payment, stage: Stage, secured: &EscrowSecur
 }
 
 pub(super) fn opened(payment: &mut Payment, stage: Stage, opened: &EscrowOpened) -> Followed {
-    if !matches!(stage, Stage::Awarded | Stage::Depositing | Stage::Watching) {
+    if !matches!(stage, Stage::Auction | Stage::Awarded | Stage::Depositing | Stage::Watching) {
         return Err(NOT_LEGAL);
     }
-    if !payment.submitted.authorization.is_payer_deposit() {
+    if opened.reserved_for.is_none() && !payment.submitted.authorization.is_payer_deposit() {
         return Err("a deposit under this scheme is reserved at once".into());
+    }
+    if opened.reserved_for.is_some()
+        && opened.reserved_for == payment.award.as_ref().map(|award| award.event.quote_hash)
+    {
+        return Err("it is reserved for the award, which is not lost".into());
     }
     payment.opened = Some(opened.clone());
     Ok(())

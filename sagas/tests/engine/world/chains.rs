@@ -5,6 +5,10 @@ use super::*;
 impl World {
     /// Whoever asks about an escrow has told what it commits to, in this process.
     fn expects(&self, payment_id: &PaymentId) {
+        // Nobody can tell before there is an award.
+        if matches!(self.plot, Plot::Restored(_)) {
+            return;
+        }
         assert!(self.state.lock().unwrap().expected.contains(payment_id), "{payment_id} was not expected");
     }
 }
@@ -21,7 +25,9 @@ impl Chains for World {
         if let Plot::PayerDeposits(plot) = self.plot {
             return payer_deposit::prepare(self, plot, attempt).await;
         }
-        if matches!(self.plot, Plot::Refuses | Plot::Usurped) {
+        let refuses =
+            matches!(self.plot, Plot::Refuses | Plot::Usurped | Plot::Resubmitted(restored::Resubmitted::Refused));
+        if refuses {
             let context = context("TRANSFER_FROM_FAILED");
             return Err(PrepareError::Refused(Box::new(Refusal {
                 context,
@@ -108,7 +114,8 @@ impl Chains for World {
             let transaction = if self.plot == Plot::DearAtFirst { &first } else { transaction };
             if state.effective.is_none() {
                 *state.deposits.entry(transaction.transaction_hash.clone()).or_default() += 1;
-                let lost = self.plot == Plot::Superseded && transaction.attempt == 1;
+                let lost = self.plot == Plot::Superseded && transaction.attempt == 1
+                    || matches!(self.plot, Plot::Resubmitted(_));
                 if !lost {
                     state.effective = Some(transaction.transaction_hash.clone());
                 }
@@ -131,6 +138,13 @@ impl Chains for World {
     ) -> Result<DepositState, Transient> {
         self.expects(&order.payment_id);
         self.call(|state| {
+            match self.plot {
+                Plot::Resubmitted(restored::Resubmitted::Reverted) => {
+                    return DepositState::Reverted(Box::new(context("PaymentExists")));
+                }
+                Plot::Resubmitted(_) => return DepositState::Expired { evidence: "no receipt".to_owned() },
+                _ => {}
+            }
             if matches!(self.plot, Plot::MinedFirst | Plot::MinedOnForks) && state.now < MINED_UNTIL {
                 return DepositState::Pending;
             }
@@ -192,6 +206,14 @@ impl Chains for World {
             if state.effective.is_none() {
                 return EscrowState::Absent;
             }
+            if let Plot::Restored(restored::Escrow::ReleasedForAnother) = self.plot {
+                return EscrowState::Released(inclusion(9));
+            }
+            if matches!(self.plot, Plot::Restored(restored::Escrow::OfAnother) | Plot::Resubmitted(_))
+                && state.refunds.is_empty()
+            {
+                return if state.now > 100 { EscrowState::Lapsed } else { EscrowState::Held };
+            }
             if !state.refunds.is_empty() {
                 state.refunded = true;
                 let refunded = EscrowRefunded { inclusion: inclusion(9), amount: drawn(self.plot), claims: Vec::new() };
@@ -215,6 +237,13 @@ impl Chains for World {
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
         self.expects(&order.payment_id);
+        if let Plot::Restored(escrow) = self.plot {
+            let secured = escrow == restored::Escrow::OfTheAward;
+            return self.call(|state| secured.then(|| restored::secured(state))).await;
+        }
+        if matches!(self.plot, Plot::Resubmitted(_)) {
+            return self.call(|_| None).await;
+        }
         self.call(|state| {
             let secured = || EscrowSecured { inclusion: inclusion(5), amount: drawn(self.plot), deposit: None };
             (state.effective.is_some() || self.plot == Plot::Usurped).then(secured)
@@ -226,6 +255,24 @@ impl Chains for World {
         assert!(deposit.authorization.is_payer_deposit(), "nothing else can be stranded");
         self.expects(&deposit.payment_id);
         self.call(|state| payer_deposit::stranded(state)).await
+    }
+
+    async fn payer_has_escrow(
+        &self,
+        _: &PaymentId,
+        _: &EscrowPlan,
+        _: &events::Account,
+    ) -> Result<(bool, u64), Transient> {
+        unreachable!("asked at admission alone")
+    }
+
+    async fn escrow_found(&self, _: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        let escrow = match self.plot {
+            Plot::Restored(escrow) => escrow,
+            Plot::Resubmitted(_) => restored::Escrow::OfAnother,
+            _ => unreachable!("asked after a restore alone"),
+        };
+        self.call(|state| restored::found(escrow, state)).await
     }
 
     async fn deposit_ruled_out(&self, payment_id: &PaymentId, _: &EscrowPlan, after: u64) -> Result<bool, Transient> {

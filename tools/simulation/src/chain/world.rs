@@ -78,6 +78,7 @@ impl SimChain {
                 refund_delay_seconds,
                 submitter_deposits_warning: 100,
                 exits_reserved: 10,
+                ws_url: None,
                 poll_ms: 500,
                 rpc_timeout_ms: 1_000,
                 assets: assets.collect(),

@@ -125,8 +125,9 @@ fn start(
     for handle in &world.chains {
         let node = handle.connect(rpc_faults(Arc::downgrade(world), Some(process.clone()), random.clone()))?;
         let keys = Keys {
-            reserver: signer("reserver"),
-            submitters: submitters.clone(),
+            reserver: signer("reserver").into(),
+            draining_reservers: Vec::new(),
+            submitters: submitters.iter().cloned().map(Into::into).collect(),
             exit_submitters: Vec::new(),
             draining_submitters: Vec::new(),
         };

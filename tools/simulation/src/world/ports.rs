@@ -14,15 +14,15 @@ use chains::{
 use chains_evm::{adapter::EvmChain, attest};
 use events::{
     Account, ChainId, PaymentId,
-    event::{Claim, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
+    event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
     quote::SignedQuote,
     time::Timestamp,
 };
 use journal::ledger::{self, Ledger, Purpose, Reservation, SignerAccount};
 use sagas::ports::{
     Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
-    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase, Verifier,
-    Waiting,
+    PayerDeposit, PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase,
+    Verifier, Waiting,
 };
 
 use super::World;
@@ -161,6 +161,19 @@ impl Chains for SimAdapter {
         self.inner.deposit_secured(order).await
     }
 
+    async fn payer_has_escrow(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        payer: &events::Account,
+    ) -> Result<(bool, u64), Transient> {
+        self.inner.payer_has_escrow(payment_id, escrow, payer).await
+    }
+
+    async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        self.inner.escrow_found(deposit).await
+    }
+
     async fn deposit_ruled_out(
         &self,
         payment_id: &PaymentId,
@@ -264,7 +277,7 @@ impl SimVerifier {
                 }
                 2 => {
                     coverage::fault("verifier signs with a wrong key");
-                    return Ok(self.forged(case, delivery));
+                    return Ok(self.forged(case, delivery).await);
                 }
                 _ => {
                     coverage::fault("verifier talks nonsense");
@@ -284,7 +297,7 @@ impl SimVerifier {
     }
 
     /// The right statement, signed by the wrong key.
-    fn forged(&self, case: &VerificationCase, delivery: bool) -> Option<String> {
+    async fn forged(&self, case: &VerificationCase, delivery: bool) -> Option<String> {
         let quote = SignedQuote::parse(&case.quote_document).ok()?;
         let (payment_id, quote_hash) = (case.payment_id.clone(), quote.hash());
         let statement = match delivery {
@@ -294,7 +307,8 @@ impl SimVerifier {
             false => Statement::NonDelivery { payment_id, quote_hash },
         };
         let handle = self.context.world.chain(&case.escrow.chain_id)?;
-        attest::sign_statement(&self.impostor, &statement, handle.evm_id, handle.contracts.escrow).ok()
+        let impostor = self.impostor.clone().into();
+        attest::sign_statement(&impostor, &statement, handle.evm_id, handle.contracts.escrow).await.ok()
     }
 }
 
@@ -348,6 +362,18 @@ impl Ledger for SimLedger {
         let retired = world.ledger.retire(account, reservation).await?;
         process.crash_point().await;
         if strikes { Err(ledger::Error::Unavailable("fault".to_owned())) } else { Ok(retired) }
+    }
+
+    async fn give_back(&self, account: &SignerAccount, reservation: &Reservation) -> Result<bool, ledger::Error> {
+        let PortContext { world, process, random, .. } = &self.0;
+        process.crash_point().await;
+        let strikes = world.strikes(random, "a call to the ledger fails", world.plan.faults.ledger);
+        if strikes && random.chance(500) {
+            return Err(ledger::Error::Unavailable("fault".to_owned()));
+        }
+        let given_back = world.ledger.give_back(account, reservation).await?;
+        process.crash_point().await;
+        if strikes { Err(ledger::Error::Unavailable("fault".to_owned())) } else { Ok(given_back) }
     }
 
     async fn open(&self, account: &SignerAccount) -> Result<Vec<Reservation>, ledger::Error> {

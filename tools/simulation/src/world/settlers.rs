@@ -214,7 +214,7 @@ impl Job {
                 return;
             }
             if forged {
-                self.forge();
+                self.forge().await;
                 forged = false;
             }
             if self.settler.plan.character == Character::Liar {
@@ -325,14 +325,15 @@ impl Job {
     }
 
     /// Reports a delivery that was not made, with an attestation by a key that may not attest.
-    fn forge(&self) {
+    async fn forge(&self) {
         let statement = Statement::Delivery {
             payment_id: self.order.payment_id.clone(),
             quote_hash: self.order.quote_hash,
             payout_account: self.quote.payout_account.clone(),
         };
         let escrow = address(&self.award.case.escrow.contract).unwrap_or_default();
-        let forged = attest::sign_statement(&self.settler.signer, &statement, self.source.evm_id, escrow);
+        let key = self.settler.signer.clone().into();
+        let forged = attest::sign_statement(&key, &statement, self.source.evm_id, escrow).await;
         if let Ok(forged) = forged {
             self.release(&forged);
         }

@@ -230,8 +230,9 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
     config.common.assets[0].asset_identifier = format!("{}/erc20:{}", config.common.chain_id, lower(token)).parse()?;
     let node = SimTransport::honest(pair.chain.clone()).connect(&config)?;
     let keys = Keys {
-        reserver: key(2),
-        submitters: vec![submitter.clone()],
+        reserver: key(2).into(),
+        draining_reservers: Vec::new(),
+        submitters: vec![submitter.clone().into()],
         exit_submitters: Vec::new(),
         draining_submitters: Vec::new(),
     };
@@ -263,7 +264,7 @@ async fn a_payment_leaves_the_same_traces_on_both() -> Result<()> {
         quote_hash: order.quote_hash,
         payout_account: text(&settler).parse()?,
     };
-    let attestation: Bytes = attest::sign_statement(&key(3), &statement, EVM_ID, escrow)?.parse()?;
+    let attestation: Bytes = attest::sign_statement(&key(3).into(), &statement, EVM_ID, escrow).await?.parse()?;
     let deposited = receipt["logs"].as_array().context("logs")?.iter().find_map(|log| {
         let log: alloy::rpc::types::Log = serde_json::from_value(log.clone()).ok()?;
         GatewayEscrow::Deposited::decode_log(&log.inner).ok()

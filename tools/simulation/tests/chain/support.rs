@@ -136,8 +136,9 @@ impl World {
         };
         let clock = TestClock(Instant::now());
         let keys = Keys {
-            reserver: key(2),
-            submitters: vec![key(13)],
+            reserver: key(2).into(),
+            draining_reservers: Vec::new(),
+            submitters: vec![key(13).into()],
             exit_submitters: Vec::new(),
             draining_submitters: Vec::new(),
         };
@@ -152,7 +153,8 @@ impl World {
         }
         Ok(Self {
             chains,
-            verifier: Verifier::default().with_chains([source_node.clone(), destination_node.clone()], Some(key(3))),
+            verifier: Verifier::default()
+                .with_chains([source_node.clone(), destination_node.clone()], Some(key(3).into())),
             source_settler: SettlerChain::new(source_node.clone(), key(12)),
             destination_settler: SettlerChain::new(destination_node.clone(), key(12)),
             source,

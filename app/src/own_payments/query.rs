@@ -1,0 +1,236 @@
+//! The query: filters, the page's length and the cursor, out of the parameters of a URL.
+
+use std::time::Duration;
+
+use data_encoding::BASE64URL_NOPAD;
+
+use events::{Amount, ChainId, Did, PaymentId, time::Timestamp};
+use projections::{OpenLeg, PaymentStatus, PaymentView, Place, overdue};
+
+use super::{PAGE_DEFAULT, PAGE_MAX, body};
+use crate::{
+    error::{Code, Error},
+    request::fields::date_time,
+    schema::ENDED,
+};
+
+/// Bytes of a cursor's payment id.
+const PAYMENT_ID_BYTES: usize = 56;
+
+/// Which payments of an owner are wanted: those of which everything that is said holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    status: Option<PaymentStatus>,
+    stage: Option<&'static str>,
+    chain: Option<ChainId>,
+    settler: Option<Did>,
+    amount_from: Option<Amount>,
+    amount_to: Option<Amount>,
+    overdue: Option<bool>,
+    pub(super) from: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
+}
+
+/// A query that was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    /// Which payments.
+    pub filter: Filter,
+    /// How many, where it is said.
+    pub limit: Option<usize>,
+    /// Behind which.
+    pub before: Option<Place>,
+}
+
+/// Every name that a parameter may have.
+pub const PARAMETERS: [&str; 11] = [
+    "status",
+    "stage",
+    "chain_id",
+    "settler",
+    "submitted_from",
+    "submitted_until",
+    "amount_from",
+    "amount_to",
+    "overdue",
+    "limit",
+    "cursor",
+];
+
+/// Every stage, in order.
+pub fn stages() -> impl Iterator<Item = &'static str> {
+    OpenLeg::ALL.into_iter().map(OpenLeg::as_str).chain([ENDED])
+}
+
+/// The stage of a payment: what it waits for, or that it has ended.
+pub fn stage(view: &PaymentView) -> &'static str {
+    if view.at_rest { ENDED } else { OpenLeg::of(view).as_str() }
+}
+
+impl Query {
+    /// Reads the parameters, in whatever order. One that is not known is refused: a filter that was misspelled would show
+    /// what nobody asked for.
+    ///
+    /// # Errors
+    /// 400, naming the parameter and its rule.
+    pub fn read<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
+        let (mut query, mut seen) = (Self::default(), Vec::new());
+        for (name, value) in parameters {
+            let Some(known) = PARAMETERS.into_iter().find(|known| *known == name) else {
+                return Err(invalid(&format!("a parameter is none of {}", PARAMETERS.join(", "))));
+            };
+            if seen.contains(&known) {
+                return Err(invalid(&format!("{known}: must be given at most once")));
+            }
+            seen.push(known);
+            query.take(known, value).map_err(|rule| invalid(&format!("{known}: {rule}")))?;
+        }
+        Ok(query)
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+        use PaymentStatus::{Completed, Failed, Finalizing, Pending};
+        let filter = &mut self.filter;
+        match name {
+            "status" => {
+                let statuses = [Pending, Finalizing, Completed, Failed];
+                let status = statuses.into_iter().find(|status| status.as_str() == value);
+                filter.status = Some(status.ok_or("must be pending, finalizing, completed or failed")?);
+            }
+            "stage" => {
+                let rule = || format!("must be one of {}", stages().collect::<Vec<_>>().join(", "));
+                filter.stage = Some(stages().find(|stage| *stage == value).ok_or_else(rule)?);
+            }
+            "chain_id" => filter.chain = Some(value.parse().map_err(|error: events::caip::Error| error.to_string())?),
+            "settler" => filter.settler = Some(value.parse().map_err(|error: events::did::Error| error.to_string())?),
+            "submitted_from" => filter.from = Some(date_time(value)?),
+            "submitted_until" => filter.until = Some(date_time(value)?),
+            "amount_from" => filter.amount_from = Some(amount(value)?),
+            "amount_to" => filter.amount_to = Some(amount(value)?),
+            "overdue" => filter.overdue = Some(value.parse().map_err(|_| "must be true or false")?),
+            "limit" => {
+                let digits = value.bytes().all(|c| c.is_ascii_digit());
+                let limit = value.parse().ok().filter(|limit| digits && (1..=PAGE_MAX).contains(limit));
+                self.limit = Some(limit.ok_or_else(|| format!("must be a whole number from 1 to {PAGE_MAX}"))?);
+            }
+            _ => self.before = Some(place(value).ok_or("must be the next_cursor of an earlier page")?),
+        }
+        Ok(())
+    }
+
+    /// Most payments on the page.
+    pub fn payments_max(&self) -> usize {
+        self.limit.unwrap_or(PAGE_DEFAULT)
+    }
+}
+
+impl Filter {
+    /// Whether it may pass over payments that are looked at. It is not for the time alone that it would.
+    pub(super) fn is_choosy(&self) -> bool {
+        let indexed = Self { from: self.from, until: self.until, ..Self::default() };
+        *self != indexed
+    }
+
+    /// Whether it takes the payment, which lies in `shard`. When it was submitted is not looked at: the index knows.
+    pub(super) fn takes(&self, view: &PaymentView, shard: u16, now: Timestamp, grace: Duration) -> bool {
+        let is = |wanted: Option<bool>| wanted.unwrap_or(true);
+        // What is in escrow, or may be at most.
+        let amount = view.escrowed.unwrap_or(view.permitted);
+        if !is(self.status.map(|status| status == view.status))
+            || !is(self.stage.map(|wanted| wanted == stage(view)))
+            || !is(self.amount_from.map(|least| amount >= least))
+            || !is(self.amount_to.map(|most| amount <= most))
+            || !is(self.overdue.map(|wanted| wanted == overdue(view, shard, now, grace).is_some()))
+        {
+            return false;
+        }
+        if self.chain.is_none() && self.settler.is_none() {
+            return true;
+        }
+        let offer = view.quote.as_ref().and_then(body::offer);
+        let source = view.source.asset().chain();
+        let of_chain = |chain: &ChainId| {
+            source == chain || offer.as_ref().is_some_and(|offer| offer.destination.asset().chain() == chain)
+        };
+        is(self.chain.as_ref().map(of_chain))
+            && is(self.settler.as_ref().map(|settler| offer.as_ref().is_some_and(|offer| offer.settler == *settler)))
+    }
+}
+
+fn amount(text: &str) -> Result<Amount, String> {
+    text.parse().map_err(|error: events::amount::Error| error.to_string())
+}
+
+/// A place as a cursor. It tells a caller nothing that the payment does not, and finds nobody else's: the owner is that of
+/// the token.
+pub fn cursor(place: &Place) -> String {
+    let bytes = [&place.submitted_ms.to_be_bytes(), place.payment_id.as_str().as_bytes()].concat();
+    BASE64URL_NOPAD.encode(&bytes)
+}
+
+fn place(cursor: &str) -> Option<Place> {
+    let bytes = BASE64URL_NOPAD.decode(cursor.as_bytes()).ok()?;
+    let (time, id) = bytes.split_first_chunk::<8>().filter(|(_, id)| id.len() == PAYMENT_ID_BYTES)?;
+    let payment_id: PaymentId = std::str::from_utf8(id).ok()?.parse().ok()?;
+    Some(Place { submitted_ms: u64::from_be_bytes(*time), payment_id })
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(Code::INVALID_REQUEST, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Query, String> {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap());
+        Query::read(pairs).map_err(|error| error.message())
+    }
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_made() {
+        let place = Place { submitted_ms: 1_893_456_000_123, payment_id: PaymentId::derive("payer", "order-1") };
+        let text = cursor(&place);
+        assert_eq!(read(&format!("cursor={text}")).unwrap().before, Some(place));
+        for bad in ["", "x", "AAAA", &text[1..], &format!("{text}A"), &text.replace('c', "_"), &"A".repeat(10_000)] {
+            assert!(read(&format!("cursor={bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_or_said_twice_is_refused() {
+        assert_eq!(read("").unwrap(), Query::default());
+        assert_eq!(read("limit=200").unwrap().payments_max(), 200);
+        assert_eq!(Query::default().payments_max(), PAGE_DEFAULT);
+        for bad in [
+            "limit=0",
+            "limit=201",
+            "limit=+5",
+            "limit=",
+            "limit=99999999999999999999",
+            "limit=5&limit=5",
+            "status=done",
+            "status=",
+            "stage=pending",
+            "chain_id=1",
+            "settler=me",
+            "submitted_from=yesterday",
+            "submitted_until=2030-01-01",
+            "amount_from=0",
+            "amount_to=1.5",
+            "overdue=yes",
+            "owner=eip155:0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "access_token=gws1.x.y",
+            "token=gws1.x.y",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+        let all = "status=completed&stage=release&chain_id=eip155:1&settler=did:example:s&overdue=true&limit=7\
+                   &submitted_from=2030-01-01T00:00:00Z&submitted_until=2030-02-01T00:00:00Z&amount_from=1&amount_to=2";
+        assert!(read(all).is_ok());
+        for stage in stages() {
+            assert!(read(&format!("stage={stage}")).is_ok());
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Makes the payments of `sdk/scenarios.json` on a running network of `gw-dev`, which `GW_DEV_DIRECTORY` names; see sdk/README.md.
+//! Ends with 1 when one of them does not end as it says.
+
+use std::{collections::BTreeMap, fs, path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use chrono::Utc;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use events::{Account, AssetId, Family, OwnedAsset};
+use gateway_client::{
+    Award, Defaults, Error, Gateway, Key, Order, Payment, Pins, Windows, authorization, onchain::Chain, pay, pay_quote,
+    request_id,
+};
+
+const QUOTE_SECONDS: u64 = 10;
+const FULFILLMENT_SECONDS: u64 = 180;
+/// From Tron approval, deposit and reservation land one after the other.
+const TRON_FULFILLMENT_SECONDS: u64 = 240;
+
+#[derive(Deserialize)]
+struct File {
+    recipients: BTreeMap<String, String>,
+    scenarios: Vec<Scenario>,
+}
+
+#[derive(Deserialize)]
+struct Scenario {
+    name: String,
+    #[serde(default)]
+    way: Option<String>,
+    source: Asset,
+    destination: Vec<Asset>,
+    amount: String,
+    cap: String,
+    #[serde(default)]
+    quote_seconds: Option<u64>,
+    #[serde(default)]
+    fulfillment_seconds: Option<u64>,
+    #[serde(default)]
+    members: Map<String, Value>,
+    #[serde(default)]
+    request_id_of: Option<String>,
+    expected: Expected,
+}
+
+#[derive(Deserialize)]
+struct Asset {
+    chain: String,
+    #[serde(default)]
+    symbol: Option<String>,
+    #[serde(default)]
+    asset: Option<AssetId>,
+    #[serde(default)]
+    account: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Expected {
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    code: Option<String>,
+    #[serde(default)]
+    idempotent_replay: Option<bool>,
+    #[serde(default)]
+    refused: Option<String>,
+}
+
+/// A family's payer: its node, its pins and its key.
+struct Payer {
+    node: String,
+    pins: Pins,
+    key: Key,
+}
+
+struct Run {
+    gateway: Gateway,
+    defaults: Defaults,
+    payers: BTreeMap<&'static str, Payer>,
+    recipients: BTreeMap<String, String>,
+    request_ids: BTreeMap<String, String>,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let directory = PathBuf::from(std::env::var_os("GW_DEV_DIRECTORY").unwrap_or_else(|| ".dev".into()));
+    let env = environment(&fs::read_to_string(directory.join("env")).context("the network's file env")?);
+    let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios.json");
+    let file: File = serde_json::from_str(&fs::read_to_string(scenarios)?)?;
+    let gateway = Gateway::new(env.get("GATEWAY_URL").context("GATEWAY_URL")?)?;
+    let mut payers = BTreeMap::new();
+    for (family, name, node) in [
+        (Family::Evm, "EVM", "EVM_RPC_URL"),
+        (Family::Solana, "SOLANA", "SOLANA_RPC_URL"),
+        (Family::Tron, "TRON", "TRON_API_URL"),
+    ] {
+        let Some(node) = env.get(node) else { continue };
+        let pin = |what: &str| env.get(&format!("{name}_{what}")).map(|text| Account::parse(family, text)).transpose();
+        let pins =
+            Pins { escrow: pin("ESCROW")?, reserver: pin("RESERVER")?, releaser: pin("RELEASER")?, ..Pins::default() };
+        let text = fs::read_to_string(directory.join("examples").join(format!("{}.key", name.to_lowercase())))?;
+        payers.insert(family.namespace(), Payer { node: node.clone(), pins, key: Key::parse(family, &text)? });
+    }
+    let defaults = gateway.defaults().await?;
+    let mut run = Run { gateway, defaults, payers, recipients: file.recipients, request_ids: BTreeMap::new() };
+    let mut failed = 0;
+    for scenario in &file.scenarios {
+        if let Some(left_out) = run.left_out(scenario) {
+            println!("· {}: {left_out} is left out of this network", scenario.name);
+            continue;
+        }
+        match run.play(scenario).await {
+            Ok(said) => println!("✓ {}: {said}", scenario.name),
+            Err(error) => {
+                failed += 1;
+                println!("✗ {}: {error:#}", scenario.name);
+            }
+        }
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Lines `export NAME='value'`.
+fn environment(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().filter_map(|line| line.trim().strip_prefix("export ")?.split_once('='));
+    lines.map(|(name, value)| (name.to_owned(), value.trim_matches(['\'', '"']).to_owned())).collect()
+}
+
+impl Run {
+    /// The first family of a scenario that the network has not.
+    fn left_out<'a>(&self, scenario: &'a Scenario) -> Option<&'a str> {
+        let mut chains = scenario.destination.iter().chain([&scenario.source]).map(|asset| asset.chain.as_str());
+        chains.find(|chain| !self.payers.contains_key(chain.split(':').next().unwrap_or_default()))
+    }
+
+    fn asset(&self, asset: &Asset) -> Result<AssetId> {
+        if let Some(id) = &asset.asset {
+            return Ok(id.clone());
+        }
+        let is_chain = |id: &str| id == asset.chain || id.split(':').next() == Some(asset.chain.as_str());
+        let (_, chain) = self.defaults.chains.iter().find(|(id, _)| is_chain(id)).context("a chain that is served")?;
+        let found = chain.assets.iter().find(|served| Some(&served.symbol) == asset.symbol.as_ref());
+        Ok(found.context("an asset that is served")?.asset_identifier.clone())
+    }
+
+    async fn play(&mut self, scenario: &Scenario) -> Result<String> {
+        let (source, mut destination) = (self.asset(&scenario.source)?, Vec::new());
+        let family = source.chain().family().context("a family")?;
+        let payer = &self.payers[family.namespace()];
+        let account = payer.key.account(family).context("the payer's account")?;
+        let mut unreadable = None;
+        for asset in &scenario.destination {
+            let id = self.asset(asset)?;
+            let namespace = id.as_namespace();
+            let recipient = asset.account.as_ref().or_else(|| self.recipients.get(namespace)).context("a recipient")?;
+            match OwnedAsset::new(id, recipient) {
+                Ok(owned) => destination.push(owned),
+                Err(error) => unreadable = Some(error),
+            }
+        }
+        // What no account can be is not sent: the crate's types refuse it where it is written.
+        if let Some(error) = unreadable {
+            ensure!(scenario.expected.refused.as_deref() == Some("INVALID_DESTINATION_ACCOUNT"), "{error}");
+            return Ok(format!("is refused before it is sent: {error}"));
+        }
+        let usual = if family == Family::Tron { TRON_FULFILLMENT_SECONDS } else { FULFILLMENT_SECONDS };
+        let windows = Windows {
+            quote: Duration::from_secs(scenario.quote_seconds.unwrap_or(QUOTE_SECONDS)),
+            fulfillment: Duration::from_secs(scenario.fulfillment_seconds.unwrap_or(usual)),
+        };
+        let id = match &scenario.request_id_of {
+            Some(name) => self.request_ids.get(name).context("an earlier scenario")?.clone(),
+            None => request_id(),
+        };
+        self.request_ids.insert(scenario.name.clone(), id.clone());
+        let source = OwnedAsset::new(source, account.as_str())?;
+        let (amount, cap) = (scenario.amount.parse()?, scenario.cap.parse()?);
+        let mut order = Order::new(source, destination, amount, Some(cap), Utc::now(), windows).under(id);
+        order.members = scenario.members.clone();
+        let outcome = self.pay(payer, order, windows, scenario.way.as_deref() == Some("quotes")).await;
+        judge(&scenario.expected, outcome)
+    }
+
+    async fn pay(&self, payer: &Payer, order: Order, windows: Windows, quotes_first: bool) -> Result<Payment, Error> {
+        self.allow(payer, &order).await?;
+        // Allowances take the blocks that they take.
+        let order = order.from_now(Utc::now(), windows);
+        if !quotes_first {
+            return pay(&self.gateway, &order, &payer.key, &payer.pins).await;
+        }
+        let batch = self.gateway.quote(&order).await?;
+        let first = batch.quotes.as_deref().and_then(<[_]>::first);
+        let quote = first.ok_or_else(|| Error::Invalid("nobody offers a quote".to_owned()))?;
+        let award = Award::new(&order, &batch, quote, &request_id())?;
+        pay_quote(&self.gateway, &award, &payer.key, &payer.pins).await
+    }
+
+    /// Gives the allowance where it is missing.
+    async fn allow(&self, payer: &Payer, order: &Order) -> Result<(), Error> {
+        let source = &order.source;
+        let corridor = self.gateway.corridor(source, &order.destination).await?;
+        let spender = authorization::spender(order, &corridor, &payer.pins)?;
+        let (Some(cap), Some(escrow), Some(spender)) = (order.max_source_amount, &payer.pins.escrow, spender) else {
+            return Ok(());
+        };
+        let permit2 = payer.pins.permit2();
+        let node = Chain::connect(source.asset().chain(), &payer.node, escrow, permit2.as_ref()).await?;
+        if node.allowance(source, &spender).await? < cap.get() {
+            let fee_max = payer.pins.fee_max(source.family());
+            node.approve(source, &spender, cap, &payer.key, fee_max).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a payment ended as it should.
+fn judge(expected: &Expected, outcome: Result<Payment, Error>) -> Result<String> {
+    match (outcome, &expected.refused) {
+        (Err(error), Some(code)) => {
+            let refusal = error.refusal().with_context(|| format!("{code} is expected, not {error}"))?;
+            ensure!(refusal.code == *code, "{code} is expected, not {refusal}");
+            Ok(format!("is refused: {refusal}"))
+        }
+        (Err(error), None) => Err(error.into()),
+        (Ok(payment), Some(code)) => {
+            bail!("{code} is expected, and {} is {}", payment.payment_id, payment.status.as_str())
+        }
+        (Ok(payment), None) => {
+            let found = json!({
+                "status": payment.status,
+                "code": payment.error.as_ref().map(|error| &error.code),
+                "idempotent_replay": expected.idempotent_replay.and(payment.idempotent_replay),
+            });
+            let wanted = json!({
+                "status": expected.status,
+                "code": expected.code,
+                "idempotent_replay": expected.idempotent_replay,
+            });
+            ensure!(found == wanted, "{wanted} is expected, not {found}");
+            Ok(format!("{} is {}", payment.payment_id, payment.status.as_str()))
+        }
+    }
+}
+
+/// The namespace of an asset's chain.
+trait Namespace {
+    fn as_namespace(&self) -> &str;
+}
+
+impl Namespace for AssetId {
+    fn as_namespace(&self) -> &str {
+        self.chain().as_str().split(':').next().unwrap_or_default()
+    }
+}

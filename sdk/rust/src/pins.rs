@@ -1,0 +1,175 @@
+//! Pins: what a payer knows by itself, and the limits within which it lets a gateway choose.
+
+use std::time::Duration;
+
+use ruint::aliases::U256;
+
+use events::{Account, Family};
+
+use crate::{answers::Corridor, error::Mismatch, order::Order};
+
+/// Where Uniswap deployed Permit2 on every chain but few.
+pub const PERMIT2: &str = "0x000000000022d473030f116ddee9f6b43ac78ba3";
+const LOCK_MAX: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// What a payer demands of whatever a gateway names. What is not pinned is the gateway's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pins {
+    /// The escrow that holds the money.
+    pub escrow: Option<Account>,
+    /// Who can reserve the money for a settler.
+    pub reserver: Option<Account>,
+    /// Who can say that the delivery was made.
+    pub releaser: Option<Account>,
+    /// The only contract that is given an allowance on EVM chains; [`PERMIT2`] where it is `None`. No gateway names it alone.
+    pub permit2: Option<Account>,
+    /// The longest that money may be locked, from now to the refund window.
+    pub lock_max: Duration,
+    /// The most that one transaction of the payer's own may cost, in the smallest unit of its chain's coin; by default
+    /// [`fee_max`].
+    pub fee_max: Option<U256>,
+}
+
+impl Default for Pins {
+    fn default() -> Self {
+        Self { escrow: None, reserver: None, releaser: None, permit2: None, lock_max: LOCK_MAX, fee_max: None }
+    }
+}
+
+/// What a transaction may cost at most where nobody says otherwise: 0.01 ETH, 0.01 SOL, 300 TRX.
+pub fn fee_max(family: Family) -> U256 {
+    match family {
+        Family::Evm => U256::from(10_u64.pow(16)),
+        Family::Solana => U256::from(10_000_000),
+        Family::Tron => U256::from(300_000_000),
+    }
+}
+
+impl Pins {
+    /// What a transaction on a chain of this family may cost at most.
+    pub fn fee_max(&self, family: Family) -> U256 {
+        self.fee_max.unwrap_or_else(|| fee_max(family))
+    }
+
+    /// Permit2 as the payer has it.
+    pub fn permit2(&self) -> Option<Account> {
+        self.permit2.clone().or_else(|| PERMIT2.parse().ok())
+    }
+
+    /// What of a corridor rests on nothing but the gateway's word: name and account.
+    pub fn believed<'a>(&self, corridor: &'a Corridor) -> Vec<(&'static str, &'a Account)> {
+        let named = &corridor.source;
+        let all = [
+            ("escrow", &self.escrow, &named.escrow_contract_address),
+            ("reserver", &self.reserver, &named.reserver),
+            ("releaser", &self.releaser, &named.releaser),
+        ];
+        all.into_iter().filter(|(_, pin, _)| pin.is_none()).map(|(name, _, account)| (name, account)).collect()
+    }
+
+    /// Compares what the gateway names for an order with the pins. `now` is in UNIX seconds.
+    ///
+    /// # Errors
+    /// [`Mismatch`], naming the first that differs.
+    pub fn check(&self, order: &Order, corridor: &Corridor, now: u64) -> Result<(), Mismatch> {
+        let named = &corridor.source;
+        for (name, pin, account) in [
+            ("escrow", &self.escrow, &named.escrow_contract_address),
+            ("reserver", &self.reserver, &named.reserver),
+            ("releaser", &self.releaser, &named.releaser),
+        ] {
+            if let Some(pin) = pin.as_ref().filter(|pin| *pin != account) {
+                return Err(Mismatch::new(name, pin, account));
+            }
+        }
+        if order.source.family() == Family::Evm {
+            let (pin, named) = (self.permit2(), named.permit2.clone());
+            if pin != named {
+                let text = |account: Option<Account>| account.map_or_else(|| "none".to_owned(), |it| it.to_string());
+                return Err(Mismatch::new("permit2", text(pin), text(named)));
+            }
+        }
+        let refund_after = order.fulfillment_seconds().saturating_add(corridor.refund_delay_seconds);
+        let (locked, most) = (refund_after.saturating_sub(now), self.lock_max.as_secs());
+        if locked > most {
+            return Err(Mismatch::new(
+                "the time that money is locked",
+                format!("at most {most} s"),
+                format!("{locked} s"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use events::{OwnedAsset, time::from_unix_seconds};
+    use serde_json::json;
+
+    use super::*;
+    use crate::order::Windows;
+
+    pub(crate) const NOW: u64 = 1_800_000_000;
+
+    pub(crate) fn account(digit: u8) -> Account {
+        format!("0x{}", format!("{digit:x}").repeat(40)).parse().unwrap()
+    }
+
+    pub(crate) fn corridor() -> Corridor {
+        let source = json!({
+            "escrow_contract_address": account(1),
+            "reserver": account(2),
+            "releaser": account(3),
+            "permit2": PERMIT2,
+            "refund_delay_seconds": 900,
+            "assets": [],
+        });
+        Corridor {
+            source: serde_json::from_value(source).unwrap(),
+            refund_delay_seconds: 900,
+            destinations: Vec::new(),
+        }
+    }
+
+    pub(crate) fn order(payer: &str) -> Order {
+        let owned = |asset: &str| OwnedAsset::new(asset.parse().unwrap(), payer).unwrap();
+        Order::new(
+            owned("eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48"),
+            vec![owned("eip155:10/slip44:60")],
+            "100".parse().unwrap(),
+            Some("110".parse().unwrap()),
+            from_unix_seconds(NOW).unwrap(),
+            Windows::default(),
+        )
+    }
+
+    #[test]
+    fn what_is_pinned_is_not_the_gateways_to_name() {
+        let (corridor, order) = (corridor(), order(account(9).as_str()));
+        let pinned = Pins {
+            escrow: Some(account(1)),
+            reserver: Some(account(2)),
+            releaser: Some(account(3)),
+            ..Pins::default()
+        };
+        assert_eq!(pinned.check(&order, &corridor, NOW), Ok(()));
+        assert_eq!(pinned.believed(&corridor), []);
+        assert_eq!(Pins::default().believed(&corridor).len(), 3);
+        type Change = fn(&mut Pins);
+        let changes: [(&str, Change); 5] = [
+            ("escrow", |pins| pins.escrow = Some(account(8))),
+            ("reserver", |pins| pins.reserver = Some(account(8))),
+            ("releaser", |pins| pins.releaser = Some(account(8))),
+            ("permit2", |pins| pins.permit2 = Some(account(8))),
+            ("the time that money is locked", |pins| pins.lock_max = Duration::from_secs(1_139)),
+        ];
+        for (field, change) in changes {
+            let mut pins = pinned.clone();
+            change(&mut pins);
+            assert_eq!(pins.check(&order, &corridor, NOW).unwrap_err().field, field);
+        }
+        let exact = Pins { lock_max: Duration::from_secs(1_140), ..pinned };
+        assert_eq!(exact.check(&order, &corridor, NOW), Ok(()));
+    }
+}
