@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use devkit::{Process, free_port, tools};
-use devnet::keys::Role;
+use devnet::{keys::Role, network::Options};
 
 use crate::support::*;
 
@@ -87,7 +87,7 @@ fn text(value: &Value, member: &str) -> String {
 
 /// A network whose gateways call the receiver, as quickly again as `retry_seconds` says.
 async fn world_with(gateways: usize, retry_seconds: &[u64]) -> Result<(World, Receiver)> {
-    let mut world = World::start(gateways).await?;
+    let mut world = World::with(|options| Options { gateways, metrics: true, ..options }).await?;
     let receiver = Receiver::new(&world)?;
     let off = reqwest::get(format!("{}/v1/webhooks/keys", world.base(0))).await?;
     let (status, body) = (off.status(), off.json::<Value>().await?);
@@ -223,6 +223,13 @@ async fn the_stock_library_verifies_what_an_owner_is_told_and_strangers_are_told
 
     assert_eq!(owner.call(Method::DELETE, &format!("/v1/webhooks/{id}"), None).await?.0, 200);
     assert_eq!(owner.call(Method::GET, &format!("/v1/webhooks/{id}"), None).await?.0, 404);
+
+    // An operator deletes anybody's, once; its owner sees it go.
+    let id = text(&elsewhere, "id");
+    assert!(world.gw(&["webhooks", "delete", &id]).await?.contains(&id));
+    eventually(async || stranger.webhook(&id).await.is_err()).await.context("it is still there")?;
+    assert!(world.gw_refuses(&["webhooks", "delete", &id]).await?.contains("there is no such webhook"));
+    assert!(!world.gw(&["webhooks", "list"]).await?.contains(&id));
     Ok(())
 }
 
@@ -316,5 +323,21 @@ async fn what_is_never_taken_is_a_dead_letter_and_comes_when_it_is_asked_for() -
     assert_eq!(owner.call(Method::POST, &path, Some(by_time)).await?.0, 200);
     eventually(async || owner.webhook(&id).await.is_ok_and(|state| state["deliveries"]["delivered"] == 3)).await?;
     assert_eq!(receiver.messages().len(), 1);
+
+    // All of it was counted, and whoever watches sees that nothing waits.
+    let (metrics, told) = (
+        world.network.metrics("gateway-1")?,
+        [
+            "gw_webhook_attempts_total{outcome=\"refused\"} 2",
+            "gw_webhook_attempts_total{outcome=\"dead\"} 1",
+            "gw_webhook_attempts_total{outcome=\"delivered\"} 3",
+            "gw_webhook_call_seconds_count 6",
+            "gw_webhooks_disabled_total 0",
+            "gw_webhook_feed_lag{shard=\"0\"} 0",
+        ],
+    );
+    let read = async || anyhow::Ok(reqwest::get(&metrics).await?.text().await?);
+    let counted = |text: String| told.iter().all(|told| text.lines().any(|line| line == *told));
+    eventually(async || read().await.is_ok_and(counted)).await.context("it is counted otherwise")?;
     tokio::time::timeout(Duration::from_secs(60), receiver.kill()).await?
 }

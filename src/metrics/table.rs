@@ -127,6 +127,19 @@ pub const TABLE: &[Metric] = &[
     gauge("gw_shards", &[], "Shards of the journal that are not sealed, each of which a gateway drives"),
     gauge("gw_read_model_lag", &["shard"], "Messages of a shard that are known and not in the read models yet"),
     gauge("gw_nats_connected", &[], "1 while NATS is connected"),
+    // Webhooks.
+    counter(
+        "gw_webhook_attempts_total",
+        &["outcome"],
+        "Attempts to deliver a message to an owner, by what came of them",
+    ),
+    seconds("gw_webhook_call_seconds", CALL, &[], "How long a call of an owner's endpoint took, seconds"),
+    counter(
+        "gw_webhooks_disabled_total",
+        &[],
+        "Webhooks that were disabled because their endpoints failed or are gone",
+    ),
+    gauge("gw_webhook_feed_lag", &["shard"], "Messages of a shard that were not looked at for webhooks yet"),
     // A verifier.
     counter("gw_verifier_answers_total", &["outcome"], "Asks, by how they were answered"),
     counter("gw_attestations_total", &["chain", "outcome"], "Judgements of cases, by the chain of their escrow"),

@@ -20,6 +20,7 @@ use webhooks::{
     feed::Feed,
     http::HttpEndpoints,
     lanes::Lanes,
+    metering::Attempts,
     partitions,
     ports::{Held, Ownership},
     queue::Limits,
@@ -99,6 +100,7 @@ impl OpenedWebhooks {
             limits: self.limits,
             timetable: timetable(&config.webhooks),
             lanes: Lanes::new(calls_max),
+            attempts: Attempts::default(),
         };
         let shards = {
             let journal = journal.clone();

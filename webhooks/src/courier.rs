@@ -23,6 +23,7 @@ use crate::{
     deliveries::Deliveries,
     lanes::Lanes,
     message::Due,
+    metering::Attempts,
     ports::{Bodies, BodyError, Call, Endpoints},
     queue::{Answer, Limits, Next, Queue},
     records,
@@ -65,6 +66,8 @@ pub struct Equipment {
     pub timetable: Timetable,
     /// How many calls there are at a time.
     pub lanes: Lanes,
+    /// What is counted of them.
+    pub attempts: Attempts,
 }
 
 /// Wakes a courier up, and counts how often.
@@ -215,6 +218,9 @@ impl Courier<'_> {
         let answer = match attempted {
             Attempted::Answered(answer, took) => {
                 self.equipment.lanes.took(self.id, took);
+                if !matches!(answer, Answer::Unsendable { .. }) {
+                    self.equipment.attempts.called(took);
+                }
                 answer
             }
             Attempted::NoBody(error) => {
@@ -245,14 +251,16 @@ impl Courier<'_> {
             () = stopped => return,
         };
         self.queue.record(stored, &judgement.outcome);
+        self.equipment.attempts.recorded(&judgement.outcome);
         self.unkept += 1;
         if let Some(reason) = judgement.disable {
             info!(id = %self.id, reason, "webhook is disabled");
             let entry = Entry::Disabled(Disabled { at, reason });
             let disabled = self.equipment.registry.change(self.id, &entry, |webhook| webhook.disabled.is_some()).await;
-            if let Err(error) = disabled {
+            match disabled {
+                Ok(_) => self.equipment.attempts.disabled(),
                 // The next failure disables it.
-                debug!(id = %self.id, %error, "webhook is not disabled yet");
+                Err(error) => debug!(id = %self.id, %error, "webhook is not disabled yet"),
             }
         }
         if self.unkept >= SNAPSHOT_EVERY {

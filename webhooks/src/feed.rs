@@ -11,6 +11,7 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 use lru::LruCache;
+use metrics::Gauge;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
@@ -22,6 +23,7 @@ use projections::{Applied, PaymentView};
 use crate::{
     deliveries::Deliveries,
     message::Due,
+    metering::feed_lag,
     records,
     registry::Registry,
     webhook::{EventType, WebhookId},
@@ -79,9 +81,10 @@ impl Feed {
     /// Follows a shard until `stop`.
     pub async fn run(&self, shard: u16, stop: CancellationToken) {
         let mut cursor: Option<Cursor> = None;
+        let lag = feed_lag(shard);
         let follow = async {
             loop {
-                match self.follow(shard, &mut cursor).await {
+                match self.follow(shard, &mut cursor, &lag).await {
                     Ok(()) => {}
                     Err(error @ Error::Records(records::Error::Full)) => {
                         warn!(shard, %error, "the feed of webhooks waits until the stream has room");
@@ -95,6 +98,8 @@ impl Feed {
             }
         };
         stop.run_until_cancelled(follow).await;
+        // Whoever feeds the shard next says how far it is.
+        lag.set(0.0);
         if let Some(cursor) = cursor.filter(|cursor| cursor.sequence > cursor.kept) {
             // Whoever comes next begins earlier without it.
             let kept = self.deliveries.keep_cursor(shard, cursor.sequence);
@@ -102,7 +107,7 @@ impl Feed {
         }
     }
 
-    async fn follow(&self, shard: u16, cursor: &mut Option<Cursor>) -> Result<(), Error> {
+    async fn follow(&self, shard: u16, cursor: &mut Option<Cursor>, lag: &Gauge) -> Result<(), Error> {
         let at = match cursor {
             Some(at) => at,
             None => cursor.insert(self.begin(shard).await?),
@@ -112,6 +117,7 @@ impl Feed {
             // In this order: whoever registered before what is there now is known then.
             let head = self.log.head(shard).await?;
             self.registry.catch_up().await?;
+            lag.set(head.saturating_sub(at.sequence) as f64);
             if self.registry.is_empty() {
                 at.sequence = head.max(at.sequence);
                 sleep(LOOK_EVERY).await;

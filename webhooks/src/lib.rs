@@ -18,6 +18,7 @@ pub mod feed;
 pub mod http;
 pub mod lanes;
 pub mod message;
+pub mod metering;
 pub mod partitions;
 pub mod ports;
 pub mod queue;

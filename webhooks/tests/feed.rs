@@ -12,11 +12,14 @@ use events::{
 };
 use journal::{Commit, Position, StreamStore, memory::MemoryJournal};
 use webhooks::{
-    records::{Records, nats::NatsStreams},
+    records::{
+        self, Records,
+        nats::{DELIVERIES, NatsStreams},
+    },
     webhook::{EventType, Registration, Scope, Webhook, WebhookOwner},
 };
 
-use crate::support::{Gateway, STREAM_BYTES, SetEndpoints, client, eventually, url};
+use crate::support::{Gateway, STREAM_BYTES, SetEndpoints, client, due, eventually, url};
 
 const PAYER: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 const OTHER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
@@ -177,4 +180,38 @@ async fn owners_hear_of_their_payments_from_when_they_registered_and_of_no_other
     repeated.retain(|stored| stored.due.payment_id != last);
     assert_eq!(repeated, []);
     again.stop().await;
+}
+
+/// The feed does not move on over a commit that the stream has no room for, and goes on where it was given more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_full_stream_has_no_room_for_is_told_when_it_has() {
+    let (server, endpoints) = (NatsServer::open().await.unwrap(), Arc::<SetEndpoints>::default());
+    // Gateways take the streams as they are.
+    let small = NatsStreams::open(client(&server).await, 1, 16 << 10).await.unwrap();
+    let gateway = Gateway::start(&server, &endpoints, &[60_000]).await;
+    let webhook = register(&gateway, SHOP, Scope::Owner, &[]).await;
+    let filler = Bytes::from(vec![b' '; 1 << 10]);
+    let mut number = 0;
+    let refused = loop {
+        let subject = format!("gw.delivery.00.whk_filler.due.{number}");
+        match small.deliveries.append(&subject, None, filler.clone()).await {
+            Ok(_) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, records::Error::Full), "{refused}");
+    // Smaller ones may still find room.
+    while gateway.deliveries.enqueue(&webhook.id, &due(&webhook, number, 1)).await.is_ok() {
+        number += 1;
+    }
+    let payment_id = fails(&gateway.log, SHOP, "late").await;
+    assert_eq!(kinds(&gateway, &webhook, &payment_id).await, []);
+
+    let context = async_nats::jetstream::new(client(&server).await);
+    let mut config = context.get_stream(DELIVERIES).await.unwrap().cached_info().config.clone();
+    config.max_bytes = 1 << 20;
+    context.update_stream(config).await.unwrap();
+    let both = [EventType::Pending, EventType::Failed];
+    eventually(async || kinds(&gateway, &webhook, &payment_id).await == both).await;
+    gateway.stop().await;
 }

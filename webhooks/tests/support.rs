@@ -25,6 +25,7 @@ use webhooks::{
     http::HttpEndpoints,
     lanes::Lanes,
     message::{Due, MessageId},
+    metering::Attempts,
     ports::{Bodies, BodyError, Call, Endpoints, Held, Ownership},
     queue::{Answer, Limits},
     records::nats::NatsStreams,
@@ -153,6 +154,7 @@ impl Gateway {
             limits: Limits::default(),
             timetable,
             lanes: Lanes::new(64),
+            attempts: Attempts::default(),
         });
         let feed = Feed::new(log.clone(), registry.clone(), deliveries.clone());
         let ownership = Arc::new(Owns(true));
