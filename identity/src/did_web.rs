@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use net::ssrf_guard::{self, Unreachable};
+use net::ssrf_guard::{self, Purpose, Unreachable};
 use proofs::{
     did::{Location, ResolveError, Resolver},
     json::DOCUMENT_BYTES_MAX,
@@ -61,7 +61,7 @@ impl DidWebSites {
     pub(super) fn public() -> Self {
         Self::reached(|origin| {
             Box::pin(async move {
-                let client = ssrf_guard::client(&origin).await?;
+                let client = ssrf_guard::client(Purpose::Identities, &origin).await?;
                 Ok((client, origin))
             })
         })

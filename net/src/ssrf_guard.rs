@@ -28,13 +28,25 @@ const HTTPS_PORT: u16 = 443;
 const PORTS_FREE_FROM: u16 = 1024;
 /// Most addresses of a name that are looked at.
 const ADDRESSES_MAX: usize = 64;
-/// Names that are looked up at a time, in the whole process. Each takes a thread for as long as the system's resolver asks
-/// name servers of a stranger's choice.
+/// Names that are looked up at a time for one purpose. Each takes a thread for as long as the system's resolver asks name servers of
+/// a stranger's choice.
 const LOOK_UPS_MAX: usize = 32;
 /// How long a look-up may take, with the wait until fewer are under way.
 const LOOK_UP_MAX: Duration = Duration::from_secs(3);
 /// How long a connection may take to be made, of the whole time of a call.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// What an endpoint is called for. Look-ups of one purpose wait for none of another: slow name servers of strangers' webhooks keep no
+/// verifier from being asked (bulkhead).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// DID documents of sites.
+    Identities,
+    /// Attestations of deliveries.
+    Verifiers,
+    /// Messages to owners of payments.
+    Webhooks,
+}
 
 /// Why an endpoint is not called. The texts go behind the endpoint's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,8 +71,8 @@ pub fn guarded_client() -> ClientBuilder {
 ///
 /// # Errors
 /// Why it is not called, for logs.
-pub async fn client(origin: &str) -> Result<Client, Unreachable> {
-    let pinned = judged(origin).await?;
+pub async fn client(purpose: Purpose, origin: &str) -> Result<Client, Unreachable> {
+    let pinned = judged(purpose, origin).await?;
     let tls = TLS.clone().map_err(Unreachable::Client)?;
     let builder = guarded_client()
         .tls_backend_preconfigured(tls)
@@ -86,11 +98,11 @@ static TLS: LazyLock<Result<ClientConfig, String>> = LazyLock::new(|| {
 ///
 /// # Errors
 /// Why it is not called, for logs.
-pub async fn judge(origin: &str) -> Result<(), Unreachable> {
-    judged(origin).await.map(drop)
+pub async fn judge(purpose: Purpose, origin: &str) -> Result<(), Unreachable> {
+    judged(purpose, origin).await.map(drop)
 }
 
-async fn judged(origin: &str) -> Result<Pinned, Unreachable> {
+async fn judged(purpose: Purpose, origin: &str) -> Result<Pinned, Unreachable> {
     let forbidden = |reason: &str| Err(Unreachable::Forbidden(reason.to_owned()));
     let url = Url::parse(origin).map_err(|error| Unreachable::Forbidden(error.to_string()))?;
     if url.scheme() != "https" {
@@ -106,7 +118,7 @@ async fn judged(origin: &str) -> Result<Pinned, Unreachable> {
         Some(Host::Domain(name)) => {
             let asked = (name.to_owned(), port);
             let look_up = async move { Ok(lookup_host(asked).await?.take(ADDRESSES_MAX + 1).collect()) };
-            (name.to_owned(), LOOK_UPS.answer(look_up).await?)
+            (name.to_owned(), look_ups(purpose).answer(look_up).await?)
         }
         None => return forbidden("names no host"),
     };
@@ -114,13 +126,28 @@ async fn judged(origin: &str) -> Result<Pinned, Unreachable> {
     Ok(Pinned { name, addresses })
 }
 
-/// Those of all guarded clients.
-static LOOK_UPS: LazyLock<LookUps> = LazyLock::new(|| LookUps::new(LOOK_UPS_MAX, LOOK_UP_MAX));
+/// Those of all guarded clients of a purpose.
+fn look_ups(purpose: Purpose) -> &'static LookUps {
+    static IDENTITIES: LazyLock<LookUps> = LazyLock::new(LookUps::default);
+    static VERIFIERS: LazyLock<LookUps> = LazyLock::new(LookUps::default);
+    static WEBHOOKS: LazyLock<LookUps> = LazyLock::new(LookUps::default);
+    match purpose {
+        Purpose::Identities => &IDENTITIES,
+        Purpose::Verifiers => &VERIFIERS,
+        Purpose::Webhooks => &WEBHOOKS,
+    }
+}
 
 /// Look-ups of names, so many at a time. Nobody can end one: who gives up leaves it at work, and it counts until it is done.
 struct LookUps {
     permits: Arc<Semaphore>,
     answer_max: Duration,
+}
+
+impl Default for LookUps {
+    fn default() -> Self {
+        Self::new(LOOK_UPS_MAX, LOOK_UP_MAX)
+    }
 }
 
 impl LookUps {
@@ -295,13 +322,13 @@ mod tests {
                 let text = format!("https://{host}{port}");
                 // No origin at all is as good as one that is refused.
                 let Some(origin) = origin(&text) else { continue };
-                assert!(judge(&origin).await.is_err(), "{text} as {origin}");
-                assert!(client(&origin).await.is_err(), "{text} as {origin}");
+                assert!(judge(Purpose::Verifiers, &origin).await.is_err(), "{text} as {origin}");
+                assert!(client(Purpose::Verifiers, &origin).await.is_err(), "{text} as {origin}");
             }
         }
         for text in FORBIDDEN {
             let refused = match origin(text) {
-                Some(origin) => judge(&origin).await,
+                Some(origin) => judge(Purpose::Verifiers, &origin).await,
                 None => Err(Unreachable::Forbidden("is not an origin".to_owned())),
             };
             assert!(refused.is_err(), "{text:?}");
@@ -309,8 +336,8 @@ mod tests {
         for text in ["https://1.1.1.1", "https://1.1.1.1:8443", "https://[2606:4700::1111]", "https://[::ffff:8.8.8.8]"]
         {
             let origin = origin(text).unwrap();
-            assert_eq!(judge(&origin).await, Ok(()), "{text}");
-            assert!(client(&origin).await.is_ok(), "{text}");
+            assert_eq!(judge(Purpose::Verifiers, &origin).await, Ok(()), "{text}");
+            assert!(client(Purpose::Verifiers, &origin).await.is_ok(), "{text}");
         }
     }
 
@@ -361,6 +388,17 @@ mod tests {
         let (end, coming) = oneshot::channel();
         end.send(Ok(7)).unwrap();
         assert_eq!(look_up(coming).await.unwrap(), Ok(7));
+    }
+
+    /// Whoever fills the look-ups of one purpose is in nobody's way for another.
+    #[tokio::test]
+    async fn a_purpose_waits_for_none_of_another() {
+        let webhooks = look_ups(Purpose::Webhooks);
+        let all = webhooks.permits.acquire_many(LOOK_UPS_MAX as u32).await.unwrap();
+        for free in [Purpose::Identities, Purpose::Verifiers] {
+            assert_eq!(look_ups(free).answer(async { Ok(7) }).await, Ok(7), "{free:?}");
+        }
+        drop(all);
     }
 
     /// A name server that answers otherwise the second time is never asked a second time, and a client that was made

@@ -9,7 +9,7 @@ use tracing::{Instrument, Span, field::Empty, info_span, warn};
 use events::{event::VerifierRef, quote::SignedQuote, time::unix_seconds};
 use net::{
     origin::origin,
-    ssrf_guard::{self, guarded_client},
+    ssrf_guard::{self, Purpose, guarded_client},
 };
 use protocol::{
     AttestationRequest, AttestationResponse, AttestationStatus, DELIVERY_ATTESTATION_PATH,
@@ -119,7 +119,9 @@ impl HttpVerifier {
         let client = if self.trusted_origins.contains(&origin) {
             self.trusted.clone()
         } else {
-            ssrf_guard::client(&origin).await.map_err(|error| unreachable(verifier, &error.to_string()))?
+            ssrf_guard::client(Purpose::Verifiers, &origin)
+                .await
+                .map_err(|error| unreachable(verifier, &error.to_string()))?
         };
         let body = protocol::write(&AttestationRequest {
             version: Version,

@@ -12,7 +12,7 @@ use url::Url;
 
 use net::{
     origin::origin,
-    ssrf_guard::{self, Unreachable, guarded_client},
+    ssrf_guard::{self, Purpose, Unreachable, guarded_client},
 };
 
 use crate::{
@@ -76,7 +76,8 @@ impl HttpEndpoints {
         }
         let origin = origin(&url.origin().ascii_serialization()).ok_or_else(|| invalid("must be an https URL"))?;
         if !self.trusts(&origin, originator)
-            && let Ok(Err(Unreachable::Forbidden(_))) = timeout(LOOK_UP_MAX, ssrf_guard::judge(&origin)).await
+            && let Ok(Err(Unreachable::Forbidden(_))) =
+                timeout(LOOK_UP_MAX, ssrf_guard::judge(Purpose::Webhooks, &origin)).await
         {
             return Err(invalid(NOT_PUBLIC));
         }
@@ -89,7 +90,7 @@ impl HttpEndpoints {
         let client = if self.trusts(&origin, &call.originator) {
             self.trusted.clone()
         } else {
-            ssrf_guard::client(&origin).await.map_err(|error| unreached(&error))?
+            ssrf_guard::client(Purpose::Webhooks, &origin).await.map_err(|error| unreached(&error))?
         };
         let request = client
             .post(url)
