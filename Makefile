@@ -46,6 +46,7 @@ check-crates: check-tools
 	scripts/check-arrows
 	scripts/check-cycles
 	scripts/stage "pages are what they say" web/build.sh --check
+	scripts/stage "x402 package is what it says" examples/x402/packages/gw-escrow/build.sh --check
 	scripts/stage "links of the documents" scripts/check-links.py --paths
 	$(if $(LINTED),,scripts/stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings)
 	scripts/stage cargo-deny .tools/bin/cargo-deny --workspace --locked check --hide-inclusion-graph licenses bans sources

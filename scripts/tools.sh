@@ -4,8 +4,8 @@
 #   scripts/tools.sh run        nats-server, anvil, Permit2 and surfpool: what a local network needs, and
 #                               the npm packages of examples/x402
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
-#   scripts/tools.sh check      what `make check` needs: those of analysis and deploy, the npm packages of web, and cargo-deny, which looks at
-#                               the dependencies
+#   scripts/tools.sh check      what `make check` needs: those of analysis and deploy, the npm packages of web and of examples/x402, and cargo-deny,
+#                               which looks at the dependencies
 #   scripts/tools.sh test       Prometheus, schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, Redoc, the Python packages
 #                               of examples/settler and examples/evm (those of examples/auditor are among them), the npm
 #                               packages of examples/{evm,solana,tron,webhooks,x402} and of web, what sdk/typescript and sdk/python are
@@ -385,7 +385,7 @@ case "$stage" in
   run) wanted=(nats npm_run permit2 surfpool x402) ;;
   contracts) wanted=(npm_all permit2) ;;
   analysis) wanted=(npm_all permit2 contract_checks) ;;
-  check) wanted=(npm_all permit2 contract_checks cargo_deny deploy prometheus web) ;;
+  check) wanted=(npm_all permit2 contract_checks cargo_deny deploy prometheus web x402) ;;
   deploy) wanted=(deploy prometheus) ;;
   test) wanted=(prometheus schemathesis jsonld tronweb asyncapi redoc settler sdk_typescript sdk_python web chromium evm solana tron webhooks x402 x402_conformance solana_client) ;;
   sdks) wanted=(sdk_typescript sdk_python) ;;

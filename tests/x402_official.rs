@@ -1,7 +1,7 @@
-//! x402 with the official packages of examples/x402: a shop is paid across chains by a buyer, the facilitator client
-//! understands every answer, and nothing is paid twice.
+//! x402 with the official packages of examples/x402: a shop is paid across chains by a buyer and by people with a browser,
+//! the facilitator client understands every answer, and nothing is paid twice.
 
-use std::{ffi::OsStr, fs, process::Stdio};
+use std::{fs, process::Stdio};
 
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
@@ -19,13 +19,13 @@ use events::PaymentId;
 use crate::support::*;
 
 /// Runs a test file of examples/x402 on this network, in which as many tests as `count` have to pass.
-async fn node_tests(world: &World, file: &str, count: usize, name: &str, value: impl AsRef<OsStr>) -> Result<()> {
+async fn node_tests(world: &World, file: &str, count: usize, environment: &[(&str, &str)]) -> Result<()> {
     let mut command = shop::node(&world.network, &Purchase::new(&world.network));
     command
         .args(["--test", "--test-reporter=tap"])
         .arg(shop::home().join(file))
         .env("BUYER_KEY", Role::Payer.secret_hex())
-        .env(name, value);
+        .envs(environment.iter().copied());
     passed(command, count).await
 }
 
@@ -58,14 +58,14 @@ async fn conforms(check: &str, target: &str) -> Result<()> {
 #[tokio::test]
 async fn neither_the_scheme_nor_the_buyer_believes_a_liar() -> Result<()> {
     let mut command = Command::new("node");
-    let files = ["client.test.js", "server.test.js", "solana.test.js", "store.test.js", "types.test.js"];
+    let files = ["client", "server", "solana", "store", "types", "paywall", "page", "install"];
     let tests = shop::home().join("packages/gw-escrow/test");
     command
         .args(["--test", "--test-reporter=tap"])
-        .args(files.map(|file| tests.join(file)))
+        .args(files.map(|file| tests.join(format!("{file}.test.js"))))
         .arg(shop::home().join("test/buyer.test.js"))
         .kill_on_drop(true);
-    passed(command, 36).await
+    passed(command, 49).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,7 +75,8 @@ async fn the_official_facilitator_client_understands_every_answer() -> Result<()
     let made = directory.path().join("made");
     let before = world.balances().await?;
     conforms("live", &format!("{}/x402/v1", world.base(0))).await?;
-    node_tests(&world, "test/facilitator.test.js", 8, "MADE", &made).await?;
+    let made_at = made.to_str().context("a path is not a text")?;
+    node_tests(&world, "test/facilitator.test.js", 8, &[("MADE", made_at)]).await?;
 
     let payments: Vec<PaymentId> = fs::read_to_string(made)?.lines().map(str::parse).collect::<Result<_, _>>()?;
     ensure!(payments.len() == 4, "{payments:?}");
@@ -107,9 +108,17 @@ async fn a_buyer_pays_on_one_chain_and_the_shop_is_paid_on_another() -> Result<(
     world.until(&bought.payment_id, "EscrowReleased").await?;
     world.settled_once(&[bought.payment_id]).await?;
 
-    node_tests(&world, "test/shop.test.js", 2, "SHOP_URL", &shop.url).await?;
+    node_tests(&world, "test/shop.test.js", 2, &[("SHOP_URL", &shop.url)]).await?;
     let end = world.balances().await?;
     assert_eq!(end["recipient"] - after["recipient"], U256::from(PRICE_UNITS));
+
+    // People with a browser, whose screenshots are in target/browser: five purchases, and a payment that fails.
+    let rpc = world.network.source.anvil.url();
+    let environment = [("SHOP_URL", shop.url.as_str()), ("EVM_RPC_URL", rpc.as_str())];
+    let paywall = node_tests(&world, "test/paywall.test.js", 8, &environment).await;
+    paywall.context("see target/browser for what the page showed last")?;
+    let paid = world.balances().await?;
+    assert_eq!(paid["recipient"] - end["recipient"], U256::from(PRICE_UNITS) * U256::from(5));
     Ok(())
 }
 

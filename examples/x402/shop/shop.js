@@ -4,6 +4,7 @@ import { HTTPFacilitatorClient } from "@x402/core/server";
 import { paymentMiddlewareFromHTTPServer, x402HTTPResourceServer, x402ResourceServer } from "@x402/express";
 import { declarePaymentIdentifierExtension, PAYMENT_IDENTIFIER } from "@x402/extensions/payment-identifier";
 import express from "express";
+import { paymentCookie, paywall } from "x402-gw-escrow/paywall";
 import { GwEscrowServer, Redemptions } from "x402-gw-escrow/server";
 import { fileStore } from "x402-gw-escrow/store";
 
@@ -54,16 +55,37 @@ server.onAfterSettle(async ({ result }) => {
   console.log(`paid in ${result.transaction} on ${result.network} by ${result.payer}`);
 });
 
+const page = paywall({ gateway: settings.gateway, name: "A shop on another chain" });
+const article = { title: "Paid across chains", text: "The buyer's tokens never were on this shop's chain." };
 const app = express();
-app.use(paymentMiddlewareFromHTTPServer(http, undefined, undefined, false));
+app.use(paymentCookie());
+app.use(paymentMiddlewareFromHTTPServer(http, undefined, page, false));
 app.get("/article", (_, response) => {
-  response.json({ title: "Paid across chains", text: "The buyer's tokens never were on this shop's chain." });
+  response.format({ json: () => response.json(article), html: () => response.send(html(article)) });
 });
 const listener = app.listen(settings.port, "127.0.0.1", (/** @type {Error | undefined} */ error) => {
   if (error) throw error;
   const address = /** @type {import("node:net").AddressInfo} */ (listener.address());
   console.log(`shop at http://127.0.0.1:${address.port}/article`);
 });
+
+/**
+ * The article as browsers show it.
+ *
+ * @param {{ title: string, text: string }} article
+ */
+function html({ title, text }) {
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+<style>body { max-width: 40rem; margin: 3rem auto; padding: 0 1rem; font: 1.1rem/1.6 Georgia, serif; }</style>
+<h1>${title}</h1>
+<p>${text}</p>
+</html>
+`;
+}
 
 /**
  * @param {string} name

@@ -2,8 +2,8 @@ import { account, namespaceOf } from "./chains.js";
 import { GwEscrowError } from "./errors.js";
 import { corridor, paymentStatus } from "./gateway.js";
 import { paymentId, termsHash } from "./ids.js";
+import { memoryStore } from "./memory.js";
 import { readRequirement, SCHEME } from "./requirement.js";
-import { memoryStore } from "./store.js";
 
 export { evmPayer } from "./evm.js";
 export { GwEscrowError } from "./errors.js";
@@ -14,8 +14,7 @@ const EXTENSION = "payment-identifier";
 const CLOCK_MARGIN_MS = 60_000;
 
 /**
- * @typedef {import("@x402/core/types").PaymentRequirements} PaymentRequirements
- * @typedef {import("@x402/core/types").SchemeNetworkClient} SchemeNetworkClient
+ * @typedef {import("./x402.js").PaymentRequirements} PaymentRequirements
  * @typedef {import("./evm.js").Payer} Payer
  *
  * @typedef {object} OpenPayment A payment that was signed and whose outcome is not known to be good.
@@ -31,7 +30,7 @@ const CLOCK_MARGIN_MS = 60_000;
  *   hour.
  * @property {Record<string, { escrow: string, reserver: string, releaser: string }>} [pins] By network: what the
  *   gateway itself must name.
- * @property {import("./store.js").Store<OpenPayment>} [open] Keeps payments until their outcome is known. With
+ * @property {import("./memory.js").Store<OpenPayment>} [open] Keeps payments until their outcome is known. With
  *   `fileStore` a buyer that was killed goes on with what it signed, and pays nothing twice.
  */
 
@@ -41,8 +40,6 @@ const CLOCK_MARGIN_MS = 60_000;
  * A payment is signed for exactly what the requirement says, with the contracts of the buyer's own gateway, and
  * nothing that was prepared elsewhere is signed. A payment whose outcome is unknown is sent again, and a second one
  * for the same thing is made only when the gateway says that the first has failed, or can no longer accept it.
- *
- * @implements {SchemeNetworkClient}
  */
 export class GwEscrowClient {
   scheme = SCHEME;
@@ -62,7 +59,7 @@ export class GwEscrowClient {
     this.open = open;
   }
 
-  /** @type {import("@x402/core/types").SchemeClientHooks} */
+  /** @type {import("./x402.js").ClientHooks} */
   schemeHooks = {
     // A scheme is not told what is being bought, and its hook is.
     onBeforePaymentCreation: async ({ paymentRequired, selectedRequirements }) => {
@@ -76,8 +73,8 @@ export class GwEscrowClient {
   /**
    * @param {number} x402Version
    * @param {PaymentRequirements} requirements
-   * @param {import("@x402/core/types").PaymentPayloadContext} [context]
-   * @returns {Promise<import("@x402/core/types").PaymentPayloadResult>}
+   * @param {import("./x402.js").PaymentPayloadContext} [context]
+   * @returns {Promise<import("./x402.js").PaymentPayloadResult>}
    */
   async createPaymentPayload(x402Version, requirements, context = {}) {
     if (x402Version !== 2) throw new GwEscrowError("unsupported", `x402 version ${x402Version} has no ${SCHEME}`);
@@ -152,8 +149,7 @@ export class GwEscrowClient {
       );
     }
 
-    const now = Math.floor(Date.now() / 1000);
-    const [quoteDeadline, fulfillmentDeadline] = [now + wanted.quoteSeconds, now + wanted.fulfillmentSeconds];
+    const fulfillmentDeadline = unixSeconds() + wanted.fulfillmentSeconds;
     const requestId = `x402-${crypto.randomUUID()}`;
     const terms = {
       source: { asset_identifier: wanted.asset, account: payer.account },
@@ -176,6 +172,14 @@ export class GwEscrowClient {
       terms,
       corridor,
     });
+    // Settlers are asked once it is signed: a person at a wallet takes longer than an auction.
+    const quoteDeadline = unixSeconds() + wanted.quoteSeconds;
+    if (quoteDeadline >= fulfillmentDeadline) {
+      throw new GwEscrowError(
+        "late",
+        `it took too long to sign: what was signed ends at ${rfc3339(fulfillmentDeadline)}`,
+      );
+    }
     const paymentRequest = {
       version: "1.0",
       request_id: requestId,
@@ -258,6 +262,10 @@ function sorted(value) {
 /** @param {string} url */
 function origin(url) {
   return url === "" ? "" : URL.canParse(url) ? new URL(url).origin : url;
+}
+
+function unixSeconds() {
+  return Math.floor(Date.now() / 1000);
 }
 
 /** @param {number} seconds UNIX. */

@@ -1,4 +1,4 @@
-import { concat, hashTypedData, keccak256 } from "viem";
+import { concat, hashTypedData, keccak256 } from "viem/utils";
 
 import { GwEscrowError } from "./errors.js";
 import { onChainId } from "./ids.js";
@@ -42,7 +42,7 @@ const TYPES = /** @type {const} */ ({
  *
  * @typedef {object} Order
  * @property {string} paymentId
- * @property {import("viem").Hex} termsHash
+ * @property {import("./ids.js").Hex} termsHash
  * @property {string} network
  * @property {string} asset CAIP-19 id.
  * @property {bigint} amount The most that may be taken.
@@ -59,6 +59,10 @@ const TYPES = /** @type {const} */ ({
  * @property {string} message_scheme
  * @property {{ message: string, message_prehash?: string, signature: string }[]} signed_messages
  *
+ * @typedef {object} Signer An account that signs EIP-712 typed data.
+ * @property {string} address
+ * @property {(typedData: any) => Promise<string>} signTypedData
+ *
  * @typedef {object} Payer Who pays on the chains of one namespace. Another namespace is another implementation of
  *   this.
  * @property {string} namespace CAIP-2 namespace.
@@ -70,8 +74,7 @@ const TYPES = /** @type {const} */ ({
 /**
  * A payer on EVM chains, for which it signs Permit2's witness transfer into the escrow.
  *
- * @param {Pick<import("viem/accounts").LocalAccount, "address" | "signTypedData">} signer For example viem's
- *   `privateKeyToAccount(…)`. It must have approved Permit2 for the token.
+ * @param {Signer} signer For example viem's `privateKeyToAccount(…)`. It must have approved Permit2 for the token.
  * @param {{ permit2?: string }} [options] `permit2`: where Permit2 is, on a chain that has it elsewhere.
  * @returns {Payer}
  */
@@ -83,7 +86,7 @@ export function evmPayer(signer, { permit2 = PERMIT2 } = {}) {
     originator: `eip155:${account}`,
     async authorize(order) {
       const typedData = deposit(order, account, permit2);
-      const signature = await signer.signTypedData(/** @type {any} */ (typedData));
+      const signature = await signer.signTypedData(typedData);
       return {
         message_scheme: "EVM_PERMIT2_ESCROW",
         signed_messages: [
@@ -135,8 +138,8 @@ export function deposit(order, payer, permit2) {
 /**
  * Permit2's nonce of a payment, which binds the terms and can be used once.
  *
- * @param {import("viem").Hex} paymentId
- * @param {import("viem").Hex} termsHash
+ * @param {import("./ids.js").Hex} paymentId
+ * @param {import("./ids.js").Hex} termsHash
  * @returns {bigint}
  */
 function nonce(paymentId, termsHash) {
@@ -148,7 +151,7 @@ function nonce(paymentId, termsHash) {
  *
  * @param {ReturnType<typeof deposit>} typedData
  */
-function toJson(typedData) {
+export function toJson(typedData) {
   return JSON.stringify(typedData, (name, value) =>
     typeof value === "bigint" || (typeof value === "number" && name !== "chainId") ? String(value) : value,
   );

@@ -1,7 +1,8 @@
 import { base32nopad } from "@scure/base";
-import { concat, keccak256, numberToHex, sha256, stringToHex } from "viem";
+import { concat, keccak256, numberToHex, sha256, stringToHex } from "viem/utils";
 
 /**
+ * @typedef {`0x${string}`} Hex
  * @typedef {{ asset_identifier: string, account: string }} OwnedAsset
  * @typedef {object} Terms The economics of a payment, every value in its normal form.
  * @property {OwnedAsset} source
@@ -30,7 +31,7 @@ export function paymentId(originator, requestId) {
  * The payment as the contracts know it.
  *
  * @param {string} id
- * @returns {import("viem").Hex}
+ * @returns {Hex}
  */
 export function onChainId(id) {
   return keccak256(stringToHex(id));
@@ -40,7 +41,7 @@ export function onChainId(id) {
  * SHA-256 of the RFC 8785 form of the terms. They hold strings only, for which JSON.stringify writes that form.
  *
  * @param {Terms} terms
- * @returns {import("viem").Hex}
+ * @returns {Hex}
  */
 export function termsHash({ source, destination, fulfillment_amount, max_source_amount }) {
   /** @param {OwnedAsset} entry */

@@ -1,4 +1,4 @@
-import { memoryStore } from "./store.js";
+import { memoryStore } from "./memory.js";
 
 /**
  * What a payment was used for.
@@ -19,7 +19,7 @@ export class Redemptions {
 
   /**
    * @param {object} [options]
-   * @param {import("./store.js").Store<Redemption>} [options.store] Kept for as long as payments may come back, which
+   * @param {import("./memory.js").Store<Redemption>} [options.store] Kept for as long as payments may come back, which
    *   is for ever.
    * @param {number} [options.againSeconds] How long a payment opens the same resource again.
    */

@@ -30,7 +30,7 @@ const FULFILLMENT_SECONDS = 300;
 /**
  * Reads one entry of `accepts`. Whoever wrote it is not trusted: what is not understood is refused.
  *
- * @param {import("@x402/core/types").PaymentRequirements} requirement
+ * @param {import("./x402.js").PaymentRequirements} requirement
  * @returns {Requirement}
  */
 export function readRequirement(requirement) {

@@ -6,12 +6,11 @@ import { Redemptions } from "./redemptions.js";
 import { SCHEME } from "./requirement.js";
 
 export { GwEscrowError } from "./errors.js";
-export { Redemptions } from "./redemptions.js";
+export { Redemptions };
 
 /**
- * @typedef {import("@x402/core/types").PaymentRequirements} PaymentRequirements
- * @typedef {import("@x402/core/types").SchemeNetworkServer} SchemeNetworkServer
- * @typedef {import("@x402/core/types").SupportedKind} SupportedKind
+ * @typedef {import("./x402.js").PaymentRequirements} PaymentRequirements
+ * @typedef {import("./x402.js").SupportedKind} SupportedKind
  * @typedef {import("./redemptions.js").Redemption} Redemption
  *
  * @typedef {{ asset: string, assetIdentifier: string, symbol: string, decimals: number }} ListedAsset
@@ -33,14 +32,12 @@ export { Redemptions } from "./redemptions.js";
  * A price in money (`"$1.50"`, `1.5`) is for tokens of the same symbol on both chains. For two different tokens the
  * price is `{ asset, amount, extra: { gw: { fulfillmentAmount } } }`: the source token, the most that a buyer pays of
  * it, and what arrives, both in the smallest unit.
- *
- * @implements {SchemeNetworkServer}
  */
 export class GwEscrowServer {
   scheme = SCHEME;
   defaultAssetTransferMethod = "default";
   /** The page is made, the payment is settled, and only then the page is sent.
-   * @type {SchemeNetworkServer["paymentFlows"]} */
+   * @type {Record<string, { supported: ["authorization"], default: "authorization" }>} */
   paymentFlows = { default: { supported: ["authorization"], default: "authorization" } };
 
   /** Payments in use, by the payload of the request that uses them. @type {WeakMap<object, string>} */
@@ -80,9 +77,9 @@ export class GwEscrowServer {
   /**
    * Money stays decimal here, because only the gateway knows how many decimals its tokens have.
    *
-   * @param {import("@x402/core/types").Price} price
+   * @param {import("./x402.js").Price} price
    * @param {string} network
-   * @returns {Promise<import("@x402/core/types").AssetAmount>}
+   * @returns {Promise<import("./x402.js").AssetAmount>}
    */
   async parsePrice(price, network) {
     if (typeof price !== "object") {
@@ -130,7 +127,7 @@ export class GwEscrowServer {
     };
   }
 
-  /** @type {import("@x402/core/types").SchemeServerHooks} */
+  /** @type {import("./x402.js").ServerHooks} */
   schemeHooks = {
     // A hook that throws is passed over, so nothing may get out of this one but a refusal.
     onAfterVerify: async ({ paymentPayload, result, transportContext }) => {
@@ -261,8 +258,9 @@ function gwOf({ extra, extensions }) {
  * @param {unknown} transportContext
  */
 function resourceOf(transportContext) {
-  const request = /** @type {import("@x402/core/server").HTTPTransportContext | undefined} */ (transportContext)
-    ?.request;
+  const { request } = /** @type {{ request?: { method?: string, adapter: { getUrl(): string } } }} */ (
+    transportContext ?? {}
+  );
   if (!request) return undefined;
   const url = new URL(request.adapter.getUrl());
   return `${request.method} ${url.pathname}${url.search}`;

@@ -1,5 +1,5 @@
 import { base58 } from "@scure/base";
-import { concatBytes, hexToBytes, numberToBytes, sha256, stringToBytes, toHex } from "viem";
+import { concatBytes, hexToBytes, numberToBytes, sha256, stringToBytes, toHex } from "viem/utils";
 
 import { GwEscrowError } from "./errors.js";
 import { onChainId } from "./ids.js";
@@ -42,6 +42,7 @@ export function solanaPayer({ address, signMessage }) {
  *
  * @param {import("./evm.js").Order} order
  * @param {string} payer
+ * @returns {Uint8Array}
  */
 export function deposit(order, payer) {
   const { signature_cluster_id: cluster, signature_domain_version: version } = order.corridor;

@@ -1,30 +1,11 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, truncateSync, writeSync } from "node:fs";
 
-/**
- * Where records are kept by key. What `set` has resolved for is there afterwards.
- *
- * @template T
- * @typedef {object} Store
- * @property {(key: string) => Promise<T | undefined>} get
- * @property {(key: string, value: T) => Promise<void>} set
- * @property {(key: string) => Promise<void>} delete
- */
+export { memoryStore } from "./memory.js";
 
 /**
- * Records that end with the process.
- *
  * @template T
- * @returns {Store<T>}
+ * @typedef {import("./memory.js").Store<T>} Store
  */
-export function memoryStore() {
-  /** @type {Map<string, T>} */
-  const records = new Map();
-  return {
-    get: async (key) => records.get(key),
-    set: async (key, value) => void records.set(key, value),
-    delete: async (key) => void records.delete(key),
-  };
-}
 
 /**
  * Records in a file of JSON lines that one process writes; the last line of a key counts. Each line is on disk before

@@ -158,3 +158,27 @@ test("two purchases of one thing at once are one payment, and of two things are 
   assert.notEqual(one, other);
   assert.equal(signed.length, 2);
 });
+
+test("settlers are asked once it is signed, however long that takes, and not after its end", async (context) => {
+  const base = await gateway(context);
+  let now = Date.now();
+  context.mock.method(Date, "now", () => now);
+  const begun = Math.floor(now / 1000);
+  const { payer } = spy();
+  const slow = (/** @type {number} */ seconds) => ({
+    ...payer,
+    authorize: async (/** @type {any} */ order) => {
+      now += seconds * 1000;
+      return payer.authorize(order);
+    },
+  });
+  const { payload } = await new GwEscrowClient({ gateway: base, payers: [slow(40)] }).createPaymentPayload(
+    2,
+    requirement(),
+  );
+  const request = /** @type {any} */ (payload.paymentRequest);
+  assert.equal(Date.parse(request.quote_deadline) / 1000, begun + 40 + 5);
+  assert.equal(Date.parse(request.fulfillment_deadline) / 1000, begun + 300);
+  const late = new GwEscrowClient({ gateway: base, payers: [slow(300)] });
+  await assert.rejects(late.createPaymentPayload(2, requirement()), { code: "late" });
+});

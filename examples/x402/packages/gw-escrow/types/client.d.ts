@@ -2,8 +2,7 @@ export { evmPayer } from "./evm.js";
 export { GwEscrowError } from "./errors.js";
 export { solanaPayer } from "./solana.js";
 /**
- * @typedef {import("@x402/core/types").PaymentRequirements} PaymentRequirements
- * @typedef {import("@x402/core/types").SchemeNetworkClient} SchemeNetworkClient
+ * @typedef {import("./x402.js").PaymentRequirements} PaymentRequirements
  * @typedef {import("./evm.js").Payer} Payer
  *
  * @typedef {object} OpenPayment A payment that was signed and whose outcome is not known to be good.
@@ -19,7 +18,7 @@ export { solanaPayer } from "./solana.js";
  *   hour.
  * @property {Record<string, { escrow: string, reserver: string, releaser: string }>} [pins] By network: what the
  *   gateway itself must name.
- * @property {import("./store.js").Store<OpenPayment>} [open] Keeps payments until their outcome is known. With
+ * @property {import("./memory.js").Store<OpenPayment>} [open] Keeps payments until their outcome is known. With
  *   `fileStore` a buyer that was killed goes on with what it signed, and pays nothing twice.
  */
 /**
@@ -28,10 +27,8 @@ export { solanaPayer } from "./solana.js";
  * A payment is signed for exactly what the requirement says, with the contracts of the buyer's own gateway, and
  * nothing that was prepared elsewhere is signed. A payment whose outcome is unknown is sent again, and a second one
  * for the same thing is made only when the gateway says that the first has failed, or can no longer accept it.
- *
- * @implements {SchemeNetworkClient}
  */
-export class GwEscrowClient implements SchemeNetworkClient {
+export class GwEscrowClient {
     /** @param {Options} options */
     constructor({ gateway, payers, maxLockSeconds, pins, open }: Options);
     scheme: string;
@@ -43,16 +40,16 @@ export class GwEscrowClient implements SchemeNetworkClient {
         reserver: string;
         releaser: string;
     }>;
-    open: import("./store.js").Store<OpenPayment>;
-    /** @type {import("@x402/core/types").SchemeClientHooks} */
-    schemeHooks: import("@x402/core/types").SchemeClientHooks;
+    open: import("./memory.js").Store<OpenPayment>;
+    /** @type {import("./x402.js").ClientHooks} */
+    schemeHooks: import("./x402.js").ClientHooks;
     /**
      * @param {number} x402Version
      * @param {PaymentRequirements} requirements
-     * @param {import("@x402/core/types").PaymentPayloadContext} [context]
-     * @returns {Promise<import("@x402/core/types").PaymentPayloadResult>}
+     * @param {import("./x402.js").PaymentPayloadContext} [context]
+     * @returns {Promise<import("./x402.js").PaymentPayloadResult>}
      */
-    createPaymentPayload(x402Version: number, requirements: PaymentRequirements, context?: import("@x402/core/types").PaymentPayloadContext): Promise<import("@x402/core/types").PaymentPayloadResult>;
+    createPaymentPayload(x402Version: number, requirements: PaymentRequirements, context?: import("./x402.js").PaymentPayloadContext): Promise<import("./x402.js").PaymentPayloadResult>;
     /**
      * Forgets a payment whose outcome the shop does not honour, so that the same thing can be paid for again.
      *
@@ -62,8 +59,7 @@ export class GwEscrowClient implements SchemeNetworkClient {
     abandon(resource: string, requirements: PaymentRequirements): Promise<void>;
     #private;
 }
-export type PaymentRequirements = import("@x402/core/types").PaymentRequirements;
-export type SchemeNetworkClient = import("@x402/core/types").SchemeNetworkClient;
+export type PaymentRequirements = import("./x402.js").PaymentRequirements;
 export type Payer = import("./evm.js").Payer;
 /**
  * A payment that was signed and whose outcome is not known to be good.
@@ -107,5 +103,5 @@ export type Options = {
      * Keeps payments until their outcome is known. With
      * `fileStore` a buyer that was killed goes on with what it signed, and pays nothing twice.
      */
-    open?: import("./store.js").Store<OpenPayment> | undefined;
+    open?: import("./memory.js").Store<OpenPayment> | undefined;
 };

@@ -1,15 +1,15 @@
 /** Why a payment was not made, or a 402 cannot be offered. Branch on `code`. */
 export class GwEscrowError extends Error {
     /**
-     * @param {"requirement" | "untrusted" | "cap" | "lock" | "unsupported" | "gateway" | "configuration"} code What
-     *   kind of obstacle: the requirement cannot be read; it names other contracts than the gateway that is trusted; it
-     *   costs more than allowed; it locks money for longer than allowed; nobody here can pay so; the gateway gave no
-     *   usable answer; the settings do not fit together.
+     * @param {"requirement" | "untrusted" | "cap" | "lock" | "late" | "unsupported" | "gateway" | "configuration"} code
+     *   What kind of obstacle: the requirement cannot be read; it names other contracts than the gateway that is trusted;
+     *   it costs more than allowed; it locks money for longer than allowed; it was signed too late; nobody here can pay
+     *   so; the gateway gave no usable answer; the settings do not fit together.
      * @param {string} message For people; names the field.
      * @param {{ cause?: unknown }} [options]
      */
-    constructor(code: "requirement" | "untrusted" | "cap" | "lock" | "unsupported" | "gateway" | "configuration", message: string, options?: {
+    constructor(code: "requirement" | "untrusted" | "cap" | "lock" | "late" | "unsupported" | "gateway" | "configuration", message: string, options?: {
         cause?: unknown;
     });
-    code: "requirement" | "untrusted" | "cap" | "lock" | "unsupported" | "gateway" | "configuration";
+    code: "requirement" | "untrusted" | "cap" | "lock" | "late" | "unsupported" | "gateway" | "configuration";
 }

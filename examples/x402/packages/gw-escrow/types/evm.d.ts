@@ -4,7 +4,7 @@
  *
  * @typedef {object} Order
  * @property {string} paymentId
- * @property {import("viem").Hex} termsHash
+ * @property {import("./ids.js").Hex} termsHash
  * @property {string} network
  * @property {string} asset CAIP-19 id.
  * @property {bigint} amount The most that may be taken.
@@ -21,6 +21,10 @@
  * @property {string} message_scheme
  * @property {{ message: string, message_prehash?: string, signature: string }[]} signed_messages
  *
+ * @typedef {object} Signer An account that signs EIP-712 typed data.
+ * @property {string} address
+ * @property {(typedData: any) => Promise<string>} signTypedData
+ *
  * @typedef {object} Payer Who pays on the chains of one namespace. Another namespace is another implementation of
  *   this.
  * @property {string} namespace CAIP-2 namespace.
@@ -31,12 +35,11 @@
 /**
  * A payer on EVM chains, for which it signs Permit2's witness transfer into the escrow.
  *
- * @param {Pick<import("viem/accounts").LocalAccount, "address" | "signTypedData">} signer For example viem's
- *   `privateKeyToAccount(…)`. It must have approved Permit2 for the token.
+ * @param {Signer} signer For example viem's `privateKeyToAccount(…)`. It must have approved Permit2 for the token.
  * @param {{ permit2?: string }} [options] `permit2`: where Permit2 is, on a chain that has it elsewhere.
  * @returns {Payer}
  */
-export function evmPayer(signer: Pick<import("viem/accounts").LocalAccount, "address" | "signTypedData">, { permit2 }?: {
+export function evmPayer(signer: Signer, { permit2 }?: {
     permit2?: string;
 }): Payer;
 /**
@@ -137,6 +140,12 @@ export function deposit(order: Order, payer: string, permit2: string): {
         };
     };
 };
+/**
+ * The typed data as wallets and the gateway read it: whole numbers as decimal strings.
+ *
+ * @param {ReturnType<typeof deposit>} typedData
+ */
+export function toJson(typedData: ReturnType<typeof deposit>): string;
 /** Where Uniswap's Permit2 is on every chain. */
 export const PERMIT2: "0x000000000022d473030f116ddee9f6b43ac78ba3";
 /**
@@ -145,7 +154,7 @@ export const PERMIT2: "0x000000000022d473030f116ddee9f6b43ac78ba3";
  */
 export type Order = {
     paymentId: string;
-    termsHash: import("viem").Hex;
+    termsHash: import("./ids.js").Hex;
     network: string;
     /**
      * CAIP-19 id.
@@ -186,6 +195,13 @@ export type SenderAuth = {
         message_prehash?: string;
         signature: string;
     }[];
+};
+/**
+ * An account that signs EIP-712 typed data.
+ */
+export type Signer = {
+    address: string;
+    signTypedData: (typedData: any) => Promise<string>;
 };
 /**
  * Who pays on the chains of one namespace. Another namespace is another implementation of

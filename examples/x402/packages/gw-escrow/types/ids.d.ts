@@ -1,4 +1,5 @@
 /**
+ * @typedef {`0x${string}`} Hex
  * @typedef {{ asset_identifier: string, account: string }} OwnedAsset
  * @typedef {object} Terms The economics of a payment, every value in its normal form.
  * @property {OwnedAsset} source
@@ -19,16 +20,17 @@ export function paymentId(originator: string, requestId: string): string;
  * The payment as the contracts know it.
  *
  * @param {string} id
- * @returns {import("viem").Hex}
+ * @returns {Hex}
  */
-export function onChainId(id: string): import("viem").Hex;
+export function onChainId(id: string): Hex;
 /**
  * SHA-256 of the RFC 8785 form of the terms. They hold strings only, for which JSON.stringify writes that form.
  *
  * @param {Terms} terms
- * @returns {import("viem").Hex}
+ * @returns {Hex}
  */
-export function termsHash({ source, destination, fulfillment_amount, max_source_amount }: Terms): import("viem").Hex;
+export function termsHash({ source, destination, fulfillment_amount, max_source_amount }: Terms): Hex;
+export type Hex = `0x${string}`;
 export type OwnedAsset = {
     asset_identifier: string;
     account: string;

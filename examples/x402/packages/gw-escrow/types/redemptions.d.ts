@@ -13,15 +13,15 @@
 export class Redemptions {
     /**
      * @param {object} [options]
-     * @param {import("./store.js").Store<Redemption>} [options.store] Kept for as long as payments may come back, which
+     * @param {import("./memory.js").Store<Redemption>} [options.store] Kept for as long as payments may come back, which
      *   is for ever.
      * @param {number} [options.againSeconds] How long a payment opens the same resource again.
      */
     constructor({ store, againSeconds }?: {
-        store?: import("./store.js").Store<Redemption> | undefined;
+        store?: import("./memory.js").Store<Redemption> | undefined;
         againSeconds?: number | undefined;
     });
-    store: import("./store.js").Store<Redemption>;
+    store: import("./memory.js").Store<Redemption>;
     againSeconds: number;
     /**
      * Takes a payment for a resource. Whoever gets `undefined` has it until `release` or `served`.

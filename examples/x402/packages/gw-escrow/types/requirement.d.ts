@@ -1,10 +1,10 @@
 /**
  * Reads one entry of `accepts`. Whoever wrote it is not trusted: what is not understood is refused.
  *
- * @param {import("@x402/core/types").PaymentRequirements} requirement
+ * @param {import("./x402.js").PaymentRequirements} requirement
  * @returns {Requirement}
  */
-export function readRequirement(requirement: import("@x402/core/types").PaymentRequirements): Requirement;
+export function readRequirement(requirement: import("./x402.js").PaymentRequirements): Requirement;
 /** Name of the scheme. */
 export const SCHEME: "gw-escrow";
 /**

@@ -1,9 +1,8 @@
 export { GwEscrowError } from "./errors.js";
-export { Redemptions } from "./redemptions.js";
+export { Redemptions };
 /**
- * @typedef {import("@x402/core/types").PaymentRequirements} PaymentRequirements
- * @typedef {import("@x402/core/types").SchemeNetworkServer} SchemeNetworkServer
- * @typedef {import("@x402/core/types").SupportedKind} SupportedKind
+ * @typedef {import("./x402.js").PaymentRequirements} PaymentRequirements
+ * @typedef {import("./x402.js").SupportedKind} SupportedKind
  * @typedef {import("./redemptions.js").Redemption} Redemption
  *
  * @typedef {{ asset: string, assetIdentifier: string, symbol: string, decimals: number }} ListedAsset
@@ -24,17 +23,18 @@ export { Redemptions } from "./redemptions.js";
  * A price in money (`"$1.50"`, `1.5`) is for tokens of the same symbol on both chains. For two different tokens the
  * price is `{ asset, amount, extra: { gw: { fulfillmentAmount } } }`: the source token, the most that a buyer pays of
  * it, and what arrives, both in the smallest unit.
- *
- * @implements {SchemeNetworkServer}
  */
-export class GwEscrowServer implements SchemeNetworkServer {
+export class GwEscrowServer {
     /** @param {Options} options */
     constructor({ receive, marginBasisPoints, quoteDeadlineSeconds, fulfillmentDeadlineSeconds, redemptions, }: Options);
     scheme: string;
     defaultAssetTransferMethod: string;
     /** The page is made, the payment is settled, and only then the page is sent.
-     * @type {SchemeNetworkServer["paymentFlows"]} */
-    paymentFlows: SchemeNetworkServer["paymentFlows"];
+     * @type {Record<string, { supported: ["authorization"], default: "authorization" }>} */
+    paymentFlows: Record<string, {
+        supported: ["authorization"];
+        default: "authorization";
+    }>;
     receive: {
         network: string;
         asset: string;
@@ -54,24 +54,23 @@ export class GwEscrowServer implements SchemeNetworkServer {
     /**
      * Money stays decimal here, because only the gateway knows how many decimals its tokens have.
      *
-     * @param {import("@x402/core/types").Price} price
+     * @param {import("./x402.js").Price} price
      * @param {string} network
-     * @returns {Promise<import("@x402/core/types").AssetAmount>}
+     * @returns {Promise<import("./x402.js").AssetAmount>}
      */
-    parsePrice(price: import("@x402/core/types").Price, network: string): Promise<import("@x402/core/types").AssetAmount>;
+    parsePrice(price: import("./x402.js").Price, network: string): Promise<import("./x402.js").AssetAmount>;
     /**
      * @param {PaymentRequirements} base
      * @param {SupportedKind} kind
      * @returns {Promise<PaymentRequirements>}
      */
     enhancePaymentRequirements(base: PaymentRequirements, kind: SupportedKind): Promise<PaymentRequirements>;
-    /** @type {import("@x402/core/types").SchemeServerHooks} */
-    schemeHooks: import("@x402/core/types").SchemeServerHooks;
+    /** @type {import("./x402.js").ServerHooks} */
+    schemeHooks: import("./x402.js").ServerHooks;
     #private;
 }
-export type PaymentRequirements = import("@x402/core/types").PaymentRequirements;
-export type SchemeNetworkServer = import("@x402/core/types").SchemeNetworkServer;
-export type SupportedKind = import("@x402/core/types").SupportedKind;
+export type PaymentRequirements = import("./x402.js").PaymentRequirements;
+export type SupportedKind = import("./x402.js").SupportedKind;
 export type Redemption = import("./redemptions.js").Redemption;
 export type ListedAsset = {
     asset: string;
@@ -106,3 +105,4 @@ export type Options = {
      */
     redemptions?: Redemptions | undefined;
 };
+import { Redemptions } from "./redemptions.js";

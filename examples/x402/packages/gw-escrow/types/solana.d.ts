@@ -15,5 +15,6 @@ export function solanaPayer({ address, signMessage }: {
  *
  * @param {import("./evm.js").Order} order
  * @param {string} payer
+ * @returns {Uint8Array}
  */
-export function deposit(order: import("./evm.js").Order, payer: string): import("viem").ByteArray;
+export function deposit(order: import("./evm.js").Order, payer: string): Uint8Array;
