@@ -8,20 +8,25 @@ use journal::Recorded;
 use crate::{
     fault::Fault,
     owner_index::{self, OWNER_PREFIX},
+    place::Place,
     quote_request::QuoteRequestView,
+    search_index::{self, SEARCH_PREFIX},
+    time_index::{self, TIME_PREFIX},
     view::{Applied, PaymentView},
 };
 
 /// Version of the stored form. Whatever bears another is built again.
-pub(crate) const FORMAT: u8 = 9;
+pub(crate) const FORMAT: u8 = 10;
 pub(crate) const CHECKPOINT: &[u8] = b"c";
 pub(crate) const OPEN_PREFIX: u8 = b'o';
 pub(crate) const PAYMENT_PREFIX: u8 = b'p';
 pub(crate) const QUOTE_REQUEST_PREFIX: u8 = b'q';
 pub(crate) const UNREADABLE_PREFIX: u8 = b'u';
 /// Everything that the fold of a stream leaves in a tree.
-pub(crate) const ENTRY_PREFIXES: [u8; 5] =
-    [OWNER_PREFIX, OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, UNREADABLE_PREFIX];
+pub(crate) const ENTRY_PREFIXES: [u8; 7] =
+    [OWNER_PREFIX, OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, SEARCH_PREFIX, TIME_PREFIX, UNREADABLE_PREFIX];
+/// Indexes of payments, whose keys end with a place and are a function of the view.
+pub(crate) const INDEX_PREFIXES: [u8; 3] = [OWNER_PREFIX, SEARCH_PREFIX, TIME_PREFIX];
 
 /// The view of either kind.
 pub(crate) enum View {
@@ -65,10 +70,19 @@ impl View {
         }
     }
 
-    /// Its keys in the index of owners, which batches are not in.
-    pub(crate) fn owner_keys(&self) -> Vec<Vec<u8>> {
+    /// Its keys in the indexes of owners and of times, which follow from its first commit. Batches are in no index.
+    pub(crate) fn lasting_keys(&self) -> Vec<Vec<u8>> {
+        let Self::Payment(view) = self else { return Vec::new() };
+        let place = Place::of(view);
+        let mut keys = owner_index::keys(view, &place);
+        keys.push(time_index::key(&place));
+        keys
+    }
+
+    /// Its keys in the index for search, which change with it.
+    pub(crate) fn search_keys(&self) -> Vec<Vec<u8>> {
         match self {
-            Self::Payment(view) => owner_index::keys(view),
+            Self::Payment(view) => search_index::keys(view),
             Self::QuoteRequest(_) => Vec::new(),
         }
     }
@@ -109,8 +123,10 @@ pub(crate) fn view_key(stream_id: &StreamId) -> Vec<u8> {
 }
 
 pub(crate) fn stream_of(key: &[u8]) -> Result<StreamId, Fault> {
-    let head = if key.first() == Some(&OWNER_PREFIX) { owner_index::HEAD_BYTES } else { 1 };
-    let text = key.get(head..).and_then(|id| std::str::from_utf8(id).ok()).and_then(|id| id.parse().ok());
+    if key.first().is_some_and(|prefix| INDEX_PREFIXES.contains(prefix)) {
+        return Place::of_key(key).map(|place| place.payment_id.into());
+    }
+    let text = key.get(1..).and_then(|id| std::str::from_utf8(id).ok()).and_then(|id| id.parse().ok());
     text.ok_or_else(|| Fault::Damaged("a key holds no id of a stream".to_owned()))
 }
 

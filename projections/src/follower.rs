@@ -88,21 +88,42 @@ impl Follower {
             match self.follow(store).await {
                 Break::Shutdown => return,
                 Break::Recheck => {}
-                Break::Rebuild(reason) => self.rebuild(reason).await,
-                Break::Lost(alarm) => {
-                    let (model, reason) = (Arc::clone(&self.model), alarm.to_string());
-                    // On disk before the checkpoint, which is the only evidence, is reset.
-                    if let Err(error) = tokio::task::spawn_blocking(move || model.raise(alarm)).await {
-                        error!(shard = self.shard, %error, reason, "a journal alarm cannot be raised");
+                Break::Rebuild(reason) => match self.look_back().await {
+                    Break::Shutdown => return,
+                    Break::Stop(reason) => {
+                        self.model.stop(self.shard, reason);
+                        return;
                     }
-                    self.rebuild(reason).await;
-                }
+                    Break::Lost(alarm) => self.lost(alarm).await,
+                    _ => self.rebuild(reason).await,
+                },
+                Break::Lost(alarm) => self.lost(alarm).await,
                 Break::Storage(store, reason) => self.replace(store, reason).await,
                 Break::Stop(reason) => {
                     self.model.stop(self.shard, reason);
                     return;
                 }
             }
+        }
+    }
+
+    /// Raises the alarm, and builds the shard again from what the stream has.
+    async fn lost(&mut self, alarm: JournalAlarm) {
+        let (model, reason) = (Arc::clone(&self.model), alarm.to_string());
+        // On disk before the checkpoint, which is the only evidence, is reset.
+        if let Err(error) = tokio::task::spawn_blocking(move || model.raise(alarm)).await {
+            error!(shard = self.shard, %error, reason, "a journal alarm cannot be raised");
+        }
+        self.rebuild(reason).await;
+    }
+
+    /// Looks whether the stream still has the commit that a checkpoint names whose views are of no use any more, before it is
+    /// reset: views of an earlier version, or with other indexes, are as good a witness of a loss as any.
+    async fn look_back(&mut self) -> Break {
+        let (store, shard) = (self.model.store(), self.shard);
+        match blocking(&store, move |store| store.witness(shard)).await {
+            Ok(Some(witness)) => self.confirm(&witness).await.err().unwrap_or(Break::Recheck),
+            Ok(None) | Err(_) => Break::Recheck,
         }
     }
 

@@ -104,7 +104,7 @@ impl ReadModel {
     ///
     /// # Errors
     /// [`OpenError`] when another process holds the directory or the file system refuses it.
-    pub(crate) fn open(directory: &Path, shards: u16) -> Result<Self, OpenError> {
+    pub(crate) fn open(directory: &Path, shards: u16, searched: bool) -> Result<Self, OpenError> {
         let refused = |source| OpenError::Io { directory: directory.to_owned(), source };
         fs::create_dir_all(directory).map_err(refused)?;
         let lock = File::create(directory.join(LOCK)).map_err(refused)?;
@@ -115,7 +115,7 @@ impl ReadModel {
         }
         let mut alarms = Alarms::open(directory).map_err(refused)?;
         let shards = Shards::new(shards);
-        let store = Store::open(directory, shards.known().count(), |lost| alarms.cry(lost));
+        let store = Store::open(directory, shards.known().count(), searched, |lost| alarms.cry(lost));
         let (store, unfinished) = store.map_err(refused)?;
         let generation = AtomicU64::new(unfinished.unwrap_or_default().max(store.generation()));
         let unfinished = unfinished.map(|generation| Unfinished { generation, beside: store.generation() });

@@ -68,7 +68,16 @@ impl Projections {
     /// # Errors
     /// [`OpenError`] when another process holds the directory or the file system refuses it.
     pub fn open(directory: &Path, shards: u16) -> Result<Self, OpenError> {
-        Ok(Self { model: Arc::new(ReadModel::open(directory, shards)?) })
+        Ok(Self { model: Arc::new(ReadModel::open(directory, shards, false)?) })
+    }
+
+    /// As [`Projections::open`], with the index behind [`Projections::search`], which makes read models twice as dear to build and
+    /// half again as large. Where they were without it, or are to be without it again, they are built anew.
+    ///
+    /// # Errors
+    /// As [`Projections::open`].
+    pub fn open_searched(directory: &Path, shards: u16) -> Result<Self, OpenError> {
+        Ok(Self { model: Arc::new(ReadModel::open(directory, shards, true)?) })
     }
 
     /// Follows the journal, one task a shard, until `shutdown`, also in the shards that it gets meanwhile. A shard whose

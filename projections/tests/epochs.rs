@@ -29,7 +29,7 @@ struct Running {
 
 impl Running {
     fn start(directory: &Path, journal: &Arc<Streams>) -> Self {
-        let projections = Projections::open(directory, journal.shards()).unwrap();
+        let projections = Projections::open_searched(directory, journal.shards()).unwrap();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn({
             let (projections, shutdown, journal) = (projections.clone(), shutdown.clone(), Arc::clone(journal));

@@ -1,67 +1,27 @@
 //! The payments of an owner: in order, in pages, out of all shards, and after restarts and rebuilds the same.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tempfile::TempDir;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use events::{OwnedAsset, PaymentEvent, PaymentId, Terms, event::Submitted};
-use projections::{OwnedPage, OwnedSlice, PageBounds, PaymentView, Place, Projections, RunError, Unavailable, Verdict};
+use projections::{OwnedPage, OwnedSlice, PageBounds, PaymentView, Place, Projections, Unavailable};
 
 use crate::support::*;
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const SHARDS: u16 = 4;
 const ALICE: &str = "0x90f79bf6eb2c4f870365e785982e1f101e93b906";
 const SHOP: &str = "did:example:shop";
 /// More than there is.
 const ALL: PageBounds = PageBounds { payments_max: 10_000, looks_max: 10_000 };
 
-struct Running {
-    projections: Projections,
-    shutdown: CancellationToken,
-    task: JoinHandle<Result<(), RunError>>,
+fn page(following: &Following, slice: &OwnedSlice, bounds: PageBounds) -> OwnedPage {
+    following.projections.owned(slice, bounds, |_, _| true).unwrap()
 }
 
-impl Running {
-    async fn start(directory: &Path, journal: &Arc<Streams>) -> Self {
-        let projections = Projections::open(directory, SHARDS).unwrap();
-        let shutdown = CancellationToken::new();
-        let task = tokio::spawn({
-            let (projections, shutdown, journal) = (projections.clone(), shutdown.clone(), Arc::clone(journal));
-            async move { projections.run(journal, shutdown).await }
-        });
-        let running = Self { projections, shutdown, task };
-        running.caught_up(journal).await;
-        running
-    }
-
-    async fn caught_up(&self, journal: &Streams) {
-        let caught_up = async {
-            for shard in 0..SHARDS {
-                assert!(self.projections.wait_for(shard, journal.head_of(shard), PATIENCE).await);
-            }
-            while self.projections.ready().is_err() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, caught_up).await.unwrap();
-    }
-
-    async fn stop(self) {
-        self.shutdown.cancel();
-        self.task.await.unwrap().unwrap();
-    }
-
-    fn page(&self, slice: &OwnedSlice, bounds: PageBounds) -> OwnedPage {
-        self.projections.owned(slice, bounds, |_, _| true).unwrap()
-    }
-
-    /// The numbers of an owner's payments.
-    fn numbers(&self, owner: &str) -> Vec<u64> {
-        numbers(&self.page(&of(owner), ALL))
-    }
+/// The numbers of an owner's payments.
+fn owned(following: &Following, owner: &str) -> Vec<u64> {
+    numbers(&page(following, &of(owner), ALL))
 }
 
 fn of(owner: &str) -> OwnedSlice {
@@ -112,36 +72,37 @@ fn expected(step: usize) -> Vec<u64> {
 async fn an_owner_has_his_payments_newest_first() {
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
     fill(&journal);
-    let running = Running::start(directory.path(), &journal).await;
-    assert_eq!(running.numbers(&alice()), expected(3));
-    assert_eq!(running.numbers(SHOP), expected(6));
+    let following = Following::start(directory.path(), &journal).await;
+    assert_eq!(owned(&following, &alice()), expected(3));
+    assert_eq!(owned(&following, SHOP), expected(6));
     for nobody in ["", "eip155:", "did:example:shop2", "eip155:0x90F79bf6EB2c4f870365E785982E1f101E93b906"] {
-        assert_eq!(running.numbers(nobody), Vec::<u64>::new(), "{nobody}");
+        assert_eq!(owned(&following, nobody), Vec::<u64>::new(), "{nobody}");
     }
-    let views: Vec<PaymentView> = running.page(&of(&alice()), ALL).payments.into_iter().map(|(_, view)| view).collect();
+    let views: Vec<PaymentView> =
+        page(&following, &of(&alice()), ALL).payments.into_iter().map(|(_, view)| view).collect();
     for view in &views {
         assert_eq!(PaymentView::fold(&journal.commits_of(&view.payment_id)).as_ref(), Some(view));
     }
     // What is indexed once is not again by later commits.
     journal.push(id(3), vec![auction_closed(&["s"], &[])]);
-    running.caught_up(&journal).await;
-    assert_eq!(running.numbers(&alice()), expected(3));
-    running.stop().await;
+    following.caught_up().await;
+    assert_eq!(owned(&following, &alice()), expected(3));
+    following.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_go_on_where_they_ended_whatever_comes_meanwhile() {
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
     fill(&journal);
-    let running = Running::start(directory.path(), &journal).await;
+    let following = Following::start(directory.path(), &journal).await;
     for payments_max in [1, 7, 20] {
         let (mut slice, mut listed) = (of(&alice()), Vec::new());
         loop {
-            let page = running.page(&slice, PageBounds { payments_max, looks_max: 10_000 });
+            let page = page(&following, &slice, PageBounds { payments_max, looks_max: 10_000 });
             assert!(page.payments.len() <= payments_max);
             listed.extend(numbers(&page));
             pays(&journal, ALICE, None, 1_000 + 100 * payments_max as u64 + listed.len() as u64);
-            running.caught_up(&journal).await;
+            following.caught_up().await;
             let Some(next) = page.next else { break };
             slice.before = Some(next);
         }
@@ -152,14 +113,14 @@ async fn pages_go_on_where_they_ended_whatever_comes_meanwhile() {
         once.dedup();
         assert_eq!(once.len(), listed.len(), "{listed:?}");
     }
-    running.stop().await;
+    following.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn times_bound_a_slice_and_looks_bound_a_page() {
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
     fill(&journal);
-    let running = Running::start(directory.path(), &journal).await;
+    let following = Following::start(directory.path(), &journal).await;
     let slice =
         |from: Option<u64>, until: Option<u64>| OwnedSlice { from: from.map(at), until: until.map(at), ..of(&alice()) };
     for (from, until, expected) in [
@@ -170,12 +131,12 @@ async fn times_bound_a_slice_and_looks_bound_a_page() {
         (Some(12), Some(12), vec![]),
         (Some(1_000), None, vec![]),
     ] {
-        assert_eq!(numbers(&running.page(&slice(from, until), ALL)), expected, "{from:?} {until:?}");
+        assert_eq!(numbers(&page(&following, &slice(from, until), ALL)), expected, "{from:?} {until:?}");
     }
     // A cursor from elsewhere stays within the slice.
     let made_up = |submitted_ms| Place { submitted_ms, payment_id: id(0) };
     for (place, count) in [(made_up(0), 0), (made_up(u64::MAX), 20)] {
-        let page = running.page(&OwnedSlice { before: Some(place), ..of(&alice()) }, ALL);
+        let page = page(&following, &OwnedSlice { before: Some(place), ..of(&alice()) }, ALL);
         assert_eq!(page.payments.len(), count);
     }
 
@@ -184,7 +145,7 @@ async fn times_bound_a_slice_and_looks_bound_a_page() {
     loop {
         let bounds = PageBounds { payments_max: 10, looks_max: 3 };
         let mut on_page = 0;
-        let page = running.projections.owned(&slice, bounds, |_, _| {
+        let page = following.projections.owned(&slice, bounds, |_, _| {
             on_page += 1;
             false
         });
@@ -195,31 +156,29 @@ async fn times_bound_a_slice_and_looks_bound_a_page() {
         slice.before = Some(next);
     }
     assert_eq!((looks, pages), (20, 7));
-    running.stop().await;
+    following.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_index_outlives_restarts_and_is_rebuilt_the_same() {
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
-    let running = Running::start(directory.path(), &journal).await;
-    assert_eq!(running.numbers(&alice()), Vec::<u64>::new());
+    let following = Following::start(directory.path(), &journal).await;
+    assert_eq!(owned(&following, &alice()), Vec::<u64>::new());
     fill(&journal);
-    running.caught_up(&journal).await;
-    running.stop().await;
-    let running = Running::start(directory.path(), &journal).await;
-    assert_eq!(running.numbers(&alice()), expected(3));
-    let rebuild = running.projections.begin_rebuild().unwrap();
-    let verdicts = rebuild.run(journal.clone(), running.shutdown.clone()).await.unwrap();
-    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Equal { .. })), "{verdicts:?}");
-    assert_eq!(running.numbers(&alice()), expected(3));
-    running.stop().await;
+    following.caught_up().await;
+    following.stop().await;
+    let following = Following::start(directory.path(), &journal).await;
+    assert_eq!(owned(&following, &alice()), expected(3));
+    following.rebuilds_the_same().await;
+    assert_eq!(owned(&following, &alice()), expected(3));
+    following.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_would_lack_a_shard_is_not_shown() {
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
     fill(&journal);
-    let projections = Projections::open(directory.path(), SHARDS).unwrap();
+    let projections = Projections::open_searched(directory.path(), SHARDS).unwrap();
     // Nobody follows yet.
     let read = projections.owned(&of(&alice()), ALL, |_, _| true);
     assert!(matches!(read, Err(Unavailable::CatchingUp { .. })), "{read:?}");
@@ -229,15 +188,15 @@ async fn a_list_that_would_lack_a_shard_is_not_shown() {
 async fn a_payment_that_cannot_be_read_any_more_is_not_listed() {
     let (directory, journal) = (TempDir::new().unwrap(), Arc::new(Streams::new(SHARDS)));
     fill(&journal);
-    let running = Running::start(directory.path(), &journal).await;
+    let following = Following::start(directory.path(), &journal).await;
     let shard = journal.shard_of(id(57)).unwrap();
     journal.push(id(57), vec![auction_closed(&["s"], &[])]);
-    running.caught_up(&journal).await;
-    running.stop().await;
+    following.caught_up().await;
+    following.stop().await;
     // A message in the middle of another history of the same payment.
     let directory = TempDir::new().unwrap();
     journal.set_unreadable(shard, journal.head_of(shard));
-    let running = Running::start(directory.path(), &journal).await;
-    assert_eq!(running.numbers(&alice()), expected(3)[1..]);
-    running.stop().await;
+    let following = Following::start(directory.path(), &journal).await;
+    assert_eq!(owned(&following, &alice()), expected(3)[1..]);
+    following.stop().await;
 }

@@ -36,7 +36,14 @@ struct Running {
 
 impl Running {
     fn start(directory: &Path, journal: &Arc<Streams>) -> Self {
-        let projections = Projections::open(directory, journal.shards()).unwrap();
+        Self::of(Projections::open_searched(directory, journal.shards()).unwrap(), journal)
+    }
+
+    fn unsearched(directory: &Path, journal: &Arc<Streams>) -> Self {
+        Self::of(Projections::open(directory, journal.shards()).unwrap(), journal)
+    }
+
+    fn of(projections: Projections, journal: &Arc<Streams>) -> Self {
         let shutdown = CancellationToken::new();
         let task = tokio::spawn({
             let (projections, shutdown, journal) = (projections.clone(), shutdown.clone(), Arc::clone(journal));
@@ -459,6 +466,29 @@ async fn a_stream_that_lost_commits_raises_an_alarm_that_stays() {
     running.caught_up().await;
     running.same_as_fold();
     assert!(running.projections.alarms().iter().all(|alarm| alarm.head >= alarm.checkpoint));
+    running.stop().await;
+}
+
+/// Views that are of no use any more are a witness all the same: of another format, or with other indexes.
+#[tokio::test]
+async fn commits_that_are_lost_while_the_index_for_search_is_turned_on_raise_an_alarm() {
+    let directory = TempDir::new().unwrap();
+    let (long, short) = (Arc::new(Streams::new(SHARDS)), Arc::new(Streams::new(SHARDS)));
+    fill(&long, 60);
+    fill(&short, 20);
+    let running = Running::unsearched(directory.path(), &long);
+    running.caught_up().await;
+    running.stop().await;
+    let running = Running::start(directory.path(), &long);
+    running.caught_up().await;
+    assert!(running.projections.alarms().is_empty(), "nothing is lost when it is turned on");
+    running.stop().await;
+    let running = Running::unsearched(directory.path(), &short);
+    until(|| running.projections.alarms().len() == usize::from(SHARDS)).await;
+    running.caught_up().await;
+    for alarm in running.projections.alarms() {
+        assert_eq!((alarm.checkpoint, alarm.head), (long.head_of(alarm.shard), short.head_of(alarm.shard)));
+    }
     running.stop().await;
 }
 

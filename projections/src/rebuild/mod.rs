@@ -391,7 +391,15 @@ mod tests {
         let verdicts = rebuild.run(Arc::new(journal.clone()), shutdown.clone()).await.unwrap();
         let streams = vec![StreamId::from(&payments[7])];
         assert_eq!(verdicts, [Verdict::Different { sequence: head, streams, count: 1 }]);
-        assert_eq!(projections.get(&payments[7]).unwrap(), Some(truth));
+        assert_eq!(projections.get(&payments[7]).unwrap().as_ref(), Some(&truth));
+
+        // A view that is true, beside a key that it does not have.
+        projections.model.store().leave_key(0, &truth);
+        assert!(projections.model.store().verify(0).is_err());
+        let rebuild = projections.begin_rebuild().unwrap();
+        let verdicts = rebuild.run(Arc::new(journal.clone()), shutdown.clone()).await.unwrap();
+        let streams = vec![StreamId::from(&payments[7])];
+        assert_eq!(verdicts, [Verdict::Different { sequence: head, streams, count: 1 }]);
 
         let rebuild = projections.begin_rebuild().unwrap();
         let verdicts = rebuild.run(Arc::new(journal), shutdown.clone()).await.unwrap();

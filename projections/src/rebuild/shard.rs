@@ -10,7 +10,7 @@ use journal::{Journal, ReadError};
 use crate::{
     prefetch::{PAGE_COMMITS, Prefetch},
     rebuild_status::{RebuildError, Verdict},
-    store::{Checkpoint, Page, Pending, Store, blocking},
+    store::{Checkpoint, Differences, Page, Pending, Store, blocking},
     unreadable::{self, NO_COMMIT, Next},
 };
 
@@ -27,11 +27,10 @@ pub(super) struct ShardRebuild {
     /// How far it is stored.
     pub(super) built: Checkpoint,
     pending: Pending,
-    /// Streams that differed at a first look, when one copy may have been ahead of the other.
-    suspects: BTreeSet<StreamId>,
+    /// What differed at a first look, when one copy may have been ahead of the other.
+    suspects: Differences,
     /// Streams that moved after that look began.
     touched: BTreeSet<StreamId>,
-    compared: u64,
     /// Why the old copy could not be read.
     unreadable: Option<String>,
     note_touched: bool,
@@ -64,9 +63,8 @@ impl ShardRebuild {
             journal,
             built,
             pending: Pending::default(),
-            suspects: BTreeSet::new(),
+            suspects: Differences::default(),
             touched: BTreeSet::new(),
-            compared: 0,
             unreadable: None,
             note_touched: false,
         })
@@ -123,7 +121,7 @@ impl ShardRebuild {
         self.note_touched = true;
         let (shard, old) = (self.shard, Arc::clone(old));
         match blocking(new, move |new| new.differences(&old, shard)).await {
-            Ok((suspects, compared)) => (self.suspects, self.compared) = (suspects, compared),
+            Ok(suspects) => self.suspects = suspects,
             Err(fault) => self.unreadable = Some(fault.to_string()),
         }
     }
@@ -134,15 +132,19 @@ impl ShardRebuild {
         if let Some(reason) = &self.unreadable {
             return Verdict::NotCompared { reason: format!("the old copy cannot be read: {reason}") };
         }
-        let suspects: Vec<StreamId> = self.suspects.union(&self.touched).cloned().collect();
+        let suspects: Vec<StreamId> = self.suspects.streams.union(&self.touched).cloned().collect();
+        let index_keys = self.suspects.index_keys.clone();
         let other = Arc::clone(old);
         let compared = blocking(new, move |new| {
             let stored = other.checkpoint(shard)?;
-            let mut differ = Vec::new();
+            let mut differ = BTreeSet::new();
             for stream_id in suspects {
                 if !new.agrees(&other, shard, &stream_id)? {
-                    differ.push(stream_id);
+                    differ.insert(stream_id);
                 }
+            }
+            for key in index_keys {
+                differ.extend(new.disputed(&other, shard, &key)?);
             }
             Ok((stored, differ))
         });
@@ -155,12 +157,11 @@ impl ShardRebuild {
                 }
             }
             Ok((stored, differ)) if differ.is_empty() && stored == self.built => {
-                Verdict::Equal { sequence, streams: self.compared }
+                Verdict::Equal { sequence, streams: self.suspects.compared }
             }
-            Ok((_, mut streams)) => {
-                let count = streams.len() as u64;
-                streams.truncate(NAMED_MAX);
-                Verdict::Different { sequence, streams, count }
+            Ok((_, differ)) => {
+                let count = differ.len() as u64;
+                Verdict::Different { sequence, streams: differ.into_iter().take(NAMED_MAX).collect(), count }
             }
         }
     }

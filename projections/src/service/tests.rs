@@ -7,6 +7,9 @@ use journal::{Commit, Position, ShardLog, StreamStore, memory::MemoryJournal};
 
 use super::*;
 use crate::{
+    entry::INDEX_PREFIXES,
+    pages::PageBounds,
+    payment_list::ListSlice,
     shards::ShardState,
     view::{PaymentStatus, test_support::submission},
 };
@@ -30,7 +33,7 @@ async fn append(journal: &MemoryJournal, payment_id: &PaymentId, expected: Posit
 async fn a_database_that_fails_is_replaced_while_it_is_in_use() {
     let directory = TempDir::new().unwrap();
     let journal = MemoryJournal::new(2);
-    let projections = Projections::open(directory.path(), 2).unwrap();
+    let projections = Projections::open_searched(directory.path(), 2).unwrap();
     let shutdown = CancellationToken::new();
     let task = tokio::spawn({
         let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
@@ -76,7 +79,7 @@ async fn a_database_that_fails_is_replaced_while_it_is_in_use() {
     shutdown.cancel();
     task.await.unwrap().unwrap();
     drop((projections, broken));
-    let reopened = Projections::open(directory.path(), 2).unwrap();
+    let reopened = Projections::open_searched(directory.path(), 2).unwrap();
     assert!(reopened.model.store().verify(0).unwrap().sequence > 0);
 }
 
@@ -87,7 +90,7 @@ async fn a_view_that_turns_unreadable_is_built_again() {
     let journal = MemoryJournal::new(1);
     let payment_id = PaymentId::derive("payer", "order");
     append(&journal, &payment_id, Position::START, submission(&payment_id)).await;
-    let projections = Projections::open(directory.path(), 1).unwrap();
+    let projections = Projections::open_searched(directory.path(), 1).unwrap();
     let shutdown = CancellationToken::new();
     let task = tokio::spawn({
         let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
@@ -103,26 +106,73 @@ async fn a_view_that_turns_unreadable_is_built_again() {
     task.await.unwrap().unwrap();
 }
 
-/// Views without their keys would be payments that their owner does not see.
+/// Views without their keys would be payments that their owner, or an operator, does not see.
 #[tokio::test]
-async fn an_index_of_owners_that_lacks_a_key_is_noticed() {
-    let directory = TempDir::new().unwrap();
-    let journal = MemoryJournal::new(1);
-    let projections = Projections::open(directory.path(), 1).unwrap();
+async fn an_index_that_lacks_a_key_is_noticed() {
+    for prefix in INDEX_PREFIXES {
+        let (directory, journal) = (TempDir::new().unwrap(), MemoryJournal::new(1));
+        let projections = Projections::open_searched(directory.path(), 1).unwrap();
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn({
+            let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
+            async move { projections.run(journal, shutdown).await }
+        });
+        for number in 0..3 {
+            let payment_id = PaymentId::derive("payer", &number.to_string());
+            let position = append(&journal, &payment_id, Position::START, submission(&payment_id)).await;
+            assert!(projections.wait_for(0, position.sequence, PATIENCE).await);
+        }
+        shutdown.cancel();
+        task.await.unwrap().unwrap();
+        let store = projections.model.store();
+        assert!(store.verify(0).is_ok());
+        store.lose_key(0, prefix);
+        assert!(matches!(store.verify(0), Err(Fault::Damaged(_))), "{prefix}");
+    }
+}
+
+/// What is known of the other shards is worth more than no list at all.
+#[tokio::test]
+async fn a_shard_that_cannot_be_read_is_named_beside_the_payments_of_the_others() {
+    let (directory, journal) = (TempDir::new().unwrap(), MemoryJournal::new(2));
+    let projections = Projections::open_searched(directory.path(), 2).unwrap();
     let shutdown = CancellationToken::new();
     let task = tokio::spawn({
         let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
         async move { projections.run(journal, shutdown).await }
     });
-    for number in 0..3 {
-        let payment_id = PaymentId::derive("payer", &number.to_string());
-        let position = append(&journal, &payment_id, Position::START, submission(&payment_id)).await;
-        assert!(projections.wait_for(0, position.sequence, PATIENCE).await);
+    let payments: Vec<_> = (0..20).map(|number| PaymentId::derive("payer", &number.to_string())).collect();
+    for payment_id in &payments {
+        let position = append(&journal, payment_id, Position::START, submission(payment_id)).await;
+        assert!(projections.wait_for(position.shard, position.sequence, PATIENCE).await);
     }
+    for shard in 0..2 {
+        let mut status = projections.model.watch(shard).await;
+        timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
+    }
+    // Nobody heals what is damaged from here on.
     shutdown.cancel();
     task.await.unwrap().unwrap();
-    let store = projections.model.store();
-    assert!(store.verify(0).is_ok());
-    store.lose_owner_key(0);
-    assert!(matches!(store.verify(0), Err(Fault::Damaged(_))));
+    let all = PageBounds { payments_max: 100, looks_max: 100 };
+    let listed = || projections.listed(&ListSlice::default(), all, |_, _| true);
+    let searched = || projections.search("eip155:0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed", 100);
+    for page in [listed().unwrap(), searched().unwrap()] {
+        assert_eq!((page.payments.len(), page.uncertain), (20, vec![]));
+    }
+
+    let of_shard = |shard| payments.iter().filter(move |payment_id| payment_id.shard(2) == shard);
+    for damaged in of_shard(0) {
+        projections.model.store().damage(0, damaged);
+    }
+    for page in [listed().unwrap(), searched().unwrap()] {
+        assert_eq!((page.payments.len(), page.uncertain), (of_shard(1).count(), vec![0]));
+        assert!(page.payments.iter().all(|(shard, _)| *shard == 1));
+    }
+    assert_eq!(projections.status(0).state, ShardState::Starting);
+    for damaged in of_shard(1) {
+        projections.model.store().damage(1, damaged);
+    }
+    for page in [listed(), searched()] {
+        assert_eq!(page, Err(Unavailable::CatchingUp { shard: 0 }));
+    }
 }

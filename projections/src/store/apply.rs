@@ -95,7 +95,7 @@ impl Store {
             for recorded in page.iter().filter(|recorded| recorded.position.sequence > before) {
                 // A mark says that the stream begins elsewhere, and nothing of it.
                 if !recorded.is_moved() && !marked.contains(&recorded.stream_id) {
-                    folded.commits += u64::from(apply_commit(tree, streams, recorded)?);
+                    folded.commits += u64::from(apply_commit(self, tree, streams, recorded)?);
                 }
                 folded.sequence = recorded.position.sequence;
                 folded.commit_id.clear();
@@ -174,11 +174,9 @@ impl Store {
             // A batch holds up everything else that this process does with sled, so nothing is in it that changes nothing.
             streams.retain(|_, touched| touched.changed);
             let mut batch = Batch::default();
-            for (stream_id, Touched { view, was_open, is_new, .. }) in &streams {
+            for (stream_id, Touched { view, was_open, stored_search_keys, .. }) in &streams {
                 batch.insert(view_key(stream_id), view.encode()?);
-                for key in is_new.then(|| view.owner_keys()).into_iter().flatten() {
-                    batch.insert(key, &[]);
-                }
+                self.index(&mut batch, view, stored_search_keys.as_deref());
                 match (was_open, !view.at_rest()) {
                     (true, false) => batch.remove(key(OPEN_PREFIX, stream_id.as_str())),
                     (false, true) => batch.insert(key(OPEN_PREFIX, stream_id.as_str()), &[]),
@@ -210,7 +208,7 @@ impl Store {
                 if let Some(view) = View::read(tree, stream_id)? {
                     checkpoint.commits = checkpoint.commits.saturating_sub(view.version());
                     batch.remove(view_key(stream_id));
-                    view.owner_keys().into_iter().for_each(|key| batch.remove(key));
+                    self.index_keys(&view).for_each(|key| batch.remove(key));
                 }
                 batch.insert(key(OPEN_PREFIX, stream_id.as_str()), &[]);
                 batch.insert(key(UNREADABLE_PREFIX, stream_id.as_str()), encode(record)?);
@@ -225,6 +223,15 @@ impl Store {
             );
             Ok(Page { checkpoint, changed: stream_id.iter().cloned().collect() })
         })
+    }
+
+    /// Puts what indexes lack of a view, and takes out what its earlier form had and it has no more.
+    fn index(&self, batch: &mut Batch, view: &View, stored_search_keys: Option<&[Vec<u8>]>) {
+        let lasting = stored_search_keys.is_none().then(|| view.lasting_keys());
+        lasting.into_iter().flatten().for_each(|key| batch.insert(key, &[]));
+        let (stored, keys) = (stored_search_keys.unwrap_or_default(), self.search_keys(view));
+        stored.iter().filter(|key| !keys.contains(key)).for_each(|key| batch.remove(&key[..]));
+        keys.into_iter().filter(|key| !stored.contains(key)).for_each(|key| batch.insert(key, &[]));
     }
 }
 
@@ -241,14 +248,15 @@ struct Touched {
     view: View,
     /// Whether it is in the index of what is open.
     was_open: bool,
-    /// Whether there is no stored one.
-    is_new: bool,
+    /// The keys of the stored one in the index for search; `None` where there is no stored one.
+    stored_search_keys: Option<Vec<Vec<u8>>>,
     /// Whether the view is another than the stored one.
     changed: bool,
 }
 
 /// Takes one commit into the views that are folded; `false` when its stream's view holds it already.
 fn apply_commit(
+    store: &Store,
     tree: &sled::Tree,
     streams: &mut HashMap<StreamId, Touched>,
     recorded: &Recorded,
@@ -262,12 +270,13 @@ fn apply_commit(
         Some(touched) => touched,
         None => match View::read(tree, &recorded.stream_id)? {
             Some(view) => {
-                let touched = Touched { was_open: !view.at_rest(), view, is_new: false, changed: false };
+                let (was_open, stored_search_keys) = (!view.at_rest(), Some(store.search_keys(&view)));
+                let touched = Touched { view, was_open, stored_search_keys, changed: false };
                 streams.entry(recorded.stream_id.clone()).or_insert(touched)
             }
             None => {
                 let view = View::begin(recorded).ok_or_else(gap)?;
-                let touched = Touched { view, was_open: false, is_new: true, changed: true };
+                let touched = Touched { view, was_open: false, stored_search_keys: None, changed: true };
                 streams.insert(recorded.stream_id.clone(), touched);
                 return Ok(true);
             }

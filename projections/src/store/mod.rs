@@ -1,8 +1,10 @@
 //! The projection store: a sled database with one tree a shard, data and checkpoint in the same batch.
 //!
-//! A tree holds six kinds of keys, told apart by their first byte: the checkpoint, a view for each payment, a view for
-//! each quote-request batch, a mark in the place of a view for each of either whose stream cannot be read, an empty
-//! entry for each that is not at rest, as far as is known, and one for each owner of a payment. Values are a format version byte and then postcard.
+//! A tree holds eight kinds of keys, told apart by their first byte: the checkpoint, a view for each payment, a view
+//! for each quote-request batch, a mark in the place of a view for each of either whose stream cannot be read, an empty
+//! entry for each that is not at rest, as far as is known, and empty entries of the indexes of payments: one for each
+//! owner of a payment, one for the time of its submission, and one for each text by which it is searched for. Values
+//! are a format version byte and then postcard.
 //!
 //! A stream's commits are numbered without gaps, so the versions of all views of a shard add up to the commits that
 //! were ever applied to them. The checkpoint carries that number, and [`Store::verify`] compares: a page that sled lost
@@ -15,6 +17,7 @@ mod opening;
 use std::{
     any::Any,
     collections::BTreeSet,
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
@@ -24,16 +27,24 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use events::{PaymentId, QuoteRequestId, StreamId};
 
 use crate::{
-    entry::{CHECKPOINT, OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, UNREADABLE_PREFIX, decode, key, stream_of},
+    entry::{
+        CHECKPOINT, OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, UNREADABLE_PREFIX, View, decode, key, stream_of,
+    },
     fault::Fault,
-    owner_index::{self, OwnedSlice, Place},
+    place::Place,
     quote_request::QuoteRequestView,
     view::PaymentView,
 };
 
-pub(crate) use self::apply::Pending;
+pub(crate) use self::{apply::Pending, check::Differences};
 
 const SHARDS: &[u8] = b"shards";
+/// There where the index for search is kept.
+const SEARCHED: &[u8] = b"searched";
+
+/// Far more than a commit's id has.
+const COMMIT_ID_BYTES_MAX: usize = 64;
+
 /// How far a shard was applied.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
@@ -43,6 +54,16 @@ pub(crate) struct Checkpoint {
     pub(crate) commit_id: String,
     /// Commits applied since the first, marks not counted.
     pub(crate) commits: u64,
+}
+
+impl Checkpoint {
+    /// As it was stored by a version of this program that stored views otherwise. Its own form never changed.
+    fn of_any_format(stored: &[u8]) -> Option<Self> {
+        let (_, body) = stored.split_first()?;
+        let (checkpoint, rest) = postcard::take_from_bytes::<Self>(body).ok()?;
+        let is_id = (1..=COMMIT_ID_BYTES_MAX).contains(&checkpoint.commit_id.len());
+        (rest.is_empty() && checkpoint.sequence > 0 && is_id).then_some(checkpoint)
+    }
 }
 
 /// The outcome of applying a page.
@@ -62,6 +83,8 @@ pub(crate) struct Store {
     trees: RwLock<Vec<sled::Tree>>,
     generation: u64,
     rebuilt_from: Option<u64>,
+    /// Whether the index for search is kept.
+    searched: bool,
 }
 
 impl Store {
@@ -76,7 +99,17 @@ impl Store {
     }
 
     fn over(db: sled::Db, generation: u64) -> Self {
-        Self { db, trees: RwLock::default(), generation, rebuilt_from: None }
+        Self { db, trees: RwLock::default(), generation, rebuilt_from: None, searched: false }
+    }
+
+    /// The keys of a view in the index for search, where that is kept.
+    fn search_keys(&self, view: &View) -> Vec<Vec<u8>> {
+        if self.searched { view.search_keys() } else { Vec::new() }
+    }
+
+    /// The keys of a view in all indexes.
+    fn index_keys(&self, view: &View) -> impl Iterator<Item = Vec<u8>> + use<> {
+        view.lasting_keys().into_iter().chain(self.search_keys(view))
     }
 
     fn trees(&self) -> RwLockReadGuard<'_, Vec<sled::Tree>> {
@@ -99,8 +132,8 @@ impl Store {
         for shard in trees.len()..usize::from(shards) {
             trees.push(self.db.open_tree(format!("payments_{shard:02}"))?);
         }
-        // Behind the trees, so that none that was noted is missing. Fewer are never noted than were before: a database that
-        // was made from more is not used.
+        // Behind the trees, so that none that was noted is missing. Fewer are never noted than were before: a database
+        // that was made from more is not used.
         self.db.insert(SHARDS, &(trees.len() as u16).to_be_bytes())?;
         Ok(())
     }
@@ -123,16 +156,27 @@ impl Store {
         })
     }
 
-    /// The places of an owner's payments in the shard, newest first.
-    pub(crate) fn owned_places(
+    /// The places that keys in this range of an index of the shard end with, from the last one on.
+    pub(crate) fn places(
         &self,
         shard: u16,
-        slice: &OwnedSlice,
-    ) -> Result<Box<dyn Iterator<Item = Result<Place, Fault>>>, Fault> {
-        let mut keys = guarded(|| Ok(self.tree(shard)?.range(slice.keys()).keys()))?;
+        keys: Range<Vec<u8>>,
+    ) -> Result<impl Iterator<Item = Result<Place, Fault>> + use<>, Fault> {
+        let mut keys = guarded(|| Ok(self.tree(shard)?.range(keys).keys()))?;
         let read =
             std::iter::from_fn(move || guarded(|| keys.next_back().transpose().map_err(Fault::from)).transpose());
-        Ok(Box::new(read.map(|key| owner_index::place_of(&key?))))
+        Ok(read.map(|key| Place::of_key(&key?)))
+    }
+
+    /// The places of the payments whose views' keys are in this range.
+    pub(crate) fn places_of_ids(
+        &self,
+        shard: u16,
+        keys: Range<Vec<u8>>,
+    ) -> Result<impl Iterator<Item = Result<Place, Fault>> + use<>, Fault> {
+        let mut views = guarded(|| Ok(self.tree(shard)?.range(keys)))?;
+        let read = std::iter::from_fn(move || guarded(|| views.next().transpose().map_err(Fault::from)).transpose());
+        Ok(read.map(|entry| Ok(Place::of(&decode(&entry?.1)?))))
     }
 
     /// How many batches of the shard are not at rest.
@@ -176,6 +220,11 @@ impl Store {
         guarded(|| read_checkpoint(&self.tree(shard)?))
     }
 
+    /// The checkpoint of a shard whose views may be of an earlier format, where it says anything.
+    pub(crate) fn witness(&self, shard: u16) -> Result<Option<Checkpoint>, Fault> {
+        guarded(|| Ok(self.tree(shard)?.get(CHECKPOINT)?.and_then(|stored| Checkpoint::of_any_format(&stored))))
+    }
+
     /// The streams of the shard that cannot be read.
     pub(crate) fn marked(&self, shard: u16) -> Result<BTreeSet<StreamId>, Fault> {
         guarded(|| marked(&self.tree(shard)?))
@@ -202,12 +251,19 @@ impl Store {
         self.tree(shard).unwrap().insert(key, crate::entry::encode(view).unwrap()).unwrap();
     }
 
-    /// Takes a key out of the index of owners, as a page that sled lost would.
+    /// Takes a key out of the index whose keys begin with `prefix`, as a page that sled lost would.
     #[cfg(test)]
-    pub(crate) fn lose_owner_key(&self, shard: u16) {
+    pub(crate) fn lose_key(&self, shard: u16, prefix: u8) {
         let tree = self.tree(shard).unwrap();
-        let key = tree.scan_prefix([owner_index::OWNER_PREFIX]).keys().next().unwrap().unwrap();
+        let key = tree.scan_prefix([prefix]).keys().next().unwrap().unwrap();
         tree.remove(key).unwrap();
+    }
+
+    /// Leaves a key in the index for search that the payment's view has no more.
+    #[cfg(test)]
+    pub(crate) fn leave_key(&self, shard: u16, view: &PaymentView) {
+        let key = Place::of(view).key(&[crate::search_index::SEARCH_PREFIX, b'h', b'f', b'0']);
+        self.tree(shard).unwrap().insert(key, &[]).unwrap();
     }
 
     /// Makes a view unreadable.

@@ -18,7 +18,7 @@ use crate::{
     generations::{building_path, find_unfinished, generation_path, generations, mark_building},
 };
 
-use super::{Checkpoint, SHARDS, Store, guarded, panic_text};
+use super::{Checkpoint, SEARCHED, SHARDS, Store, guarded, panic_text};
 
 /// sled's page cache. Its own default of 1 GiB would be the gateway's largest part.
 const CACHE_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -29,8 +29,14 @@ const DAMAGED: &str = "damaged";
 impl Store {
     /// Opens the newest generation under `root`, or begins a new one when there is none or it is of no use. `lost` is told
     /// of shards that commits were read from and that the journal has no more. Beside it, the number of the generation that a
-    /// rebuild of it did not finish.
-    pub(crate) fn open(root: &Path, shards: u16, lost: impl FnMut(JournalAlarm)) -> io::Result<(Self, Option<u64>)> {
+    /// rebuild of it did not finish. `searched` says whether the index for search
+    /// is kept; where that was otherwise, the check of each shard finds it, and the shard is built again.
+    pub(crate) fn open(
+        root: &Path,
+        shards: u16,
+        searched: bool,
+        lost: impl FnMut(JournalAlarm),
+    ) -> io::Result<(Self, Option<u64>)> {
         let unfinished = find_unfinished(root)?;
         let mut generations = generations(root)?;
         generations.retain(|generation| Some(*generation) != unfinished);
@@ -40,11 +46,21 @@ impl Store {
         }
         let Some(generation) = newest else {
             info!(directory = %root.display(), "no projections yet, building them from the streams");
-            return Ok((Self::begin(root, 1, shards)?, None));
+            return Ok((Self::begin(root, 1, shards, searched)?, None));
         };
         let path = generation_path(root, generation);
         match Self::reopen(&path, generation, shards, lost) {
-            Ok(store) => Ok((store, unfinished)),
+            Ok(store) if store.searched == searched => Ok((store, unfinished)),
+            Ok(store) => {
+                info!(
+                    searched,
+                    "the index for search is turned on or off, building all projections again from the streams"
+                );
+                if let Some(unfinished) = unfinished {
+                    Self::discard(root, unfinished)?;
+                }
+                Ok((store.keep_search(searched).map_err(|fault| io::Error::other(fault.to_string()))?, None))
+            }
             Err(Opening::Environment(error)) => Err(error),
             Err(Opening::Unusable(reason)) => {
                 let aside = root.join(DAMAGED);
@@ -57,14 +73,14 @@ impl Store {
                 if let Some(unfinished) = unfinished {
                     Self::discard(root, unfinished)?;
                 }
-                Ok((Self::begin(root, generation + 1, shards)?, None))
+                Ok((Self::begin(root, generation + 1, shards, searched)?, None))
             }
         }
     }
 
     /// Begins `generation`, a later one than this, empty.
     pub(crate) fn successor(&self, root: &Path, generation: u64) -> io::Result<Self> {
-        Self::begin(root, generation, self.trees().len() as u16)
+        Self::begin(root, generation, self.trees().len() as u16, self.searched)
     }
 
     /// Begins `generation` as a shadow copy of this one, to be filled from the streams. Until [`Store::finish`] it is not what
@@ -78,6 +94,7 @@ impl Store {
     pub(crate) fn resume_shadow_copy(&self, root: &Path, generation: u64) -> io::Result<Self> {
         let shards = self.trees().len() as u16;
         match Self::reopen(&generation_path(root, generation), generation, shards, |_| {}) {
+            Ok(store) if store.searched != self.searched => Err(io::Error::other("it has other indexes")),
             Ok(store) => Ok(Self { rebuilt_from: Some(self.generation), ..store }),
             Err(Opening::Environment(error)) => Err(error),
             Err(Opening::Unusable(reason)) => Err(io::Error::other(reason)),
@@ -101,14 +118,14 @@ impl Store {
         }
     }
 
-    fn begin(root: &Path, generation: u64, shards: u16) -> io::Result<Self> {
+    fn begin(root: &Path, generation: u64, shards: u16, searched: bool) -> io::Result<Self> {
         let path = generation_path(root, generation);
         // What an interrupted attempt left behind was never used.
         if path.exists() {
             fs::remove_dir_all(&path)?;
         }
         let made = guarded(|| {
-            let store = Self::over(sled_config(&path).open()?, generation);
+            let store = Self::over(sled_config(&path).open()?, generation).keep_search(searched)?;
             store.open_trees(shards)?;
             // From here on a database without the number of its shards is one that lost it.
             store.db.flush()?;
@@ -135,7 +152,20 @@ impl Store {
         if stored > shards {
             return Err(Opening::Unusable(format!("it was made from {stored} shards, and there are {shards}")));
         }
-        Ok(store)
+        let searched = guarded(|| Ok(store.db.contains_key(SEARCHED)?)).map_err(unusable)?;
+        Ok(Self { searched, ..store })
+    }
+
+    /// The same, to keep the index for search or not to keep it.
+    fn keep_search(self, searched: bool) -> Result<Self, Fault> {
+        guarded(|| {
+            match searched {
+                true => self.db.insert(SEARCHED, &[])?,
+                false => self.db.remove(SEARCHED)?,
+            };
+            Ok(())
+        })?;
+        Ok(Self { searched, ..self })
     }
 }
 

@@ -263,7 +263,7 @@ pub(crate) mod test_support {
         let now = chrono::Utc::now();
         PaymentEvent::Submitted(Box::new(Submitted {
             payment_id: payment_id.clone(),
-            request_id: "order".to_owned(),
+            request_id: "order-1".to_owned(),
             originator: format!("eip155:{account}"),
             terms_hash: terms.hash(),
             quote_deadline: now,

@@ -1,5 +1,6 @@
 //! Histories of payments, and a journal that can be told to fail.
 
+mod following;
 mod streams;
 
 use events::{
@@ -12,7 +13,7 @@ use events::{
 };
 use journal::{Position, Recorded};
 
-pub use self::streams::Streams;
+pub use self::{following::Following, streams::Streams};
 
 pub const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 pub const TOKEN: &str = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
