@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { fileURLToPath } from 'node:url';
 
-import { options } from './bundle.mjs';
+import { ENTRIES, optionsOf } from './bundle.mjs';
 import { build } from 'esbuild';
 
 /** Characters of the hash that names the script. */
@@ -12,9 +12,9 @@ const HASH_CHARS = 16;
 
 const dist = (name) => fileURLToPath(new URL(`dist/${name}`, import.meta.url));
 
-/** The licences of the packages that are in the script. */
+/** The licences of the packages that are in the scripts. */
 function licences(inputs) {
-  const names = Object.keys(inputs).map((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1]);
+  const names = inputs.map((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1]);
   const texts = [...new Set(names.filter(Boolean))].sort().map((name) => {
     const file = (base) => fileURLToPath(new URL(`node_modules/${name}/${base}`, import.meta.url));
     const { version } = JSON.parse(readFileSync(file('package.json'), 'utf8'));
@@ -25,32 +25,38 @@ function licences(inputs) {
   return Buffer.from(texts.join('\n----\n\n'));
 }
 
-async function made() {
-  const { outputFiles, metafile } = await build({ ...options, write: false, minify: true, metafile: true });
+async function made(name) {
+  const { outputFiles, metafile } = await build({ ...optionsOf(name), write: false, minify: true, metafile: true });
   const of = (end) => Buffer.from(outputFiles.find(({ path }) => path.endsWith(end)).contents);
-  const [script, style] = [of('page.js'), of('page.css')];
+  const [script, style] = [of(`${name}.js`), of(`${name}.css`)];
   const hash = createHash('sha256').update(script).digest('hex').slice(0, HASH_CHARS);
-  return { script, style, hash, notices: licences(metafile.inputs) };
+  return { name, script, style, hash, inputs: Object.keys(metafile.inputs) };
 }
 
-const { script, style, hash, notices } = await made();
+const pages = await Promise.all(Object.keys(ENTRIES).map(made));
+const notices = licences(pages.flatMap(({ inputs }) => inputs));
 if (process.argv[2] === '--check') {
+  const differs = (file, wanted, read = (bytes) => bytes) => !existsSync(dist(file)) || !read(readFileSync(dist(file))).equals(wanted);
   const differ = [
-    // Versions of zlib compress differently.
-    ['page.js.gz', !gunzipSync(readFileSync(dist('page.js.gz'))).equals(script)],
-    ['page.css', !readFileSync(dist('page.css')).equals(style)],
-    ['LICENSES.txt', !readFileSync(dist('LICENSES.txt')).equals(notices)],
-    ['page.hash', readFileSync(dist('page.hash'), 'utf8') !== hash],
-  ].filter(([, differs]) => differs).map(([name]) => name);
+    ...pages.flatMap(({ name, script, style, hash }) => [
+      // Versions of zlib compress differently.
+      [`${name}.js.gz`, differs(`${name}.js.gz`, script, gunzipSync)],
+      [`${name}.css`, differs(`${name}.css`, style)],
+      [`${name}.hash`, differs(`${name}.hash`, Buffer.from(hash))],
+    ]),
+    ['LICENSES.txt', differs('LICENSES.txt', notices)],
+  ].filter(([, isOther]) => isOther).map(([name]) => name);
   if (differ.length) {
     console.error(`web: dist/${differ.join(', dist/')} is not what the sources give: run web/build.sh`);
     process.exit(1);
   }
 } else {
-  const compressed = gzipSync(script, { level: 9 });
-  writeFileSync(dist('page.js.gz'), compressed);
-  writeFileSync(dist('page.css'), style);
+  for (const { name, script, style, hash } of pages) {
+    const compressed = gzipSync(script, { level: 9 });
+    writeFileSync(dist(`${name}.js.gz`), compressed);
+    writeFileSync(dist(`${name}.css`), style);
+    writeFileSync(dist(`${name}.hash`), hash);
+    console.log(`${name}.js ${script.length} bytes, ${compressed.length} compressed; ${name}.css ${style.length} bytes`);
+  }
   writeFileSync(dist('LICENSES.txt'), notices);
-  writeFileSync(dist('page.hash'), hash);
-  console.log(`page.js ${script.length} bytes, ${compressed.length} compressed; page.css ${style.length} bytes`);
 }

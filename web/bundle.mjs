@@ -1,4 +1,4 @@
-// How the page's script and style are bundled.
+// How the scripts and styles of the pages are bundled.
 import { fileURLToPath } from 'node:url';
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -6,10 +6,13 @@ const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 /** What the SDK needs of npm. It is taken from here, whether the SDK's own packages are there or not: `dist/` must not differ by it. */
 const OF_THE_SDK = ['@noble/ed25519', '@noble/hashes', '@noble/secp256k1', '@scure/base'];
 
-/** For esbuild. The SDK is bundled from its source. */
-export const options = {
+/** Where each page begins: `page` is what payers see, `console` what operators do. */
+export const ENTRIES = { page: 'src/main.tsx', console: 'src/console/main.tsx' };
+
+/** For esbuild, of one of `ENTRIES`. The SDK is bundled from its source. */
+export const optionsOf = (name) => ({
   absWorkingDir: at('.'),
-  entryPoints: { page: 'src/main.tsx' },
+  entryPoints: { [name]: ENTRIES[name] },
   outdir: 'dist',
   bundle: true,
   format: 'iife',
@@ -20,4 +23,4 @@ export const options = {
   charset: 'utf8',
   legalComments: 'none',
   logLevel: 'warning',
-};
+});

@@ -1,0 +1,121 @@
+// The console's API, and who is signed in. The token is kept for the tab alone, and goes to the origin of this page alone.
+
+import { store } from './store.js';
+
+const KEY = 'console.token';
+const ANSWER_MS = 20_000;
+
+/** Why nobody is signed in. */
+export type Leaving = 'none' | 'left' | 'refused';
+
+interface Session {
+  token: string | undefined;
+  why: Leaving;
+}
+
+function stored(): string | undefined {
+  try {
+    return sessionStorage.getItem(KEY) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export const session = store<Session>({ token: stored(), why: 'none' });
+
+export function signIn(token: string): void {
+  try {
+    sessionStorage.setItem(KEY, token);
+  } catch {
+    // Without a storage one is signed in until the page is loaded again.
+  }
+  session.set({ token, why: 'none' });
+}
+
+export function signOut(why: Leaving): void {
+  try {
+    sessionStorage.removeItem(KEY);
+  } catch {
+    // There was none.
+  }
+  session.set({ token: undefined, why });
+}
+
+/** The API refused, or nobody answered: then `status` is 0. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    /** How long the API wants to be left alone, milliseconds. */
+    readonly retryAfterMs = 0,
+  ) {
+    super(message);
+  }
+
+  /** Whether the same may be answered a little later. */
+  get isPassing(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+}
+
+export const isAborted = (error: unknown): boolean => error instanceof DOMException && error.name === 'AbortError';
+
+/** What was thrown, as an error of the API. */
+export const apiError = (error: unknown): ApiError =>
+  error instanceof ApiError ? error : new ApiError(0, 'FAILED', error instanceof Error ? error.message : String(error));
+
+interface Asked {
+  signal?: AbortSignal | undefined;
+  token?: string;
+  /** What is posted. */
+  body?: unknown;
+}
+
+/** Asks for `path` under `/api/`. */
+export async function ask<T>(path: string, { signal, token = session.get().token, body }: Asked = {}): Promise<T> {
+  // Late answers of whoever was signed in before sign nobody out.
+  const before = session.get();
+  const patience = AbortSignal.timeout(ANSWER_MS);
+  let response: Response;
+  let answer: unknown;
+  try {
+    response = await fetch(`/api/${path}`, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { authorization: `Bearer ${token ?? ''}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      // An order is not called off half-way: whether it was carried out would not be known.
+      signal: signal && body === undefined ? anyOf(signal, patience) : body === undefined ? patience : null,
+      cache: 'no-store',
+      credentials: 'omit',
+      redirect: 'error',
+      referrerPolicy: 'no-referrer',
+    });
+    answer = await response.json().catch(() => undefined);
+  } catch (error) {
+    if (signal?.aborted) throw new DOMException('called off', 'AbortError');
+    throw new ApiError(0, 'NO_ANSWER', error instanceof Error ? error.message : String(error));
+  }
+  if (response.ok) {
+    if (answer === undefined) throw new ApiError(0, 'NO_ANSWER', 'the answer broke off');
+    return answer as T;
+  }
+  const said = (answer as { error?: { code?: unknown; message?: unknown } } | undefined)?.error;
+  const code = typeof said?.code === 'string' ? said.code : `HTTP_${response.status}`;
+  const message = typeof said?.message === 'string' ? said.message : `${response.status} ${response.statusText}`;
+  if (response.status === 401 && before.token !== undefined && session.get() === before) signOut('refused');
+  const seconds = Number(response.headers.get('retry-after') ?? 0);
+  throw new ApiError(response.status, code, message, Number.isFinite(seconds) ? seconds * 1000 : 0);
+}
+
+/** A signal that is given when one of the two is. */
+function anyOf(one: AbortSignal, other: AbortSignal): AbortSignal {
+  if ('any' in AbortSignal) return AbortSignal.any([one, other]);
+  const both = new AbortController();
+  for (const signal of [one, other] as AbortSignal[]) {
+    if (signal.aborted) both.abort();
+    signal.addEventListener('abort', () => both.abort(), { once: true });
+  }
+  return both.signal;
+}
