@@ -50,6 +50,7 @@ impl Payments {
         let brief = |spec| devnet::payer::PaymentSpec { fulfillment_window: Duration::from_secs(30), ..spec };
         let auctioned = world.submit(&brief(world.spec("auctioned")?)).await?;
         let unsold = world.submit(&brief(world.undeliverable_spec("unsold")?)).await?;
+        world.gw(&["admin", "acknowledge", "--by", "alice"]).await?;
         let made = world.gw(&["backup", "create", "--directory", copy]).await?;
         ensure!(made.starts_with("copied: "), "{made}");
         for payment_id in [&auctioned, &unsold] {
@@ -133,6 +134,12 @@ async fn after_a_total_loss_payments_go_on_from_the_copy_and_the_chains_and_noth
     assert_eq!(answer.status, 503, "{answer:?}");
     world.gw(&["admin", "acknowledge"]).await?;
     world.gw(&["admin", "resume"]).await?;
+    // What operators had ordered before is known, and what they order goes on behind it.
+    let acts: Value = serde_json::from_str(&world.gw(&["admin", "acts", "--json"]).await?)?;
+    let acts = acts.as_array().context("no acts")?;
+    let sequences: Vec<_> = acts.iter().map(|act| format!("{} {}", act["sequence"], act["end"]["outcome"])).collect();
+    assert_eq!(sequences, [5, 3, 1].map(|sequence| format!("{sequence} \"done\"")), "{acts:?}");
+    assert_eq!(acts[2]["by"], "alice");
     let accepts = async || world.payer.submit(&world.base(0), &body, Duration::ZERO).await.map(|answer| answer.status);
     eventually(async || accepts().await.is_ok_and(|status| status != 503)).await?;
     assert_eq!(accepts().await?, 400);

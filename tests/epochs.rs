@@ -193,6 +193,11 @@ async fn payments_go_on_over_a_new_epoch_and_the_old_one_is_sealed_when_they_are
     assert_eq!((&sealed["state"], &sealed["late_commits"]), (&"sealed".into(), &0.into()), "{sealed}");
     assert_eq!(epochs(&world, &["seal", "0", "--grace", "0s"]).await?["state"], "sealed");
     assert_eq!(states(&world).await?, ["sealed", "current"]);
+    let acts: Value = serde_json::from_str(&world.gw(&["admin", "acts", "--json"]).await?)?;
+    let acts = acts.as_array().context("no acts")?.iter().rev();
+    let acts: Vec<_> = acts.map(|act| format!("{} {}", act["act"]["act"], act["end"]["outcome"])).collect();
+    let (failed, done) = (r#""seal_epoch" "failed""#, r#""seal_epoch" "done""#);
+    assert_eq!(acts, [failed, r#""begin_epoch" "done""#, failed, failed, done, done]);
     for n in 0..2 {
         replayed(&world, n, &old_body, &old).await?;
         let read = world.payer.status(&world.base(n), open.as_str()).await?;

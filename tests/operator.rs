@@ -7,8 +7,13 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use async_nats::jetstream::{self, stream::Config};
+use serde_json::{Value, json};
 use tokio::process::Command;
+
+use devnet::users::NatsUser;
+use journal::operator_acts::{Act, Entry, OperatorActs, Order, Origin, conformance};
+use journal_jetstream::operator_acts::NatsOperatorActs;
 
 use crate::support::*;
 
@@ -115,6 +120,12 @@ async fn gateways_tell_how_they_stand_and_rebuild_their_read_models_under_way() 
     assert!(error.contains("no gateway answers to the name `nobody`"), "{error}");
     let error = refused(&world, &["rebuild", "--gateway", "*"]).await?;
     assert!(error.contains("characters of a-z"), "{error}");
+    let acts = admin_json(&world, &["acts", "--json"]).await?;
+    let whom: Vec<_> = acts.as_array().into_iter().flatten().map(|act| &act["act"]["gateway"]).collect();
+    assert_eq!(whom, [&json!("nobody"), &Value::Null, &json!(one)], "{acts}");
+    let outcomes: Vec<_> = acts.as_array().into_iter().flatten().map(|act| &act["end"]["outcome"]).collect();
+    assert_eq!(outcomes, ["failed", "done", "done"], "{acts}");
+    assert_eq!(acts[2]["end"]["details"], format!("rebuilt: {one}"));
 
     killed_while_it_rebuilds(&mut world).await?;
     let outcome = world.payer.status(&world.base(0), payments[0].as_str()).await?;
@@ -243,6 +254,89 @@ async fn a_journal_that_lost_commits_is_an_alarm_until_it_is_acknowledged() -> R
     let (status, ready) = readiness(&world).await?;
     assert!(status == 200 && ready["status"] == "ready" && ready.get("alarms").is_none(), "{ready}");
     assert!(admin(&world, &["acknowledge"]).await?.contains("no alarms"));
+    // Which alarms somebody dropped is known for ever.
+    let acts = admin_json(&world, &["acts", "--json"]).await?;
+    assert_eq!((&acts[0]["end"]["details"], &acts[1]["act"]["act"]), (&json!("no alarms"), &json!("acknowledge")));
+    let dropped = acts[1]["end"]["details"].as_str().context("details")?;
+    assert!(dropped.contains("journal shard") && dropped.contains("ends at 0"), "{acts}");
+    Ok(())
+}
+
+/// Who gave an order, and whether it had its effect, is known whatever became of whoever carried it out.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_order_is_recorded_with_who_gave_it_and_how_it_ended() -> Result<()> {
+    let world = World::start(1).await?;
+    assert_eq!(admin(&world, &["acts"]).await?.trim(), "nothing was ever ordered");
+    assert_eq!(admin_json(&world, &["acts", "--json"]).await?, json!([]));
+
+    // A name that is none, and nothing is done.
+    for by in ["", "al\u{1b}[2Jice", "\u{202e}ecila", &"a".repeat(101)] {
+        let error = refused(&world, &["pause", "--by", by]).await?;
+        assert!(error.contains("by: must "), "{by:?}: {error}");
+    }
+    assert!(admin(&world, &["status"]).await?.starts_with("accepting; never paused"));
+    assert_eq!(admin_json(&world, &["acts", "--json"]).await?, json!([]));
+
+    admin(&world, &["pause", "--by", "alice", "--reason", "fork\u{9b}2J"]).await?;
+    admin(&world, &["resume"]).await?;
+    let acts = admin_json(&world, &["acts", "--json"]).await?;
+    assert_eq!(acts.as_array().map(Vec::len), Some(2), "{acts}");
+    let (resume, pause) = (&acts[0], &acts[1]);
+    assert_eq!(pause["act"], json!({"act": "pause", "reason": "fork\u{9b}2J"}));
+    assert_eq!(
+        (&pause["by"], &pause["origin"], &pause["entry"]),
+        (&json!("alice"), &json!("command_line"), &json!("ordered"))
+    );
+    assert_eq!((&pause["end"]["outcome"], &resume["end"]["outcome"]), (&json!("done"), &json!("done")));
+    // Nobody was named: the user and the machine.
+    let by = resume["by"].as_str().context("by")?;
+    assert!(by.split_once('@').is_some_and(|(user, machine)| !user.is_empty() && !machine.is_empty()), "{by}");
+
+    // An order of one who was killed before its end, one of a newer version, and one that fails.
+    let client = world.network.nats.connect(NatsUser::Gateway).await?;
+    let record = NatsOperatorActs::open(client.clone(), 1).await?;
+    let killed = Order::new(chrono::Utc::now(), "bob", Origin::Console, Some("gw-1"), Act::Resume)?;
+    record.record(&Entry::Ordered(killed.clone())).await?;
+    let newer = conformance::order("carol");
+    let body = String::from_utf8(Entry::Ordered(newer.clone()).encode()?)?.replace("pause", "evict");
+    jetstream::new(client).publish(format!("gw.acts.{}", newer.id), body.into()).await?.await?;
+    refused(&world, &["acknowledge", "--gateway", "nobody", "--by", "dave"]).await?;
+
+    let text = admin(&world, &["acts"]).await?;
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("by dave, on a command line"), "{text}");
+    assert_eq!(lines[1], "    acknowledge the alarms of nobody");
+    assert!(lines[2].starts_with("    failed at ") && lines[2].contains("no gateway answers to the name"), "{text}");
+    assert!(lines[3].contains(newer.id.as_str()) && lines[3].contains("does not know"), "{text}");
+    assert!(lines[4].ends_with(&format!("{}  by bob, on the console of gw-1", killed.id)), "{text}");
+    assert!(lines[6].starts_with("    end unknown"), "{text}");
+    assert!(lines[11].starts_with("    pause: fork\\u{9b}2J"), "{text}");
+    assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "{text:?}");
+    let newest = admin_json(&world, &["acts", "--json", "--limit", "1"]).await?;
+    assert_eq!((newest.as_array().map(Vec::len), &newest[0]["by"]), (Some(1), &json!("dave")));
+    let unknown = &admin_json(&world, &["acts", "--json", "--limit", "2"]).await?[1];
+    assert_eq!((&unknown["entry"], &unknown["id"]), (&json!("unknown"), &json!(newer.id)));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_cannot_be_recorded_is_not_carried_out() -> Result<()> {
+    let world = World::start(1).await?;
+    // A stream in the record's place that would forget.
+    let client = world.network.nats.connect(NatsUser::Gateway).await?;
+    let subjects = vec!["gw.acts.*".to_owned()];
+    let config = Config { name: "OPERATOR_ACTS".to_owned(), subjects, max_messages: 1, ..Config::default() };
+    jetstream::new(client).create_stream(config).await?;
+    let never = world.payer.payment_id("never-submitted");
+    for arguments in [&["pause"][..], &["resume"], &["rebuild"], &["acknowledge"], &["epochs", "begin"]] {
+        let error = refused(&world, arguments).await?;
+        assert!(error.contains("nothing was done") && error.contains("OPERATOR_ACTS has "), "{arguments:?}: {error}");
+    }
+    let error = refused(&world, &["park", "replay", never.as_str()]).await?;
+    assert!(error.contains("nothing was done"), "{error}");
+    let status = admin(&world, &["status"]).await?;
+    assert!(status.starts_with("accepting; never paused") && !status.contains("rebuild"), "{status}");
+    assert!(!admin(&world, &["epochs"]).await?.contains("epoch 1"));
     Ok(())
 }
 

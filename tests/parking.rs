@@ -40,7 +40,7 @@ async fn gateways_client(world: &World) -> Result<Client> {
 
 /// Appends to the payment's stream, as whoever has the gateway's credentials could, an event that no gateway knows: in
 /// the right place, and with the right hash of the message before it. Returns its sequence.
-async fn poison(world: &World, payment_id: &PaymentId) -> Result<u64> {
+pub async fn poison(world: &World, payment_id: &PaymentId) -> Result<u64> {
     let client = gateways_client(world).await?;
     let journal =
         journal_jetstream::store::NatsJournal::connect(client.clone(), journal_jetstream::store::Options::default())
@@ -130,6 +130,10 @@ async fn a_damaged_payment_is_parked_until_it_is_replayed_and_the_others_complet
     let again = || async { history(&world, &bad).await.is_ok_and(|names| names == ["parked", "replayed", "parked"]) };
     eventually(again).await.context("it is not parked again")?;
     assert!(done(&world, &["show", bad.as_str()]).await?.contains("by alice"));
+    let acts: Value = serde_json::from_str(&world.gw(&["admin", "acts", "--json"]).await?)?;
+    assert_eq!((&acts[0]["by"], &acts[0]["end"]["outcome"]), (&"alice".into(), &"done".into()), "{acts}");
+    assert_eq!(acts[0]["act"], serde_json::json!({"act": "replay", "streams": [bad.as_str()]}));
+    assert_eq!(acts.as_array().map(Vec::len), Some(1), "nothing was parked before, so nothing was ordered: {acts}");
 
     // It stays so when the gateway is started again, and is not tried again.
     world.network.kill_gateway(0).await?;

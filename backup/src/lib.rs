@@ -13,6 +13,7 @@
 //! | `PARK` | parked payments | the same |
 //! | `SIG` | nonces | the same, and never older than the commits that name them |
 //! | `X402` | owners of payment identifiers | the same |
+//! | `OPERATOR_ACTS` | what operators ordered | the same |
 //! | `WEBHOOKS` | webhooks | the same |
 //! | `DELIVERIES` | their messages and what became of them | the same, and never newer than the commits that they are about |
 //! | `AWARDS`, `ANSWERS` | awards and their answers | what is there, new sequences |

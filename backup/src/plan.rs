@@ -2,7 +2,7 @@
 
 use auction::streams::ANSWERS_STREAM;
 use journal::checkpoint;
-use journal_jetstream::{ledger, parking};
+use journal_jetstream::{ledger, operator_acts, parking};
 use protocol::AWARDS_STREAM;
 use webhooks::records::nats::{DELIVERIES, WEBHOOKS};
 
@@ -15,8 +15,14 @@ pub(crate) const BEFORE_SHARDS: [&str; 1] = [DELIVERIES];
 
 /// Streams that keep everything, in the order in which they are read. All but [`BEFORE_SHARDS`] are read after the shards, whose commits name what is
 /// in them: a nonce that a commit names is in the ledger's copy.
-pub(crate) const KEPT: [&str; 5] =
-    [parking::STREAM, ledger::STREAM, app::payment_identifiers::nats::STREAM, WEBHOOKS, DELIVERIES];
+pub(crate) const KEPT: [&str; 6] = [
+    parking::STREAM,
+    ledger::STREAM,
+    app::payment_identifiers::nats::STREAM,
+    operator_acts::STREAM,
+    WEBHOOKS,
+    DELIVERIES,
+];
 
 /// Streams that keep the newest of each subject, or for a while.
 pub(crate) const NEWEST: [&str; 2] = [AWARDS_STREAM, ANSWERS_STREAM];

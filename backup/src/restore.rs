@@ -23,6 +23,7 @@ use events::Epochs;
 use journal_jetstream::{
     checkpoint::Store,
     ledger::{NatsLedger, Options as LedgerOptions},
+    operator_acts::NatsOperatorActs,
     parking::{NatsParking, Options as ParkingOptions},
     raw::RawReader,
     refill::Refill,
@@ -259,6 +260,7 @@ async fn make_streams(client: &Client, config: &GatewayConfig, layout: &Layout) 
     Store::connect(client.clone(), replicas, READ_MAX).await?;
     NatsLedger::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() }).await?;
     NatsParking::connect(client.clone(), ParkingOptions { shards, replicas, ..ParkingOptions::default() }).await?;
+    NatsOperatorActs::open(client.clone(), replicas).await?;
     NatsIdentifiers::open(client.clone(), replicas).await.map_err(other("the payment identifiers"))?;
     let options = auction::Options { replicas, ..auction::Options::default() };
     auction::create_streams(client.clone(), options).await.map_err(other("the auction"))

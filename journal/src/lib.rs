@@ -6,7 +6,7 @@
 //! semantics, [`memory::MemoryJournal`] and that of the crate `journal-jetstream`, which pass one conformance suite.
 //!
 //! Smaller records use the same concurrency control: the signer [`ledger`] that reserves transaction nonces, the gas
-//! [`budget`]s, the [`parking`] (dead letters) of streams that cannot go on, and signed [`checkpoint`]s.
+//! [`budget`]s, the [`parking`] (dead letters) of streams that cannot go on, the [`operator_acts`], and signed [`checkpoint`]s.
 //!
 //! The crate does not depend on NATS: the engine uses its traits, and the process chooses the store.
 
@@ -16,6 +16,7 @@ pub mod conformance;
 pub mod envelope;
 pub mod ledger;
 pub mod memory;
+pub mod operator_acts;
 pub mod parking;
 pub mod stream_moved;
 pub mod successor;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use config::AUDITOR_INBOX_PREFIX;
 use events::CommitId;
 use journal::checkpoint;
-use journal_jetstream::{parking, store::CONSUMER_PREFIXES};
+use journal_jetstream::{operator_acts, parking, store::CONSUMER_PREFIXES};
 
 /// What says in a consumer's metadata whose it is.
 pub(super) const OWNER: &str = "gw.auditor";
@@ -138,10 +138,10 @@ pub(super) fn readable(stream: &str) -> Result<&str, Refusal> {
     let shard = stream
         .strip_prefix("EVT_")
         .is_some_and(|shard| (2..=5).contains(&shard.len()) && shard.bytes().all(|byte| byte.is_ascii_digit()));
-    if shard || [checkpoint::STREAM, parking::STREAM].contains(&stream) {
+    if shard || [checkpoint::STREAM, parking::STREAM, operator_acts::STREAM].contains(&stream) {
         return Ok(stream);
     }
-    Err(Refusal::request("auditors have consumers of EVT_…, CHK and PARK alone"))
+    Err(Refusal::request("auditors have consumers of EVT_…, CHK, PARK and OPERATOR_ACTS alone"))
 }
 
 /// The name, when it may be that of an auditor's consumer.
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn only_what_auditors_read_has_consumers_and_gateways_names_are_not_theirs() {
         let config = json!({"ack_policy": "none"});
-        for path in ["EVT_00.x", "EVT_255.x", "CHK.x", "PARK.x", "EVT_00"] {
+        for path in ["EVT_00.x", "EVT_255.x", "CHK.x", "PARK.x", "OPERATOR_ACTS.x", "EVT_00"] {
             asked(path, &config).unwrap();
         }
         for path in ["AWARDS.x", "EVT_.x", "EVT_0x.x", "EVT_*.x", "KV_gw_leases.x", "SIG.x", ">", "", "EVT_00.saga_00"]

@@ -9,9 +9,13 @@ use clap::{Args as ClapArgs, Subcommand};
 use app::admission::pause::{Control, ControlBucket};
 use config::GatewayConfig;
 use events::time::Timestamp;
+use journal::operator_acts::{Act, printable};
 
+use self::acts::Orders;
 use super::gateways;
 use crate::nats::client::connect;
+
+pub(super) mod acts;
 
 /// Arguments of `gw admin`.
 #[derive(Debug, ClapArgs)]
@@ -19,6 +23,9 @@ pub struct Args {
     /// The gateway's configuration file, whose NATS server and credentials are used.
     #[arg(long, env = "GW_CONFIG", global = true)]
     config: Option<PathBuf>,
+    /// Who orders, for the record of operators' acts; the user and the machine's name by default.
+    #[arg(long, env = "GW_OPERATOR", global = true, value_name = "NAME")]
+    by: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -45,6 +52,8 @@ enum Command {
     Park(super::park::Args),
     /// The epochs of the journal: list them, begin one, seal one whose payments are all at rest.
     Epochs(super::epochs::Args),
+    /// What operators ordered last, who did and how it ended.
+    Acts(acts::Args),
 }
 
 /// Carries out one order.
@@ -56,20 +65,34 @@ pub async fn run(args: Args) -> Result<()> {
     let config = GatewayConfig::load(&path)?;
     let client = connect(&config.nats, "gw admin").await?;
     let bucket = || ControlBucket::open(client.clone(), usize::from(config.journal.replicas));
-    let control = match args.command {
-        Command::Pause { reason } => Some(bucket().await?.pause(reason).await?),
-        Command::Resume => Some(bucket().await?.resume().await?),
+    let orders = Orders::new(args.by, &config, client.clone());
+    match args.command {
+        Command::Pause { reason } => {
+            let control = bucket().await?;
+            let paused = async { said(control.pause(reason.clone()).await?) };
+            super::answer(&orders.carry_out(Act::Pause { reason: reason.clone() }, paused).await?)
+        }
+        Command::Resume => {
+            let control = bucket().await?;
+            super::answer(&orders.carry_out(Act::Resume, async { said(control.resume().await?) }).await?)
+        }
         Command::Status(args) => {
             let control = bucket().await?.read().await?;
-            return gateways::status(args, client, control.as_ref(), &describe(control.as_ref())).await;
+            gateways::status(args, client, control.as_ref(), &describe(control.as_ref())).await
         }
-        Command::Rebuild(args) => return gateways::rebuild(args, client).await,
-        Command::Overdue(args) => return gateways::overdue(args, client).await,
-        Command::Acknowledge(args) => return gateways::acknowledge(args, client).await,
-        Command::Park(args) => return super::park::run(args, &config, client).await,
-        Command::Epochs(args) => return super::epochs::run(args, &config, client).await,
-    };
-    super::answer(&describe(control.as_ref()))
+        Command::Rebuild(args) => gateways::rebuild(args, client, &orders).await,
+        Command::Overdue(args) => gateways::overdue(args, client).await,
+        Command::Acknowledge(args) => gateways::acknowledge(args, client, &orders).await,
+        Command::Park(args) => super::park::run(args, &config, client, &orders).await,
+        Command::Epochs(args) => super::epochs::run(args, &config, client, &orders).await,
+        Command::Acts(args) => acts::run(args, &config, client).await,
+    }
+}
+
+/// What the operator is told of the pause, and the record.
+fn said(control: Control) -> Result<(String, Option<String>)> {
+    let text = describe(Some(&control));
+    Ok((text.clone(), Some(text)))
 }
 
 fn time(at: Timestamp) -> String {
@@ -81,7 +104,7 @@ fn describe(control: Option<&Control>) -> String {
         None => "accepting; never paused".to_owned(),
         Some(Control { paused: false, since, .. }) => format!("accepting since {}", time(*since)),
         Some(Control { paused: true, since, reason }) => {
-            let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let reason = reason.as_ref().map(|reason| format!(": {}", printable(reason))).unwrap_or_default();
             format!("paused since {}{reason}", time(*since))
         }
     }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use audit::layout::Layout;
 use config::GatewayConfig;
 use events::{Epoch, StreamId, time::Timestamp};
-use journal::envelope;
+use journal::{envelope, operator_acts::Act};
 use journal_jetstream::{
     connection::Identity,
     raw::RawReader,
@@ -25,6 +25,7 @@ use journal_jetstream::{
 };
 
 use self::open_streams::OpenStreams;
+use super::admin::acts::Orders;
 
 /// How long one read tries.
 const READ_MAX: Duration = Duration::from_secs(15);
@@ -72,15 +73,27 @@ enum Command {
 ///
 /// # Errors
 /// When NATS does not answer, or the order is refused.
-pub(super) async fn run(args: Args, config: &GatewayConfig, client: Client) -> Result<()> {
+pub(super) async fn run(args: Args, config: &GatewayConfig, client: Client, orders: &Orders) -> Result<()> {
     match args.command {
         None => list(client, args.json).await,
-        Some(Command::Begin { shards }) => begin(config, client, shards, args.json).await,
+        Some(Command::Begin { shards }) => {
+            let effect = async {
+                let epoch = begin(config, client, shards).await?;
+                Ok((epoch, Some(format!("epoch {}, {}", epoch.number, self::shards(&epoch)))))
+            };
+            answer_begun(&orders.carry_out(Act::BeginEpoch { shards }, effect).await?, args.json)
+        }
         Some(Command::Seal { epoch, grace, seed_file }) => {
             let operator = connect(config, &seed_file).await?;
             let settlement = config.deadlines.settlement_seconds_max;
             let settlement_max = TimeDelta::seconds(settlement.cast_signed());
-            seal(operator, epoch, grace, settlement_max, args.json).await
+            let effect = async {
+                let (epoch, late) = seal(operator, epoch, grace, settlement_max).await?;
+                Ok(((epoch, late), Some(format!("{}; commits at the last moment: {late}", self::shards(&epoch)))))
+            };
+            let act = Act::SealEpoch { epoch, grace_seconds: grace.as_secs() };
+            let (epoch, late) = orders.carry_out(act, effect).await?;
+            answer_sealed(&epoch, late, args.json)
         }
     }
 }
@@ -188,23 +201,27 @@ async fn list(client: Client, json: bool) -> Result<()> {
     super::answer(text.trim_end())
 }
 
-async fn begin(config: &GatewayConfig, client: Client, shards: Option<u16>, json: bool) -> Result<()> {
+async fn begin(config: &GatewayConfig, client: Client, shards: Option<u16>) -> Result<Epoch> {
     let options =
         Options { shards: config.journal.shards, replicas: usize::from(config.journal.replicas), ..Options::default() };
     let layout = Layout::read(&RawReader::new(client.clone(), READ_MAX)).await?;
     let journal = NatsJournal::connect(client, options).await.context("open the journal")?;
-    let epoch = journal.begin_epoch(shards.unwrap_or(layout.epochs().current().shards)).await?;
+    Ok(journal.begin_epoch(shards.unwrap_or(layout.epochs().current().shards)).await?)
+}
+
+fn answer_begun(epoch: &Epoch, json: bool) -> Result<()> {
     if json {
         return answer_json(&json!({"epoch": epoch.number, "first_shard": epoch.first, "shards": epoch.shards}));
     }
     super::answer(&format!(
         "epoch {} is begun: {}; new payments and batches begin in it, gateways know it within seconds",
         epoch.number,
-        self::shards(&epoch)
+        shards(epoch)
     ))
 }
 
-async fn seal(client: Client, number: u16, grace: Duration, settlement_max: TimeDelta, json: bool) -> Result<()> {
+/// The epoch that is sealed, and how many commits came at the last moment.
+async fn seal(client: Client, number: u16, grace: Duration, settlement_max: TimeDelta) -> Result<(Epoch, u64)> {
     let reader = RawReader::new(client.clone(), READ_MAX);
     let layout = Layout::read(&reader).await?;
     let all = layout.epochs().all();
@@ -248,7 +265,7 @@ async fn seal(client: Client, number: u16, grace: Duration, settlement_max: Time
             named("not at rest", &open)
         );
     }
-    answer_sealed(&epoch, streams.commits() - before, json)
+    Ok((epoch, streams.commits() - before))
 }
 
 /// Says that an epoch is sealed, and how many commits came at the last moment.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use async_nats::Client;
 use chrono::SecondsFormat;
 use clap::Args as ClapArgs;
@@ -15,7 +15,9 @@ use tokio::time::{Instant, sleep};
 
 use app::admission::pause::Control;
 use events::time::Timestamp;
+use journal::operator_acts::Act;
 
+use super::admin::acts::Orders;
 use crate::operator::{
     Error, Operator, Target,
     wire::{Acknowledged, OverduePayment, OverdueReport, Rebuild, Reply, ShardVerdict, Started, Status, Verb},
@@ -40,19 +42,6 @@ pub struct Addressed {
     /// The gateway's name, as `gw admin status` shows it; all of them when absent.
     #[arg(long, value_name = "NAME")]
     gateway: Option<String>,
-}
-
-impl Addressed {
-    fn target(self) -> Result<Target> {
-        let Some(name) = self.gateway else { return Ok(Target::All) };
-        // It becomes part of a subject.
-        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-        ensure!(
-            !name.is_empty() && name.chars().all(legal),
-            "a gateway's name has characters of a-z, 0-9, - and _ only"
-        );
-        Ok(Target::One(name))
-    }
 }
 
 /// Shows the pause, whose description is `paused`, and how every gateway stands.
@@ -134,9 +123,17 @@ fn describe_status(text: &mut String, name: &str, status: &Status) -> Result<()>
 ///
 /// # Errors
 /// When a gateway refuses, fails, falls silent, or finds that its old copy was wrong.
-pub async fn rebuild(args: Addressed, client: Client) -> Result<()> {
+pub(super) async fn rebuild(args: Addressed, client: Client, orders: &Orders) -> Result<()> {
+    let target = Target::of(args.gateway.as_deref())?;
+    let effect = async { Ok(((), Some(rebuilt(&target, client).await?))) };
+    orders.carry_out(Act::Rebuild { gateway: args.gateway.clone() }, effect).await
+}
+
+/// What was rebuilt, in a line.
+async fn rebuilt(target: &Target, client: Client) -> Result<String> {
     let operator = Operator::new(client);
-    let replies = operator.ask::<Started>(&args.target()?, Verb::Rebuild).await?;
+    let replies = operator.ask::<Started>(target, Verb::Rebuild).await?;
+    let names: Vec<String> = replies.iter().map(|reply| reply.gateway.clone()).collect();
     let mut troubles = Vec::new();
     let mut running = BTreeMap::new();
     for reply in replies {
@@ -182,7 +179,8 @@ pub async fn rebuild(args: Addressed, client: Client) -> Result<()> {
         }
         running.retain(|id, _| !ended.contains(id));
     }
-    if troubles.is_empty() { Ok(()) } else { bail!("{}", troubles.join("\n    ")) }
+    ensure!(troubles.is_empty(), "{}", troubles.join("\n    "));
+    Ok(format!("rebuilt: {}", names.join(", ")))
 }
 
 /// A rebuild that is being shown.
@@ -319,9 +317,16 @@ pub async fn overdue(args: Shown, client: Client) -> Result<()> {
 ///
 /// # Errors
 /// When a gateway does not take the order.
-pub async fn acknowledge(args: Addressed, client: Client) -> Result<()> {
-    let replies = Operator::new(client).ask::<Acknowledged>(&args.target()?, Verb::Acknowledge).await?;
-    let mut troubles = Vec::new();
+pub(super) async fn acknowledge(args: Addressed, client: Client, orders: &Orders) -> Result<()> {
+    let target = Target::of(args.gateway.as_deref())?;
+    let effect = async { Ok(((), Some(acknowledged(&target, client).await?))) };
+    orders.carry_out(Act::Acknowledge { gateway: args.gateway.clone() }, effect).await
+}
+
+/// What was dropped, in a line.
+async fn acknowledged(target: &Target, client: Client) -> Result<String> {
+    let replies = Operator::new(client).ask::<Acknowledged>(target, Verb::Acknowledge).await?;
+    let (mut troubles, mut told) = (Vec::new(), Vec::new());
     for reply in replies {
         match &reply.result {
             Some(dropped) if dropped.journal_alarms.is_empty() => {
@@ -330,12 +335,14 @@ pub async fn acknowledge(args: Addressed, client: Client) -> Result<()> {
             Some(dropped) => {
                 for alarm in &dropped.journal_alarms {
                     super::answer(&format!("{}: acknowledged: {}", reply.gateway, alarm.message))?;
+                    told.push(format!("{}: {}", reply.gateway, alarm.message));
                 }
             }
             None => troubles.push(format!("{}: {}", reply.gateway, failure(&reply))),
         }
     }
-    if troubles.is_empty() { Ok(()) } else { bail!("{}", troubles.join("\n    ")) }
+    ensure!(troubles.is_empty(), "{}", troubles.join("\n    "));
+    Ok(if told.is_empty() { "no alarms".to_owned() } else { told.join("; ") })
 }
 
 fn failure<T>(reply: &Reply<T>) -> &str {

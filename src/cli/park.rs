@@ -4,7 +4,7 @@ use std::{fmt::Write, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use async_nats::Client;
-use chrono::{SecondsFormat, Utc};
+use chrono::SecondsFormat;
 use clap::{Args as ClapArgs, Subcommand};
 use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 use events::{StreamId, time::Timestamp};
 use journal::{
     envelope,
-    parking::{CauseKind, Entry, Error, Parking, Record, Replayed},
+    operator_acts::{Act, STREAMS_MAX, printable},
+    parking::{Entry, Error, Parking, Record},
 };
 use journal_jetstream::{
     parking::{NatsParking, Options},
@@ -20,6 +21,12 @@ use journal_jetstream::{
 };
 
 use config::GatewayConfig;
+
+use super::admin::acts::Orders;
+use crate::operator::{
+    acts::{Replays, replay, summary},
+    parked_advice::advice,
+};
 
 /// How long the message at fault is asked for.
 const READ_MAX: Duration = Duration::from_secs(5);
@@ -57,9 +64,6 @@ enum Command {
         /// Everything that is parked.
         #[arg(long, conflicts_with = "id")]
         all: bool,
-        /// Who wants it, for the history; the user by default.
-        #[arg(long, env = "GW_OPERATOR")]
-        by: Option<String>,
     },
 }
 
@@ -67,7 +71,7 @@ enum Command {
 ///
 /// # Errors
 /// When NATS does not answer, or the stream is not parked.
-pub(super) async fn run(args: Args, config: &GatewayConfig, client: Client) -> Result<()> {
+pub(super) async fn run(args: Args, config: &GatewayConfig, client: Client, orders: &Orders) -> Result<()> {
     let (shards, replicas) = (config.journal.shards, usize::from(config.journal.replicas));
     let options = Options { shards, replicas, ..Options::default() };
     let parking = NatsParking::connect(client.clone(), options).await.context("open the parking")?;
@@ -89,34 +93,47 @@ pub(super) async fn run(args: Args, config: &GatewayConfig, client: Client) -> R
                 show(newest, &history, message.as_ref())
             }
         }
-        Command::Replay { id, all: _, by } => replay(&parking, id, &by.unwrap_or_else(user)).await?,
+        Command::Replay { id: Some(id), all: _ } => replay_one(&parking, id, orders).await?,
+        Command::Replay { id: None, all: _ } => replay_all(&parking, orders).await?,
     };
     super::answer(answer.trim_end())
 }
 
-fn user() -> String {
-    ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "unknown".to_owned())
+async fn replay_one(parking: &NatsParking, id: StreamId, orders: &Orders) -> Result<String> {
+    let streams = vec![id.clone()];
+    let effect = async {
+        for (_, replayed) in replay(parking, &streams, orders.by()).await {
+            replayed?;
+        }
+        Ok(((), None))
+    };
+    orders.carry_out(Act::Replay { streams: streams.clone() }, effect).await?;
+    Ok(format!("replayed {id}: the gateway that owns its shard drives it again"))
 }
 
-async fn replay(parking: &NatsParking, id: Option<StreamId>, by: &str) -> Result<String> {
-    let replayed = Replayed::new(by, Utc::now());
-    let Some(id) = id else {
-        let parked = parking.parked().await?;
-        let mut answer = String::new();
-        for record in &parked {
-            match parking.replay(&record.stream_id, &replayed).await {
-                Ok(_) => writeln!(answer, "replayed {}", record.stream_id)?,
-                // Somebody else was faster.
-                Err(Error::NotParked(_)) => {}
-                Err(error) => {
-                    return Err(error).context(format!("{answer}{} and what follows it", record.stream_id));
-                }
+/// In orders of as many as one may have.
+async fn replay_all(parking: &NatsParking, orders: &Orders) -> Result<String> {
+    let parked: Vec<StreamId> = parking.parked().await?.into_iter().map(|record| record.stream_id).collect();
+    let mut answer = String::new();
+    for streams in parked.chunks(STREAMS_MAX) {
+        let effect = async {
+            let replays = replay(parking, streams, orders.by()).await;
+            answer += &replayed(&replays);
+            // Whoever was faster did what is wanted.
+            let failed = |(_, replay): &&(_, Result<(), Error>)| !matches!(replay, Ok(()) | Err(Error::NotParked(_)));
+            match replays.iter().find(failed) {
+                Some((id, _)) => bail!("{}; the first that failed: {id}\n{answer}", summary(&replays)),
+                None => Ok(((), Some(summary(&replays)))),
             }
-        }
-        return Ok(if answer.is_empty() { "nothing is parked".to_owned() } else { answer });
-    };
-    parking.replay(&id, &replayed).await?;
-    Ok(format!("replayed {id}: the gateway that owns its shard drives it again"))
+        };
+        orders.carry_out(Act::Replay { streams: streams.to_vec() }, effect).await?;
+    }
+    Ok(if answer.is_empty() { "nothing is parked".to_owned() } else { answer })
+}
+
+fn replayed(replays: &Replays) -> String {
+    let replayed = replays.iter().filter(|(_, replay)| replay.is_ok());
+    replayed.map(|(id, _)| format!("replayed {id}\n")).collect()
 }
 
 /// Shard, where it is named, and sequence of the message at fault, by the last entry that names one.
@@ -135,17 +152,6 @@ async fn message(client: Client, stream: &str, sequence: u64) -> Result<Option<R
 
 fn time(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
-}
-
-/// A stored text without what would move the cursor of whoever reads it.
-fn printable(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let kept = !c.is_control() || matches!(c, '\n' | '\t');
-            let escaped = if kept { String::from(c) } else { c.escape_unicode().to_string() };
-            escaped.chars().collect::<Vec<_>>()
-        })
-        .collect()
 }
 
 fn pretty(value: &Value) -> Result<String> {
@@ -266,39 +272,6 @@ fn show(newest: &Record, history: &[Record], message: Option<&RawMessage>) -> St
         lines.extend(advice(&newest.entry).lines().map(|line| format!("  {line}")));
     }
     lines.join("\n")
-}
-
-/// What an operator does about it.
-fn advice(entry: &Entry) -> &'static str {
-    let kind = match entry {
-        Entry::Parked(parked) => parked.cause.kind,
-        Entry::Replayed(_) => return "Nothing: it is being driven again.",
-        Entry::Unknown { .. } => {
-            return "A newer gateway may have parked it: use its `gw`.\n\
-                    Whoever wrote the entry otherwise had the gateway's credentials.";
-        }
-    };
-    match kind {
-        CauseKind::Unreadable => {
-            "The gateway that tried does not understand a message of the stream.\n\
-             When a newer gateway wrote it: update all gateways, then replay.\n\
-             Otherwise find out who wrote it: only the gateway's credentials can. What is stored is never taken out again,\n\
-             so the payment cannot go on. Money in its escrow can be refunded by anyone from `refundAfter` on."
-        }
-        CauseKind::Illegal => {
-            "The stream holds events that cannot follow each other in the gateway that tried.\n\
-             When gateways of different versions were running: update all of them, then replay.\n\
-             Otherwise keep the whole stream and report it. Money in its escrow can be refunded by anyone from\n\
-             `refundAfter` on."
-        }
-        CauseKind::Unacceptable => {
-            "The journal refuses what the engine decided, for the reason above; a limit of nats-server is one that can be\n\
-             raised. Mend it, then replay."
-        }
-        CauseKind::Panicked => {
-            "The code that drives the stream panics: a bug. The gateway's log has the place. Update, then replay."
-        }
-    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,26 @@ pub enum Target {
     One(String),
 }
 
+/// The text names no gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a gateway's name has characters of a-z, 0-9, - and _ only")]
+pub struct InvalidName;
+
+impl Target {
+    /// The gateway of this name, or all of them where there is none.
+    ///
+    /// # Errors
+    /// [`InvalidName`] for what could not be one token of a subject.
+    pub fn of(gateway: Option<&str>) -> Result<Self, InvalidName> {
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+        match gateway {
+            None => Ok(Self::All),
+            Some(name) if !name.is_empty() && name.chars().all(legal) => Ok(Self::One(name.to_owned())),
+            Some(_) => Err(InvalidName),
+        }
+    }
+}
+
 /// An operator, on a connection with the gateway's role.
 #[derive(Debug, Clone)]
 pub struct Operator {
@@ -92,4 +112,18 @@ async fn next(answers: &mut Subscriber, deadline: Instant) -> Option<Message> {
 
 fn nats(error: impl std::fmt::Display) -> Error {
     Error::Nats(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateways_name_is_one_token_of_a_subject() {
+        assert_eq!(Target::of(None), Ok(Target::All));
+        assert_eq!(Target::of(Some("pay-1_a")), Ok(Target::One("pay-1_a".to_owned())));
+        for name in ["", "*", ">", "a.b", "A", "a b", "ä"] {
+            assert_eq!(Target::of(Some(name)), Err(InvalidName), "{name}");
+        }
+    }
 }

@@ -4,11 +4,13 @@
 //! which nats.conf lets the gateway's role alone publish to; `gw admin` uses that role. Answers go to `gw.operator.reply.`
 //! and nowhere else, so that no request can have one written into a stream.
 
+pub mod acts;
 mod client;
+pub mod parked_advice;
 mod service;
 mod watchdog;
 pub mod wire;
 
-pub use client::{Error, Operator, Target};
+pub use client::{Error, InvalidName, Operator, Target};
 pub use service::{Service, Subject};
 pub use watchdog::{LastLook, Unattested, Watchdog, WatchdogOptions};

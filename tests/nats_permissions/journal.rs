@@ -1,4 +1,4 @@
-//! Permissions on what is stored: journal, signer ledger, parking and checkpoints.
+//! Permissions on what is stored: journal, signer ledger, parking, operators' acts and checkpoints.
 
 use std::time::Duration;
 
@@ -11,11 +11,13 @@ use events::{ChainId, StreamId};
 use journal::{
     StreamStore, checkpoint,
     ledger::{Ledger, Purpose, SignerAccount},
+    operator_acts::{Entry, OperatorActs, conformance},
     parking::{Cause, CauseKind, Parked, Parking, Replayed},
 };
 use journal_jetstream::{
     checkpoint::{Checkpointer, Stepped},
     ledger::NatsLedger,
+    operator_acts::NatsOperatorActs,
     parking::NatsParking,
     raw::RawReader,
     store::NatsJournal,
@@ -60,6 +62,7 @@ async fn an_auditor_reads_the_journal_and_changes_nothing() -> Result<()> {
         EVENTS,
         "gw.sig.x",
         "gw.park.00.x",
+        "gw.acts.x",
         "auction.bid.x.y",
         "$KV.settlers.x",
         "$KV.gw_leases.00",
@@ -147,6 +150,48 @@ async fn an_auditor_sees_what_was_parked_and_nobody_but_the_gateway_parks_or_rep
     assert_eq!(park.history(&stream_id).await?.len(), 1);
     park.replay(&stream_id, &Replayed::new("operator", now)).await?;
     assert_eq!(park.history(&stream_id).await?.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_auditor_sees_what_operators_ordered_and_nobody_takes_it_out() -> Result<()> {
+    let server = server().await?;
+    let (gateway, auditor) = (connect(&server, Role::Gateway).await?, connect(&server, Role::Auditor).await?);
+    let settler = connect(&server, Role::Settler(1)).await?;
+    let acts = NatsOperatorActs::open(gateway.clone(), 1).await?;
+    let mut live = auditor.subscribe("gw.acts.>").await?;
+    let mut overheard = settler.subscribe("gw.acts.>").await?;
+    assert!(answered(&auditor, "$JS.API.STREAM.INFO.OPERATOR_ACTS", "").await);
+
+    let order = conformance::order("alice");
+    let subject = format!("gw.acts.{}", order.id);
+    acts.record(&Entry::Ordered(order.clone())).await?;
+    let heard = tokio::time::timeout(PATIENCE, live.next()).await?.context("closed")?;
+    assert_eq!(heard.subject.as_str(), subject);
+    let stream = jetstream::new(auditor.clone()).get_stream("OPERATOR_ACTS").await?;
+    assert_eq!(stream.direct_get_last_for_subject(&subject).await?.payload, heard.payload);
+    assert!(answered(&auditor, "$JS.API.DIRECT.GET.OPERATOR_ACTS", r#"{"seq":1}"#).await);
+
+    for client in [&auditor, &settler] {
+        assert!(!answered(client, &subject, r#"{"entry":"ended"}"#).await);
+    }
+    let refused = [
+        ("$JS.API.STREAM.PURGE.OPERATOR_ACTS", ""),
+        ("$JS.API.STREAM.DELETE.OPERATOR_ACTS", ""),
+        ("$JS.API.STREAM.MSG.DELETE.OPERATOR_ACTS", r#"{"seq":1}"#),
+        ("$JS.API.STREAM.UPDATE.OPERATOR_ACTS", r#"{"name":"OPERATOR_ACTS","subjects":["gw.acts.*"],"max_msgs":1}"#),
+    ];
+    for (subject, payload) in refused {
+        for client in [&gateway, &auditor, &settler] {
+            assert!(!answered(client, subject, payload).await, "{subject}");
+        }
+    }
+    for subject in ["$JS.API.DIRECT.GET.OPERATOR_ACTS", "$JS.API.STREAM.MSG.GET.OPERATOR_ACTS"] {
+        assert!(!answered(&settler, subject, r#"{"seq":1}"#).await, "{subject}");
+    }
+    assert!(matches!(tokio::time::timeout(Duration::ZERO, overheard.next()).await, Err(_) | Ok(None)));
+    acts.record(&conformance::end(&order.id, "done")).await?;
+    assert_eq!(acts.newest(None, 9).await?.len(), 2);
     Ok(())
 }
 

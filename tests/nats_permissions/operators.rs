@@ -50,9 +50,15 @@ async fn an_operator_seals_a_shard_and_writes_nothing() -> Result<()> {
     for subject in ["gw.>", "auction.>", "$KV.>", ">"] {
         overheard.push(operator.subscribe(subject).await?);
     }
-    for subject in
-        [EVENTS, "gw.chk.00", "gw.park.00.x", "gw.operator.all.rebuild", "$KV.gw_control.pause", "auction.rfq.x.y"]
-    {
+    for subject in [
+        EVENTS,
+        "gw.chk.00",
+        "gw.park.00.x",
+        "gw.acts.x",
+        "gw.operator.all.rebuild",
+        "$KV.gw_control.pause",
+        "auction.rfq.x.y",
+    ] {
         assert!(!answered(&operator, subject, "x").await, "{subject}");
     }
     let refused = [

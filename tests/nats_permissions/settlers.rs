@@ -66,6 +66,7 @@ async fn a_settler_speaks_for_itself_only() -> Result<()> {
         EVENTS.to_owned(),
         "gw.sig.x".to_owned(),
         "gw.park.00.x".to_owned(),
+        "gw.acts.x".to_owned(),
         "$KV.gw_leases.00".to_owned(),
         "$KV.gw_control.pause".to_owned(),
         "gw.operator.all.rebuild".to_owned(),

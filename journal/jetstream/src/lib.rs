@@ -1,7 +1,7 @@
 //! The journal (event store) on NATS JetStream.
 //!
-//! [`store::NatsJournal`] keeps payments and batches in sharded streams; [`ledger`], [`budget`], [`parking`] and
-//! [`checkpoint`] keep the smaller records. All make their requests through one module with a distinct result for every
+//! [`store::NatsJournal`] keeps payments and batches in sharded streams; [`ledger`], [`budget`], [`parking`], [`operator_acts`]
+//! and [`checkpoint`] keep the smaller records. All make their requests through one module with a distinct result for every
 //! outcome. [`raw`] reads stored messages without interpreting them, for auditors and exports, and [`refill`] puts them back
 //! into empty streams; [`connection`] holds the credentials and options of a connection, [`rate_limited`] bounds what is heard
 //! over it, [`headerless`] is a connection for what untrusted clients write, and [`last_message`] reads what they stored.
@@ -14,6 +14,7 @@ pub mod last_message;
 mod lease;
 pub mod ledger;
 pub mod log;
+pub mod operator_acts;
 pub mod parking;
 pub mod rate_limited;
 pub mod raw;

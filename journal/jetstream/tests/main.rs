@@ -16,6 +16,7 @@ mod journal_memory;
 mod journal_nats;
 mod journal_scan;
 mod ledger;
+mod operator_acts;
 mod parking;
 mod shard_log;
 mod support;

@@ -1,0 +1,172 @@
+//! Acts of operators: recorded before they are carried out, from a command line and from a console alike (ADR 144).
+
+use anyhow::{Context, Result};
+use chrono::Utc;
+
+use events::StreamId;
+use journal::{
+    operator_acts::{Entry, OperatorActs, Order, Outcome},
+    parking::{Error, Parking, Replayed},
+};
+
+/// Records `order`, carries it out, and records how that ended. `effect` gives its result and what there is to say
+/// about it.
+///
+/// Nothing is begun before the order is stored. Where the end cannot be recorded, the result is given all the same and
+/// the log says so: what was done is done. If this is dropped half-way the order stays without an end, so a caller
+/// whose own caller may hang up lets it run in a task of its own.
+///
+/// # Errors
+/// When the order cannot be recorded, with nothing done, or that of `effect`.
+pub async fn carry_out<T>(
+    acts: &dyn OperatorActs,
+    order: Order,
+    effect: impl Future<Output = Result<(T, Option<String>)>>,
+) -> Result<T> {
+    let id = order.id.clone();
+    acts.record(&Entry::Ordered(order)).await.context("nothing was done, as the order cannot be recorded")?;
+    let result = effect.await;
+    let outcome = match &result {
+        Ok((_, details)) => Outcome::done(details.as_deref()),
+        Err(error) => Outcome::failed(&format!("{error:#}")),
+    };
+    let ended = Entry::Ended { id: id.clone(), at: Utc::now(), outcome };
+    if let Err(error) = acts.record(&ended).await {
+        tracing::warn!(act = %id, %error, "the act has ended, and how cannot be recorded");
+    }
+    result.map(|(value, _)| value)
+}
+
+/// What came of the replay of each of some parked payments and batches.
+pub type Replays = Vec<(StreamId, Result<(), Error>)>;
+
+/// Lets gateways drive parked payments and batches again, in the name of `by`. When the parking does not answer, the
+/// rest is not tried.
+pub async fn replay(parking: &dyn Parking, ids: &[StreamId], by: &str) -> Replays {
+    let replayed = Replayed::new(by, Utc::now());
+    let mut replays = Replays::with_capacity(ids.len());
+    let mut away = None;
+    for id in ids {
+        let replay = match &away {
+            Some(error) => Err(Error::clone(error)),
+            None => parking.replay(id, &replayed).await.map(|_| ()),
+        };
+        if let Err(error @ Error::Unavailable(_)) = &replay {
+            away = Some(error.clone());
+        }
+        replays.push((id.clone(), replay));
+    }
+    replays
+}
+
+/// What came of replays, in a line.
+pub fn summary(replays: &Replays) -> String {
+    let replayed = replays.iter().filter(|(_, replay)| replay.is_ok()).count();
+    let not_parked = replays.iter().filter(|(_, replay)| matches!(replay, Err(Error::NotParked(_)))).count();
+    let mut text = format!("{replayed} replayed");
+    if not_parked > 0 {
+        text += &format!(", {not_parked} not parked");
+    }
+    let failed: Vec<&Error> = replays.iter().filter_map(|(_, replay)| replay.as_ref().err()).collect();
+    let mut failed = failed.into_iter().filter(|error| !matches!(error, Error::NotParked(_)));
+    if let Some(first) = failed.next() {
+        text += &format!(", {} failed: {first}", failed.count() + 1);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use anyhow::bail;
+    use async_trait::async_trait;
+
+    use journal::{
+        operator_acts::{Act, Error as ActError, Origin, Recorded, latest, memory::MemoryOperatorActs},
+        parking::{conformance, memory::MemoryParking},
+    };
+
+    use super::*;
+
+    /// A record that takes only what `takes` says.
+    struct Picky {
+        acts: MemoryOperatorActs,
+        takes: fn(&Entry) -> bool,
+    }
+
+    #[async_trait]
+    impl OperatorActs for Picky {
+        async fn record(&self, entry: &Entry) -> Result<u64, ActError> {
+            match (self.takes)(entry) {
+                true => self.acts.record(entry).await,
+                false => Err(ActError::Unavailable("no leader".to_owned())),
+            }
+        }
+
+        async fn newest(&self, before: Option<u64>, limit: usize) -> Result<Vec<Recorded>, ActError> {
+            self.acts.newest(before, limit).await
+        }
+    }
+
+    fn order() -> Order {
+        Order::new(Utc::now(), "alice", Origin::CommandLine, None, Act::Resume).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_order_is_stored_before_the_effect_and_the_end_after_it() {
+        let acts = MemoryOperatorActs::default();
+        let order = order();
+        let effect = async {
+            let [seen] = &latest(&acts, 10).await?[..] else { bail!("one order") };
+            assert_eq!((&seen.entry, &seen.end), (&Entry::Ordered(order.clone()), &None));
+            Ok((7, Some("as it should be".to_owned())))
+        };
+        assert_eq!(carry_out(&acts, order.clone(), effect).await.unwrap(), 7);
+        let seen = latest(&acts, 10).await.unwrap();
+        assert_eq!(seen[0].end.as_ref().unwrap().outcome, Outcome::done(Some("as it should be")));
+
+        let effect = async { Err::<((), _), _>(anyhow::anyhow!("inner").context("outer")) };
+        let error = carry_out(&acts, super::tests::order(), effect).await.unwrap_err();
+        assert_eq!(format!("{error:#}"), "outer: inner");
+        let seen = latest(&acts, 1).await.unwrap();
+        assert_eq!(seen[0].end.as_ref().unwrap().outcome, Outcome::failed("outer: inner"));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_recorded_is_not_done() {
+        let acts = Picky { acts: MemoryOperatorActs::default(), takes: |_| false };
+        let done = AtomicBool::new(false);
+        let effect = async {
+            done.store(true, Ordering::SeqCst);
+            Ok(((), None))
+        };
+        let error = carry_out(&acts, order(), effect).await.unwrap_err();
+        assert!(format!("{error:#}").starts_with("nothing was done"), "{error:#}");
+        assert!(!done.load(Ordering::SeqCst));
+        assert_eq!(acts.newest(None, 10).await.unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn an_end_that_cannot_be_recorded_takes_nothing_back() {
+        let takes = |entry: &Entry| matches!(entry, Entry::Ordered(_));
+        let acts = Picky { acts: MemoryOperatorActs::default(), takes };
+        assert_eq!(carry_out(&acts, order(), async { Ok((7, None)) }).await.unwrap(), 7);
+        assert_eq!(latest(&acts, 10).await.unwrap()[0].end, None);
+    }
+
+    #[tokio::test]
+    async fn each_of_several_replays_has_its_answer() {
+        let parking = MemoryParking::default();
+        let ids: Vec<StreamId> = std::iter::repeat_with(conformance::fresh).take(3).collect();
+        for id in &ids[..2] {
+            parking.park(id, 0, &conformance::parked("a")).await.unwrap();
+        }
+        let replays = replay(&parking, &ids, "alice").await;
+        assert_eq!(replays.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), ids);
+        assert!(replays[0].1.is_ok() && replays[1].1.is_ok());
+        assert_eq!(replays[2].1, Err(Error::NotParked(ids[2].clone())));
+        assert_eq!(summary(&replays), "2 replayed, 1 not parked");
+        assert!(parking.parked().await.unwrap().is_empty());
+    }
+}
