@@ -5,6 +5,7 @@
 pub mod auditors;
 pub mod cli;
 pub mod clock;
+mod console;
 pub mod metrics;
 pub mod nats;
 mod operator;

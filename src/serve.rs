@@ -29,7 +29,7 @@ use app::{
         restore_mark::StoredMark,
         restored_journal::RestoredJournal,
     },
-    own_payments::OwnedReads,
+    own_payments::{OwnedReads, parked::ParkedPayments},
     sessions::Sessions,
     views::fresh::FreshViews,
 };
@@ -58,6 +58,7 @@ pub use self::{selector_role::selector, verifier_role::verifier, webhooks::Opene
 use crate::{
     auditors,
     clock::SystemClock,
+    console,
     metrics::{GatewayGauges, MeasuredJournal, Metrics, PaymentMetrics, Spending},
     operator::{self, Watchdog, WatchdogOptions},
     signers,
@@ -72,7 +73,7 @@ const VERIFIER_WAIT_MAX: Duration = Duration::from_secs(10);
 /// When a dependency is not as configured at start-up, or a part ends that should not.
 pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Result<()> {
     // Before any part makes its handles.
-    let metrics = Metrics::install(config.metrics.listen)?;
+    let metrics = Metrics::install_for(config.metrics.listen, config.console.listen.is_some())?;
     let starting = Starting::begin(&config.http).await?;
     signers::check(&signers::distant_of_gateway(&config.chains)?).await?;
     let identities = Identities::load(&config.identity).context("[identity]")?;
@@ -103,6 +104,8 @@ struct Assembled {
     auditors: auditors::Service,
     /// What delivers webhooks, where there are any.
     webhooks: Option<::webhooks::service::Service>,
+    /// The operators' console, where there is one.
+    console: Option<gateway_console::Parts>,
     /// Payments whose delivery a settler reported.
     reports: mpsc::Receiver<PaymentId>,
     pause: PauseFollower,
@@ -136,12 +139,18 @@ impl Assembled {
             pause,
             identifiers,
             webhooks,
+            console,
             session_key,
             restored,
         } = opened;
         let (settlers, auction_service, reports) = auction;
         let settlers = Arc::new(settlers);
-        let projections = Projections::open(&config.projections.directory, journal.shards())?;
+        // The index for search is the console's alone.
+        let open = match config.console.listen {
+            Some(_) => Projections::open_searched,
+            None => Projections::open,
+        };
+        let projections = open(&config.projections.directory, journal.shards())?;
         let counterparties = counterparties(config).context("[counterparty]")?;
         let clock = Arc::new(SystemClock);
         let connected = ConnectedChains::new(config, ledger, budgets, clock.clone())?;
@@ -164,9 +173,10 @@ impl Assembled {
         let options = EngineOptions { release: config.release.into(), restored: copied, ..EngineOptions::default() };
         let engine = Engine::new(ports, options);
         let spending = Arc::new(Spending::new(&vitals));
-        let engine = match config.metrics.listen {
-            Some(_) => engine.observed(Arc::new(PaymentMetrics::new(spending.clone()))),
-            None => engine,
+        let is_measured = config.metrics.listen.is_some() || config.console.listen.is_some();
+        let engine = match is_measured {
+            true => engine.observed(Arc::new(PaymentMetrics::new(spending.clone()))),
+            false => engine,
         };
         let owner = CommitId::random().to_string();
         let desk = webhooks.as_ref().map(|webhooks| webhooks.desk(config)).transpose()?;
@@ -175,6 +185,22 @@ impl Assembled {
         let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), watching(config));
         let readiness = GatewayReadiness::new(&client, heard, &journal, &projections, &watchdog, &engine);
         let readiness: Arc<dyn Readiness> = Arc::new(readiness);
+        let parked = ParkedPayments::new(parking.clone());
+        let console = console.map(|opened| {
+            let shown = console::Shown {
+                projections: projections.clone(),
+                journal: journal.clone(),
+                parking: parking.clone(),
+                parked: parked.clone(),
+                readiness: readiness.clone(),
+                look: watchdog.last_look(),
+                unattested: watchdog.unattested(),
+                misconfigured: engine.misconfigured().clone(),
+                settlers: settlers.clone(),
+                chains: chain_readiness.clone(),
+            };
+            opened.parts(config, shown)
+        });
         let gauges = GatewayGauges {
             client: client.clone(),
             journal: journal.clone(),
@@ -193,7 +219,7 @@ impl Assembled {
             journal: measured,
             reads,
             payments: Arc::new(views.clone()),
-            owned_payments: Arc::new(OwnedReads::new(projections.clone())),
+            owned_payments: Arc::new(OwnedReads::new(projections.clone(), parked)),
             sessions: Sessions { key: session_key, contracts },
             quote_requests: Arc::new(views),
             auctions: settlers,
@@ -225,6 +251,7 @@ impl Assembled {
             auction_service,
             auditors: auditors::Service::new(auditors),
             webhooks,
+            console,
             reports,
             pause,
             restored,
@@ -257,6 +284,7 @@ impl Assembled {
             evm,
             probes,
             chain_readiness,
+            console,
             mut reports,
             counterparties,
             spending,
@@ -277,6 +305,14 @@ impl Assembled {
                 let shutdown = shutdown.clone();
                 async move { spending.run(shutdown).await }
             });
+            if let Some(console) = &console {
+                let (render, sampler) = (metrics.renderer(), sampler.clone());
+                let render = move || {
+                    sampler.sample();
+                    render()
+                };
+                parts.start(console.graphs.clone().run(render, shutdown.clone()));
+            }
             parts.start_fallible(metrics.serve(move || sampler.sample(), sampled));
         }
         parts.start_fallible({
@@ -289,6 +325,9 @@ impl Assembled {
         parts.start(self.auditors.run(shutdown.clone()));
         parts.start(self.pause.run(shutdown.clone()));
         parts.start(webhooks::run(self.webhooks, shutdown.clone()));
+        if let Some(console) = console {
+            parts.start_fallible(console::serve(config.console.clone(), console, shutdown.clone()));
+        }
         parts.start_fallible(restore::watch(client.clone(), self.restored, shutdown.clone()));
         parts.start({
             let shutdown = shutdown.clone();

@@ -13,6 +13,7 @@ mod chaos;
 mod claims;
 mod cluster;
 mod command_line;
+mod console;
 mod dead_chains;
 mod doctor;
 mod documents;

@@ -15,7 +15,7 @@ pub mod admission;
 mod app;
 pub mod authorization;
 pub mod award;
-mod bulkhead;
+pub mod bulkhead;
 mod connected;
 pub mod error;
 mod existing;

@@ -36,13 +36,13 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use events::{PaymentId, SettlerToken};
+use events::{Did, PaymentId, SettlerToken};
 use identity::SettlerPolicies;
 use journal_jetstream::{
     headerless::{HeaderlessClient, Message},
     rate_limited::RateLimitedSubscription,
 };
-use protocol::{Report, split_subject};
+use protocol::{Corridor, Report, split_subject};
 use sagas::ports::{
     ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Gathered, Gathering, OpenWindow,
     RequestForQuotes, Transient,
@@ -138,6 +138,13 @@ pub async fn open(
 /// [`Error`] when NATS cannot be reached or refuses.
 pub async fn create_streams(client: async_nats::Client, options: Options) -> Result<(), Error> {
     streams::ensure(&jetstream::new(client), options).await.map(drop)
+}
+
+impl NatsAuction {
+    /// The settlers that are registered now, as far as this gateway has seen, with what they trade.
+    pub fn registered(&self) -> Vec<(Did, Vec<Corridor>)> {
+        self.0.registry.registered()
+    }
 }
 
 #[async_trait]

@@ -28,7 +28,7 @@ use journal_jetstream::{
     last_message::{self, LastMessage},
     rate_limited::RateLimitedSubscription,
 };
-use protocol::{REGISTRATION_BYTES_MAX, REGISTRATION_SUBJECTS, Registration, registration_subject};
+use protocol::{Corridor, REGISTRATION_BYTES_MAX, REGISTRATION_SUBJECTS, Registration, registration_subject};
 use sagas::ports::RequestForQuotes;
 
 use self::token_bucket::TokenBucket;
@@ -154,6 +154,17 @@ impl Registry {
     pub fn credentials(&self, settler: &Did) -> Vec<Map<String, Value>> {
         let settlers = self.settlers();
         settlers.there.get(&settler.token()).map(|entry| entry.registration.credentials.clone()).unwrap_or_default()
+    }
+
+    /// The settlers that are there with what they trade, in the order of their DIDs.
+    pub fn registered(&self) -> Vec<(Did, Vec<Corridor>)> {
+        let settlers = self.settlers();
+        let registrations = settlers.there.values().map(|entry| &entry.registration);
+        let traded = |of: &Registration| (of.settler.clone(), of.corridors.clone());
+        let mut registered: Vec<_> = registrations.map(traded).collect();
+        drop(settlers);
+        registered.sort_by(|(one, _), (other, _)| one.cmp(other));
+        registered
     }
 
     fn is_there(&self, token: &SettlerToken) -> bool {

@@ -46,9 +46,10 @@ pub use self::{
         family_rules::account_of,
     },
     gateway::{
-        AuditConfig, ContextConfig, CounterpartyConfig, DeadlinesConfig, DefaultVerifierConfig, GatewayConfig,
-        IdentityConfig, JournalConfig, NamingConfig, NatsConfig, ProjectionsConfig, ReleaseConfig, SettlerPolicyConfig,
-        SettlersConfig, TrustConfig, VerifierEndpoint, WatchdogConfig, WebhooksConfig, X402Config,
+        AuditConfig, ConsoleConfig, ConsoleOperator, ContextConfig, CounterpartyConfig, DeadlinesConfig,
+        DefaultVerifierConfig, GatewayConfig, IdentityConfig, JournalConfig, NamingConfig, NatsConfig,
+        ProjectionsConfig, ReleaseConfig, SettlerPolicyConfig, SettlersConfig, TrustConfig, VerifierEndpoint,
+        WatchdogConfig, WebhooksConfig, X402Config, check_operator_name,
     },
     http::HttpConfig,
     metrics::MetricsConfig,

@@ -21,6 +21,7 @@ mod admin;
 mod audit;
 mod backup;
 mod config_check;
+mod console;
 mod deploy;
 mod doctor;
 mod epochs;
@@ -84,6 +85,8 @@ enum Command {
     Nats(nats::Args),
     /// Pause and resume all gateways.
     Admin(admin::Args),
+    /// The operators' console: make the token of an operator.
+    Console(console::Args),
     /// What owners of payments have called: list it, show how endpoints do, deliver messages again.
     Webhooks(webhooks::Args),
     /// Replay, export and verify the journal, with read-only credentials.
@@ -117,6 +120,7 @@ pub fn main() -> ExitCode {
         Command::Selector(_)
         | Command::Settler(_)
         | Command::Admin(_)
+        | Command::Console(_)
         | Command::Webhooks(_)
         | Command::Audit(_)
         | Command::Backup(_)
@@ -184,6 +188,7 @@ async fn run(command: Command, logs: Logs) -> Result<ExitCode> {
         Command::Selector(args) => selector::run(args).await,
         Command::Settler(args) => settler::run(args, logs).await,
         Command::Admin(args) => admin::run(args).await,
+        Command::Console(args) => console::run(args),
         Command::Webhooks(args) => webhooks::run(args).await,
         Command::Request(args) => request::run(args),
         Command::Init(args) => init::run(&args),

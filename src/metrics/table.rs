@@ -80,6 +80,8 @@ pub const TABLE: &[Metric] = &[
     counter("gw_refusals_total", &["code"], "Requests refused, by error code"),
     gauge("gw_permits_in_use", &["lane"], "Permits of a bulkhead that are taken"),
     counter("gw_permits_refused_total", &["lane"], "Requests that got no permit of a bulkhead"),
+    // Its console.
+    counter("gw_console_refused_tokens_total", &[], "Requests of the operators' console without an operator's token"),
     // Payments.
     counter("gw_payments_total", &["event"], "Payments that reached this, each once"),
     counter("gw_payment_failures_total", &["code"], "Payments that failed, by the code of their failure"),

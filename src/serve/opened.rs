@@ -1,5 +1,5 @@
-//! What a gateway keeps in NATS, and its eleven connections: appends, leases, four for engine and read models, reads of the
-//! API, asking settlers, hearing them, selectors, auditors.
+//! What a gateway keeps in NATS, and its connections: appends, leases, four for engine and read models, reads of the
+//! API, asking settlers, hearing them, selectors, auditors, webhooks, and one of the operators' console where there is one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,6 +29,7 @@ use journal_jetstream::{
 
 use super::{dedicated_runtime::DedicatedRuntime, restore, webhooks::OpenedWebhooks};
 use crate::{
+    console::OpenedConsole,
     nats::client::{connect, is_away},
     startup::waiting_for,
 };
@@ -54,6 +55,8 @@ pub(super) struct Opened {
     pub(super) identifiers: NatsIdentifiers,
     /// Absent where there are none.
     pub(super) webhooks: Option<OpenedWebhooks>,
+    /// Absent where there is none.
+    pub(super) console: Option<OpenedConsole>,
     /// What all gateways make tokens with.
     pub(super) session_key: SessionKey,
     /// How the journal was put in place from a copy, where it was.
@@ -131,6 +134,10 @@ impl Opened {
         let identifiers = identifiers.context("open the payment identifiers")?;
         // They are read and written beside the API's reads, and hold up no append.
         let webhooks = OpenedWebhooks::open(config, &reader("gw serve, webhooks").await?).await?;
+        let console = match config.console.listen {
+            Some(_) => Some(OpenedConsole::open(reader("gw serve, console").await?, replicas).await?),
+            None => None,
+        };
         restore::require_unchanged(&client, restored.as_ref()).await?;
         Ok(Self {
             journal: Arc::new(journal),
@@ -145,6 +152,7 @@ impl Opened {
             pause,
             identifiers,
             webhooks,
+            console,
             session_key,
             restored,
             client,

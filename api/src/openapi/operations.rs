@@ -634,6 +634,12 @@ fn own_payments_parameters() -> Vec<Value> {
         amount("amount_from", "Those of at least so much: what is in escrow, or may be at most, smallest unit."),
         amount("amount_to", "Those of at most so much."),
         query("overdue", false, json!({"type": "boolean"}), "Those with a step that is past its time, or the others."),
+        query(
+            "parked",
+            false,
+            json!({"type": "boolean"}),
+            "Those that wait for an operator of the gateway, or the others.",
+        ),
         query("limit", false, limit, "Most payments on a page."),
         text("cursor", "The `next_cursor` of an earlier page."),
     ]

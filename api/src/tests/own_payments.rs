@@ -13,12 +13,12 @@ use tokio::sync::OnceCell;
 
 use app::{
     error::{Code, Error},
-    own_payments::{Asked, OwnedPayments, OwnedReads},
+    own_payments::{Asked, OwnedPayments, OwnedReads, parked::ParkedPayments},
     sessions::{ContractAccounts, SessionKey},
 };
 use devkit::holder::Holder;
 use events::{Account, ChainId};
-use journal::ShardLog;
+use journal::{ShardLog, parking::memory::MemoryParking};
 use net::callers::Caller;
 use projections::{OwnedPage, Projections};
 
@@ -52,7 +52,8 @@ impl FollowedPayments {
             let projections = Projections::open(directory.path(), self.journal.shards()).unwrap();
             let (following, journal) = (projections.clone(), Arc::new(self.journal.clone()));
             tokio::spawn(async move { following.run(journal, CancellationToken::new()).await });
-            (OwnedReads::new(projections.clone()), projections, directory)
+            let parked = ParkedPayments::new(Arc::new(MemoryParking::default()));
+            (OwnedReads::new(projections.clone(), parked), projections, directory)
         };
         self.followed.get_or_init(begin).await
     }

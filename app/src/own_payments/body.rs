@@ -1,5 +1,7 @@
 //! A payment as its owner is shown it, made from the view by pure functions.
 
+use std::time::Duration;
+
 use chrono::SecondsFormat;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -177,7 +179,7 @@ pub struct OwnTransactionBody {
 }
 
 /// What the settler offered. The quote was verified before it was stored, and is not again for each line of a list.
-pub(super) fn offer(quote: &AwardedQuote) -> Option<Quote> {
+pub fn offer(quote: &AwardedQuote) -> Option<Quote> {
     match serde_json::from_str(&quote.document) {
         Ok(quote) => Some(quote),
         // Stored in the form that quotes had before they were JSON-LD.
@@ -188,9 +190,14 @@ pub(super) fn offer(quote: &AwardedQuote) -> Option<Quote> {
 impl OwnPaymentBody {
     /// The payment, which lies in `shard`, as it stands when it was `asked` for.
     pub fn new(view: &PaymentView, shard: u16, asked: &Asked) -> Self {
+        Self::at(view, shard, asked.now, asked.grace)
+    }
+
+    /// The same as it stands at `now`, where a chain may take `grace` until a deadline can be acted on with proof.
+    pub fn at(view: &PaymentView, shard: u16, now: Timestamp, grace: Duration) -> Self {
         let completed = view.status == PaymentStatus::Completed;
         let offer = view.quote.as_ref().and_then(offer);
-        let overdue = overdue(view, shard, asked.now, asked.grace);
+        let overdue = overdue(view, shard, now, grace);
         let finished_at = if completed { view.fulfilled_at } else { view.failed_at };
         let rate = offer.as_ref().zip(view.escrowed).filter(|_| completed);
         Self {

@@ -4,10 +4,11 @@
 //! and [`table`] the same as a line of CSV.
 
 pub mod body;
+pub mod parked;
 pub mod query;
 pub mod table;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use metrics::{Counter, Gauge, counter, gauge};
@@ -16,7 +17,10 @@ use events::time::Timestamp;
 use net::callers::{Refusal, price};
 use projections::{OwnedPage, OwnedSlice, PageBounds, Place, Projections};
 
-use self::query::Filter;
+use self::{
+    parked::{Parked, ParkedPayments},
+    query::{Filter, Judged},
+};
 use crate::{
     bulkhead::fair::{self, FairBulkhead, Full},
     error::{Code, Error},
@@ -89,13 +93,25 @@ pub trait OwnedPayments: Send + Sync {
 /// whoever asks for many waits for himself.
 pub struct OwnedReads {
     projections: Projections,
+    parked: ParkedPayments,
     turns: Turns,
 }
 
 impl OwnedReads {
-    /// Those of this read model.
-    pub fn new(projections: Projections) -> Self {
-        Self { projections, turns: Turns::new(READS_MAX, OWNER_READS_MAX, WAIT_MAX) }
+    /// Those of this read model, of which some are `parked`.
+    pub fn new(projections: Projections, parked: ParkedPayments) -> Self {
+        Self { projections, parked, turns: Turns::new(READS_MAX, OWNER_READS_MAX, WAIT_MAX) }
+    }
+
+    /// What is parked, where it matters.
+    async fn parked(&self, filter: &Filter) -> Result<Arc<Parked>, Error> {
+        if !filter.asks_parked() {
+            return Ok(Arc::default());
+        }
+        self.parked.now().await.map_err(|fault| {
+            tracing::warn!(fault, "which payments are parked is not known for now");
+            Code::SERVICE_UNAVAILABLE.into()
+        })
     }
 }
 
@@ -103,6 +119,7 @@ impl OwnedReads {
 impl OwnedPayments for OwnedReads {
     async fn page(&self, asked: Asked) -> Result<OwnedPage, Error> {
         let turn = self.turns.of(&asked.owner).await?;
+        let parked = self.parked(&asked.filter).await?;
         let projections = self.projections.clone();
         let read = tokio::task::spawn_blocking(move || {
             // Held by the work, which goes on when nobody waits for it any more.
@@ -114,9 +131,9 @@ impl OwnedPayments for OwnedReads {
                 from: asked.filter.from,
                 until: asked.filter.until,
             };
-            projections.owned(&slice, bounds, |shard, view| {
-                asked.owner.owns(view) && asked.filter.takes(view, shard, asked.now, asked.grace)
-            })
+            let judged = Judged { now: asked.now, grace: asked.grace, parked: &parked.payments };
+            projections
+                .owned(&slice, bounds, |shard, view| asked.owner.owns(view) && asked.filter.takes(view, shard, judged))
         });
         match read.await {
             Ok(Ok(page)) => Ok(page),
@@ -224,6 +241,7 @@ mod tests {
             "amount_from=1",
             "amount_to=1",
             "overdue=false",
+            "parked=true",
             "status=failed&limit=1",
         ] {
             assert_eq!(priced(alice(), choosy), (LOOKS_MAX, 20), "{choosy}");

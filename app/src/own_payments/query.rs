@@ -1,6 +1,6 @@
 //! The query: filters, the page's length and the cursor, out of the parameters of a URL.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use data_encoding::BASE64URL_NOPAD;
 
@@ -10,6 +10,7 @@ use projections::{OpenLeg, PaymentStatus, PaymentView, Place, overdue};
 use super::{PAGE_DEFAULT, PAGE_MAX, body};
 use crate::{
     error::{Code, Error},
+    families,
     request::fields::date_time,
     schema::ENDED,
 };
@@ -27,8 +28,22 @@ pub struct Filter {
     amount_from: Option<Amount>,
     amount_to: Option<Amount>,
     overdue: Option<bool>,
-    pub(super) from: Option<Timestamp>,
-    pub(super) until: Option<Timestamp>,
+    parked: Option<bool>,
+    /// Submitted then or later.
+    pub from: Option<Timestamp>,
+    /// Submitted earlier.
+    pub until: Option<Timestamp>,
+}
+
+/// By what it is judged whether a [`Filter`] takes a payment.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<'a> {
+    /// The time by which something is overdue.
+    pub now: Timestamp,
+    /// What a chain may take until a deadline that has passed can be acted on with proof.
+    pub grace: Duration,
+    /// The payments that are parked.
+    pub parked: &'a HashSet<PaymentId>,
 }
 
 /// A query that was read.
@@ -43,7 +58,7 @@ pub struct Query {
 }
 
 /// Every name that a parameter may have.
-pub const PARAMETERS: [&str; 11] = [
+pub const PARAMETERS: [&str; 12] = [
     "status",
     "stage",
     "chain_id",
@@ -53,6 +68,7 @@ pub const PARAMETERS: [&str; 11] = [
     "amount_from",
     "amount_to",
     "overdue",
+    "parked",
     "limit",
     "cursor",
 ];
@@ -108,6 +124,7 @@ impl Query {
             "amount_from" => filter.amount_from = Some(amount(value)?),
             "amount_to" => filter.amount_to = Some(amount(value)?),
             "overdue" => filter.overdue = Some(value.parse().map_err(|_| "must be true or false")?),
+            "parked" => filter.parked = Some(value.parse().map_err(|_| "must be true or false")?),
             "limit" => {
                 let digits = value.bytes().all(|c| c.is_ascii_digit());
                 let limit = value.parse().ok().filter(|limit| digits && (1..=PAGE_MAX).contains(limit));
@@ -126,21 +143,38 @@ impl Query {
 
 impl Filter {
     /// Whether it may pass over payments that are looked at. It is not for the time alone that it would.
-    pub(super) fn is_choosy(&self) -> bool {
+    pub fn is_choosy(&self) -> bool {
         let indexed = Self { from: self.from, until: self.until, ..Self::default() };
         *self != indexed
     }
 
+    /// Whether it asks which payments are parked.
+    pub fn asks_parked(&self) -> bool {
+        self.parked.is_some()
+    }
+
+    /// Whether it wants what is overdue, and nothing else.
+    pub fn wants_overdue(&self) -> bool {
+        self.overdue == Some(true)
+    }
+
+    /// Whether it wants what is parked, and nothing else.
+    pub fn wants_parked(&self) -> bool {
+        self.parked == Some(true)
+    }
+
     /// Whether it takes the payment, which lies in `shard`. When it was submitted is not looked at: the index knows.
-    pub(super) fn takes(&self, view: &PaymentView, shard: u16, now: Timestamp, grace: Duration) -> bool {
+    pub fn takes(&self, view: &PaymentView, shard: u16, judged: Judged<'_>) -> bool {
         let is = |wanted: Option<bool>| wanted.unwrap_or(true);
         // What is in escrow, or may be at most.
         let amount = view.escrowed.unwrap_or(view.permitted);
+        let is_overdue = || overdue(view, shard, judged.now, judged.grace).is_some();
         if !is(self.status.map(|status| status == view.status))
             || !is(self.stage.map(|wanted| wanted == stage(view)))
             || !is(self.amount_from.map(|least| amount >= least))
             || !is(self.amount_to.map(|most| amount <= most))
-            || !is(self.overdue.map(|wanted| wanted == overdue(view, shard, now, grace).is_some()))
+            || !is(self.parked.map(|wanted| wanted == judged.parked.contains(&view.payment_id)))
+            || !is(self.overdue.map(|wanted| wanted == is_overdue()))
         {
             return false;
         }
@@ -155,6 +189,25 @@ impl Filter {
         is(self.chain.as_ref().map(of_chain))
             && is(self.settler.as_ref().map(|settler| offer.as_ref().is_some_and(|offer| offer.settler == *settler)))
     }
+}
+
+/// An owner as the index names it, of a DID, or of an account with or without its namespace or its chain before it.
+///
+/// # Errors
+/// The rule, where it is none of these.
+pub fn owner(text: &str) -> Result<String, &'static str> {
+    const RULE: &str = "must be a DID, or an account such as 0x… or eip155:0x…";
+    if text.starts_with("did:") {
+        return text.parse().map(|did: Did| did.to_string()).map_err(|_| RULE);
+    }
+    let account = match text.rsplit_once(':') {
+        None => text.parse().ok(),
+        Some((before, account)) => {
+            let namespace = before.split(':').next().unwrap_or_default();
+            families::account_of(&format!("{namespace}:{account}"))
+        }
+    };
+    account.map(|account| account.originator()).ok_or(RULE)
 }
 
 fn amount(text: &str) -> Result<Amount, String> {
@@ -199,6 +252,20 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_is_found_by_whatever_he_is_called() {
+        let account = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
+        let named = format!("eip155:{account}");
+        let cased = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
+        for text in [account, &named, cased, &format!("eip155:1:{cased}")] {
+            assert_eq!(owner(text), Ok(named.clone()), "{text}");
+        }
+        assert_eq!(owner("did:web:bank.example").as_deref(), Ok("did:web:bank.example"));
+        for bad in ["", "did:", "alice", "eip155:", "bip122:1:x", "0x00"] {
+            assert!(owner(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn what_is_not_known_or_said_twice_is_refused() {
         assert_eq!(read("").unwrap(), Query::default());
         assert_eq!(read("limit=200").unwrap().payments_max(), 200);
@@ -220,13 +287,14 @@ mod tests {
             "amount_from=0",
             "amount_to=1.5",
             "overdue=yes",
+            "parked=1",
             "owner=eip155:0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
             "access_token=gws1.x.y",
             "token=gws1.x.y",
         ] {
             assert!(read(bad).is_err(), "{bad}");
         }
-        let all = "status=completed&stage=release&chain_id=eip155:1&settler=did:example:s&overdue=true&limit=7\
+        let all = "status=completed&stage=release&chain_id=eip155:1&settler=did:example:s&overdue=true&parked=false&limit=7\
                    &submitted_from=2030-01-01T00:00:00Z&submitted_until=2030-02-01T00:00:00Z&amount_from=1&amount_to=2";
         assert!(read(all).is_ok());
         for stage in stages() {

@@ -1,6 +1,7 @@
 //! Configuration of `gw serve`. A section has its type in the file of those that change for the same reason; the rules of
 //! all are in `validation.rs`.
 
+mod console;
 mod storage;
 mod timing;
 mod trust;
@@ -18,6 +19,7 @@ use trace::TelemetryConfig;
 use super::{Error, HttpConfig, MetricsConfig, Secret, chain::GatewayChain, source::Source};
 
 pub use self::{
+    console::{ConsoleConfig, ConsoleOperator, check_operator_name},
     storage::{AuditConfig, JournalConfig, NatsConfig, ProjectionsConfig},
     timing::{DeadlinesConfig, ReleaseConfig, WatchdogConfig, X402Config},
     trust::{
@@ -48,6 +50,9 @@ pub struct GatewayConfig {
     /// Where it is measured.
     #[serde(default)]
     pub metrics: MetricsConfig,
+    /// The operators' console.
+    #[serde(default)]
+    pub console: ConsoleConfig,
     /// How much one caller may ask of it.
     #[serde(default)]
     pub limits: LimitsConfig,

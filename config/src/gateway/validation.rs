@@ -54,6 +54,7 @@ pub(super) fn check(config: &GatewayConfig) -> Result<(), Error> {
     require(matches!(config.journal.replicas, 1 | 3 | 5), "journal.replicas", "must be 1, 3 or 5")?;
     audit(&config.audit)?;
     config.webhooks.check()?;
+    config.console.check()?;
     telemetry(&config.telemetry)?;
     identities(config)?;
     http(&config.http)?;

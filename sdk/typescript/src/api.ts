@@ -2254,6 +2254,8 @@ export interface operations {
                 amount_to?: string;
                 /** @description Those with a step that is past its time, or the others. */
                 overdue?: boolean;
+                /** @description Those that wait for an operator of the gateway, or the others. */
+                parked?: boolean;
                 /** @description Most payments on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of an earlier page. */

@@ -7,7 +7,7 @@ use hyper::{
     Request, Response, StatusCode,
     body::Incoming,
     client::conn::http1::{self, SendRequest},
-    header::{CONTENT_TYPE, HOST, HeaderValue},
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -67,6 +67,17 @@ impl Connection {
     /// When no answer comes back.
     pub async fn get(&mut self, path: &str) -> Result<(StatusCode, Bytes)> {
         let response = self.follow(path).await?;
+        Ok((response.status(), response.into_body().collect().await?.to_bytes()))
+    }
+
+    /// Reads `path` as whoever has `token`.
+    ///
+    /// # Errors
+    /// When no answer comes back.
+    pub async fn get_as(&mut self, path: &str, token: &str) -> Result<(StatusCode, Bytes)> {
+        let request =
+            Request::get(path).header(HOST, self.host.clone()).header(AUTHORIZATION, format!("Bearer {token}"));
+        let response = self.send(request.body(Full::default())?).await?;
         Ok((response.status(), response.into_body().collect().await?.to_bytes()))
     }
 

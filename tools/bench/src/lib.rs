@@ -6,6 +6,7 @@
 //! measured, and how.
 
 pub mod baseline;
+pub mod console;
 pub mod context;
 pub mod crypto;
 pub mod engine;

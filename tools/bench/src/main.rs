@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use bench::{
-    baseline,
+    baseline, console,
     context::{Context, Size},
     crypto, engine,
     environment::Paths,
@@ -66,6 +66,7 @@ enum Bench {
     Size,
     Scale,
     Overload,
+    Console,
     Crypto,
 }
 
@@ -83,6 +84,7 @@ impl Bench {
             Self::Size => "size",
             Self::Scale => "scale",
             Self::Overload => "overload",
+            Self::Console => "console",
             Self::Crypto => "crypto",
         }
     }
@@ -101,6 +103,7 @@ impl Bench {
             Self::Size => size::run(context, &mut rows).await?,
             Self::Scale => scale::run(context, &mut rows).await?,
             Self::Overload => overload::run(context, &mut rows).await?,
+            Self::Console => console::run(context, &mut rows).await?,
             Self::Crypto => crypto::run(context, &mut rows).await?,
         }
         Ok(rows.finish())

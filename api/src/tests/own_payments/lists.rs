@@ -90,6 +90,8 @@ async fn filters_are_all_kept() {
         ("?amount_from=2100000&amount_to=3100000", vec!["order-3", "order-2"]),
         ("?overdue=true", vec![]),
         ("?overdue=false&limit=1", vec!["order-4"]),
+        ("?parked=true", vec![]),
+        ("?parked=false&limit=1", vec!["order-4"]),
         ("?submitted_from=2030-01-01T02:00:03%2B02:00", vec!["order-4", "order-3"]),
     ] {
         let answer = gateway.list(&token, query).await.expect(200);
