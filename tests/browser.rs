@@ -46,30 +46,34 @@ fn order(world: &World, source: &impl ToString, account: &str) -> Result<Value> 
     }))
 }
 
-/// Node's test runner for these files, with what it needs to know of the network.
-async fn node_tests(world: &World, files: &[&str]) -> Result<Command> {
+/// Node.js in a place where Chromium and what drives it are.
+fn node() -> Result<Command> {
     let named = std::env::var("CHROMIUM").ok();
     let is_there = named.iter().map(String::as_str).chain(CHROMIUMS).any(|path| Path::new(path).exists());
     ensure!(is_there, "there is no Chromium: apt-get install chromium, or name one by CHROMIUM");
     let web = tools::root().join("web");
     let driver = web.join("node_modules/playwright-core");
     ensure!(driver.is_dir(), "the packages of web/ are missing; run web/build.sh --check");
+    let mut command = Command::new("node");
+    command.current_dir(web.join("test")).env("ARTEFACTS", tools::root().join("target/browser")).kill_on_drop(true);
+    Ok(command)
+}
 
+/// Its test runner for these files, with what it needs to know of the network.
+async fn node_tests(world: &World, files: &[&str]) -> Result<Command> {
     let chain = &world.network.source;
     let purse = PrivateKeySigner::from_bytes(&keccak256("a purse for browsers"))?;
     let account = purse.address().to_string();
     chain.dev.fund(&account, U256::from(WEI)).await?;
     chain.dev.mint(&chain.token, &account, U256::from(TOKENS)).await?;
-    let mut command = Command::new("node");
+    let mut command = node()?;
     command
         .args(["--test", "--test-reporter=tap"])
-        .args(files.iter().map(|file| web.join("test").join(file)))
+        .args(files)
         .env("GATEWAY_URL", world.base(0))
         .env("EVM_RPC_URL", chain.anvil.url())
         .env("EVM_KEY", purse.to_bytes().to_string())
-        .env("EVM_ORDER", order(world, &chain.token()?, &account)?.to_string())
-        .env("ARTEFACTS", tools::root().join("target/browser"))
-        .kill_on_drop(true);
+        .env("EVM_ORDER", order(world, &chain.token()?, &account)?.to_string());
     Ok(command)
 }
 
@@ -90,9 +94,21 @@ async fn a_payer_pays_in_a_browser_through_everything_that_comes_in_between() ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pages_show_a_payment_with_and_without_a_script() -> Result<()> {
-    let world = World::start(1).await?;
-    passed(node_tests(&world, &["pages.test.mjs"]).await?, 3).await
+async fn the_pages_show_a_payment_with_and_without_a_script_and_so_does_the_console() -> Result<()> {
+    let world = World::with(|options| Options { console: true, ..options }).await?;
+    passed(node_tests(&world, &["pages.test.mjs"]).await?, 3).await?;
+    let ((url, token), mut looking) = (world.network.console("gateway-1")?, node()?);
+    let looked = looking.arg("console.mjs").env("CONSOLE_URL", url).env("CONSOLE_TOKEN", token).output().await?;
+    ensure!(looked.status.success(), "{}", String::from_utf8_lossy(&looked.stderr));
+    Ok(())
+}
+
+/// Of what a gateway says in its own words: a hundred thousand payments, and everything that can go wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_go_through_a_hundred_thousand_payments() -> Result<()> {
+    let mut command = node()?;
+    command.args(["--test", "--test-reporter=tap", "console.parts.test.mjs", "console.test.mjs"]);
+    passed(command, 28).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

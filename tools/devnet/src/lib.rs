@@ -100,6 +100,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
     }
     // Here the limits are those of any other gateway.
     options.exempt = Vec::new();
+    options.console = true;
     if !args.without_solana {
         match Surfnet::available() {
             Ok(()) => options.solana = Some(SolanaOptions::default()),

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
 use devkit::{Process, Signal, free_port};
+use gateway_console::token;
 
 pub(crate) use self::config::checkpoint_signer;
 pub use super::chain::{Chain, DECIMALS, DESTINATION_ID, SOURCE_ID};
@@ -57,6 +58,8 @@ pub struct Options {
     pub otlp_endpoint: Option<String>,
     /// Whether gateways, verifier and settlers tell Prometheus what they measure: see [`Network::metrics`].
     pub metrics: bool,
+    /// Whether gateways have a console for operators: see [`Network::console`].
+    pub console: bool,
 }
 
 impl Options {
@@ -78,6 +81,7 @@ impl Options {
             exempt: vec!["127.0.0.1".to_owned()],
             otlp_endpoint: None,
             metrics: false,
+            console: false,
         }
     }
 }
@@ -236,14 +240,42 @@ impl Network {
         Ok(format!("http://{}/metrics", section.split('"').next().unwrap_or_default()))
     }
 
+    /// Where the gateway of this name has its console, and the token of its operator, who may act.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn console(&self, name: &str) -> Result<(String, String)> {
+        let path = self.options.directory.join(format!("{name}.console"));
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let (url, token) = text.trim_end().split_once(' ').context("it is not a console")?;
+        Ok((url.to_owned(), token.to_owned()))
+    }
+
+    /// The section of a console, whose address and token are kept beside the configuration.
+    fn console_section(&self, name: &str) -> Result<String> {
+        let (port, token) = (free_port()?, token::random());
+        let path = self.options.directory.join(format!("{name}.console"));
+        std::fs::write(&path, format!("http://127.0.0.1:{port} {token}\n"))
+            .with_context(|| format!("write {}", path.display()))?;
+        let digest = hex::encode(token::digest(&token));
+        Ok(format!(
+            "\n[console]\nlisten = \"127.0.0.1:{port}\"\noperators = [{{ name = \"dev\", token_sha256 = \"{digest}\", acts = true }}]\n"
+        ))
+    }
+
     fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.options.directory.join(format!("{name}.toml"));
+        let console = match self.options.console && name.starts_with("gateway-") {
+            true => self.console_section(name)?,
+            false => String::new(),
+        };
         let is_measured = ["gateway-", "verifier", "settler-"].iter().any(|role| name.starts_with(role));
         let metrics = match self.options.metrics && is_measured {
             true => format!("\n[metrics]\nlisten = \"127.0.0.1:{}\"\n", free_port()?),
             false => String::new(),
         };
-        std::fs::write(&path, [text, &metrics].concat()).with_context(|| format!("write {}", path.display()))?;
+        std::fs::write(&path, [text, &metrics, &console].concat())
+            .with_context(|| format!("write {}", path.display()))?;
         Ok(path)
     }
 

@@ -113,6 +113,8 @@ pub async fn invite(network: &Network) -> Result<()> {
     }
     println!("A second time it answers with the same payment and \"idempotent_replay\": true.\n");
     examples::invite(network).await?;
+    let (console, token) = network.console("gateway-1")?;
+    println!("Console for operators: {console}, with the token {token}");
     println!("NATS: {}", network.nats.url());
     println!("Logs and configuration: {}\n", network.options().directory.display());
     Ok(())
