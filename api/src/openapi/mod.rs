@@ -4,6 +4,7 @@
 mod examples;
 mod operation;
 mod operations;
+mod parameters;
 mod schemas;
 mod x402;
 

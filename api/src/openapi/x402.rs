@@ -8,7 +8,8 @@ use app::error::{Code, docs_url};
 use super::{
     examples,
     operation::{Body, Operation, of_error},
-    operations::{ORDER, READ, prefer},
+    operations::{ORDER, READ},
+    parameters::prefer,
     schemas::schema,
 };
 
