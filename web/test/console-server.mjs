@@ -25,7 +25,8 @@ const hash = (text) => createHash('sha256').update(text).digest();
 const hex = (text) => hash(text).toString('hex');
 const base32 = (text) => [...hash(text), ...hash(`${text}+`)].slice(0, 52).map((byte) => BASE32[byte & 31]).join('');
 const account = (text) => `0x${hex(text).slice(0, 40)}`;
-const settlers = Array.from({ length: 7 }, (_, n) => `did:web:settler-${n}.example`);
+/** One has a name that is longer than its room and begins like another's. */
+const settlers = [...Array.from({ length: 6 }, (_, n) => `did:web:settler-${n}.example`), 'did:web:settler-1.example.a.name-that-is-longer-than-its-room.co.uk'];
 
 export const idOf = (index) => `pay_${base32(`payment ${index}`)}`;
 export const hashOf = (index, leg) => `0x${hex(`${leg} ${index}`)}`;
@@ -39,15 +40,26 @@ const stageOf = (index, count) => {
   return ['completed', age < 60 && age % 3 === 0 ? 'release' : 'ended'];
 };
 
-/** What `serve` gives: the address, and how its answers are turned. */
-export async function serve({ count: first = 100_000, parkedCount = 40 } = {}) {
+/** A time as the gateway writes it, finer than a browser's clock. */
+const finely = (ms) => new Date(ms).toISOString().replace('Z', '456789Z');
+
+/**
+ * What `serve` gives: the address, and how its answers are turned. `port` is one that was free before, `parkedMax` how many of those
+ * parked are shown and `replayMax` how many one order replays.
+ */
+export async function serve({ count: first = 100_000, parkedCount = 40, parkedMax = 2_000, replayMax = 1_000, port = 0 } = {}) {
   let count = first;
   const beginning = Date.now() - first * EVERY_MS;
   const parked = new Set(Array.from({ length: parkedCount }, (_, n) => first - 30 - n * 11));
   const isOverdue = (index) => index % 211 === 7 && index > count - 3_000;
   const paused = { paused: false, since: null, reason: null };
+  let isParkingKnown = true;
+  /** How it is said that a pause was changed: with this status. */
+  let changedStatus = 409;
   const acts = [];
   const requests = [];
+  /** Headers of those who asked for the page. */
+  const pages = [];
   const failures = [];
   const holds = [];
   const alarms = [];
@@ -74,7 +86,7 @@ export async function serve({ count: first = 100_000, parkedCount = 40 } = {}) {
       verifier: `eip155:1:${account('verifier')}`,
       transactions: isPaid ? { deposit: has('deposit'), ...(status === 'completed' ? { fulfillment: has('fulfillment'), release: has('release') } : {}) } : {},
       shard: index % 16,
-      parked: parked.has(index),
+      parked: isParkingKnown ? parked.has(index) : null,
       version: status === 'completed' ? 12 : 4,
     };
   };
@@ -158,13 +170,13 @@ export async function serve({ count: first = 100_000, parkedCount = 40 } = {}) {
     me: (_, who) => ({ ...who, gateway: 'gw-0', version: '1.4.0', now: new Date().toISOString(), pause: paused.paused ? paused : null, network: { chains: [{ chain_id: ETHEREUM, name: 'Ethereum', explorer_tx: 'javascript:alert(1)', assets: [{ asset_identifier: USDC, symbol: 'USDC', decimals: 6 }] }, { chain_id: BASE, name: 'Base', explorer_tx: null, assets: [{ asset_identifier: DEV, symbol: 'DEV', decimals: 18 }] }] } }),
     payments: (asked) => page(asked),
     search: (asked) => search(asked.get('q')),
-    parked: () => ({ total: parked.size, parked: [...parked].map((index, n) => ({ id: n === 1 ? `qrq_${base32('batch')}` : idOf(index), kind: n === 1 ? 'quote_request' : 'payment', since: new Date(Date.now() - 3_600_000 - n * 60_000).toISOString(), cause: ['unreadable', 'illegal', 'unacceptable', 'panicked'][n % 4], text: n === 0 ? HOSTILE : 'the stream holds events that cannot follow each other: EscrowReleased after Failed', attempts: 5, gateway: `gw-${n % 2}` })) }),
+    parked: () => ({ total: parked.size, parked: [...parked].slice(0, parkedMax).map((index, n) => ({ id: n === 1 ? `qrq_${base32('batch')}` : idOf(index), kind: n === 1 ? 'quote_request' : 'payment', since: new Date(Date.now() - 3_600_000 - n * 60_000).toISOString(), cause: ['unreadable', 'illegal', 'unacceptable', 'panicked'][n % 4], text: n === 0 ? HOSTILE : 'the stream holds events that cannot follow each other: EscrowReleased after Failed', attempts: 5, gateway: `gw-${n % 2}` })) }),
     settlers: () => ({ surveyed: { payments: 20_000, since: new Date(beginning).toISOString() }, settlers: settlers.map((did, n) => ({ did, registered: n !== 6, corridors: n === 6 ? [] : [{ source_asset: USDC, destination_asset: DEV }], record: { awarded: 3_000 - n * 217, completed: 2_900 - n * 217, failed: 20 + n, in_flight: n, refunded: n, median_delivery_seconds: 12.4 + n * 3, last_award_at: new Date(Date.now() - n * 41_000).toISOString() } })) }),
     verifiers: () => ({ surveyed: { payments: 20_000, since: null }, verifiers: [{ endpoint: 'https://verifier.example', account: account('verifier'), trusted: true, record: { delivered: 19_000, attested: 18_998, unattested: 2 } }, { endpoint: 'https://other.example', account: account('other'), trusted: false, record: { delivered: 0, attested: 0, unattested: 0 } }] }),
     chains: () => ({ chains: [[ETHEREUM, 'Ethereum', true], [BASE, 'Base', false]].map(([chain_id, name, ready]) => ({ chain_id, name, ready, cause: ready ? null : 'two of three nodes are behind', head: 21_400_123, settled: 21_400_059, submitters: [0, 1].map((n) => ({ account: account(`${name} ${n}`), coins: n ? 0.0412 : 3.2, nonces_in_flight: n ? null : 4 })), nodes: [0, 1, 2].map((n) => ({ origin: `https://node-${n}.example`, up: n < 2 || ready, head_lag: ready ? n : n * 9, latency_ms: 31.25 + n * 40, errors: n * 17, calls: 120_342, disagreements: ready ? 0 : n })) })) }),
     gateways: () => ({ gateways: [gateway('gw-0', 0), gateway('gw-1', 1)], silent: ['gw-2'] }),
     streams: () => ({ streams: [...Array.from({ length: 4 }, (_, n) => `GW_${n}`), 'OPERATOR_ACTS', 'PARKED'].map((name, n) => ({ name, messages: 1_204_331 >> n, bytes: 2_804_331_221 >> n, first_sequence: 1, last_sequence: 1_204_331 >> n, last_at: new Date(Date.now() - n * 1_300).toISOString(), replicas: 3, consumers: 2 })), epochs: [{ number: 0, first_shard: 0, shards: 8, sealed: true, begun_at: null }, { number: 1, first_shard: 8, shards: 16, sealed: false, begun_at: new Date(beginning).toISOString() }] }),
-    alarms: () => ({ ready: alarms.length === 0, not_ready_reason: alarms.length ? 'a chain is not ready' : null, alarms, overdue: 14, parked: parked.size, unattested: 0, misconfigured: 0 }),
+    alarms: () => ({ ready: alarms.length === 0, not_ready_reason: alarms.length ? 'a chain is not ready' : null, alarms, overdue: 14, parked: isParkingKnown ? parked.size : null, unattested: 0, misconfigured: 0 }),
     graphs: () => ({ every_seconds: 10, points: 360, ends_at: new Date().toISOString(), series: [['payments', { event: 'submitted' }, 'per_second', 2, 9], ['payments', { event: 'completed' }, 'per_second', 2, 8], ['payment_seconds', {}, 'seconds', 31, 44], ['http_seconds_p95', {}, 'seconds', 0.03, 0.09], ['node_lag', { chain: ETHEREUM, node: 'https://node-0.example' }, 'count', 0, 3], ['node_lag', { chain: BASE, node: 'https://node-1.example' }, 'count', 1, 7], ['submitter_coins', { chain: BASE, account: account('gateway') }, 'coins', 3.1, 3.2], ['ready', {}, 'ratio', 0.91, 0.99], ['of_tomorrow', {}, 'count', 0, 1]].map(([name, labels, unit, least, most], n) => ({ name, labels, unit, values: wave(360, least, most, n) })) }),
     acts: (asked) => {
       const limit = Number(asked.get('limit') ?? 100);
@@ -183,24 +195,24 @@ export async function serve({ count: first = 100_000, parkedCount = 40 } = {}) {
   const resumed = order('dave', { act: 'resume' });
   recorded({ entry: 'ended', id: resumed, at: new Date().toISOString(), outcome: { outcome: 'done' } });
 
+  const ended = (id, outcome) => recorded({ entry: 'ended', id, at: new Date().toISOString(), outcome });
+
+  /** The answer to an order: its status, and its body. */
   const carryOut = (name, body, who) => {
-    let results;
-    let details;
-    if (name === 'pause') Object.assign(paused, { paused: true, since: new Date().toISOString(), reason: body.reason ?? null });
-    if (name === 'resume') Object.assign(paused, { paused: false });
-    if (name === 'replay') {
-      results = body.ids.map((id) => {
-        const index = indexOfId(id);
-        if (!parked.delete(index)) return { id, outcome: 'failed', error: 'it is not parked' };
-        return { id, outcome: 'replayed' };
-      });
-      details = `${results.filter(({ outcome }) => outcome === 'replayed').length} driven again`;
+    const named = body.all ? [...parked].slice(0, replayMax).map(idOf) : body.ids;
+    const act_id = order(who.name, { act: name, ...(name === 'replay' ? { streams: named } : body) });
+    if (name === 'resume' && paused.paused && body.since !== paused.since) {
+      const error = `it was changed by somebody else meanwhile: paused since ${paused.since}: ${paused.reason}`;
+      ended(act_id, { outcome: 'failed', error });
+      return changedStatus === 200 ? [200, { act_id, outcome: { outcome: 'failed', error } }] : [changedStatus, { error: { code: 'CHANGED', message: error } }];
     }
-    const streams = name === 'replay' ? { streams: body.ids } : {};
-    const act_id = order(who.name, { act: name, ...(body.reason ? { reason: body.reason } : {}), ...(body.gateway ? { gateway: body.gateway } : {}), ...streams });
+    if (name === 'pause') Object.assign(paused, { paused: true, since: finely(Date.now()), reason: body.reason ?? null });
+    if (name === 'resume') Object.assign(paused, { paused: false, since: finely(Date.now()), reason: null });
+    const results = named?.map((id) => (parked.delete(indexOfId(id)) ? { id, outcome: 'replayed' } : { id, outcome: 'failed', error: 'it is not parked' }));
+    const details = results && `${results.filter(({ outcome }) => outcome === 'replayed').length} driven again`;
     const outcome = { outcome: 'done', ...(details ? { details } : {}) };
-    recorded({ entry: 'ended', id: act_id, at: new Date().toISOString(), outcome });
-    return { act_id, outcome, ...(results ? { results } : {}) };
+    ended(act_id, outcome);
+    return [200, { act_id, outcome, ...(results ? { results } : {}), ...(body.all ? { left: parked.size } : {}) }];
   };
 
   const file = (name) => readFileSync(new URL(`../${name}`, import.meta.url));
@@ -215,6 +227,7 @@ export async function serve({ count: first = 100_000, parkedCount = 40 } = {}) {
     const found = files[url.pathname];
     answer.setHeader('cache-control', 'no-store');
     if (found) {
+      if (url.pathname === '/') pages.push(asked.headers);
       answer.setHeader('content-security-policy', POLICY).setHeader('content-type', found[0]).end(found[1]());
       return;
     }
@@ -222,7 +235,8 @@ export async function serve({ count: first = 100_000, parkedCount = 40 } = {}) {
       answer.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
     };
     const refuse = (status, code, message, headers) => json(status, { error: { code, message } }, headers);
-    requests.push({ method: asked.method, path: url.pathname, search: url.searchParams, at: Date.now() });
+    const request = { method: asked.method, path: url.pathname, search: url.searchParams, at: Date.now() };
+    requests.push(request);
     const hold = holds.find((one) => !one.isOver && one.path === url.pathname && one.isOf({ search: url.searchParams }));
     if (hold) await hold.over;
     const failure = failures.find(({ path, left }) => left > 0 && url.pathname.startsWith(path));
@@ -242,7 +256,8 @@ export async function serve({ count: first = 100_000, parkedCount = 40 } = {}) {
       if (!who.may_act) return refuse(403, 'FORBIDDEN', 'the operator may not act');
       let text = '';
       for await (const chunk of asked) text += chunk;
-      return json(200, carryOut(rest, JSON.parse(text), who));
+      request.body = JSON.parse(text);
+      return json(...carryOut(rest, request.body, who));
     }
     if (kind === 'payments' && rest) {
       const index = indexOfId(decodeURIComponent(rest));
@@ -251,12 +266,20 @@ export async function serve({ count: first = 100_000, parkedCount = 40 } = {}) {
     const read = reads[kind];
     return read ? json(200, read(url.searchParams, who)) : refuse(404, 'NOT_FOUND', 'there is no such thing');
   });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${server.address().port}`,
     requests,
+    pages,
     alarms,
     parked,
+    /** Whether it is known what is parked. */
+    knowParking: (isKnown) => void (isParkingKnown = isKnown),
+    /** Somebody else orders something. From now on it is said with `status` that a pause was changed. */
+    orderBy: (name, act, body, status = changedStatus) => {
+      changedStatus = status;
+      carryOut(act, act === 'resume' ? { since: paused.since } : body, { name });
+    },
     /** Lets so many payments come. */
     add: (more) => void (count += more),
     count: () => count,

@@ -29,7 +29,8 @@ const { PaymentList } = await part('list');
 const { laneOf, marksOf, transactionsOf, LANES } = await part('lanes');
 const { indexAt, pathOf, roundUp } = await part('graph');
 const { backOff } = await part('poll');
-const { toldOf } = await part('orders');
+const { ActsRecord, toldOf, whoPaused } = await part('acts');
+const origin = await part('origin');
 
 test('every type of event has a lane and a text', () => {
   const folder = at('../../events/src/event');
@@ -56,6 +57,8 @@ test('every text is used', () => {
 
 test('what cannot be seen in a text is written out', () => {
   assert.equal(visible('a\u202eb\u0007\u200b\n\tc\ud800'), 'a\\u{202e}b\\u{7}\\u{200b}\n\tc\\u{d800}');
+  // Fillers, joiners, selectors and tags, which a screen shows nothing of.
+  assert.equal(visible('a\u180eb\u3164c\u034fd\u{e0041}\u{e007f}e\ufe0f\u115f\u2028\ufff9'), 'a\\u{180e}b\\u{3164}c\\u{34f}d\\u{e0041}\\u{e007f}e\\u{fe0f}\\u{115f}\\u{2028}\\u{fff9}');
   assert.equal(visible('Zürich 😀 漢字 عربى'), 'Zürich 😀 漢字 عربى');
   assert.deepEqual([textOf(null), textOf(7), textOf({ a: '\u202e' })], ['', '7', '{"a":"\\u{202e}"}']);
 });
@@ -80,8 +83,17 @@ test('spans and figures are short, and say no more than is so', () => {
   assert.deepEqual([shareText(999_999, 1_000_000), shareText(1, 1_000_000), shareText(5, 5), shareText(0, 7), shareText(0, 0)], ['99.9 %', '< 0.1 %', '100 %', '0.0 %', '–']);
   assert.deepEqual([bytesText(17), bytesText(2_804_331_221)], ['17 B', '2.6 GiB']);
   assert.deepEqual([valueText('per_second', 8.177), valueText('seconds', 0.0042), valueText('ratio', 1), valueText('coins', 0.0412), valueText('count', null)], ['8.18/s', '4 ms', '100 %', '0.0412', '–']);
-  assert.deepEqual([shortId(`pay_${'a'.repeat(52)}`), shortId(`eip155:1:0x${'b'.repeat(40)}`), shortId('order-7')], ['pay_aaaaa…aaaa', '0xbbbb…bbbb', 'order-7']);
+  assert.deepEqual([shortId(`pay_${'a'.repeat(52)}`), shortId(`eip155:1:0x${'b'.repeat(40)}`), shortId('order-7')], ['pay_aaaaaa…aaaaaa', '0xbbbbbb…bbbbbb', 'order-7']);
+  assert.deepEqual([shortId('7EcDhSYGxXyscszYEp35KHN8vvw3svAuLKTzXwCFLtV'), shortId(`did:key:z6Mk${'a'.repeat(30)}bcdefghijk`)], ['7EcDhS…wCFLtV', 'did:key:z6Mkaaaa…bcdefghijk']);
+});
+
+test('whose domain it is is never left out of a name', () => {
   assert.equal(settlerName('did:web:settler.example'), 'settler.example');
+  const whole = 'a-settler-with-a-name-that-is-longer-than-any-room.co.uk';
+  assert.equal(settlerName(`did:web:${whole}`), whole);
+  assert.equal(settlerName(`did:web:bank.example.${'www.'.repeat(20)}thief.city.kawasaki.jp`), '…www.www.www.thief.city.kawasaki.jp');
+  assert.equal(settlerName('did:web:bank.example%3A8443:users:of:the:house:alice:and:bob'), 'bank.example%3A8443:users:…nd:bob');
+  assert.equal(shortId('did:web:settler.of.a.bank.example.com'), 'did:web:settler.of.a.bank.example.com');
 });
 
 test('an address says the view and its filters, and nothing else is read from it', () => {
@@ -170,4 +182,82 @@ test('an order is told with its end, and one without says so', () => {
     { sequence: 4, stored_at: 'd', entry: { entry: 'unknown', id: 'act_3', reason: 'newer' } },
   ]);
   assert.deepEqual(told.map(({ id, order, end, unknown }) => [id, order?.by, end?.outcome.error, unknown]), [['act_3', undefined, undefined, 'newer'], ['act_2', 'ben', undefined, undefined], ['act_1', 'ana', 'no', undefined]]);
+  // What the stream says of the time is what is told; what whoever ordered says of it is his word.
+  const [claimed] = toldOf([{ sequence: 1, stored_at: '2026-01-02T00:00:00Z', entry: { entry: 'ordered', id: 'a', at: '1999-01-01T00:00:00Z', by: 'ana', origin: 'command_line', act: { act: 'resume' } } }]);
+  assert.deepEqual([claimed.storedAt, claimed.order.at], ['2026-01-02T00:00:00Z', '1999-01-01T00:00:00Z']);
+});
+
+test('who paused is known where one order alone can have been it', () => {
+  const at = (second) => new Date(1_800_000_000_000 + second * 1000).toISOString();
+  const ordered = (id, by, second, reason) => ({ sequence: second * 2 + 1, stored_at: at(second), entry: { entry: 'ordered', id, at: at(second), by, origin: 'console', act: { act: 'pause', ...(reason ? { reason } : {}) } } });
+  const ended = (id, second) => ({ sequence: second * 2 + 2, stored_at: at(second), entry: { entry: 'ended', id, at: at(second), outcome: { outcome: 'done' } } });
+  const entries = [ordered('a', 'ana', 1, 'x'), ended('a', 3), ordered('b', 'ben', 5, 'x'), ended('b', 7)];
+  const who = (second, reason, of = entries) => whoPaused(of, { paused: true, since: at(second), reason })?.by;
+  assert.deepEqual([who(2, 'x'), who(6, 'x'), who(4, 'x'), who(2, 'y'), who(2, null), who(9, 'x')], ['ana', 'ben', undefined, undefined, undefined, undefined]);
+  // One without an end may have been it.
+  assert.equal(who(9, null, [ordered('c', 'carol', 8)]), 'carol');
+  assert.equal(who(9, null, [ordered('c', 'carol', 8), ordered('d', 'dave', 8)]), undefined);
+});
+
+test('the record has no gap, however much came at once', async () => {
+  let count = 30;
+  const asked = [];
+  const page = async (before = count + 1) => {
+    asked.push(before);
+    const first = Math.max(1, before - 10);
+    return { acts: Array.from({ length: before - first }, (_, n) => ({ sequence: before - 1 - n, stored_at: 'x', entry: { entry: 'unknown' } })), next_before: first > 1 ? first : null };
+  };
+  const record = new ActsRecord();
+  const sequences = () => record.entries.map(({ sequence }) => sequence).sort((a, b) => a - b);
+  const between = (from, to) => Array.from({ length: to - from + 1 }, (_, n) => from + n);
+  await record.update(page);
+  assert.deepEqual([sequences(), record.next, asked.length], [between(21, 30), 21, 1]);
+  count = 75;
+  await record.update(page);
+  assert.deepEqual([sequences(), record.next, asked.length], [between(21, 75), 21, 6]);
+  await record.older(page);
+  assert.deepEqual([sequences(), record.next], [between(11, 75), 11]);
+  await record.update(page);
+  assert.deepEqual(sequences(), between(11, 75));
+  // More than is followed: it begins anew.
+  count = 2_000;
+  await record.update(page);
+  assert.deepEqual([sequences(), record.next], [between(1_501, 2_000), 1_501]);
+  await record.older(page);
+  assert.equal(sequences()[0], 1_491);
+  // A page that fails half-way changes nothing.
+  count = 2_050;
+  await assert.rejects(record.update((before) => (before ? Promise.reject(new Error('away')) : page())));
+  assert.equal(sequences().at(-1), 2_000);
+  await record.update(page);
+  assert.deepEqual(sequences(), between(1_491, 2_050));
+});
+
+test('who was not heard for a while is looked at, and is known by the page', async () => {
+  const answers = [];
+  globalThis.fetch = async (path, { headers, credentials }) => {
+    assert.deepEqual([path, headers, credentials], ['/', undefined, 'omit']);
+    const [status, text] = answers.shift();
+    return new Response(text, { status });
+  };
+  assert.equal(origin.isHeard(), false);
+  answers.push([502, 'bad gateway'], [200, 'the page'], [200, 'another'], [404, 'the page'], [503, 'the page'], [200, 'the page']);
+  await assert.rejects(origin.isSamePage());
+  assert.deepEqual(await Promise.all([origin.isSamePage(), origin.isSamePage()]), [true, true]);
+  assert.equal(origin.isHeard(), true);
+  origin.lost();
+  assert.equal(origin.isHeard(), false);
+  assert.deepEqual([await origin.isSamePage(), await origin.isSamePage()], [false, false]);
+  await assert.rejects(origin.isSamePage());
+  assert.equal(origin.isHeard(), false);
+  assert.equal(await origin.isSamePage(), true);
+  const { now } = Date;
+  try {
+    for (const [later, is] of [[14_000, true], [16_000, false], [-60_000, false]]) {
+      Date.now = () => now() + later;
+      assert.equal(origin.isHeard(), is, `${later}`);
+    }
+  } finally {
+    Date.now = now;
+  }
 });

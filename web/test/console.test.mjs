@@ -1,5 +1,6 @@
 // The operators' console against a server that speaks its API, with a hundred thousand payments.
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
 
 import { launch, picture, serious } from './browser.mjs';
@@ -204,6 +205,21 @@ test('what comes new appears at the top by itself, and where one reads it waits 
     await page.locator(`[data-key="${idOf(8_131)}"]`).waitFor();
   }));
 
+test('a long name of a settler stays in its place, and shows whose domain it is', () =>
+  opened(async ({ page }) => {
+    const name = page.locator('.c-settler .id', { hasText: 'co.uk' }).first();
+    await name.waitFor();
+    const [shown, cell] = await name.evaluate((code) => {
+      const text = code.querySelector('bdi').firstChild;
+      const end = document.createRange();
+      end.setStart(text, text.length - 'name-that-is-longer-than-its-room.co.uk'.length);
+      end.setEnd(text, text.length);
+      return [end, code.closest('.copyable')].map((one) => one.getBoundingClientRect().toJSON());
+    });
+    const isWithin = cell.left <= shown.left && shown.right <= cell.right + 1 && cell.top <= shown.top + 1 && shown.bottom <= cell.bottom + 1;
+    assert.ok(isWithin, JSON.stringify([shown, cell]));
+  }));
+
 test('filters stand in the address, and are taken from it', () =>
   opened(async ({ page, server }) => {
     const url = (fragment) => `${server.url}/${fragment}`;
@@ -359,30 +375,41 @@ test('what is parked is replayed, one by one and all at once, and each result is
 test('an operator pauses with a reason, resumes, and both are in the record', () =>
   opened(async ({ page, server }) => {
     const dialog = page.getByRole('dialog');
+    const close = () => dialog.getByRole('button', { name: 'Close' }).click();
     await page.getByRole('button', { name: 'Pause' }).click();
     await dialog.getByLabel('Reason').fill('a fork on Base');
+    assert.equal(await dialog.getByLabel('Reason').getAttribute('maxlength'), '500');
     await picture(page, 'console-pause');
     await dialog.getByRole('button', { name: 'Pause' }).click();
     await dialog.getByText('Done').waitFor();
-    await dialog.getByRole('button', { name: 'Close' }).click();
-    await page.getByText('a fork on Base').waitFor();
+    await close();
+    await page.locator('.state').getByText('a fork on Base').waitFor();
     assert.deepEqual(await serious(page), []);
-    await page.getByRole('button', { name: 'Resume' }).click();
+    const resume = async () => {
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await dialog.getByRole('button', { name: 'Resume' }).click();
+    };
     // The answer to an order is lost: nobody says that it failed, and it is not given again.
     server.fail('/api/acts/resume', 0, '', '', { times: 1 });
-    await dialog.getByRole('button', { name: 'Resume' }).click();
+    await resume();
     await dialog.getByText('Whether it was carried out is not known').waitFor();
-    await dialog.getByRole('button', { name: 'Close' }).click();
+    await dialog.getByText('Look at the acts before').waitFor();
+    await close();
     assert.equal(server.requests.filter(({ method }) => method === 'POST').length, 2);
+    // The gateway itself says that it cannot tell.
+    server.fail('/api/acts/resume', 503, 'UNAVAILABLE', 'it is not known whether the pause was stored');
+    await resume();
+    await dialog.getByText('it is not known whether the pause was stored').waitFor();
+    await dialog.getByText('Look at the acts before').waitFor();
+    assert.doesNotMatch(await dialog.innerText(), /failed|did not carry/i);
+    await close();
     server.fail('/api/acts/resume', 403, 'FORBIDDEN', 'the operator may not act any more');
-    await page.getByRole('button', { name: 'Resume' }).click();
-    await dialog.getByRole('button', { name: 'Resume' }).click();
+    await resume();
     await dialog.getByText('the operator may not act any more').waitFor();
-    await dialog.getByRole('button', { name: 'Close' }).click();
-    await page.getByRole('button', { name: 'Resume' }).click();
-    await dialog.getByRole('button', { name: 'Resume' }).click();
+    await close();
+    await resume();
     await dialog.getByText('Done').waitFor();
-    await dialog.getByRole('button', { name: 'Close' }).click();
+    await close();
     await page.getByText('Accepting payments').waitFor();
     await page.getByRole('link', { name: 'Acts' }).click();
     await page.getByText('reason: a fork on Base').waitFor();
@@ -397,6 +424,186 @@ test('an operator pauses with a reason, resumes, and both are in the record', ()
     await dialog.getByText('of gw-0').waitFor();
     await dialog.getByRole('button', { name: 'Rebuild' }).click();
     await dialog.getByText('Done').waitFor();
+  }));
+
+test('a pause is ended by whoever was shown that one', () =>
+  opened(async ({ page, server }) => {
+    const dialog = page.getByRole('dialog');
+    server.orderBy('carol', 'pause', { reason: 'a fork on Base' });
+    await page.reload();
+    await page.locator('.state').getByText('a fork on Base').waitFor();
+    // Meanwhile it was paused anew, which nobody here was told.
+    for (const [status, by, reason] of [[409, 'bob', `a fork on Ethereum ${HOSTILE}`], [200, 'dave', 'a leaked key']]) {
+      if (!(await dialog.count())) {
+        await page.getByRole('button', { name: 'Resume' }).click();
+        await dialog.getByText('a fork on Base').waitFor();
+        await dialog.getByText('carol').waitFor();
+      }
+      server.orderBy(by, 'pause', { reason }, status);
+      await dialog.getByRole('button', { name: 'Resume' }).click();
+      await dialog.getByRole('alert').getByText('It was changed meanwhile').waitFor();
+      await dialog.locator('dl').getByText(reason.slice(0, 12)).waitFor();
+      await dialog.locator('dl').getByText(by).waitFor();
+      assert.ok(await dialog.getByRole('button', { name: 'Cancel' }).evaluate((button) => button === document.activeElement), 'what calls it off has the focus');
+      assert.deepEqual(await serious(page), []);
+      await picture(page, `console-changed-${status}`);
+    }
+    await dialog.getByRole('button', { name: 'Resume' }).click();
+    await dialog.getByText('Done').waitFor();
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await page.getByText('Accepting payments').waitFor();
+    // The state is named as the gateway wrote it, which is finer than a browser's clock.
+    const named = server.requests.filter(({ path }) => path === '/api/acts/resume').map(({ body }) => body.since);
+    assert.equal(new Set(named).size, 3);
+    for (const since of named) assert.match(since, /\d\.\d{3}456789Z$/);
+    const paused = async () => {
+      server.orderBy('carol', 'pause', {});
+      await page.reload();
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await dialog.getByText('none was given').waitFor();
+    };
+    const close = async () => {
+      await dialog.getByRole('button', { name: 'Close' }).click();
+      await page.getByText('Accepting payments').waitFor();
+    };
+    // Somebody else was faster: there is nothing to do.
+    await paused();
+    server.orderBy('bob', 'resume');
+    await dialog.getByRole('button', { name: 'Resume' }).click();
+    await dialog.getByText('Done').waitFor();
+    await close();
+    // It was paused anew and resumed before this page could see it.
+    await paused();
+    server.orderBy('bob', 'pause', { reason: 'a leaked key' });
+    const held = server.hold('/api/me', () => true);
+    await dialog.getByRole('button', { name: 'Resume' }).click();
+    await until(() => server.requests.filter(({ path, body }) => path === '/api/acts/resume' && body).length === 5, 'the order is refused');
+    server.orderBy('bob', 'resume');
+    held.release();
+    await dialog.getByText('somebody else resumed').waitFor();
+    await close();
+  }));
+
+test('more that is parked than one order replays is told as what is left', () =>
+  opened(async ({ page, server }) => {
+    const dialog = page.getByRole('dialog');
+    await page.getByText('Shown are the 10 of 40').waitFor();
+    await page.getByRole('button', { name: 'Replay all 40' }).click();
+    await dialog.getByRole('button', { name: 'Replay' }).click();
+    await dialog.getByText('15 are still parked').waitFor();
+    await picture(page, 'console-left');
+    assert.deepEqual(server.requests.filter(({ method }) => method === 'POST').map(({ body }) => body), [{ all: true }]);
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    // Nobody can tell for now: nothing is said to be parked, and none not to be.
+    server.knowParking(false);
+    await page.getByRole('link', { name: 'Payments' }).click();
+    await page.getByText('Which payments are parked cannot be told').waitFor();
+    await page.locator('.counts').getByText('–').waitFor();
+    server.knowParking(true);
+    await page.getByText('Which payments are parked cannot be told').waitFor({ state: 'detached' });
+  }, { fragment: '#/parked', parkedMax: 10, replayMax: 25 }));
+
+/** Another program that has the port of a gateway which restarts. */
+async function intruder(url, answers) {
+  const asked = [];
+  const server = createServer(({ method, url: path, headers }, answer) => {
+    asked.push({ method, path, headers });
+    const [status, body] = answers;
+    answer.writeHead(status, { 'content-type': 'text/html' }).end(body);
+  });
+  await new Promise((resolve) => server.listen(Number(new URL(url).port), '127.0.0.1', resolve));
+  return {
+    asked,
+    close: () => {
+      server.closeAllConnections();
+      return new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+const tokenOf = (page) => page.evaluate(() => sessionStorage.getItem('console.token'));
+const hide = (page, isHidden) => page.evaluate((hidden) => {
+  Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
+  document.dispatchEvent(new Event('visibilitychange'));
+}, isHidden);
+const wake = (page) => page.evaluate(() => dispatchEvent(new Event('online')));
+
+/** What is closed after a test, whatever came of it. */
+async function closing(run) {
+  const opened = [];
+  try {
+    await run((one) => {
+      opened.push(one);
+      return one;
+    });
+  } finally {
+    for (const one of opened.reverse()) await one.close();
+  }
+}
+
+/** That nobody here was asked for anything but the page, or shown the token. */
+function sawNothing({ asked }) {
+  assert.deepEqual([...new Set(asked.map(({ method, path }) => `${method} ${path}`))], ['GET /']);
+  assert.ok(!JSON.stringify(asked).includes(TOKEN), 'the token was sent');
+}
+
+test('whoever takes the port of a gateway that went is shown no token', () =>
+  closing(async (closed) => {
+    let server = closed(await serve({ count: 100 }));
+    const { url } = server;
+    const { page, context, faults, foreign } = await openConsole(browser, url);
+    closed(context);
+    await signIn(page, url, TOKEN);
+    await rows(page).first().waitFor();
+    for (const answers of [[200, '<h1>Another program</h1>'], [404, 'not here'], [502, 'bad gateway']]) {
+      const bar = page.locator('.troubles');
+      await server.close();
+      await bar.getByText('cannot be reached').waitFor();
+      const other = closed(await intruder(url, answers));
+      await wake(page);
+      await until(() => other.asked.length > 3, 'it looks at who is there');
+      if (answers[0] < 500) await bar.getByText('Another page answers at this address').waitFor();
+      if (answers[0] === 200) {
+        await picture(page, 'console-other');
+        assert.deepEqual(await serious(page), []);
+        // An order is not sent, and it is said that it was not.
+        await page.getByRole('button', { name: 'Pause' }).click();
+        await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
+        await page.getByRole('dialog').getByText('It was not ordered').waitFor();
+        await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+      }
+      assert.ok(await rows(page).count(), 'what is shown stays');
+      assert.equal(await tokenOf(page), null);
+      await other.close();
+      sawNothing(other);
+      server = closed(await serve({ count: 100, port: Number(new URL(url).port) }));
+      await wake(page);
+      await until(async () => (await bar.innerText()) === '', 'it goes on');
+      assert.equal(await tokenOf(page), TOKEN);
+      await until(() => server.requests.length > 0, 'the API is asked');
+    }
+    assert.ok(server.pages.length > 0 && server.pages.every(({ authorization }) => authorization === undefined));
+    assert.equal(server.requests.filter(({ method }) => method === 'POST').length, 0);
+    assert.deepEqual([faults.filter((fault) => !/Failed to load resource/.test(fault)), foreign], [[], []]);
+  }));
+
+test('a tab that was hidden looks at who is there before it shows its token', () =>
+  closing(async (closed) => {
+    const server = closed(await serve({ count: 100 }));
+    const { page, context } = await openConsole(browser, server.url);
+    closed(context);
+    await signIn(page, server.url, TOKEN);
+    await rows(page).first().waitFor();
+    await page.clock.install();
+    await hide(page, true);
+    await page.waitForLoadState('networkidle');
+    await server.close();
+    const other = closed(await intruder(server.url, [200, '{}']));
+    await page.clock.runFor(60_000);
+    assert.deepEqual(other.asked, []);
+    await hide(page, false);
+    await page.locator('.troubles').getByText('Another page answers at this address').waitFor();
+    sawNothing(other);
   }));
 
 test('a gateway that is not heard, cannot answer or is asked too much is told of, and what is shown stays', () =>
@@ -433,18 +640,14 @@ test('nothing is asked for while the tab is hidden', () =>
   opened(async ({ page, server }) => {
     await rows(page).first().waitFor();
     await page.clock.install();
-    const hide = (isHidden) => page.evaluate((hidden) => {
-      Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
-      document.dispatchEvent(new Event('visibilitychange'));
-    }, isHidden);
     const asked = () => server.requests.length;
-    await hide(true);
+    await hide(page, true);
     // What was under way may end.
     await page.waitForLoadState('networkidle');
     const before = asked();
     await page.clock.runFor(120_000);
     assert.equal(asked(), before);
-    await hide(false);
+    await hide(page, false);
     await until(() => asked() > before, 'it asks again');
   }));
 

@@ -1,5 +1,6 @@
 // The console's API, and who is signed in. The token is kept for the tab alone, and goes to the origin of this page alone.
 
+import { heard, isHeard, isSamePage, lost } from './origin.js';
 import { store } from './store.js';
 
 const KEY = 'console.token';
@@ -23,21 +24,23 @@ function stored(): string | undefined {
 
 export const session = store<Session>({ token: stored(), why: 'none' });
 
-export function signIn(token: string): void {
+/** Keeps the token for the tab, or nothing. */
+function keep(token: string | undefined): void {
   try {
-    sessionStorage.setItem(KEY, token);
+    if (token === undefined) sessionStorage.removeItem(KEY);
+    else sessionStorage.setItem(KEY, token);
   } catch {
     // Without a storage one is signed in until the page is loaded again.
   }
+}
+
+export function signIn(token: string): void {
+  keep(token);
   session.set({ token, why: 'none' });
 }
 
 export function signOut(why: Leaving): void {
-  try {
-    sessionStorage.removeItem(KEY);
-  } catch {
-    // There was none.
-  }
+  keep(undefined);
   session.set({ token: undefined, why });
 }
 
@@ -52,6 +55,11 @@ export class ApiError extends Error {
     readonly retryAfterMs = 0,
   ) {
     super(message);
+  }
+
+  /** Whether nothing was sent, as nobody known is there to send it to. */
+  get isUnsent(): boolean {
+    return this.code === 'NOT_SENT' || this.code === 'OTHER_PAGE';
   }
 
   /** Whether the same may be answered a little later. */
@@ -73,10 +81,27 @@ interface Asked {
   body?: unknown;
 }
 
+/** Makes sure that it is the console whom the token is sent to. */
+async function recognise(): Promise<void> {
+  if (isHeard()) return;
+  try {
+    if (!(await isSamePage())) throw new ApiError(0, 'OTHER_PAGE', 'the address answers with another page');
+  } catch (thrown) {
+    // Whatever page is loaded here next finds no token in this tab.
+    keep(undefined);
+    throw thrown instanceof ApiError ? thrown : new ApiError(0, 'NOT_SENT', thrown instanceof Error ? thrown.message : String(thrown));
+  }
+  keep(session.get().token);
+}
+
+const isError = (answer: unknown): boolean => typeof answer === 'object' && answer !== null && 'error' in answer;
+
 /** Asks for `path` under `/api/`. */
 export async function ask<T>(path: string, { signal, token = session.get().token, body }: Asked = {}): Promise<T> {
   // Late answers of whoever was signed in before sign nobody out.
   const before = session.get();
+  await recognise();
+  if (signal?.aborted) throw new DOMException('called off', 'AbortError');
   const patience = AbortSignal.timeout(ANSWER_MS);
   let response: Response;
   let answer: unknown;
@@ -95,8 +120,13 @@ export async function ask<T>(path: string, { signal, token = session.get().token
     answer = await response.json().catch(() => undefined);
   } catch (error) {
     if (signal?.aborted) throw new DOMException('called off', 'AbortError');
+    lost();
     throw new ApiError(0, 'NO_ANSWER', error instanceof Error ? error.message : String(error));
   }
+  if (signal?.aborted) throw new DOMException('called off', 'AbortError');
+  // What is not of the API comes from somebody else: a proxy, or who has the port now.
+  if (response.ok ? answer === undefined : !isError(answer)) lost();
+  else heard();
   if (response.ok) {
     if (answer === undefined) throw new ApiError(0, 'NO_ANSWER', 'the answer broke off');
     return answer as T;

@@ -142,15 +142,40 @@ export function valueText(unit: string, value: number | null | undefined): strin
   }
 }
 
-/** A settler as it is told from others at a glance: of a DID of the web its domain. */
-export const settlerName = (did: string): string => (did.startsWith('did:web:') ? shortId(did.slice('did:web:'.length)) : shortId(did));
+const DOMAIN_CHARS_MAX = 36;
+/** Labels at the end of a domain that are never left out: a name that somebody registered, below a suffix of as many as there are. */
+const LABELS_MIN = 5;
+/** Characters of an id at its beginning and at its end: so many are dear to imitate. */
+const END_CHARS = 6;
+const WHOLE_CHARS_MAX = 22;
+
+/** A domain without the names that its owner put in front, where there is no room for them: whose it is stands at its end. */
+function shortDomain(domain: string): string {
+  const labels = domain.split('.');
+  let first = 0;
+  while (labels.length - first > LABELS_MIN && labels.slice(first).join('.').length > DOMAIN_CHARS_MAX) first += 1;
+  return first ? `…${labels.slice(first).join('.')}` : domain;
+}
+
+/** A settler as it is told from others at a glance: of a DID of the web its domain, and of the rest its ends. */
+export function settlerName(did: string): string {
+  if (!did.startsWith('did:web:')) return shortId(did);
+  const [domain = '', ...rest] = did.slice('did:web:'.length).split(':');
+  return [shortDomain(domain), ...(rest.length ? [endsOf(rest.join(':'))] : [])].join(':');
+}
 
 /** An id, a hash or a DID so short that it can be told from others. */
 export function shortId(id: string): string {
+  if (id.startsWith('did:web:')) return `did:web:${settlerName(id)}`;
   if (id.startsWith('did:')) return id.length <= 30 ? id : `${id.slice(0, 16)}…${id.slice(-10)}`;
-  if (id.length <= 22) return id;
+  if (id.length <= WHOLE_CHARS_MAX) return id;
   const account = /^[a-z0-9]+:[A-Za-z0-9]+:(.+)$/.exec(id)?.[1];
-  if (account !== undefined) return shortId(account);
-  const head = /^(?:pay|qrq|act)_/.test(id) ? 9 : id.startsWith('0x') ? 6 : 5;
-  return `${id.slice(0, head)}…${id.slice(-4)}`;
+  return endsOf(account ?? id);
+}
+
+/** The beginning and the end of what is long. */
+function endsOf(id: string): string {
+  if (id.length <= WHOLE_CHARS_MAX) return id;
+  const prefix = /^(?:(?:pay|qrq|act)_|0x)?/.exec(id)?.[0].length ?? 0;
+  return `${id.slice(0, prefix + END_CHARS)}…${id.slice(-END_CHARS)}`;
 }

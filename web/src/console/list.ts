@@ -60,6 +60,8 @@ export class PaymentList {
   lookedAt = 0;
   /** Shards of which payments may be missing. */
   uncertain: readonly number[] = [];
+  /** Whether nobody can tell which of them are parked. */
+  isParkingUnknown = false;
   /** Whether more came than was followed, so that something between is missing. */
   hasGap = false;
 
@@ -97,12 +99,12 @@ export class PaymentList {
     }
     this.next = next_cursor;
     this.lookedAt += looked_at;
-    this.uncertain = uncertain_shards;
+    this.#note(payments, uncertain_shards);
   }
 
   /** The newest page once more. Returns whether something between it and what is known is missing. */
   newest({ payments, next_cursor, uncertain_shards }: Page): boolean {
-    this.uncertain = uncertain_shards;
+    this.#note(payments, uncertain_shards);
     let isMet = this.#known.size === 0 || payments.length === 0 || next_cursor === null;
     const seen = new Set<string>();
     for (const row of payments) {
@@ -138,6 +140,12 @@ export class PaymentList {
     if (!first || last.row.submitted_at >= first.row.submitted_at) this.#lines = [...this.#fresh, ...this.#lines];
     else for (const line of [...this.#fresh].reverse()) insert(this.#lines, line);
     this.#fresh = [];
+  }
+
+  /** What is not known of the payments of a page. */
+  #note(payments: readonly Row[], uncertain: readonly number[]): void {
+    this.uncertain = uncertain;
+    this.isParkingUnknown = payments.some(({ parked }) => parked === null);
   }
 
   /** The line of a row that was not known; one that was is brought up to date. */

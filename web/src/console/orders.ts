@@ -1,12 +1,13 @@
-// What an operator orders: asked for once more, sent, and answered for. And the record of all orders.
+// What an operator orders: asked for once more, sent, and answered for.
 
-import { apiError, ask } from './api.js';
+import { apiError, ask, type ApiError } from './api.js';
 import { store } from './store.js';
+import type { Pause } from './types.js';
 
 export type ActName = 'pause' | 'resume' | 'rebuild' | 'acknowledge' | 'replay';
 
 /** Most ids that one order may name. */
-const IDS_MAX = 1000;
+export const IDS_MAX = 1000;
 
 export interface Outcome {
   outcome: string;
@@ -14,7 +15,7 @@ export interface Outcome {
   error?: string;
 }
 
-/** What became of one of several: `replayed` or `failed`. */
+/** What became of one of several. */
 export interface ActResult extends Outcome {
   id: string;
 }
@@ -23,6 +24,8 @@ export interface ActAnswer {
   act_id: string;
   outcome: Outcome;
   results?: ActResult[];
+  /** Of all that was parked, how many still are, as one order replays so many. */
+  left?: number;
 }
 
 /** An order that waits for its confirmation. */
@@ -30,79 +33,47 @@ export interface Intent {
   act: ActName;
   /** Of `rebuild` and `acknowledge`: whom it is for; all where there is none. */
   gateway?: string;
-  /** Of `replay`. */
+  /** Of `replay`: which, or how many where all are meant. */
   ids?: readonly string[];
+  all?: number;
+  /** Of `resume`: the pause that is to end, as it was shown. Another is left as it is. */
+  pause?: Pause;
   /** Told once the order has ended, whatever came of it. */
   done?: (answers: readonly ActAnswer[]) => void;
 }
 
 export const intent = store<Intent | undefined>(undefined);
 
-export const isDone = ({ outcome }: Outcome): boolean => outcome === 'done' || outcome === 'replayed';
+/** How it ended, as far as that is known. */
+export const endOf = ({ outcome }: Outcome): 'done' | 'failed' | 'unknown' =>
+  outcome === 'done' || outcome === 'replayed' ? 'done' : outcome === 'failed' ? 'failed' : 'unknown';
+
+export const isDone = (outcome: Outcome): boolean => endOf(outcome) === 'done';
+
+/**
+ * Of an order that was sent and answered so, or not at all, nobody can tell whether it had its effect: an act goes on while nobody
+ * waits.
+ */
+export const isUnclear = (error: ApiError): boolean => !error.isUnsent && (error.status === 0 || error.status >= 500);
+
+function bodiesOf({ gateway, ids, all, pause }: Intent, reason: string): unknown[] {
+  if (all !== undefined) return [{ all: true }];
+  if (pause) return [{ since: pause.since }];
+  if (!ids) return [{ ...(gateway === undefined ? {} : { gateway }), ...(reason ? { reason } : {}) }];
+  const bodies: unknown[] = [];
+  for (let at = 0; at < ids.length; at += IDS_MAX) bodies.push({ ids: ids.slice(at, at + IDS_MAX) });
+  return bodies;
+}
 
 /** Gives the order. More ids than one order may name are several, of which a failure ends the rest. */
-export async function give({ act, gateway, ids }: Intent, reason: string): Promise<{ answers: ActAnswer[]; error?: Error }> {
-  const bodies: unknown[] = [];
-  if (ids) for (let at = 0; at < ids.length; at += IDS_MAX) bodies.push({ ids: ids.slice(at, at + IDS_MAX) });
-  else bodies.push({ ...(gateway === undefined ? {} : { gateway }), ...(reason ? { reason } : {}) });
+export async function give(wanted: Intent, reason: string): Promise<{ answers: ActAnswer[]; error?: ApiError }> {
   const answers: ActAnswer[] = [];
-  for (const body of bodies) {
+  for (const body of bodiesOf(wanted, reason)) {
     try {
-      answers.push(await ask<ActAnswer>(`acts/${act}`, { body }));
+      answers.push(await ask<ActAnswer>(`acts/${wanted.act}`, { body }));
     } catch (error) {
       return { answers, error: apiError(error) };
     }
   }
   return { answers };
-}
-
-/** An order as it is recorded. */
-export interface Order {
-  id: string;
-  at: string;
-  by: string;
-  origin: string;
-  gateway?: string;
-  act: { act: string; [member: string]: unknown };
-}
-
-/** An entry of the record, the entry's members inside of `entry`. */
-export interface Recorded {
-  sequence: number;
-  stored_at: string;
-  entry: { entry: string; id?: string; at?: string; reason?: string; outcome?: Outcome } & Partial<Omit<Order, 'id' | 'at'>>;
-}
-
-export interface ActsPage {
-  acts: Recorded[];
-  next_before: number | null;
-}
-
-/** An order and how it ended, as far as that is known. */
-export interface Told {
-  sequence: number;
-  at: string;
-  /** Absent where the order lies further back than what is loaded, or this page does not know the entry. */
-  order: Order | undefined;
-  end: { at: string; outcome: Outcome } | undefined;
-  unknown: string | undefined;
-  id: string;
-}
-
-/** The orders of these entries, newest first, each with its end. */
-export function toldOf(entries: readonly Recorded[]): Told[] {
-  const ends = new Map<string, Told['end']>();
-  const told: Told[] = [];
-  const sorted = [...entries].sort((a, b) => b.sequence - a.sequence);
-  for (const { entry } of sorted) {
-    if (entry.entry === 'ended' && entry.id && entry.outcome) ends.set(entry.id, { at: entry.at ?? '', outcome: entry.outcome });
-  }
-  for (const { sequence, stored_at, entry } of sorted) {
-    const id = entry.id ?? '';
-    if (entry.entry === 'ended') continue;
-    const { at = stored_at, by = '', origin = '', gateway, act } = entry;
-    const order = entry.entry === 'ordered' && act ? { id, at, by, origin, act, ...(gateway === undefined ? {} : { gateway }) } : undefined;
-    told.push({ sequence, at, id, order, end: ends.get(id), unknown: order ? undefined : (entry.reason ?? entry.entry) });
-  }
-  return told;
 }

@@ -13,14 +13,14 @@ const JITTER = 0.15;
 
 /** Something that does not work at the moment. */
 export interface Trouble {
-  kind: 'lost' | 'busy' | 'unavailable';
+  kind: 'other' | 'lost' | 'busy' | 'unavailable';
   message: string;
   /** When it is asked again, by this device's clock, milliseconds. */
   retryAt: number;
 }
 
 const troubles = new Map<object, Trouble>();
-const RANK = { lost: 0, unavailable: 1, busy: 2 };
+const RANK = { other: 0, lost: 1, unavailable: 2, busy: 3 };
 
 /** The worst of what does not work. */
 export const trouble = store<Trouble | undefined>(undefined);
@@ -35,7 +35,7 @@ function clear(key: object): void {
 
 function report(key: object, error: ApiError, retryAt: number): void {
   if (!error.isPassing) return clear(key);
-  const kind = error.status === 0 ? 'lost' : error.status === 429 ? 'busy' : 'unavailable';
+  const kind = error.code === 'OTHER_PAGE' ? 'other' : error.status === 0 ? 'lost' : error.status === 429 ? 'busy' : 'unavailable';
   troubles.set(key, { kind, message: error.message, retryAt });
   tell();
 }
@@ -128,15 +128,19 @@ export interface Polled<T> {
   now: () => void;
 }
 
-/** What `path` answers, again and again. */
-export function usePolled<T>(path: string | undefined, everyMs: number): Polled<T> {
+/** What `path` answers, again and again; `read` is how that is asked for. */
+export function usePolled<T>(
+  path: string | undefined,
+  everyMs: number,
+  read = (signal: AbortSignal): Promise<T> => ask<T>(path ?? '', { signal }),
+): Polled<T> {
   const [state, setState] = useState<{ path: string | undefined; value?: T; error?: ApiError }>({ path });
   const running = useRef<Poll | undefined>(undefined);
   useEffect(() => {
     if (path === undefined) return;
     running.current = poll(async (signal) => {
       try {
-        const value = await ask<T>(path, { signal });
+        const value = await read(signal);
         setState({ path, value });
       } catch (thrown) {
         if (!isAborted(thrown)) setState((last) => (last.path === path ? { ...last, error: apiError(thrown) } : { path, error: apiError(thrown) }));

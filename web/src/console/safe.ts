@@ -1,10 +1,13 @@
 // Text that comes from outside, made so that it shows what it is: nothing in it is unseen, and nothing turns what is beside it.
 
-/** Control characters, what sets the direction of text, what has no width, and halves of characters. */
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+/**
+ * What Unicode lets a screen show nothing of (selectors, fillers, tags, what sets the direction of text), control characters,
+ * ends of lines and of paragraphs, marks of annotations, and halves of characters.
+ */
+const UNSEEN = /[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb]|(?![\t\n])\p{Cc}/gu;
 
 /** The text with what cannot be seen written out as its code. Tabs and line feeds stay. */
-export const visible = (text: string): string => text.replace(UNSEEN, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
+export const visible = (text: string): string => text.replace(UNSEEN, (c) => `\\u{${(c.codePointAt(0) ?? 0).toString(16)}}`);
 
 /** Any value of the API as text. */
 export const textOf = (value: unknown): string => {

@@ -14,8 +14,9 @@ export interface Chain {
 
 export interface Pause {
   paused: boolean;
-  since?: string | null;
-  reason?: string | null;
+  /** It names this state to whoever changes it, exactly as it is written. */
+  since: string;
+  reason: string | null;
 }
 
 export interface Me {

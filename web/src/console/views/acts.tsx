@@ -3,52 +3,54 @@
 import type { VNode } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
 
+import { ActsRecord, toldOf, type ActsPage, type Order, type Told } from '../acts.js';
 import { apiError, ask, type ApiError } from '../api.js';
-import { spanText } from '../format.js';
-import { isDone, toldOf, type ActsPage, type Order, type Recorded, type Told } from '../orders.js';
+import { spanText, timeText } from '../format.js';
+import { endOf } from '../orders.js';
 import { usePolled } from '../poll.js';
 import { hashOf } from '../route.js';
 import { textOf } from '../safe.js';
 import { named, t } from '../texts.js';
-import { Chip, Head, Id, Loaded, Outside, Problem, Table, Time } from './parts.js';
+import { Chip, Head, Id, Loaded, OUTCOME_TONES, Outside, Problem, Table, Time } from './parts.js';
 
 const EVERY_MS = 10_000;
 const LIMIT = 100;
 /** Streams of one order that are named. */
 const STREAMS_SHOWN = 3;
 
+const page = (before: number | undefined, signal?: AbortSignal): Promise<ActsPage> =>
+  ask<ActsPage>(`acts?limit=${LIMIT}${before === undefined ? '' : `&before=${before}`}`, { signal });
+
 export function Acts(): VNode {
-  const polled = usePolled<ActsPage>(`acts?limit=${LIMIT}`, EVERY_MS);
+  const record = useMemo(() => new ActsRecord(), []);
+  const polled = usePolled<ActsRecord>('acts', EVERY_MS, async (signal) => {
+    await record.update((before) => page(before, signal));
+    return record;
+  });
   return (
     <>
       <Head title={t('nav.acts')} lead={t('acts.lead')} />
-      <Loaded of={polled}>{(page) => <List newest={page} />}</Loaded>
+      <Loaded of={polled}>{() => <List record={record} />}</Loaded>
     </>
   );
 }
 
-function List({ newest }: { newest: ActsPage }): VNode {
-  const [further, setFurther] = useState<{ acts: Recorded[]; next: number | null }>();
+function List({ record }: { record: ActsRecord }): VNode {
+  const [, setChange] = useState(0);
   const [error, setError] = useState<ApiError>();
   const isAsking = useRef(false);
-  // Once older ones are loaded, what leaves the newest page is kept.
-  const kept = useRef(new Map<number, Recorded>());
-  const told = useMemo(() => {
-    for (const act of [...newest.acts, ...(further?.acts ?? [])]) kept.current.set(act.sequence, act);
-    return toldOf([...kept.current.values()]);
-  }, [newest, further]);
-  const next = further ? further.next : newest.next_before;
+  const told = toldOf(record.entries);
   const more = async (): Promise<void> => {
-    if (next === null || isAsking.current) return;
+    if (isAsking.current) return;
     isAsking.current = true;
     setError(undefined);
     try {
-      const page = await ask<ActsPage>(`acts?limit=${LIMIT}&before=${next}`);
-      setFurther({ acts: page.acts, next: page.next_before });
+      await record.older((before) => page(before));
     } catch (thrown) {
       setError(apiError(thrown));
     } finally {
       isAsking.current = false;
+      setChange((last) => last + 1);
     }
   };
   return (
@@ -57,24 +59,30 @@ function List({ newest }: { newest: ActsPage }): VNode {
         {told.map((act) => <Act key={act.sequence} {...act} />)}
       </Table>
       {error && <Problem isOnce error={error} />}
-      {next !== null && <p><button type="button" onClick={() => void more()}>{t('acts.older')}</button></p>}
+      {record.next !== null && <p><button type="button" onClick={() => void more()}>{t('acts.older')}</button></p>}
     </>
   );
 }
 
-function Act({ at, order, end, unknown, id }: Told): VNode {
+function Act({ storedAt, order, end, unknown, id }: Told): VNode {
   return (
     <tr>
-      <td><Time at={at} />{id && <span class="sub"><Id id={id} /></span>}</td>
+      <td><Time at={storedAt} title={order?.at ? t('acts.claimed', { at: timeText(order.at) }) : undefined} />{id && <span class="sub"><Id id={id} /></span>}</td>
       <td>{order ? <><strong><Outside text={order.by} /></strong><span class="sub">{named('origin', order.origin)}{order.gateway && <> · <Outside text={order.gateway} /></>}</span></> : <span class="muted">–</span>}</td>
       <td class="wide">{order ? <What {...order} /> : <span class="muted">{t('acts.unknown')} <Outside text={unknown} /></span>}</td>
-      <td class="wide">
-        {order && (end
-          ? <><Chip tone={isDone(end.outcome) ? 'good' : 'bad'}>{t(isDone(end.outcome) ? 'act.done' : 'act.failed')}</Chip> <span class="muted">{tookText(at, end.at)}</span>
-            {(end.outcome.details ?? end.outcome.error) && <span class="sub lines"><Outside text={end.outcome.details ?? end.outcome.error} /></span>}</>
-          : <Chip tone="wait" title={t('acts.open.title')}>{t('acts.open')}</Chip>)}
-      </td>
+      <td class="wide">{order && (end ? <End from={storedAt} {...end} /> : <Chip tone="wait" title={t('acts.open.title')}>{t('acts.open')}</Chip>)}</td>
     </tr>
+  );
+}
+
+function End({ from, storedAt, outcome }: NonNullable<Told['end']> & { from: string }): VNode {
+  const end = endOf(outcome);
+  const said = outcome.details ?? outcome.error;
+  return (
+    <>
+      <Chip tone={OUTCOME_TONES[end]}>{t(`act.${end}`)}</Chip> <span class="muted">{tookText(from, storedAt)}</span>
+      {said && <span class="sub lines"><Outside text={said} /></span>}
+    </>
   );
 }
 

@@ -118,9 +118,9 @@ function TroubleBar(): VNode {
 function TroubleText({ kind, message, retryAt }: NonNullable<ReturnType<typeof trouble.get>>): VNode {
   const seconds = Math.max(0, Math.ceil((retryAt - useNow()) / 1000));
   return (
-    <p class={`bar ${kind === 'lost' ? 'bad' : 'wait'}`}>
+    <p class={`bar ${kind === 'lost' || kind === 'other' ? 'bad' : 'wait'}`}>
       <strong>{t(`trouble.${kind}`)}</strong>{' '}
-      {kind !== 'lost' && <Outside text={message} />}{' '}
+      {kind !== 'lost' && kind !== 'other' && <Outside text={message} />}{' '}
       <span class="muted" aria-hidden="true">{seconds ? t('trouble.again', { seconds }) : t('trouble.now')}</span>
     </p>
   );
@@ -130,14 +130,13 @@ function TroubleText({ kind, message, retryAt }: NonNullable<ReturnType<typeof t
 function AlarmBar({ alarms, now }: { alarms: AlarmsRead | undefined; now: () => void }): VNode {
   const known = useStore(me);
   const pause = known?.pause?.paused ? known.pause : undefined;
-  const act = (name: 'pause' | 'resume'): void => intent.set({ act: name, done: now });
   return (
     <div class="alarms">
       <div class="state">
         {pause ? (
           <p class="paused">
             <strong>{t('paused')}</strong>{' '}
-            {pause.since && <span title={visible(timeText(pause.since))}>{t('paused.since', { span: sinceText(pause.since) })}</span>}
+            <span title={visible(timeText(pause.since))}>{t('paused.since', { span: sinceText(pause.since) })}</span>
             {pause.reason && <>{' '}<q><Outside text={pause.reason} /></q></>}
           </p>
         ) : (
@@ -154,8 +153,8 @@ function AlarmBar({ alarms, now }: { alarms: AlarmsRead | undefined; now: () => 
           </ul>
         )}
         {known?.may_act && (pause
-          ? <button type="button" class="primary" onClick={() => act('resume')}>{t('act.resume.do')}</button>
-          : <button type="button" class="quiet" onClick={() => act('pause')}>{t('act.pause.do')}</button>)}
+          ? <button type="button" class="primary" onClick={() => intent.set({ act: 'resume', pause, done: now })}>{t('act.resume.do')}</button>
+          : <button type="button" class="quiet" onClick={() => intent.set({ act: 'pause', done: now })}>{t('act.pause.do')}</button>)}
       </div>
       {alarms && !alarms.ready && <p class="bar wait"><strong>{t('notready')}</strong> <Outside text={alarms.not_ready_reason} /></p>}
       {alarms && alarms.alarms.length > 0 && (

@@ -5,13 +5,13 @@ import { useEffect, useState } from 'preact/hooks';
 
 import { countText } from '../format.js';
 import { useMayAct } from '../me.js';
-import { intent, isDone, type ActAnswer, type ActResult } from '../orders.js';
+import { endOf, intent, isDone, type ActAnswer, type ActResult } from '../orders.js';
 import { usePolled } from '../poll.js';
 import { hashOf } from '../route.js';
 import { visible } from '../safe.js';
 import { named, t } from '../texts.js';
 import type { ParkedItem, ParkedRead } from '../types.js';
-import { Ago, Chip, Head, Id, Loaded, Outside, Table } from './parts.js';
+import { Ago, Chip, Head, Id, Loaded, OUTCOME_TONES, Outside, Table } from './parts.js';
 
 const EVERY_MS = 10_000;
 /** Rows that are shown at once, and more each time that one asks. */
@@ -69,6 +69,9 @@ function List({ items, total, now }: { items: readonly ParkedItem[]; total: numb
           <button type="button" class="primary" disabled={!chosen.size} onClick={() => intent.set({ act: 'replay', ids: [...chosen], done })}>
             {chosen.size ? t('parked.replay', { count: countText(chosen.size) }) : t('act.replay.do')}
           </button>
+          {total > items.length && (
+            <button type="button" onClick={() => intent.set({ act: 'replay', all: total, done })}>{t('parked.replay.all', { count: countText(total) })}</button>
+          )}
         </div>
       )}
       {gone > 0 && <p class="note good" role="status">{t('parked.gone', { count: countText(gone) })}</p>}
@@ -85,7 +88,7 @@ function List({ items, total, now }: { items: readonly ParkedItem[]; total: numb
               <td class="number">{countText(attempts)}</td>
               <td><Ago at={since} /></td>
               <td><Outside text={gateway} /></td>
-              {ended.size > 0 && <td>{result && (isDone(result) ? <Chip tone="good">{t('parked.again')}</Chip> : <Chip tone="bad"><Outside text={result.error ?? t('act.failed')} /></Chip>)}</td>}
+              {ended.size > 0 && <td>{result && <Chip tone={OUTCOME_TONES[endOf(result)]}><Outside text={isDone(result) ? t('parked.again') : (result.error ?? t(`act.${endOf(result)}`))} /></Chip>}</td>}
             </tr>
           );
         })}

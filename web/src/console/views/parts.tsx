@@ -73,8 +73,8 @@ export function Hash({ chainId, hash }: { chainId: string; hash: string }): VNod
   );
 }
 
-export const Time = ({ at }: { at: string | null | undefined }): VNode =>
-  at ? <time dateTime={visible(at)}>{visible(timeText(at))}</time> : <span class="muted">–</span>;
+export const Time = ({ at, title }: { at: string | null | undefined; title?: string | undefined }): VNode =>
+  at ? <time dateTime={visible(at)} {...(title === undefined ? {} : { title: visible(title) })}>{visible(timeText(at))}</time> : <span class="muted">–</span>;
 
 /** How long ago, counted on. */
 export function Ago({ at }: { at: string | null | undefined }): VNode {
@@ -88,6 +88,8 @@ export function Ago({ at }: { at: string | null | undefined }): VNode {
 }
 
 export type Tone = 'good' | 'bad' | 'wait' | 'plain';
+
+export const OUTCOME_TONES = { done: 'good', failed: 'bad', unknown: 'wait' } as const;
 
 export const Chip = ({ tone, children, title }: { tone: Tone; children: ComponentChildren; title?: string }): VNode => (
   <span class={`chip ${tone}`} {...(title === undefined ? {} : { title })}>{children}</span>
@@ -154,6 +156,7 @@ export const Busy = ({ text }: { text: string }): VNode => (
 );
 
 function problemText(error: ApiError, isOnce: boolean): string {
+  if (error.isUnsent) return t(error.code === 'OTHER_PAGE' ? 'error.other' : 'error.unsent');
   if (error.status === 0) return t(isOnce ? 'error.lost.once' : 'error.lost');
   if (error.status === 403) return t('error.forbidden', { message: visible(error.message) });
   return visible(error.message);

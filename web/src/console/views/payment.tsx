@@ -106,7 +106,7 @@ function Summary({ row, chains }: { row: Row; chains: readonly Chain[] }): VNode
             <>
               <p class="money">{money(destination.asset_identifier, destination.amount)} {on(destination.asset_identifier)}</p>
               <p><Id id={destination.account} isWhole /></p>
-              <p class="muted">{destination.delivered ? t('payment.delivered') : t('payment.undelivered')}</p>
+              <p class="muted">{destination.delivered ? t('payment.delivered') : row.status === 'failed' ? t('payment.never') : t('payment.undelivered')}</p>
             </>
           ) : <p class="muted">{t('payment.unawarded')}</p>}
         </div>

@@ -74,6 +74,7 @@ function List({ feed }: { feed: Feed }): VNode {
   return (
     <div class="payments">
       <Uncertain shards={list.uncertain} />
+      {list.isParkingUnknown && <p class="note wait">{t('parked.unknown')}</p>}
       <div class="news">
         {list.hasGap
           ? <button type="button" class="fresh" onClick={again}>{t('list.gap', { count: countText(list.freshCount) })}</button>
@@ -150,6 +151,7 @@ function Search({ text }: { text: string }): VNode {
   return (
     <div class="payments">
       <Uncertain shards={value.uncertain_shards} />
+      {payments.some(({ parked }) => parked === null) && <p class="note wait">{t('parked.unknown')}</p>}
       <p class="tally" role="status">
         {t(payments.length === 1 ? 'search.found.one' : 'search.found', { count: countText(payments.length) })}{value.incomplete && ` ${t('search.incomplete')}`}
       </p>
