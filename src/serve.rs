@@ -2,6 +2,7 @@
 
 mod chain_watch;
 mod connected_chains;
+mod console_role;
 mod dedicated_runtime;
 mod opened;
 mod parts;
@@ -58,7 +59,7 @@ pub use self::{selector_role::selector, verifier_role::verifier, webhooks::Opene
 use crate::{
     auditors,
     clock::SystemClock,
-    console,
+    console::{self, GatewayConsole},
     metrics::{GatewayGauges, MeasuredJournal, Metrics, PaymentMetrics, Spending},
     operator::{self, Watchdog, WatchdogOptions},
     signers,
@@ -74,7 +75,9 @@ const VERIFIER_WAIT_MAX: Duration = Duration::from_secs(10);
 pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Result<()> {
     // Before any part makes its handles.
     let metrics = Metrics::install_for(config.metrics.listen, config.console.listen.is_some())?;
-    let starting = Starting::begin(&config.http).await?;
+    let http = (api::starting::router(&config.http), config.http.limits());
+    let starting = Starting::begin("http", config.http.listen, http.0, http.1).await?;
+    let console = console_role::begin(&config.console).await?;
     signers::check(&signers::distant_of_gateway(&config.chains)?).await?;
     let identities = Identities::load(&config.identity).context("[identity]")?;
     let following = DedicatedRuntime::start("following").context("start a thread")?;
@@ -82,7 +85,7 @@ pub async fn gateway(config: GatewayConfig, shutdown: CancellationToken) -> Resu
     let Some(opened) = opened.transpose()? else { return Ok(()) };
     let assembled = Assembled::new(&config, opened, identities, &following, &shutdown)?;
     let listener = starting.end().await?;
-    assembled.run(&config, listener, metrics, &following, shutdown).await
+    assembled.run(&config, listener, console, metrics, &following, shutdown).await
 }
 
 /// The parts of a gateway, put together and not started yet.
@@ -105,7 +108,7 @@ struct Assembled {
     /// What delivers webhooks, where there are any.
     webhooks: Option<::webhooks::service::Service>,
     /// The operators' console, where there is one.
-    console: Option<gateway_console::Parts>,
+    console: Option<GatewayConsole>,
     /// Payments whose delivery a settler reported.
     reports: mpsc::Receiver<PaymentId>,
     pause: PauseFollower,
@@ -132,6 +135,7 @@ impl Assembled {
             ledger,
             budgets,
             parking,
+            parking_reads,
             heard,
             auction,
             auditors,
@@ -185,12 +189,12 @@ impl Assembled {
         let watchdog = Watchdog::new(projections.clone(), (*journal).clone(), owner.clone(), watching(config));
         let readiness = GatewayReadiness::new(&client, heard, &journal, &projections, &watchdog, &engine);
         let readiness: Arc<dyn Readiness> = Arc::new(readiness);
-        let parked = ParkedPayments::new(parking.clone());
-        let console = console.map(|opened| {
+        let parked = ParkedPayments::new(parking_reads.clone());
+        let console = console.map(|client| {
             let shown = console::Shown {
                 projections: projections.clone(),
                 journal: journal.clone(),
-                parking: parking.clone(),
+                parking: Arc::new(parking.over(client.clone())),
                 parked: parked.clone(),
                 readiness: readiness.clone(),
                 look: watchdog.last_look(),
@@ -199,13 +203,13 @@ impl Assembled {
                 settlers: settlers.clone(),
                 chains: chain_readiness.clone(),
             };
-            opened.parts(config, shown)
+            GatewayConsole::new(config, client, shown)
         });
         let gauges = GatewayGauges {
             client: client.clone(),
             journal: journal.clone(),
             projections: projections.clone(),
-            parking,
+            parking: parking_reads,
             registry: chains,
             vitals,
             readiness: readiness.clone(),
@@ -268,6 +272,7 @@ impl Assembled {
         self,
         config: &GatewayConfig,
         listener: TcpListener,
+        console_starting: Option<Starting>,
         metrics: Option<Metrics>,
         following: &DedicatedRuntime,
         shutdown: CancellationToken,
@@ -311,7 +316,7 @@ impl Assembled {
                     sampler.sample();
                     render()
                 };
-                parts.start(console.graphs.clone().run(render, shutdown.clone()));
+                parts.start(console.graphs().clone().run(render, shutdown.clone()));
             }
             parts.start_fallible(metrics.serve(move || sampler.sample(), sampled));
         }
@@ -325,8 +330,8 @@ impl Assembled {
         parts.start(self.auditors.run(shutdown.clone()));
         parts.start(self.pause.run(shutdown.clone()));
         parts.start(webhooks::run(self.webhooks, shutdown.clone()));
-        if let Some(console) = console {
-            parts.start_fallible(console::serve(config.console.clone(), console, shutdown.clone()));
+        if let (Some(console), Some(starting)) = (console, console_starting) {
+            parts.start_fallible(console_role::run(console, starting, shutdown.clone()));
         }
         parts.start_fallible(restore::watch(client.clone(), self.restored, shutdown.clone()));
         parts.start({

@@ -5,7 +5,7 @@ use std::{io::Write, process::Command};
 
 use anyhow::{Context, Result, ensure};
 use ed25519_dalek::SigningKey;
-use futures::future::join_all;
+use futures::{StreamExt, future::join_all};
 use reqwest::{Client, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
@@ -52,8 +52,10 @@ impl Desk {
         world.network.start_gateway(0).await?;
         world.network.ready(0).await?;
         let (base, http) = (format!("http://127.0.0.1:{port}"), Client::builder().timeout(PATIENCE).build()?);
-        let listens = || async { http.get(&base).send().await.is_ok() };
-        eventually(listens).await.context("there is no console")?;
+        // It listens before it has what it needs of NATS.
+        let me = || http.get(format!("{base}/api/me")).bearer_auth(&ana);
+        let serves = || async { me().send().await.is_ok_and(|answer| answer.status() == StatusCode::OK) };
+        eventually(serves).await.context("there is no console")?;
         Ok(Self { world, base, http, ana, bob })
     }
 
@@ -298,6 +300,8 @@ async fn what_is_ordered_is_recorded_in_the_operators_name_and_carried_out() -> 
     for (act, body) in [
         ("pause", json!({"reason": 7})),
         ("resume", json!({"now": true})),
+        ("resume", json!({})),
+        ("pause", json!({"reason": "a".repeat(501)})),
         ("rebuild", json!({"gateway": "*"})),
         ("replay", json!({"ids": ["pay_1"]})),
         ("replay", json!({"ids": [], "all": true})),
@@ -324,13 +328,13 @@ async fn what_is_ordered_is_recorded_in_the_operators_name_and_carried_out() -> 
     eventually(refuses).await.context("submissions are accepted")?;
     let me = desk.get("/api/me").await?;
     assert_eq!((&me["pause"]["paused"], &me["pause"]["reason"]), (&json!(true), &json!("a fork")));
-    let (_, resumed) = desk.order(&desk.ana, "resume", &json!({})).await?;
+    let (_, resumed) = desk.order(&desk.ana, "resume", &json!({"since": me["pause"]["since"]})).await?;
     let acts = desk.get("/api/acts?limit=4").await?;
     let entries: Vec<&Value> = acts["acts"].as_array().into_iter().flatten().map(|act| &act["entry"]).collect();
     let [resume_ended, resume, pause_ended, pause] = entries[..] else { panic!("{acts}") };
     for (entry, ended, answer, act) in [
         (pause, pause_ended, &paused, json!({"act": "pause", "reason": "a fork"})),
-        (resume, resume_ended, &resumed, json!({"act": "resume"})),
+        (resume, resume_ended, &resumed, json!({"act": "resume", "since": me["pause"]["since"]})),
     ] {
         assert_eq!((&entry["by"], &entry["origin"]), (&json!("ana"), &json!("console")));
         assert_eq!((&entry["act"], &entry["id"], &entry["gateway"]), (&act, &answer["act_id"], &me["gateway"]));
@@ -340,11 +344,55 @@ async fn what_is_ordered_is_recorded_in_the_operators_name_and_carried_out() -> 
     let behind = desk.get(&format!("/api/acts?limit=2&before={}", older["next_before"])).await?;
     assert_eq!(behind["acts"][1]["entry"], *pause);
 
+    no_other_pause_is_lifted(&desk, &me["pause"]["since"]).await?;
+
     let (_, rebuilt) = desk.order(&desk.ana, "rebuild", &json!({})).await?;
     ensure!(rebuilt["outcome"]["details"].as_str().is_some_and(|text| text.contains("a rebuild begins")), "{rebuilt}");
     let (_, nobody) = desk.order(&desk.ana, "acknowledge", &json!({"gateway": "nobody"})).await?;
     assert_eq!(nobody["outcome"]["outcome"], "failed", "{nobody}");
+    let client = world.network.nats.connect(NatsUser::Gateway).await?;
+    let _silent = client.subscribe("gw.operator.ghost.*").await?;
+    client.flush().await?;
+    let (status, unclear) = desk.order(&desk.ana, "acknowledge", &json!({"gateway": "ghost"})).await?;
+    assert_eq!((status, &unclear["error"]["code"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("UNAVAILABLE")));
+    let message = unclear["error"]["message"].as_str().context("no message")?;
+    let newest = &desk.get("/api/acts?limit=1").await?["acts"][0]["entry"];
+    assert_eq!((&newest["entry"], &newest["act"]["gateway"]), (&json!("ordered"), &json!("ghost")), "{newest}");
+    let id = newest["id"].as_str().context("no id")?;
+    ensure!(message.starts_with("whether it was done is not known") && message.contains(id), "{message}");
+    let mut asked = client.subscribe("gw.operator.alarmed.*").await?;
+    client.flush().await?;
+    let alarm = |shard: u16| {
+        json!({"shard": shard, "checkpoint": 7, "commit_id": "c", "head": 1, "found_at": chrono::Utc::now(),
+        "message": format!("journal shard {shard} ends at 1")})
+    };
+    let alarms = json!({"gateway": "alarmed", "result": {"journal_alarms": [alarm(0), alarm(1)]}});
+    let whom = json!({"gateway": "alarmed"});
+    let ((), (_, dropped)) = tokio::try_join!(
+        async {
+            let reply = asked.next().await.and_then(|question| question.reply).context("nobody asks")?;
+            Ok(client.publish(reply, alarms.to_string().into()).await?)
+        },
+        desk.order(&desk.ana, "acknowledge", &whom),
+    )?;
+    let told = "alarmed: journal shard 0 ends at 1; journal shard 1 ends at 1";
+    assert_eq!(dropped["outcome"], json!({"outcome": "done", "details": told}));
     replayed(&desk).await
+}
+
+/// Whoever lifts the pause that he has seen, and that began at `seen`, lifts none that came after it.
+async fn no_other_pause_is_lifted(desk: &Desk, seen: &Value) -> Result<()> {
+    let paused = desk.world.gw(&["admin", "pause", "--reason", "somebody else's"]).await?;
+    let (status, refused) = desk.order(&desk.ana, "resume", &json!({"since": seen})).await?;
+    assert_eq!((status, &refused["outcome"]["outcome"]), (StatusCode::OK, &json!("failed")), "{refused}");
+    let error = refused["outcome"]["error"].as_str().context("no error")?;
+    ensure!(error.contains("changed by somebody else") && error.ends_with(paused.trim()), "{error}");
+    let pause = desk.get("/api/me").await?["pause"].clone();
+    assert_eq!((&pause["paused"], &pause["reason"]), (&json!(true), &json!("somebody else's")), "{pause}");
+    let (_, resumed) = desk.order(&desk.ana, "resume", &json!({"since": pause["since"]})).await?;
+    let accepting = |text: &str| text.starts_with("accepting since ");
+    ensure!(resumed["outcome"]["details"].as_str().is_some_and(accepting), "{resumed}");
+    Ok(())
 }
 
 /// A damaged payment is shown for what it is, and replayed in the operator's name.

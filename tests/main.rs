@@ -14,6 +14,7 @@ mod claims;
 mod cluster;
 mod command_line;
 mod console;
+mod console_start;
 mod dead_chains;
 mod doctor;
 mod documents;

@@ -1,10 +1,28 @@
 //! Writes that are refused and may be repeated: an operator's pause, and nats-server away.
 
-use std::time::Duration;
+use std::{
+    net::Ipv4Addr,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
+use app::admission::pause::{ChangeError, ControlBucket};
 use serde_json::Value;
-use tokio::process::Command;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    process::Command,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use devkit::NatsServer;
 
 use crate::support::*;
 
@@ -172,5 +190,77 @@ async fn signal(world: &World, signal: &str) -> Result<()> {
     let id = world.network.nats.id().context("nats-server runs")?;
     let status = Command::new("kill").arg(format!("-{signal}")).arg(id.to_string()).status().await?;
     ensure!(status.success(), "kill -{signal} {id}");
+    Ok(())
+}
+
+/// What a [`Relay`] loses of what the server says.
+const NOTHING: u8 = 0;
+/// The next acknowledgement of what was stored.
+const ONE_ACKNOWLEDGEMENT: u8 = 1;
+/// That, and all that comes after it.
+const ALL_FROM_THEN: u8 = 2;
+const ALL: u8 = 3;
+
+/// A way to a server on which something of what it says is lost.
+struct Relay {
+    url: String,
+    loses: Arc<AtomicU8>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Relay {
+    async fn start(server: &str) -> Result<Self> {
+        let server = server.strip_prefix("nats://").context("no address")?.to_owned();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let (url, loses) = (format!("nats://{}", listener.local_addr()?), Arc::new(AtomicU8::new(NOTHING)));
+        let lost = loses.clone();
+        let task = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(upstream) = TcpStream::connect(&server).await else { continue };
+                let ((mut asked, told), (answers, mut questions)) = (client.into_split(), upstream.into_split());
+                tokio::spawn(async move { tokio::io::copy(&mut asked, &mut questions).await });
+                tokio::spawn(pass(answers, told, lost.clone()));
+            }
+        });
+        Ok(Self { url, loses, _task: AbortOnDropHandle::new(task) })
+    }
+}
+
+async fn pass(mut answers: OwnedReadHalf, mut told: OwnedWriteHalf, loses: Arc<AtomicU8>) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = answers.read(&mut buffer).await {
+        let acknowledges = String::from_utf8_lossy(&buffer[..read]).contains(r#"{"stream":"#);
+        match loses.load(Ordering::SeqCst) {
+            ONE_ACKNOWLEDGEMENT if acknowledges => loses.store(NOTHING, Ordering::SeqCst),
+            ALL_FROM_THEN if acknowledges => loses.store(ALL, Ordering::SeqCst),
+            ALL => {}
+            _ => {
+                if told.write_all(&buffer[..read]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What is stored though nobody heard so is found, and what nobody can find is not said to have failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_whose_acknowledgement_is_lost_is_looked_for() -> Result<()> {
+    let server = NatsServer::open().await?;
+    let direct = ControlBucket::open(async_nats::connect(server.url()).await?, 1).await?;
+    let relay = Relay::start(&server.url()).await?;
+    let bucket = ControlBucket::open(async_nats::connect(&relay.url).await?, 1).await?;
+    relay.loses.store(ONE_ACKNOWLEDGEMENT, Ordering::SeqCst);
+    let paused = bucket.pause(Some("a fork".to_owned())).await?;
+    assert_eq!(relay.loses.load(Ordering::SeqCst), NOTHING);
+    assert_eq!(direct.read().await?.as_ref(), Some(&paused));
+
+    relay.loses.store(ALL_FROM_THEN, Ordering::SeqCst);
+    let unclear = bucket.resume(Some(paused.since)).await;
+    assert!(matches!(unclear, Err(ChangeError::Unclear(_))), "{unclear:?}");
+    let stands = direct.read().await?.context("nothing was ever said")?;
+    assert!(!stands.paused, "the gateways accept");
+    relay.loses.store(NOTHING, Ordering::SeqCst);
+    assert_eq!(bucket.resume(Some(paused.since)).await?, Some(stands), "ordered again, it is found to be done");
     Ok(())
 }

@@ -58,14 +58,15 @@ async fn conforms(check: &str, target: &str) -> Result<()> {
 #[tokio::test]
 async fn neither_the_scheme_nor_the_buyer_believes_a_liar() -> Result<()> {
     let mut command = Command::new("node");
-    let files = ["client", "server", "solana", "store", "types", "paywall", "page", "install"];
+    let files =
+        ["client", "server", "express", "solana", "store", "types", "paywall", "page", "deliver", "install", "readme"];
     let tests = shop::home().join("packages/gw-escrow/test");
     command
         .args(["--test", "--test-reporter=tap"])
         .args(files.map(|file| tests.join(format!("{file}.test.js"))))
         .arg(shop::home().join("test/buyer.test.js"))
         .kill_on_drop(true);
-    passed(command, 49).await
+    passed(command, 71).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,13 +113,13 @@ async fn a_buyer_pays_on_one_chain_and_the_shop_is_paid_on_another() -> Result<(
     let end = world.balances().await?;
     assert_eq!(end["recipient"] - after["recipient"], U256::from(PRICE_UNITS));
 
-    // People with a browser, whose screenshots are in target/browser: five purchases, and a payment that fails.
+    // People with a browser, whose screenshots are in target/browser: seven purchases, and a payment that fails.
     let rpc = world.network.source.anvil.url();
     let environment = [("SHOP_URL", shop.url.as_str()), ("EVM_RPC_URL", rpc.as_str())];
-    let paywall = node_tests(&world, "test/paywall.test.js", 8, &environment).await;
+    let paywall = node_tests(&world, "test/paywall.test.js", 10, &environment).await;
     paywall.context("see target/browser for what the page showed last")?;
     let paid = world.balances().await?;
-    assert_eq!(paid["recipient"] - end["recipient"], U256::from(PRICE_UNITS) * U256::from(5));
+    assert_eq!(paid["recipient"] - end["recipient"], U256::from(PRICE_UNITS) * U256::from(7));
     Ok(())
 }
 

@@ -33,8 +33,11 @@ pub enum Error {
     #[error("{0}")]
     Unavailable(String),
     /// As much is under way as may be.
-    #[error("as much is being read as may be; try again")]
+    #[error("as much is under way as may be; nothing was begun; try again")]
     TooBusy,
+    /// The path has other methods.
+    #[error("the path has other methods, see Allow")]
+    MethodNotAllowed,
     /// It was tried, and failed.
     #[error("{0}")]
     Failed(String),
@@ -48,6 +51,7 @@ impl Error {
             Self::Invalid(_) => (StatusCode::BAD_REQUEST, "INVALID_REQUEST"),
             Self::NotFound(_) => (StatusCode::NOT_FOUND, "NOT_FOUND"),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
             Self::TooBusy => (StatusCode::TOO_MANY_REQUESTS, "TOO_BUSY"),
             Self::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "FAILED"),
         }

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -16,12 +16,14 @@ use url::Url;
 use crate::{error::Error, operators::Operator, page, state::Console};
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const DESTINATION: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
 /// Every answer is for who asked and for nobody else: no cache keeps it, and no page of elsewhere has it in a frame.
 pub(crate) async fn secure(request: Request, next: Next) -> Response {
-    let mut response = match is_of_elsewhere(request.headers()) {
+    let mut response = match is_of_elsewhere(request.headers()) && !is_visit(&request) {
         true => Error::Forbidden("requests of pages of elsewhere are not answered").into_response(),
         false => next.run(request).await,
     };
@@ -46,6 +48,13 @@ fn is_of_elsewhere(headers: &HeaderMap) -> bool {
     let origin = origin.to_str().ok().and_then(|origin| Url::parse(origin).ok());
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     !matches!((origin, host), (Some(origin), Some(host)) if authority(&origin).eq_ignore_ascii_case(host))
+}
+
+/// Whether somebody follows a link to the page, from wherever. It holds nothing, and in no frame.
+fn is_visit(request: &Request) -> bool {
+    let says = |name: HeaderName, value: &str| request.headers().get(name).is_some_and(|said| said == value);
+    let is_page = request.method() == Method::GET && request.uri().path() == "/";
+    is_page && says(MODE, "navigate") && says(DESTINATION, "document")
 }
 
 /// Host and port as a browser writes them in `Host`.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use app::bulkhead::Bulkhead;
+use app::bulkhead::{Bulkhead, Permit};
 
 use crate::error::Error;
 
@@ -23,6 +23,14 @@ impl Default for Lane {
 }
 
 impl Lane {
+    /// A turn, until it is dropped, for work that is not done at one place.
+    ///
+    /// # Errors
+    /// [`Error::TooBusy`] when there is none in time.
+    pub(crate) async fn turn(&self) -> Result<Permit, Error> {
+        self.0.permit().await.ok_or(Error::TooBusy)
+    }
+
     /// Runs `work`, which blocks, in its turn.
     ///
     /// # Errors
@@ -31,7 +39,7 @@ impl Lane {
         &self,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let permit = self.0.permit().await.ok_or(Error::TooBusy)?;
+        let permit = self.turn().await?;
         let done = tokio::task::spawn_blocking(move || {
             // Held by the work, which goes on when nobody waits for it any more.
             let _permit = permit;

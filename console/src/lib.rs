@@ -22,6 +22,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 pub mod token;
+mod turns;
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,10 +40,13 @@ use self::{
     operators::Operators,
     ports::{Installation, Orders, StoredCommits},
 };
-pub use self::{routes::router, state::Console};
+pub use self::{
+    routes::{router, starting},
+    state::Console,
+};
 
-/// Operators are few, and of one's own; a page has six connections.
-const LIMITS: Limits = Limits {
+/// What connections may do. Operators are few, and of one's own; a page has six.
+pub const LIMITS: Limits = Limits {
     connections_max: 128,
     head_max: Duration::from_secs(5),
     idle_max: Duration::from_secs(120),

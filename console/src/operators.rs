@@ -2,10 +2,7 @@
 
 use subtle::ConstantTimeEq;
 
-use crate::token::{Digest, digest};
-
-/// Longest token that is looked at, in bytes; any that is an operator's is shorter.
-const TOKEN_BYTES_MAX: usize = 128;
+use crate::token::{Digest, digest, is_shaped};
 
 /// Somebody who may use the console.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,9 +23,10 @@ impl Operators {
         Self(operators.into_iter().collect())
     }
 
-    /// Whose token it is. It is compared with all of them, in a time that depends on their number alone.
+    /// Whose token it is, where it is one that was made as such, whatever the configuration has the digest of. It is
+    /// compared with all of them, in a time that depends on their number alone.
     pub fn of(&self, token: &str) -> Option<&Operator> {
-        if token.len() > TOKEN_BYTES_MAX {
+        if !is_shaped(token) {
             return None;
         }
         let shown = digest(token);
@@ -63,5 +61,13 @@ mod tests {
         assert_eq!(operators.of(&token::random()), None);
         assert_eq!(operators.of(&"A".repeat(100_000)), None);
         assert_eq!(Operators::default().of(""), None);
+    }
+
+    #[test]
+    fn a_password_is_no_token_though_its_digest_is_configured() {
+        for word in ["hunter2", "gwc_hunter2", ""] {
+            let operators = Operators::new([(digest(word), Operator { name: "ana".to_owned(), may_act: true })]);
+            assert_eq!(operators.of(word), None, "{word}");
+        }
     }
 }

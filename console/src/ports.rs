@@ -237,11 +237,13 @@ pub struct Carried {
 /// Who carries out what operators order.
 #[async_trait]
 pub trait Orders: Send + Sync {
-    /// Records an act in the name of `by`, and carries it out. To be let run to its end.
+    /// Records an act in the name of `by`, and carries it out; of an act for all gateways, those that are not heard are
+    /// named by how `gateways` answered last. To be let run to its end.
     ///
     /// # Errors
-    /// [`Error::Invalid`] or [`Error::Unavailable`], where it was not recorded and nothing was done.
-    async fn carry_out(&self, by: &str, act: Act) -> Result<Carried, Error>;
+    /// [`Error::Invalid`], where nothing was recorded and nothing done, or [`Error::Unavailable`], where nothing was done
+    /// or nobody can tell: the text says which.
+    async fn carry_out(&self, by: &str, act: Act, gateways: &Gateways) -> Result<Carried, Error>;
 
     /// The newest records of acts.
     ///

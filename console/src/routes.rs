@@ -12,7 +12,7 @@ use axum::{
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{acts, error::Error, guard, installation, page, payment_routes, state::Console};
+use crate::{acts, error::Error, guard, installation, page, payment_routes, state::Console, turns};
 
 /// Largest body: a thousand ids.
 const BODY_BYTES_MAX: usize = 128 * 1024;
@@ -21,33 +21,47 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// The console as a service.
 pub fn router(console: Arc<Console>) -> Router {
+    let large = Router::new()
+        .route("/api/payments/{id}", get(payment_routes::detail))
+        .route("/api/parked", get(payment_routes::parked))
+        .route("/api/streams", get(installation::streams))
+        .route("/api/acts", get(acts::list))
+        .route_layer(middleware::from_fn_with_state(turns::none_taken(), turns::in_turn));
     let api = Router::new()
         .route("/api/me", get(installation::me))
         .route("/api/payments", get(payment_routes::list))
-        .route("/api/payments/{id}", get(payment_routes::detail))
         .route("/api/search", get(payment_routes::search))
-        .route("/api/parked", get(payment_routes::parked))
         .route("/api/settlers", get(installation::settlers))
         .route("/api/verifiers", get(installation::verifiers))
         .route("/api/chains", get(installation::chains))
         .route("/api/gateways", get(installation::gateways))
-        .route("/api/streams", get(installation::streams))
         .route("/api/alarms", get(installation::alarms))
         .route("/api/graphs", get(installation::graphs))
-        .route("/api/acts", get(acts::list))
         .route("/api/acts/{act}", post(acts::order))
+        .merge(large)
         .fallback(async || Error::NotFound("there is nothing at this path"))
-        .method_not_allowed_fallback(async || Error::Invalid("the route has another method".to_owned()))
+        .method_not_allowed_fallback(async || Error::MethodNotAllowed)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn(in_time))
         .layer(middleware::from_fn_with_state(Arc::clone(&console), guard::operators_alone));
+    guarded(page().fallback_service(api.with_state(console)))
+}
+
+/// What is answered while there is no console yet: the page, and of everything else that it is not there.
+pub fn starting() -> Router {
+    let cause = "the console is not there yet: it waits for NATS or for its streams; the gateway's log says which";
+    guarded(page().fallback(async move || Error::Unavailable(cause.to_owned())))
+}
+
+fn page() -> Router {
     Router::new()
         .route("/", get(page::html))
         .route("/console.css", get(page::style))
         .route("/console.js", get(page::script))
-        .fallback_service(api.with_state(console))
-        .layer(CatchPanicLayer::custom(panicked))
-        .layer(middleware::from_fn(guard::secure))
+}
+
+fn guarded(router: Router) -> Router {
+    router.layer(CatchPanicLayer::custom(panicked)).layer(middleware::from_fn(guard::secure))
 }
 
 async fn in_time(request: Request, next: Next) -> Response {

@@ -1,5 +1,7 @@
 //! The routes with doubles of what they ask: who is let in, what is asked of whom, and what comes of lists.
 
+mod reads;
+
 use std::{
     net::SocketAddr,
     sync::{
@@ -15,6 +17,7 @@ use axum::{
     body::Body,
     extract::ConnectInfo,
     http::{Method, Request, StatusCode, header},
+    response::Response,
 };
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -27,7 +30,7 @@ use events::PaymentId;
 use journal::{
     ShardLog,
     memory::MemoryJournal,
-    operator_acts::{Act, ActId, Outcome, Recorded},
+    operator_acts::{Act, ActId, Outcome, Recorded, STREAMS_MAX},
     parking::{Entry, Parking, conformance, memory::MemoryParking},
 };
 use projections::Projections;
@@ -49,6 +52,8 @@ struct Doubles {
     network: Network,
     gateways: AtomicUsize,
     ordered: std::sync::Mutex<Vec<(String, Act)>>,
+    /// The gateways that are missed where they do not answer to the last order.
+    missed: std::sync::Mutex<Gateways>,
 }
 
 #[async_trait]
@@ -97,7 +102,8 @@ impl Installation for Doubles {
 
 #[async_trait]
 impl Orders for Doubles {
-    async fn carry_out(&self, by: &str, act: Act) -> Result<Carried, Error> {
+    async fn carry_out(&self, by: &str, act: Act, gateways: &Gateways) -> Result<Carried, Error> {
+        *self.missed.lock().unwrap() = gateways.clone();
         self.ordered.lock().unwrap().push((by.to_owned(), act));
         Ok(Carried { act_id: ActId::random(), outcome: Outcome::done(None), replays: Vec::new() })
     }
@@ -112,6 +118,8 @@ struct Desk {
     router: Router,
     doubles: Arc<Doubles>,
     parking: Arc<MemoryParking>,
+    journal: MemoryJournal,
+    projections: Projections,
     ana: String,
     bob: String,
     _directory: TempDir,
@@ -119,12 +127,17 @@ struct Desk {
 
 impl Desk {
     async fn start() -> Self {
+        Self::start_over(|parking| parking).await
+    }
+
+    /// One that reads its parking by way of another.
+    async fn start_over<P: Parking + 'static>(over: impl FnOnce(Arc<MemoryParking>) -> Arc<P>) -> Self {
         let (doubles, parking, directory) =
             (Arc::new(Doubles::default()), Arc::new(MemoryParking::default()), TempDir::new().unwrap());
         let journal = MemoryJournal::new(2);
         let projections = Projections::open_searched(directory.path(), journal.shards()).unwrap();
-        let following = projections.clone();
-        tokio::spawn(async move { following.run(Arc::new(journal), CancellationToken::new()).await });
+        let (following, followed) = (projections.clone(), Arc::new(journal.clone()));
+        tokio::spawn(async move { following.run(followed, CancellationToken::new()).await });
         while projections.ready().is_err() {
             tokio::task::yield_now().await;
         }
@@ -134,8 +147,8 @@ impl Desk {
         let console = Console::new(Parts {
             gateway: "one".to_owned(),
             operators: Operators::new([known(&ana, "ana", true), known(&bob, "bob", false)]),
-            projections,
-            parked: ParkedPayments::new(parking.clone()),
+            projections: projections.clone(),
+            parked: ParkedPayments::new(over(parking.clone())),
             parking: parking.clone(),
             advice: |_: &Entry| "look into it",
             commits: doubles.clone(),
@@ -145,7 +158,14 @@ impl Desk {
             verifiers: Vec::new(),
             grace: Duration::ZERO,
         });
-        Self { router: router(Arc::new(console)), doubles, parking, ana, bob, _directory: directory }
+        let router = router(Arc::new(console));
+        Self { router, doubles, parking, journal, projections, ana, bob, _directory: directory }
+    }
+
+    /// The answer with its body not read yet.
+    async fn answer(&self, mut request: Request<Body>) -> Response {
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 1))));
+        self.router.clone().oneshot(request).await.unwrap()
     }
 
     async fn ask(&self, method: Method, path: &str, token: Option<&str>, body: &str) -> (StatusCode, Value) {
@@ -153,9 +173,7 @@ impl Desk {
         if let Some(token) = token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        let mut request = request.body(Body::from(body.to_owned())).unwrap();
-        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 1))));
-        let answer = self.router.clone().oneshot(request).await.unwrap();
+        let answer = self.answer(request.body(Body::from(body.to_owned())).unwrap()).await;
         assert_eq!(answer.headers()[header::CACHE_CONTROL], "no-store");
         assert!(answer.headers().contains_key(header::CONTENT_SECURITY_POLICY));
         let status = answer.status();
@@ -220,11 +238,12 @@ async fn who_may_look_may_not_act_and_who_acts_does_so_by_name() {
     }
     let id = conformance::fresh();
     desk.parking.park(&id, 0, &conformance::parked("a")).await.unwrap();
+    let since = "2026-01-02T03:04:05.000000006Z".parse().unwrap();
     for (act, body, ordered) in [
         ("pause", "", Act::Pause { reason: None }),
         ("pause", r#"{"reason": "  "}"#, Act::Pause { reason: None }),
         ("pause", r#"{"reason": "a fork"}"#, Act::Pause { reason: Some("a fork".to_owned()) }),
-        ("resume", "{}", Act::Resume),
+        ("resume", r#"{"since": "2026-01-02T03:04:05.000000006Z"}"#, Act::Resume { since: Some(since) }),
         ("rebuild", r#"{"gateway": "one"}"#, Act::Rebuild { gateway: Some("one".to_owned()) }),
         ("acknowledge", "{}", Act::Acknowledge { gateway: None }),
         ("replay", r#"{"all": true}"#, Act::Replay { streams: vec![id.clone()] }),
@@ -248,10 +267,44 @@ async fn who_may_look_may_not_act_and_who_acts_does_so_by_name() {
         let (status, body) = desk.post(act, body).await;
         assert_eq!((status, &body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!("INVALID_REQUEST")), "{act}");
     }
+    // Whoever resumes says what he has seen.
+    for body in ["", "{}", r#"{"since": null}"#, r#"{"since": 7}"#, r#"{"since": "today"}"#] {
+        let (status, answer) = desk.post("resume", body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
+        assert!(answer["error"]["message"].as_str().unwrap().starts_with("since: must be "), "{answer}");
+    }
     assert_eq!(desk.post("evict", "{}").await.0, StatusCode::NOT_FOUND);
     let (status, body) = desk.post("pause", &" ".repeat(200_000)).await;
     assert_eq!((status, &body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!("INVALID_REQUEST")));
     assert!(desk.doubles.ordered.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_order_for_all_gateways_misses_those_that_answered_last() {
+    let desk = Desk::start().await;
+    for act in ["rebuild", "acknowledge"] {
+        assert_eq!(desk.post(act, "{}").await.0, StatusCode::OK);
+        let missed = std::mem::take(&mut *desk.doubles.missed.lock().unwrap());
+        assert_eq!((&missed.gateways[0]["gateway"], &missed.silent[0]), (&json!("one"), &"two".to_owned()), "{act}");
+        assert_eq!(desk.post(act, r#"{"gateway": "one"}"#).await.0, StatusCode::OK);
+        assert!(desk.doubles.missed.lock().unwrap().gateways.is_empty(), "{act}");
+    }
+}
+
+#[tokio::test]
+async fn of_all_that_is_parked_it_is_said_how_much_one_order_leaves() {
+    let desk = Desk::start().await;
+    for count in [STREAMS_MAX, STREAMS_MAX + 7] {
+        while desk.parking.parked().await.unwrap().len() < count {
+            desk.parking.park(&conformance::fresh(), 0, &conformance::parked("a")).await.unwrap();
+        }
+        let (status, body) = desk.post("replay", r#"{"all": true}"#).await;
+        assert_eq!((status, &body["left"]), (StatusCode::OK, &json!(count - STREAMS_MAX)));
+        let ordered = desk.doubles.ordered.lock().unwrap().pop().unwrap().1;
+        assert!(matches!(ordered, Act::Replay { streams } if streams.len() == STREAMS_MAX));
+    }
+    let (_, body) = desk.post("replay", &json!({"ids": [conformance::fresh()]}).to_string()).await;
+    assert!(body.get("left").is_none(), "{body}");
 }
 
 #[tokio::test]

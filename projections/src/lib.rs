@@ -57,7 +57,7 @@ pub use owner_index::OwnedSlice;
 pub use owners::OwnedPage;
 pub use pages::PageBounds;
 pub use payment_list::{ListPage, ListSlice};
-pub use place::Place;
+pub use place::{Place, first_millisecond};
 pub use quote_request::{BatchAward, OfferedQuote, QuoteRequestStatus, QuoteRequestView};
 pub use read_model::{OpenError, Unavailable};
 pub use rebuild::Rebuild;

@@ -59,8 +59,8 @@ pub(crate) fn range(
     until: Option<Timestamp>,
 ) -> Range<Vec<u8>> {
     let at = |submitted_ms: u64| [head, &submitted_ms.to_be_bytes()].concat();
-    let first = at(from.map_or(0, ceiling));
-    let end = at(until.map_or(u64::MAX, ceiling));
+    let first = at(from.map_or(0, first_millisecond));
+    let end = at(until.map_or(u64::MAX, first_millisecond));
     let end = match before {
         Some(place) => place.key(head).min(end),
         None => end,
@@ -98,8 +98,8 @@ fn milliseconds(time: Timestamp) -> u64 {
     u64::try_from(time.timestamp_millis()).unwrap_or(0)
 }
 
-/// The first millisecond that is not before `time`.
-fn ceiling(time: Timestamp) -> u64 {
+/// The first millisecond that is not before `time`: by it a time bounds a list.
+pub fn first_millisecond(time: Timestamp) -> u64 {
     milliseconds(time) + u64::from(!time.timestamp_subsec_nanos().is_multiple_of(1_000_000))
 }
 

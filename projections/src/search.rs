@@ -17,8 +17,8 @@ use crate::{
     view::PaymentView,
 };
 
-/// Most entries of indexes that a search looks at in all shards, where it is not asked for more than that from them: a
-/// shard is looked at for as many as are asked for.
+/// Most entries of indexes that a search reads. Each shard gets an equal share, but never fewer than are asked for, so over many shards
+/// as many as that from each.
 pub const SEARCH_LOOKS_MAX: usize = 2_000;
 
 impl Projections {
@@ -32,7 +32,8 @@ impl Projections {
     /// Where there are more than `max`, or more than are looked at, [`ListPage::next`] is there, which is not a place
     /// to go on from. Those are left out last then whose text nobody can choose. A text of fewer than
     /// [`SEARCH_CHARS_MIN`] characters finds nothing. What is true of shards that are not live in
-    /// [`Projections::listed`] is here, too. Blocks for as long as sled takes for up to [`SEARCH_LOOKS_MAX`] entries.
+    /// [`Projections::listed`] is here, too. Blocks for as long as sled takes for
+    /// so many entries.
     ///
     /// # Errors
     /// [`Unavailable`] when no shard could be read.

@@ -101,8 +101,8 @@ impl Kind {
         let head = self.head(text)?;
         let cut_off = 2 + self.bytes_max();
         let begun = if head.get(cut_off) == Some(&CUT) { &head[..cut_off] } else { &head[..] };
-        // What follows on a text is a place, whose first byte is 0 for another eight thousand years, and 255 is in no
-        // text.
+        // Behind a text comes a place. Its first byte, the top byte of milliseconds since 1970, stays 0 for two million years, and neither
+        // 0 nor 255 is in a text.
         let behind = |head: &[u8], next: u8| [head, &[next]].concat();
         let longer = if begun.len() < head.len() { CUT } else { 1 };
         Some([behind(&head, 0)..behind(&head, 1), behind(begun, longer)..behind(begun, u8::MAX)])

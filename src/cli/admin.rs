@@ -3,13 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use chrono::SecondsFormat;
 use clap::{Args as ClapArgs, Subcommand};
 
 use app::admission::pause::{Control, ControlBucket};
 use config::GatewayConfig;
-use events::time::Timestamp;
-use journal::operator_acts::{Act, printable};
+use journal::operator_acts::Act;
 
 use self::acts::Orders;
 use super::gateways;
@@ -38,7 +36,7 @@ enum Command {
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Let all gateways accept again.
+    /// Let all gateways accept again, where nobody has paused them otherwise since this began.
     Resume,
     /// Show whether the gateways are paused, and how each stands: shards, read models, rebuild, alarms.
     Status(gateways::Shown),
@@ -69,12 +67,15 @@ pub async fn run(args: Args) -> Result<()> {
     match args.command {
         Command::Pause { reason } => {
             let control = bucket().await?;
-            let paused = async { said(control.pause(reason.clone()).await?) };
+            let paused = async { said(Some(&control.pause(reason.clone()).await?)) };
             super::answer(&orders.carry_out(Act::Pause { reason: reason.clone() }, paused).await?)
         }
         Command::Resume => {
             let control = bucket().await?;
-            super::answer(&orders.carry_out(Act::Resume, async { said(control.resume().await?) }).await?)
+            let shown = control.read().await.context("nothing was done, as the pause cannot be read")?;
+            let since = shown.as_ref().filter(|shown| shown.paused).map(|shown| shown.since);
+            let resumed = async { said(control.resume(since).await?.as_ref()) };
+            super::answer(&orders.carry_out(Act::Resume { since }, resumed).await?)
         }
         Command::Status(args) => {
             let control = bucket().await?.read().await?;
@@ -90,22 +91,11 @@ pub async fn run(args: Args) -> Result<()> {
 }
 
 /// What the operator is told of the pause, and the record.
-fn said(control: Control) -> Result<(String, Option<String>)> {
-    let text = describe(Some(&control));
+fn said(control: Option<&Control>) -> Result<(String, Option<String>)> {
+    let text = describe(control);
     Ok((text.clone(), Some(text)))
 }
 
-fn time(at: Timestamp) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Secs, true)
-}
-
 fn describe(control: Option<&Control>) -> String {
-    match control {
-        None => "accepting; never paused".to_owned(),
-        Some(Control { paused: false, since, .. }) => format!("accepting since {}", time(*since)),
-        Some(Control { paused: true, since, reason }) => {
-            let reason = reason.as_ref().map(|reason| format!(": {}", printable(reason))).unwrap_or_default();
-            format!("paused since {}{reason}", time(*since))
-        }
-    }
+    control.map_or_else(|| "accepting; never paused".to_owned(), Control::to_string)
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args as ClapArgs, Subcommand};
 
 use chains::config::ChainConfig;
-use config::{AuditorConfig, GatewayConfig, KeyForm, SelectorConfig, VerifierConfig, key_places};
+use config::{AuditorConfig, ConsoleConfig, GatewayConfig, KeyForm, SelectorConfig, VerifierConfig, key_places};
 
 use super::role::Role;
 
@@ -36,8 +36,13 @@ enum Command {
 /// When it cannot be used; the text names the key and the rule.
 pub fn run(args: &Args) -> Result<()> {
     let Command::Check { role, config } = &args.command;
+    let mut notes = Vec::new();
     let chains: Vec<ChainConfig> = match role {
-        Role::Gateway => GatewayConfig::load(config)?.chains.into_iter().map(|served| served.chain).collect(),
+        Role::Gateway => {
+            let gateway = GatewayConfig::load(config)?;
+            notes.extend(console_note(&gateway.console));
+            gateway.chains.into_iter().map(|served| served.chain).collect()
+        }
         Role::Verifier => VerifierConfig::load(config)?.chains,
         Role::Settler => {
             let settler: settler::Config = config::settler(config)?;
@@ -70,5 +75,21 @@ pub fn run(args: &Args) -> Result<()> {
             KeyForm::Keystore(_) | KeyForm::SecretFile(_) | KeyForm::InTheClear => {}
         }
     }
+    lines.extend(notes);
     super::answer(&lines.join("\n"))
+}
+
+/// What is said of the console, where anything is configured of one.
+fn console_note(console: &ConsoleConfig) -> Option<String> {
+    let (all, acting) = (console.operators.len(), console.operators.iter().filter(|operator| operator.acts).count());
+    match console.listen {
+        Some(_) if console.beyond_loopback().is_some() => {
+            Some(format!("  {:<44} {all} operators, {acting} may act; BEYOND LOOPBACK OVER PLAIN HTTP", "console"))
+        }
+        Some(listen) => Some(format!("  {:<44} {all} operators, {acting} may act, at {listen}", "console")),
+        None if all > 0 => {
+            Some(format!("  {:<44} none, although operators are named: console.listen is missing", "console"))
+        }
+        None => None,
+    }
 }

@@ -43,7 +43,8 @@ pub fn run(args: Args) -> Result<()> {
 fn described(name: &str, acts: bool, token: &str) -> String {
     let digest = HEXLOWER.encode(&token::digest(token));
     format!(
-        "The token, for the operator alone; it is shown this once:\n\n{token}\n\nFor the configuration of each gateway:\n\n\
+        "The token, for the operator alone; it is shown this once:\n\n{token}\n\nFor the configuration of each gateway, \
+         beside `[console] listen = \"127.0.0.1:8099\"` or the like:\n\n\
          [[console.operators]]\nname = \"{name}\"\ntoken_sha256 = \"{digest}\"\nacts = {acts}"
     )
 }
@@ -62,7 +63,7 @@ mod tests {
         }
         let token = token::random();
         let text = described("Zoë K.", true, &token);
-        let (said, section) = text.split_once("gateway:\n\n").unwrap();
+        let (said, section) = text.split_once("the like:\n\n").unwrap();
         assert!(said.contains(&token) && !section.contains(&token));
         let file: File = toml::from_str(section).unwrap();
         let [operator] = &file.console.operators[..] else { panic!("one operator") };

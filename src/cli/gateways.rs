@@ -19,7 +19,7 @@ use journal::operator_acts::Act;
 
 use super::admin::acts::Orders;
 use crate::operator::{
-    Error, Operator, Target,
+    Error, Known, Operator, Said, Target, dropped,
     wire::{Acknowledged, OverduePayment, OverdueReport, Rebuild, Reply, ShardVerdict, Started, Status, Verb},
 };
 
@@ -132,22 +132,22 @@ pub(super) async fn rebuild(args: Addressed, client: Client, orders: &Orders) ->
 /// What was rebuilt, in a line.
 async fn rebuilt(target: &Target, client: Client) -> Result<String> {
     let operator = Operator::new(client);
-    let replies = operator.ask::<Started>(target, Verb::Rebuild).await?;
-    let names: Vec<String> = replies.iter().map(|reply| reply.gateway.clone()).collect();
-    let mut troubles = Vec::new();
+    let answers = operator.order::<Started>(target, Verb::Rebuild, &known(&operator, target).await).await?;
+    // Of those who begin it is followed how it ends.
+    let begun = answers.conclude(|_| "it has begun".to_owned());
+    let names: Vec<String> = answers.said.iter().map(|(gateway, _)| gateway.clone()).collect();
     let mut running = BTreeMap::new();
-    for reply in replies {
-        match &reply.result {
-            Some(started) => {
-                super::answer(&format!(
-                    "{}: rebuild begins; until it ends the read models take twice the disk",
-                    reply.gateway
-                ))?;
-                running
-                    .insert(started.id.clone(), Followed { gateway: reply.gateway, heard: Instant::now(), last: None });
-            }
-            None => troubles.push(format!("{}: {}", reply.gateway, failure(&reply))),
+    for (gateway, said) in answers.said {
+        if let Said::Done(started) = said {
+            super::answer(&format!("{gateway}: rebuild begins; until it ends the read models take twice the disk"))?;
+            running.insert(started.id, Followed { gateway, heard: Instant::now(), last: None });
         }
+    }
+    let mut troubles = Vec::new();
+    match begun {
+        Err(error) if running.is_empty() => return Err(error),
+        Err(error) => troubles.push(error.to_string()),
+        Ok(_) => {}
     }
     while !running.is_empty() {
         sleep(PROGRESS_EVERY).await;
@@ -325,24 +325,28 @@ pub(super) async fn acknowledge(args: Addressed, client: Client, orders: &Orders
 
 /// What was dropped, in a line.
 async fn acknowledged(target: &Target, client: Client) -> Result<String> {
-    let replies = Operator::new(client).ask::<Acknowledged>(target, Verb::Acknowledge).await?;
-    let (mut troubles, mut told) = (Vec::new(), Vec::new());
-    for reply in replies {
-        match &reply.result {
-            Some(dropped) if dropped.journal_alarms.is_empty() => {
-                super::answer(&format!("{}: no alarms", reply.gateway))?
-            }
-            Some(dropped) => {
-                for alarm in &dropped.journal_alarms {
-                    super::answer(&format!("{}: acknowledged: {}", reply.gateway, alarm.message))?;
-                    told.push(format!("{}: {}", reply.gateway, alarm.message));
+    let operator = Operator::new(client);
+    let answers = operator.order::<Acknowledged>(target, Verb::Acknowledge, &known(&operator, target).await).await?;
+    for (gateway, said) in &answers.said {
+        match said {
+            Said::Done(done) if done.journal_alarms.is_empty() => super::answer(&format!("{gateway}: no alarms"))?,
+            Said::Done(done) => {
+                for alarm in &done.journal_alarms {
+                    super::answer(&format!("{gateway}: acknowledged: {}", alarm.message))?;
                 }
             }
-            None => troubles.push(format!("{}: {}", reply.gateway, failure(&reply))),
+            Said::Refused(_) | Said::Unclear(_) => {}
         }
     }
-    ensure!(troubles.is_empty(), "{}", troubles.join("\n    "));
-    Ok(if told.is_empty() { "no alarms".to_owned() } else { told.join("; ") })
+    answers.conclude(dropped)
+}
+
+/// Who is there now, and is missed where all are told to do something.
+async fn known(operator: &Operator, target: &Target) -> Known {
+    match target {
+        Target::All => operator.known().await,
+        Target::One(_) => Known::default(),
+    }
 }
 
 fn failure<T>(reply: &Reply<T>) -> &str {

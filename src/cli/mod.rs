@@ -83,7 +83,7 @@ enum Command {
     Config(config_check::Args),
     /// Make and show what nats-server needs: keys of the roles, certificates, the files that nats.conf includes.
     Nats(nats::Args),
-    /// Pause and resume all gateways.
+    /// Operate running gateways: pause, status, overdue and parked payments, read models, epochs, who ordered what.
     Admin(admin::Args),
     /// The operators' console: make the token of an operator.
     Console(console::Args),

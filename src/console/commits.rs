@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_nats::Client;
 use async_trait::async_trait;
+use tokio::task::spawn_blocking;
 
 use events::{PaymentId, StreamId};
 use gateway_console::{
@@ -43,7 +44,11 @@ impl JournalCommits {
                 return Ok((messages, true));
             }
             let limit = MESSAGES_MAX - messages.len();
-            let batch = self.reader.batch(&stream, next, Some(&subject), limit).await?;
+            let mut batch = self.reader.batch(&stream, next, Some(&subject), limit).await?;
+            if batch.is_empty() {
+                // A replica answers, which may lack the newest; those are the leader's, one by one.
+                batch.extend(self.reader.next_of_leader(&stream, next, &subject).await?);
+            }
             let Some(last) = batch.last() else { return Ok((messages, false)) };
             next = last.sequence + 1;
             bytes += batch.iter().map(|message| message.body.len()).sum::<usize>();
@@ -65,7 +70,9 @@ impl StoredCommits for JournalCommits {
             if messages.is_empty() || is_mark {
                 continue;
             }
-            let messages = messages.into_iter().map(stored).collect();
+            // Some MiB are hashed.
+            let hashed = spawn_blocking(move || messages.into_iter().map(stored).collect());
+            let messages = hashed.await.map_err(|error| Error::Failed(error.to_string()))?;
             return Ok(Some(StoredStream { shard, stream: envelope::stream(shard), messages, has_more }));
         }
         Ok(None)
@@ -79,5 +86,60 @@ fn stored(message: RawMessage) -> StoredMessage {
         hash: message.hash(),
         envelope: message.envelope().map_err(|error| error.to_string()),
         body: message.body,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_nats::jetstream::{Context, new, stream::Config};
+    use chrono::Utc;
+    use tempfile::TempDir;
+
+    use devkit::{NatsServer, free_port};
+    use events::{CommitId, Event, PaymentEvent, event::DepositRuledOut};
+    use journal::{Commit, Position, StreamStore};
+    use journal_jetstream::store::Options;
+
+    use super::*;
+
+    /// Direct Gets are answered by a stream that has nothing, as by a replica that has not caught up.
+    const CONFIG: &str = r#"
+        jetstream { sync_interval: always }
+        mappings { "$JS.API.DIRECT.GET.EVT_00": "$JS.API.DIRECT.GET.BEHIND" }
+    "#;
+
+    #[tokio::test]
+    async fn what_a_replica_lacks_is_read_from_the_leader() -> anyhow::Result<()> {
+        let directory = TempDir::new()?;
+        let config = directory.path().join("nats.conf");
+        std::fs::write(&config, CONFIG)?;
+        let server = NatsServer::in_directory(&config, directory.path(), free_port()?).await?;
+        let client = async_nats::connect(server.url()).await?;
+        let context: Context = new(client.clone());
+        let behind = Config { name: "BEHIND".to_owned(), allow_direct: true, ..Config::default() };
+        context.create_stream(Config { subjects: vec!["behind".to_owned()], ..behind }).await?;
+        let options = Options { shards: 1, ..Options::default() };
+        let journal = Arc::new(NatsJournal::connect(client.clone(), options).await?);
+        let payment_id = PaymentId::derive("payer", "order-1");
+        let mut expected = Position::START;
+        for _ in 0..2 {
+            let commit = Commit {
+                stream_id: StreamId::from(&payment_id),
+                expected,
+                commit_id: CommitId::random(),
+                events: vec![Event::Payment(PaymentEvent::DepositRuledOut(DepositRuledOut {
+                    ruled_out_at: Utc::now(),
+                }))],
+                correlation: "test".to_owned(),
+                causation: "test".to_owned(),
+            };
+            expected = journal.append(&commit).await?.position;
+        }
+        let commits = JournalCommits::new(client, journal);
+        assert_eq!(commits.reader.batch("EVT_00", 1, None, 10).await?, []);
+        let found = commits.of(&payment_id).await?.ok_or_else(|| anyhow::anyhow!("it is not found"))?;
+        assert_eq!((found.messages.len(), found.has_more), (2, false));
+        assert_eq!(found.messages[1].hash, expected.hash);
+        Ok(())
     }
 }

@@ -5,12 +5,10 @@ mod commits;
 mod installation;
 mod orders;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use async_nats::Client;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use app::{
     Readiness,
@@ -25,6 +23,7 @@ use gateway_console::{
     Parts,
     graphs::Graphs,
     operators::{Operator, Operators},
+    ports::Network,
 };
 use journal::parking::Parking;
 use journal_jetstream::{
@@ -40,35 +39,11 @@ use crate::{
     startup::waiting_for,
 };
 
-/// What a console has of NATS.
-pub(crate) struct OpenedConsole {
-    /// A connection of its own: what operators look at holds up no append and no reading of the API.
-    client: Client,
-    acts: NatsOperatorActs,
-    control: ControlBucket,
-}
-
-impl OpenedConsole {
-    /// Opens what a console needs over `client`.
-    ///
-    /// # Errors
-    /// When a stream is not what it has to be.
-    pub(crate) async fn open(client: Client, replicas: usize) -> Result<Self> {
-        let acts = || NatsOperatorActs::open(client.clone(), replicas);
-        let acts = waiting_for("the operators' acts", ConnectError::is_passing, acts).await;
-        let acts = acts.context("open the record of operators' acts")?;
-        let control = || ControlBucket::open(client.clone(), replicas);
-        let is_passing = |error: &pause::Error| matches!(error, pause::Error::Unavailable(_));
-        let control = waiting_for("the operators' bucket", is_passing, control).await;
-        let control = control.context("open the operators' bucket")?;
-        Ok(Self { client, acts, control })
-    }
-}
-
 /// What a console shows of the parts of this process.
 pub(crate) struct Shown {
     pub(crate) projections: Projections,
     pub(crate) journal: Arc<NatsJournal>,
+    /// Over the console's connection.
     pub(crate) parking: Arc<dyn Parking>,
     pub(crate) parked: ParkedPayments,
     pub(crate) readiness: Arc<dyn Readiness>,
@@ -79,10 +54,53 @@ pub(crate) struct Shown {
     pub(crate) chains: ChainsReadiness,
 }
 
-impl OpenedConsole {
-    /// The console of the gateway with this configuration.
-    pub(crate) fn parts(self, config: &GatewayConfig, shown: Shown) -> Parts {
-        let Self { client, acts, control } = self;
+/// The console of a gateway, for which nothing was opened yet.
+pub(crate) struct GatewayConsole {
+    gateway: String,
+    replicas: usize,
+    operators: Operators,
+    network: Network,
+    verifiers: Vec<VerifierRef>,
+    grace: Duration,
+    graphs: Graphs,
+    client: Client,
+    shown: Shown,
+}
+
+impl GatewayConsole {
+    /// That of the gateway with this configuration, which asks NATS over `client`.
+    pub(crate) fn new(config: &GatewayConfig, client: Client, shown: Shown) -> Self {
+        Self {
+            gateway: config.name(),
+            replicas: usize::from(config.journal.replicas),
+            operators: operators(&config.console),
+            network: installation::network(config),
+            verifiers: verifiers(config),
+            grace: Duration::from_secs(config.watchdog.grace_seconds),
+            graphs: Graphs::default(),
+            client,
+            shown,
+        }
+    }
+
+    /// The last hour of some metrics.
+    pub(crate) fn graphs(&self) -> &Graphs {
+        &self.graphs
+    }
+
+    /// Opens what it needs of NATS, and waits for servers that are away or have no leader.
+    ///
+    /// # Errors
+    /// When a stream is not what it has to be.
+    pub(crate) async fn opened(self) -> Result<Parts> {
+        let Self { gateway, replicas, operators, network, verifiers, grace, graphs, client, shown } = self;
+        let acts = || NatsOperatorActs::open(client.clone(), replicas);
+        let acts = waiting_for("the operators' acts", ConnectError::is_passing, acts).await;
+        let acts = acts.context("open the record of operators' acts")?;
+        let control = || ControlBucket::open(client.clone(), replicas);
+        let is_passing = |error: &pause::Error| matches!(error, pause::Error::Unavailable(_));
+        let control = waiting_for("the operators' bucket", is_passing, control).await;
+        let control = control.context("open the operators' bucket")?;
         let Shown {
             projections,
             journal,
@@ -95,10 +113,10 @@ impl OpenedConsole {
             settlers,
             chains,
         } = shown;
-        let orders = GatewayOrders::new(config.name(), acts, control.clone(), parking.clone(), client.clone());
+        let orders = GatewayOrders::new(gateway.clone(), acts, control.clone(), parking.clone(), client.clone());
         let commits = JournalCommits::new(client.clone(), journal.clone());
         let installation = GatewayInstallation {
-            network: installation::network(config),
+            network,
             seen: installation::Seen::default(),
             client,
             control,
@@ -110,9 +128,9 @@ impl OpenedConsole {
             settlers,
             chains,
         };
-        Parts {
-            gateway: config.name(),
-            operators: operators(&config.console),
+        Ok(Parts {
+            gateway,
+            operators,
             projections,
             parked,
             parking,
@@ -120,10 +138,10 @@ impl OpenedConsole {
             commits: Arc::new(commits),
             installation: Arc::new(installation),
             orders: Arc::new(orders),
-            graphs: Graphs::default(),
-            verifiers: verifiers(config),
-            grace: std::time::Duration::from_secs(config.watchdog.grace_seconds),
-        }
+            graphs,
+            verifiers,
+            grace,
+        })
     }
 }
 
@@ -144,19 +162,4 @@ fn verifiers(config: &GatewayConfig) -> Vec<VerifierRef> {
     let trusted = config.trust.verifiers.iter().map(|verifier| (&verifier.account, &verifier.endpoint));
     let named = defaults.chain(trusted);
     named.map(|(account, endpoint)| VerifierRef { account: account.clone(), endpoint: endpoint.clone() }).collect()
-}
-
-/// Listens where the configuration says, and answers until `shutdown`.
-///
-/// # Errors
-/// When the address is taken.
-pub(crate) async fn serve(config: ConsoleConfig, parts: Parts, shutdown: CancellationToken) -> Result<()> {
-    let Some(listen) = config.listen else { return Ok(()) };
-    if let Some(listen) = config.beyond_loopback() {
-        tracing::warn!(%listen, "tokens of operators go to this address over plain HTTP; put TLS before it");
-    }
-    let listener = TcpListener::bind(listen).await.with_context(|| format!("listen on {listen} for [console]"))?;
-    tracing::info!(address = %listen, operators = config.operators.len(), "the operators' console is here");
-    gateway_console::serve(listener, parts, shutdown).await;
-    Ok(())
 }

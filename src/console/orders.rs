@@ -1,24 +1,21 @@
 //! Orders of operators, carried out as `gw admin` does: each is recorded before it is begun, and how it ended after it.
 
-use std::{
-    fmt::Write,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::{Result, bail, ensure};
 use async_nats::Client;
 use async_trait::async_trait;
 use chrono::Utc;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use app::admission::pause::{Control, ControlBucket};
 use events::StreamId;
 use gateway_console::{
     error::Error,
-    ports::{Carried, Orders},
+    ports::{Carried, Gateways, Orders},
 };
 use journal::{
     operator_acts::{Act, OperatorActs, Order, Origin, Outcome, Recorded},
@@ -27,8 +24,9 @@ use journal::{
 use journal_jetstream::operator_acts::NatsOperatorActs;
 
 use crate::operator::{
-    InvalidName, Operator, Target,
+    InvalidName, Known, Operator, Target,
     acts::{self, Replays},
+    dropped,
     wire::{Acknowledged, Started, Verb},
 };
 
@@ -55,16 +53,17 @@ impl GatewayOrders {
         Self { gateway, acts, control, parking, client }
     }
 
-    async fn effect(&self, by: &str, act: &Act, target: &Target) -> Result<Effect> {
+    async fn effect(&self, by: &str, act: &Act, target: &Target, known: &Known) -> Result<Effect> {
+        let operator = || Operator::new(self.client.clone());
         let said = match act {
-            Act::Pause { reason } => described(&self.control.pause(reason.clone()).await?),
-            Act::Resume => described(&self.control.resume().await?),
+            Act::Pause { reason } => described(Some(&self.control.pause(reason.clone()).await?)),
+            Act::Resume { since } => described(self.control.resume(*since).await?.as_ref()),
             Act::Rebuild { .. } => {
-                self.all_do::<Started>(target, Verb::Rebuild, |_| "a rebuild begins".to_owned()).await?
+                let answers = operator().order::<Started>(target, Verb::Rebuild, known).await?;
+                answers.conclude(|_| "a rebuild begins".to_owned())?
             }
             Act::Acknowledge { .. } => {
-                let dropped = |dropped: &Acknowledged| format!("{} alarms dropped", dropped.journal_alarms.len());
-                self.all_do(target, Verb::Acknowledge, dropped).await?
+                operator().order::<Acknowledged>(target, Verb::Acknowledge, known).await?.conclude(dropped)?
             }
             Act::Replay { streams } => return Ok(self.replay(by, streams).await),
             Act::BeginEpoch { .. } | Act::SealEpoch { .. } => bail!("epochs are begun and sealed by `gw admin epochs`"),
@@ -76,26 +75,6 @@ impl GatewayOrders {
         let replays = acts::replay(&*self.parking, streams, by).await;
         (acts::summary(&replays), replays)
     }
-
-    /// Has one gateway or all of them do something; what each says.
-    async fn all_do<T: DeserializeOwned>(
-        &self,
-        target: &Target,
-        verb: Verb,
-        says: impl Fn(&T) -> String,
-    ) -> Result<String> {
-        let replies = Operator::new(self.client.clone()).ask::<T>(target, verb).await?;
-        let (mut said, mut all_did) = (String::new(), true);
-        for reply in &replies {
-            let separator = if said.is_empty() { "" } else { "; " };
-            let what = reply.result.as_ref().map(&says);
-            all_did &= what.is_some();
-            let what = what.or(reply.error.clone()).unwrap_or_else(|| "its answer is empty".to_owned());
-            write!(said, "{separator}{}: {what}", reply.gateway)?;
-        }
-        ensure!(all_did, "{said}");
-        Ok(said)
-    }
 }
 
 /// Whether of replays some failed, or none was done; whoever was faster did what is wanted.
@@ -105,8 +84,14 @@ fn failed(replays: &Replays) -> bool {
     none || outcomes().any(|replay| !matches!(replay, Ok(()) | Err(parking::Error::NotParked(_))))
 }
 
-fn described(control: &Control) -> String {
-    if control.paused { "paused".to_owned() } else { "accepting".to_owned() }
+fn described(control: Option<&Control>) -> String {
+    control.map_or_else(|| "accepting; never paused".to_owned(), Control::to_string)
+}
+
+/// The gateways by name, as they answered last.
+fn known(gateways: &Gateways) -> Known {
+    let names = gateways.gateways.iter().filter_map(|answer| answer.get("gateway").and_then(Value::as_str));
+    Known::answering(names.map(str::to_owned)).with_silent(gateways.silent.iter().cloned())
 }
 
 /// Whom an act is for, where it is for gateways; their names become parts of subjects.
@@ -120,8 +105,8 @@ fn target(act: &Act) -> Result<Target, Error> {
 
 #[async_trait]
 impl Orders for GatewayOrders {
-    async fn carry_out(&self, by: &str, act: Act) -> Result<Carried, Error> {
-        let target = target(&act)?;
+    async fn carry_out(&self, by: &str, act: Act, gateways: &Gateways) -> Result<Carried, Error> {
+        let (target, known) = (target(&act)?, known(gateways));
         let order = Order::new(Utc::now(), by, Origin::Console, Some(&self.gateway), act.clone());
         let order = order.map_err(|error| Error::Invalid(error.to_string()))?;
         let (act_id, begun) = (order.id.clone(), AtomicBool::new(false));
@@ -129,14 +114,16 @@ impl Orders for GatewayOrders {
         let mut replays = Replays::new();
         let effect = async {
             begun.store(true, Ordering::Relaxed);
-            let (said, done) = self.effect(by, &act, &target).await?;
+            let (said, done) = self.effect(by, &act, &target, &known).await?;
             replays = done;
             ensure!(!failed(&replays), "{said}");
             Ok((said.clone(), Some(said)))
         };
         let outcome = match acts::carry_out(&self.acts, order, effect).await {
             Ok(said) => Outcome::done(Some(&said)),
-            Err(error) if begun.load(Ordering::Relaxed) => Outcome::failed(&format!("{error:#}")),
+            Err(error) if begun.load(Ordering::Relaxed) && !acts::is_unclear(&error) => {
+                Outcome::failed(&format!("{error:#}"))
+            }
             Err(error) => return Err(Error::Unavailable(format!("{error:#}"))),
         };
         let replays =
@@ -153,7 +140,16 @@ impl Orders for GatewayOrders {
 mod tests {
     use journal::parking::conformance::fresh;
 
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn gateways_are_known_by_how_they_answered_last() {
+        let gateways = vec![json!({"gateway": "one", "result": {}}), json!({"gateway": 7})];
+        let found = known(&Gateways { gateways, silent: vec!["two".to_owned()] });
+        assert_eq!(found, Known::answering(["one".to_owned()]).with_silent(["two".to_owned()]));
+    }
 
     #[test]
     fn a_replay_fails_when_some_failed_or_none_was_done() {

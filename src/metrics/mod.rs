@@ -1,10 +1,11 @@
 //! Metrics (Prometheus): what a process counts and measures, and the listener at which that is read.
 //!
-//! Everything is off unless `[metrics] listen` is configured, or the operators' console, which has graphs of it; then the recorder is installed before any part is made, because
-//! a part makes its handles once. Libraries know the facade (`metrics`) alone. [`table`] has every name.
+//! Everything is off unless `[metrics] listen` is configured, or the operators' console, which has graphs of it; then
+//! the recorder is installed before any part is made, because a part makes its handles once. Libraries know the facade
+//! (`metrics`) alone. [`table`] has every name.
 //!
-//! What is counted of a payment is counted where its commit was acknowledged, by the gateway that appended it ([`payments`]),
-//! and measured by the journal's times.
+//! What is counted of a payment is counted where its commit was acknowledged, by the gateway that appended it
+//! ([`payments`]), and measured by the journal's times.
 
 mod gauges;
 mod journal;
@@ -63,7 +64,8 @@ impl Metrics {
         move || handle.render()
     }
 
-    /// Listens where an address is configured, and answers until `shutdown`. `sample` sets what is looked up and not counted, before each reading.
+    /// Listens where an address is configured, and answers until `shutdown`. `sample` sets what is looked up and not
+    /// counted, before each reading.
     ///
     /// # Errors
     /// When the address is taken.

@@ -3,18 +3,22 @@
 use anyhow::{Context, Result};
 use chrono::Utc;
 
+use app::admission::pause::ChangeError;
 use events::StreamId;
 use journal::{
-    operator_acts::{Entry, OperatorActs, Order, Outcome},
+    operator_acts::{self, ActId, Entry, OperatorActs, Order, Outcome},
     parking::{Error, Parking, Replayed},
 };
+
+use super::client;
 
 /// Records `order`, carries it out, and records how that ended. `effect` gives its result and what there is to say
 /// about it.
 ///
 /// Nothing is begun before the order is stored. Where the end cannot be recorded, the result is given all the same and
 /// the log says so: what was done is done. If this is dropped half-way the order stays without an end, so a caller
-/// whose own caller may hang up lets it run in a task of its own.
+/// whose own caller may hang up lets it run in a task of its own. An effect that [`is_unclear`] has no end either: that
+/// it failed nobody knows.
 ///
 /// # Errors
 /// When the order cannot be recorded, with nothing done, or that of `effect`.
@@ -24,10 +28,19 @@ pub async fn carry_out<T>(
     effect: impl Future<Output = Result<(T, Option<String>)>>,
 ) -> Result<T> {
     let id = order.id.clone();
-    acts.record(&Entry::Ordered(order)).await.context("nothing was done, as the order cannot be recorded")?;
+    if let Err(error) = acts.record(&Entry::Ordered(order)).await {
+        if let operator_acts::Error::Unavailable(_) = error {
+            withdraw(acts, &id).await;
+        }
+        return Err(error).context("nothing was done, as the order cannot be recorded");
+    }
     let result = effect.await;
     let outcome = match &result {
         Ok((_, details)) => Outcome::done(details.as_deref()),
+        Err(error) if is_unclear(error) => {
+            let what = format!("whether it was done is not known, and the record has no end of {id}");
+            return result.context(what).map(|(value, _)| value);
+        }
         Err(error) => Outcome::failed(&format!("{error:#}")),
     };
     let ended = Entry::Ended { id: id.clone(), at: Utc::now(), outcome };
@@ -35,6 +48,27 @@ pub async fn carry_out<T>(
         tracing::warn!(act = %id, %error, "the act has ended, and how cannot be recorded");
     }
     result.map(|(value, _)| value)
+}
+
+/// Whether nobody can tell if what failed so has had its effect.
+pub fn is_unclear(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(ChangeError::Unclear(_)))
+            || matches!(cause.downcast_ref(), Some(client::Error::Unclear(_)))
+    })
+}
+
+/// An order that may be stored all the same ends before it is begun. Tried once: where the record is still away, what it
+/// may hold of the order stays without an end.
+async fn withdraw(acts: &dyn OperatorActs, id: &ActId) {
+    let outcome = Outcome::failed("not begun, as it was not known in time whether the order was recorded");
+    let ended = Entry::Ended { id: id.clone(), at: Utc::now(), outcome };
+    match acts.record(&ended).await {
+        Ok(_) | Err(operator_acts::Error::NotOrdered(_)) => {}
+        Err(error) => {
+            tracing::warn!(act = %id, %error, "whether the order was recorded is not known; it was not begun")
+        }
+    }
 }
 
 /// What came of the replay of each of some parked payments and batches.
@@ -110,7 +144,7 @@ mod tests {
     }
 
     fn order() -> Order {
-        Order::new(Utc::now(), "alice", Origin::CommandLine, None, Act::Resume).unwrap()
+        Order::new(Utc::now(), "alice", Origin::CommandLine, None, Act::Resume { since: None }).unwrap()
     }
 
     #[tokio::test]
@@ -145,6 +179,56 @@ mod tests {
         assert!(format!("{error:#}").starts_with("nothing was done"), "{error:#}");
         assert!(!done.load(Ordering::SeqCst));
         assert_eq!(acts.newest(None, 10).await.unwrap(), []);
+    }
+
+    /// A record whose acknowledgements of orders are lost.
+    struct Deaf(MemoryOperatorActs);
+
+    #[async_trait]
+    impl OperatorActs for Deaf {
+        async fn record(&self, entry: &Entry) -> Result<u64, ActError> {
+            let stored = self.0.record(entry).await?;
+            match entry {
+                Entry::Ordered(_) => Err(ActError::Unavailable("no acknowledgement".to_owned())),
+                _ => Ok(stored),
+            }
+        }
+
+        async fn newest(&self, before: Option<u64>, limit: usize) -> Result<Vec<Recorded>, ActError> {
+            self.0.newest(before, limit).await
+        }
+    }
+
+    #[tokio::test]
+    async fn an_order_that_stands_though_nobody_said_so_ends_as_not_begun() {
+        let acts = Deaf(MemoryOperatorActs::default());
+        let effect = async { unreachable!("the effect of an order that is not known to be recorded") };
+        let error = carry_out::<()>(&acts, order(), effect).await.unwrap_err();
+        assert!(format!("{error:#}").starts_with("nothing was done"), "{error:#}");
+        let seen = latest(&acts, 10).await.unwrap();
+        let end = seen[0].end.as_ref().unwrap();
+        assert!(matches!(&end.outcome, Outcome::Failed { error } if error.starts_with("not begun")), "{end:?}");
+    }
+
+    #[tokio::test]
+    async fn an_effect_of_which_nobody_can_tell_has_no_end_and_is_not_said_to_have_failed() {
+        let unclear = [
+            anyhow::Error::from(ChangeError::Unclear("away".to_owned())),
+            anyhow::Error::from(client::Error::Unclear("away".to_owned())).context("outer"),
+        ];
+        for error in unclear {
+            let acts = MemoryOperatorActs::default();
+            let error = carry_out::<()>(&acts, order(), async { Err(error) }).await.unwrap_err();
+            assert!(is_unclear(&error) && format!("{error:#}").contains("is not known"), "{error:#}");
+            let seen = latest(&acts, 10).await.unwrap();
+            assert_eq!((seen.len(), &seen[0].end), (1, &None));
+        }
+        for error in [client::Error::Nobody(None).into(), anyhow::anyhow!("no")] {
+            let acts = MemoryOperatorActs::default();
+            let error = carry_out::<()>(&acts, order(), async { Err(error) }).await.unwrap_err();
+            assert!(!is_unclear(&error));
+            assert!(latest(&acts, 10).await.unwrap()[0].end.is_some());
+        }
     }
 
     #[tokio::test]

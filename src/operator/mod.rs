@@ -5,12 +5,14 @@
 //! and nowhere else, so that no request can have one written into a stream.
 
 pub mod acts;
+mod answers;
 mod client;
 pub mod parked_advice;
 mod service;
 mod watchdog;
 pub mod wire;
 
+pub use answers::{Known, Said, dropped};
 pub use client::{Error, InvalidName, Operator, Target};
 pub use service::{Service, Subject};
 pub use watchdog::{LastLook, Unattested, Watchdog, WatchdogOptions};

@@ -29,7 +29,6 @@ use journal_jetstream::{
 
 use super::{dedicated_runtime::DedicatedRuntime, restore, webhooks::OpenedWebhooks};
 use crate::{
-    console::OpenedConsole,
     nats::client::{connect, is_away},
     startup::waiting_for,
 };
@@ -45,6 +44,8 @@ pub(super) struct Opened {
     pub(super) ledger: Arc<NatsLedger>,
     pub(super) budgets: Arc<NatsBudgets>,
     pub(super) parking: Arc<NatsParking>,
+    /// The same over the connection of the API's reads.
+    pub(super) parking_reads: Arc<NatsParking>,
     /// Over which settlers are heard.
     pub(super) heard: HeaderlessClient,
     pub(super) auction: (auction::NatsAuction, auction::Service, mpsc::Receiver<PaymentId>),
@@ -55,8 +56,9 @@ pub(super) struct Opened {
     pub(super) identifiers: NatsIdentifiers,
     /// Absent where there are none.
     pub(super) webhooks: Option<OpenedWebhooks>,
-    /// Absent where there is none.
-    pub(super) console: Option<OpenedConsole>,
+    /// The connection of the operators' console, where there is one: what they look at holds up no append and no
+    /// reading of the API.
+    pub(super) console: Option<Client>,
     /// What all gateways make tokens with.
     pub(super) session_key: SessionKey,
     /// How the journal was put in place from a copy, where it was.
@@ -93,7 +95,8 @@ impl Opened {
         journal.lease_over(reader("gw serve, leases").await?);
         let reads = || NatsJournal::connect(client.clone(), options.clone());
         let reads = waiting_for("the journal", ConnectError::is_passing, reads).await.context("open the journal")?;
-        reads.read_over(vec![reader("gw serve, reads of the API").await?]);
+        let api_reads = reader("gw serve, reads of the API").await?;
+        reads.read_over(vec![api_reads.clone()]);
         let ledger = || NatsLedger::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
         let ledger = waiting_for("the signer ledger", ConnectError::is_passing, ledger).await;
         let ledger = ledger.context("open the signer ledger")?;
@@ -135,7 +138,7 @@ impl Opened {
         // They are read and written beside the API's reads, and hold up no append.
         let webhooks = OpenedWebhooks::open(config, &reader("gw serve, webhooks").await?).await?;
         let console = match config.console.listen {
-            Some(_) => Some(OpenedConsole::open(reader("gw serve, console").await?, replicas).await?),
+            Some(_) => Some(reader("gw serve, console").await?),
             None => None,
         };
         restore::require_unchanged(&client, restored.as_ref()).await?;
@@ -144,6 +147,7 @@ impl Opened {
             reads: Arc::new(reads),
             ledger: Arc::new(ledger),
             budgets: Arc::new(budgets),
+            parking_reads: Arc::new(parking.over(api_reads)),
             parking: Arc::new(parking),
             heard,
             auction,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use async_nats::jetstream;
+use async_nats::jetstream::{self, stream::Config};
 use futures::StreamExt;
 
 use protocol::registration_subject;
@@ -90,6 +90,21 @@ async fn an_operator_seals_a_shard_and_writes_nothing() -> Result<()> {
     context.update_stream(&awards).await?;
     awards.max_messages_per_subject = 1;
     assert_eq!(context.update_stream(&awards).await?.config.max_messages_per_subject, 1);
+    // Full ones are given more room.
+    let owner = jetstream::new(environment.gateway.clone());
+    for (name, subject) in [("DELIVERIES", "gw.delivery.>"), ("WEBHOOKS", "gw.webhook.*")] {
+        let made = Config {
+            name: name.to_owned(),
+            subjects: vec![subject.to_owned()],
+            max_bytes: 1 << 20,
+            ..Config::default()
+        };
+        owner.create_stream(made).await?;
+        let mut config = context.get_stream(name).await?.cached_info().config.clone();
+        config.max_bytes = 2 << 20;
+        assert_eq!(context.update_stream(&config).await?.config.max_bytes, 2 << 20);
+        assert!(owner.update_stream(&config).await.is_err(), "a gateway changes no stream");
+    }
     let mut config = context.get_stream("EVT_00").await?.cached_info().config.clone();
     config.sealed = true;
     assert!(context.update_stream(&config).await?.config.sealed);

@@ -14,10 +14,11 @@ use lru::LruCache;
 use metrics::Gauge;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, warn};
+use tracing::{error, warn};
 
 use events::PaymentId;
 use journal::{ReadError, Recorded, StreamLog};
+use net::server::ThrottledLog;
 use projections::{Applied, PaymentView};
 
 use crate::{
@@ -81,7 +82,7 @@ impl Feed {
     /// Follows a shard until `stop`.
     pub async fn run(&self, shard: u16, stop: CancellationToken) {
         let mut cursor: Option<Cursor> = None;
-        let lag = feed_lag(shard);
+        let (lag, waits) = (feed_lag(shard), ThrottledLog::default());
         let follow = async {
             loop {
                 match self.follow(shard, &mut cursor, &lag).await {
@@ -91,7 +92,9 @@ impl Feed {
                         sleep(FULL_PAUSE).await;
                     }
                     Err(error) => {
-                        debug!(shard, %error, "the feed of webhooks waits");
+                        if let Some(times) = waits.count() {
+                            warn!(shard, %error, times, "the feed of webhooks waits: NATS");
+                        }
                         sleep(RETRY).await;
                     }
                 }

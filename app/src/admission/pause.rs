@@ -4,23 +4,35 @@
 //! gateway hears changes as they are published and looks at the bucket twice a second besides; one that cannot look
 //! keeps to what it knew last.
 
-use std::time::Duration;
+mod change;
+
+use std::{error::Error as _, fmt, time::Duration};
 
 use async_nats::{
-    Client, HeaderMap, header,
+    Client, HeaderMap,
+    connection::State,
+    header,
     jetstream::{
         self,
-        context::PublishErrorKind,
+        context::{PublishError, PublishErrorKind},
         stream::{Config, DiscardPolicy, LastRawMessageErrorKind, StorageType, Stream},
     },
 };
-use chrono::Utc;
+use bytes::Bytes;
+use chrono::SecondsFormat;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use events::time::Timestamp;
+use journal::operator_acts::{REASON_CHARS_MAX, printable};
+
+pub use self::change::ChangeError;
+use self::change::{CHANGE_MAX, Key, Put, Standing};
 
 /// Bucket of what operators tell all gateways.
 pub const BUCKET: &str = "gw_control";
@@ -31,8 +43,10 @@ pub(super) const STREAM: &str = "KV_gw_control";
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long one look may take.
 pub(super) const LOOK_MAX: Duration = Duration::from_secs(2);
-/// Longest reason, in characters.
-pub const REASON_CHARS_MAX: usize = 500;
+/// How long storing waits for its acknowledgement.
+const STORE_MAX: Duration = Duration::from_secs(2);
+/// How often a lost connection is looked at again.
+const CONNECTION_POLL: Duration = Duration::from_millis(20);
 /// Changes that are kept for auditors.
 const HISTORY: i64 = 64;
 
@@ -48,8 +62,17 @@ pub struct Control {
     pub since: Timestamp,
 }
 
-/// The pause cannot be read or changed.
-#[derive(Debug, thiserror::Error)]
+/// In words, for other operators.
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (state, since) = (if self.paused { "paused" } else { "accepting" }, self.since);
+        write!(f, "{state} since {}", since.to_rfc3339_opts(SecondsFormat::Secs, true))?;
+        self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {}", printable(reason)))
+    }
+}
+
+/// The bucket cannot be read or changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// NATS does not answer, or refuses.
     #[error("bucket {BUCKET}: {0}")]
@@ -58,7 +81,7 @@ pub enum Error {
     #[error("bucket {BUCKET} holds no state of the pause: {0}")]
     Unreadable(String),
     /// The reason is too long.
-    #[error("the reason must have at most {REASON_CHARS_MAX} characters")]
+    #[error("reason: must have at most {REASON_CHARS_MAX} characters")]
     Reason,
     /// Somebody else changed it meanwhile.
     #[error("it was changed by somebody else meanwhile")]
@@ -93,56 +116,98 @@ impl ControlBucket {
     /// # Errors
     /// [`Error`].
     pub async fn read(&self) -> Result<Option<Control>, Error> {
+        self.last().await?.control
+    }
+
+    /// Pauses all gateways, whatever was said before.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub async fn pause(&self, reason: Option<String>) -> Result<Control, ChangeError> {
+        change::pause(self, reason, CHANGE_MAX).await
+    }
+
+    /// Lets all gateways accept again where the pause is the one that was said at `shown`; what holds then. Where nothing
+    /// is paused nothing is changed.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; [`ChangeError::Changed`] with another pause, which goes on.
+    pub async fn resume(&self, shown: Option<Timestamp>) -> Result<Option<Control>, ChangeError> {
+        change::resume(self, shown, CHANGE_MAX).await
+    }
+
+    /// Stores under a key of the bucket where the key's last change is that of sequence `before`, 0 for none; the new
+    /// sequence.
+    pub(super) async fn replace(&self, subject: &'static str, before: u64, body: Vec<u8>) -> Result<u64, Error> {
+        match self.store(subject, before, body.into()).await {
+            Put::Stored(sequence) => Ok(sequence),
+            Put::Passed => Err(Error::Changed),
+            Put::Refused(reason) | Put::Unclear(reason) => Err(Error::Unavailable(reason)),
+        }
+    }
+
+    async fn store(&self, subject: &'static str, before: u64, body: Bytes) -> Put {
+        // Without a connection it would wait in the client, and be stored long after everybody has given up.
+        let until = Instant::now() + STORE_MAX;
+        while self.client.connection_state() != State::Connected {
+            if Instant::now() >= until {
+                return Put::Refused("no connection".to_owned());
+            }
+            sleep(CONNECTION_POLL).await;
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, before.to_string());
+        let storing = async { self.context.publish_with_headers(subject, headers, body).await?.await };
+        match timeout(STORE_MAX, storing).await {
+            Ok(Ok(stored)) => Put::Stored(stored.sequence),
+            Ok(Err(error)) if error.kind() == PublishErrorKind::WrongLastSequence => Put::Passed,
+            Ok(Err(error)) if is_refusal(&error) => Put::Refused(in_words(&error)),
+            Ok(Err(error)) => Put::Unclear(in_words(&error)),
+            Err(_) => Put::Unclear("no acknowledgement in time".to_owned()),
+        }
+    }
+}
+
+/// Whether the server said that it does not store it, or nobody was there who could.
+fn is_refusal(error: &PublishError) -> bool {
+    let said = error.source().is_some_and(|source| source.is::<jetstream::Error>());
+    let unsent = [PublishErrorKind::StreamNotFound, PublishErrorKind::MaxPayloadExceeded];
+    said || unsent.contains(&error.kind())
+}
+
+fn in_words(error: &PublishError) -> String {
+    match error.source() {
+        Some(source) => format!("{}: {source}", error.kind()),
+        None => error.to_string(),
+    }
+}
+
+impl Key for ControlBucket {
+    async fn last(&self) -> Result<Standing, Error> {
         let last = timeout(LOOK_MAX, self.stream.get_last_raw_message_by_subject(PAUSE_SUBJECT));
         match last.await.map_err(|_| unavailable("no answer in time"))? {
-            Ok(message) => parse(&message.headers, &message.payload),
+            Ok(message) => {
+                let control = parse(&message.headers, &message.payload);
+                Ok(Standing { sequence: message.sequence, control })
+            }
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
+                Ok(Standing { sequence: 0, control: Ok(None) })
+            }
+            Err(error) => Err(unavailable(error)),
+        }
+    }
+
+    async fn next(&self, after: u64) -> Result<Option<Bytes>, Error> {
+        let next = timeout(LOOK_MAX, self.stream.get_first_raw_message_by_subject(PAUSE_SUBJECT, after + 1));
+        match next.await.map_err(|_| unavailable("no answer in time"))? {
+            Ok(message) => Ok(Some(message.payload)),
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Err(error) => Err(unavailable(error)),
         }
     }
 
-    /// Pauses all gateways.
-    ///
-    /// # Errors
-    /// [`Error`]; after [`Error::Unavailable`] it is not known whether it was stored.
-    pub async fn pause(&self, reason: Option<String>) -> Result<Control, Error> {
-        self.write(Control { paused: true, reason, since: Utc::now() }).await
-    }
-
-    /// Lets all gateways accept again.
-    ///
-    /// # Errors
-    /// As [`ControlBucket::pause`].
-    pub async fn resume(&self) -> Result<Control, Error> {
-        self.write(Control { paused: false, reason: None, since: Utc::now() }).await
-    }
-
-    async fn write(&self, control: Control) -> Result<Control, Error> {
-        if control.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
-            return Err(Error::Reason);
-        }
-        let body = serde_json::to_vec(&control).map_err(unavailable)?;
-        self.publish(PAUSE_SUBJECT, body).await?;
-        Ok(control)
-    }
-
-    /// Stores under a key of the bucket and waits for the acknowledgement.
-    async fn publish(&self, subject: &'static str, body: Vec<u8>) -> Result<(), Error> {
-        let stored = self.context.publish(subject, body.into()).await.map_err(unavailable)?;
-        stored.await.map_err(unavailable)?;
-        Ok(())
-    }
-
-    /// The same where the key's last change is that of sequence `before`, 0 for none; the new sequence.
-    pub(super) async fn replace(&self, subject: &'static str, before: u64, body: Vec<u8>) -> Result<u64, Error> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, before.to_string());
-        let stored = self.context.publish_with_headers(subject, headers, body.into()).await.map_err(unavailable)?;
-        match stored.await {
-            Ok(stored) => Ok(stored.sequence),
-            Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Err(Error::Changed),
-            Err(error) => Err(unavailable(error)),
-        }
+    async fn put(&self, before: u64, body: Bytes) -> Put {
+        self.store(PAUSE_SUBJECT, before, body).await
     }
 }
 

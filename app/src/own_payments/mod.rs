@@ -118,8 +118,9 @@ impl OwnedReads {
 #[async_trait]
 impl OwnedPayments for OwnedReads {
     async fn page(&self, asked: Asked) -> Result<OwnedPage, Error> {
-        let turn = self.turns.of(&asked.owner).await?;
+        // Before the turn, for nobody else waits while the parking does not answer.
         let parked = self.parked(&asked.filter).await?;
+        let turn = self.turns.of(&asked.owner).await?;
         let projections = self.projections.clone();
         let read = tokio::task::spawn_blocking(move || {
             // Held by the work, which goes on when nobody waits for it any more.
@@ -201,8 +202,12 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use futures::{FutureExt, future::join_all};
+    use tempfile::TempDir;
+    use tokio_util::sync::CancellationToken;
 
-    use super::{query::Query, *};
+    use journal::{ShardLog, memory::MemoryJournal};
+
+    use super::{parked::tests::Counted, query::Query, *};
 
     fn owner(name: &str) -> Owner {
         Owner::Did(format!("did:example:{name}").parse().unwrap())
@@ -278,5 +283,26 @@ mod tests {
         assert_eq!(turns.of(&alice).await.err().unwrap().code, Code::SERVICE_UNAVAILABLE);
         drop((at_work, of_bob, more));
         assert!(join_all([turns.of(&mallory), turns.of(&alice)]).await.iter().all(Result::is_ok));
+    }
+
+    /// Whoever filters by what is parked waits for the parking, and nobody waits for him.
+    #[tokio::test]
+    async fn a_parking_that_does_not_answer_takes_no_turns() {
+        let (directory, journal) = (TempDir::new().unwrap(), MemoryJournal::new(1));
+        let projections = Projections::open(directory.path(), journal.shards()).unwrap();
+        let following = projections.clone();
+        tokio::spawn(async move { following.run(Arc::new(journal), CancellationToken::new()).await });
+        while projections.ready().is_err() {
+            tokio::task::yield_now().await;
+        }
+        let reads = OwnedReads::new(projections, ParkedPayments::new(Arc::new(Counted::silent())));
+        let alice = owner("alice");
+        let others = (0..READS_MAX).map(|number| owner(&format!("other-{number}")));
+        let waiting = others.chain([alice.clone()]).map(|owner| reads.page(asked(owner, "parked=true")));
+        let mut waiting: Vec<_> = waiting.collect();
+        for page in &mut waiting {
+            assert!(page.now_or_never().is_none());
+        }
+        assert!(reads.page(asked(alice, "")).await.unwrap().payments.is_empty());
     }
 }

@@ -57,8 +57,11 @@ impl ParkedPayments {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+pub(super) mod tests {
+    use std::{
+        future::pending,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     use async_trait::async_trait;
     use futures::future::join_all;
@@ -70,9 +73,17 @@ mod tests {
 
     /// A parking that counts how often it is read.
     #[derive(Default)]
-    struct Counted {
+    pub(crate) struct Counted {
         parking: MemoryParking,
         readings: AtomicUsize,
+        is_silent: bool,
+    }
+
+    impl Counted {
+        /// One that never says what is parked.
+        pub(crate) fn silent() -> Self {
+            Self { is_silent: true, ..Self::default() }
+        }
     }
 
     #[async_trait]
@@ -91,6 +102,9 @@ mod tests {
 
         async fn parked(&self) -> Result<Vec<Record>, parking::Error> {
             self.readings.fetch_add(1, Ordering::SeqCst);
+            if self.is_silent {
+                pending::<()>().await;
+            }
             tokio::task::yield_now().await;
             self.parking.parked().await
         }

@@ -6,6 +6,7 @@ use chrono::Utc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
+use app::own_payments::parked::Parked;
 use events::{PaymentId, StreamId, time::Timestamp};
 use journal::{
     Recorded,
@@ -110,30 +111,37 @@ impl PaymentReads {
             let history = self.parking.history(&stream_id).await;
             history.map_err(|error| Error::Unavailable(error.to_string()))
         };
-        let (stored, history, parked) =
-            futures::future::join3(self.commits.of(payment_id), parking, self.parked()).await;
+        let (stored, history) = futures::future::join(self.commits.of(payment_id), parking).await;
         let (stored, history) = (stored?, history?);
         let stored = stored.ok_or(Error::NotFound("there is no payment with this id"))?;
-        let moment = Moment { now: Utc::now(), grace: self.grace, parked: parked.as_deref().ok() };
-        let (commits, view) = read(&stored);
-        Ok(DetailBody {
-            payment: view.map(|view| Row::new(&view, stored.shard, moment)),
-            commits,
-            has_more: stored.has_more,
-            parked: history.last().filter(|newest| newest.is_parked()).map(|newest| {
-                let advice = (self.advice)(&newest.entry);
-                parked_body(newest, &history, advice)
-            }),
-        })
+        let (advice, grace) = (self.advice, self.grace);
+        // Some MiB are parsed and hashed.
+        let body = move || {
+            let newest = history.last().filter(|newest| newest.is_parked());
+            let payments = newest.and_then(|newest| newest.stream_id.payment()).cloned().into_iter().collect();
+            let known = Parked { records: Vec::new(), payments };
+            let moment = Moment { now: Utc::now(), grace, parked: Some(&known) };
+            let (commits, view) = read(&stored);
+            Ok(DetailBody {
+                payment: view.map(|view| Row::new(&view, stored.shard, moment)),
+                commits,
+                has_more: stored.has_more,
+                parked: newest.map(|newest| parked_body(newest, &history, advice(&newest.entry))),
+            })
+        };
+        self.lane.run(body).await
     }
 
     /// The row of a payment of the journal, whether the read models have it or not.
     pub(super) async fn stored_row(&self, payment_id: &PaymentId) -> Result<Option<Row>, Error> {
         let _turn = self.turns.try_acquire().map_err(|_| Error::TooBusy)?;
         let Some(stored) = self.commits.of(payment_id).await? else { return Ok(None) };
-        let parked = self.parked().await;
-        let moment = Moment { now: Utc::now(), grace: self.grace, parked: parked.as_deref().ok() };
-        Ok(read(&stored).1.map(|view| Row::new(&view, stored.shard, moment)))
+        let (parked, grace) = (self.parked_soon().await, self.grace);
+        let row = move || {
+            let moment = Moment { now: Utc::now(), grace, parked: parked.as_deref() };
+            Ok(read(&stored).1.map(|view| Row::new(&view, stored.shard, moment)))
+        };
+        self.lane.run(row).await
     }
 }
 

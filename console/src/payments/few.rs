@@ -64,7 +64,12 @@ impl Few {
     /// [`Error::TooBusy`], or what of the read models cannot be read.
     pub(super) async fn of(&self, kind: Kind, parked: Option<&Parked>, lane: &Lane) -> Result<Option<Places>, Error> {
         let find = async {
-            let Some(ids) = self.ids(kind, parked).await? else { return Ok(None) };
+            let ids = {
+                // Everything that is open may be read for it.
+                let _turn = lane.turn().await?;
+                self.ids(kind, parked).await?
+            };
+            let Some(ids) = ids else { return Ok(None) };
             let projections = self.projections.clone();
             lane.run(move || {
                 // What is not in the read models, or in a shard that is not live, is not in lists either.
@@ -76,6 +81,11 @@ impl Few {
             .await
         };
         self.known.try_get_with(kind, find).await.map_err(|error: Arc<Error>| (*error).clone())
+    }
+
+    /// Forgets which are parked, after a replay.
+    pub(super) async fn forget_parked(&self) {
+        self.known.invalidate(&Kind::Parked).await;
     }
 
     async fn ids(&self, kind: Kind, parked: Option<&Parked>) -> Result<Option<HashSet<PaymentId>>, Error> {
@@ -118,5 +128,29 @@ pub(super) fn uncertain(projections: &Projections) -> Vec<u16> {
 pub(super) fn shard_of(unavailable: &Unavailable) -> u16 {
     match unavailable {
         Unavailable::CatchingUp { shard } | Unavailable::Stopped { shard, .. } => *shard,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+
+    use futures::FutureExt;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// What reads everything that is open takes one of the turns of the lane.
+    #[tokio::test]
+    async fn what_is_overdue_is_looked_for_in_a_turn() {
+        let directory = TempDir::new().unwrap();
+        let projections = Projections::open_searched(directory.path(), 8).unwrap();
+        let (few, lane) = (Few::new(projections, Duration::ZERO), Lane::default());
+        let mut turns: Vec<_> = iter::from_fn(|| lane.turn().now_or_never()).map(Result::unwrap).collect();
+        turns.pop();
+        let mut looking = Box::pin(few.of(Kind::Overdue, None, &lane));
+        assert!((&mut looking).now_or_never().is_none());
+        assert!(lane.turn().now_or_never().is_none());
+        assert_eq!(looking.await.unwrap().map(|places| places.len()), Some(0));
     }
 }

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::Utc;
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 
 use app::own_payments::{
     LOOKS_MAX,
@@ -20,7 +20,9 @@ use app::own_payments::{
 };
 use events::{QuoteRequestId, time::Timestamp};
 use journal::parking::{Entry, Parking};
-use projections::{ListPage, ListSlice, OwnedSlice, PageBounds, PaymentView, Place, Projections};
+use projections::{
+    ListPage, ListSlice, OwnedSlice, PageBounds, PaymentView, Place, Projections, SEARCH_CHARS_MIN, first_millisecond,
+};
 
 pub(crate) use self::{
     detail::{DetailBody, parked_entry},
@@ -33,10 +35,11 @@ use self::{
 use crate::{Parts, error::Error, lane::Lane, ports::StoredCommits};
 
 /// Least and most characters of what is searched for.
-const SEARCH_CHARS_MIN: usize = 6;
 const SEARCH_CHARS_MAX: usize = 256;
 /// Payments whose commits are read at a time; each may take some MiB.
 const DETAILS_MAX: usize = 8;
+/// How long rows wait to hear what is parked; without it they are shown all the same.
+const PARKED_WAIT_MAX: Duration = Duration::from_millis(300);
 /// Most payments that a search finds.
 const FOUND_MAX: usize = 50;
 
@@ -113,18 +116,23 @@ impl PaymentReads {
         self.parked.now().await.map_err(|fault| Error::Unavailable(format!("the parking: {fault}")))
     }
 
+    /// The same for those who can do without; `None` where it is not known soon.
+    async fn parked_soon(&self) -> Option<Arc<Parked>> {
+        timeout(PARKED_WAIT_MAX, self.parked()).await.ok()?.ok()
+    }
+
     /// Forgets what was parked, after a replay.
     pub(crate) async fn forget_parked(&self) {
         self.parked.forget().await;
+        self.few.forget_parked().await;
     }
 
     /// A page of the list.
     pub(crate) async fn list(&self, query: ListQuery) -> Result<PageBody, Error> {
-        let parked = self.parked().await;
         // Rows can do without; a filter cannot.
         let parked = match query.filter.asks_parked() {
-            true => Some(parked?),
-            false => parked.ok(),
+            true => Some(self.parked().await?),
+            false => self.parked_soon().await,
         };
         let few = match Kind::of(&query) {
             Some(kind) if query.originator.is_none() => self.few.of(kind, parked.as_deref(), &self.lane).await?,
@@ -142,7 +150,7 @@ impl PaymentReads {
             let rule = format!("q: must have {SEARCH_CHARS_MIN} to {SEARCH_CHARS_MAX} characters");
             return Err(Error::Invalid(rule));
         }
-        let parked = self.parked().await.ok();
+        let parked = self.parked_soon().await;
         let (projections, grace, wanted) = (self.projections.clone(), self.grace, text.to_owned());
         let mut found = self
             .lane
@@ -223,7 +231,7 @@ fn page_of_few(
     let (mut payments, mut looked_at, mut last, mut next) = (Vec::new(), 0, None, None);
     let is_wanted = |place: &&Place| {
         let is_behind = query.before.as_ref().is_none_or(|before| *place < before);
-        let (from, until) = (query.filter.from.map(milliseconds), query.filter.until.map(milliseconds));
+        let (from, until) = (query.filter.from.map(first_millisecond), query.filter.until.map(first_millisecond));
         is_behind
             && from.is_none_or(|from| place.submitted_ms >= from)
             && until.is_none_or(|until| place.submitted_ms < until)
@@ -244,8 +252,4 @@ fn page_of_few(
     uncertain.sort_unstable();
     uncertain.dedup();
     ListPage { payments, next, looked_at, uncertain }
-}
-
-fn milliseconds(time: Timestamp) -> u64 {
-    u64::try_from(time.timestamp_millis()).unwrap_or(0)
 }

@@ -8,17 +8,24 @@
 //! [`NatsParking::connect`] also to `$JS.API.STREAM.INFO.PARK` and `$JS.API.STREAM.CREATE.PARK`, and subscribing to
 //! `gw.park.>` and the connection's inbox.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_nats::{Client, Subscriber};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep, timeout, timeout_at},
+};
 use tracing::debug;
 
 use events::{CommitId, Epoch, StreamId};
-use journal::parking::{Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed, still_parked};
+use journal::parking::{Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed};
 
 pub use crate::requests::ConnectError;
 use crate::requests::{self, BatchRequest, MESSAGE_ID, Pick, Published, Stored, StreamPlan};
@@ -27,6 +34,8 @@ use crate::requests::{self, BatchRequest, MESSAGE_ID, Pick, Published, Stored, S
 pub const STREAM: &str = "PARK";
 /// Subjects of all entries.
 const ALL: &str = "gw.park.*.*";
+/// All that the stream has, which is the same; the server finds the last of it without a search.
+const EVERYTHING: &str = ">";
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 /// How often a partition looks for new entries besides listening for them.
@@ -60,6 +69,28 @@ pub struct NatsParking(Arc<Inner>);
 struct Inner {
     client: Client,
     options: Options,
+    folded: Mutex<Folded>,
+}
+
+/// What is parked by the stream up to a sequence: the stream is read once, and then on from there.
+#[derive(Default)]
+struct Folded {
+    /// The last sequence that was read.
+    read: u64,
+    /// The newest entry of each stream that is parked by it.
+    parked: BTreeMap<StreamId, Record>,
+}
+
+impl Folded {
+    fn take(&mut self, stored: &Stored) {
+        self.read = stored.sequence;
+        let Some(record) = record(stored) else { return };
+        if record.is_parked() {
+            self.parked.insert(record.stream_id.clone(), record);
+        } else {
+            self.parked.remove(&record.stream_id);
+        }
+    }
 }
 
 impl NatsParking {
@@ -76,7 +107,12 @@ impl NatsParking {
             metadata: HashMap::new(),
         };
         plan.ensure(&async_nats::jetstream::new(client.clone()), true).await?;
-        Ok(Self(Arc::new(Inner { client, options })))
+        Ok(Self(Arc::new(Inner { client, options, folded: Mutex::default() })))
+    }
+
+    /// The same parking over another connection.
+    pub fn over(&self, client: Client) -> Self {
+        Self(Arc::new(Inner { client, options: self.0.options.clone(), folded: Mutex::default() }))
     }
 }
 
@@ -135,8 +171,14 @@ impl Inner {
 
     /// All messages of `subjects` from sequence `from` on that were acknowledged before the call.
     async fn messages(&self, subjects: &str, from: u64) -> Result<Vec<Stored>, Error> {
-        let deadline = self.deadline();
         let mut messages: Vec<Stored> = Vec::new();
+        self.each(subjects, from, |stored| messages.push(stored)).await?;
+        Ok(messages)
+    }
+
+    /// The same, each given to `take` as soon as it is read.
+    async fn each(&self, subjects: &str, from: u64, mut take: impl FnMut(Stored)) -> Result<(), Error> {
+        let deadline = self.deadline();
         let mut next = from.max(1);
         loop {
             // Whichever replica answers gives the bulk; what it does not have yet comes from the leader, one by one.
@@ -147,7 +189,7 @@ impl Inner {
                 Ok(batch) if batch.is_empty() => break,
                 Ok(batch) => {
                     next = batch.last().map_or(next, |last| last.sequence + 1);
-                    messages.extend(batch);
+                    batch.into_iter().for_each(&mut take);
                 }
                 Err(reason) => {
                     debug!(reason, "the leader is asked for the whole history");
@@ -157,9 +199,9 @@ impl Inner {
         }
         while let Some(found) = self.leader(STREAM, &Pick::Next { from: next, subject: subjects }, deadline).await? {
             next = found.sequence + 1;
-            messages.push(found);
+            take(found);
         }
-        Ok(messages)
+        Ok(())
     }
 
     async fn publish(&self, subject: &str, message_id: &CommitId, after: u64, body: &[u8]) -> Published {
@@ -245,8 +287,23 @@ impl Parking for NatsParking {
     }
 
     async fn parked(&self) -> Result<Vec<Record>, Error> {
-        let messages = self.0.messages(ALL, 1).await?;
-        Ok(still_parked(messages.iter().filter_map(record).collect()))
+        let inner = &self.0;
+        let deadline = inner.deadline();
+        let busy = |_| Error::Unavailable("somebody else reads it, and is not done".to_owned());
+        let mut folded = timeout_at(deadline, inner.folded.lock()).await.map_err(busy)?;
+        let head = inner.newest(EVERYTHING, deadline).await?.map_or(0, |last| last.sequence);
+        if head < folded.read {
+            // The stream was made anew.
+            *folded = Folded::default();
+        }
+        if head > folded.read {
+            // What is read stays, also when nobody waits for the rest any more.
+            let from = folded.read + 1;
+            inner.each(ALL, from, |stored| folded.take(&stored)).await?;
+        }
+        let mut parked: Vec<Record> = folded.parked.values().cloned().collect();
+        parked.sort_unstable_by_key(|record| record.sequence);
+        Ok(parked)
     }
 
     fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn ParkingPartition> {

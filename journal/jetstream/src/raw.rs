@@ -243,6 +243,22 @@ impl RawReader {
         Ok(self.retrying(stream, read).await?.map(|message| RawMessage::from_stored(stream, message)))
     }
 
+    /// The first message of `subject` in `stream` with sequence at or above `from`, from its leader, who knows every
+    /// acknowledged message.
+    ///
+    /// # Errors
+    /// [`Unavailable`].
+    pub async fn next_of_leader(
+        &self,
+        stream: &str,
+        from: u64,
+        subject: &str,
+    ) -> Result<Option<RawMessage>, Unavailable> {
+        let (pick, timeout) = (Pick::Next { from: from.max(1), subject }, self.attempt_timeout);
+        let next = self.retrying(stream, || requests::leader_get(&self.client, stream, &pick, timeout)).await?;
+        Ok(next.map(|message| RawMessage::from_stored(stream, message)))
+    }
+
     async fn retrying<T, F>(&self, what: &str, mut read: impl FnMut() -> F) -> Result<T, Unavailable>
     where
         F: Future<Output = Result<T, String>>,

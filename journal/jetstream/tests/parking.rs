@@ -1,6 +1,6 @@
 //! The parking in memory and on a real nats-server.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use devkit::NatsServer;
 use journal::parking::{Entry, Error, Parking, Replayed, conformance, memory::MemoryParking};
@@ -88,4 +88,41 @@ async fn an_entry_from_elsewhere_leaves_its_stream_parked_and_can_be_replayed() 
     let replayed = Replayed::new("operator", "2026-01-02T03:04:05Z".parse().unwrap());
     parking.replay(&stream_id, &replayed).await.unwrap();
     assert_eq!(parking.parked().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_was_read_is_not_read_again() {
+    let server = NatsServer::open().await.unwrap();
+    let client = connect(&server.url()).await;
+    let (others, reading) = (open(&server.url()).await, open(&server.url()).await.over(client.clone()));
+    let ids: Vec<_> = std::iter::repeat_with(conformance::fresh).take(60).collect();
+    for id in &ids {
+        others.park(id, 0, &conformance::parked("a")).await.unwrap();
+    }
+    let received = || client.statistics().in_bytes.load(Ordering::Relaxed);
+    let before = received();
+    assert_eq!(reading.parked().await.unwrap().len(), ids.len());
+    let first = received() - before;
+    let replayed = Replayed::new("operator", "2026-01-02T03:04:05Z".parse().unwrap());
+    others.replay(&ids[7], &replayed).await.unwrap();
+    others.park(&conformance::fresh(), 0, &conformance::parked("a")).await.unwrap();
+    let before = received();
+    let again = reading.parked().await.unwrap();
+    let second = received() - before;
+    assert!(first > 10_000 && second < first / 4, "{first} and {second} bytes");
+    assert_eq!(again, open(&server.url()).await.parked().await.unwrap());
+    assert_eq!(again.len(), ids.len());
+}
+
+#[tokio::test]
+async fn a_stream_that_was_made_anew_is_read_anew() {
+    let server = NatsServer::open().await.unwrap();
+    let parking = open(&server.url()).await;
+    for _ in 0..2 {
+        parking.park(&conformance::fresh(), 0, &conformance::parked("a")).await.unwrap();
+    }
+    assert_eq!(parking.parked().await.unwrap().len(), 2);
+    async_nats::jetstream::new(connect(&server.url()).await).delete_stream("PARK").await.unwrap();
+    let parked = open(&server.url()).await.park(&conformance::fresh(), 0, &conformance::parked("b")).await.unwrap();
+    assert_eq!(parking.parked().await.unwrap(), [parked]);
 }

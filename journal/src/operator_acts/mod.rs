@@ -26,7 +26,9 @@ pub use self::{
 
 /// Most characters of the name of who orders, and of a gateway's.
 pub const NAME_CHARS_MAX: usize = 100;
-/// Most characters of a reason, of what came of an act and of an error; of the last two, more are cut off.
+/// Most characters of a reason.
+pub const REASON_CHARS_MAX: usize = 500;
+/// Most characters of what came of an act and of an error; more are cut off.
 pub const TEXT_CHARS_MAX: usize = 1_000;
 /// Most payments and batches that one order replays.
 pub const STREAMS_MAX: usize = 1_000;
@@ -111,7 +113,11 @@ pub enum Act {
         reason: Option<String>,
     },
     /// All gateways accept again.
-    Resume,
+    Resume {
+        /// When the pause was said that is to be lifted, and no other; absent where there was none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<Timestamp>,
+    },
     /// Gateways build their read models again.
     Rebuild {
         /// Which one; all of them where it is absent.
@@ -189,7 +195,7 @@ impl Order {
         text::name("by", &self.by)?;
         self.gateway.as_deref().map_or(Ok(()), |gateway| text::name("gateway", gateway))?;
         match &self.act {
-            Act::Pause { reason: Some(reason) } => text::words("reason", reason),
+            Act::Pause { reason: Some(reason) } => text::words("reason", reason, REASON_CHARS_MAX),
             Act::Rebuild { gateway: Some(gateway) } | Act::Acknowledge { gateway: Some(gateway) } => {
                 text::name("act.gateway", gateway)
             }
@@ -300,7 +306,9 @@ impl Entry {
         match self {
             Self::Ordered(order) => order.check(),
             Self::Ended { outcome: Outcome::Done { details: Some(words) }, .. }
-            | Self::Ended { outcome: Outcome::Failed { error: words }, .. } => text::words("outcome", words),
+            | Self::Ended { outcome: Outcome::Failed { error: words }, .. } => {
+                text::words("outcome", words, TEXT_CHARS_MAX)
+            }
             Self::Ended { .. } => Ok(()),
             Self::Unknown { .. } => Err(Invalid::new("entry", "must be one that this build knows")),
         }
@@ -372,6 +380,7 @@ mod tests {
     use events::PaymentId;
 
     const ID: &str = "act_aaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const RESUME: Act = Act::Resume { since: None };
 
     fn at() -> Timestamp {
         "2026-01-02T03:04:05Z".parse().unwrap()
@@ -389,7 +398,8 @@ mod tests {
         let acts = [
             (Act::Pause { reason: Some("fork".into()) }, r#"{"act":"pause","reason":"fork"}"#),
             (Act::Pause { reason: None }, r#"{"act":"pause"}"#),
-            (Act::Resume, r#"{"act":"resume"}"#),
+            (Act::Resume { since: None }, r#"{"act":"resume"}"#),
+            (Act::Resume { since: Some(at()) }, r#"{"act":"resume","since":"2026-01-02T03:04:05Z"}"#),
             (Act::Rebuild { gateway: Some("gw-1".into()) }, r#"{"act":"rebuild","gateway":"gw-1"}"#),
             (Act::Acknowledge { gateway: None }, r#"{"act":"acknowledge"}"#),
             (Act::Replay { streams: vec![stream_id] }, &replayed),
@@ -403,7 +413,7 @@ mod tests {
                 format!(r#"{{"entry":"ordered",{head},"by":"alice@desk","origin":"command_line","act":{stored}}}"#);
             forms.push((Entry::Ordered(order(act)), stored));
         }
-        let on_console = Order { origin: Origin::Console, gateway: Some("gw-1".into()), ..order(Act::Resume) };
+        let on_console = Order { origin: Origin::Console, gateway: Some("gw-1".into()), ..order(RESUME) };
         let stored = format!(
             r#"{{"entry":"ordered",{head},"by":"alice@desk","origin":"console","gateway":"gw-1","act":{{"act":"resume"}}}}"#
         );
@@ -425,7 +435,7 @@ mod tests {
 
     #[test]
     fn what_is_no_entry_of_this_act_is_unknown_and_is_never_stored() {
-        let resume = order(Act::Resume);
+        let resume = order(RESUME);
         let of_another = Order { id: ActId::random(), ..resume.clone() };
         let nameless = Order { by: String::new(), ..resume.clone() };
         let ordered = |order: Order| serde_json::to_vec(&Entry::Ordered(order)).unwrap();
@@ -454,9 +464,11 @@ mod tests {
             Order::new(at(), by, Origin::CommandLine, None, act).expect_err("out of bounds").to_string()
         };
         for by in ["", " ", " alice", "alice\n", "al\u{1b}[2Jice", "al\u{202e}ice", "a\u{200b}lice", &long] {
-            assert!(refused(by, Act::Resume).starts_with("by: must "), "{by:?}");
+            assert!(refused(by, RESUME).starts_with("by: must "), "{by:?}");
         }
-        assert!(refused("a", Act::Pause { reason: Some("é".repeat(TEXT_CHARS_MAX + 1)) }).starts_with("reason: "));
+        // As long as the pause takes, which comes after the record.
+        let reason = Some("é".repeat(501));
+        assert_eq!(refused("a", Act::Pause { reason }), "reason: must have at most 500 characters");
         assert!(refused("a", Act::Rebuild { gateway: Some(long) }).starts_with("act.gateway: "));
         assert!(refused("a", Act::Replay { streams: vec![] }).starts_with("streams: "));
         let id = StreamId::from(PaymentId::derive("a", "b"));
@@ -466,7 +478,7 @@ mod tests {
         let (by, streams) = ("\u{10000}".repeat(NAME_CHARS_MAX), vec![id; STREAMS_MAX]);
         let most = Order::new(at(), &by, Origin::Console, Some(&by), Act::Replay { streams }).unwrap();
         assert!(Entry::Ordered(most).encode().is_ok());
-        let reason = Some("\u{1}".repeat(TEXT_CHARS_MAX));
+        let reason = Some("\u{1}".repeat(REASON_CHARS_MAX));
         let most = Order::new(at(), &by, Origin::Console, Some(&by), Act::Pause { reason }).unwrap();
         assert!(Entry::Ordered(most).encode().is_ok());
     }

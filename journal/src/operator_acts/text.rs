@@ -39,10 +39,10 @@ pub fn as_name(text: &str) -> String {
     }
 }
 
-/// Whether `text` is short enough.
-pub(super) fn words(field: &'static str, text: &str) -> Result<(), Invalid> {
-    if text.chars().count() > TEXT_CHARS_MAX {
-        return Err(Invalid::new(field, format!("must have at most {TEXT_CHARS_MAX} characters")));
+/// Whether `text` has at most `max` characters.
+pub(super) fn words(field: &'static str, text: &str, max: usize) -> Result<(), Invalid> {
+    if text.chars().count() > max {
+        return Err(Invalid::new(field, format!("must have at most {max} characters")));
     }
     Ok(())
 }

@@ -91,7 +91,8 @@ fn what(act: &Act) -> String {
     match act {
         Act::Pause { reason: None } => "pause".to_owned(),
         Act::Pause { reason: Some(reason) } => format!("pause: {reason}"),
-        Act::Resume => "resume".to_owned(),
+        Act::Resume { since: None } => "resume".to_owned(),
+        Act::Resume { since: Some(since) } => format!("lift the pause of {}", time(*since)),
         Act::Rebuild { gateway } => format!("rebuild the read models of {}", whom(gateway)),
         Act::Acknowledge { gateway } => format!("acknowledge the alarms of {}", whom(gateway)),
         Act::Replay { streams } => {
@@ -214,6 +215,8 @@ mod tests {
         let text = shown(Entry::Ordered(on_console), None);
         assert!(text.contains("by alice@desk, on the console of gw-1\n    rebuild the read models of all gateways\n"));
         assert!(text.contains("\n    end unknown: "), "{text}");
+        let resume = shown(Entry::Ordered(order(Act::Resume { since: Some(at()) })), None);
+        assert!(resume.contains("\n    lift the pause of 2026-01-02T03:04:05Z\n"), "{resume}");
         let unknown = Entry::Unknown { id: Some(id.clone()), reason: "no\u{9b}thing".to_owned() };
         let line = format!("{id}  an entry that this build does not know: no\\u{{9b}}thing\n");
         assert!(shown(unknown, None).ends_with(&line));
@@ -238,6 +241,6 @@ mod tests {
     fn the_environment_gives_a_name() {
         let name = user_at_host();
         assert!(name.contains('@'), "{name}");
-        Order::new(at(), &name, Origin::CommandLine, None, Act::Resume).unwrap();
+        Order::new(at(), &name, Origin::CommandLine, None, Act::Resume { since: None }).unwrap();
     }
 }
