@@ -7,7 +7,7 @@ import { createPrivateKey, sign } from "node:crypto";
 import { base58 } from "@scure/base";
 import { decodePaymentResponseHeader, wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
-import { evmPayer, GwEscrowClient, solanaPayer } from "x402-gw-escrow/client";
+import { evmPayer, GwEscrowClient, SEND_AGAIN, solanaPayer } from "x402-gw-escrow/client";
 import { fileStore } from "x402-gw-escrow/store";
 
 const url = process.argv[2];
@@ -60,8 +60,9 @@ for (;;) {
   }
   const required = response.headers.get("PAYMENT-REQUIRED");
   const reason = receipt?.errorReason ?? (required && JSON.parse(atob(required)).error) ?? "no reason was given";
-  // Under way: the same payment is sent again, and no other is made.
-  if (["settlement_pending", "payment_in_use"].includes(reason) && Date.now() < giveUpAt) {
+  // Under way, or nothing is known: the same payment is sent again, and no other is made.
+  const isOpen = SEND_AGAIN.includes(reason) || response.status >= 500 || response.status === 429;
+  if (isOpen && Date.now() < giveUpAt) {
     await new Promise((resolve) => setTimeout(resolve, 1000));
     continue;
   }

@@ -23,9 +23,10 @@ function header(value) {
  * Lets the buyer shop, once or more often, and tells which payments the shop was sent and how the last visit ended.
  *
  * @param {import("node:test").TestContext} context
- * @param {{ offer: (visit: number) => any, answer: object, runs?: number }} shop
+ * @param {{ offer: (visit: number) => any, answer: object, runs?: number, statuses?: number[], status?: string }} shop
+ *   `statuses` are those of its first answers to a payment, 402 then; `status` is what the gateway says.
  */
-async function shopAt(context, { offer, answer, runs = 1 }) {
+async function shopAt(context, { offer, answer, runs = 1, statuses = [], status = "completed" }) {
   /** @type {Set<string>} */
   const sent = new Set();
   let visits = 0;
@@ -34,7 +35,8 @@ async function shopAt(context, { offer, answer, runs = 1 }) {
     if (payment) {
       const { payload } = JSON.parse(Buffer.from(String(payment), "base64").toString());
       sent.add(payload.paymentRequest.request_id);
-      response.writeHead(402, { "PAYMENT-RESPONSE": header(answer) }).end("{}");
+      const code = statuses.shift() ?? 402;
+      response.writeHead(code, code >= 500 ? {} : { "PAYMENT-RESPONSE": header(answer) }).end("{}");
       return;
     }
     response.writeHead(402, { "PAYMENT-REQUIRED": header(offer(visits++)) }).end("{}");
@@ -46,7 +48,7 @@ async function shopAt(context, { offer, answer, runs = 1 }) {
     rmSync(directory, { recursive: true });
   });
   const base = await gateway(context, ({ pathname }) =>
-    pathname.endsWith("/status") ? { body: { status: "completed" } } : { body: defaults() },
+    pathname.endsWith("/status") ? { body: { status } } : { body: defaults() },
   );
   const env = {
     ...process.env,
@@ -92,6 +94,24 @@ test("a shop that says failed is not paid again while the gateway says that it w
   const { sent, ended } = await shopAt(context, { offer: () => required("http://shop/a"), answer: FAILED, runs: 3 });
   assert.equal(sent.size, 1);
   assert.match(String(ended), /settlement_failed/);
+});
+
+test("a shop that is away for a moment, or knows nothing, is sent the same again", async (context) => {
+  const offer = () => required("http://shop/a");
+  const away = await shopAt(context, { offer, answer: { ...PENDING, success: true }, statuses: [502, 503, 500, 200] });
+  assert.equal(away.ended, "bought");
+  assert.equal(away.sent.size, 1);
+  for (const errorReason of ["unexpected_settle_error", "unexpected_verify_error", "service_unavailable"]) {
+    const answer = { ...FAILED, errorReason };
+    const { sent, ended } = await shopAt(context, { offer, answer, statuses: [402, 402, 200] });
+    assert.deepEqual([sent.size, ended], [1, "bought"], errorReason);
+  }
+});
+
+test("a shop that says success and gives nothing is not paid again while the gateway says pending", async (context) => {
+  const offer = () => required("http://shop/a");
+  const { sent } = await shopAt(context, { offer, answer: { ...PENDING, success: true }, runs: 3, status: "pending" });
+  assert.equal(sent.size, 1);
 });
 
 test("a shop that asks for more than is allowed is sent nothing", async (context) => {

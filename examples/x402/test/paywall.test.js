@@ -32,7 +32,7 @@ let browser;
 const payers = [];
 before(async () => {
   browser = await launch();
-  for (let n = 0; n < 7; n++) payers.push(await newPayer(rpc, wanted("BUYER_KEY"), token, UNITS));
+  for (let n = 0; n < 9; n++) payers.push(await newPayer(rpc, wanted("BUYER_KEY"), token, UNITS));
 });
 after(() => browser?.close());
 
@@ -85,11 +85,16 @@ function paidOnce(spent) {
  * A shop of this process.
  *
  * @param {import("node:test").TestContext} context
- * @param {{ margin?: number, answer?: import("express").RequestHandler }} [choice]
+ * @param {{ margin?: number, price?: any, withCookie?: boolean, answer?: import("express").RequestHandler }} [choice]
  */
 async function shopHere(
   context,
-  { margin = 100, answer = (_, response) => void response.send("<h1>Bought</h1>") } = {},
+  {
+    margin = 100,
+    price = wanted("PRICE"),
+    withCookie = false,
+    answer = (_, response) => void response.send("<h1>Bought</h1>"),
+  } = {},
 ) {
   const receive = { network: receiveNetwork, asset: wanted("RECEIVE_ASSET") };
   const server = new x402ResourceServer(facilitator).register(
@@ -100,10 +105,11 @@ async function shopHere(
     scheme: "gw-escrow",
     network,
     payTo: wanted("PAY_TO"),
-    price: wanted("PRICE"),
+    price,
     maxTimeoutSeconds: 60,
   };
   const app = express();
+  if (withCookie) app.use(paymentCookie());
   app.use(
     paymentMiddleware({ "GET /page": { accepts, description: "A page" } }, server, undefined, paywall({ gateway })),
   );
@@ -248,6 +254,47 @@ describe("the paywall", { concurrency: true }, () => {
     paidOnce(await spent());
   });
 
+  test("what was paid comes though the price has changed, and a used payment is not let go of", async (context) => {
+    let isSold = false;
+    const price = () => (isSold ? "$9" : wanted("PRICE"));
+    const answer = (/** @type {any} */ _, /** @type {any} */ response) => {
+      isSold = true;
+      response.send("<h1>Bought</h1>");
+    };
+    const url = await shopHere(context, { price, answer, withCookie: true });
+    const { page, spent, signatures } = await visit(url);
+    await pay(page);
+    await heading(page, "Bought");
+    assert.equal(await page.evaluate(() => document.cookie), "");
+    await page.evaluate(() => sessionStorage.clear());
+    await page.route(url, async (/** @type {any} */ route) => {
+      if (!route.request().headers()["payment-signature"]) return route.continue();
+      const required = Buffer.from(JSON.stringify({ error: "payment_used", accepts: [] })).toString("base64");
+      return route.fulfill({ status: 402, headers: { "payment-required": required }, body: "{}" });
+    });
+    await page.reload();
+    await heading(page, "This payment was used before");
+    await says(page, "The gateway says that the payment is completed: the money was taken.");
+    await picture(page, "paywall-used");
+    assert.equal(signatures(), 1);
+    paidOnce(await spent());
+    await press(page, "Pay anew");
+    await page.getByRole("button", { name: "Connect Test Wallet" }).waitFor();
+  });
+
+  test("a file that a shop means to be saved is offered as one", async (context) => {
+    const answer = (/** @type {any} */ _, /** @type {any} */ response) =>
+      void response.attachment("report.html").send("<script>document.title = 'ran'</script>");
+    const { page, spent } = await visit(await shopHere(context, { answer, withCookie: true }));
+    await pay(page);
+    const link = page.getByRole("link", { name: "Save it" });
+    await link.waitFor();
+    const [download] = await Promise.all([page.waitForEvent("download"), link.click()]);
+    assert.equal(download.suggestedFilename(), "report.html");
+    assert.equal(await page.title(), "A page");
+    paidOnce(await spent());
+  });
+
   test("a payment that fails says so and what becomes of the money, and another one may be made", async (context) => {
     // Nobody delivers for no more than the price.
     const { page, spent } = await visit(await shopHere(context, { margin: 0 }));
@@ -312,7 +359,7 @@ describe("the paywall", { concurrency: true }, () => {
     await page.reload();
     await heading(page, "The shop did not take the payment");
     assert.equal(await page.getByRole("button", { name: "Pay anew" }).count(), 0);
-    await page.clock.fastForward(120_000);
+    await page.clock.fastForward(400_000);
     await press(page, "Pay anew");
     await page.getByRole("button", { name: "Connect Test Wallet" }).waitFor();
     assert.equal(await spent(), 0n);

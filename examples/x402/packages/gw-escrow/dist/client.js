@@ -1,9 +1,10 @@
 import {
   SCHEME,
+  SEND_AGAIN,
   account,
   namespaceOf,
   readRequirement
-} from "./shared-J4YPHA2P.js";
+} from "./shared-WBEYXSIJ.js";
 import {
   memoryStore
 } from "./shared-RNKGJPOV.js";
@@ -88,7 +89,7 @@ var GwEscrowClient = class {
       this.#resources.set(selectedRequirements, paymentRequired.resource?.url ?? "");
     },
     onPaymentResponse: async ({ paymentPayload, requirements, settleResponse }) => {
-      if (settleResponse?.success) await this.open.delete(keyOf(paymentPayload.resource?.url ?? "", requirements));
+      if (settleResponse?.success) await this.#paid(keyOf(paymentPayload.resource?.url ?? "", requirements));
     }
   };
   /**
@@ -132,7 +133,20 @@ var GwEscrowClient = class {
     return payment;
   }
   /**
-   * The payment under way for the same thing, unless it is certain that it never takes any money.
+   * A shop says that it is paid. It is believed as far as the buyer's own gateway says so.
+   *
+   * @param {string} key
+   */
+  async #paid(key) {
+    const payment = await this.open.get(key);
+    if (!payment) return;
+    const status = await paymentStatus(this.gateway, payment.paymentId).catch(() => "unknown");
+    if (status === "completed") await this.open.delete(key);
+    else await this.open.set(key, { ...payment, isServed: true });
+  }
+  /**
+   * The payment under way for the same thing, unless it is certain that it never takes any money, or took it and what
+   * was bought was given.
    *
    * @param {string} key
    * @returns {Promise<OpenPayment | undefined>}
@@ -141,8 +155,9 @@ var GwEscrowClient = class {
     const payment = await this.open.get(key);
     if (!payment) return void 0;
     const status = await paymentStatus(this.gateway, payment.paymentId);
-    const tooLate = Date.now() > payment.quoteDeadline * 1e3 + CLOCK_MARGIN_MS;
-    return status === "failed" || status === "unknown" && tooLate ? void 0 : payment;
+    const tooLate = Date.now() > lapsesAt(payment);
+    const isOver = status === "failed" || status === "unknown" && tooLate;
+    return isOver || status === "completed" && payment.isServed ? void 0 : payment;
   }
   /**
    * @param {PaymentRequirements} requirements
@@ -202,7 +217,7 @@ var GwEscrowClient = class {
       fulfillment_deadline: rfc3339(fulfillmentDeadline),
       sender_auth: senderAuth
     };
-    return { paymentId: id, quoteDeadline, payload: { paymentRequest } };
+    return { paymentId: id, fulfillmentDeadline, payload: { paymentRequest } };
   }
   /**
    * The contracts and accounts to sign for: the buyer's gateway names them, and the requirement may not name others.
@@ -248,6 +263,14 @@ var GwEscrowClient = class {
     return { ...trusted, refundDelay, corridor: source };
   }
 };
+function lapsesAt({ fulfillmentDeadline, payload }) {
+  const request = (
+    /** @type {{ fulfillment_deadline?: string } | undefined} */
+    payload?.paymentRequest
+  );
+  const deadlineMs = fulfillmentDeadline === void 0 ? Date.parse(request?.fulfillment_deadline ?? "") : fulfillmentDeadline * 1e3;
+  return deadlineMs + CLOCK_MARGIN_MS;
+}
 function keyOf(resource, requirements) {
   return JSON.stringify([resource, sorted(requirements)]);
 }
@@ -270,6 +293,8 @@ function rfc3339(seconds) {
 export {
   GwEscrowClient,
   GwEscrowError,
+  SEND_AGAIN,
   evmPayer,
+  lapsesAt,
   solanaPayer
 };

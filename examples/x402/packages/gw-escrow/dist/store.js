@@ -3,38 +3,63 @@ import {
 } from "./shared-RNKGJPOV.js";
 
 // examples/x402/packages/gw-escrow/src/store.js
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, truncateSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  truncateSync,
+  writeFileSync
+} from "node:fs";
+var SPARE_LINES = 1e3;
 function fileStore(path) {
-  const records = read(path);
-  const append = (record) => {
-    const file = openSync(path, "a", 384);
-    try {
-      writeSync(file, `${JSON.stringify(record)}
+  let { records, lines } = read(path);
+  const write = (record) => {
+    append(path, "a", `${JSON.stringify(record)}
 `);
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
+    lines += 1;
+  };
+  const tidy = () => {
+    if (lines <= 2 * records.size + SPARE_LINES) return;
+    const all = [...records].map(([key, value]) => `${JSON.stringify({ key, value })}
+`);
+    append(`${path}.new`, "w", all.join(""));
+    renameSync(`${path}.new`, path);
+    lines = records.size;
   };
   return {
     get: async (key) => records.get(key),
     set: async (key, value) => {
-      append({ key, value });
+      write({ key, value });
       records.set(key, value);
+      tidy();
     },
     delete: async (key) => {
       if (!records.has(key)) return;
-      append({ key });
+      write({ key });
       records.delete(key);
+      tidy();
     }
   };
+}
+function append(path, flag, text) {
+  const file = openSync(path, flag, 384);
+  try {
+    writeFileSync(file, text);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
 }
 function read(path) {
   const records = /* @__PURE__ */ new Map();
   const bytes = existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
   const whole = bytes.subarray(0, bytes.lastIndexOf("\n") + 1);
   if (whole.length < bytes.length) truncateSync(path, whole.length);
-  for (const [index, line] of whole.toString("utf8").split("\n").slice(0, -1).entries()) {
+  const lines = whole.toString("utf8").split("\n").slice(0, -1);
+  for (const [index, line] of lines.entries()) {
     let record;
     try {
       record = JSON.parse(line);
@@ -44,7 +69,7 @@ function read(path) {
     if (record.value === void 0) records.delete(record.key);
     else records.set(record.key, record.value);
   }
-  return records;
+  return { records, lines: lines.length };
 }
 export {
   fileStore,

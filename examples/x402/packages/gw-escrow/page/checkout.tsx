@@ -7,6 +7,7 @@ import { WalletError } from '../../../../../sdk/typescript/src/errors.js';
 import { spendOf } from '../../../../../sdk/typescript/src/spend.js';
 import type { Defaults, PreparedPayment } from '../../../../../sdk/typescript/src/types.js';
 import { chainName } from '../../../../../web/src/chains.js';
+import { useNow } from '../../../../../web/src/clock.js';
 import { amountText, servedAsset, shortText, timeText } from '../../../../../web/src/format.js';
 import { Busy, Problem, Rows } from '../../../../../web/src/views/parts.js';
 import { type FoundWallet, type OpenWallet, useWallets } from '../../../../../web/src/wallets/index.js';
@@ -191,7 +192,7 @@ export function Checkout({ required, defaults, onRequired, onSigned }: CheckoutP
       )}
       {step === 'pay' && open && offer && (
         <Card title={say('pay')} heading={heading}>
-          <p>{say('pay.text', { time: timeText(new Date(Date.now() + lockedSeconds(defaults, offer) * 1000).toISOString()) })}</p>
+          <PayText defaults={defaults} offer={offer} />
           <button type="button" class="primary wide" disabled={Boolean(busy)} onClick={() => void pay(open, offer)}>
             {say('pay.do', { amount: sourceText?.amount ?? '' })}
           </button>
@@ -218,6 +219,12 @@ async function alone(work: () => Promise<Kept>): Promise<Kept> {
     if (!lock) throw new PaidElsewhere();
     return once();
   });
+}
+
+/** What a signature of this moment means. */
+function PayText({ defaults, offer }: { defaults: Defaults; offer: Offer }): VNode {
+  const until = useNow() + lockedSeconds(defaults, offer) * 1000;
+  return <p>{say('pay.text', { time: timeText(new Date(until).toISOString()) })}</p>;
 }
 
 /** The longest until money that was not used is on its way back. */
@@ -266,29 +273,24 @@ function Connect({ heading, offers, onChoose }: { heading: Heading; offers: Offe
 /** What is bought, what it costs, and who gets it. */
 export function Summary({ required, defaults }: { required: PaymentRequired; defaults: Defaults }): VNode | null {
   const { offers } = offersOf(required);
-  const [first] = offers;
-  if (!first) return null;
-  const { wanted } = first;
+  if (!offers.length) return null;
+  const received = ({ wanted }: Offer): string => amountText(defaults, wanted.destination.asset, wanted.fulfillmentAmount);
+  const got = (offer: Offer): string =>
+    say('gets.text', { amount: received(offer), chain: chainName(offer.wanted.destination.network) });
   return (
     <section class="card" aria-labelledby="title">
-      <p class="money">{amountText(defaults, wanted.destination.asset, wanted.fulfillmentAmount)}</p>
+      <p class="money">{distinct(offers.map(received)).join(' / ')}</p>
       <Rows
         rows={[
           { name: say('bought'), value: <code>{location.pathname + location.search}</code> },
-          {
-            name: say('most'),
-            value: offers.map((offer) => <div key={offer.wanted.asset}>{say('most.text', mostText(defaults, offer))}</div>),
-          },
-          {
-            name: say('gets'),
-            value: say('gets.text', {
-              amount: amountText(defaults, wanted.destination.asset, wanted.fulfillmentAmount),
-              chain: chainName(wanted.destination.network),
-            }),
-          },
-          { name: say('to'), value: <code>{wanted.destination.address}</code> },
+          { name: say('most'), value: lines(offers.map((offer) => say('most.text', mostText(defaults, offer)))) },
+          { name: say('gets'), value: lines(offers.map(got)) },
+          { name: say('to'), value: <code>{lines(offers.map(({ wanted }) => wanted.destination.address))}</code> },
         ]}
       />
     </section>
   );
 }
+
+const distinct = (texts: string[]): string[] => [...new Set(texts)];
+const lines = (texts: string[]): VNode[] => distinct(texts).map((text) => <div key={text}>{text}</div>);

@@ -1,13 +1,13 @@
 // What was signed is sent to the shop, again and again, until it is known what became of it; then what was bought is shown.
 
 import { paymentStatus } from '../src/gateway.js';
+import { SEND_AGAIN } from '../src/reasons.js';
 import type { PaymentRequired } from '../src/x402.js';
+import { type Answer, answerOf, isAttachment, keepAnswer } from './answer.js';
 import { keep, type Kept } from './kept.js';
 import { gatewayUrl } from './offer.js';
 import { decoded } from './wire.js';
 
-/** Nothing is known, or nothing was accepted: the same is sent again. */
-const AGAIN = ['settlement_pending', 'unexpected_settle_error', 'unexpected_verify_error', 'service_unavailable', 'service_paused'];
 const MISMATCH = 'No matching payment requirements';
 const COOKIE = 'payment-signature';
 /** For the one load of the page that follows. */
@@ -20,11 +20,11 @@ const LOADS_MS = 20_000;
 export type Outcome =
   | { kind: 'paid'; response: Response }
   | { kind: 'again'; why: 'pending' | 'busy' | 'away' }
-  | { kind: 'used' }
+  | { kind: 'used'; status: string }
   | { kind: 'failed'; reason: string }
   | { kind: 'refused'; reason: string; required?: PaymentRequired; isChanged: boolean }
   | { kind: 'disputed'; reason: string; status: string }
-  | { kind: 'broken'; status: number };
+  | { kind: 'broken'; code: number; status: string };
 
 /** Sends it once. What a shop says about money is held against what the gateway says. */
 export async function send(payment: Kept): Promise<Outcome> {
@@ -42,13 +42,12 @@ export async function send(payment: Kept): Promise<Outcome> {
   // A page that redirects to what was bought is one that was paid.
   if (response.ok || response.type === 'opaqueredirect') return { kind: 'paid', response };
   if (response.status === 429 || response.status >= 500) return { kind: 'again', why: 'away' };
-  if (response.status !== 402) return { kind: 'broken', status: response.status };
   const settled = decoded(response.headers.get('payment-response'));
   const required = decoded(response.headers.get('payment-required')) as PaymentRequired | undefined;
   const reason = String(settled?.['errorReason'] ?? required?.error ?? response.status);
-  if (reason === 'payment_in_use') return { kind: 'again', why: 'busy' };
-  if (reason === 'payment_used') return { kind: 'used' };
-  if (AGAIN.includes(reason)) return { kind: 'again', why: reason === 'settlement_pending' ? 'pending' : 'away' };
+  if (response.status === 402 && SEND_AGAIN.includes(reason)) {
+    return { kind: 'again', why: reason === 'payment_in_use' ? 'busy' : reason === 'settlement_pending' ? 'pending' : 'away' };
+  }
   let status: string;
   try {
     status = await paymentStatus(gatewayUrl, payment.paymentId);
@@ -56,6 +55,8 @@ export async function send(payment: Kept): Promise<Outcome> {
     return { kind: 'again', why: 'away' };
   }
   if (status === 'failed') return { kind: 'failed', reason };
+  if (response.status !== 402) return { kind: 'broken', code: response.status, status };
+  if (reason === 'payment_used' && status === 'completed') return { kind: 'used', status };
   if (status !== 'unknown') return { kind: 'disputed', reason, status };
   return { kind: 'refused', reason, ...(required ? { required } : {}), isChanged: reason === MISMATCH };
 }
@@ -103,27 +104,36 @@ export interface Bought {
  * @throws {TypeError} where the shop leads to where this page may not go.
  */
 export async function show(payment: Kept, response: Response, isPlain: boolean): Promise<Bought | undefined> {
-  if (!isPlain && (await handOver(payment))) {
-    void response.body?.cancel();
-    location.reload();
-    return undefined;
-  }
   if (response.type === 'opaqueredirect') {
+    if (!isPlain && (await handOver(payment))) {
+      location.reload();
+      return undefined;
+    }
     response = await fetch(location.href, {
       cache: 'no-store',
       credentials: 'same-origin',
       headers: { 'payment-signature': payment.header },
     });
+    if (!response.ok) throw new TypeError(`the shop answers ${response.status}`);
   }
-  const type = (response.headers.get('content-type') ?? '').split(';')[0]?.trim() || 'application/octet-stream';
-  if (type === 'text/html') {
-    const text = await response.text();
+  const answer = answerOf(response, await response.blob());
+  // A load that downloads leaves this page where it is. What cannot be kept is not risked for one either.
+  if (!isPlain && !isAttachment(response) && (await keepAnswer(payment.paymentId, answer)) && (await handOver(payment))) {
+    location.reload();
+    return undefined;
+  }
+  return inPlace(answer);
+}
+
+/** Shows an answer where this page stands. What is meant to be saved never becomes a document of this origin. */
+export async function inPlace({ type, name, isAttachment: isFile, blob }: Answer): Promise<Bought | undefined> {
+  if (type === 'text/html' && !isFile) {
+    const text = await blob.text();
     document.open();
     document.write(text);
     document.close();
     return undefined;
   }
-  const named = /filename="?([^";]+)/.exec(response.headers.get('content-disposition') ?? '')?.[1];
-  const name = named ?? (location.pathname.split('/').findLast(Boolean) || 'page');
-  return { name, type, href: URL.createObjectURL(await response.blob()) };
+  const last = location.pathname.split('/').findLast(Boolean);
+  return { name: name ?? last ?? 'page', type, href: URL.createObjectURL(blob) };
 }

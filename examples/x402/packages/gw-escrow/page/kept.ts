@@ -1,14 +1,17 @@
 // What this browser keeps of a purchase before it is sent: a page that is loaded again goes on with the same payment.
 
+import { lapsesAt as lapsesAtOf } from '../src/client.js';
+import { decoded } from './wire.js';
+
 const PREFIX = 'x402-gw-escrow:v1:';
-/** Clocks differ by this much before a deadline is taken to be past for everyone. */
-const CLOCK_MARGIN_MS = 60_000;
+/** What was signed or paid this long ago is kept no more. */
+const KEPT_MS = 7 * 86_400_000;
 
 /** A payment that was signed for this address. */
 export interface Kept {
   paymentId: string;
-  /** UNIX seconds; from then on the gateway takes it no more. */
-  quoteDeadline: number;
+  /** UNIX seconds, as it was signed: from then on nobody can take it any more. Older versions kept it in the header alone. */
+  fulfillmentDeadline?: number;
   /** `PAYMENT-SIGNATURE`. It may be sent as often as one likes: money is taken once. */
   header: string;
   /** The shop has opened the page for it. */
@@ -21,15 +24,35 @@ export interface Kept {
 const KEY = `${PREFIX}${location.pathname}${location.search}`;
 export const LOCK = KEY;
 
-export function kept(): Kept | undefined {
+export const kept = (): Kept | undefined => read(KEY);
+
+function read(key: string): Kept | undefined {
   try {
-    const text = localStorage.getItem(KEY);
-    const value = text === null ? undefined : (JSON.parse(text) as Kept);
-    return typeof value?.header === 'string' && typeof value.paymentId === 'string' && Number.isFinite(value.quoteDeadline)
-      ? value
-      : undefined;
+    const value = JSON.parse(localStorage.getItem(key) ?? 'null') as Kept | null;
+    if (typeof value?.header !== 'string' || typeof value.paymentId !== 'string') return undefined;
+    const { paymentId, fulfillmentDeadline, header, paid, loads } = value;
+    return {
+      paymentId,
+      header,
+      ...(Number.isFinite(fulfillmentDeadline) ? { fulfillmentDeadline } : {}),
+      ...(paid === true ? { paid } : {}),
+      ...(Array.isArray(loads) ? { loads: loads.filter(Number.isFinite) } : {}),
+    };
   } catch {
     return undefined;
+  }
+}
+
+/** Drops what was kept for other addresses, where what was signed ended long ago. */
+export function tidy(): void {
+  try {
+    const keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX) && key !== KEY);
+    for (const key of keys) {
+      const payment = read(key);
+      if (!payment || Date.now() > lapsesAt(payment) + KEPT_MS) localStorage.removeItem(key);
+    }
+  } catch {
+    // There is nothing to drop where nothing is kept.
   }
 }
 
@@ -70,5 +93,8 @@ export function onKept(told: (payment: Kept) => void): () => void {
   return () => window.removeEventListener('storage', listener);
 }
 
-/** From when on nobody can take a payment that the gateway has not, in UNIX milliseconds. */
-export const lapsesAt = ({ quoteDeadline }: Kept): number => quoteDeadline * 1000 + CLOCK_MARGIN_MS;
+/** From when on nobody can take a payment that the gateway has not, in UNIX milliseconds; `NaN` where it does not say. */
+export const lapsesAt = ({ header, fulfillmentDeadline }: Kept): number => {
+  const payload = decoded(header)?.['payload'] as Record<string, unknown> | undefined;
+  return lapsesAtOf({ ...(fulfillmentDeadline === undefined ? {} : { fulfillmentDeadline }), ...(payload ? { payload } : {}) });
+};

@@ -10,7 +10,7 @@ import { Busy, Problem } from '../../../../../web/src/views/parts.js';
 import { Checkout, Summary } from './checkout.js';
 import { isLeft } from './deliver.js';
 import { gateway } from './gateway.js';
-import { kept, type Kept, onKept } from './kept.js';
+import { kept, type Kept, onKept, tidy } from './kept.js';
 import { handed, offersOf } from './offer.js';
 import { Sending } from './sending.js';
 import { say } from './texts.js';
@@ -88,6 +88,7 @@ const Framed = (): VNode => (
 
 const main = document.getElementById('main');
 if (main) {
+  tidy();
   main.replaceChildren();
   render(window.top === window.self ? <App /> : <Framed />, main);
 }

@@ -10,7 +10,8 @@ import { maybe } from '../../../../../web/src/texts.js';
 import { Busy, Countdown, Problem } from '../../../../../web/src/views/parts.js';
 import { paymentStatus } from '../src/gateway.js';
 import type { PaymentRequired } from '../src/x402.js';
-import { type Bought, type Outcome, send, show } from './deliver.js';
+import { dropAnswer, keptAnswer } from './answer.js';
+import { type Bought, inPlace, type Outcome, send, show } from './deliver.js';
 import { gateway } from './gateway.js';
 import { forget, keep, kept, type Kept, lapsesAt } from './kept.js';
 import { gatewayUrl } from './offer.js';
@@ -53,14 +54,16 @@ export function Sending({ payment, isPlain, onFree }: SendingProps): VNode {
           try {
             setBought(await show(payment, outcome.response, isPlain));
           } catch (error) {
-            setEnded({ kind: 'disputed', reason: String(error), status: 'completed' });
+            const status = await paymentStatus(gatewayUrl, payment.paymentId).catch(() => say('status.unread'));
+            setEnded({ kind: 'disputed', reason: String(error), status });
           }
           return;
         }
         if (outcome.kind !== 'again') {
-          // A page that was opened by it some time ago is asked for anew.
-          if (outcome.kind === 'used' && payment.paid) return free();
-          setEnded(outcome);
+          // The load that should have shown it did not.
+          const answer = keptAnswer(payment.paymentId);
+          if (answer) setBought(await inPlace(answer));
+          else setEnded(outcome);
           return;
         }
         setWhy(outcome.why);
@@ -76,6 +79,7 @@ export function Sending({ payment, isPlain, onFree }: SendingProps): VNode {
 
   function free(required?: PaymentRequired): void {
     forget(payment.paymentId);
+    dropAnswer();
     onFree(required);
   }
 
@@ -199,7 +203,7 @@ function End({ ended, payment, entries, heading, onResend, onFree }: EndProps): 
     case 'used':
       return card(
         say('used.title'),
-        <p>{say('used.text')}</p>,
+        <p>{say('used.text', { status: ended.status })}</p>,
         <Follow payment={payment} />,
         <div class="actions">
           <button type="button" class="primary" onClick={() => onFree()}>
@@ -217,7 +221,8 @@ function End({ ended, payment, entries, heading, onResend, onFree }: EndProps): 
     case 'broken':
       return card(
         say('disputed.title'),
-        <Problem text={say('broken.text', { status: ended.status })} />,
+        <Problem text={say('broken.text', { code: ended.code, status: ended.status })} />,
+        <Follow payment={payment} />,
         <div class="actions">{again}</div>,
       );
     case 'refused':
@@ -248,7 +253,7 @@ function Lapse({ payment, onResend, onLapsed }: { payment: Kept; onResend: () =>
   };
   return (
     <>
-      {!isOver && (
+      {!isOver && Number.isFinite(until) && (
         <p>
           {say('refused.wait')} <Countdown until={until} />. {say('refused.wait.text')}
         </p>

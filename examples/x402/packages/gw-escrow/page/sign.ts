@@ -7,7 +7,7 @@ import type { Gateway } from '../../../../../sdk/typescript/src/gateway.js';
 import { orderRequest, spendOf } from '../../../../../sdk/typescript/src/spend.js';
 import { rfc3339 } from '../../../../../sdk/typescript/src/time.js';
 import type { PreparedPayment, PrepareRequest, Spend, Wallet } from '../../../../../sdk/typescript/src/types.js';
-import { GwEscrowClient } from '../src/client.js';
+import { GwEscrowClient, type OpenPayment } from '../src/client.js';
 import { evmPayer, toJson, type Order, type Payer } from '../src/evm.js';
 import { memoryStore } from '../src/memory.js';
 import { deposit, solanaPayer } from '../src/solana.js';
@@ -72,8 +72,8 @@ export function requestFor({ wanted }: Offer, account: string): PrepareRequest {
 export async function signed(offer: Offer, required: PaymentRequired, wallet: Wallet, gateway: Gateway, handed: Handed): Promise<Kept> {
   const { maxLockSeconds, pins } = handed;
   const payers = [payerOf(wallet, gateway, maxLockSeconds)];
-  const open = memoryStore<{ paymentId: string; quoteDeadline: number; payload: Record<string, unknown> }>();
-  let made: { paymentId: string; quoteDeadline: number } | undefined;
+  const open = memoryStore<OpenPayment>();
+  let made: OpenPayment | undefined;
   const client = new GwEscrowClient({
     gateway: gateway.baseUrl,
     payers,
@@ -93,7 +93,7 @@ export async function signed(offer: Offer, required: PaymentRequired, wallet: Wa
   };
   const { resource } = required;
   const header = encoded({ x402Version: 2, payload, ...(echoed ? { extensions: echoed } : {}), resource, accepted: requirement });
-  return { paymentId: made.paymentId, quoteDeadline: made.quoteDeadline, header };
+  return { paymentId: made.paymentId, fulfillmentDeadline: made.fulfillmentDeadline, header };
 }
 
 /** What the shop declared of the extension, with the buyer's own part in it. */

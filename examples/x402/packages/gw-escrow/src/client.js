@@ -7,6 +7,7 @@ import { readRequirement, SCHEME } from "./requirement.js";
 
 export { evmPayer } from "./evm.js";
 export { GwEscrowError } from "./errors.js";
+export { SEND_AGAIN } from "./reasons.js";
 export { solanaPayer } from "./solana.js";
 
 const EXTENSION = "payment-identifier";
@@ -19,8 +20,9 @@ const CLOCK_MARGIN_MS = 60_000;
  *
  * @typedef {object} OpenPayment A payment that was signed and whose outcome is not known to be good.
  * @property {string} paymentId
- * @property {number} quoteDeadline UNIX seconds; from then on the gateway takes it no more.
+ * @property {number} fulfillmentDeadline UNIX seconds, as it was signed: from then on nobody can take it any more.
  * @property {Record<string, unknown>} payload What was sent, and is sent again.
+ * @property {true} [isServed] The shop says that it is paid, which the gateway did not confirm at that moment.
  *
  * @typedef {object} Options
  * @property {string} gateway Base URL of the gateway that the buyer trusts. Shops choose their own; contracts that
@@ -66,7 +68,7 @@ export class GwEscrowClient {
       this.#resources.set(selectedRequirements, paymentRequired.resource?.url ?? "");
     },
     onPaymentResponse: async ({ paymentPayload, requirements, settleResponse }) => {
-      if (settleResponse?.success) await this.open.delete(keyOf(paymentPayload.resource?.url ?? "", requirements));
+      if (settleResponse?.success) await this.#paid(keyOf(paymentPayload.resource?.url ?? "", requirements));
     },
   };
 
@@ -115,7 +117,21 @@ export class GwEscrowClient {
   }
 
   /**
-   * The payment under way for the same thing, unless it is certain that it never takes any money.
+   * A shop says that it is paid. It is believed as far as the buyer's own gateway says so.
+   *
+   * @param {string} key
+   */
+  async #paid(key) {
+    const payment = await this.open.get(key);
+    if (!payment) return;
+    const status = await paymentStatus(this.gateway, payment.paymentId).catch(() => "unknown");
+    if (status === "completed") await this.open.delete(key);
+    else await this.open.set(key, { ...payment, isServed: true });
+  }
+
+  /**
+   * The payment under way for the same thing, unless it is certain that it never takes any money, or took it and what
+   * was bought was given.
    *
    * @param {string} key
    * @returns {Promise<OpenPayment | undefined>}
@@ -124,8 +140,9 @@ export class GwEscrowClient {
     const payment = await this.open.get(key);
     if (!payment) return undefined;
     const status = await paymentStatus(this.gateway, payment.paymentId);
-    const tooLate = Date.now() > payment.quoteDeadline * 1000 + CLOCK_MARGIN_MS;
-    return status === "failed" || (status === "unknown" && tooLate) ? undefined : payment;
+    const tooLate = Date.now() > lapsesAt(payment);
+    const isOver = status === "failed" || (status === "unknown" && tooLate);
+    return isOver || (status === "completed" && payment.isServed) ? undefined : payment;
   }
 
   /**
@@ -188,7 +205,7 @@ export class GwEscrowClient {
       fulfillment_deadline: rfc3339(fulfillmentDeadline),
       sender_auth: senderAuth,
     };
-    return { paymentId: id, quoteDeadline, payload: { paymentRequest } };
+    return { paymentId: id, fulfillmentDeadline, payload: { paymentRequest } };
   }
 
   /**
@@ -233,6 +250,21 @@ export class GwEscrowClient {
     const refundDelay = Math.max(source.refund_delay_seconds, destination.refund_delay_seconds);
     return { ...trusted, refundDelay, corridor: source };
   }
+}
+
+/**
+ * From when on nobody can take a payment that the gateway has not, in UNIX milliseconds. What counts is the deadline
+ * that was signed: the auction's is not, so a shop may write another one.
+ *
+ * @param {{ fulfillmentDeadline?: number, payload?: Record<string, unknown> }} payment Records of older versions have
+ *   the deadline in the payload alone.
+ * @returns {number} `NaN` where there is none, which no time is later than.
+ */
+export function lapsesAt({ fulfillmentDeadline, payload }) {
+  const request = /** @type {{ fulfillment_deadline?: string } | undefined} */ (payload?.paymentRequest);
+  const deadlineMs =
+    fulfillmentDeadline === undefined ? Date.parse(request?.fulfillment_deadline ?? "") : fulfillmentDeadline * 1000;
+  return deadlineMs + CLOCK_MARGIN_MS;
 }
 
 /**

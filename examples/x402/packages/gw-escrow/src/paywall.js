@@ -77,24 +77,47 @@ export function paywall({ gateway, name, maxLockSeconds = 3600, pins = {} }) {
 /**
  * Takes the payment that the paywall gives the next load of a page in a cookie, as if it had come in
  * `PAYMENT-SIGNATURE`: so what was bought comes to the browser as any page does, with its own scripts and styles. For
- * Express and others of its kind, before the payment middleware. A cookie counts once.
+ * Express and others of its kind, before the payment middleware. A cookie counts once; one that is refused leads to
+ * the same address without it, where the paywall is.
  *
  * @returns {(request: CookieRequest, response: CookieResponse, next: () => void) => Promise<void>}
  *
  * @typedef {{ headers: { [name: string]: string | string[] | undefined }, url?: string, originalUrl?: string }}
  *   CookieRequest
- * @typedef {{ appendHeader(name: string, value: string): unknown }} CookieResponse
+ * @typedef {{ appendHeader(name: string, value: string): unknown, setHeader(name: string, value: string): unknown,
+ *   writeHead(...rest: any[]): any }} CookieResponse
  */
 export function paymentCookie() {
   return async (request, response, next) => {
     const value = cookieOf(request.headers.cookie);
     if (value !== undefined) {
-      const [path] = /^[\x21-\x3a\x3c-\x3e\x40-\x7e]*/.exec(request.originalUrl ?? request.url ?? "") ?? [""];
+      const address = request.originalUrl ?? request.url ?? "";
+      const [path] = /^[\x21-\x3a\x3c-\x3e\x40-\x7e]*/.exec(address) ?? [""];
       response.appendHeader("Set-Cookie", `${COOKIE}=; Path=${path}; Max-Age=0; SameSite=Strict`);
       const payment = await inflated(value);
-      if (payment !== undefined) request.headers[HEADER] ??= payment;
+      if (payment !== undefined && request.headers[HEADER] === undefined) {
+        request.headers[HEADER] = payment;
+        refusedToPaywall(address, response);
+      }
     }
     next();
+  };
+}
+
+/**
+ * What says 402 leads to the same address instead. The payment middleware takes whoever sends a payment for a program,
+ * and answers with JSON.
+ *
+ * @param {string} address
+ * @param {CookieResponse} response
+ */
+function refusedToPaywall(address, response) {
+  const writeHead = response.writeHead.bind(response);
+  response.writeHead = (status, ...rest) => {
+    if (status !== 402) return writeHead(status, ...rest);
+    // Relative to the page itself: a path that begins with two slashes would be another host.
+    response.setHeader("Location", `./${/[^/?]*(?:\?.*)?$/.exec(address)?.[0] ?? ""}`);
+    return writeHead(303, ...rest);
   };
 }
 
@@ -136,7 +159,7 @@ async function inflated(value) {
 function sourceOf(gateway) {
   if (/^\/(?![/\\])[^\s\\]*$/.test(gateway)) return [];
   const url = URL.canParse(gateway) ? new URL(gateway) : undefined;
-  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.search || url.hash) {
+  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash) {
     throw new GwEscrowError("configuration", `gateway is neither an address nor a path: ${gateway}`);
   }
   return [url.origin];

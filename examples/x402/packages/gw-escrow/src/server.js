@@ -1,7 +1,9 @@
 import { convertToTokenAmount, parseMoney } from "@x402/core/utils";
 
+import { Begun } from "./begun.js";
 import { account, amount, assetId, namespaceOf } from "./chains.js";
 import { GwEscrowError } from "./errors.js";
+import { SEND_AGAIN } from "./reasons.js";
 import { Redemptions } from "./redemptions.js";
 import { SCHEME } from "./requirement.js";
 
@@ -15,6 +17,20 @@ export { Redemptions };
  *
  * @typedef {{ asset: string, assetIdentifier: string, symbol: string, decimals: number }} ListedAsset
  *
+ * @typedef {{ paymentId: string, resource: string, isBound: boolean, isSettled: boolean, isAwaited: boolean }} Use One
+ *   request's use of a payment: `isAwaited` while its response tells when it ends.
+ *
+ * @typedef {import("./x402.js").Price} Price
+ * @typedef {object} PriceContext What a computed price is told of a request.
+ * @property {{ getUrl(): string, getHeader(name: string): string | undefined }} adapter
+ * @property {string} method
+ * @property {string} path
+ * @property {string} [paymentHeader]
+ *
+ * @typedef {{ begun: PaymentRequirements, now: Price }} Held A price that `held` gave.
+ *
+ * @typedef {{ closed: boolean, on: (event: "finish" | "close", listener: () => void) => unknown }} Response
+ *
  * @typedef {object} Options
  * @property {{ network: string, asset: string }} receive Where and in what the merchant is paid: a CAIP-2 network,
  *   and the symbol, address or CAIP-19 id of a token there.
@@ -24,6 +40,9 @@ export { Redemptions };
  * @property {number} [fulfillmentDeadlineSeconds] Longest wait for the delivery; 300.
  * @property {Redemptions} [redemptions] What each payment has opened.
  */
+
+/** How much longer a request may take than its settlement, until another may have its payment. */
+const HOLD_MARGIN_SECONDS = 300;
 
 /**
  * Scheme `gw-escrow` for `x402ResourceServer`: a route's price is what the merchant receives, exactly, on its own
@@ -40,8 +59,9 @@ export class GwEscrowServer {
    * @type {Record<string, { supported: ["authorization"], default: "authorization" }>} */
   paymentFlows = { default: { supported: ["authorization"], default: "authorization" } };
 
-  /** Payments in use, by the payload of the request that uses them. @type {WeakMap<object, string>} */
+  /** Payments in use, by the payload of the request that uses them. @type {WeakMap<object, Use>} */
   #taken = new WeakMap();
+  #begun = new Begun();
 
   /** @param {Options} options */
   constructor({
@@ -51,7 +71,12 @@ export class GwEscrowServer {
     fulfillmentDeadlineSeconds = 300,
     redemptions = new Redemptions(),
   }) {
-    namespaceOf(receive.network, "receive.network");
+    try {
+      namespaceOf(receive.network, "receive.network");
+    } catch (cause) {
+      const message = `receive.network is not a chain that this package can be paid on: ${receive.network}`;
+      throw new GwEscrowError("configuration", message, { cause });
+    }
     if (!Number.isSafeInteger(marginBasisPoints) || marginBasisPoints < 0) {
       throw new GwEscrowError("configuration", `marginBasisPoints is not a whole number: ${marginBasisPoints}`);
     }
@@ -75,6 +100,25 @@ export class GwEscrowServer {
   }
 
   /**
+   * A computed price for a route. A payment that was handed to the gateway at one price is answered for that one, for
+   * as long as it opens its page, whatever the price is by then. What was not handed in before the price changed is
+   * refused. The process remembers it, and not the store.
+   *
+   * @template {PriceContext} Context
+   * @param {(context: Context) => Price | Promise<Price>} price
+   * @returns {(context: Context) => Promise<Price>}
+   */
+  held(price) {
+    return async (context) => {
+      const { paymentHeader } = context;
+      const resource = paymentHeader ? resourceOf({ request: context }) : undefined;
+      const begun = resource === undefined ? undefined : await this.#begun.of(resource, paymentHeader);
+      const now = await price(context);
+      return begun ? { asset: "", amount: "", extra: { held: { begun, now } } } : now;
+    };
+  }
+
+  /**
    * Money stays decimal here, because only the gateway knows how many decimals its tokens have.
    *
    * @param {import("./x402.js").Price} price
@@ -82,6 +126,13 @@ export class GwEscrowServer {
    * @returns {Promise<import("./x402.js").AssetAmount>}
    */
   async parsePrice(price, network) {
+    const held = /** @type {Held | undefined} */ (typeof price === "object" ? price.extra?.held : undefined);
+    if (held?.begun.network === network) {
+      const { asset, amount: most, extra } = held.begun;
+      const { fulfillmentAmount } = /** @type {Record<string, unknown>} */ (extra.gw);
+      return { asset: assetId(network, asset, "asset"), amount: most, extra: { gw: { fulfillmentAmount } } };
+    }
+    if (held) price = held.now;
     if (typeof price !== "object") {
       const { amount, symbol } = parseMoney(price);
       return { asset: symbol ?? "", amount };
@@ -129,34 +180,90 @@ export class GwEscrowServer {
 
   /** @type {import("./x402.js").ServerHooks} */
   schemeHooks = {
-    // A hook that throws is passed over, so nothing may get out of this one but a refusal.
-    onAfterVerify: async ({ paymentPayload, result, transportContext }) => {
+    // A hook that throws is passed over, so nothing may get out of these two but a refusal.
+    onAfterVerify: async ({ paymentPayload, requirements, result, transportContext }) => {
       if (!result.isValid) return undefined;
       try {
         const paymentId = gwOf(result).paymentId;
         const resource = resourceOf(transportContext);
         if (typeof paymentId !== "string" || resource === undefined) return refusal("payment_cannot_be_told_apart");
-        const reason = await this.redemptions.take(paymentId, resource);
+        const seconds = (requirements?.maxTimeoutSeconds ?? 0) + HOLD_MARGIN_SECONDS;
+        const reason = await this.redemptions.take(paymentId, resource, seconds);
         if (reason) return refusal(reason);
-        this.#taken.set(paymentPayload, paymentId);
+        const use = { paymentId, resource, isBound: false, isSettled: false, isAwaited: false };
+        this.#taken.set(paymentPayload, use);
+        this.#await(use, responseOf(transportContext));
         return undefined;
       } catch (error) {
         return refusal("payment_cannot_be_recorded", error);
       }
     },
-    onAfterSettle: async ({ paymentPayload }) => {
-      const paymentId = this.#taken.get(paymentPayload);
-      if (paymentId !== undefined) await this.redemptions.served(paymentId);
+    onBeforeSettle: async ({ paymentPayload, requirements }) => {
+      const use = this.#taken.get(paymentPayload);
+      if (!use) return refusal("payment_cannot_be_told_apart");
+      try {
+        const reason = await this.redemptions.bind(use.paymentId, use.resource);
+        if (!reason) {
+          use.isBound = true;
+          await this.#begun.add(use.resource, paymentPayload.payload, requirements, this.redemptions.claimSeconds);
+          return undefined;
+        }
+        this.#release(paymentPayload);
+        return refusal(reason);
+      } catch (error) {
+        this.#release(paymentPayload);
+        return refusal("payment_cannot_be_recorded", error);
+      }
     },
-    onSettleFailure: async ({ paymentPayload }) => this.#release(paymentPayload),
+    onAfterSettle: async ({ paymentPayload }) => {
+      const use = this.#taken.get(paymentPayload);
+      if (!use) return;
+      use.isSettled = true;
+      use.isBound = false;
+      try {
+        await this.redemptions.settled(use.paymentId);
+      } finally {
+        if (!use.isAwaited) this.#release(paymentPayload);
+      }
+    },
+    onSettleFailure: async ({ paymentPayload, error }) => {
+      const use = this.#taken.get(paymentPayload);
+      this.#release(paymentPayload);
+      const reason = /** @type {{ errorReason?: unknown } | undefined} */ (error)?.errorReason;
+      // Without a reason nothing is known.
+      const isFinal = typeof reason === "string" && !SEND_AGAIN.includes(reason);
+      if (use?.isBound) await this.redemptions.failed(use.paymentId, isFinal);
+    },
     onVerifiedPaymentCanceled: async ({ paymentPayload }) => this.#release(paymentPayload),
   };
 
+  /**
+   * Ends the use of a payment when its response ends, however that comes about. The time for which the payment opens
+   * its resource again begins with an answer that was sent to its end.
+   *
+   * @param {Use} use
+   * @param {Response | undefined} response
+   */
+  #await(use, response) {
+    if (!response) return;
+    if (response.closed) return this.redemptions.release(use.paymentId);
+    use.isAwaited = true;
+    response.on("finish", () => {
+      if (!use.isAwaited || !use.isSettled) return;
+      // Where that cannot be recorded, the payment stays open for as long as one whose buyer was gone.
+      this.redemptions.served(use.paymentId).catch(() => undefined);
+    });
+    response.on("close", () => {
+      use.isAwaited = false;
+      this.redemptions.release(use.paymentId);
+    });
+  }
+
   /** @param {object} paymentPayload @returns {undefined} */
   #release(paymentPayload) {
-    const paymentId = this.#taken.get(paymentPayload);
+    const use = this.#taken.get(paymentPayload);
     this.#taken.delete(paymentPayload);
-    if (paymentId !== undefined) this.redemptions.release(paymentId);
+    if (use) this.redemptions.release(use.paymentId);
     return undefined;
   }
 
@@ -252,18 +359,40 @@ function gwOf({ extra, extensions }) {
   return /** @type {Record<string, any>} */ (members?.gw ?? {});
 }
 
+/** An address, up to the path. */
+const AUTHORITY = /^https?:\/\/(?:\[[0-9a-f.:]+\]|[a-z0-9._-]+)(?::[0-9]+)?(?=\/)/i;
+const HOST = /^[A-Za-z0-9._:[\]-]+$/;
+
 /**
- * Method, path and query of what is asked for: not the host, which whoever asks may write as he likes.
+ * Method, path and query of what is asked for, to the letter: not the host, which whoever asks may write as he likes.
+ * `undefined` where it cannot be told where the path begins.
  *
  * @param {unknown} transportContext
  */
 function resourceOf(transportContext) {
-  const { request } = /** @type {{ request?: { method?: string, adapter: { getUrl(): string } } }} */ (
-    transportContext ?? {}
-  );
+  const { request } =
+    /** @type {{ request?: { method?: string, adapter: { getUrl(): string, getHeader?(name: string): unknown } } }} */ (
+      transportContext ?? {}
+    );
   if (!request) return undefined;
-  const url = new URL(request.adapter.getUrl());
-  return `${request.method} ${url.pathname}${url.search}`;
+  const { adapter, method } = request;
+  const host = adapter.getHeader?.("host");
+  if (host !== undefined && (typeof host !== "string" || !HOST.test(host))) return undefined;
+  const url = adapter.getUrl();
+  const [authority] = AUTHORITY.exec(url) ?? [];
+  return authority === undefined ? undefined : `${method} ${url.slice(authority.length)}`;
+}
+
+/**
+ * The response that Express has for a request. Of other servers it is not known.
+ *
+ * @param {unknown} transportContext
+ * @returns {Response | undefined}
+ */
+function responseOf(transportContext) {
+  const context = /** @type {{ request?: { adapter?: { req?: { res?: any } } } } | undefined} */ (transportContext);
+  const response = context?.request?.adapter?.req?.res;
+  return typeof response?.on === "function" ? response : undefined;
 }
 
 /**

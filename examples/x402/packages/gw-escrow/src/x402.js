@@ -60,10 +60,13 @@
  *
  * @typedef {object} ServerHooks
  * @property {(context: { paymentPayload: object, transportContext?: unknown,
+ *   readonly requirements?: { readonly maxTimeoutSeconds: number },
  *   result: { readonly isValid: boolean, readonly extensions?: { readonly [name: string]: unknown } } }) =>
  *   Promise<Refusal | void>} onAfterVerify
+ * @property {(context: { paymentPayload: { readonly payload: object }, requirements: PaymentRequirements }) =>
+ *   Promise<Refusal | void>} onBeforeSettle
  * @property {(context: { paymentPayload: object }) => Promise<void>} onAfterSettle
- * @property {(context: { paymentPayload: object }) => Promise<void>} onSettleFailure
+ * @property {(context: { paymentPayload: object, error?: unknown }) => Promise<void>} onSettleFailure
  * @property {(context: { paymentPayload: object }) => Promise<void>} onVerifiedPaymentCanceled
  */
 

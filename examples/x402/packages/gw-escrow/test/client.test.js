@@ -134,10 +134,72 @@ test("a payment whose outcome is unknown is sent again, and made anew only when 
   answer = { status: 200, body: /** @type {any} */ ({ status: "failed" }) };
   const second = await make();
   assert.notEqual(second, first);
-  // Its time to be accepted is over, and the gateway has not seen it.
+  // The auction's deadline, which is not signed, is past for long; what was signed can be taken to its own end.
   answer = { status: 404, body: { code: "PAYMENT_NOT_FOUND" } };
-  context.mock.method(Date, "now", () => new Date().getTime() + 120_000);
+  const now = Date.now();
+  const clock = context.mock.method(Date, "now", () => now + 359_000);
+  assert.equal(await make(), second);
+  assert.equal(signed.length, 2);
+  clock.mock.mockImplementation(() => now + 362_000);
   assert.notEqual(await make(), second);
+  assert.equal(signed.length, 3);
+});
+
+test("what an older version signed counts to its signed end as well", async (context) => {
+  const { signed, payer } = spy();
+  const base = await gateway(context, ({ pathname }) =>
+    pathname.endsWith("/status") ? { status: 404, body: { code: "PAYMENT_NOT_FOUND" } } : { body: defaults() },
+  );
+  /** @type {Map<string, any>} */
+  const records = new Map();
+  const open = {
+    get: async (/** @type {string} */ key) => records.get(key),
+    set: async (/** @type {string} */ key, /** @type {any} */ { fulfillmentDeadline, ...old }) =>
+      void records.set(key, { ...old, quoteDeadline: fulfillmentDeadline - 295 }),
+    delete: async (/** @type {string} */ key) => void records.delete(key),
+  };
+  const client = new GwEscrowClient({ gateway: base, payers: [payer], open });
+  const make = async () => JSON.stringify((await client.createPaymentPayload(2, requirement())).payload);
+  const first = await make();
+  const now = Date.now();
+  const clock = context.mock.method(Date, "now", () => now + 359_000);
+  assert.equal(await make(), first);
+  clock.mock.mockImplementation(() => now + 362_000);
+  assert.notEqual(await make(), first);
+  assert.equal(signed.length, 2);
+});
+
+test("a shop that says success is believed when the buyer's own gateway says so", async (context) => {
+  const { signed, payer } = spy();
+  /** @type {any} */
+  let answer = { status: 404, body: { code: "PAYMENT_NOT_FOUND" } };
+  const base = await gateway(context, ({ pathname }) => (pathname.endsWith("/status") ? answer : { body: defaults() }));
+  const client = new GwEscrowClient({ gateway: base, payers: [payer] });
+  const resource = { url: "http://a/1" };
+  const buy = async () => {
+    const requirements = requirement();
+    const paymentRequired = { x402Version: 2, resource, accepts: [requirements] };
+    await client.schemeHooks.onBeforePaymentCreation({ paymentRequired, selectedRequirements: requirements });
+    const { payload } = await client.createPaymentPayload(2, requirements);
+    const paymentPayload = { x402Version: 2, resource, accepted: requirements, payload };
+    const settleResponse = { success: true };
+    await client.schemeHooks.onPaymentResponse({ paymentPayload, requirements, settleResponse });
+    return JSON.stringify(payload);
+  };
+  const first = await buy();
+  for (const [status, body] of [
+    [404, { code: "PAYMENT_NOT_FOUND" }],
+    [200, { status: "pending" }],
+    [200, { status: "finalizing" }],
+  ]) {
+    answer = { status, body };
+    assert.equal(await buy(), first, JSON.stringify(body));
+  }
+  // It was given what it bought, and the gateway was not asked at the right moment: the next one is paid anew.
+  answer = { status: 200, body: { status: "completed" } };
+  const second = await buy();
+  assert.notEqual(second, first);
+  assert.notEqual(await buy(), second);
   assert.equal(signed.length, 3);
 });
 

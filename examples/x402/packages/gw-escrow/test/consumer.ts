@@ -20,10 +20,12 @@ const gateway = "http://127.0.0.1:8080";
 const store: Store<Redemption> = fileStore("payments.jsonl");
 const receive = { network: "eip155:31338", asset: "DEV" };
 const scheme = new GwEscrowServer({ receive, redemptions: new Redemptions({ store }), marginBasisPoints: 50 });
+const price = scheme.held(({ path }) => (path === "/dear" ? "$2" : "$1"));
 const facilitator = new HTTPFacilitatorClient({ url: `${gateway}/x402/v1` });
 const server = new x402ResourceServer(facilitator).register("eip155:31337", scheme);
 const page: PaywallProvider = paywall({ gateway, name: "A shop", maxLockSeconds: 600 });
-new x402HTTPResourceServer(server, {}).registerPaywallProvider(page);
+const accepts = { scheme: "gw-escrow", network: "eip155:31337", payTo: "0x", price, maxTimeoutSeconds: 60 } as const;
+new x402HTTPResourceServer(server, { "/a": { accepts } }).registerPaywallProvider(page);
 export const before: (request: IncomingMessage, response: ServerResponse, next: () => void) => unknown =
   paymentCookie();
 

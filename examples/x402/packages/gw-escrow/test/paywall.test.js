@@ -70,6 +70,7 @@ test("settings that do not fit are refused at once", () => {
     "/\\pay.example",
     "ftp://pay.example",
     "https://u:p@pay.example",
+    "https://:p@pay.example",
     "javascript:1",
   ]) {
     assert.throws(() => paywall({ gateway: wrong }), { code: "configuration" }, wrong);
@@ -83,7 +84,8 @@ async function taken(cookie, others = {}) {
   /** @type {string[]} */
   const told = [];
   let isNext = 0;
-  await paymentCookie()(request, { appendHeader: (_, value) => told.push(value) }, () => (isNext += 1));
+  const response = { appendHeader: (/** @type {any} */ _, /** @type {string} */ value) => told.push(value) };
+  await paymentCookie()(request, /** @type {any} */ ({ ...response, writeHead: () => undefined }), () => (isNext += 1));
   assert.equal(isNext, 1);
   return { payment: /** @type {any} */ (request.headers)["payment-signature"], told };
 }

@@ -67,27 +67,83 @@ test("a merchant who wants what the gateway does not deliver is told so", () => 
   }
 });
 
+test("a merchant on a chain that the package cannot be paid on is told so as of a setting", () => {
+  for (const network of ["tron:0x2b6653dc", "eip155", ""]) {
+    const wrong = () => new GwEscrowServer({ receive: { network, asset: "USDT" } });
+    assert.throws(wrong, { code: "configuration", message: /^receive\.network/ }, network);
+  }
+});
+
 test("a payment opens one resource, once, and for a while again", async (context) => {
   const redemptions = new Redemptions({ againSeconds: 300 });
+  /** @param {string} id @param {string} resource */
+  const use = async (id, resource) => {
+    const reason = (await redemptions.take(id, resource)) ?? (await redemptions.bind(id, resource));
+    if (!reason) await redemptions.settled(id);
+    return reason;
+  };
   assert.equal(await redemptions.take("pay_1", "GET /a"), undefined);
   assert.equal(await redemptions.take("pay_1", "GET /a"), "payment_in_use");
   redemptions.release("pay_1");
-  assert.equal(await redemptions.take("pay_1", "GET /b"), "payment_used");
-  assert.equal(await redemptions.take("pay_1", "GET /a"), undefined);
-  await redemptions.served("pay_1");
-  assert.equal(await redemptions.take("pay_1", "GET /a"), undefined);
-  await redemptions.served("pay_1");
+  assert.equal(await use("pay_1", "GET /a"), undefined);
+  redemptions.release("pay_1");
+  assert.equal(await use("pay_1", "GET /b"), "payment_used");
+  for (let n = 0; n < 2; n++) {
+    assert.equal(await use("pay_1", "GET /a"), undefined);
+    await redemptions.served("pay_1");
+  }
   const now = Date.now();
   context.mock.method(Date, "now", () => now + 301_000);
-  assert.equal(await redemptions.take("pay_1", "GET /a"), "payment_used");
-  assert.equal(await redemptions.take("pay_2", "GET /a"), undefined);
+  assert.equal(await use("pay_1", "GET /a"), "payment_used");
+  assert.equal(await use("pay_2", "GET /a"), undefined);
+});
+
+test("a payment is bound to one resource where two requests are at it at once", async () => {
+  const redemptions = new Redemptions();
+  const reasons = await Promise.all(["GET /a", "GET /b", "GET /a"].map((it) => redemptions.bind("pay_1", it)));
+  assert.deepEqual(reasons, [undefined, "payment_used", undefined]);
+});
+
+test("a refusal forgets no payment that another request is at", async () => {
+  const redemptions = new Redemptions();
+  await redemptions.bind("pay_1", "GET /a");
+  await redemptions.bind("pay_1", "GET /a");
+  await redemptions.failed("pay_1", true);
+  assert.equal(await redemptions.bind("pay_1", "GET /b"), "payment_used");
+  await redemptions.settled("pay_1");
+  assert.equal(await redemptions.bind("pay_1", "GET /b"), "payment_used");
+  await redemptions.bind("pay_2", "GET /a");
+  await redemptions.failed("pay_2", false);
+  assert.equal(await redemptions.bind("pay_2", "GET /b"), "payment_used");
+  await redemptions.bind("pay_2", "GET /a");
+  await redemptions.failed("pay_2", true);
+  assert.equal(await redemptions.bind("pay_2", "GET /b"), undefined);
+});
+
+test("a request that never ends holds its payment for a time, and a failing store holds none", async (context) => {
+  const redemptions = new Redemptions();
+  const now = Date.now();
+  const clock = context.mock.method(Date, "now", () => now);
+  assert.equal(await redemptions.take("pay_1", "GET /a", 60), undefined);
+  clock.mock.mockImplementation(() => now + 59_000);
+  assert.equal(await redemptions.take("pay_1", "GET /a", 60), "payment_in_use");
+  clock.mock.mockImplementation(() => now + 61_000);
+  assert.equal(await redemptions.take("pay_1", "GET /a", 60), undefined);
+  await redemptions.bind("pay_1", "GET /a");
+  redemptions.store.set = async () => {
+    throw new Error("disk full");
+  };
+  await assert.rejects(redemptions.served("pay_1"), /disk full/);
+  assert.equal(await redemptions.take("pay_1", "GET /a", 60), undefined);
 });
 
 /** @param {GwEscrowServer} scheme @param {any} gw @param {string} [path] */
 async function verified(scheme, gw, path = "/a") {
-  const paymentPayload = {};
+  const paymentPayload = { payload: {} };
   const request = { method: "GET", adapter: { getUrl: () => `http://shop${path}` } };
-  const context = { paymentPayload, result: { isValid: true, extensions: { gw } }, transportContext: { request } };
+  const requirements = { maxTimeoutSeconds: 60 };
+  const result = { isValid: true, extensions: { gw } };
+  const context = { paymentPayload, requirements, result, transportContext: { request } };
   const answer = /** @type {any} */ (await scheme.schemeHooks.onAfterVerify?.(/** @type {any} */ (context)));
   return { paymentPayload, reason: answer?.abort ? answer.reason : undefined };
 }
@@ -101,7 +157,13 @@ test("a payment that cannot be told apart or recorded opens nothing", async () =
   };
   const redemptions = new Redemptions({ store: { get: async () => undefined, set: full, delete: full } });
   const unrecorded = new GwEscrowServer({ receive, redemptions });
-  assert.equal((await verified(unrecorded, { paymentId: "pay_1" })).reason, "payment_cannot_be_recorded");
+  const { paymentPayload, reason } = await verified(unrecorded, { paymentId: "pay_1" });
+  assert.equal(reason, undefined);
+  const requirements = /** @type {any} */ ({});
+  const refused = await unrecorded.schemeHooks.onBeforeSettle({ paymentPayload, requirements });
+  assert.equal(refused?.reason, "payment_cannot_be_recorded");
+  const unknown = /** @type {any} */ ({ paymentPayload: { payload: {} } });
+  assert.equal((await unrecorded.schemeHooks.onBeforeSettle(unknown))?.abort, true);
 });
 
 test("a payment whose settlement failed is free for the next attempt, and not before", async () => {

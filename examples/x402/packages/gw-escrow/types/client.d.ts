@@ -1,5 +1,18 @@
+/**
+ * From when on nobody can take a payment that the gateway has not, in UNIX milliseconds. What counts is the deadline
+ * that was signed: the auction's is not, so a shop may write another one.
+ *
+ * @param {{ fulfillmentDeadline?: number, payload?: Record<string, unknown> }} payment Records of older versions have
+ *   the deadline in the payload alone.
+ * @returns {number} `NaN` where there is none, which no time is later than.
+ */
+export function lapsesAt({ fulfillmentDeadline, payload }: {
+    fulfillmentDeadline?: number;
+    payload?: Record<string, unknown>;
+}): number;
 export { evmPayer } from "./evm.js";
 export { GwEscrowError } from "./errors.js";
+export { SEND_AGAIN } from "./reasons.js";
 export { solanaPayer } from "./solana.js";
 /**
  * @typedef {import("./x402.js").PaymentRequirements} PaymentRequirements
@@ -7,8 +20,9 @@ export { solanaPayer } from "./solana.js";
  *
  * @typedef {object} OpenPayment A payment that was signed and whose outcome is not known to be good.
  * @property {string} paymentId
- * @property {number} quoteDeadline UNIX seconds; from then on the gateway takes it no more.
+ * @property {number} fulfillmentDeadline UNIX seconds, as it was signed: from then on nobody can take it any more.
  * @property {Record<string, unknown>} payload What was sent, and is sent again.
+ * @property {true} [isServed] The shop says that it is paid, which the gateway did not confirm at that moment.
  *
  * @typedef {object} Options
  * @property {string} gateway Base URL of the gateway that the buyer trusts. Shops choose their own; contracts that
@@ -67,13 +81,17 @@ export type Payer = import("./evm.js").Payer;
 export type OpenPayment = {
     paymentId: string;
     /**
-     * UNIX seconds; from then on the gateway takes it no more.
+     * UNIX seconds, as it was signed: from then on nobody can take it any more.
      */
-    quoteDeadline: number;
+    fulfillmentDeadline: number;
     /**
      * What was sent, and is sent again.
      */
     payload: Record<string, unknown>;
+    /**
+     * The shop says that it is paid, which the gateway did not confirm at that moment.
+     */
+    isServed?: true | undefined;
 };
 export type Options = {
     /**

@@ -24,13 +24,15 @@ export function paywall({ gateway, name, maxLockSeconds, pins }: PaywallOptions)
 /**
  * Takes the payment that the paywall gives the next load of a page in a cookie, as if it had come in
  * `PAYMENT-SIGNATURE`: so what was bought comes to the browser as any page does, with its own scripts and styles. For
- * Express and others of its kind, before the payment middleware. A cookie counts once.
+ * Express and others of its kind, before the payment middleware. A cookie counts once; one that is refused leads to
+ * the same address without it, where the paywall is.
  *
  * @returns {(request: CookieRequest, response: CookieResponse, next: () => void) => Promise<void>}
  *
  * @typedef {{ headers: { [name: string]: string | string[] | undefined }, url?: string, originalUrl?: string }}
  *   CookieRequest
- * @typedef {{ appendHeader(name: string, value: string): unknown }} CookieResponse
+ * @typedef {{ appendHeader(name: string, value: string): unknown, setHeader(name: string, value: string): unknown,
+ *   writeHead(...rest: any[]): any }} CookieResponse
  */
 export function paymentCookie(): (request: CookieRequest, response: CookieResponse, next: () => void) => Promise<void>;
 export type PaywallOptions = {
@@ -69,7 +71,8 @@ export type PaywallProvider = {
 /**
  * Takes the payment that the paywall gives the next load of a page in a cookie, as if it had come in
  * `PAYMENT-SIGNATURE`: so what was bought comes to the browser as any page does, with its own scripts and styles. For
- * Express and others of its kind, before the payment middleware. A cookie counts once.
+ * Express and others of its kind, before the payment middleware. A cookie counts once; one that is refused leads to
+ * the same address without it, where the paywall is.
  */
 export type CookieRequest = {
     headers: {
@@ -81,8 +84,11 @@ export type CookieRequest = {
 /**
  * Takes the payment that the paywall gives the next load of a page in a cookie, as if it had come in
  * `PAYMENT-SIGNATURE`: so what was bought comes to the browser as any page does, with its own scripts and styles. For
- * Express and others of its kind, before the payment middleware. A cookie counts once.
+ * Express and others of its kind, before the payment middleware. A cookie counts once; one that is refused leads to
+ * the same address without it, where the paywall is.
  */
 export type CookieResponse = {
     appendHeader(name: string, value: string): unknown;
+    setHeader(name: string, value: string): unknown;
+    writeHead(...rest: any[]): any;
 };

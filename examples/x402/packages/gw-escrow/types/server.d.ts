@@ -1,22 +1,6 @@
 export { GwEscrowError } from "./errors.js";
 export { Redemptions };
 /**
- * @typedef {import("./x402.js").PaymentRequirements} PaymentRequirements
- * @typedef {import("./x402.js").SupportedKind} SupportedKind
- * @typedef {import("./redemptions.js").Redemption} Redemption
- *
- * @typedef {{ asset: string, assetIdentifier: string, symbol: string, decimals: number }} ListedAsset
- *
- * @typedef {object} Options
- * @property {{ network: string, asset: string }} receive Where and in what the merchant is paid: a CAIP-2 network,
- *   and the symbol, address or CAIP-19 id of a token there.
- * @property {number} [marginBasisPoints] How much more than the price a buyer may be charged, for the settler's
- *   price; 100 is one per cent, and the default. What is not used is never taken.
- * @property {number} [quoteDeadlineSeconds] Longest auction; 5.
- * @property {number} [fulfillmentDeadlineSeconds] Longest wait for the delivery; 300.
- * @property {Redemptions} [redemptions] What each payment has opened.
- */
-/**
  * Scheme `gw-escrow` for `x402ResourceServer`: a route's price is what the merchant receives, exactly, on its own
  * chain, and `network` is where the buyer pays.
  *
@@ -52,6 +36,16 @@ export class GwEscrowServer {
      */
     validateFacilitatorSupport(network: string, kind: SupportedKind): string | void;
     /**
+     * A computed price for a route. A payment that was handed to the gateway at one price is answered for that one, for
+     * as long as it opens its page, whatever the price is by then. What was not handed in before the price changed is
+     * refused. The process remembers it, and not the store.
+     *
+     * @template {PriceContext} Context
+     * @param {(context: Context) => Price | Promise<Price>} price
+     * @returns {(context: Context) => Promise<Price>}
+     */
+    held<Context extends PriceContext>(price: (context: Context) => Price | Promise<Price>): (context: Context) => Promise<Price>;
+    /**
      * Money stays decimal here, because only the gateway knows how many decimals its tokens have.
      *
      * @param {import("./x402.js").Price} price
@@ -77,6 +71,41 @@ export type ListedAsset = {
     assetIdentifier: string;
     symbol: string;
     decimals: number;
+};
+/**
+ * One
+ * request's use of a payment: `isAwaited` while its response tells when it ends.
+ */
+export type Use = {
+    paymentId: string;
+    resource: string;
+    isBound: boolean;
+    isSettled: boolean;
+    isAwaited: boolean;
+};
+export type Price = import("./x402.js").Price;
+/**
+ * What a computed price is told of a request.
+ */
+export type PriceContext = {
+    adapter: {
+        getUrl(): string;
+        getHeader(name: string): string | undefined;
+    };
+    method: string;
+    path: string;
+    paymentHeader?: string | undefined;
+};
+/**
+ * A price that `held` gave.
+ */
+export type Held = {
+    begun: PaymentRequirements;
+    now: Price;
+};
+export type Response = {
+    closed: boolean;
+    on: (event: "finish" | "close", listener: () => void) => unknown;
 };
 export type Options = {
     /**

@@ -129,6 +129,9 @@ export type ServerHooks = {
     onAfterVerify: (context: {
         paymentPayload: object;
         transportContext?: unknown;
+        readonly requirements?: {
+            readonly maxTimeoutSeconds: number;
+        };
         result: {
             readonly isValid: boolean;
             readonly extensions?: {
@@ -136,11 +139,18 @@ export type ServerHooks = {
             };
         };
     }) => Promise<Refusal | void>;
+    onBeforeSettle: (context: {
+        paymentPayload: {
+            readonly payload: object;
+        };
+        requirements: PaymentRequirements;
+    }) => Promise<Refusal | void>;
     onAfterSettle: (context: {
         paymentPayload: object;
     }) => Promise<void>;
     onSettleFailure: (context: {
         paymentPayload: object;
+        error?: unknown;
     }) => Promise<void>;
     onVerifiedPaymentCanceled: (context: {
         paymentPayload: object;

@@ -122,11 +122,22 @@ function optionalSeconds(value, field) {
   return value === void 0 || value === "" ? void 0 : seconds(value, field);
 }
 
+// examples/x402/packages/gw-escrow/src/reasons.js
+var SEND_AGAIN = [
+  "settlement_pending",
+  "payment_in_use",
+  "unexpected_settle_error",
+  "unexpected_verify_error",
+  "service_unavailable",
+  "service_paused"
+];
+
 export {
   namespaceOf,
   account,
   assetId,
   amount,
   SCHEME,
-  readRequirement
+  readRequirement,
+  SEND_AGAIN
 };
