@@ -82,14 +82,40 @@ pub fn run(args: &Args) -> Result<()> {
 /// What is said of the console, where anything is configured of one.
 fn console_note(console: &ConsoleConfig) -> Option<String> {
     let (all, acting) = (console.operators.len(), console.operators.iter().filter(|operator| operator.acts).count());
+    let who = format!("{all} operator{}, {acting} may act", if all == 1 { "" } else { "s" });
     match console.listen {
-        Some(_) if console.beyond_loopback().is_some() => {
-            Some(format!("  {:<44} {all} operators, {acting} may act; BEYOND LOOPBACK OVER PLAIN HTTP", "console"))
+        Some(listen) if console.beyond_loopback().is_some() => {
+            Some(format!("  {:<44} {who}, at {listen}: BEYOND LOOPBACK OVER PLAIN HTTP", "console"))
         }
-        Some(listen) => Some(format!("  {:<44} {all} operators, {acting} may act, at {listen}", "console")),
+        Some(listen) => Some(format!("  {:<44} {who}, at {listen}", "console")),
         None if all > 0 => {
             Some(format!("  {:<44} none, although operators are named: console.listen is missing", "console"))
         }
         None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use config::ConsoleOperator;
+
+    use super::*;
+
+    #[test]
+    fn what_is_configured_of_a_console_is_told() {
+        let operator =
+            |name: &str, acts| ConsoleOperator { name: name.to_owned(), token_sha256: "00".repeat(32), acts };
+        let told = |listen: Option<&str>, operators: Vec<ConsoleOperator>| {
+            let listen = listen.map(|listen| listen.parse().unwrap());
+            console_note(&ConsoleConfig { listen, operators }).map(|note| note.trim_start().to_owned())
+        };
+        assert_eq!(told(None, Vec::new()), None);
+        let nobody_listens = told(None, vec![operator("ana", true)]).unwrap();
+        assert!(nobody_listens.contains("console.listen is missing"), "{nobody_listens}");
+        let two = || vec![operator("ana", true), operator("bob", false)];
+        let own = told(Some("127.0.0.1:8099"), two()).unwrap();
+        assert!(own.ends_with("2 operators, 1 may act, at 127.0.0.1:8099"), "{own}");
+        let open = told(Some("0.0.0.0:8099"), two()).unwrap();
+        assert!(open.ends_with("BEYOND LOOPBACK OVER PLAIN HTTP"), "{open}");
     }
 }
