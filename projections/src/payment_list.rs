@@ -61,6 +61,13 @@ impl Projections {
     }
 }
 
+impl Projections {
+    /// Shards whose read model is not live, in order: their payments may be missing or shown as they were.
+    pub fn uncertain_shards(&self) -> Vec<u16> {
+        (0..self.shards()).filter(|shard| self.model.live(*shard).is_err()).collect()
+    }
+}
+
 /// Shards that are not live before or after they are read.
 pub(crate) struct Uncertain {
     /// The number of all.
@@ -90,6 +97,6 @@ impl Uncertain {
     }
 
     fn look(&mut self, projections: &Projections) {
-        self.uncertain.extend((0..self.shards).filter(|shard| projections.model.live(*shard).is_err()));
+        self.uncertain.extend(projections.uncertain_shards());
     }
 }

@@ -71,6 +71,9 @@ async fn withdraw(acts: &dyn OperatorActs, id: &ActId) {
     }
 }
 
+/// What is said of replays behind one that got no answer.
+const NOT_TRIED: &str = "not tried, as one before it got no answer";
+
 /// What came of the replay of each of some parked payments and batches.
 pub type Replays = Vec<(StreamId, Result<(), Error>)>;
 
@@ -79,15 +82,18 @@ pub type Replays = Vec<(StreamId, Result<(), Error>)>;
 pub async fn replay(parking: &dyn Parking, ids: &[StreamId], by: &str) -> Replays {
     let replayed = Replayed::new(by, Utc::now());
     let mut replays = Replays::with_capacity(ids.len());
-    let mut away = None;
+    let mut is_away = false;
     for id in ids {
-        let replay = match &away {
-            Some(error) => Err(Error::clone(error)),
-            None => parking.replay(id, &replayed).await.map(|_| ()),
+        let replay = match is_away {
+            true => Err(Error::Unavailable(NOT_TRIED.to_owned())),
+            false => parking.replay(id, &replayed).await.map(drop),
         };
-        if let Err(error @ Error::Unavailable(_)) = &replay {
-            away = Some(error.clone());
-        }
+        let replay = replay.map_err(|error| match error {
+            Error::Unavailable(reason) if !std::mem::replace(&mut is_away, true) => {
+                Error::Unavailable(format!("it is not known whether it was replayed: {reason}"))
+            }
+            error => error,
+        });
         replays.push((id.clone(), replay));
     }
     replays
@@ -102,9 +108,16 @@ pub fn summary(replays: &Replays) -> String {
         text += &format!(", {not_parked} not parked");
     }
     let failed: Vec<&Error> = replays.iter().filter_map(|(_, replay)| replay.as_ref().err()).collect();
-    let mut failed = failed.into_iter().filter(|error| !matches!(error, Error::NotParked(_)));
-    if let Some(first) = failed.next() {
-        text += &format!(", {} failed: {first}", failed.count() + 1);
+    let (unavailable, refused): (Vec<&Error>, Vec<&Error>) = failed
+        .into_iter()
+        .filter(|error| !matches!(error, Error::NotParked(_)))
+        .partition(|error| matches!(error, Error::Unavailable(_)));
+    if let Some(first) = refused.first() {
+        text += &format!(", {} failed: {first}", refused.len());
+    }
+    // Of the one that got no answer nobody knows, and those behind it were not tried.
+    if let Some(first) = unavailable.first() {
+        text += &format!(", 1 not known and {} not tried: {first}", unavailable.len() - 1);
     }
     text
 }
@@ -118,8 +131,10 @@ mod tests {
 
     use journal::{
         operator_acts::{Act, Error as ActError, Origin, Recorded, latest, memory::MemoryOperatorActs},
-        parking::{conformance, memory::MemoryParking},
+        parking::{Parked, ParkingPartition, Record, conformance, memory::MemoryParking},
     };
+
+    use events::Epoch;
 
     use super::*;
 
@@ -237,6 +252,56 @@ mod tests {
         let acts = Picky { acts: MemoryOperatorActs::default(), takes };
         assert_eq!(carry_out(&acts, order(), async { Ok((7, None)) }).await.unwrap(), 7);
         assert_eq!(latest(&acts, 10).await.unwrap()[0].end, None);
+    }
+
+    /// A parking that stores what it is told, and gives no answer from the second replay on.
+    struct Mute {
+        parking: MemoryParking,
+        answered: AtomicBool,
+    }
+
+    #[async_trait]
+    impl Parking for Mute {
+        async fn park(&self, id: &StreamId, after: u64, parked: &Parked) -> Result<Record, Error> {
+            self.parking.park(id, after, parked).await
+        }
+
+        async fn replay(&self, id: &StreamId, replayed: &Replayed) -> Result<Record, Error> {
+            let stored = self.parking.replay(id, replayed).await;
+            let is_mute = self.answered.swap(true, Ordering::SeqCst);
+            if is_mute { Err(Error::Unavailable("no answer".to_owned())) } else { stored }
+        }
+
+        async fn history(&self, id: &StreamId) -> Result<Vec<Record>, Error> {
+            self.parking.history(id).await
+        }
+
+        async fn parked(&self) -> Result<Vec<Record>, Error> {
+            self.parking.parked().await
+        }
+
+        fn follow(&self, epoch: Epoch, shard: u16) -> Box<dyn ParkingPartition> {
+            self.parking.follow(epoch, shard)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_replay_without_an_answer_is_not_said_to_have_failed_and_those_behind_it_are_not_tried() {
+        let mute = Mute { parking: MemoryParking::default(), answered: AtomicBool::new(false) };
+        let ids: Vec<StreamId> = std::iter::repeat_with(conformance::fresh).take(4).collect();
+        for id in &ids {
+            mute.park(id, 0, &conformance::parked("a")).await.unwrap();
+        }
+        let replays = replay(&mute, &ids, "alice").await;
+        let said: Vec<_> = replays.iter().map(|(_, replay)| replay.as_ref().err().map(Error::to_string)).collect();
+        assert_eq!(said[0], None);
+        assert!(said[1].as_ref().is_some_and(|said| said.contains("not known whether it was replayed")), "{said:?}");
+        assert!(said[2..].iter().flatten().all(|said| said.contains("not tried")), "{said:?}");
+        let summary = summary(&replays);
+        assert!(summary.starts_with("1 replayed, 1 not known and 2 not tried: "), "{summary}");
+        assert!(!summary.contains("failed"), "{summary}");
+        let left = mute.parked().await.unwrap();
+        assert_eq!(left.iter().map(|record| &record.stream_id).collect::<Vec<_>>(), [&ids[2], &ids[3]]);
     }
 
     #[tokio::test]

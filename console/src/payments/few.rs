@@ -119,11 +119,6 @@ impl Few {
     }
 }
 
-/// Shards of which nothing is known for certain.
-pub(super) fn uncertain(projections: &Projections) -> Vec<u16> {
-    (0..projections.shards()).filter(|shard| projections.status(*shard).state != ShardState::Live).collect()
-}
-
 /// The shard that keeps something from being read.
 pub(super) fn shard_of(unavailable: &Unavailable) -> u16 {
     match unavailable {

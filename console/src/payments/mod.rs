@@ -29,7 +29,7 @@ pub(crate) use self::{
     query::ListQuery,
 };
 use self::{
-    few::{Few, Kind, Places, shard_of, uncertain},
+    few::{Few, Kind, Places, shard_of},
     row::{Moment, Row},
 };
 use crate::{Parts, error::Error, lane::Lane, ports::StoredCommits};
@@ -227,7 +227,7 @@ fn page_of_few(
     bounds: PageBounds,
     takes: impl Fn(u16, &PaymentView) -> bool,
 ) -> ListPage {
-    let mut uncertain = uncertain(projections);
+    let mut uncertain = projections.uncertain_shards();
     let (mut payments, mut looked_at, mut last, mut next) = (Vec::new(), 0, None, None);
     let is_wanted = |place: &&Place| {
         let is_behind = query.before.as_ref().is_none_or(|before| *place < before);
