@@ -259,6 +259,13 @@ async fn a_rebuild_that_is_stopped_leaves_the_copy_in_use_and_its_own_for_the_ne
     stop.cancel();
     assert_eq!(task.await.unwrap(), Err(RebuildError::Stopped));
     running.projections.ready().unwrap();
+    // One that is stopped as it begins forgets no copy either.
+    for _ in 0..3 {
+        let stop = CancellationToken::new();
+        let rebuild = running.projections.begin_rebuild().unwrap().run(running.journal.clone(), stop.clone());
+        let (outcome, ()) = tokio::join!(rebuild, async { stop.cancel() });
+        assert_eq!(outcome, Err(RebuildError::Stopped));
+    }
     // And it can be done again.
     journal.set_unavailable(false);
     running.rebuild().await.unwrap();

@@ -89,9 +89,13 @@ impl Rebuild {
         journal: Arc<dyn Journal>,
         shutdown: CancellationToken,
     ) -> Result<Vec<Verdict>, RebuildError> {
-        let outcome = match shutdown.run_until_cancelled(self.make(journal)).await {
-            Some(outcome) => outcome,
-            None => Err(RebuildError::Stopped),
+        let outcome = match self.begin_copy(&*journal).await {
+            // The copy is there or it is not: what stops the rebuild stops it before or after that, so that none is forgotten.
+            Ok(copy) => match shutdown.run_until_cancelled(self.make(journal, copy)).await {
+                Some(outcome) => outcome,
+                None => Err(RebuildError::Stopped),
+            },
+            Err(error) => Err(error),
         };
         self.end(match &outcome {
             Ok(verdicts) => RebuildPhase::Done { verdicts: verdicts.clone() },
@@ -100,20 +104,24 @@ impl Rebuild {
         outcome
     }
 
-    async fn make(&self, journal: Arc<dyn Journal>) -> Result<Vec<Verdict>, RebuildError> {
-        let model = &self.model;
-        let (theirs, ours) = (journal.shards(), model.shards());
+    /// Begins the new copy, or opens the one that was not finished. Who stops waiting leaves it to the next rebuild.
+    async fn begin_copy(&self, journal: &dyn Journal) -> Result<ShadowCopy, RebuildError> {
+        let (theirs, ours) = (journal.shards(), self.model.shards());
         if theirs < ours {
             return Err(RebuildError::Shards { journal: theirs, projections: ours });
         }
         info!(id = self.id, "rebuild of the projections begins; until it ends they take twice the disk");
-        let old = model.store();
-        let made = blocking_io({
-            let (model, old) = (Arc::clone(model), Arc::clone(&old));
-            move || model.begin_shadow_copy(&old)
-        });
-        let new = Arc::new(made.await?);
-        let mut unfinished = Unfinished { model, store: Some(Arc::clone(&new)), is_of_use: true };
+        let model = Arc::clone(&self.model);
+        blocking_io(move || {
+            let old = model.store();
+            let new = Arc::new(model.begin_shadow_copy(&old)?);
+            Ok(ShadowCopy { old, unfinished: Unfinished { model, store: Some(Arc::clone(&new)), is_of_use: true }, new })
+        })
+        .await
+    }
+
+    async fn make(&self, journal: Arc<dyn Journal>, copy: ShadowCopy) -> Result<Vec<Verdict>, RebuildError> {
+        let ShadowCopy { old, new, mut unfinished } = copy;
         let verdicts = match self.fill_and_swap(&journal, &old, &new).await {
             Ok(verdicts) => verdicts,
             Err(error) => {
@@ -123,7 +131,7 @@ impl Rebuild {
         };
         unfinished.in_use();
         self.report(&verdicts);
-        release(Arc::clone(model), old).await;
+        release(Arc::clone(&self.model), old).await;
         Ok(verdicts)
     }
 
@@ -290,20 +298,27 @@ impl Rebuild {
     }
 }
 
+/// The copy in use and the one that is to take its place.
+struct ShadowCopy {
+    old: Arc<Store>,
+    new: Arc<Store>,
+    unfinished: Unfinished,
+}
+
 /// A new copy that does not come into use: it is kept where only time was missing, and removed otherwise.
-struct Unfinished<'a> {
-    model: &'a Arc<ReadModel>,
+struct Unfinished {
+    model: Arc<ReadModel>,
     store: Option<Arc<Store>>,
     is_of_use: bool,
 }
 
-impl Unfinished<'_> {
+impl Unfinished {
     fn in_use(mut self) {
         self.store = None;
     }
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for Unfinished {
     fn drop(&mut self) {
         // It may be in use all the same, when the process was told to stop just then.
         if let Some(store) = self.store.take().filter(|store| !Arc::ptr_eq(store, &self.model.store())) {
@@ -311,7 +326,7 @@ impl Drop for Unfinished<'_> {
                 self.model.keep_unfinished(&store);
                 return;
             }
-            let (model, generation) = (Arc::clone(self.model), store.generation());
+            let (model, generation) = (Arc::clone(&self.model), store.generation());
             drop(store);
             model.discard(generation);
         }
