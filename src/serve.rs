@@ -32,6 +32,7 @@ use app::{
     },
     own_payments::{OwnedReads, parked::ParkedPayments},
     sessions::Sessions,
+    settlers::RecordReads,
     views::fresh::FreshViews,
 };
 use auction::{self, selector::NatsSelector};
@@ -43,7 +44,6 @@ use chains_evm::adapter::EvmChain;
 use config::{GatewayConfig, signing_key};
 use events::{CommitId, PaymentId};
 use identity::Identities;
-use journal::ShardLog;
 use journal_jetstream::store::NatsJournal;
 use net::server;
 use projections::Projections;
@@ -132,6 +132,7 @@ impl Assembled {
             client,
             journal,
             reads,
+            projections,
             ledger,
             budgets,
             parking,
@@ -149,12 +150,6 @@ impl Assembled {
         } = opened;
         let (settlers, auction_service, reports) = auction;
         let settlers = Arc::new(settlers);
-        // The index for search is the console's alone.
-        let open = match config.console.listen {
-            Some(_) => Projections::open_searched,
-            None => Projections::open,
-        };
-        let projections = open(&config.projections.directory, journal.shards())?;
         let counterparties = counterparties(config).context("[counterparty]")?;
         let clock = Arc::new(SystemClock);
         let connected = ConnectedChains::new(config, ledger, budgets, clock.clone())?;
@@ -224,6 +219,7 @@ impl Assembled {
             reads,
             payments: Arc::new(views.clone()),
             owned_payments: Arc::new(OwnedReads::new(projections.clone(), parked)),
+            settlers: Arc::new(RecordReads::new(projections.clone())),
             sessions: Sessions { key: session_key, contracts },
             quote_requests: Arc::new(views),
             auctions: settlers,

@@ -1,6 +1,7 @@
 //! The auction over a real nats-server with the repository's nats.conf.
 
 mod awards;
+mod records;
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +27,7 @@ use events::{PaymentId, SettlerToken};
 use identity::{Identities, SettlerPolicies};
 use proofs::suites::SigningKey;
 use protocol::{Bid, Corridor, Registration, Rfq, Version, bid_subject, registration_subject, rfq_subjects};
-use sagas::ports::{Answer, Auction, Bid as Received, RequestForQuotes};
+use sagas::ports::{Answer, Auction, Bid as Received, RequestForQuotes, SettlerRecords};
 
 use crate::nats_roles::{DESTINATION, PATIENCE, Role, SOURCE, connect, did, headerless, request, server, token, until};
 
@@ -43,8 +44,17 @@ impl Gateway {
     }
 
     async fn judging(server: &NatsServer, policies: SettlerPolicies) -> Result<Self> {
+        Self::with(server, auction::Options::default(), policies, None).await
+    }
+
+    async fn with(
+        server: &NatsServer,
+        options: auction::Options,
+        policies: SettlerPolicies,
+        records: Option<Arc<dyn SettlerRecords>>,
+    ) -> Result<Self> {
         let (client, heard) = tokio::try_join!(connect(server, Role::Gateway), headerless(server, Role::Gateway))?;
-        let (auction, service, hints) = auction::open(client, heard, auction::Options::default(), policies).await?;
+        let (auction, service, hints) = auction::open(client, heard, options, policies, records).await?;
         let service = tokio::spawn(service.run(CancellationToken::new()));
         Ok(Self { auction, hints, _service: AbortOnDropHandle::new(service) })
     }
@@ -110,7 +120,7 @@ const ISSUER: u8 = 77;
 /// The policy `kyc`, by credentials of the issuer.
 fn policies() -> SettlerPolicies {
     let issuer = Holder::ed25519(ISSUER).unwrap().did().as_str().parse().unwrap();
-    let kyc = SettlerPolicyConfig { issuers: vec![issuer], kind: "KycCredential".to_owned() };
+    let kyc = SettlerPolicyConfig { issuers: vec![issuer], kind: "KycCredential".to_owned(), record: None };
     SettlerPolicies::new(Identities::default(), &BTreeMap::from([("kyc".to_owned(), kyc)]))
 }
 
@@ -334,7 +344,8 @@ async fn a_window_stays_open_while_credentials_cannot_be_judged() -> Result<()> 
     let host = format!("{}.example", "a".repeat(64));
     let key = SigningKey::Ed25519(ed25519_dalek::SigningKey::from_bytes(&[ISSUER; 32]));
     let issuer = Holder::with_method(key, &format!("did:web:{host}#key"))?;
-    let kyc = SettlerPolicyConfig { issuers: vec![issuer.did().as_str().parse()?], kind: "KycCredential".to_owned() };
+    let issuers = vec![issuer.did().as_str().parse()?];
+    let kyc = SettlerPolicyConfig { issuers, kind: "KycCredential".to_owned(), record: None };
     let config = IdentityConfig { did_web_origins: vec![format!("https://{host}")], ..IdentityConfig::default() };
     let policies = SettlerPolicies::new(Identities::load(&config)?, &BTreeMap::from([("kyc".to_owned(), kyc)]));
     let gateway = Gateway::judging(&server, policies).await?;

@@ -206,8 +206,17 @@ async fn what_happens_to_payments_is_counted_once_under_documented_names() -> Re
         let told = [&reading, &verifier, &settler].iter().any(|reading| reading.has(metric.name));
         ensure!(told, "{} is told by nobody", metric.name);
     }
-    // What must have moved in a gateway that served these payments; the rest are alarms, which must not have.
-    let still = ["gw_paused", "gw_alarms", "gw_payments_parked", "gw_payments_unattested", "gw_permits_refused_total"];
+    // What must have moved in a gateway that served these payments; the rest are alarms, and what counts settlers that let payers
+    // down, which must not have.
+    let still = [
+        "gw_paused",
+        "gw_alarms",
+        "gw_payments_parked",
+        "gw_payments_unattested",
+        "gw_permits_refused_total",
+        "gw_settlers_passed_over_total",
+        "gw_awards_replaced_total",
+    ];
     for metric in TABLE.iter().filter(|metric| reading.has(metric.name)) {
         let sum = match metric.kind {
             Kind::Histogram(_) => reading.sum(&format!("{}_count", metric.name), &[]),

@@ -208,7 +208,7 @@ impl Environment {
         let options = auction::Options { grace: SETTLER_START_MAX, ..options };
         let server = server().await?;
         let (client, heard) = tokio::try_join!(connect(&server, Role::Gateway), headerless(&server, Role::Gateway))?;
-        let (auction, service, hints) = auction::open(client, heard, options, SettlerPolicies::default()).await?;
+        let (auction, service, hints) = auction::open(client, heard, options, SettlerPolicies::default(), None).await?;
         let service = AbortOnDropHandle::new(tokio::spawn(service.run(CancellationToken::new())));
         let (endpoint, verifier) = verifier().await?;
         Ok(Self { server, auction, hints, endpoint, world: World::new(), _tasks: [service, verifier] })
@@ -266,7 +266,7 @@ impl Environment {
         };
         // The endpoint came from a payer; the settler asks the one it is configured with.
         let verifier = VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() };
-        let award = Award { settler: did(1), case, quote_hash: quote.hash(), verifier };
+        let award = Award { settler: did(1), case, quote_hash: quote.hash(), verifier, is_replaceable: false };
         self.auction.award(&award).await?;
         Ok(award)
     }

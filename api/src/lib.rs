@@ -32,6 +32,7 @@ mod request_id;
 mod resolve_payment;
 pub mod routes;
 mod sessions;
+mod settlers;
 pub mod starting;
 mod state;
 mod submit_payment;

@@ -18,7 +18,7 @@ use net::callers::{Caller, Kind, price};
 use super::{
     award_quote, contexts, cors, defaults, docs, documentation, health, http_metrics::HttpMetrics, open_quote_request,
     own_payments, pages, payment_events, payment_status, payment_timeline, prepare_payment, quote_request_status,
-    request_id, resolve_payment, sessions, state::HttpState, verify_payment, webhooks, x402,
+    request_id, resolve_payment, sessions, settlers, state::HttpState, verify_payment, webhooks, x402,
 };
 use crate::{error::ApiError, submit_payment};
 
@@ -60,6 +60,8 @@ pub const ROUTES: &[Route] = &[
     Route { method: Method::GET, path: "/v1/webhooks/{webhookId}", handler: || get(webhooks::show) },
     Route { method: Method::DELETE, path: "/v1/webhooks/{webhookId}", handler: || delete(webhooks::delete) },
     Route { method: Method::POST, path: "/v1/webhooks/{webhookId}/redeliver", handler: || post(webhooks::redeliver) },
+    Route { method: Method::GET, path: "/v1/settlers", handler: || get(settlers::list) },
+    Route { method: Method::GET, path: "/v1/settlers/{did}", handler: || get(settlers::show) },
     Route { method: Method::GET, path: "/v1/defaults", handler: || get(defaults::handle) },
     Route { method: Method::GET, path: "/x402/v1/supported", handler: || get(x402::supported::handle) },
     Route { method: Method::POST, path: "/x402/v1/verify", handler: || post(x402::verify::handle) },

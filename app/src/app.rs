@@ -13,7 +13,7 @@ use events::Family;
 use identity::{Identities, Proven};
 use journal::{StreamLog, StreamStore};
 use net::callers::Callers;
-use sagas::ports::Clock;
+use sagas::{ports::Clock, settler_record::PauseRule};
 use webhooks::desk::Desk;
 
 use crate::{
@@ -29,6 +29,7 @@ use crate::{
     payment_identifiers::Identifiers,
     request::{body::JsonBody, corridors::Corridors, envelope},
     sessions::Sessions,
+    settlers::SettlerReads,
     views::{auction_progress::AuctionProgress, heads::ChainHeads, payments::Payments, quote_requests::QuoteRequests},
 };
 
@@ -58,6 +59,8 @@ pub struct Services {
     pub payments: Arc<dyn Payments>,
     /// The same by who owns them.
     pub owned_payments: Arc<dyn OwnedPayments>,
+    /// The read model of settlers' records.
+    pub settlers: Arc<dyn SettlerReads>,
     /// What sessions are made with.
     pub sessions: Sessions,
     /// What owners of payments have called, where the operator serves that.
@@ -102,6 +105,8 @@ pub struct App {
     pub x402: X402Config,
     /// What a chain may take until a deadline that has passed can be acted on with proof.
     pub overdue_grace: Duration,
+    /// When a settler that missed awards is passed over.
+    pub settler_pauses: PauseRule,
     /// What is traded.
     pub corridors: Corridors,
     /// Whether payers hold what they sign away.
@@ -133,6 +138,7 @@ impl App {
             deadlines: config.deadlines,
             x402: config.x402,
             overdue_grace: Duration::from_secs(config.watchdog.grace_seconds),
+            settler_pauses: config.settlers.pauses.into(),
             corridors: Corridors::new(config),
             callers: Callers::new(&config.limits, config.http.holds_max),
             writes: WriteAdmission::new(&config.http),

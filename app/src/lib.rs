@@ -4,7 +4,7 @@
 //! One file a use case: [`submit`], [`rehearse`], [`prepare`], [`open_quote_request`], [`award`], [`resolve`], [`timeline`],
 //! and the two of [`x402`]. [`request`] reads what callers ask for and checks it by itself; [`authorization`] checks what
 //! payers signed, and [`funds`] whether they hold it; [`sessions`] say who a caller has proven to be, and [`own_payments`]
-//! are what is his; [`admission`] decides whether something new may be taken at all,
+//! are what is his; [`settlers`] is what is on record of settlers; [`admission`] decides whether something new may be taken at all,
 //! `idempotency` who holds a key, and `existing` what a refused retry is answered with; [`views`] are what callers are
 //! shown, and `long_poll` holds them until there is something new. What goes wrong is an [`error::Error`] with an
 //! [`error::Code`] of the one table that there is.
@@ -32,6 +32,7 @@ pub mod request;
 pub mod resolve;
 pub mod schema;
 pub mod sessions;
+pub mod settlers;
 pub mod submit;
 pub mod timeline;
 pub mod views;

@@ -30,7 +30,7 @@ use sagas::{
 };
 
 use super::{
-    Inner,
+    Inner, Options,
     awards::read_stored,
     streams::{ANSWERS_STREAM, answered_subject},
 };
@@ -39,7 +39,7 @@ use super::{
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a gateway that waits looks into the stream: another may have taken the answer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Answers that are looked into at a time; more are dropped, and given again.
+/// Answers that are looked into at a time; more wait.
 const LOOKED_INTO_MAX: usize = 256;
 /// Of these, so many of one settler at most.
 const LOOKED_INTO_OF_ONE_MAX: usize = 16;
@@ -79,11 +79,13 @@ impl Kept {
 
 /// Who waits for an answer in this process.
 #[derive(Default)]
-pub(super) struct Waiting(Mutex<HashMap<PaymentId, Waiter>>);
+pub(super) struct Waiting(Mutex<HashMap<AwardKey, Waiter>>);
+
+/// A payment and the quote that it was awarded to: when that lapses, another follows.
+type AwardKey = (PaymentId, Hash32);
 
 struct Waiter {
     settler: SettlerToken,
-    quote_hash: Hash32,
     kept: watch::Sender<Option<Kept>>,
     /// Tasks that wait; two may for a moment, when a shard changes hands.
     waiting: usize,
@@ -92,36 +94,36 @@ struct Waiter {
 /// One that waits, as long as it lives.
 struct Wait<'a> {
     waiting: &'a Waiting,
-    payment_id: PaymentId,
+    award: AwardKey,
     kept: watch::Receiver<Option<Kept>>,
 }
 
 impl Waiting {
     fn wait(&self, settler: &SettlerToken, payment_id: &PaymentId, quote_hash: Hash32) -> Wait<'_> {
         let mut waiters = self.waiters();
-        let waiter = waiters.entry(payment_id.clone()).or_insert_with(|| Waiter {
+        let award = (payment_id.clone(), quote_hash);
+        let waiter = waiters.entry(award.clone()).or_insert_with(|| Waiter {
             settler: settler.clone(),
-            quote_hash,
             kept: watch::Sender::new(None),
             waiting: 0,
         });
         waiter.waiting += 1;
-        Wait { waiting: self, payment_id: payment_id.clone(), kept: waiter.kept.subscribe() }
+        Wait { waiting: self, award, kept: waiter.kept.subscribe() }
     }
 
     /// Whether the award that an answer is for is stored: whoever waits here stored it.
     fn is_awarded(&self, settler: &SettlerToken, payment_id: &PaymentId, quote_hash: Hash32) -> bool {
         let waiters = self.waiters();
-        waiters.get(payment_id).is_some_and(|waiter| waiter.settler == *settler && waiter.quote_hash == quote_hash)
+        waiters.get(&(payment_id.clone(), quote_hash)).is_some_and(|waiter| waiter.settler == *settler)
     }
 
     fn tell(&self, kept: &Kept) {
-        if let Some(waiter) = self.waiters().get(&kept.payment_id) {
+        if let Some(waiter) = self.waiters().get(&(kept.payment_id.clone(), kept.quote_hash)) {
             waiter.kept.send_replace(Some(kept.clone()));
         }
     }
 
-    fn waiters(&self) -> MutexGuard<'_, HashMap<PaymentId, Waiter>> {
+    fn waiters(&self) -> MutexGuard<'_, HashMap<AwardKey, Waiter>> {
         // No holder of the lock leaves the map half changed where it could panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,10 +132,10 @@ impl Waiting {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         let mut waiters = self.waiting.waiters();
-        if let Some(waiter) = waiters.get_mut(&self.payment_id) {
+        if let Some(waiter) = waiters.get_mut(&self.award) {
             waiter.waiting -= 1;
             if waiter.waiting == 0 {
-                waiters.remove(&self.payment_id);
+                waiters.remove(&self.award);
             }
         }
     }
@@ -144,7 +146,8 @@ impl Inner {
     pub(super) async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient> {
         let (settler, payment_id) = (award.settler.token(), &award.case.payment_id);
         let mut wait = self.waiting.wait(&settler, payment_id, award.quote_hash);
-        let ends = Instant::now() + self.options.answer_wait;
+        let Options { answer_wait, replaceable_answer_wait, .. } = self.options;
+        let ends = Instant::now() + if award.is_replaceable { replaceable_answer_wait } else { answer_wait };
         loop {
             if let Some(kept) = self.kept_answer(&settler, payment_id).await? {
                 return Ok(kept.answer());
@@ -225,8 +228,10 @@ impl Inner {
         loop {
             let message = answers.next().await;
             while looked_into.try_join_next().is_some() {}
-            let Ok(own_permit) = of_settler.clone().try_acquire_owned() else { continue };
-            let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
+            // They wait for their turn and are not dropped: a settler that wins much at once has a second for each award,
+            // too little to send it again.
+            let Ok(own_permit) = of_settler.clone().acquire_owned().await else { continue };
+            let Ok(permit) = permits.clone().acquire_owned().await else { continue };
             let inner = self.clone();
             looked_into.spawn(async move {
                 match inner.take_answer(&message).await {

@@ -26,7 +26,7 @@ impl Inner {
         let notice = wire::notice(award);
         // The server forgets message ids after minutes; that the subject is still empty it knows for as long as it
         // keeps the award.
-        match self.store_award(&subject, payment_id.as_str(), 0, protocol::write(&notice).into()).await? {
+        match self.store_award(&subject, &subject, 0, protocol::write(&notice).into()).await? {
             Stored::New => Ok(()),
             Stored::Other => self.is_stored(&subject, &notice).await,
         }
@@ -50,7 +50,7 @@ impl Inner {
             quote_hash: end.quote_hash,
             ended: end.code.clone(),
         };
-        let id = format!("{}.end", end.payment_id);
+        let id = format!("{subject}.end");
         match self.store_award(&subject, &id, sequence, protocol::write(&message).into()).await? {
             Stored::New => Ok(()),
             // What came in between is read in the next round.

@@ -1,4 +1,4 @@
-//! Metrics of auctions: which bids came into the windows that are over.
+//! Metrics of auctions: which bids came into the windows that are over, and who was passed over in them.
 
 use metrics::{Counter, counter};
 
@@ -11,6 +11,7 @@ pub(super) struct BidMetrics {
     malformed: Counter,
     late: Counter,
     foreign: Counter,
+    passed_over: Counter,
 }
 
 impl Default for BidMetrics {
@@ -22,13 +23,14 @@ impl Default for BidMetrics {
             malformed: of("malformed"),
             late: of("late"),
             foreign: of("foreign"),
+            passed_over: counter!("gw_settlers_passed_over_total"),
         }
     }
 }
 
 impl BidMetrics {
-    /// Counts what a window that is over took in, and what it did not.
-    pub(super) fn count(&self, bids: &[Bid], late: usize, foreign: usize) {
+    /// Counts what a window that is over took in, and what it did not, and the settlers that were passed over in it.
+    pub(super) fn count(&self, bids: &[Bid], late: usize, foreign: usize, passed_over: usize) {
         for bid in bids {
             let kind = match bid.answer {
                 Answer::Quote(_) => &self.quote,
@@ -39,5 +41,6 @@ impl BidMetrics {
         }
         self.late.increment(late as u64);
         self.foreign.increment(foreign as u64);
+        self.passed_over.increment(passed_over as u64);
     }
 }

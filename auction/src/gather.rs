@@ -1,30 +1,23 @@
 //! Quote collection: one window in which settlers are asked and their bids are taken.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    future::pending,
-    time::Duration,
-};
+use std::{future::pending, time::Duration};
 
-use async_nats::connection::State;
-use bytes::Bytes;
 use chrono::Utc;
 use futures::{StreamExt, TryStreamExt, stream};
-use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, sleep_until};
-use tracing::info_span;
 
-use events::{Did, SettlerToken, identity::HeldPolicy, time::Timestamp};
+use events::{Did, SettlerToken, time::Timestamp};
 use journal_jetstream::{
     headerless::{Message, Subscription},
     last_message::{self, LastMessage},
 };
-use protocol::{bid_subject, bid_subjects, is_token, rfq_subject, split_subject};
-use sagas::ports::{Answer, Bid, Gathered, Gathering, OpenWindow, RequestForQuotes, Transient};
+use protocol::{bid_subject, bid_subjects, is_token};
+use sagas::ports::{Gathered, Gathering, OpenWindow, RequestForQuotes, Transient};
 
 use super::{
     Inner,
     streams::{ASKED_STREAM, asked_subject, bids_stream},
+    window::Window,
     wire,
 };
 
@@ -39,8 +32,6 @@ const LISTENING_TO_NOBODY: Duration = Duration::from_secs(2);
 /// So long after somebody was asked in a window that has been open for longer what was answered is read. Nobody listens for it:
 /// of such windows there may be very many at a time.
 const ANSWERED_AFTER: Duration = Duration::from_secs(2);
-/// Different answers of one settler that are kept; further ones are dropped.
-const ANSWERS_MAX: usize = 8;
 /// Time between two looks at a registry that cannot be read.
 const UNREADABLE_PAUSE: Duration = Duration::from_secs(1);
 /// How long the server may take to answer where many streams are read.
@@ -115,7 +106,7 @@ impl Inner {
         };
         let is_answer_expected = Box::pin(self.ask(&mut window, is_asked_again)).await? && !window.listens;
         let mut listened_since = Instant::now();
-        while !window.is_complete() {
+        while !Box::pin(self.is_answered(&mut window)).await? {
             let listening = match (window.listens, &window.live) {
                 (true, Some(_)) => LISTENING,
                 (true, None) => LISTENING_TO_NOBODY,
@@ -174,8 +165,9 @@ impl Inner {
             tracing::info!(auction_id = request.auction_id, late = window.late, "bids came too late");
         }
         Box::pin(self.judge_others(&mut window)).await;
-        self.metrics.count(&window.bids, window.late, window.foreign);
-        Ok(Gathering::Over(window.close()))
+        let passed_over = Box::pin(self.passed_over(&mut window, begun)).await;
+        self.metrics.count(&window.bids, window.late, window.foreign, passed_over.len());
+        Ok(Gathering::Over(window.close(passed_over)))
     }
 
     /// Asks those whom the registry has gained.
@@ -187,14 +179,6 @@ impl Inner {
             self.find_stored(window).await?;
         }
         Ok(())
-    }
-
-    /// Judges which policies those hold that another gateway asked; they were not judged here yet.
-    async fn judge_others(&self, window: &mut Window<'_>) {
-        for settler in window.dids() {
-            let credentials = self.registry.credentials(&settler);
-            self.holds_policies(window, &settler, &credentials).await;
-        }
     }
 
     /// When a window that began then is over if nobody can be asked: at once, unless somebody may be coming back. A settler
@@ -245,7 +229,7 @@ impl Inner {
     /// Subscribes to answers, if that is not done yet. It begins before anyone is asked, so no answer is missed; and no
     /// earlier, because a subscription is most of what an open auction takes, here and in the server, and there may be
     /// thousands without anybody to ask.
-    async fn subscribe(&self, window: &mut Window<'_>) -> Result<(), Transient> {
+    pub(super) async fn subscribe(&self, window: &mut Window<'_>) -> Result<(), Transient> {
         if window.live.is_none() && window.listens {
             let live = self.heard.subscribe(bid_subjects(&window.request.auction_id)).await;
             window.live =
@@ -263,76 +247,6 @@ impl Inner {
             self.find_stored(window).await?;
         }
         Ok(())
-    }
-
-    /// Sends the request to the eligible settlers that it was not sent to, and `again` to those that have not answered; whether it
-    /// was sent to anybody.
-    async fn ask(&self, window: &mut Window<'_>, again: bool) -> Result<bool, Transient> {
-        let request = window.request;
-        if Utc::now() >= request.quote_deadline {
-            return Ok(false);
-        }
-        if self.client.connection_state() != State::Connected {
-            // A request that waits in the client is sent when nobody waits for the answer any more.
-            return Err(Transient::unreachable("NATS is not connected"));
-        }
-        let unreachable =
-            |error: async_nats::PublishError| Transient::unreachable(format!("cannot ask for quotes: {error}"));
-        let addressed_before = window.addressed.len();
-        let mut payload: Option<Bytes> = None;
-        for (settler, credentials) in self.registry.eligible(request) {
-            let token = settler.token();
-            if window.addressed.contains_key(&token) && (!again || window.has_answered(&token)) {
-                continue;
-            }
-            if !self.holds_policies(window, &settler, &credentials).await {
-                continue;
-            }
-            self.subscribe(window).await?;
-            let payload = payload.get_or_insert_with(|| protocol::write(&wire::rfq(request)).into());
-            let subject = rfq_subject(&token, &request.auction_id);
-            // The subject for the answer is what permits the settler to bid in this auction.
-            let reply = bid_subject(&token, &request.auction_id);
-            self.request(&request.auction_id, subject, reply, payload.clone()).await.map_err(unreachable)?;
-            window.addressed.insert(token, settler);
-        }
-        if window.addressed.len() > addressed_before {
-            self.keep_addressed(window).await.map_err(unreachable)?;
-        }
-        Ok(payload.is_some())
-    }
-
-    /// Sends one request, in a span of its own, which it carries.
-    async fn request(
-        &self,
-        auction_id: &str,
-        subject: String,
-        reply: String,
-        payload: Bytes,
-    ) -> Result<(), async_nats::PublishError> {
-        let span = info_span!(target: trace::TARGET, "rfq", otel.kind = "producer", auction_id);
-        match wire::trace_headers(&span) {
-            Some(headers) => self.client.publish_with_reply_and_headers(subject, reply, headers, payload).await,
-            None => self.client.publish_with_reply(subject, reply, payload).await,
-        }
-    }
-
-    /// Whether a settler holds every policy that is required, and by which credentials, for the judgement.
-    async fn holds_policies(&self, window: &mut Window<'_>, settler: &Did, credentials: &[Map<String, Value>]) -> bool {
-        let required = &window.request.required_policies;
-        if required.iter().all(|policy| window.held.contains_key(&(settler.clone(), policy.clone()))) {
-            return true;
-        }
-        let held = self.policies.held(settler, credentials, required, Utc::now()).await;
-        let holds_all = held.len() == required.len();
-        window.held.extend(held.into_iter().map(|held| ((held.settler.clone(), held.policy.clone()), held)));
-        holds_all
-    }
-
-    async fn keep_addressed(&self, window: &Window<'_>) -> Result<(), async_nats::PublishError> {
-        // Serialization cannot fail: it is an array of strings.
-        let asked = serde_json::to_vec(&window.dids()).unwrap_or_default();
-        self.client.publish(asked_subject(&window.request.auction_id), asked.into()).await
     }
 
     /// Adds who was asked, and what they answered, before this gateway took the auction up or while it was disconnected.
@@ -387,86 +301,6 @@ impl Inner {
         };
         let found: Vec<_> = stream::iter(settlers).map(read).buffer_unordered(READING_MAX).try_collect().await?;
         Ok(found.into_iter().flatten().collect())
-    }
-}
-
-/// What came in so far.
-struct Window<'a> {
-    request: &'a RequestForQuotes,
-    /// Whether answers are heard as they come, and not only read where they are stored.
-    listens: bool,
-    /// Answers as they come; `None` before anyone is known to have been asked.
-    live: Option<Subscription>,
-    addressed: HashMap<SettlerToken, Did>,
-    bids: Vec<Bid>,
-    /// Answers kept of each settler.
-    answers: HashMap<SettlerToken, usize>,
-    /// The required policies that settlers hold.
-    held: BTreeMap<(Did, String), HeldPolicy>,
-    late: usize,
-    /// Answers of settlers that are not known to have been asked.
-    foreign: usize,
-}
-
-impl<'a> Window<'a> {
-    fn new(request: &'a RequestForQuotes, listens: bool) -> Self {
-        let (addressed, bids, answers, held) = Default::default();
-        Self { request, listens, live: None, addressed, bids, answers, held, late: 0, foreign: 0 }
-    }
-
-    /// Takes what comes in while the window is open.
-    fn hear(&mut self, message: &Message) {
-        let Some((settler, auction_id)) = split_subject(&message.subject, "bid") else { return };
-        if auction_id != self.request.auction_id {
-            return;
-        }
-        // Who sends nothing has not answered yet. (The server's word that a settler is away, which is as empty, goes to the connection
-        // that asked.)
-        if message.payload.is_empty() {
-            return;
-        }
-        self.take(settler, Utc::now(), wire::answer(&message.payload));
-    }
-
-    fn take(&mut self, settler: SettlerToken, received_at: Timestamp, answer: Answer) {
-        if received_at > self.request.quote_deadline {
-            self.late += 1;
-            return;
-        }
-        // The server lets nobody else answer; a gateway that has not yet read whom another asked finds the answer stored.
-        if !self.addressed.contains_key(&settler) {
-            self.foreign += 1;
-            return;
-        }
-        // The same answer is found in the stream after it was heard, and is given again when the request was.
-        if self.bids.iter().any(|bid| bid.settler == settler && bid.answer == answer) {
-            return;
-        }
-        let answers = self.answers.entry(settler.clone()).or_default();
-        if *answers < ANSWERS_MAX {
-            *answers += 1;
-            self.bids.push(Bid { settler, received_at, answer });
-        }
-    }
-
-    /// Who was asked, in order.
-    fn dids(&self) -> Vec<Did> {
-        let mut dids: Vec<Did> = self.addressed.values().cloned().collect();
-        dids.sort();
-        dids
-    }
-
-    fn has_answered(&self, settler: &SettlerToken) -> bool {
-        self.answers.contains_key(settler)
-    }
-
-    fn is_complete(&self) -> bool {
-        !self.addressed.is_empty() && self.addressed.keys().all(|settler| self.has_answered(settler))
-    }
-
-    fn close(self) -> Gathered {
-        let held = self.held.values().cloned().collect();
-        Gathered { addressed: self.dids(), bids: self.bids, held }
     }
 }
 

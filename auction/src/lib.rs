@@ -20,13 +20,16 @@
 //! it into the engine's types and back.
 
 mod answers;
+mod asking;
 mod awards;
 mod bid_metrics;
 mod gather;
 mod progress;
+mod records;
 mod registry;
 pub mod selector;
 pub mod streams;
+mod window;
 mod wire;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -43,12 +46,15 @@ use journal_jetstream::{
     rate_limited::RateLimitedSubscription,
 };
 use protocol::{Corridor, Report, split_subject};
-use sagas::ports::{
-    ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Gathered, Gathering, OpenWindow,
-    RequestForQuotes, Transient,
+use sagas::{
+    ports::{
+        ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Gathered, Gathering, OpenWindow,
+        REPLACEABLE_ANSWER_WAIT, RequestForQuotes, SettlerRecords, Transient,
+    },
+    settler_record::PauseRule,
 };
 
-use self::{answers::Waiting, bid_metrics::BidMetrics, registry::Registry};
+use self::{answers::Waiting, bid_metrics::BidMetrics, records::Records, registry::Registry};
 pub use self::{progress::Progress, streams::Error};
 
 /// Reports that may wait to be looked at; more are dropped, since each is a hint only.
@@ -56,7 +62,7 @@ const HINTS_MAX: usize = 1024;
 /// Reports heard a second, of all settlers together; what is missed the watchers of the chains find by themselves.
 const REPORTS_MAX: u64 = 512;
 
-/// How the auction's streams are laid out.
+/// How the auction's streams are laid out, and how long and for whom it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Replicas of each stream: 1 on one machine, 3 in a cluster; takes effect when they are created.
@@ -68,8 +74,12 @@ pub struct Options {
     /// How long it does so after the registry could be read for the first time, or again, while somebody is missing who was
     /// registered once: settlers that were cut off together with the gateway may not have registered again.
     pub settling: Duration,
-    /// How long a winner has to answer its award.
+    /// How long a winner has to answer its award where no other quote can be awarded in its place.
     pub answer_wait: Duration,
+    /// The same where another quote waits ([`Award::is_replaceable`]).
+    pub replaceable_answer_wait: Duration,
+    /// When settlers that missed awards are passed over, by the records that [`open`] is given.
+    pub pauses: PauseRule,
 }
 
 impl Default for Options {
@@ -80,6 +90,8 @@ impl Default for Options {
             grace: Duration::ZERO,
             settling: Duration::from_secs(10),
             answer_wait: ANSWER_WAIT_MAX,
+            replaceable_answer_wait: REPLACEABLE_ANSWER_WAIT,
+            pauses: PauseRule::DEFAULT,
         }
     }
 }
@@ -101,8 +113,10 @@ struct Inner {
     jetstream: jetstream::Context,
     options: Options,
     registry: Registry,
-    /// By which credentials settlers hold policies.
+    /// By what settlers hold policies.
     policies: SettlerPolicies,
+    /// Who is passed over.
+    records: Records,
     /// Settlers whose streams and award consumer are known to exist.
     known: watch::Sender<HashSet<SettlerToken>>,
     /// Who waits for an answer to an award.
@@ -112,8 +126,9 @@ struct Inner {
 }
 
 /// Creates the streams that are missing and opens the auction. Settlers are asked over `client`, and heard over `heard`, which
-/// takes nothing of the headers that they write (ADR 120). The receiver yields payments whose delivery a settler reported: hints
-/// to look at the chain.
+/// takes nothing of the headers that they write (ADR 120). `records` are what is known of them; without these nobody is passed over,
+/// and nobody holds a policy that asks for a record. The receiver yields payments whose delivery a settler reported: hints to
+/// look at the chain.
 ///
 /// # Errors
 /// [`Error`] when NATS cannot be reached or refuses.
@@ -122,13 +137,15 @@ pub async fn open(
     heard: HeaderlessClient,
     options: Options,
     policies: SettlerPolicies,
+    records: Option<Arc<dyn SettlerRecords>>,
 ) -> Result<(NatsAuction, Service, mpsc::Receiver<PaymentId>), Error> {
     let jetstream = jetstream::new(client.clone());
     streams::ensure(&jetstream, options).await?;
     let (hints, receiver) = mpsc::channel(HINTS_MAX);
     let (registry, known, waiting) = (Registry::default(), watch::Sender::default(), Waiting::default());
-    let metrics = BidMetrics::default();
-    let inner = Arc::new(Inner { client, heard, jetstream, options, registry, policies, known, waiting, metrics });
+    let (records, metrics) = (Records::new(records, options.pauses), BidMetrics::default());
+    let inner =
+        Arc::new(Inner { client, heard, jetstream, options, registry, policies, records, known, waiting, metrics });
     Ok((NatsAuction(inner.clone()), Service { inner, hints }, receiver))
 }
 

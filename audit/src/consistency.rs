@@ -3,14 +3,14 @@
 
 use events::{
     Amount, Failure, Hash32, PaymentEvent, PaymentId, StreamId,
-    event::{EscrowPlan, QuoteReceived, RefundDue},
+    event::{CollectedDocument, EscrowPlan, QuoteReceived, RefundDue},
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 use identity::{OriginatorCheck, check_originator};
 use journal::Recorded;
 use sagas::{
-    auction::{check_content, request_for_batch, request_for_quotes},
+    auction::{check_content, lasts, request_for_batch, request_for_quotes},
     payment::Payment,
     quote_request::QuoteRequest,
 };
@@ -263,11 +263,30 @@ impl Consistency<'_> {
             return;
         }
         if let Some(auction) = &payment.auction {
-            let best = best(&auction.quotes);
-            self.require(best.is_some_and(|best| best.quote_hash == hash), "selection", "QuoteAwarded", || {
-                format!("{hash} won, and the best quote on record is {:?}", best.map(|best| best.quote_hash))
+            let best = best(&auction.quotes).map(|best| best.quote_hash);
+            let expected = if payment.lapsed.is_empty() { best } else { self.next_best(payment) };
+            self.require(expected == Some(hash), "selection", "QuoteAwarded", || {
+                format!("{hash} won, and the best quote on record is {expected:?}")
             });
         }
+    }
+
+    /// The quote that had to follow when the last award lapsed: the best of those kept whose settlers had not won before and that
+    /// could still be awarded then.
+    fn next_best(&self, payment: &Payment) -> Option<Hash32> {
+        let at = payment.award.as_ref()?.event.awarded_at;
+        let mut events = self.examined.commits.iter().flat_map(Recorded::payment_events);
+        let closed = events.find_map(|event| match event {
+            PaymentEvent::AuctionClosed(closed) => Some(closed),
+            _ => None,
+        })?;
+        let received = |hash| closed.quotes.iter().find(|quote| quote.quote_hash == hash);
+        let could_follow = |alternate: &&CollectedDocument| {
+            let quote = received(alternate.quote_hash);
+            lasts(alternate.valid_until, at)
+                && quote.is_some_and(|quote| !payment.lapsed.contains(&quote.settler) && lasts(quote.fulfill_by, at))
+        };
+        closed.alternates.iter().find(could_follow).map(|alternate| alternate.quote_hash)
     }
 
     fn batch(&mut self, batch: &QuoteRequest) {

@@ -35,6 +35,10 @@ impl Entry {
             PaymentEvent::SelectorAsked(asked) => format!("{} quotes shown", asked.documents.len()),
             PaymentEvent::SelectorAnswered(answered) => answered.choice.clone(),
             PaymentEvent::QuoteAwarded(awarded) => award(awarded),
+            PaymentEvent::AwardLapsed(lapsed) => match &lapsed.refusal {
+                Some(reason) => format!("{} refuses: {reason}", lapsed.settler),
+                None => format!("{} does not answer", lapsed.settler),
+            },
             PaymentEvent::AwardWithdrawn(withdrawn) => match &withdrawn.cause {
                 WithdrawalCause::Refused { reason } => format!("the winner refuses: {reason}"),
                 WithdrawalCause::Unanswered => "the winner does not answer".to_owned(),

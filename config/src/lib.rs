@@ -48,8 +48,8 @@ pub use self::{
     gateway::{
         AuditConfig, ConsoleConfig, ConsoleOperator, ContextConfig, CounterpartyConfig, DeadlinesConfig,
         DefaultVerifierConfig, GatewayConfig, IdentityConfig, JournalConfig, NamingConfig, NatsConfig,
-        ProjectionsConfig, ReleaseConfig, SettlerPolicyConfig, SettlersConfig, TrustConfig, VerifierEndpoint,
-        WatchdogConfig, WebhooksConfig, X402Config, check_operator_name,
+        PolicyRecordConfig, ProjectionsConfig, ReleaseConfig, SettlerPausesConfig, SettlerPolicyConfig, SettlersConfig,
+        TrustConfig, VerifierEndpoint, WatchdogConfig, WebhooksConfig, X402Config, check_operator_name,
     },
     http::HttpConfig,
     metrics::MetricsConfig,

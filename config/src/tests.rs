@@ -3,6 +3,7 @@
 mod account_keys;
 mod families;
 mod networks;
+mod settlers;
 mod shared;
 mod tron;
 

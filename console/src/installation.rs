@@ -12,8 +12,9 @@ use crate::{
     graphs::{GraphsBody, Reading},
     operators::Operator,
     ports::{Gateways, NetworkChain, Streams},
+    settlers::SettlersBody,
     state::Console,
-    survey::{SettlersBody, VerifiersBody},
+    survey::VerifiersBody,
 };
 
 /// Outcomes of calls that are no fault of the node.
@@ -39,7 +40,7 @@ pub(crate) async fn me(State(console): State<Arc<Console>>, Extension(operator):
 /// `GET /api/settlers`.
 pub(crate) async fn settlers(State(console): State<Arc<Console>>) -> Result<Json<SettlersBody>, Error> {
     let (payments, registered) = (&console.payments, console.installation.settlers());
-    console.surveys.settlers(payments.projections(), payments.lane(), registered).await.map(Json)
+    console.settlers.shown(payments.projections(), payments.lane(), registered).await.map(Json)
 }
 
 /// `GET /api/verifiers`.

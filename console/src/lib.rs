@@ -1,8 +1,8 @@
 //! The operators' console: an HTTP API for operators alone, and the page that uses it.
 //!
-//! [`operators`] says who may use it and `guard` lets nobody else in; `payments` lists, finds and shows payments; `survey` counts
-//! what became of them by settler and verifier; [`graphs`] keeps the last hour of some metrics; `acts` takes orders. What asks NATS
-//! stands behind the traits of [`ports`].
+//! [`operators`] says who may use it and `guard` lets nobody else in; `payments` lists, finds and shows payments; `settlers`
+//! shows what is on record of settlers, and `survey` counts what became of payments by verifier; [`graphs`] keeps the last hour of some
+//! metrics; `acts` takes orders. What asks NATS stands behind the traits of [`ports`].
 
 mod acts;
 pub mod error;
@@ -17,6 +17,7 @@ mod payment_routes;
 mod payments;
 pub mod ports;
 mod routes;
+mod settlers;
 mod state;
 mod survey;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use events::event::VerifierRef;
 use journal::parking::{Entry, Parking};
 use net::server::{self, Limits};
 use projections::Projections;
+use sagas::settler_record::PauseRule;
 
 use self::{
     graphs::Graphs,
@@ -77,6 +79,8 @@ pub struct Parts {
     pub graphs: Graphs,
     /// The verifiers that the configuration names.
     pub verifiers: Vec<VerifierRef>,
+    /// When a settler that missed awards is passed over.
+    pub settler_pauses: PauseRule,
     /// What a chain may take until a deadline that has passed can be acted on with proof.
     pub grace: Duration,
 }

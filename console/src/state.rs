@@ -14,6 +14,7 @@ use crate::{
     operators::Operators,
     payments::PaymentReads,
     ports::{Gateways, Installation, Orders, Pause, Streams},
+    settlers::Settlers,
     survey::Surveys,
 };
 
@@ -31,6 +32,7 @@ pub struct Console {
     pub(crate) operators: Operators,
     pub(crate) refused: Refused,
     pub(crate) payments: PaymentReads,
+    pub(crate) settlers: Settlers,
     pub(crate) surveys: Surveys,
     pub(crate) installation: Arc<dyn Installation>,
     pub(crate) orders: Arc<dyn Orders>,
@@ -58,6 +60,7 @@ impl Console {
     pub fn new(parts: Parts) -> Self {
         let payments = PaymentReads::new(&parts);
         Self {
+            settlers: Settlers::new(parts.settler_pauses),
             surveys: Surveys::new(parts.verifiers),
             payments,
             gateway: parts.gateway,

@@ -34,6 +34,7 @@ use journal::{
     parking::{Entry, Parking, conformance, memory::MemoryParking},
 };
 use projections::Projections;
+use sagas::settler_record::PauseRule;
 
 use crate::{
     Parts,
@@ -156,6 +157,7 @@ impl Desk {
             orders: doubles.clone(),
             graphs: Graphs::default(),
             verifiers: Vec::new(),
+            settler_pauses: PauseRule::DEFAULT,
             grace: Duration::ZERO,
         });
         let router = router(Arc::new(console));
@@ -335,5 +337,7 @@ async fn what_cannot_be_known_is_said_to_be_so() {
     let (_, graphs) = desk.get("/api/graphs").await;
     assert_eq!((&graphs["points"], &graphs["ends_at"], &graphs["series"]), (&json!(360), &Value::Null, &json!([])));
     let (_, settlers) = desk.get("/api/settlers").await;
-    assert_eq!(settlers["surveyed"], json!({"payments": 0, "since": null}));
+    assert_eq!(settlers, json!({"settlers": [], "has_more": false}));
+    let (_, verifiers) = desk.get("/api/verifiers").await;
+    assert_eq!(verifiers["surveyed"], json!({"payments": 0, "since": null}));
 }

@@ -70,12 +70,13 @@ pub enum Error {
 }
 
 /// Types of [`PaymentEvent`].
-const PAYMENT_TYPES: [&str; 29] = [
+const PAYMENT_TYPES: [&str; 30] = [
     "Submitted",
     "AuctionClosed",
     "SelectorAsked",
     "SelectorAnswered",
     "QuoteAwarded",
+    "AwardLapsed",
     "AwardWithdrawn",
     "WinnerTold",
     "PayerTransactionSent",

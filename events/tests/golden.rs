@@ -12,12 +12,13 @@ use events::{
     QuoteRequestId, Terms,
     codec::{self, Error},
     event::{
-        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardWithdrawn, Claim, CollectedQuote,
-        CounterpartyDecision, Decline, DepositMined, DepositRuledOut, DroppedBid, EscrowOpened, EscrowPlan,
-        EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
-        FulfillmentSeen, Inclusion, Mark, Moved, PayerStep, PayerTransaction, PayerTransactionSent, Permit2,
-        QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted,
-        TransactionAbandoned, TransactionPrepared, TronSpend, Validity, VerifierRef, WinnerTold, WithdrawalCause,
+        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed, AwardWithdrawn, Claim,
+        CollectedQuote, CounterpartyDecision, Decline, DepositMined, DepositRuledOut, DroppedBid, EscrowOpened,
+        EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
+        FulfillmentSeen, Inclusion, Mark, Moved, PassedOver, PayerStep, PayerTransaction, PayerTransactionSent,
+        Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend,
+        Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, Validity, VerifierRef, WinnerTold,
+        WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
@@ -44,6 +45,8 @@ fn golden() -> Vec<(&'static str, Event)> {
         declines: vec![Decline { settler: settler(2), reason: "NO_INVENTORY".into() }],
         dropped: vec![DroppedBid { settler: "q4xw".into(), reason: "quote is larger than 16384 bytes".into() }],
         held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: Vec::new(),
         closed_at: at(30),
     };
     let nobody = AuctionClosed {
@@ -52,6 +55,8 @@ fn golden() -> Vec<(&'static str, Event)> {
         declines: Vec::new(),
         dropped: Vec::new(),
         held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: Vec::new(),
         ..auction.clone()
     };
     let awarded = QuoteAwarded {
@@ -111,6 +116,19 @@ fn golden() -> Vec<(&'static str, Event)> {
     };
     let with_policies =
         AuctionClosed { held_policies: vec![held("kyc-1", Some(at(58))), held("licence", None)], ..auction.clone() };
+    let with_alternates = AuctionClosed {
+        passed_over: vec![PassedOver { settler: settler(3), until: at(58) }],
+        alternates: collected.quotes.clone(),
+        ..auction.clone()
+    };
+    let lapsed = |refusal: Option<&str>| {
+        PaymentEvent::AwardLapsed(AwardLapsed {
+            settler: settler(1),
+            quote_hash: hash(0x41),
+            refusal: refusal.map(str::to_owned),
+            lapsed_at: at(42),
+        })
+    };
     let proven = Submitted { originator: settler(7).to_string(), identities: identities(), ..submitted() };
     let opened_by_a_holder =
         QuoteRequestOpened { originator: settler(7).to_string(), identities: identities(), ..opened() };
@@ -152,6 +170,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("submitted_with_least", PaymentEvent::Submitted(Box::new(submitted_with_least()))),
         ("auction_closed", PaymentEvent::AuctionClosed(auction)),
         ("auction_closed_with_policies", PaymentEvent::AuctionClosed(with_policies)),
+        ("auction_closed_with_alternates", PaymentEvent::AuctionClosed(with_alternates)),
         ("auction_closed_without_settlers", PaymentEvent::AuctionClosed(nobody)),
         ("quote_awarded", PaymentEvent::QuoteAwarded(Box::new(awarded))),
         ("deposit_prepared", PaymentEvent::DepositPrepared(prepared())),
@@ -170,6 +189,8 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("payer_transaction_sent", PaymentEvent::PayerTransactionSent(sent)),
         ("escrow_opened", PaymentEvent::EscrowOpened(opened_by_the_payer)),
         ("escrow_opened_for_a_lost_award", PaymentEvent::EscrowOpened(opened_for_a_lost_award)),
+        ("award_lapsed_refused", lapsed(Some("QUOTE_EXPIRED"))),
+        ("award_lapsed_unanswered", lapsed(None)),
         ("award_withdrawn_refused", withdrawn(WithdrawalCause::Refused { reason: "QUOTE_EXPIRED".to_owned() })),
         ("award_withdrawn_unanswered", withdrawn(WithdrawalCause::Unanswered)),
         ("award_withdrawn_not_deposited", withdrawn(WithdrawalCause::NotDeposited)),
@@ -266,7 +287,7 @@ fn every_file_and_every_event_has_its_counterpart() {
         assert_eq!(files, named);
         types.extend(golden.iter().map(|(_, event)| event.type_name()));
     }
-    assert_eq!(types.len(), 33, "a new event needs a golden file");
+    assert_eq!(types.len(), 34, "a new event needs a golden file");
 }
 
 /// Version 1 had the number under `nonce` on every family.

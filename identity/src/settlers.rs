@@ -1,7 +1,8 @@
-//! The policies that settlers hold: by credentials of the issuers that the operator names for each policy.
+//! The policies that settlers hold: by credentials of the issuers that the operator names for each policy, and by records.
 //!
 //! A payer requires a policy by name (`settler_auth_required`, spec 2.1). What the name means is the operator's to say, in
-//! `[settlers.policies.NAME]`: a type of credential and who may issue it. A policy that is not configured is held by nobody.
+//! `[settlers.policies.NAME]`: a type of credential and who may issue it, and what the settler's record must show besides. A
+//! policy that is not configured is held by nobody.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,7 +13,7 @@ use std::{
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 
-use config::SettlerPolicyConfig;
+use config::{PolicyRecordConfig, SettlerPolicyConfig};
 use events::{Hash32, identity::HeldPolicy, time::Timestamp};
 use proofs::{
     credential::{self, Credential, Error},
@@ -40,6 +41,8 @@ pub struct Policy {
     pub issuers: Vec<events::Did>,
     /// Type of the credential.
     pub kind: String,
+    /// What the settler's record must show besides.
+    pub record: Option<PolicyRecordConfig>,
 }
 
 type Verdicts = HashMap<(events::Did, Hash32), (Instant, Verdict)>;
@@ -67,13 +70,14 @@ impl SettlerPolicies {
     /// The policies of a configuration, their credentials verified by `identities`.
     pub fn new(identities: Identities, config: &BTreeMap<String, SettlerPolicyConfig>) -> Self {
         let policies = config.iter().map(|(name, policy)| {
-            let SettlerPolicyConfig { issuers, kind } = policy.clone();
-            (name.clone(), Policy { issuers, kind })
+            let SettlerPolicyConfig { issuers, kind, record } = policy.clone();
+            (name.clone(), Policy { issuers, kind, record })
         });
         Self { identities, policies: policies.collect(), verdicts: Mutex::default(), slow: Mutex::default() }
     }
 
-    /// Those of the `required` policies that the settler holds at `now`, with the credential for each that lasts longest.
+    /// Those of the `required` policies that the settler holds at `now`, with the credential for each that lasts longest. Whether
+    /// its record is as a policy asks, `meets` says.
     ///
     /// A credential that cannot be verified now, because a site does not answer, does not count now; see
     /// [`SettlerPolicies::unknown_until`].
@@ -82,9 +86,12 @@ impl SettlerPolicies {
         settler: &events::Did,
         credentials: &[Map<String, Value>],
         required: &[String],
+        meets: &(dyn Fn(&PolicyRecordConfig) -> bool + Sync),
         now: Timestamp,
     ) -> Vec<HeldPolicy> {
-        let required: Vec<_> = required.iter().filter_map(|name| self.policies.get_key_value(name)).collect();
+        let configured = required.iter().filter_map(|name| self.policies.get_key_value(name));
+        // First of all: no credential makes up for a record.
+        let required: Vec<_> = configured.filter(|(_, policy)| policy.record.as_ref().is_none_or(meets)).collect();
         if required.is_empty() || credentials.is_empty() {
             return Vec::new();
         }

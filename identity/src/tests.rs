@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use config::{ContextConfig, SettlerPolicyConfig};
+use config::{ContextConfig, PolicyRecordConfig, SettlerPolicyConfig};
 use devkit::holder::Holder;
 use proofs::{
     did::{Location, ResolveError},
@@ -29,15 +29,21 @@ fn did(holder: &Holder) -> events::Did {
     holder.did().as_str().parse().unwrap()
 }
 
-/// Policies `kyc` and `licence`, both by holder 9, the second also by holder 8.
+/// What the policy `proven` asks of a record.
+const RECORD: PolicyRecordConfig = PolicyRecordConfig { delivered_min: 20, missed_percent_max: 5 };
+
+/// Policies `kyc` and `licence`, both by holder 9, the second also by holder 8; and `proven`, which asks for a record besides.
 fn policies() -> SettlerPolicies {
     let policy = |issuers: &[u8], kind: &str| SettlerPolicyConfig {
         issuers: issuers.iter().map(|seed| did(&holder(*seed))).collect(),
         kind: kind.to_owned(),
+        record: None,
     };
+    let proven = SettlerPolicyConfig { record: Some(RECORD), ..policy(&[9], "KycCredential") };
     let config = BTreeMap::from([
         ("kyc".to_owned(), policy(&[9], "KycCredential")),
         ("licence".to_owned(), policy(&[9, 8], "LicenceCredential")),
+        ("proven".to_owned(), proven),
     ]);
     SettlerPolicies::new(Identities::default(), &config)
 }
@@ -49,8 +55,19 @@ fn credential(issuer: u8, subject: u8, kind: &str) -> Map<String, Value> {
 }
 
 async fn held(policies: &SettlerPolicies, credentials: &[Map<String, Value>], required: &[&str]) -> Vec<String> {
+    held_with(policies, credentials, required, false).await
+}
+
+/// Of one whose record is as `proven` asks, or is not.
+async fn held_with(
+    policies: &SettlerPolicies,
+    credentials: &[Map<String, Value>],
+    required: &[&str],
+    has_record: bool,
+) -> Vec<String> {
     let required: Vec<String> = required.iter().map(ToString::to_string).collect();
-    let held = policies.held(&did(&holder(1)), credentials, &required, at(NOW)).await;
+    let meets = |rule: &PolicyRecordConfig| has_record && *rule == RECORD;
+    let held = policies.held(&did(&holder(1)), credentials, &required, &meets, at(NOW)).await;
     assert!(held.iter().all(|held| held.settler == did(&holder(1))));
     held.into_iter().map(|held| held.policy).collect()
 }
@@ -82,11 +99,25 @@ async fn a_policy_is_held_by_a_credential_of_its_type_and_its_issuers_about_the_
 }
 
 #[tokio::test]
+async fn a_policy_that_asks_for_a_record_besides_is_held_by_credential_and_record() {
+    let policies = policies();
+    let kyc = credential(9, 1, "KycCredential");
+    let held = async |credentials: &[Map<String, Value>], has_record| {
+        held_with(&policies, credentials, &["kyc", "proven"], has_record).await
+    };
+    assert_eq!(held(from_ref(&kyc), true).await, ["kyc", "proven"]);
+    assert_eq!(held(from_ref(&kyc), false).await, ["kyc"]);
+    let others = credential(8, 1, "KycCredential");
+    assert!(held(from_ref(&others), true).await.is_empty());
+    assert!(held(&[], true).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_verdict_that_is_kept_ends_with_the_credential() {
     let policies = policies();
     let (settler, required) = (did(&holder(1)), ["kyc".to_owned()]);
     let credentials = [credential(9, 1, "KycCredential")];
-    let held = async |now: &str| policies.held(&settler, &credentials, &required, at(now)).await;
+    let held = async |now: &str| policies.held(&settler, &credentials, &required, &|_| false, at(now)).await;
     let first = held(NOW).await;
     assert_eq!(first[0].issuer, did(&holder(9)));
     assert_eq!(first[0].expires, Some(at("2030-01-01T01:00:00Z")));
@@ -134,7 +165,8 @@ fn on_the_web() -> (SettlerPolicies, Arc<Mutex<Site>>, Map<String, Value>, Site)
     let site = Arc::new(Mutex::new(Site::Away));
     let resolver: Box<dyn Resolver> = Box::new(Sites(Arc::clone(&site)));
     let inner = Inner { contexts: None, origins: vec!["https://kyc.example".to_owned()], resolver };
-    let kyc = SettlerPolicyConfig { issuers: vec![did.parse().unwrap()], kind: "KycCredential".to_owned() };
+    let kyc =
+        SettlerPolicyConfig { issuers: vec![did.parse().unwrap()], kind: "KycCredential".to_owned(), record: None };
     let policies = SettlerPolicies::new(Identities(Arc::new(inner)), &BTreeMap::from([("kyc".to_owned(), kyc)]));
     (policies, site, credential.as_object().unwrap().clone(), Site::Answers(document.to_string()))
 }

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use events::StreamId;
+use events::{PaymentEvent, QuoteRequestEvent, StreamId};
 use journal::Recorded;
 
 use crate::{
@@ -10,18 +10,25 @@ use crate::{
     owner_index::{self, OWNER_PREFIX},
     place::Place,
     quote_request::QuoteRequestView,
+    record_deltas::RecordDeltas,
     search_index::{self, SEARCH_PREFIX},
     time_index::{self, TIME_PREFIX},
     view::{Applied, PaymentView},
 };
 
 /// Version of the stored form. Whatever bears another is built again.
-pub(crate) const FORMAT: u8 = 10;
+pub(crate) const FORMAT: u8 = 11;
 pub(crate) const CHECKPOINT: &[u8] = b"c";
 pub(crate) const OPEN_PREFIX: u8 = b'o';
 pub(crate) const PAYMENT_PREFIX: u8 = b'p';
 pub(crate) const QUOTE_REQUEST_PREFIX: u8 = b'q';
 pub(crate) const UNREADABLE_PREFIX: u8 = b'u';
+/// The record of a settler, without its lists: every auction adds to it.
+pub(crate) const RECORD_PREFIX: u8 = b'r';
+/// The lists of that record, which change with the ends of awards alone.
+pub(crate) const RECORD_LISTS_PREFIX: u8 = b'e';
+/// A sum over both.
+pub(crate) const RECORD_SUM: &[u8] = b"R";
 /// Everything that the fold of a stream leaves in a tree.
 pub(crate) const ENTRY_PREFIXES: [u8; 7] =
     [OWNER_PREFIX, OPEN_PREFIX, PAYMENT_PREFIX, QUOTE_REQUEST_PREFIX, SEARCH_PREFIX, TIME_PREFIX, UNREADABLE_PREFIX];
@@ -35,18 +42,28 @@ pub(crate) enum View {
 }
 
 impl View {
-    pub(crate) fn begin(first: &Recorded) -> Option<Self> {
-        match &first.stream_id {
-            StreamId::Payment(_) => PaymentView::begin(first).map(|view| Self::Payment(Box::new(view))),
+    /// The view after a stream's first commit, and in `records` what that adds to settlers' records.
+    pub(crate) fn begin(first: &Recorded, records: &mut RecordDeltas) -> Option<Self> {
+        let view = match &first.stream_id {
+            StreamId::Payment(_) => {
+                PaymentView::begin_telling(first, |settler, by, step| records.award(settler, by, step))
+                    .map(|view| Self::Payment(Box::new(view)))
+            }
             StreamId::QuoteRequest(_) => QuoteRequestView::begin(first).map(|view| Self::QuoteRequest(Box::new(view))),
-        }
+        };
+        view.inspect(|_| auctions(first, records))
     }
 
-    pub(crate) fn apply(&mut self, recorded: &Recorded) -> Applied {
-        match self {
-            Self::Payment(view) => view.apply(recorded),
+    /// Takes in one commit, and adds to `records` what it adds to settlers' records.
+    pub(crate) fn apply(&mut self, recorded: &Recorded, records: &mut RecordDeltas) -> Applied {
+        let applied = match self {
+            Self::Payment(view) => view.apply_telling(recorded, |settler, by, step| records.award(settler, by, step)),
             Self::QuoteRequest(view) => view.apply(recorded),
+        };
+        if applied == Applied::Next {
+            auctions(recorded, records);
         }
+        applied
     }
 
     pub(crate) fn stream_id(&self) -> StreamId {
@@ -105,6 +122,20 @@ impl View {
     pub(crate) fn read(tree: &sled::Tree, stream_id: &StreamId) -> Result<Option<Self>, Fault> {
         let key = view_key(stream_id);
         tree.get(&key)?.map(|value| Self::decode(&key, &value)).transpose()
+    }
+}
+
+/// The auctions that were closed in this commit.
+fn auctions(recorded: &Recorded, records: &mut RecordDeltas) {
+    for event in recorded.payment_events() {
+        if let PaymentEvent::AuctionClosed(closed) = event {
+            records.auction(closed);
+        }
+    }
+    for event in recorded.quote_request_events() {
+        if let QuoteRequestEvent::Collected(collected) = event {
+            records.auction(&collected.auction);
+        }
     }
 }
 

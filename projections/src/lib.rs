@@ -1,7 +1,8 @@
 //! Read models of payments and quote-request batches, kept in sled and rebuilt from the streams at any time.
 //!
 //! [`PaymentView`] is what the HTTP responses of spec 2.6 and 2.11 show of a payment, folded from that payment's own
-//! events and nothing else; [`QuoteRequestView`] is the same for spec 2.13. [`Projections`] keeps the view of every stream, one sled tree a shard, and follows the
+//! events and nothing else; [`QuoteRequestView`] is the same for spec 2.13. A settler's record adds up what events of any of them
+//! say of it ([`Projections::settler_record`]). [`Projections`] keeps the view of every stream, one sled tree a shard, and follows the
 //! journal as it grows. Nothing here is the truth: a directory that is missing, damaged, or not made from the streams at hand is
 //! built again from the first commit, and while that goes on [`Projections::get`] says so, so that the caller answers
 //! from the journal with [`PaymentView::fold`].
@@ -40,9 +41,11 @@ mod quote_request;
 mod read_model;
 mod rebuild;
 mod rebuild_status;
+mod record_deltas;
 mod search;
 mod search_index;
 mod service;
+mod settler_records;
 mod shards;
 mod store;
 mod time_index;
@@ -65,7 +68,9 @@ pub use rebuild_status::{RebuildError, RebuildPhase, RebuildProgress, RebuildSta
 pub use search::SEARCH_LOOKS_MAX;
 pub use search_index::SEARCH_CHARS_MIN;
 pub use service::{Located, Projections, RunError};
+pub use settler_records::{RecentRecords, SETTLERS_PAGE_MAX, SettlerPage};
 pub use shards::{ShardState, ShardStatus};
 pub use view::{
-    Applied, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, RefundOwed, Transaction, Windows,
+    Applied, AwardProgress, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, RefundOwed,
+    Transaction, Windows,
 };

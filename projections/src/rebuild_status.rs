@@ -57,7 +57,7 @@ pub enum Verdict {
         sequence: u64,
         /// Payments and batches that the old copy showed wrongly or not at all; a bounded number of them.
         streams: Vec<StreamId>,
-        /// How many there are; 0 when only the old copy's own accounts were wrong.
+        /// How many there are; 0 when only records of settlers, which are logged, or the old copy's own accounts were wrong.
         count: u64,
     },
     /// There was nothing to compare with.

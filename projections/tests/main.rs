@@ -11,6 +11,7 @@ mod payment_list;
 mod quote_requests;
 mod rebuild;
 mod search;
+mod settler_records;
 mod support;
 mod unreadable;
 mod views;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
-    Amount, Did, Payload, SettlerToken,
-    event::{Decline, DroppedBid, QuoteReceived, Submitted},
+    Amount, Did, Hash32, Payload, SettlerToken,
+    event::{CollectedDocument, Decline, DroppedBid, PassedOver, QuoteReceived, Submitted},
     identity::HeldPolicy,
     is_reason, mutant,
     quote::{Quote, SignedQuote, auction_of},
@@ -23,6 +23,8 @@ const REASON_UNSPECIFIED: &str = "UNSPECIFIED";
 /// Most bytes that the quotes of one auction take in its commit, of which the journal limits the size. The best quotes
 /// are kept, some hundreds of usual size; what does not fit is on record as dropped.
 pub const DOCUMENTS_BYTES_MAX: usize = 384 * 1024;
+/// Most quotes that are kept to be awarded in the winner's place.
+pub const ALTERNATES_MAX: usize = 3;
 /// Why a quote that does not fit is dropped.
 pub(crate) const SURPLUS: &str = "more and better quotes came than can be kept";
 
@@ -39,6 +41,10 @@ pub struct Judgement {
     pub dropped: Vec<DroppedBid>,
     /// The required policies that settlers held.
     pub held_policies: Vec<HeldPolicy>,
+    /// Settlers that were passed over.
+    pub passed_over: Vec<PassedOver>,
+    /// The quotes that follow the winner's, where they may be awarded in its place.
+    pub alternates: Vec<CollectedDocument>,
     /// The best quote, unless the payer's selector chooses.
     pub winner: Option<SignedQuote>,
     /// What the payer's selector is to choose from, `quotes` with their documents; empty where the gateway chooses.
@@ -58,6 +64,8 @@ pub struct Sifted {
     pub dropped: Vec<DroppedBid>,
     /// The required policies that settlers held.
     pub held_policies: Vec<HeldPolicy>,
+    /// Settlers that were passed over.
+    pub passed_over: Vec<PassedOver>,
 }
 
 /// The request that is sent to settlers for a payment, or was sent for the batch that it was awarded from.
@@ -107,11 +115,25 @@ pub fn request_for_batch(opened: &QuoteRequestOpened) -> RequestForQuotes {
 /// Judges every bid against the payment at `at` and picks the winner, the best of the quotes as [`sift`] sorts them.
 pub fn judge(submitted: &Submitted, gathered: Gathered, at: Timestamp) -> Judgement {
     let sifted = sift(&request_for_quotes(submitted), Some(submitted.authorization.permitted()), gathered, at);
-    let Sifted { addressed, quotes: signed, declines, mut dropped, held_policies } = sifted;
+    let Sifted { addressed, quotes: signed, declines, mut dropped, held_policies, passed_over } = sifted;
     let Some(selector) = &submitted.selector else {
         let quotes = signed.iter().map(received).collect();
-        let winner = signed.into_iter().next();
-        return Judgement { addressed, quotes, declines, dropped, held_policies, winner, offered: Vec::new() };
+        let mut signed = signed.into_iter();
+        let winner = signed.next();
+        let alternates = signed.take(if takes_any_quote(submitted) { ALTERNATES_MAX } else { 0 });
+        let alternates = alternates.map(|signed| collected(&signed)).collect();
+        let offered = Vec::new();
+        return Judgement {
+            addressed,
+            quotes,
+            declines,
+            dropped,
+            held_policies,
+            passed_over,
+            alternates,
+            winner,
+            offered,
+        };
     };
     let lasts = |signed: &SignedQuote| signed.quote().valid_until >= selector.answer_by;
     let (mut offered, lapsing): (Vec<_>, Vec<_>) = signed.into_iter().partition(lasts);
@@ -123,7 +145,26 @@ pub fn judge(submitted: &Submitted, gathered: Gathered, at: Timestamp) -> Judgem
         reason: reason.to_owned(),
     }));
     let quotes = offered.iter().map(received).collect();
-    Judgement { addressed, quotes, declines, dropped, held_policies, winner: None, offered }
+    let (alternates, winner) = (Vec::new(), None);
+    Judgement { addressed, quotes, declines, dropped, held_policies, passed_over, alternates, winner, offered }
+}
+
+/// Whether the payer's authorization leaves open which quote is awarded: neither the payer nor its selector chose one.
+pub fn takes_any_quote(submitted: &Submitted) -> bool {
+    let signed_for = submitted.authorization.quote_hash();
+    submitted.collected_quote.is_none()
+        && submitted.selector.is_none()
+        && signed_for.is_none_or(|quote| quote == Hash32::ZERO)
+}
+
+/// What is kept of a quote that may be awarded later.
+pub(crate) fn collected(signed: &SignedQuote) -> CollectedDocument {
+    CollectedDocument {
+        quote_id: signed.id(),
+        quote_hash: signed.hash(),
+        valid_until: signed.quote().valid_until,
+        document: signed.document().to_owned(),
+    }
 }
 
 /// Takes what does not fit into one commit off the end of `quotes`, which come best first.
@@ -196,7 +237,8 @@ pub fn sift(request: &RequestForQuotes, permitted: Option<Amount>, gathered: Gat
         }
     }
     quotes.sort_by_key(|signed| (signed.quote().source_amount, signed.quote().fulfill_by, signed.hash()));
-    Sifted { addressed: gathered.addressed, quotes, declines, dropped, held_policies: gathered.held }
+    let Gathered { addressed, held: held_policies, passed_over, .. } = gathered;
+    Sifted { addressed, quotes, declines, dropped, held_policies, passed_over }
 }
 
 /// Checks that a settler held every required policy by a credential, whose time has not come before the quotes are in.
@@ -216,8 +258,15 @@ fn check_policies(request: &RequestForQuotes, settler: &Did, held: &[HeldPolicy]
 
 /// Checks that a quote can still be awarded at `at`.
 fn check_validity(quote: &Quote, at: Timestamp) -> Result<(), String> {
-    let lasts = unix_seconds(quote.valid_until) >= unix_seconds(at).saturating_add(AWARD_MARGIN_SECONDS);
-    if lasts { Ok(()) } else { Err("quote lapses before it can be awarded".to_owned()) }
+    if !lasts(quote.valid_until, at) {
+        return Err("quote lapses before it can be awarded".to_owned());
+    }
+    if lasts(quote.fulfill_by, at) { Ok(()) } else { Err("promised delivery is before it can be awarded".to_owned()) }
+}
+
+/// Whether a quote that is valid until `valid_until` can still be awarded at `at`.
+pub fn lasts(valid_until: Timestamp, at: Timestamp) -> bool {
+    unix_seconds(valid_until) >= unix_seconds(at).saturating_add(AWARD_MARGIN_SECONDS)
 }
 
 /// Checks one quote against the request, and `permitted` where the payer has signed already (design: a quote is checked

@@ -7,6 +7,7 @@
 //! - [`auction`] judges bids and picks the winner, also purely.
 //! - [`quote_request`] is the same for a batch, with [`quote_request::award`], by which a payment comes out of it.
 //! - [`release`] says when the gateway brings the release of a delivered payment itself.
+//! - [`settler_record`] is what became of a settler's awards, and says until when one that missed is passed over.
 //! - [`ports`] are the traits through which actions touch the world.
 //! - [`runner`] drives payments and batches: load, perform, decide, append, until they are at rest.
 //!
@@ -19,6 +20,7 @@ pub mod ports;
 pub mod quote_request;
 pub mod release;
 pub mod runner;
+pub mod settler_record;
 
 pub use payment::Payment;
 pub use quote_request::QuoteRequest;

@@ -21,7 +21,7 @@ use events::{StreamId, time::Timestamp};
 pub use self::{
     auction::{
         ANSWER_WAIT_MAX, Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Gathered, Gathering,
-        OpenWindow, RequestForQuotes,
+        OpenWindow, REPLACEABLE_ANSWER_WAIT, RequestForQuotes, SettlerRecords,
     },
     chains::Chains,
     orders::{

@@ -24,7 +24,7 @@ fn offers(n: u8, price: &str) -> Bid {
 }
 
 fn gathered(settlers: &[u8], bids: Vec<Bid>) -> Gathered {
-    Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids, held: Vec::new() }
+    Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids, ..Gathered::default() }
 }
 
 fn winner(gathered: Gathered) -> Option<Did> {

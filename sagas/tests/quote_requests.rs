@@ -26,7 +26,7 @@ use sagas::{
 use crate::given::{batch::*, *};
 
 fn collection(settlers: &[u8], bids: Vec<sagas::ports::Bid>) -> QuotesCollected {
-    let gathered = Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids, held: Vec::new() };
+    let gathered = Gathered { addressed: settlers.iter().map(|n| did(*n)).collect(), bids, ..Gathered::default() };
     batch(&[opened()]).collect(gathered, at(10))
 }
 

@@ -1,5 +1,6 @@
 //! The payment's state machine: given events, when a command comes, then events.
 
+mod lapses;
 mod payer_deposit;
 mod settlement;
 
@@ -29,6 +30,8 @@ fn judgement(winner: bool) -> Command {
             declines: Vec::new(),
             dropped: Vec::new(),
             held_policies: Vec::new(),
+            passed_over: Vec::new(),
+            alternates: Vec::new(),
             winner: winner.then(|| signed(1, quote(1, "1010"))),
             offered: Vec::new(),
         }),
@@ -371,6 +374,9 @@ fn any_event() -> impl Strategy<Value = PaymentEvent> {
         Just(payer_deposit_submitted()),
         Just(auction_closed()),
         Just(awarded()),
+        Just(auction_closed_with_alternates()),
+        (1u8..4).prop_map(awarded_to),
+        (1u8..4).prop_map(lapsed),
         (1u32..3).prop_map(deposit_prepared),
         (1u32..3, 2u32..5).prop_map(|(attempt, version)| deposit_repriced(attempt, version)),
         (1u32..3).prop_map(deposit_abandoned),

@@ -46,8 +46,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(15);
 const ANSWER_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The chains are read again after this time even when neither reports a block.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long the gateway may take to confirm which answer counts.
-const RECEIPT_MAX: Duration = Duration::from_secs(3);
+/// How long the gateway may take to confirm which answer counts before it is asked again: a winner has a second, where another quote waits.
+const RECEIPT_MAX: Duration = Duration::from_millis(700);
 /// Attempts to read a balance that a delivery has outdated meanwhile.
 const BALANCE_READS_MAX: usize = 5;
 /// Tokens that are owed are held this long beyond the last second of the delivery, in which a block may still come.

@@ -6,7 +6,9 @@ use anyhow::Result;
 use clap::{Args as ClapArgs, Subcommand};
 
 use chains::config::ChainConfig;
-use config::{AuditorConfig, ConsoleConfig, GatewayConfig, KeyForm, SelectorConfig, VerifierConfig, key_places};
+use config::{
+    AuditorConfig, ConsoleConfig, GatewayConfig, KeyForm, SelectorConfig, SettlersConfig, VerifierConfig, key_places,
+};
 
 use super::role::Role;
 
@@ -40,6 +42,7 @@ pub fn run(args: &Args) -> Result<()> {
     let chains: Vec<ChainConfig> = match role {
         Role::Gateway => {
             let gateway = GatewayConfig::load(config)?;
+            notes.extend(settler_notes(&gateway.settlers));
             notes.extend(console_note(&gateway.console));
             gateway.chains.into_iter().map(|served| served.chain).collect()
         }
@@ -79,6 +82,31 @@ pub fn run(args: &Args) -> Result<()> {
     super::answer(&lines.join("\n"))
 }
 
+/// What is said of settlers: how long winners are waited for, who is passed over, and what each policy asks for.
+fn settler_notes(settlers: &SettlersConfig) -> Vec<String> {
+    let pauses = settlers.pauses;
+    let passed_over = match pauses.missed {
+        0 => "nobody is passed over".to_owned(),
+        missed => format!(
+            "passed over after {missed} missed of {} awards, {} to {} s",
+            pauses.of, pauses.pause_seconds, pauses.pause_seconds_max
+        ),
+    };
+    let ack = settlers.award_ack_ms;
+    let mut notes =
+        vec![format!("  {:<44} a winner has {ack} ms while another quote waits; {passed_over}", "settlers")];
+    notes.extend(settlers.policies.iter().map(|(name, policy)| {
+        let issuers = policy.issuers.len();
+        let mut asked = format!("{} by {issuers} issuer{}", policy.kind, if issuers == 1 { "" } else { "s" });
+        if let Some(record) = policy.record {
+            let (delivered, missed) = (record.delivered_min, record.missed_percent_max);
+            asked.push_str(&format!(", and {delivered} delivered, {missed} % missed at most"));
+        }
+        format!("  {:<44} {asked}", format!("settlers.policies.{name}"))
+    }));
+    notes
+}
+
 /// What is said of the console, where anything is configured of one.
 fn console_note(console: &ConsoleConfig) -> Option<String> {
     let (all, acting) = (console.operators.len(), console.operators.iter().filter(|operator| operator.acts).count());
@@ -97,9 +125,32 @@ fn console_note(console: &ConsoleConfig) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use config::ConsoleOperator;
+    use config::{ConsoleOperator, PolicyRecordConfig, SettlerPolicyConfig};
 
     use super::*;
+
+    #[test]
+    fn what_decides_about_settlers_is_told() {
+        let told = |settlers: &SettlersConfig| settler_notes(settlers).join("\n");
+        let mut settlers = SettlersConfig::default();
+        let defaults = told(&settlers);
+        let said =
+            "a winner has 1000 ms while another quote waits; passed over after 3 missed of 10 awards, 60 to 3600 s";
+        assert!(defaults.ends_with(said), "{defaults}");
+        settlers.pauses.missed = 0;
+        settlers.policies.insert(
+            "proven".to_owned(),
+            SettlerPolicyConfig {
+                issuers: vec!["did:web:kyc.example".parse().unwrap()],
+                kind: "KycCredential".to_owned(),
+                record: Some(PolicyRecordConfig { delivered_min: 20, missed_percent_max: 5 }),
+            },
+        );
+        let told = told(&settlers);
+        assert!(told.contains("; nobody is passed over\n"), "{told}");
+        assert!(told.contains("  settlers.policies.proven "), "{told}");
+        assert!(told.ends_with(" KycCredential by 1 issuer, and 20 delivered, 5 % missed at most"), "{told}");
+    }
 
     #[test]
     fn what_is_configured_of_a_console_is_told() {

@@ -40,6 +40,7 @@ mod request;
 mod role;
 mod selector;
 mod settler;
+mod settlers;
 mod webhooks;
 
 /// Cross-chain payment gateway with escrow.
@@ -99,6 +100,8 @@ enum Command {
     Pay(Box<pay::Args>),
     /// Make a link by which somebody is asked to pay, and its QR code; asks nobody.
     Request(request::Args),
+    /// Show the records of a gateway's settlers.
+    Settlers(settlers::Args),
     /// Show what escrows have on record for payments, and bring home what is overdue, without a gateway.
     Refund(Box<refund::Args>),
     /// Write what completes this command line in a shell, to standard output.
@@ -128,6 +131,7 @@ pub fn main() -> ExitCode {
         | Command::Pay(_)
         | Command::Request(_)
         | Command::Refund(_)
+        | Command::Settlers(_)
         | Command::Init(_)
         | Command::Deploy(_)
         | Command::Keys(_)
@@ -191,6 +195,7 @@ async fn run(command: Command, logs: Logs) -> Result<ExitCode> {
         Command::Console(args) => console::run(args),
         Command::Webhooks(args) => webhooks::run(args).await,
         Command::Request(args) => request::run(args),
+        Command::Settlers(args) => settlers::run(&args).await,
         Command::Init(args) => init::run(&args),
         Command::Deploy(args) => deploy::run(&args).await,
         Command::Keys(args) => keys::run(&args).await,

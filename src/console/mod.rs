@@ -31,7 +31,7 @@ use journal_jetstream::{
     store::{ConnectError, NatsJournal},
 };
 use projections::Projections;
-use sagas::runner::Misconfigured;
+use sagas::{runner::Misconfigured, settler_record::PauseRule};
 
 use self::{commits::JournalCommits, installation::GatewayInstallation, orders::GatewayOrders};
 use crate::{
@@ -61,6 +61,7 @@ pub(crate) struct GatewayConsole {
     operators: Operators,
     network: Network,
     verifiers: Vec<VerifierRef>,
+    settler_pauses: PauseRule,
     grace: Duration,
     graphs: Graphs,
     client: Client,
@@ -76,6 +77,7 @@ impl GatewayConsole {
             operators: operators(&config.console),
             network: installation::network(config),
             verifiers: verifiers(config),
+            settler_pauses: config.settlers.pauses.into(),
             grace: Duration::from_secs(config.watchdog.grace_seconds),
             graphs: Graphs::default(),
             client,
@@ -93,7 +95,8 @@ impl GatewayConsole {
     /// # Errors
     /// When a stream is not what it has to be.
     pub(crate) async fn opened(self) -> Result<Parts> {
-        let Self { gateway, replicas, operators, network, verifiers, grace, graphs, client, shown } = self;
+        let Self { gateway, replicas, operators, network, verifiers, settler_pauses, grace, graphs, client, shown } =
+            self;
         let acts = || NatsOperatorActs::open(client.clone(), replicas);
         let acts = waiting_for("the operators' acts", ConnectError::is_passing, acts).await;
         let acts = acts.context("open the record of operators' acts")?;
@@ -140,6 +143,7 @@ impl GatewayConsole {
             orders: Arc::new(orders),
             graphs,
             verifiers,
+            settler_pauses,
             grace,
         })
     }

@@ -33,7 +33,14 @@ pub(crate) struct PaymentMetrics {
     accepted: Counter,
     refused: Counter,
     unanswered: Counter,
+    replaced: Replaced,
     spending: Arc<Spending>,
+}
+
+/// Awards after which the next quote was awarded.
+struct Replaced {
+    refused: Counter,
+    unanswered: Counter,
 }
 
 struct Auctions {
@@ -48,6 +55,7 @@ impl PaymentMetrics {
     pub(crate) fn new(spending: Arc<Spending>) -> Self {
         let auctions = |outcome: &'static str| counter!("gw_auctions_total", "outcome" => outcome);
         let awards = |answer: &'static str| counter!("gw_awards_total", "answer" => answer);
+        let replaced = |answer: &'static str| counter!("gw_awards_replaced_total", "answer" => answer);
         let failures = |code: &'static str| counter!("gw_payment_failures_total", "code" => code);
         let reached = |milestone: Milestone| counter!("gw_payments_total", "event" => milestone.as_str());
         Self {
@@ -68,6 +76,7 @@ impl PaymentMetrics {
             accepted: awards("accepted"),
             refused: awards("refused"),
             unanswered: awards("unanswered"),
+            replaced: Replaced { refused: replaced("refused"), unanswered: replaced("unanswered") },
             spending,
         }
     }
@@ -83,7 +92,7 @@ impl PaymentMetrics {
                 seconds.record(took.as_seconds_f64());
             }
             // The deposit begins when the winner stands by its quote, and not before.
-            if leg == Leg::Award && !matches!(event, PaymentEvent::AwardWithdrawn(_)) {
+            if leg == Leg::Award && !matches!(event, PaymentEvent::AwardLapsed(_) | PaymentEvent::AwardWithdrawn(_)) {
                 self.accepted.increment(1);
             }
         }
@@ -107,6 +116,14 @@ impl Observer for PaymentMetrics {
                         false => &self.auctions.offered,
                     };
                     outcome.increment(1);
+                }
+                PaymentEvent::AwardLapsed(lapsed) => {
+                    let (answered, replaced) = match lapsed.refusal {
+                        Some(_) => (&self.refused, &self.replaced.refused),
+                        None => (&self.unanswered, &self.replaced.unanswered),
+                    };
+                    answered.increment(1);
+                    replaced.increment(1);
                 }
                 PaymentEvent::AwardWithdrawn(withdrawn) => match withdrawn.cause {
                     WithdrawalCause::Refused { .. } => self.refused.increment(1),

@@ -93,7 +93,13 @@ pub const TABLE: &[Metric] = &[
     seconds("gw_payment_seconds", STAGE, &[], "From a payment's submission to its completion, by the journal, seconds"),
     counter("gw_auctions_total", &["outcome"], "Auctions that closed, of payments and of quote-requests"),
     counter("gw_bids_total", &["kind"], "Answers of settlers in auctions that closed"),
+    counter(
+        "gw_settlers_passed_over_total",
+        &[],
+        "Settlers not asked in an auction because of what they missed before",
+    ),
     counter("gw_awards_total", &["answer"], "Awards, by the winner's answer"),
+    counter("gw_awards_replaced_total", &["answer"], "Of these, awards after which the next quote was awarded"),
     // Transactions.
     counter("gw_transactions_total", &["chain", "leg", "outcome"], "The gateway's transactions, by what came of them"),
     counter(

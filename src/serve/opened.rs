@@ -1,5 +1,6 @@
 //! What a gateway keeps in NATS, and its connections: appends, leases, four for engine and read models, reads of the
-//! API, asking settlers, hearing them, selectors, auditors, webhooks, and one of the operators' console where there is one.
+//! API, asking settlers, hearing them, selectors, auditors, webhooks, and one of the operators' console where there is one. The
+//! read models, which are kept beside it, are opened here because auctions read settlers' records in them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,6 +20,7 @@ use app::{
 use config::GatewayConfig;
 use events::PaymentId;
 use identity::{Identities, SettlerPolicies};
+use journal::ShardLog;
 use journal_jetstream::{
     budget::NatsBudgets,
     headerless::{self, HeaderlessClient},
@@ -26,6 +28,7 @@ use journal_jetstream::{
     parking::{NatsParking, Options as ParkingOptions},
     store::{ConnectError, NatsJournal, Options as JournalOptions},
 };
+use projections::{Projections, RecentRecords};
 
 use super::{dedicated_runtime::DedicatedRuntime, restore, webhooks::OpenedWebhooks};
 use crate::{
@@ -36,11 +39,12 @@ use crate::{
 /// Connections over which engine and read models read the streams.
 const READERS: usize = 4;
 
-/// What a gateway keeps in NATS, opened.
+/// What a gateway keeps in NATS, opened, and its read models.
 pub(super) struct Opened {
     pub(super) client: Client,
     pub(super) journal: Arc<NatsJournal>,
     pub(super) reads: Arc<NatsJournal>,
+    pub(super) projections: Projections,
     pub(super) ledger: Arc<NatsLedger>,
     pub(super) budgets: Arc<NatsBudgets>,
     pub(super) parking: Arc<NatsParking>,
@@ -97,6 +101,12 @@ impl Opened {
         let reads = waiting_for("the journal", ConnectError::is_passing, reads).await.context("open the journal")?;
         let api_reads = reader("gw serve, reads of the API").await?;
         reads.read_over(vec![api_reads.clone()]);
+        // The index for search is the console's alone.
+        let open = match config.console.listen {
+            Some(_) => Projections::open_searched,
+            None => Projections::open,
+        };
+        let projections = open(&config.projections.directory, journal.shards())?;
         let ledger = || NatsLedger::connect(client.clone(), LedgerOptions { replicas, ..LedgerOptions::default() });
         let ledger = waiting_for("the signer ledger", ConnectError::is_passing, ledger).await;
         let ledger = ledger.context("open the signer ledger")?;
@@ -114,13 +124,21 @@ impl Opened {
             waiting_for("NATS", headerless::Error::is_passing, || HeaderlessClient::connect(endpoint.clone())).await
         };
         let heard = following.spawn(connecting).await??;
+        let records = Arc::new(RecentRecords::new(projections.clone()));
         let auction = || {
             let policies = SettlerPolicies::new(identities.clone(), &config.settlers.policies);
             // A second for clocks that differ.
             let window_max = Duration::from_secs(config.deadlines.quote_seconds_max + 1);
             let grace = Duration::from_millis(config.settlers.absence_ms_max);
-            let options = auction::Options { replicas, window_max, grace, ..auction::Options::default() };
-            auction::open(asking.clone(), heard.clone(), options, policies)
+            let options = auction::Options {
+                replicas,
+                window_max,
+                grace,
+                replaceable_answer_wait: config.settlers.award_ack(),
+                pauses: config.settlers.pauses.into(),
+                ..auction::Options::default()
+            };
+            auction::open(asking.clone(), heard.clone(), options, policies, Some(records.clone()))
         };
         let auction = waiting_for("the auction", |_| true, auction).await.context("open the auction")?;
         let auditors = reader("gw serve, auditors").await?;
@@ -145,6 +163,7 @@ impl Opened {
         Ok(Self {
             journal: Arc::new(journal),
             reads: Arc::new(reads),
+            projections,
             ledger: Arc::new(ledger),
             budgets: Arc::new(budgets),
             parking_reads: Arc::new(parking.over(api_reads)),

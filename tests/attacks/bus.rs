@@ -38,7 +38,7 @@ impl Gateway {
         let (client, heard) = tokio::try_join!(nats.connect(Role::Gateway), nats.headerless(Role::Gateway))?;
         let options = auction::Options { replicas: nats.replicas(), ..auction::Options::default() };
         let (auction, service, _hints) =
-            auction::open(client.clone(), heard.clone(), options, SettlerPolicies::default()).await?;
+            auction::open(client.clone(), heard.clone(), options, SettlerPolicies::default(), None).await?;
         let service = tokio::spawn(service.run(CancellationToken::new()));
         Ok(Self { auction, connections: (client, heard), _service: AbortOnDropHandle::new(service) })
     }

@@ -58,7 +58,7 @@ async fn keys_are_added_revoked_and_rotated_by_reload_alone() -> Result<()> {
     };
     let heard = HeaderlessClient::connect(endpoint).await?;
     let (auction, service, _hints) =
-        auction::open(gateway.clone(), heard, auction::Options::default(), SettlerPolicies::default()).await?;
+        auction::open(gateway.clone(), heard, auction::Options::default(), SettlerPolicies::default(), None).await?;
     let _service = AbortOnDropHandle::new(tokio::spawn(service.run(CancellationToken::new())));
     let (one, two) = (connect(&server, Role::Settler(1)).await?, connect(&server, Role::Settler(2)).await?);
     registers(&one, 1).await?;
@@ -148,7 +148,7 @@ async fn nobody_gets_around_tls() -> Result<()> {
         name: "gateway".to_owned(),
     };
     let heard = HeaderlessClient::connect(endpoint(&url, Some(&ca_file))).await?;
-    auction::open(client.clone(), heard, auction::Options::default(), SettlerPolicies::default()).await?;
+    auction::open(client.clone(), heard, auction::Options::default(), SettlerPolicies::default(), None).await?;
     assert_eq!(gw(&["key", "--seed-file", seed_file.to_str().context("not Unicode")?]).await?.trim(), gateway.nkey()?);
 
     // Without TLS nothing is said but that it is needed.

@@ -6,11 +6,12 @@ use anyhow::{Context, Result};
 use async_nats::jetstream::{self, consumer::PullConsumer};
 use futures::StreamExt;
 
+use auction::Options;
 use events::{PaymentId, event::VerifierRef};
 use protocol::{AWARDS_STREAM, AwardNotice, Report, Version, award_consumer, report_subject};
-use sagas::ports::{Auction, Award, RequestForQuotes, VerificationCase};
+use sagas::ports::{Auction, Award, AwardAnswer, RequestForQuotes, VerificationCase};
 
-use super::{Bidder, Gateway, silence};
+use super::{Bidder, Gateway, policies, silence};
 use crate::nats_roles::{PATIENCE, RELEASER, Role, connect, did, payment_of, request, server, token, until};
 
 fn award(number: usize, request: &RequestForQuotes) -> Award {
@@ -25,6 +26,7 @@ fn award(number: usize, request: &RequestForQuotes) -> Award {
         },
         quote_hash: events::Hash32::sha256(b"quote"),
         verifier: VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
+        is_replaceable: false,
     }
 }
 
@@ -66,6 +68,26 @@ async fn two_awards_of_one_payment_to_one_settler_are_not_mixed_up() -> Result<(
     gateway.auction.award(&award).await?;
     let other = Award { quote_hash: events::Hash32::sha256(b"another quote"), ..award };
     assert!(gateway.auction.award(&other).await.is_err_and(|fault| fault.is_misconfigured()));
+    Ok(())
+}
+
+/// A silent winner is given up sooner where another quote can be awarded in its place, and what was found stays.
+#[tokio::test]
+async fn a_winner_is_waited_for_as_long_as_its_place_cannot_be_taken() -> Result<()> {
+    let server = server().await?;
+    let (short, hour) = (Duration::from_millis(50), Duration::from_secs(3600));
+    for is_replaceable in [true, false] {
+        let (answer_wait, replaceable_answer_wait) = if is_replaceable { (hour, short) } else { (short, hour) };
+        let options = Options { answer_wait, replaceable_answer_wait, ..Options::default() };
+        let gateway = Gateway::with(&server, options, policies(), None).await?;
+        let award = Award { is_replaceable, ..award(1, &request(Duration::from_secs(1))) };
+        gateway.auction.award(&award).await?;
+        let answer = tokio::time::timeout(PATIENCE, gateway.auction.answer(&award)).await??;
+        assert_eq!(answer, AwardAnswer::Silent);
+        let other = Award { is_replaceable: !is_replaceable, ..award };
+        let again = tokio::time::timeout(PATIENCE, gateway.auction.answer(&other)).await??;
+        assert_eq!(again, AwardAnswer::Silent);
+    }
     Ok(())
 }
 

@@ -41,7 +41,8 @@ impl Environment {
         let (gateway, heard) = tokio::try_join!(connect(&server, Role::Gateway), headerless(&server, Role::Gateway))?;
         let jetstream = jetstream::new(gateway.clone());
         let (auction, _service, _hints) =
-            auction::open(gateway.clone(), heard, auction::Options::default(), SettlerPolicies::default()).await?;
+            auction::open(gateway.clone(), heard, auction::Options::default(), SettlerPolicies::default(), None)
+                .await?;
         jetstream
             .create_stream(stream::Config {
                 name: "EVT_00".to_owned(),
@@ -121,7 +122,7 @@ fn award(number: usize) -> Award {
         payloads: Vec::new(),
     };
     let verifier = VerifierRef { account: RELEASER.parse().unwrap(), endpoint: String::new() };
-    Award { settler: did(number), case, quote_hash: Hash32::sha256(b"quote"), verifier }
+    Award { settler: did(number), case, quote_hash: Hash32::sha256(b"quote"), verifier, is_replaceable: false }
 }
 
 /// The number of awards that `client` gets when it asks for those of settler `number`.

@@ -1,9 +1,12 @@
 //! Example bodies. They tell one story: order-7, paid on one chain and delivered on another.
 
+mod settlers;
 pub(super) mod webhooks;
 pub(super) mod x402;
 
 use serde_json::{Value, json};
+
+pub(super) use self::settlers::{settler, settlers};
 
 use events::{PaymentId, QuoteRequestId};
 

@@ -6,6 +6,7 @@ mod operation;
 mod operations;
 mod parameters;
 mod schemas;
+mod settlers;
 mod x402;
 
 use axum::http::StatusCode;

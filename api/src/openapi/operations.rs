@@ -15,16 +15,17 @@ use super::{
         caller_secret, context_parameters, last_event_id, own_payments_parameters, payment_id, position, prefer, query,
         quote_request_id, webhook_id,
     },
-    x402,
+    settlers, x402,
 };
 
 /// The sections of the document.
-pub(super) const TAGS: [(&str, &str); 7] = [
+pub(super) const TAGS: [(&str, &str); 8] = [
     (PAYMENT, "Submitting a payment, and following it to its end."),
     ("quote-requests", "The two-phase flow: collect quotes first, authorize the spend with the award of one."),
     (SESSIONS, "Proving who one is, for what is shown to owners of payments alone."),
     (WEBHOOKS, "Having an endpoint of one's own called with what becomes of one's payments."),
     (x402::TAG, "The gateway as a facilitator, for merchants who ask for payment with a 402."),
+    (settlers::TAG, "Who delivers, and how each did so far."),
     ("corridors", "What the gateway serves."),
     ("operations", "Probes and this documentation."),
 ];
@@ -428,6 +429,8 @@ pub const OPERATIONS: &[Operation] = &[
         headers: &[],
         errors: &[OWNERS, &[Code::INVALID_REQUEST, Code::WEBHOOK_NOT_FOUND, Code::REQUEST_TOO_LARGE], READ],
     },
+    settlers::LIST,
+    settlers::SHOW,
     Operation {
         method: Method::GET,
         path: "/v1/defaults",

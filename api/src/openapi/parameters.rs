@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use app::{
     own_payments::{PAGE_DEFAULT, PAGE_MAX, query::stages},
     schema::{CHAIN_ID_PATTERN, PAYMENT_ID_PATTERN, QUOTE_REQUEST_ID_PATTERN},
+    settlers,
 };
 use proofs::contexts::BUNDLED;
 
@@ -67,6 +68,29 @@ pub(super) fn own_payments_parameters() -> Vec<Value> {
         ),
         query("limit", false, limit, "Most payments on a page."),
         text("cursor", "The `next_cursor` of an earlier page."),
+    ]
+}
+
+pub(super) fn settler_did() -> Value {
+    json!({
+        "name": "did",
+        "in": "path",
+        "required": true,
+        "description": "The settler's DID, percent-encoded: a `%` of its own is `%25`.",
+        "schema": {"type": "string", "pattern": "^did:[a-z][a-z0-9]*:[a-zA-Z0-9._:%-]+$"},
+    })
+}
+
+pub(super) fn settlers_parameters() -> Vec<Value> {
+    let limit = json!({
+        "type": "integer",
+        "minimum": 1,
+        "maximum": settlers::PAGE_MAX,
+        "default": settlers::PAGE_DEFAULT,
+    });
+    vec![
+        query("limit", false, limit, "Most settlers on a page."),
+        query("cursor", false, json!({"type": "string"}), "The `next_cursor` of an earlier page."),
     ]
 }
 

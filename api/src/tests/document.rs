@@ -155,7 +155,7 @@ fn path_parameters_bear_the_names_of_the_contract() {
         let name = match path.split('/').find(|part| part.starts_with('{')) {
             Some("{paymentId}") => "paymentId",
             Some("{quoteRequestId}") => "quoteRequestId",
-            Some("{vocabulary}" | "{webhookId}") | None => continue,
+            Some("{vocabulary}" | "{webhookId}" | "{did}") | None => continue,
             Some(other) => panic!("{path}: {other}"),
         };
         for operation in item.as_object().unwrap().values() {

@@ -24,6 +24,7 @@ mod reads;
 mod rehearsals;
 mod restored;
 mod selectors;
+mod settlers;
 mod shapes;
 mod side_effects;
 mod signatures;
@@ -216,6 +217,7 @@ impl Gateway {
             reads: appended,
             payments: payments.clone(),
             owned_payments: owned.clone(),
+            settlers: owned.clone(),
             webhooks: Some(webhooks::desk()),
             sessions: Sessions { key: session_key(), contracts: contracts.clone() },
             quote_requests: payments.clone(),
@@ -359,8 +361,11 @@ pub fn config() -> GatewayConfig {
         endpoint: "https://verifier.example".to_owned(),
     }];
     config.trust.selectors = vec![SELECTOR.parse().unwrap()];
-    let policy =
-        || SettlerPolicyConfig { issuers: vec!["did:web:kyc.example".parse().unwrap()], kind: "Kyc".to_owned() };
+    let policy = || SettlerPolicyConfig {
+        issuers: vec!["did:web:kyc.example".parse().unwrap()],
+        kind: "Kyc".to_owned(),
+        record: None,
+    };
     config.settlers.policies = ["aml", "kyc"].map(|name| (name.to_owned(), policy())).into();
     config
 }

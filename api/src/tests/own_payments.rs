@@ -15,12 +15,14 @@ use app::{
     error::{Code, Error},
     own_payments::{Asked, OwnedPayments, OwnedReads, parked::ParkedPayments},
     sessions::{ContractAccounts, SessionKey},
+    settlers::{RecordReads, SettlerReads},
 };
 use devkit::holder::Holder;
-use events::{Account, ChainId};
+use events::{Account, ChainId, Did};
 use journal::{ShardLog, parking::memory::MemoryParking};
 use net::callers::Caller;
-use projections::{OwnedPage, Projections};
+use projections::{OwnedPage, Projections, SettlerPage};
+use sagas::settler_record::SettlerRecord;
 
 use super::{identities::enveloped, *};
 
@@ -33,8 +35,15 @@ const BY_CONTRACT: &str = "0xc0de";
 /// The read model as it follows the journal; each page is as new as that.
 pub struct FollowedPayments {
     journal: MemoryJournal,
-    followed: OnceCell<(OwnedReads, Projections, TempDir)>,
+    followed: OnceCell<Followed>,
     away: AtomicBool,
+}
+
+struct Followed {
+    owned: OwnedReads,
+    settlers: RecordReads,
+    projections: Projections,
+    _directory: TempDir,
 }
 
 impl FollowedPayments {
@@ -46,34 +55,51 @@ impl FollowedPayments {
         self.away.store(away, Ordering::SeqCst);
     }
 
-    async fn followed(&self) -> &(OwnedReads, Projections, TempDir) {
+    /// The read model with all that the journal has.
+    async fn followed(&self) -> Result<&Followed, Error> {
+        if self.away.load(Ordering::SeqCst) {
+            return Err(Code::SERVICE_UNAVAILABLE.into());
+        }
         let begin = || async {
             let directory = TempDir::new().unwrap();
             let projections = Projections::open(directory.path(), self.journal.shards()).unwrap();
             let (following, journal) = (projections.clone(), Arc::new(self.journal.clone()));
             tokio::spawn(async move { following.run(journal, CancellationToken::new()).await });
             let parked = ParkedPayments::new(Arc::new(MemoryParking::default()));
-            (OwnedReads::new(projections.clone(), parked), projections, directory)
+            Followed {
+                owned: OwnedReads::new(projections.clone(), parked),
+                settlers: RecordReads::new(projections.clone()),
+                projections,
+                _directory: directory,
+            }
         };
-        self.followed.get_or_init(begin).await
+        let followed = self.followed.get_or_init(begin).await;
+        for shard in 0..self.journal.shards() {
+            let head = self.journal.head(shard).await.unwrap();
+            assert!(followed.projections.wait_for(shard, head, Duration::from_secs(60)).await);
+            while followed.projections.ready().is_err() {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(followed)
     }
 }
 
 #[async_trait]
 impl OwnedPayments for FollowedPayments {
     async fn page(&self, asked: Asked) -> Result<OwnedPage, Error> {
-        if self.away.load(Ordering::SeqCst) {
-            return Err(Code::SERVICE_UNAVAILABLE.into());
-        }
-        let (reads, projections, _) = self.followed().await;
-        for shard in 0..self.journal.shards() {
-            let head = self.journal.head(shard).await.unwrap();
-            assert!(projections.wait_for(shard, head, Duration::from_secs(60)).await);
-            while projections.ready().is_err() {
-                tokio::task::yield_now().await;
-            }
-        }
-        reads.page(asked).await
+        self.followed().await?.owned.page(asked).await
+    }
+}
+
+#[async_trait]
+impl SettlerReads for FollowedPayments {
+    async fn page(&self, after: Option<Did>, settlers_max: usize) -> Result<SettlerPage, Error> {
+        self.followed().await?.settlers.page(after, settlers_max).await
+    }
+
+    async fn record(&self, settler: Did) -> Result<Option<SettlerRecord>, Error> {
+        self.followed().await?.settlers.record(settler).await
     }
 }
 

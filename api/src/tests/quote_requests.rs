@@ -176,7 +176,7 @@ pub async fn collect(gateway: &Gateway, id: &QuoteRequestId, quoting: &[u8]) -> 
     let mut bids: Vec<_> = quoting.iter().zip(documents).map(|(n, answer)| bid(*n, answer)).collect();
     bids.push(bid(9, BidAnswer::Decline("INSUFFICIENT_LIQUIDITY".to_owned())));
     let addressed = quoting.iter().map(|n| did(*n)).chain([did(9)]).collect();
-    let collected = state.collect(Gathered { addressed, bids, held: Vec::new() }, at("2030-01-01T00:00:30Z"));
+    let collected = state.collect(Gathered { addressed, bids, ..Gathered::default() }, at("2030-01-01T00:00:30Z"));
     append(gateway, id, QuoteRequestEvent::Collected(Box::new(collected))).await;
     quotes
 }

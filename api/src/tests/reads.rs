@@ -50,6 +50,8 @@ pub(super) fn closed(declines: &[(&str, &str)]) -> PaymentEvent {
             .collect(),
         dropped: Vec::new(),
         held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: Vec::new(),
         closed_at: at("2030-01-01T00:00:01Z"),
     })
 }
@@ -135,7 +137,7 @@ async fn who_declined_is_shown_while_the_auction_is_open() {
         decline(2, "BUSY"),
         quote,
     ];
-    *gateway.auctions.0.lock().unwrap() = Some(Gathered { addressed: addressed.clone(), bids, held: Vec::new() });
+    *gateway.auctions.0.lock().unwrap() = Some(Gathered { addressed: addressed.clone(), bids, ..Gathered::default() });
     let shown = status(&gateway, &id).await.body;
     assert_eq!((&shown["status"], &shown["requested_count"]), (&json!("pending"), &json!(4)));
     let expected = json!({

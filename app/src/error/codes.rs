@@ -169,6 +169,11 @@ codes! {
         "The quote-request has no quote with this id.",
         "`quote_id` is none of the quotes that were collected for this quote-request. This call accepted nothing.",
         "Read the quote-request and award one of its `quotes`.";
+    SETTLER_NOT_FOUND Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
+        "There is no record of this settler.",
+        "The path holds no DID, or that of a settler that this gateway never asked for a quote. A settler has a record from the \
+         first auction on in which it is asked.",
+        "Check the DID, in which each `%` is written as `%25` in a URL. `GET /v1/settlers` lists all settlers with a record.";
     CHAIN_NOT_SUPPORTED Some(StatusCode::NOT_FOUND), PaymentGateway, NotRetryableFixRequest, None, false,
         "This gateway does not serve the chain.",
         "The `chain_id` is not a CAIP-2 id, or one that this gateway has no corridor on.",
@@ -375,8 +380,9 @@ codes! {
         "Submit anew under a new `request_id`; the tokens may be there again, or another settler may win.";
     AWARD_UNANSWERED None, SettlerAgent, RetryWithNewRequestId, Some(false), false,
         "The settler that won did not answer in time.",
-        "A settler has 30 seconds to say that it stands by its quote, and this one said nothing: it may be down. Nothing is \
-         deposited for a settler that is not there. No funds were moved.",
+        "The last settler that could be awarded has 30 seconds to say that it stands by its quote, and said nothing: it may \
+         be down. One that another could follow has about a second, and the next was awarded. Nothing is deposited for a \
+         settler that is not there. No funds were moved.",
         "Submit anew under a new `request_id`, with the settler in the `blacklist` if it happens again.";
     SETTLEMENT_FAILED None, Blockchain, RetryWithNewRequestId, Some(false), true,
         "The settlement could not be completed. Funds in escrow are returned.",

@@ -8,10 +8,10 @@ use ed25519_dalek::SigningKey;
 use events::{
     ChainId, Did, Event, Failure, OwnedAsset, PaymentId, Terms,
     event::{
-        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, DepositRuledOut, EscrowOpened,
-        EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion,
-        PayerTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked, SelectorRef, Submitted, TronSpend,
-        VerifierRef,
+        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed, DepositRuledOut,
+        EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
+        FulfillmentSeen, Inclusion, PayerTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked,
+        SelectorRef, Submitted, TronSpend, VerifierRef,
     },
     quote::auction_of,
     selection::{Choice, SelectorSigner, Shown},
@@ -114,6 +114,8 @@ fn found(answer_by: i64, record: &[SignedQuote], documents: &[SignedQuote]) -> V
         declines: Vec::new(),
         dropped: Vec::new(),
         held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: Vec::new(),
         closed_at: at(10),
     };
     let documents = documents.iter().map(|quote| quote.document().to_owned()).collect();
@@ -169,6 +171,8 @@ fn found_of_payer_deposit(quotes: &[SignedQuote], then: Vec<PaymentEvent>) -> Ve
         declines: Vec::new(),
         dropped: Vec::new(),
         held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: Vec::new(),
         closed_at: at(10),
     };
     let awarded = quotes.first().map(|signed| {
@@ -181,6 +185,61 @@ fn found_of_payer_deposit(quotes: &[SignedQuote], then: Vec<PaymentEvent>) -> Ve
     });
     let begin = [PaymentEvent::Submitted(Box::new(submitted)), PaymentEvent::AuctionClosed(closed)];
     checks(stream_id, begin.into_iter().chain(awarded).chain(then).collect())
+}
+
+/// The checks that find something where the first of three quotes lapses at 12 and the one at `next` follows, and the second could
+/// be awarded until `valid_until`.
+fn found_of_lapse(next: usize, valid_until: i64) -> Vec<String> {
+    let quotes = [quote(1, "1010"), quote(2, "1020"), quote(3, "1030")];
+    let submitted = Submitted { selector: None, ..submitted(15) };
+    let stream_id = StreamId::from(&submitted.payment_id);
+    let alternates = quotes[1..].iter().enumerate().map(|(index, signed)| CollectedDocument {
+        quote_id: signed.id(),
+        quote_hash: signed.hash(),
+        valid_until: if index == 0 { at(valid_until) } else { signed.quote().valid_until },
+        document: signed.document().to_owned(),
+    });
+    let closed = AuctionClosed {
+        addressed: quotes.iter().map(|signed| signed.quote().settler.clone()).collect(),
+        quotes: quotes.iter().map(received).collect(),
+        declines: Vec::new(),
+        dropped: Vec::new(),
+        held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: alternates.collect(),
+        closed_at: at(10),
+    };
+    let awarded = |signed: &SignedQuote, second| {
+        PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
+            quote_id: signed.id(),
+            quote_hash: signed.hash(),
+            document: signed.document().to_owned(),
+            awarded_at: at(second),
+        }))
+    };
+    let lapsed = AwardLapsed {
+        settler: quotes[0].quote().settler.clone(),
+        quote_hash: quotes[0].hash(),
+        refusal: None,
+        lapsed_at: at(12),
+    };
+    let events = vec![
+        PaymentEvent::Submitted(Box::new(submitted)),
+        PaymentEvent::AuctionClosed(closed),
+        awarded(&quotes[0], 10),
+        PaymentEvent::AwardLapsed(lapsed),
+        awarded(&quotes[next], 12),
+    ];
+    checks(stream_id, events)
+}
+
+#[test]
+fn the_quote_that_follows_one_that_lapsed_has_to_be_the_next_best() {
+    let without = |checks: Vec<String>| checks.into_iter().filter(|check| check != "originator").collect::<Vec<_>>();
+    assert_eq!(without(found_of_lapse(1, 30)), Vec::<String>::new());
+    assert_eq!(without(found_of_lapse(2, 30)), ["selection"]);
+    // The second was over by then.
+    assert_eq!(without(found_of_lapse(2, 13)), Vec::<String>::new());
 }
 
 fn inclusion(second: i64) -> Inclusion {

@@ -2,6 +2,7 @@
 //! all are in `validation.rs`.
 
 mod console;
+mod settlers;
 mod storage;
 mod timing;
 mod trust;
@@ -20,12 +21,10 @@ use super::{Error, HttpConfig, MetricsConfig, Secret, chain::GatewayChain, sourc
 
 pub use self::{
     console::{ConsoleConfig, ConsoleOperator, check_operator_name},
+    settlers::{PolicyRecordConfig, SettlerPausesConfig, SettlerPolicyConfig, SettlersConfig},
     storage::{AuditConfig, JournalConfig, NatsConfig, ProjectionsConfig},
     timing::{DeadlinesConfig, ReleaseConfig, WatchdogConfig, X402Config},
-    trust::{
-        ContextConfig, CounterpartyConfig, DefaultVerifierConfig, IdentityConfig, SettlerPolicyConfig, SettlersConfig,
-        TrustConfig, VerifierEndpoint,
-    },
+    trust::{ContextConfig, CounterpartyConfig, DefaultVerifierConfig, IdentityConfig, TrustConfig, VerifierEndpoint},
     webhooks::WebhooksConfig,
 };
 

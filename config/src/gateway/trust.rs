@@ -1,10 +1,10 @@
-//! Trust settings of a gateway: verifiers, contracts, selectors, counterparties, issuers, settlers.
+//! Trust settings of a gateway: verifiers, contracts, selectors, counterparties, issuers.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use events::{Account, Did, selection::SelectorKey};
+use events::{Account, selection::SelectorKey};
 
 use crate::ContractRef;
 
@@ -93,25 +93,4 @@ pub struct ContextConfig {
     pub url: String,
     /// The file that holds it.
     pub file: PathBuf,
-}
-
-/// `[settlers]`: what is asked of settlers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SettlersConfig {
-    /// How long an auction stays open while nobody serves its corridor, in milliseconds, whoever may be expected.
-    pub absence_ms_max: u64,
-    /// What each policy means that payers may require of settlers (`settler_auth_required`), by its name.
-    pub policies: BTreeMap<String, SettlerPolicyConfig>,
-}
-
-/// `[settlers.policies.NAME]`: the credential by which a settler holds a policy.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SettlerPolicyConfig {
-    /// DIDs of those who may issue it; at least one.
-    pub issuers: Vec<Did>,
-    /// Its type.
-    #[serde(rename = "type")]
-    pub kind: String,
 }

@@ -57,6 +57,7 @@ pub(super) fn check(config: &GatewayConfig) -> Result<(), Error> {
     config.console.check()?;
     telemetry(&config.telemetry)?;
     identities(config)?;
+    config.settlers.check()?;
     http(&config.http)?;
     limits::check(&config.limits, config.http.body_bytes_max)?;
     let hold = config.x402.settle_hold_ms_max;
@@ -102,13 +103,6 @@ fn identities(config: &GatewayConfig) -> Result<(), Error> {
         let normal = origin(text).filter(|origin| origin == text && origin.starts_with("https://"));
         let rule = "must be an origin in its normal form, https://host[:port] without a path";
         require(normal.is_some(), &format!("identity.did_web_origins[{i}]"), rule)?;
-    }
-    let absence = config.settlers.absence_ms_max;
-    require(absence <= QUOTE_SECONDS_LIMIT * 1_000, "settlers.absence_ms_max", "must be at most 86400000")?;
-    for (name, policy) in &config.settlers.policies {
-        let key = |member: &str| format!("settlers.policies.{name}.{member}");
-        require(!policy.issuers.is_empty(), &key("issuers"), "must name at least one DID")?;
-        require(!policy.kind.is_empty(), &key("type"), "must not be empty")?;
     }
     Ok(())
 }

@@ -82,6 +82,8 @@ fn awarded(second: u64) -> [PaymentEvent; 2] {
         declines: Vec::new(),
         dropped: Vec::new(),
         held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: Vec::new(),
         closed_at: at(second + 10),
     };
     let awarded = QuoteAwarded {

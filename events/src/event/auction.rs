@@ -19,8 +19,24 @@ pub struct AuctionClosed {
     /// The required policies that settlers held by credentials, which the judgement of their quotes rested on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_policies: Vec<HeldPolicy>,
+    /// Settlers that would have been asked, and were passed over for awards that they missed (ADR 146).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<PassedOver>,
+    /// The signed quotes that follow the winner's, best first, as they came: each may be awarded when those before it lapse.
+    /// None where the payer chose the quote, itself or by its selector.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternates: Vec<CollectedDocument>,
     /// When the auction closed.
     pub closed_at: Timestamp,
+}
+
+/// A settler that was not asked because of its record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedOver {
+    /// Who.
+    pub settler: Did,
+    /// It is asked again from then on.
+    pub until: Timestamp,
 }
 
 /// A quote that was eligible.
@@ -34,6 +50,19 @@ pub struct QuoteReceived {
     pub source_amount: Amount,
     /// Promised time of delivery.
     pub fulfill_by: Timestamp,
+}
+
+/// An eligible quote that may be awarded later, as its settler signed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectedDocument {
+    /// Id of the quote.
+    pub quote_id: String,
+    /// Its hash.
+    pub quote_hash: Hash32,
+    /// It may be awarded until then.
+    pub valid_until: Timestamp,
+    /// The signed document as it came.
+    pub document: String,
 }
 
 /// A settler's answer that it will not quote.
@@ -103,6 +132,20 @@ impl QuoteAwarded {
     pub fn signed_quote(&self) -> Result<quote::SignedQuote, quote::Error> {
         quote::SignedQuote::parse_stored(&self.document)
     }
+}
+
+/// Payload of [`PaymentEvent::AwardLapsed`](super::PaymentEvent::AwardLapsed).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwardLapsed {
+    /// The settler that had won.
+    pub settler: Did,
+    /// Hash of its quote.
+    pub quote_hash: Hash32,
+    /// Its SCREAMING_SNAKE_CASE reason code, where it refused; absent where it did not answer in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+    /// When it was decided.
+    pub lapsed_at: Timestamp,
 }
 
 /// Payload of [`PaymentEvent::AwardWithdrawn`](super::PaymentEvent::AwardWithdrawn).

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     auction::{
-        AuctionClosed, AwardWithdrawn, Decline, DroppedBid, QuoteAwarded, QuoteReceived, SelectorAnswered,
-        SelectorAsked, WinnerTold, WithdrawalCause,
+        AuctionClosed, AwardLapsed, AwardWithdrawn, CollectedDocument, Decline, DroppedBid, PassedOver, QuoteAwarded,
+        QuoteReceived, SelectorAnswered, SelectorAsked, WinnerTold, WithdrawalCause,
     },
     authorization::{Authorization, PayerTransaction, Permit2, SolanaSpend, TronSpend},
     escrow::{

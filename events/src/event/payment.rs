@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    auction::{AuctionClosed, AwardWithdrawn, QuoteAwarded, SelectorAnswered, SelectorAsked, WinnerTold},
+    auction::{AuctionClosed, AwardLapsed, AwardWithdrawn, QuoteAwarded, SelectorAnswered, SelectorAsked, WinnerTold},
     authorization::Authorization,
     escrow::{
         AttestationAwaited, AttestationMissed, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded,
@@ -30,6 +30,9 @@ pub enum PaymentEvent {
     SelectorAnswered(SelectorAnswered),
     /// One quote won.
     QuoteAwarded(Box<QuoteAwarded>),
+    /// The winner does not stand by its quote, or did not say so in time, and knows that its award is over. The next quote is
+    /// awarded in the same commit (ADR 146).
+    AwardLapsed(AwardLapsed),
     /// The award is taken back before any money moved; the winner is about to be told. The failure follows in the same
     /// commit.
     AwardWithdrawn(AwardWithdrawn),
@@ -93,6 +96,7 @@ impl PaymentEvent {
             Self::SelectorAsked(_) => "SelectorAsked",
             Self::SelectorAnswered(_) => "SelectorAnswered",
             Self::QuoteAwarded(_) => "QuoteAwarded",
+            Self::AwardLapsed(_) => "AwardLapsed",
             Self::AwardWithdrawn(_) => "AwardWithdrawn",
             Self::WinnerTold(_) => "WinnerTold",
             Self::PayerTransactionSent(_) => "PayerTransactionSent",

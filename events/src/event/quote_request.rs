@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::CollectedDocument;
 use super::{AuctionClosed, CounterpartyDecision, EscrowPlan, VerifierRef};
 use crate::{
     Account, Did, Hash32, PaymentId, QuoteRequestId, Terms, identity::ProvenIdentity, selection::SelectorKey,
@@ -134,19 +135,6 @@ impl QuotesCollected {
         offered.extend(rest);
         (offered, by_selector)
     }
-}
-
-/// An eligible quote of a batch, as its settler signed it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CollectedDocument {
-    /// Id of the quote.
-    pub quote_id: String,
-    /// Its hash.
-    pub quote_hash: Hash32,
-    /// It may be awarded until then.
-    pub valid_until: Timestamp,
-    /// The signed document as it came.
-    pub document: String,
 }
 
 /// Payload of [`QuoteRequestEvent::Awarded`]. It comes before the first commit of the payment, so that of several

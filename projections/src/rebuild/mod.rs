@@ -115,7 +115,11 @@ impl Rebuild {
         blocking_io(move || {
             let old = model.store();
             let new = Arc::new(model.begin_shadow_copy(&old)?);
-            Ok(ShadowCopy { old, unfinished: Unfinished { model, store: Some(Arc::clone(&new)), is_of_use: true }, new })
+            Ok(ShadowCopy {
+                old,
+                unfinished: Unfinished { model, store: Some(Arc::clone(&new)), is_of_use: true },
+                new,
+            })
         })
         .await
     }

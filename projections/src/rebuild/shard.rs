@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use tracing::warn;
+use tracing::{error, warn};
 
-use events::StreamId;
+use events::{Did, StreamId};
 use journal::{Journal, ReadError};
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 
 use super::PAUSE;
 
-/// Streams of a shard that are named when they differ; more are counted.
+/// Streams of a shard, and settlers, that are named when they differ; more are counted.
 const NAMED_MAX: usize = 20;
 
 /// The rebuild of one shard.
@@ -146,21 +146,27 @@ impl ShardRebuild {
             for key in index_keys {
                 differ.extend(new.disputed(&other, shard, &key)?);
             }
-            Ok((stored, differ))
+            // All of them: there are few, and nearly every page of commits moves most.
+            let settlers = new.differing_settlers(&other, shard)?;
+            Ok((stored, differ, settlers))
         });
         match compared.await {
             Err(fault) => Verdict::NotCompared { reason: format!("the old copy cannot be read: {fault}") },
-            Ok((stored, _)) if stored.sequence != sequence => {
+            Ok((stored, ..)) if stored.sequence != sequence => {
                 let at = stored.sequence;
                 Verdict::NotCompared {
                     reason: format!("the old copy was at {at}, being built again, the new one at {sequence}"),
                 }
             }
-            Ok((stored, differ)) if differ.is_empty() && stored == self.built => {
+            Ok((stored, differ, settlers)) if differ.is_empty() && settlers.is_empty() && stored == self.built => {
                 Verdict::Equal { sequence, streams: self.suspects.compared }
             }
-            Ok((_, differ)) => {
+            Ok((_, differ, settlers)) => {
                 let count = differ.len() as u64;
+                if !settlers.is_empty() {
+                    let named: Vec<_> = settlers.iter().take(NAMED_MAX).map(Did::as_str).collect();
+                    error!(shard, sequence, count = settlers.len(), settlers = ?named, "SETTLERS' RECORDS WERE WRONG");
+                }
                 Verdict::Different { sequence, streams: differ.into_iter().take(NAMED_MAX).collect(), count }
             }
         }

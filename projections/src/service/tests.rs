@@ -2,14 +2,18 @@
 
 use tempfile::TempDir;
 
-use events::{CommitId, PaymentEvent, event::TransactionAbandoned};
+use events::{
+    CommitId, Did, Hash32, PaymentEvent,
+    event::{AuctionClosed, AwardWithdrawn, QuoteAwarded, QuoteReceived, TransactionAbandoned, WithdrawalCause},
+};
 use journal::{Commit, Position, ShardLog, StreamStore, memory::MemoryJournal};
 
 use super::*;
 use crate::{
-    entry::INDEX_PREFIXES,
+    entry::{INDEX_PREFIXES, RECORD_LISTS_PREFIX, RECORD_PREFIX},
     pages::PageBounds,
     payment_list::ListSlice,
+    rebuild_status::Verdict,
     shards::ShardState,
     view::{PaymentStatus, test_support::submission},
 };
@@ -17,11 +21,20 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn append(journal: &MemoryJournal, payment_id: &PaymentId, expected: Position, event: PaymentEvent) -> Position {
+    append_all(journal, payment_id, expected, vec![event]).await
+}
+
+async fn append_all(
+    journal: &MemoryJournal,
+    payment_id: &PaymentId,
+    expected: Position,
+    events: Vec<PaymentEvent>,
+) -> Position {
     let commit = Commit {
         stream_id: payment_id.into(),
         expected,
         commit_id: CommitId::random(),
-        events: vec![event.into()],
+        events: events.into_iter().map(Into::into).collect(),
         correlation: "test".to_owned(),
         causation: "test".to_owned(),
     };
@@ -128,6 +141,75 @@ async fn an_index_that_lacks_a_key_is_noticed() {
         assert!(store.verify(0).is_ok());
         store.lose_key(0, prefix);
         assert!(matches!(store.verify(0), Err(Fault::Damaged(_))), "{prefix}");
+    }
+}
+
+/// A record that is lost, or is that of an earlier time, would be another settler's.
+#[tokio::test]
+async fn a_record_that_is_lost_or_altered_is_noticed_and_a_rebuild_compares_records() {
+    let (directory, journal) = (TempDir::new().unwrap(), MemoryJournal::new(1));
+    let projections = Projections::open_searched(directory.path(), 1).unwrap();
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn({
+        let (projections, journal, shutdown) = (projections.clone(), Arc::new(journal.clone()), shutdown.clone());
+        async move { projections.run(journal, shutdown).await }
+    });
+    let (settler, now): (Did, _) = ("did:example:settler".parse().unwrap(), chrono::Utc::now());
+    let payment_id = PaymentId::derive("payer", "order");
+    let mut position = append(&journal, &payment_id, Position::START, submission(&payment_id)).await;
+    let closed = AuctionClosed {
+        addressed: vec![settler.clone()],
+        quotes: vec![QuoteReceived {
+            settler: settler.clone(),
+            quote_hash: Hash32::ZERO,
+            source_amount: "100".parse().unwrap(),
+            fulfill_by: now,
+        }],
+        declines: Vec::new(),
+        dropped: Vec::new(),
+        held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: Vec::new(),
+        closed_at: now,
+    };
+    let awarded =
+        QuoteAwarded { quote_id: String::new(), quote_hash: Hash32::ZERO, document: String::new(), awarded_at: now };
+    let withdrawn = AwardWithdrawn { cause: WithdrawalCause::Unanswered, withdrawn_at: now };
+    for events in [
+        vec![PaymentEvent::AuctionClosed(closed), PaymentEvent::QuoteAwarded(Box::new(awarded))],
+        vec![PaymentEvent::AwardWithdrawn(withdrawn)],
+    ] {
+        position = append_all(&journal, &payment_id, position, events).await;
+    }
+    assert!(projections.wait_for(0, position.sequence, PATIENCE).await);
+    let mut status = projections.model.watch(0).await;
+    timeout(PATIENCE, status.wait_for(|status| status.state == ShardState::Live)).await.unwrap().unwrap();
+    let truth = projections.settler_record(&settler).unwrap().unwrap();
+    assert_eq!((truth.asked, truth.won, truth.unanswered, truth.outcomes.len()), (1, 1, 1, 1));
+
+    // Well formed, with the right sum, and untrue: only the fold of the stream can tell.
+    projections.model.store().falsify_record(0, &settler);
+    assert!(projections.model.store().verify(0).is_ok());
+    assert_ne!(projections.settler_record(&settler).unwrap().as_ref(), Some(&truth));
+    for is_equal in [false, true] {
+        let rebuild = projections.begin_rebuild().unwrap();
+        let verdicts = rebuild.run(Arc::new(journal.clone()), shutdown.clone()).await.unwrap();
+        let expected = match is_equal {
+            true => Verdict::Equal { sequence: position.sequence, streams: 1 },
+            false => Verdict::Different { sequence: position.sequence, streams: Vec::new(), count: 0 },
+        };
+        assert_eq!(verdicts, [expected]);
+        assert_eq!(projections.settler_record(&settler).unwrap().as_ref(), Some(&truth));
+    }
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+
+    for prefix in [RECORD_PREFIX, RECORD_LISTS_PREFIX] {
+        let store = projections.model.store();
+        assert!(store.verify(0).is_ok());
+        let stored = store.lose_key(0, prefix);
+        assert!(matches!(store.verify(0), Err(Fault::Damaged(_))), "{prefix}");
+        store.put_back(0, stored);
     }
 }
 

@@ -14,15 +14,17 @@ use journal::Recorded;
 use crate::{
     entry::{CHECKPOINT, OPEN_PREFIX, UNREADABLE_PREFIX, View, encode, key, view_key},
     fault::Fault,
+    record_deltas::RecordDeltas,
     unreadable::{NO_COMMIT, Next, Unreadable, UnreadableRecord},
     view::Applied,
 };
 
-use super::{Checkpoint, Page, Store, guarded, is_marked, marked, read_checkpoint};
+use super::{Checkpoint, Page, Store, guarded, is_marked, marked, read_checkpoint, records};
 
 /// Commits that are folded before they are stored while a shard has much to catch up with.
 const PENDING_COMMITS: u64 = 8_192;
-/// Streams of one shard, with views of some kilobytes each, and of all shards, that are folded and not stored.
+/// Streams of one shard, with views of some kilobytes each, and settlers, with records of as much, and both of all shards,
+/// that are folded and not stored.
 const PENDING_STREAMS: usize = 1_024;
 const PENDING_STREAMS_OF_ALL: usize = 4_096;
 
@@ -36,6 +38,8 @@ pub(crate) struct Pending {
     /// What is stored, once it was looked at, and what is to be stored.
     progress: Option<Progress>,
     streams: HashMap<StreamId, Touched>,
+    /// What is to be added to settlers' records.
+    records: RecordDeltas,
     /// Streams that cannot be read.
     marked: BTreeSet<StreamId>,
     /// The part of [`PENDING_NOW`] that is this one's.
@@ -58,11 +62,16 @@ impl Pending {
     pub(crate) fn is_full(&self) -> bool {
         let commits = self.progress.as_ref().map_or(0, |progress| progress.folded.sequence - progress.stored.sequence);
         let all = PENDING_NOW.load(Ordering::Relaxed);
-        commits >= PENDING_COMMITS || self.streams.len() >= PENDING_STREAMS || all >= PENDING_STREAMS_OF_ALL
+        commits >= PENDING_COMMITS || self.entries() >= PENDING_STREAMS || all >= PENDING_STREAMS_OF_ALL
+    }
+
+    /// Streams and settlers.
+    fn entries(&self) -> usize {
+        self.streams.len() + self.records.len()
     }
 
     fn count(&mut self) {
-        let more = self.streams.len() - self.counted;
+        let more = self.entries() - self.counted;
         PENDING_NOW.fetch_add(more, Ordering::Relaxed);
         self.counted += more;
     }
@@ -88,14 +97,14 @@ impl Store {
                 pending.marked = marked(tree)?;
                 pending.progress = Some(Progress { folded: stored.clone(), stored });
             }
-            let Pending { progress: Some(Progress { folded, .. }), streams, marked, .. } = pending else {
+            let Pending { progress: Some(Progress { folded, .. }), streams, records, marked, .. } = pending else {
                 return Ok(());
             };
             let before = folded.sequence;
             for recorded in page.iter().filter(|recorded| recorded.position.sequence > before) {
                 // A mark says that the stream begins elsewhere, and nothing of it.
                 if !recorded.is_moved() && !marked.contains(&recorded.stream_id) {
-                    folded.commits += u64::from(apply_commit(self, tree, streams, recorded)?);
+                    folded.commits += u64::from(apply_commit(self, tree, streams, records, recorded)?);
                 }
                 folded.sequence = recorded.position.sequence;
                 folded.commit_id.clear();
@@ -183,6 +192,7 @@ impl Store {
                     (true, true) | (false, false) => {}
                 }
             }
+            records::add(tree, &mut batch, &pending.records)?;
             batch.insert(CHECKPOINT, encode(&folded)?);
             tree.apply_batch(batch)?;
             Ok(Page { checkpoint: folded, changed: streams.into_keys().collect() })
@@ -259,6 +269,7 @@ fn apply_commit(
     store: &Store,
     tree: &sled::Tree,
     streams: &mut HashMap<StreamId, Touched>,
+    records: &mut RecordDeltas,
     recorded: &Recorded,
 ) -> Result<bool, Fault> {
     let gap = || Fault::Gap {
@@ -275,14 +286,14 @@ fn apply_commit(
                 streams.entry(recorded.stream_id.clone()).or_insert(touched)
             }
             None => {
-                let view = View::begin(recorded).ok_or_else(gap)?;
+                let view = View::begin(recorded, records).ok_or_else(gap)?;
                 let touched = Touched { view, was_open: false, stored_search_keys: None, changed: true };
                 streams.insert(recorded.stream_id.clone(), touched);
                 return Ok(true);
             }
         },
     };
-    match touched.view.apply(recorded) {
+    match touched.view.apply(recorded, records) {
         Applied::Next => {
             touched.changed = true;
             Ok(true)

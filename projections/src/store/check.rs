@@ -17,7 +17,7 @@ use crate::{
     unreadable::UnreadableRecord,
 };
 
-use super::{Checkpoint, Store, guarded, is_marked, read_checkpoint};
+use super::{Checkpoint, Store, guarded, is_marked, read_checkpoint, records};
 
 impl Store {
     /// What is not the same here and in `other`. What moves meanwhile may be among it.
@@ -100,6 +100,7 @@ impl Store {
                 }
                 open += 1;
             }
+            records::verify(tree)?;
             let mut held = KeySum::default();
             for prefix in INDEX_PREFIXES {
                 for key in tree.scan_prefix([prefix]).keys() {

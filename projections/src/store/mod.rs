@@ -1,18 +1,19 @@
 //! The projection store: a sled database with one tree a shard, data and checkpoint in the same batch.
 //!
-//! A tree holds eight kinds of keys, told apart by their first byte: the checkpoint, a view for each payment, a view
+//! A tree holds eleven kinds of keys, told apart by their first byte: the checkpoint, a view for each payment, a view
 //! for each quote-request batch, a mark in the place of a view for each of either whose stream cannot be read, an empty
-//! entry for each that is not at rest, as far as is known, and empty entries of the indexes of payments: one for each
-//! owner of a payment, one for the time of its submission, and one for each text by which it is searched for. Values
-//! are a format version byte and then postcard.
+//! entry for each that is not at rest, as far as is known, empty entries of the indexes of payments: one for each
+//! owner of a payment, one for the time of its submission, and one for each text by which it is searched for, and two
+//! parts of a record for each settler, with a sum over all of them. Values are a format version byte and then postcard.
 //!
 //! A stream's commits are numbered without gaps, so the versions of all views of a shard add up to the commits that
 //! were ever applied to them. The checkpoint carries that number, and [`Store::verify`] compares: a page that sled lost
-//! or took from an older state shows as a difference.
+//! or took from an older state shows as a difference. Records are not numbered, and are compared with their sum.
 
 mod apply;
 mod check;
 mod opening;
+mod records;
 
 use std::{
     any::Any,
@@ -251,12 +252,19 @@ impl Store {
         self.tree(shard).unwrap().insert(key, crate::entry::encode(view).unwrap()).unwrap();
     }
 
-    /// Takes a key out of the index whose keys begin with `prefix`, as a page that sled lost would.
+    /// Takes out an entry whose key begins with `prefix`, as a page that sled lost would.
     #[cfg(test)]
-    pub(crate) fn lose_key(&self, shard: u16, prefix: u8) {
+    pub(crate) fn lose_key(&self, shard: u16, prefix: u8) -> (sled::IVec, sled::IVec) {
         let tree = self.tree(shard).unwrap();
-        let key = tree.scan_prefix([prefix]).keys().next().unwrap().unwrap();
-        tree.remove(key).unwrap();
+        let entry = tree.scan_prefix([prefix]).next().unwrap().unwrap();
+        tree.remove(&entry.0).unwrap();
+        entry
+    }
+
+    /// Puts an entry where it was.
+    #[cfg(test)]
+    pub(crate) fn put_back(&self, shard: u16, (key, value): (sled::IVec, sled::IVec)) {
+        self.tree(shard).unwrap().insert(key, value).unwrap();
     }
 
     /// Leaves a key in the index for search that the payment's view has no more.

@@ -13,7 +13,10 @@ use events::{
 };
 use journal::Recorded;
 
-use super::{Applied, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, RefundOwed, Transaction};
+use super::{
+    Applied, AwardProgress, AwardStep, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView,
+    RefundOwed, Transaction,
+};
 
 impl PaymentView {
     /// The view of a payment with these commits, from the first on; `None` when there is none, or when the first one
@@ -31,6 +34,11 @@ impl PaymentView {
 
     /// The view after a payment's first commit; `None` when this is not one.
     pub fn begin(first: &Recorded) -> Option<Self> {
+        Self::begin_telling(first, |_, _, _| {})
+    }
+
+    /// As [`PaymentView::begin`], and tells what became of awards in that commit.
+    pub(crate) fn begin_telling(first: &Recorded, mut tell: impl FnMut(&Did, &str, AwardStep)) -> Option<Self> {
         let mut events = first.payment_events();
         let PaymentEvent::Submitted(submitted) = events.next()? else { return None };
         if first.position.version != 1 {
@@ -38,6 +46,7 @@ impl PaymentView {
         }
         let mut view = Self::submitted(submitted, first);
         for event in events {
+            view.follow_award(event, first, &mut tell);
             view.evolve(event);
         }
         Some(view)
@@ -45,6 +54,15 @@ impl PaymentView {
 
     /// Takes in one commit. A commit at or below the view's version is skipped, so that repeating is harmless.
     pub fn apply(&mut self, recorded: &Recorded) -> Applied {
+        self.apply_telling(recorded, |_, _, _| {})
+    }
+
+    /// As [`PaymentView::apply`], and tells what became of awards in that commit.
+    pub(crate) fn apply_telling(
+        &mut self,
+        recorded: &Recorded,
+        mut tell: impl FnMut(&Did, &str, AwardStep),
+    ) -> Applied {
         if recorded.stream_id.payment() != Some(&self.payment_id) || recorded.position.version <= self.version {
             return Applied::Skipped;
         }
@@ -54,6 +72,7 @@ impl PaymentView {
         let mut changed = false;
         let skipped = mutant!("projection-skips-a-commit") && self.version == 3;
         for event in recorded.payment_events().filter(|_| !skipped) {
+            self.follow_award(event, recorded, &mut tell);
             changed |= self.evolve(event);
         }
         if changed {
@@ -104,6 +123,7 @@ impl PaymentView {
             requested_count: None,
             declines: None,
             quote: None,
+            award: None,
             deposit: None,
             reservation: None,
             fulfillment: None,
@@ -140,6 +160,8 @@ impl PaymentView {
             | PaymentEvent::RefundAbandoned(_) => false,
             PaymentEvent::DepositAbandoned(_) => self.deposit_is_in_no_block(),
             PaymentEvent::DepositRuledOut(_) => self.deposit_ruled_out(),
+            // The award that follows in the same commit is what is shown.
+            PaymentEvent::AwardLapsed(_) => false,
             PaymentEvent::AwardWithdrawn(withdrawn) => self.award_withdrawn(withdrawn),
             PaymentEvent::WinnerTold(_) => self.winner_told(),
             PaymentEvent::EscrowOpened(opened) => self.opened(opened),
@@ -284,6 +306,28 @@ impl PaymentView {
         self.declines = Some(DeclineCount::of(&closed.declines));
         self.requested_count = Some(closed.addressed.len() as u64);
         true
+    }
+
+    fn follow_award(&mut self, event: &PaymentEvent, commit: &Recorded, tell: &mut impl FnMut(&Did, &str, AwardStep)) {
+        let step = match event {
+            PaymentEvent::QuoteAwarded(awarded) => {
+                self.award = AwardProgress::begin(awarded, commit, self.award.take());
+                Some(AwardStep::Won { at: awarded.awarded_at })
+            }
+            _ => {
+                // Quotes of batches hold nothing.
+                let is_bound = self.quote_request_id.is_none();
+                self.award.as_mut().and_then(|award| award.take_in(event, is_bound))
+            }
+        };
+        if let (Some(step), Some(award)) = (step, &self.award) {
+            let originator = self.originator.as_str();
+            tell(&award.settler, originator, step);
+            if step == AwardStep::Acknowledged {
+                let overtaken = AwardStep::Overtaken { at: award.awarded_at };
+                award.silent.iter().for_each(|silent| tell(silent, originator, overtaken));
+            }
+        }
     }
 
     fn awarded(&mut self, awarded: &QuoteAwarded) -> bool {

@@ -1,10 +1,14 @@
 //! Payment view: one payment as it is shown, a fold over its own events.
 
+mod award;
 mod fold;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::award::AwardProgress;
+pub(crate) use self::award::AwardStep;
 
 use events::{
     Amount, ChainId, Failure, Hash32, OwnedAsset, PaymentId, QuoteRequestId,
@@ -188,6 +192,8 @@ pub struct PaymentView {
     pub declines: Option<Vec<DeclineCount>>,
     /// The awarded quote.
     pub quote: Option<AwardedQuote>,
+    /// How far the winner is with its award; absent before there is one.
+    pub award: Option<AwardProgress>,
     /// The transaction that commits the payer's funds; the payer's own where that deposits.
     pub deposit: Option<Transaction>,
     /// The transaction that reserves the payer's own deposit for the settler; absent where the deposit does.

@@ -98,6 +98,8 @@ pub fn auction_closed(addressed: &[&str], declines: &[(&str, &str)]) -> PaymentE
         declines: declines.iter().map(decline).collect(),
         dropped: Vec::new(),
         held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: Vec::new(),
         closed_at: at(10),
     })
 }

@@ -11,7 +11,7 @@ use events::SettlerToken;
 use protocol::{
     BID_SECONDS_MAX, BIDS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_RENEWAL,
 };
-use sagas::ports::ANSWER_WAIT_MAX;
+use sagas::ports::{ANSWER_WAIT_MAX, REPLACEABLE_ANSWER_WAIT};
 use settler::nats_credentials::Permissions;
 
 /// What there is to know of the header of requests and awards.
@@ -208,8 +208,12 @@ fn awards(own: &Permissions) -> Vec<Channel> {
             address: named(&own.answers, "{payment}"),
             title: "Answers to awards",
             description: format!(
-                "A request to the gateway, which keeps one answer of each award: the first that comes within {} seconds of the \
-                 award. What stands is in its answer.",
+                "A request to the gateway, which keeps one answer of each award: the first that comes in time. That is {} s from the \
+                 award where another quote can be awarded in its place, unless the gateway's operator has chosen otherwise \
+                 (`award_ack_ms`), and {} s where none can. The settler is not told which it is: answer at once. What stands is \
+                 in the gateway's answer; whoever is late reads `withdrawn`, and another settler may have the award. Which awards \
+                 count as missed in the settler's record, docs/settlers.md says.",
+                REPLACEABLE_ANSWER_WAIT.as_secs(),
                 ANSWER_WAIT_MAX.as_secs()
             ),
             parameters: &["settler", "payment"],

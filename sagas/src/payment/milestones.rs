@@ -137,17 +137,17 @@ impl Milestones {
                 Passed::default()
             }
             PaymentEvent::AuctionClosed(_) => Passed::leg(since(Leg::Auction, self.submitted)),
-            PaymentEvent::QuoteAwarded(_) => {
-                self.awarded = Some(at);
-                Passed::to(Milestone::Awarded, None)
-            }
+            PaymentEvent::QuoteAwarded(_) => match self.awarded.replace(at) {
+                None => Passed::to(Milestone::Awarded, None),
+                Some(_) => Passed::default(),
+            },
             PaymentEvent::PayerTransactionSent(_) | PaymentEvent::DepositPrepared(_)
                 if self.deposit_begun.is_none() =>
             {
                 self.deposit_begun = Some(at);
                 Passed::leg(since(Leg::Award, self.awarded))
             }
-            PaymentEvent::AwardWithdrawn(_) if self.deposit_begun.is_none() => {
+            PaymentEvent::AwardLapsed(_) | PaymentEvent::AwardWithdrawn(_) if self.deposit_begun.is_none() => {
                 Passed::leg(since(Leg::Award, self.awarded))
             }
             PaymentEvent::EscrowSecured(_) => {

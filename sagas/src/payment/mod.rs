@@ -11,17 +11,20 @@ pub use evolve::{IllegalTransition, evolve, fold};
 pub use milestones::{Leg, Milestone, Milestones, Passed};
 
 use events::{
+    Did, Hash32,
     event::{
-        AuctionClosed, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
-        Inclusion, PayerStep, QuoteAwarded, RefundDue, SelectorAsked, Submitted, TransactionPrepared, WithdrawalCause,
+        AuctionClosed, CollectedDocument, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed,
+        FulfillmentFinalized, Inclusion, PayerStep, QuoteAwarded, RefundDue, SelectorAsked, Submitted,
+        TransactionPrepared, WithdrawalCause,
     },
     mutant,
     quote::Quote,
     selection::Choice,
+    time::{Timestamp, unix_seconds},
 };
 
 use crate::{
-    auction::request_for_quotes,
+    auction::{lasts, request_for_quotes},
     ports::{RequestForQuotes, SelectionRequest},
 };
 
@@ -36,8 +39,13 @@ pub struct Payment {
     pub offer: Option<Box<SelectorAsked>>,
     /// What the payer's selector chose.
     pub choice: Option<Box<Choice>>,
+    /// The quotes that may be awarded in the winner's place, best first; gone once a deposit is signed for the winner, or the
+    /// payment has failed.
+    pub alternates: Vec<CollectedDocument>,
     /// The quote that won.
     pub award: Option<Box<Awarded>>,
+    /// Settlers whose awards lapsed before that.
+    pub lapsed: Vec<Did>,
     /// Why the award was taken back, once it was.
     pub withdrawn: Option<WithdrawalCause>,
     /// Whether the winner is known to find that its award is over.
@@ -164,6 +172,24 @@ impl Payment {
             quotes: auction.quotes.iter().map(|quote| quote.quote_hash).collect(),
             documents: offer.documents.clone(),
         })
+    }
+
+    /// The quote that is awarded at `at` if the winner is lost: the best of those that last, while the deposit's window is open.
+    pub fn next_quote(&self, at: Timestamp) -> Option<&CollectedDocument> {
+        let window_open = unix_seconds(at) < self.submitted.escrow.reserve_deadline;
+        let is_open = |quote: &&CollectedDocument| {
+            let received = self.auction.iter().flat_map(|auction| &auction.quotes);
+            let mut of_quote = received.filter(|received| received.quote_hash == quote.quote_hash);
+            lasts(quote.valid_until, at) && of_quote.any(|received| lasts(received.fulfill_by, at))
+        };
+        self.alternates.iter().find(is_open).filter(|_| window_open)
+    }
+
+    /// The settlers whose quotes may be awarded in the winner's place.
+    pub fn waiting_settlers(&self) -> Vec<Did> {
+        let quotes = self.auction.iter().flat_map(|auction| &auction.quotes);
+        let waits = |hash: Hash32| self.alternates.iter().any(|alternate| alternate.quote_hash == hash);
+        quotes.filter(|quote| waits(quote.quote_hash)).map(|quote| quote.settler.clone()).collect()
     }
 
     /// Whether the payer's own transaction may still bring money into escrow after the payment has failed. With an award that

@@ -1,17 +1,21 @@
 //! The port to the settlers: requests for quotes, bids, awards and their answers.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 
 use events::{
     Account, Did, Hash32, Payload, PaymentId, SettlerToken, Terms,
-    event::{EscrowPlan, VerifierRef},
+    event::{EscrowPlan, PassedOver, VerifierRef},
     identity::HeldPolicy,
     time::Timestamp,
 };
 
 use super::{transient::Transient, verifier::VerificationCase};
+use crate::settler_record::SettlerRecord;
 
 /// A request for quotes, as addressed to settlers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +77,8 @@ pub struct Gathered {
     pub bids: Vec<Bid>,
     /// The required policies that settlers held, by credentials that were verified when the window closed.
     pub held: Vec<HeldPolicy>,
+    /// Settlers that would have been asked, and were passed over for what they missed.
+    pub passed_over: Vec<PassedOver>,
 }
 
 /// What came of gathering until there is nothing worth a task to wait for.
@@ -119,11 +125,17 @@ pub struct Award {
     pub quote_hash: Hash32,
     /// Who attests the delivery.
     pub verifier: VerifierRef,
+    /// Whether another quote is awarded when this winner does not answer.
+    pub is_replaceable: bool,
 }
 
-/// How long a winner has to answer its award, from when the award is stored: time for a settler that dies with it in hand to
-/// be given it again by its durable consumer, which takes 10 s, and for a cluster that has lost a server to have other leaders.
+/// How long a winner has to answer its award, from when the award is stored, where no other quote can be awarded in its place:
+/// time for a settler that dies with it in hand to be given it again by its durable consumer, which takes 10 s, and for a
+/// cluster that has lost a server to have other leaders.
 pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// The same where another quote waits ([`Award::is_replaceable`]), unless the configuration says otherwise.
+pub const REPLACEABLE_ANSWER_WAIT: Duration = Duration::from_secs(1);
 
 /// A winner's answer to its award. It is final: one answer of one award is ever taken, and every gateway reads the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,6 +168,12 @@ pub struct AwardEnd {
     pub quote_hash: Hash32,
     /// Why, as a code.
     pub code: String,
+}
+
+/// What became of what settlers were asked and awarded, from a read model.
+pub trait SettlerRecords: Send + Sync {
+    /// The record of `settler`; `None` where it has none, or none can be read for now.
+    fn record(&self, settler: &Did) -> Option<Arc<SettlerRecord>>;
 }
 
 /// The settlers.
@@ -199,8 +217,8 @@ pub trait Auction: Send + Sync {
     /// [`Transient`] when it is not known to be stored.
     async fn award(&self, award: &Award) -> Result<(), Transient>;
 
-    /// The winner's answer to an award that is stored, waited for up to [`ANSWER_WAIT_MAX`]. What is returned once is
-    /// returned for ever, whoever asks.
+    /// The winner's answer to an award that is stored, waited for up to [`ANSWER_WAIT_MAX`], or [`REPLACEABLE_ANSWER_WAIT`]. What
+    /// is returned once is returned for ever, whoever asks.
     ///
     /// # Errors
     /// [`Transient`] when nothing is known of an answer.

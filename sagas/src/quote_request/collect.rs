@@ -2,15 +2,14 @@
 
 use events::{
     event::{AuctionClosed, DroppedBid},
-    quote::SignedQuote,
-    quote_request::{BatchSelection, CollectedDocument, QuotesCollected},
+    quote_request::{BatchSelection, QuotesCollected},
     selection::{self, SignedChoice},
     time::Timestamp,
 };
 
 use super::QuoteRequest;
 use crate::{
-    auction::{SURPLUS, Sifted, received, request_for_batch, sift, split_surplus},
+    auction::{SURPLUS, Sifted, collected, received, request_for_batch, sift, split_surplus},
     ports::{Gathered, SelectionRequest},
 };
 
@@ -18,14 +17,23 @@ impl QuoteRequest {
     /// What ends the collection with what was gathered: every eligible quote, best first, and no winner.
     pub fn collect(&self, gathered: Gathered, at: Timestamp) -> QuotesCollected {
         let sifted = sift(&request_for_batch(&self.opened), None, gathered, at);
-        let Sifted { addressed, mut quotes, declines, mut dropped, held_policies } = sifted;
+        let Sifted { addressed, mut quotes, declines, mut dropped, held_policies, passed_over } = sifted;
         dropped.extend(split_surplus(&mut quotes).into_iter().map(|signed| DroppedBid {
             settler: signed.quote().settler.token().to_string(),
             reason: SURPLUS.to_owned(),
         }));
         let received = quotes.iter().map(received).collect();
         QuotesCollected {
-            auction: AuctionClosed { addressed, quotes: received, declines, dropped, held_policies, closed_at: at },
+            auction: AuctionClosed {
+                addressed,
+                quotes: received,
+                declines,
+                dropped,
+                held_policies,
+                passed_over,
+                alternates: Vec::new(),
+                closed_at: at,
+            },
             quotes: quotes.iter().map(collected).collect(),
             selection: None,
         }
@@ -56,13 +64,4 @@ impl QuoteRequest {
 pub fn selected(request: &SelectionRequest, choice: SignedChoice) -> Result<BatchSelection, selection::Error> {
     let verified = choice.verify(&request.selector, request.shown())?;
     Ok(BatchSelection { quote_hash: verified.quote_hash, choice: choice.text, signature: choice.signature })
-}
-
-fn collected(signed: &SignedQuote) -> CollectedDocument {
-    CollectedDocument {
-        quote_id: signed.id(),
-        quote_hash: signed.hash(),
-        valid_until: signed.quote().valid_until,
-        document: signed.document().to_owned(),
-    }
 }

@@ -409,24 +409,33 @@ impl Engine {
         events: Vec<PaymentEvent>,
     ) -> Result<Option<Loaded<Payment>>, Stuck> {
         let closes = matches!(action, Action::GatherBids(_) | Action::AskSelector(_) | Action::GiveUpSelector);
+        let waited = loaded.state.waiting_settlers();
         let Some(loaded) = self.record(stream_id, loaded, events).await? else {
             return self.load(stream_id).await;
         };
-        if closes && loaded.state.stage() != Stage::Auction {
-            self.tell_losers(&loaded.state).await;
+        let payment = &loaded.state;
+        if closes && payment.stage() != Stage::Auction {
+            let auction = payment.auction.iter();
+            let declined = |did: &&Did| {
+                auction.clone().flat_map(|auction| &auction.declines).any(|decline| decline.settler == **did)
+            };
+            let addressed = auction.clone().flat_map(|auction| &auction.addressed);
+            let others = addressed.filter(|did| !declined(did)).cloned().collect();
+            self.tell_losers(payment, others).await;
+        } else if payment.deposit.count == 0 && !waited.is_empty() {
+            self.tell_losers(payment, waited).await;
         }
         Ok(Some(loaded))
     }
 
-    /// Tells whoever was asked and has neither won nor declined that the auction is over.
-    async fn tell_losers(&self, payment: &Payment) {
-        let Some(auction) = &payment.auction else { return };
+    /// Tells those of `settlers` who have not won, and cannot win any more, that the auction is over. Whose award lapsed was
+    /// told so.
+    async fn tell_losers(&self, payment: &Payment, mut settlers: Vec<Did>) {
         let winner = payment.award.as_ref().map(|award| &award.quote.settler);
-        let declined = |did: &Did| auction.declines.iter().any(|decline| decline.settler == *did);
-        let losers = auction.addressed.iter().filter(|did| Some(*did) != winner && !declined(did));
-        let over =
-            AuctionOver { auction_id: auction_of(&payment.submitted.payment_id), settlers: losers.cloned().collect() };
-        if !over.settlers.is_empty() {
+        let waiting = payment.waiting_settlers();
+        settlers.retain(|did| Some(did) != winner && !waiting.contains(did) && !payment.lapsed.contains(did));
+        if !settlers.is_empty() {
+            let over = AuctionOver { auction_id: auction_of(&payment.submitted.payment_id), settlers };
             self.ports.auction.over(&over).await;
         }
     }

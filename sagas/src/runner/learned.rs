@@ -1,6 +1,6 @@
 //! Observations of one drive: facts that are not journaled and are learned again.
 
-use events::{event::Inclusion, time::Timestamp};
+use events::{Hash32, event::Inclusion, time::Timestamp};
 
 use crate::ports::{DeliveryState, OpenWindow};
 
@@ -9,8 +9,8 @@ use crate::ports::{DeliveryState, OpenWindow};
 pub(super) struct Learned {
     /// The collection window that is open, in which quotes are gathered from time to time.
     pub window: Option<OpenWindow>,
-    /// Whether the winner is known to stand by its quote. Its answer is final, and asked for once.
-    pub agreed: bool,
+    /// The quote whose settler is known to stand by it. Its answer is final, and asked for once.
+    pub agreed: Option<Hash32>,
     /// The delivery that has its depth here and that the verifier says it does not see, with since when it says so.
     pub unconfirmed: Option<(Inclusion, Timestamp)>,
     /// Where the delivery that completed the payment was found when it was not where it had been, to be said once.

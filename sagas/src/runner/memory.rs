@@ -1,6 +1,6 @@
 //! The memory of a drive: what it remembers from turn to turn, and while no task waits for it.
 
-use events::{PaymentId, failure::BlockchainContext};
+use events::{Hash32, PaymentId, failure::BlockchainContext};
 
 use super::{backoff::Backoff, learned::Learned};
 use crate::ports::{OpenWindow, Refusal};
@@ -35,7 +35,7 @@ impl Memory {
 /// its quote or that a window is open; those take no room for the rest.
 #[derive(Default)]
 pub(super) struct Folded {
-    agreed: bool,
+    agreed: Option<Hash32>,
     window: Option<Box<OpenWindow>>,
     more: Option<Box<Memory>>,
 }
@@ -74,15 +74,17 @@ mod tests {
     #[test]
     fn nothing_is_lost_in_between_and_nothing_takes_no_room() {
         let now = from_unix_seconds(1_800_000_000).unwrap();
-        let folded =
-            Folded::from(Memory { learned: Learned { agreed: true, ..Learned::default() }, ..Memory::default() });
+        let folded = Folded::from(Memory {
+            learned: Learned { agreed: Some(Hash32::ZERO), ..Learned::default() },
+            ..Memory::default()
+        });
         assert!(folded.more.is_none());
-        assert!(Memory::from(folded).learned.agreed);
+        assert_eq!(Memory::from(folded).learned.agreed, Some(Hash32::ZERO));
         let mut memory = Memory { refusals: 2, release_refused: Some("paused".to_owned()), ..Memory::default() };
         memory.backoff.another(now);
         memory.backoff.another(now);
         let memory = Memory::from(Folded::from(memory));
-        assert_eq!((memory.refusals, memory.backoff.count(), memory.learned.agreed), (2, 2, false));
+        assert_eq!((memory.refusals, memory.backoff.count(), memory.learned.agreed), (2, 2, None));
         assert_eq!(memory.release_refused.as_deref(), Some("paused"));
         let refusals = |refusals| Folded::from(Memory { refusals, ..Memory::default() }).more.is_some();
         assert!(refusals(1) && !refusals(0));

@@ -1,9 +1,10 @@
 //! Performing one action through the ports.
 
 use events::{
-    PaymentId,
-    event::{EscrowPlan, TransactionPrepared},
+    Hash32, PaymentId,
+    event::{EscrowPlan, TransactionPrepared, WithdrawalCause},
     mutant,
+    quote::auction_of,
 };
 
 use super::{
@@ -17,8 +18,8 @@ use crate::{
     handlers::Action,
     payment::{Command, Payment, Stage},
     ports::{
-        Award, AwardAnswer, DepositOrder, DepositState, EscrowState, Gathering, PayerDeposit, PrepareError,
-        RefundOrder, Refusal, ReleaseOrder, SelectionRequest, TransactionState, Transient,
+        AuctionOver, Award, AwardAnswer, AwardEnd, DepositOrder, DepositState, EscrowState, Gathering, PayerDeposit,
+        PrepareError, RefundOrder, Refusal, ReleaseOrder, SelectionRequest, TransactionState, Transient,
     },
 };
 
@@ -99,13 +100,18 @@ async fn secure_deposit(
     award: &Award,
     order: &DepositOrder,
     attempt: u32,
-    agreed: &mut bool,
+    agreed: &mut Option<Hash32>,
 ) -> Result<Outcome, Transient> {
-    if !*agreed {
-        if let Some(lost) = agree(ports, award, attempt).await? {
+    if *agreed != Some(award.quote_hash) {
+        if let Some(lost) = agree(ports, payment, award, attempt).await? {
             return Ok(Outcome::command(lost));
         }
-        *agreed = true;
+        *agreed = Some(award.quote_hash);
+        // Nobody else can win any more, whatever becomes of the deposit.
+        let (auction_id, settlers) = (auction_of(&award.case.payment_id), payment.waiting_settlers());
+        if !settlers.is_empty() {
+            ports.auction.over(&AuctionOver { auction_id, settlers }).await;
+        }
     }
     match ports.chains.prepare_deposit(order, attempt).await {
         Ok(transaction) => {
@@ -129,7 +135,7 @@ async fn secure_deposit(
 }
 
 /// Tells the winner and hears its answer, before anything is signed for it or shown to a node; what follows when it is lost.
-async fn agree(ports: &Ports, award: &Award, attempt: u32) -> Result<Option<Command>, Transient> {
+async fn agree(ports: &Ports, payment: &Payment, award: &Award, attempt: u32) -> Result<Option<Command>, Transient> {
     // Stored before anything is signed, so a deposit never exists whose settler was not told.
     ports.auction.award(award).await?;
     // The answer is final, so an attempt after the first had it already.
@@ -137,11 +143,21 @@ async fn agree(ports: &Ports, award: &Award, attempt: u32) -> Result<Option<Comm
         return Ok(None);
     }
     let refusal = match ports.auction.answer(award).await? {
-        AwardAnswer::Accepted => return Ok(None),
+        AwardAnswer::Accepted if !mutant!("accepted-award-lapses") => return Ok(None),
+        AwardAnswer::Accepted => None,
         AwardAnswer::Refused(reason) => Some(reason),
         AwardAnswer::Silent => None,
     };
-    Ok(Some(Command::LoseWinner { refusal, at: ports.clock.now() }))
+    let at = ports.clock.now();
+    if payment.next_quote(at).is_some() {
+        // No award stands whose answer is final and no acceptance, so its end is stored before the next is journaled. Where
+        // none follows, the failure is journaled first.
+        let cause = refusal.clone().map_or(WithdrawalCause::Unanswered, |reason| WithdrawalCause::Refused { reason });
+        let (settler, payment_id) = (award.settler.clone(), award.case.payment_id.clone());
+        let code = cause.code().to_owned();
+        ports.auction.end(&AwardEnd { settler, payment_id, quote_hash: award.quote_hash, code }).await?;
+    }
+    Ok(Some(Command::LoseWinner { refusal, at }))
 }
 
 /// What the payer's selector says, believed only when it signed it about these quotes. Whatever else it says, or that it says

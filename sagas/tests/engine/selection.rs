@@ -68,7 +68,11 @@ pub fn gathered() -> Gathered {
         let answer = Answer::Quote(quote.document().to_owned());
         Bid { settler: did(n).token(), received_at: at(3), answer }
     };
-    Gathered { addressed: vec![did(1), did(2), did(3)], bids: (1..).zip(quotes()).map(bid).collect(), held: Vec::new() }
+    Gathered {
+        addressed: vec![did(1), did(2), did(3)],
+        bids: (1..).zip(quotes()).map(bid).collect(),
+        ..Gathered::default()
+    }
 }
 
 /// The cheaper one first.
@@ -78,7 +82,7 @@ fn batch_quotes() -> [SignedQuote; 2] {
 
 pub fn gathered_for_batch() -> Gathered {
     let bids = (1..).zip(&batch_quotes()).map(|(n, quote)| batch::offer(n, quote)).collect();
-    Gathered { addressed: vec![did(1), did(2)], bids, held: Vec::new() }
+    Gathered { addressed: vec![did(1), did(2)], bids, ..Gathered::default() }
 }
 
 /// What is recorded of the quotes of a batch that names the selector, however often the gateway dies.

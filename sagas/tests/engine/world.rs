@@ -21,6 +21,8 @@ pub enum Plot {
     WinnerRefuses,
     /// The winner doesn't answer its award.
     WinnerIsSilent,
+    /// Three settlers bid, and this becomes of their awards.
+    Lapses(lapses::Lapse),
     /// The chain refuses the deposit.
     Refuses,
     /// The chain refuses the deposit, because somebody who was shown it has sent it.
@@ -210,7 +212,7 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::LandsTooLate | Plot::LapsedByOneNode | Plot::Reorganised(_) | Plot::Doubted(_) => false,
         Plot::AttestedLate | Plot::AttestationHangs | Plot::AttestedElsewhere | Plot::Misconfigured => false,
         Plot::AttestedTooLate | Plot::MinedOnForks | Plot::Restored(_) | Plot::Resubmitted(_) => false,
-        Plot::MinedFirst | Plot::Selector(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
+        Plot::MinedFirst | Plot::Selector(_) | Plot::Lapses(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
         Plot::PayerDeposits(plot) => plot.vanishes(),
     }
 }
@@ -300,7 +302,10 @@ impl Auction for World {
             let addressed = vec![did(1)];
             let unsold = Plot::Resubmitted(restored::Resubmitted::Unsold);
             if matches!(self.plot, Plot::NoQuotes | Plot::Misconfigured) || self.plot == unsold {
-                return Gathered { addressed, bids: Vec::new(), held: Vec::new() };
+                return Gathered { addressed, bids: Vec::new(), ..Gathered::default() };
+            }
+            if matches!(self.plot, Plot::Lapses(_)) {
+                return lapses::gathered(&request.auction_id);
             }
             if matches!(self.plot, Plot::Selector(_)) {
                 return match &request.payment_id {
@@ -311,7 +316,7 @@ impl Auction for World {
             let quote = Quote { auction_id: request.auction_id.clone(), valid_until: at(50), ..quote(1, "1010") };
             let answer = Answer::Quote(signed(1, quote).document().to_owned());
             let bids = vec![Bid { settler: did(1).token(), received_at: at(3), answer }];
-            let gathered = Gathered { addressed, bids, held: Vec::new() };
+            let gathered = Gathered { addressed, bids, ..Gathered::default() };
             if let Plot::PayerDeposits(plot) = self.plot {
                 payer_deposit::gathered(plot, state, gathered)
             } else {
@@ -329,12 +334,13 @@ impl Auction for World {
         .await
     }
 
-    async fn answer(&self, _: &Award) -> Result<AwardAnswer, Transient> {
+    async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient> {
         self.call(|state| {
             assert!(state.awards > 0, "nobody answers what it was not told");
             match self.plot {
                 Plot::WinnerRefuses => AwardAnswer::Refused("INSUFFICIENT_LIQUIDITY".to_owned()),
                 Plot::WinnerIsSilent => AwardAnswer::Silent,
+                Plot::Lapses(lapse) => lapses::answer(lapse, award),
                 _ => AwardAnswer::Accepted,
             }
         })

@@ -69,7 +69,7 @@ pub fn opened() -> QuoteRequestEvent {
 /// Collected with a quote of settler 1 over 1010 and one of settler 2 over 1005.
 pub fn collected() -> QuoteRequestEvent {
     let bids = vec![offer(1, &batch_quote(1, "1010")), offer(2, &batch_quote(2, "1005"))];
-    let gathered = Gathered { addressed: vec![did(1), did(2)], bids, held: Vec::new() };
+    let gathered = Gathered { addressed: vec![did(1), did(2)], bids, ..Gathered::default() };
     QuoteRequestEvent::Collected(Box::new(batch(&[opened()]).collect(gathered, at(10))))
 }
 

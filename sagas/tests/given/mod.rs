@@ -7,11 +7,11 @@ use ed25519_dalek::SigningKey;
 use events::{
     Amount, ChainId, Did, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
     event::{
-        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardWithdrawn, DepositRuledOut,
-        EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,
-        FulfillmentFinalized, FulfillmentSeen, Inclusion, PayerTransaction, Permit2, QuoteAwarded, RefundDue,
-        Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, Validity, VerifierRef, WinnerTold,
-        WithdrawalCause,
+        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed, AwardWithdrawn,
+        CollectedDocument, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
+        Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion, PayerTransaction, Permit2,
+        QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, Validity,
+        VerifierRef, WinnerTold, WithdrawalCause,
     },
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds, unix_seconds},
@@ -181,6 +181,8 @@ pub fn auction_closed() -> PaymentEvent {
         declines: Vec::new(),
         dropped: Vec::new(),
         held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: Vec::new(),
         closed_at: at(10),
     })
 }
@@ -192,6 +194,43 @@ pub fn awarded() -> PaymentEvent {
         quote_hash: signed.hash(),
         document: signed.document().to_owned(),
         awarded_at: at(10),
+    }))
+}
+
+/// The quotes of settlers 1 to `settlers`, the cheapest first.
+pub fn bids(settlers: u8) -> Vec<SignedQuote> {
+    (1..=settlers).map(|n| signed(n, quote(n, &format!("101{}", n - 1)))).collect()
+}
+
+/// As [`auction_closed`], with the quotes of three settlers, of which the second and the third may follow the first.
+pub fn auction_closed_with_alternates() -> PaymentEvent {
+    let PaymentEvent::AuctionClosed(closed) = auction_closed() else { unreachable!() };
+    let quotes = bids(3);
+    let alternates = quotes[1..].iter().map(|signed| CollectedDocument {
+        quote_id: signed.id(),
+        quote_hash: signed.hash(),
+        valid_until: signed.quote().valid_until,
+        document: signed.document().to_owned(),
+    });
+    PaymentEvent::AuctionClosed(AuctionClosed {
+        quotes: quotes.iter().map(sagas::auction::received).collect(),
+        alternates: alternates.collect(),
+        ..closed
+    })
+}
+
+pub fn lapsed(n: u8) -> PaymentEvent {
+    let quote_hash = bids(n).pop().unwrap().hash();
+    PaymentEvent::AwardLapsed(AwardLapsed { settler: did(n), quote_hash, refusal: None, lapsed_at: at(12) })
+}
+
+pub fn awarded_to(n: u8) -> PaymentEvent {
+    let signed = bids(n).pop().unwrap();
+    PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
+        quote_id: signed.id(),
+        quote_hash: signed.hash(),
+        document: signed.document().to_owned(),
+        awarded_at: at(12),
     }))
 }
 

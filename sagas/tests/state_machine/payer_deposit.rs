@@ -192,6 +192,8 @@ fn an_unsold_payer_deposit_is_not_said_to_be_untaken() {
             declines: Vec::new(),
             dropped: Vec::new(),
             held_policies: Vec::new(),
+            passed_over: Vec::new(),
+            alternates: Vec::new(),
             winner: None,
             offered: vec![offered.clone()],
         };

@@ -372,7 +372,7 @@ impl Gateway {
     }
 
     /// A call that changes nothing.
-    async fn read<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+    pub(crate) async fn read<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
         Ok(self.persist(call, Instant::now() + READ_PATIENCE).await?.value)
     }
 

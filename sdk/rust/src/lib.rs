@@ -47,6 +47,7 @@ mod order;
 mod pay;
 mod pins;
 mod retry;
+mod settlers;
 mod sse;
 mod transport;
 mod watch;
@@ -60,6 +61,7 @@ pub use self::{
     order::{Order, Windows, request_id},
     pins::{PERMIT2, Pins, fee_max},
     retry::Next,
+    settlers::{Settler, Settlers},
 };
 #[cfg(any(feature = "evm", feature = "solana", feature = "tron"))]
 pub use self::{

@@ -345,6 +345,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/settlers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List settlers and their records
+         * @description The settlers that were ever asked for a quote, in the order of their DIDs, each with its record. A page at a time, by `cursor`. Anybody may ask.
+         *
+         *     What happened in the last moment may be missing.
+         */
+        get: operations["listSettlers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settlers/{did}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a settler's record
+         * @description A settler's record, of all payments and quote-requests of this gateway. Anybody may ask.
+         *
+         *     What happened in the last moment may be missing.
+         */
+        get: operations["readSettler"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/defaults": {
         parameters: {
             query?: never;
@@ -1348,6 +1392,83 @@ export interface components {
             payment_id: string;
             /** @description Only where the payment exists: the submission would be a replay, and this is its status. */
             status?: components["schemas"]["PaymentStatus"];
+        };
+        /** @description A page of settlers, in the order of their DIDs. */
+        Settlers: {
+            /** @description The settlers that were ever asked for a quote. */
+            settlers: components["schemas"]["Settler"][];
+            /** @description Where the next page begins, for `cursor`. Absent where nothing is left. */
+            next_cursor?: string;
+        };
+        /** @description A settler's record: in how many auctions it was asked, offered and declined, how many awards it won, and how those ended. Counted from the events of all payments and quote-requests of this gateway's journal. */
+        Settler: {
+            /** @description The settler's DID. */
+            settler: string;
+            /**
+             * Format: int64
+             * @description Auctions, and collections of quotes, in which it was asked.
+             */
+            asked: number;
+            /**
+             * Format: int64
+             * @description Of these, those in which it made an eligible quote.
+             */
+            offered: number;
+            /**
+             * Format: int64
+             * @description Of these, those in which it declined.
+             */
+            declined: number;
+            /**
+             * Format: int64
+             * @description Awards.
+             */
+            won: number;
+            /**
+             * Format: int64
+             * @description Awards that it accepted, and for which a deposit was then signed or found.
+             */
+            acknowledged: number;
+            /**
+             * Format: int64
+             * @description Awards that it refused.
+             */
+            refused: number;
+            /**
+             * Format: int64
+             * @description Awards that it did not answer in time.
+             */
+            unanswered: number;
+            /**
+             * Format: int64
+             * @description Payments that it delivered.
+             */
+            delivered: number;
+            /**
+             * Format: int64
+             * @description Of these, those in whose delivery the last quarter was used of the time from the escrow to the promise.
+             */
+            late: number;
+            /**
+             * Format: int64
+             * @description Payments that were in escrow for it and that it did not deliver in its time.
+             */
+            missed: number;
+            /**
+             * Format: int64
+             * @description The median of its newest 101 deliveries: seconds from the block that secured the escrow to the block that holds the delivery. Absent without a delivery.
+             */
+            median_delivery_seconds?: number;
+            /**
+             * Format: date-time
+             * @description When it won last. Absent where it never did.
+             */
+            last_won_at?: string;
+            /**
+             * Format: date-time
+             * @description Until then it is asked only where nobody else is asked, or nobody who is asked offers, for the awards that it missed. Absent where it is asked.
+             */
+            passed_over_until?: string;
         };
         /** @description Every chain that is served. */
         Defaults: {
@@ -4854,6 +4975,190 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"] & {
                         /** @enum {string} */
                         code?: "REQUEST_TOO_LARGE";
+                    };
+                };
+            };
+            /** @description `RATE_LIMITED`: The caller asks for more than one caller may. Send the same request again after as long as Retry-After says. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "RATE_LIMITED";
+                    };
+                };
+            };
+            /** @description `INTERNAL_ERROR`: An unexpected error. Send the same request again, or read the payment's status, to learn what happened. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INTERNAL_ERROR";
+                    };
+                };
+            };
+            /** @description `SERVICE_UNAVAILABLE`: A dependency is temporarily unavailable. Nothing was accepted; the same request is safe to retry. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "SERVICE_UNAVAILABLE";
+                    };
+                };
+            };
+        };
+    };
+    listSettlers: {
+        parameters: {
+            query?: {
+                /** @description Most settlers on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of an earlier page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Correlation id of your own; up to 128 letters, digits, `_`, `-`, `.` and `:`. Another value is replaced by one of the gateway's. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Settlers"];
+                };
+            };
+            /** @description `INVALID_REQUEST`: The request is not of the form the contract asks for. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INVALID_REQUEST";
+                    };
+                };
+            };
+            /** @description `RATE_LIMITED`: The caller asks for more than one caller may. Send the same request again after as long as Retry-After says. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "RATE_LIMITED";
+                    };
+                };
+            };
+            /** @description `INTERNAL_ERROR`: An unexpected error. Send the same request again, or read the payment's status, to learn what happened. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INTERNAL_ERROR";
+                    };
+                };
+            };
+            /** @description `SERVICE_UNAVAILABLE`: A dependency is temporarily unavailable. Nothing was accepted; the same request is safe to retry. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "SERVICE_UNAVAILABLE";
+                    };
+                };
+            };
+        };
+    };
+    readSettler: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Correlation id of your own; up to 128 letters, digits, `_`, `-`, `.` and `:`. Another value is replaced by one of the gateway's. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The settler's DID, percent-encoded: a `%` of its own is `%25`. */
+                did: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Settler"];
+                };
+            };
+            /** @description `SETTLER_NOT_FOUND`: There is no record of this settler. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "SETTLER_NOT_FOUND";
                     };
                 };
             };

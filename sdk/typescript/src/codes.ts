@@ -36,6 +36,7 @@ export const ERROR_CODES = {
   PAYMENT_NOT_FOUND: { status: 404, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: null },
   QUOTE_REQUEST_NOT_FOUND: { status: 404, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: null },
   QUOTE_NOT_FOUND: { status: 404, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: true },
+  SETTLER_NOT_FOUND: { status: 404, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: null },
   CHAIN_NOT_SUPPORTED: { status: 404, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: null },
   METHOD_NOT_ALLOWED: { status: 405, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: null },
   IDEMPOTENCY_TERMS_MISMATCH: { status: 409, retry: 'RETRY_WITH_NEW_REQUEST_ID', reusable: false },

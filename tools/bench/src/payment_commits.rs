@@ -39,6 +39,8 @@ pub fn after_submission(order: &Order, settler: &SigningKey) -> Result<Vec<Vec<P
         declines: Vec::new(),
         dropped: Vec::new(),
         held_policies: Vec::new(),
+        passed_over: Vec::new(),
+        alternates: Vec::new(),
         closed_at: now,
     };
     let awarded = QuoteAwarded {

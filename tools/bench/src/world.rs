@@ -334,7 +334,7 @@ impl Auction for World {
         let document = document.ok_or_else(|| Transient::contradiction("the settler has no quote for this"))?;
         let settler = self.0.settler.clone();
         let bid = Bid { settler: settler.token(), received_at: Utc::now(), answer: Answer::Quote(document) };
-        Ok(Gathered { addressed: vec![settler], bids: vec![bid], held: Vec::new() })
+        Ok(Gathered { addressed: vec![settler], bids: vec![bid], ..Gathered::default() })
     }
 
     async fn award(&self, _: &Award) -> Result<(), Transient> {

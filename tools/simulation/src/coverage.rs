@@ -156,6 +156,7 @@ pub const EXPECTED: [(Kind, &[&str]); 3] = [
             "selector is silent",
             "selector signs with a wrong key",
             "selector takes none",
+            "settler answers its award late",
             "settler asks too much",
             "settler bids late",
             "settler bids as another",
@@ -219,6 +220,7 @@ pub const EXPECTED: [(Kind, &[&str]); 3] = [
             "who accepted is not passed over",
             "who delivered in time is paid",
             "who failed keeps the money",
+            "who lost an award has nothing to deliver",
         ],
     ),
 ];

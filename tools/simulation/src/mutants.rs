@@ -38,7 +38,8 @@ const fn in_storms(mutant: Mutant) -> Mutant {
 }
 
 /// The broken variants.
-pub const MUTANTS: [Mutant; 24] = [
+pub const MUTANTS: [Mutant; 25] = [
+    mutant("accepted-award-lapses", 200, "another quote is awarded although the winner has agreed"),
     mutant("answer-not-awaited", 200, "a deposit is signed for a winner that has not agreed"),
     mutant("broadcast-before-journal", 20, "a deposit is broadcast before it is stored"),
     mutant("reprice-before-journal", 100, "a repriced transaction is broadcast before it is stored"),

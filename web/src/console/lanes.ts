@@ -37,7 +37,7 @@ type Members = Record<string, unknown>;
 
 const members = (value: unknown): Members => (typeof value === 'object' && value !== null ? (value as Members) : {});
 
-const BAD = new Set(['Failed', 'AwardWithdrawn', 'AttestationMissed', 'DepositAbandoned', 'ReleaseAbandoned', 'RefundAbandoned']);
+const BAD = new Set(['Failed', 'AwardLapsed', 'AwardWithdrawn', 'AttestationMissed', 'DepositAbandoned', 'ReleaseAbandoned', 'RefundAbandoned']);
 
 function detailOf({ data }: StoredEvent): string {
   const { inclusion, attempt, failure, cause, step, choice, quotes } = members(data);

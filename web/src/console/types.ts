@@ -154,19 +154,25 @@ export interface Surveyed {
 }
 
 export interface Settlers {
-  surveyed: Surveyed;
   settlers: {
     did: string;
     registered: boolean;
     corridors: { source_asset: string; destination_asset: string }[];
+    /** Of all payments. */
     record: {
-      awarded: number;
-      completed: number;
-      failed: number;
-      in_flight: number;
-      refunded: number;
-      median_delivery_seconds: number | null;
-      last_award_at: string | null;
+      asked: number;
+      offered: number;
+      declined: number;
+      won: number;
+      acknowledged: number;
+      refused: number;
+      unanswered: number;
+      delivered: number;
+      late: number;
+      missed: number;
+      median_delivery_seconds?: number;
+      last_won_at?: string;
+      passed_over_until?: string;
     };
   }[];
   has_more?: boolean;

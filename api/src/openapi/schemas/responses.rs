@@ -9,6 +9,7 @@ use app::{
     prepare::PreparedBody,
     rehearse::VerifiedBody,
     sessions::{ChallengeBody, SessionBody},
+    settlers::body::SettlersBody,
     views::{
         payment_body::{PaymentResponse, StatusBody},
         quote_request_body::{QuoteRequestBody, QuoteRequestResponse},
@@ -47,6 +48,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         of::<QuoteRequestBody>,
         of::<PreparedBody>,
         of::<VerifiedBody>,
+        of::<SettlersBody>,
         of::<DefaultsBody<'static>>,
         of::<contexts::IndexBody>,
         of::<Health>,

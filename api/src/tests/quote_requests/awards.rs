@@ -164,7 +164,7 @@ async fn the_quotes_of_a_batch_say_what_they_are_ordered_by() {
     let request = request_for_batch(&state.opened);
     let quotes = [quote(1, &request), quote(2, &request)];
     let bids = (1..).zip(&quotes).map(|(n, quote)| bid(n, BidAnswer::Quote(quote.document().to_owned()))).collect();
-    let gathered = Gathered { addressed: vec![did(1), did(2)], bids, held: Vec::new() };
+    let gathered = Gathered { addressed: vec![did(1), did(2)], bids, ..Gathered::default() };
     let mut collected = state.collect(gathered, at("2030-01-01T00:00:30Z"));
     let (choice, signature) = (String::new(), String::new());
     collected.selection = Some(BatchSelection { quote_hash: Some(quotes[1].hash()), choice, signature });

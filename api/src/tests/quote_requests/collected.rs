@@ -71,7 +71,7 @@ async fn declines_are_provisional_while_quotes_are_collected() {
         decline(7, "INSUFFICIENT_LIQUIDITY"),
     ];
     let addressed = [1, 2, 3, 4].map(did).to_vec();
-    *gateway.auctions.0.lock().unwrap() = Some(Gathered { addressed, bids, held: Vec::new() });
+    *gateway.auctions.0.lock().unwrap() = Some(Gathered { addressed, bids, ..Gathered::default() });
     let replay = gateway.post_to(PATH, &quote_request()).await.expect(200);
     for answer in [gateway.get(&path).await.expect(200), replay] {
         assert_eq!((&answer.body["status"], &answer.body["requested_count"]), (&json!("collecting"), &json!(4)));

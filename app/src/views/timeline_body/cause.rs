@@ -87,6 +87,8 @@ pub(super) fn cause(event: &PaymentEvent, submitted: &Submitted, view: &PaymentV
         PaymentEvent::QuoteAwarded(_) if submitted.collected_quote.is_some() => Cause::QuoteAward,
         PaymentEvent::QuoteAwarded(_) if submitted.selector.is_some() => Cause::SelectorChoice,
         PaymentEvent::QuoteAwarded(_) => Cause::BestQuote,
+        PaymentEvent::AwardLapsed(lapsed) if lapsed.refusal.is_some() => Cause::AwardRefused,
+        PaymentEvent::AwardLapsed(_) => Cause::AwardUnanswered,
         PaymentEvent::AwardWithdrawn(withdrawn) => match withdrawn.cause {
             WithdrawalCause::Refused { .. } => Cause::AwardRefused,
             WithdrawalCause::Unanswered => Cause::AwardUnanswered,

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use events::{
     ChainId, PaymentEvent,
     event::{
-        AttestationAwaited, AuctionClosed, AwardWithdrawn, DepositMined, EscrowOpened, EscrowRefunded, EscrowReleased,
-        EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, Inclusion, PayerStep, PayerTransactionSent,
-        QuoteAwarded, RefundDue, SelectorAnswered, Submitted, TransactionAbandoned, TransactionPrepared,
-        WithdrawalCause,
+        AttestationAwaited, AuctionClosed, AwardLapsed, AwardWithdrawn, DepositMined, EscrowOpened, EscrowRefunded,
+        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, Inclusion, PayerStep,
+        PayerTransactionSent, QuoteAwarded, RefundDue, SelectorAnswered, Submitted, TransactionAbandoned,
+        TransactionPrepared, WithdrawalCause,
     },
     selection::Choice,
     time::{Timestamp, from_unix_seconds},
@@ -88,6 +88,7 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
         ),
         PaymentEvent::SelectorAnswered(answered) => selector_answered(answered),
         PaymentEvent::QuoteAwarded(awarded) => quote_awarded(awarded),
+        PaymentEvent::AwardLapsed(lapsed) => award_lapsed(lapsed),
         PaymentEvent::AwardWithdrawn(withdrawn) => award_withdrawn(withdrawn),
         PaymentEvent::WinnerTold(_) => {
             Shown::new("The settler that had won finds that its award is over, and lets go of its tokens.", json!({}))
@@ -331,6 +332,15 @@ fn quote_awarded(awarded: &QuoteAwarded) -> Shown {
         "fulfill_by": quote.map(|quote| date_time(quote.fulfill_by)),
     });
     Shown::new("A quote was awarded.", data)
+}
+
+fn award_lapsed(lapsed: &AwardLapsed) -> Shown {
+    let summary = match &lapsed.refusal {
+        Some(_) => "The settler that won does not stand by its quote; the next one is awarded.",
+        None => "The settler that won did not answer its award in time; the next one is awarded.",
+    };
+    let data = json!({"settler": lapsed.settler, "quote_hash": lapsed.quote_hash, "reason": lapsed.refusal});
+    Shown::new(summary, data)
 }
 
 fn award_withdrawn(withdrawn: &AwardWithdrawn) -> Shown {

@@ -3,7 +3,8 @@
 use events::{
     Failure, PaymentEvent,
     event::{
-        AuctionClosed, Failed, QuoteAwarded, RefundDue, SelectorAnswered, SelectorAsked, WinnerTold, WithdrawalCause,
+        AuctionClosed, AwardLapsed, CollectedDocument, Failed, QuoteAwarded, RefundDue, SelectorAnswered,
+        SelectorAsked, WinnerTold, WithdrawalCause,
     },
     failure::{Domain, RetryClassification},
     quote::SignedQuote,
@@ -25,9 +26,11 @@ pub(super) fn close(payment: &Payment, judgement: Judgement, at: Timestamp) -> D
 }
 
 fn closed(judgement: Judgement, at: Timestamp) -> Vec<PaymentEvent> {
-    let Judgement { addressed, quotes, declines, dropped, held_policies, winner, offered } = judgement;
+    let Judgement { addressed, quotes, declines, dropped, held_policies, passed_over, alternates, winner, offered } =
+        judgement;
     let nobody = addressed.is_empty();
-    let auction = AuctionClosed { addressed, quotes, declines, dropped, held_policies, closed_at: at };
+    let auction =
+        AuctionClosed { addressed, quotes, declines, dropped, held_policies, passed_over, alternates, closed_at: at };
     let outcome = match winner {
         _ if !offered.is_empty() => {
             let documents = offered.iter().map(|signed| signed.document().to_owned()).collect();
@@ -113,9 +116,16 @@ fn unselected(code: &str, message: &str, at: Timestamp) -> PaymentEvent {
     }))
 }
 
-/// The winner does not stand by its quote, or did not answer; nothing was signed for it.
+/// The winner does not stand by its quote, or did not answer; nothing was signed for it. The next quote is awarded while there is
+/// one, else the payment fails.
 pub(super) fn lose_winner(payment: &Payment, refusal: Option<String>, at: Timestamp) -> Decided {
-    (payment.stage() == Stage::Awarded && payment.deposit.count == 0).then(|| winner_lost(payment, refusal, at))
+    let lost = payment.award.as_ref().filter(|_| payment.stage() == Stage::Awarded && payment.deposit.count == 0)?;
+    let Some(next) = payment.next_quote(at) else { return Some(winner_lost(payment, refusal, at)) };
+    let lapsed =
+        AwardLapsed { settler: lost.quote.settler.clone(), quote_hash: lost.event.quote_hash, refusal, lapsed_at: at };
+    let CollectedDocument { quote_id, quote_hash, document, .. } = next.clone();
+    let awarded = QuoteAwarded { quote_id, quote_hash, document, awarded_at: at };
+    Some(vec![PaymentEvent::AwardLapsed(lapsed), PaymentEvent::QuoteAwarded(Box::new(awarded))])
 }
 
 fn winner_lost(payment: &Payment, refusal: Option<String>, at: Timestamp) -> Vec<PaymentEvent> {

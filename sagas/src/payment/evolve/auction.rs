@@ -2,8 +2,8 @@
 
 use events::{
     event::{
-        AuctionClosed, AwardWithdrawn, CollectedQuote, QuoteAwarded, SelectorAnswered, SelectorAsked, Submitted,
-        WithdrawalCause,
+        AuctionClosed, AwardLapsed, AwardWithdrawn, CollectedQuote, QuoteAwarded, SelectorAnswered, SelectorAsked,
+        Submitted, WithdrawalCause,
     },
     quote::SignedQuote,
     selection::SignedChoice,
@@ -11,7 +11,7 @@ use events::{
 
 use super::{Followed, NOT_LEGAL};
 use crate::{
-    auction::{check_content, request_for_quotes},
+    auction::{check_content, request_for_quotes, takes_any_quote},
     payment::{Awarded, Payment, Stage},
 };
 
@@ -25,7 +25,16 @@ pub(super) fn closed(payment: &mut Payment, stage: Stage, closed: &AuctionClosed
     if payment.auction.is_some() {
         return Err(NOT_LEGAL);
     }
-    payment.auction = Some(closed.clone());
+    if !closed.alternates.is_empty() {
+        let next_best = closed.quotes.get(1..=closed.alternates.len()).unwrap_or_default();
+        let are_next = next_best.iter().map(|quote| quote.quote_hash);
+        let are_next = are_next.eq(closed.alternates.iter().map(|alternate| alternate.quote_hash));
+        if !are_next || !takes_any_quote(&payment.submitted) {
+            return Err("the quotes that may follow the winner's are not the next best".into());
+        }
+    }
+    payment.alternates.clone_from(&closed.alternates);
+    payment.auction = Some(AuctionClosed { alternates: Vec::new(), ..closed.clone() });
     Ok(())
 }
 
@@ -60,6 +69,11 @@ pub(super) fn awarded(payment: &mut Payment, stage: Stage, awarded: &QuoteAwarde
     if signed.hash() != awarded.quote_hash || signed.id() != awarded.quote_id {
         return Err("the stored quote does not have the stored hash".into());
     }
+    if !payment.lapsed.is_empty() {
+        let next = payment.alternates.iter().position(|alternate| alternate.document == awarded.document);
+        let Some(next) = next else { return Err("the quote is none of those that were kept for this".into()) };
+        payment.alternates.drain(..=next);
+    }
     if let Some(collected) = &payment.submitted.collected_quote {
         check_collected(&payment.submitted, collected, &signed)?;
     }
@@ -75,6 +89,23 @@ pub(super) fn awarded(payment: &mut Payment, stage: Stage, awarded: &QuoteAwarde
     }
     let quote = signed.quote().clone();
     payment.award = Some(Box::new(Awarded { event: awarded.clone(), quote }));
+    Ok(())
+}
+
+/// The award is over, and the payment waits for the next, which is in the same commit.
+pub(super) fn lapsed(payment: &mut Payment, stage: Stage, lapsed: &AwardLapsed) -> Followed {
+    let Some(award) = payment.award.as_ref().filter(|_| stage == Stage::Awarded) else { return Err(NOT_LEGAL) };
+    if award.event.quote_hash != lapsed.quote_hash || award.quote.settler != lapsed.settler {
+        return Err("another quote is awarded".into());
+    }
+    if payment.deposit.count > 0 {
+        return Err("a deposit was signed for the winner".into());
+    }
+    if payment.alternates.is_empty() {
+        return Err("no quote was kept to be awarded in its place".into());
+    }
+    payment.lapsed.push(lapsed.settler.clone());
+    payment.award = None;
     Ok(())
 }
 

@@ -27,7 +27,9 @@ pub(super) fn prepared(payment: &mut Payment, stage: Stage, transaction: &Transa
     if stage != Stage::Awarded {
         return Err(NOT_LEGAL);
     }
-    Ok(payment.deposit.begin(transaction)?)
+    payment.deposit.begin(transaction)?;
+    payment.alternates = Vec::new();
+    Ok(())
 }
 
 pub(super) fn repriced(payment: &mut Payment, stage: Stage, transaction: &TransactionPrepared) -> Followed {
@@ -62,6 +64,7 @@ pub(super) fn secured(payment: &mut Payment, stage: Stage, secured: &EscrowSecur
         return Err(NOT_LEGAL);
     }
     payment.secured = Some(secured.clone());
+    payment.alternates = Vec::new();
     Ok(())
 }
 
@@ -100,6 +103,7 @@ pub(super) fn failed(payment: &mut Payment, failed: &Failed) -> Followed {
         (_, Some(_)) => return Err("money is in escrow and must be returned after its window".into()),
     }
     payment.offer = None;
+    payment.alternates = Vec::new();
     payment.failed = Some(Box::new(failed.clone()));
     Ok(())
 }

@@ -52,6 +52,9 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
     if payment.withdrawn.is_some() && payment.failed.is_none() && !matches!(event, PaymentEvent::Failed(_)) {
         return refuse("the award was taken back, and only the failure may follow");
     }
+    if payment.award.is_none() && !payment.lapsed.is_empty() && !matches!(event, PaymentEvent::QuoteAwarded(_)) {
+        return refuse("the award lapsed, and only the next may follow");
+    }
     follow(&mut payment, stage, event).map_err(|reason| illegal(format!("in stage {stage:?}"), &reason))?;
     Ok(payment)
 }
@@ -63,7 +66,9 @@ fn begin(submitted: Box<Submitted>) -> Payment {
         auction: None,
         offer: None,
         choice: None,
+        alternates: Vec::new(),
         award: None,
+        lapsed: Vec::new(),
         withdrawn: None,
         winner_told: false,
         payer_sent: Vec::new(),
@@ -93,6 +98,7 @@ fn follow(payment: &mut Payment, stage: Stage, event: &PaymentEvent) -> Followed
         PaymentEvent::SelectorAsked(asked) => auction::selector_asked(payment, stage, asked),
         PaymentEvent::SelectorAnswered(answered) => auction::selector_answered(payment, stage, answered),
         PaymentEvent::QuoteAwarded(awarded) => auction::awarded(payment, stage, awarded),
+        PaymentEvent::AwardLapsed(lapsed) => auction::lapsed(payment, stage, lapsed),
         PaymentEvent::AwardWithdrawn(withdrawn) => auction::withdrawn(payment, stage, withdrawn),
         PaymentEvent::WinnerTold(_) => auction::winner_told(payment, stage),
         PaymentEvent::PayerTransactionSent(sent) => escrow::payer_sent(payment, stage, sent),

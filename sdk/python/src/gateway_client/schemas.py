@@ -747,6 +747,69 @@ class Verification(TypedDict):
     """
 
 
+class Settler(TypedDict):
+    """
+    A settler's record: in how many auctions it was asked, offered and declined, how many awards it won, and how those ended. Counted from the events of all payments and quote-requests of this gateway's journal.
+    """
+
+    settler: str
+    """
+    The settler's DID.
+    """
+    asked: int
+    """
+    Auctions, and collections of quotes, in which it was asked.
+    """
+    offered: int
+    """
+    Of these, those in which it made an eligible quote.
+    """
+    declined: int
+    """
+    Of these, those in which it declined.
+    """
+    won: int
+    """
+    Awards.
+    """
+    acknowledged: int
+    """
+    Awards that it accepted, and for which a deposit was then signed or found.
+    """
+    refused: int
+    """
+    Awards that it refused.
+    """
+    unanswered: int
+    """
+    Awards that it did not answer in time.
+    """
+    delivered: int
+    """
+    Payments that it delivered.
+    """
+    late: int
+    """
+    Of these, those in whose delivery the last quarter was used of the time from the escrow to the promise.
+    """
+    missed: int
+    """
+    Payments that were in escrow for it and that it did not deliver in its time.
+    """
+    median_delivery_seconds: NotRequired[int]
+    """
+    The median of its newest 101 deliveries: seconds from the block that secured the escrow to the block that holds the delivery. Absent without a delivery.
+    """
+    last_won_at: NotRequired[str]
+    """
+    When it won last. Absent where it never did.
+    """
+    passed_over_until: NotRequired[str]
+    """
+    Until then it is asked only where nobody else is asked, or nobody who is asked offers, for the awards that it missed. Absent where it is asked.
+    """
+
+
 class FulfillmentVerifier(TypedDict):
     """
     A fulfillment verifier. An empty object, or two empty texts, mean the default one.
@@ -1551,6 +1614,21 @@ class PreparedPayment(TypedDict):
     signed_messages: list[UnsignedMessage]
     wrap: NotRequired[Wrap]
     approval: NotRequired[Approval]
+
+
+class Settlers(TypedDict):
+    """
+    A page of settlers, in the order of their DIDs.
+    """
+
+    settlers: list[Settler]
+    """
+    The settlers that were ever asked for a quote.
+    """
+    next_cursor: NotRequired[str]
+    """
+    Where the next page begins, for `cursor`. Absent where nothing is left.
+    """
 
 
 class ChainDefaults(TypedDict):

@@ -10,10 +10,10 @@ use std::{
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
-use events::{Did, PaymentId};
+use events::{Did, Hash32, PaymentId};
 use sagas::ports::{
     ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Clock, Gathered, Gathering, OpenWindow,
-    RequestForQuotes, Transient,
+    REPLACEABLE_ANSWER_WAIT, RequestForQuotes, Transient,
 };
 
 use super::{World, ports::PortContext, settlers};
@@ -31,10 +31,17 @@ pub struct AuctionState(Mutex<Inner>);
 #[derive(Default)]
 struct Inner {
     auctions: BTreeMap<String, Vec<Bid>>,
-    awards: BTreeMap<PaymentId, Award>,
+    awards: BTreeMap<AwardKey, Award>,
     /// What stands as the answer to each award.
-    answers: BTreeMap<PaymentId, AwardAnswer>,
-    ended: BTreeSet<PaymentId>,
+    answers: BTreeMap<AwardKey, AwardAnswer>,
+    ended: BTreeSet<AwardKey>,
+}
+
+/// A payment and the quote that it was awarded to; when the award lapses, another follows.
+type AwardKey = (PaymentId, Hash32);
+
+fn key(award: &Award) -> AwardKey {
+    (award.case.payment_id.clone(), award.quote_hash)
 }
 
 impl AuctionState {
@@ -62,31 +69,32 @@ impl AuctionState {
 
     /// Keeps an award; whether it is new.
     fn award(&self, award: &Award) -> bool {
-        self.lock().awards.insert(award.case.payment_id.clone(), award.clone()).is_none()
+        self.lock().awards.insert(key(award), award.clone()).is_none()
     }
 
     /// Keeps an answer, unless there is one; what stands.
-    pub fn answer(&self, payment_id: &PaymentId, answer: AwardAnswer) -> AwardAnswer {
-        self.lock().answers.entry(payment_id.clone()).or_insert(answer).clone()
+    pub fn answer(&self, award: &Award, answer: AwardAnswer) -> AwardAnswer {
+        self.lock().answers.entry(key(award)).or_insert(answer).clone()
     }
 
-    fn answered(&self, payment_id: &PaymentId) -> Option<AwardAnswer> {
-        self.lock().answers.get(payment_id).cloned()
+    /// What stands as the answer to the award of `quote_hash`.
+    pub fn answered(&self, payment_id: &PaymentId, quote_hash: Hash32) -> Option<AwardAnswer> {
+        self.lock().answers.get(&(payment_id.clone(), quote_hash)).cloned()
     }
 
-    /// Whether the winner stands by its quote.
-    pub fn has_accepted(&self, payment_id: &PaymentId) -> bool {
-        self.answered(payment_id) == Some(AwardAnswer::Accepted)
+    /// Whether the settler of `quote_hash` stands by it.
+    pub fn has_accepted(&self, payment_id: &PaymentId, quote_hash: Hash32) -> bool {
+        self.answered(payment_id, quote_hash) == Some(AwardAnswer::Accepted)
     }
 
-    /// Whether the winner finds that its award is over.
-    pub fn is_ended(&self, payment_id: &PaymentId) -> bool {
-        self.lock().ended.contains(payment_id)
+    /// Whether the settler of `quote_hash` finds that its award is over.
+    pub fn is_ended(&self, payment_id: &PaymentId, quote_hash: Hash32) -> bool {
+        self.lock().ended.contains(&(payment_id.clone(), quote_hash))
     }
 
-    /// Whether the winner was told.
-    pub fn is_awarded(&self, payment_id: &PaymentId) -> bool {
-        self.lock().awards.contains_key(payment_id)
+    /// Whether the settler of `quote_hash` was told that it won.
+    pub fn is_awarded(&self, payment_id: &PaymentId, quote_hash: Hash32) -> bool {
+        self.lock().awards.contains_key(&(payment_id.clone(), quote_hash))
     }
 }
 
@@ -139,7 +147,7 @@ impl Auction for SimAuction {
             let all = sagas::auction::answered(&addressed, &bids) == addressed.len();
             if all || self.0.now() >= request.quote_deadline {
                 self.0.process.crash_point().await;
-                return Ok(Gathering::Over(Gathered { addressed, bids, held: Vec::new() }));
+                return Ok(Gathering::Over(Gathered { addressed, bids, ..Gathered::default() }));
             }
             sleep(LOOK_EVERY).await;
         }
@@ -159,16 +167,16 @@ impl Auction for SimAuction {
     }
 
     async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient> {
-        let payment_id = &award.case.payment_id;
         let since = self.0.now();
+        let wait = if award.is_replaceable { REPLACEABLE_ANSWER_WAIT } else { ANSWER_WAIT_MAX };
         loop {
             self.0.process.crash_point().await;
             self.fault()?;
-            if let Some(answer) = self.world().auctions.answered(payment_id) {
+            if let Some(answer) = self.world().auctions.answered(&award.case.payment_id, award.quote_hash) {
                 return Ok(answer);
             }
-            if (self.0.now() - since).to_std().unwrap_or_default() >= ANSWER_WAIT_MAX {
-                return Ok(self.world().auctions.answer(payment_id, AwardAnswer::Silent));
+            if (self.0.now() - since).to_std().unwrap_or_default() >= wait {
+                return Ok(self.world().auctions.answer(award, AwardAnswer::Silent));
             }
             self.0.rest(LOOK_EVERY).await;
         }
@@ -180,7 +188,7 @@ impl Auction for SimAuction {
     async fn end(&self, end: &AwardEnd) -> Result<(), Transient> {
         self.0.process.crash_point().await;
         self.fault()?;
-        self.world().auctions.lock().ended.insert(end.payment_id.clone());
+        self.world().auctions.lock().ended.insert((end.payment_id.clone(), end.quote_hash));
         self.world().note(format!("award of {} is over: {}", end.payment_id, end.code));
         self.0.process.crash_point().await;
         self.fault()

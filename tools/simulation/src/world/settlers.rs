@@ -21,7 +21,10 @@ use events::{
     quote::{Quote, SignedQuote},
     time::{from_unix_seconds, unix_seconds},
 };
-use sagas::ports::{Answer, Award, AwardAnswer, Bid, DeliveryOrder, DeliveryState, RequestForQuotes, Statement};
+use sagas::ports::{
+    ANSWER_WAIT_MAX, Answer, Award, AwardAnswer, Bid, DeliveryOrder, DeliveryState, REPLACEABLE_ANSWER_WAIT,
+    RequestForQuotes, Statement,
+};
 
 use super::{ChainHandle, World};
 use crate::{
@@ -149,25 +152,33 @@ fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option
 /// Sends the winner to work.
 pub fn won(world: &Arc<World>, award: &Award) {
     let Some(settler) = world.settlers().iter().find(|settler| settler.did == award.settler) else { return };
-    let payment_id = &award.case.payment_id;
-    // Of the awards of one that vanishes some are refused, and some not even answered.
-    let answer = match (settler.plan.character, payment_id.on_chain().0[0] % 4) {
-        (Character::Vanishing, 0) => None,
-        (Character::Vanishing, 1) => Some(AwardAnswer::Refused("INSUFFICIENT_LIQUIDITY".to_owned())),
-        _ => Some(AwardAnswer::Accepted),
+    // Of the awards of one that vanishes some are refused, some answered late, and some not even that.
+    let answer = match (settler.plan.character, award.quote_hash.0[0] % 4) {
+        (Character::Vanishing, 0) => return coverage::party("settler does not answer its award"),
+        (Character::Vanishing, 1) => {
+            coverage::party("settler refuses its award");
+            AwardAnswer::Refused("INSUFFICIENT_LIQUIDITY".to_owned())
+        }
+        (Character::Vanishing, 2) => {
+            coverage::party("settler answers its award late");
+            tokio::spawn(answer_late(world.clone(), settler.clone(), award.clone()));
+            return;
+        }
+        _ => AwardAnswer::Accepted,
     };
-    match &answer {
-        None => coverage::party("settler does not answer its award"),
-        Some(AwardAnswer::Accepted) => {}
-        Some(_) => coverage::party("settler refuses its award"),
+    let stands = world.auctions.answer(award, answer) == AwardAnswer::Accepted;
+    if stands && settler.plan.character != Character::Vanishing {
+        tokio::spawn(work(world.clone(), settler.clone(), award.clone()));
     }
-    if answer.is_none_or(|answer| world.auctions.answer(payment_id, answer) != AwardAnswer::Accepted) {
-        return;
+}
+
+/// Answers about when a gateway stops waiting, and works as well as any where that is heard.
+async fn answer_late(world: Arc<World>, settler: Settler, award: Award) {
+    let late = [REPLACEABLE_ANSWER_WAIT, ANSWER_WAIT_MAX][usize::from(award.quote_hash.0[1] % 2)];
+    tokio::time::sleep(late).await;
+    if world.auctions.answer(&award, AwardAnswer::Accepted) == AwardAnswer::Accepted {
+        work(world, settler, award).await;
     }
-    if settler.plan.character == Character::Vanishing {
-        return;
-    }
-    tokio::spawn(work(world.clone(), settler.clone(), award.clone()));
 }
 
 /// A job of one settler.

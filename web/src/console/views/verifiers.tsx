@@ -5,11 +5,14 @@ import type { VNode } from 'preact';
 import { countText, shareText } from '../format.js';
 import { usePolled } from '../poll.js';
 import { t } from '../texts.js';
-import type { Verifiers as Read } from '../types.js';
-import { Chip, Head, Id, Loaded, Figure, Outside, Table } from './parts.js';
-import { SurveyedOf } from './settlers.js';
+import type { Surveyed, Verifiers as Read } from '../types.js';
+import { Chip, Head, Id, Loaded, Figure, Outside, Table, Time } from './parts.js';
 
 const EVERY_MS = 10_000;
+
+const SurveyedOf = ({ payments, since }: Surveyed): VNode => (
+  <p class="lead">{t('surveyed', { count: countText(payments) })} {since && <>{t('surveyed.since')} <Time at={since} /></>}</p>
+);
 
 export function Verifiers(): VNode {
   const polled = usePolled<Read>('verifiers', EVERY_MS);

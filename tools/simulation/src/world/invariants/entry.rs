@@ -13,7 +13,7 @@ use chains::escrow::EscrowRecord;
 use chains_evm::attest;
 use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, units, word};
 use events::{
-    PaymentEvent, PaymentId,
+    Hash32, PaymentEvent, PaymentId,
     event::{
         Failed, FulfillmentConfirmed, Inclusion, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
         WithdrawalCause,
@@ -22,11 +22,14 @@ use events::{
 };
 use sagas::{
     payment::{Payment, Stage},
-    ports::Statement,
+    ports::{AwardAnswer, Statement},
 };
 
 use super::{Violation, ask, number, require, settled, unreadable};
-use crate::{coverage, world::World};
+use crate::{
+    coverage,
+    world::{World, auction::AuctionState},
+};
 
 /// Seconds without faults, from the confirmed delivery to the refund window, in which the gateway must have signed a release: it
 /// has half of them at least.
@@ -91,10 +94,13 @@ impl Entry {
                 self.quote = Some(quote);
             }
             PaymentEvent::DepositPrepared(prepared) => {
-                require(world.auctions.is_awarded(payment_id), "the winner is told before money moves", || {
+                let is = |holds: fn(&AuctionState, &PaymentId, Hash32) -> bool| {
+                    self.quote.as_ref().is_some_and(|quote| holds(&world.auctions, payment_id, quote.hash()))
+                };
+                require(is(AuctionState::is_awarded), "the winner is told before money moves", || {
                     payment_id.to_string()
                 })?;
-                require(world.auctions.has_accepted(payment_id), "the winner agrees before money moves", || {
+                require(is(AuctionState::has_accepted), "the winner agrees before money moves", || {
                     payment_id.to_string()
                 })?;
                 self.deposits.entry(prepared.attempt).or_default().push(prepared.clone());
@@ -169,14 +175,25 @@ impl Entry {
             PaymentEvent::EscrowOpened(_) | PaymentEvent::DepositRuledOut(_) => {
                 require(false, "a deposit is reserved at once", || payment_id.to_string())?;
             }
-            PaymentEvent::AwardWithdrawn(withdrawn) => {
-                let lost = withdrawn.cause != WithdrawalCause::NotDeposited;
-                require(!(lost && world.auctions.has_accepted(payment_id)), "who accepted is not passed over", || {
-                    format!("{payment_id}: {:?}", withdrawn.cause)
+            PaymentEvent::AwardLapsed(lapsed) => {
+                coverage::checked("who lost an award has nothing to deliver");
+                let awarded = self.quote.as_ref().is_some_and(|quote| quote.hash() == lapsed.quote_hash);
+                require(awarded, "who lost an award has nothing to deliver", || {
+                    format!("{payment_id}: {} was not awarded", lapsed.quote_hash)
                 })?;
+                self.passed_over(world, payment_id, lapsed.quote_hash)?;
+                let told = world.auctions.is_ended(payment_id, lapsed.quote_hash);
+                require(told, "the winner hears of the end", || payment_id.to_string())?;
+            }
+            PaymentEvent::AwardWithdrawn(withdrawn) => {
+                if let Some(quote) = self.quote.as_ref().filter(|_| withdrawn.cause != WithdrawalCause::NotDeposited) {
+                    self.passed_over(world, payment_id, quote.hash())?;
+                }
             }
             PaymentEvent::WinnerTold(_) => {
-                require(world.auctions.is_ended(payment_id), "the winner hears of the end", || payment_id.to_string())?;
+                let hash = self.quote.as_ref().map(SignedQuote::hash);
+                let told = hash.is_some_and(|hash| world.auctions.is_ended(payment_id, hash));
+                require(told, "the winner hears of the end", || payment_id.to_string())?;
             }
             PaymentEvent::Submitted(_)
             | PaymentEvent::SelectorAsked(_)
@@ -185,6 +202,13 @@ impl Entry {
             | PaymentEvent::FulfillmentSeen(_) => {}
         }
         Ok(())
+    }
+
+    /// An award is taken back only where its settler was heard, or too late.
+    fn passed_over(&self, world: &World, payment_id: &PaymentId, quote_hash: Hash32) -> Result<(), Violation> {
+        let answer = world.auctions.answered(payment_id, quote_hash);
+        let is_lost = matches!(answer, Some(AwardAnswer::Refused(_) | AwardAnswer::Silent));
+        require(is_lost, "who accepted is not passed over", || format!("{payment_id}: {answer:?}"))
     }
 
     /// What was delivered for good is refunded to the payer only where there was no time for a release without faults, to have

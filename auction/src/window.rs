@@ -1,0 +1,106 @@
+//! The window of an auction: who was asked and what came in so far.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::Utc;
+
+use events::{Did, SettlerToken, event::PassedOver, identity::HeldPolicy, time::Timestamp};
+use journal_jetstream::headerless::{Message, Subscription};
+use protocol::split_subject;
+use sagas::{
+    auction::check_quote,
+    ports::{Answer, Bid, Gathered, RequestForQuotes},
+};
+
+use super::wire;
+
+/// Different answers of one settler that are kept; further ones are dropped.
+const ANSWERS_MAX: usize = 8;
+
+/// What came in so far.
+pub(super) struct Window<'a> {
+    pub(super) request: &'a RequestForQuotes,
+    /// Whether answers are heard as they come, and not only read where they are stored.
+    pub(super) listens: bool,
+    /// Answers as they come; `None` before anyone is known to have been asked.
+    pub(super) live: Option<Subscription>,
+    pub(super) addressed: HashMap<SettlerToken, Did>,
+    pub(super) bids: Vec<Bid>,
+    /// Answers kept of each settler.
+    answers: HashMap<SettlerToken, usize>,
+    /// The required policies that settlers hold.
+    pub(super) held: BTreeMap<(Did, String), HeldPolicy>,
+    pub(super) late: usize,
+    /// Answers of settlers that are not known to have been asked.
+    pub(super) foreign: usize,
+}
+
+impl<'a> Window<'a> {
+    pub(super) fn new(request: &'a RequestForQuotes, listens: bool) -> Self {
+        let (addressed, bids, answers, held) = Default::default();
+        Self { request, listens, live: None, addressed, bids, answers, held, late: 0, foreign: 0 }
+    }
+
+    /// Takes what comes in while the window is open.
+    pub(super) fn hear(&mut self, message: &Message) {
+        let Some((settler, auction_id)) = split_subject(&message.subject, "bid") else { return };
+        if auction_id != self.request.auction_id {
+            return;
+        }
+        // Who sends nothing has not answered yet. (The server's word that a settler is away, which is as empty, goes to the connection
+        // that asked.)
+        if message.payload.is_empty() {
+            return;
+        }
+        self.take(settler, Utc::now(), wire::answer(&message.payload));
+    }
+
+    pub(super) fn take(&mut self, settler: SettlerToken, received_at: Timestamp, answer: Answer) {
+        if received_at > self.request.quote_deadline {
+            self.late += 1;
+            return;
+        }
+        // The server lets nobody else answer; a gateway that has not yet read whom another asked finds the answer stored.
+        if !self.addressed.contains_key(&settler) {
+            self.foreign += 1;
+            return;
+        }
+        // The same answer is found in the stream after it was heard, and is given again when the request was.
+        if self.bids.iter().any(|bid| bid.settler == settler && bid.answer == answer) {
+            return;
+        }
+        let answers = self.answers.entry(settler.clone()).or_default();
+        if *answers < ANSWERS_MAX {
+            *answers += 1;
+            self.bids.push(Bid { settler, received_at, answer });
+        }
+    }
+
+    /// Who was asked, in order.
+    pub(super) fn dids(&self) -> Vec<Did> {
+        let mut dids: Vec<Did> = self.addressed.values().cloned().collect();
+        dids.sort();
+        dids
+    }
+
+    pub(super) fn has_answered(&self, settler: &SettlerToken) -> bool {
+        self.answers.contains_key(settler)
+    }
+
+    /// Whether somebody offers what may be awarded. What cannot be is no offer, so that nobody's junk stands in for one.
+    pub(super) fn has_offer(&self) -> bool {
+        self.bids.iter().any(|bid| match (&bid.answer, self.addressed.get(&bid.settler)) {
+            (Answer::Quote(document), Some(settler)) => check_quote(self.request, None, settler, document).is_ok(),
+            _ => false,
+        })
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        !self.addressed.is_empty() && self.addressed.keys().all(|settler| self.has_answered(settler))
+    }
+
+    pub(super) fn close(self, passed_over: Vec<PassedOver>) -> Gathered {
+        let held = self.held.values().cloned().collect();
+        Gathered { addressed: self.dids(), bids: self.bids, held, passed_over }
+    }
+}
