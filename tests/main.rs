@@ -25,6 +25,7 @@ mod from_nothing;
 mod gateway_killed;
 mod idempotency;
 mod identities;
+mod lapses;
 mod metrics;
 mod native_coins;
 mod nats_permissions;

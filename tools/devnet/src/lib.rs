@@ -8,6 +8,7 @@ pub mod network;
 pub mod payer;
 pub mod shop;
 mod showcase;
+pub mod silent_settler;
 pub mod solana;
 pub mod timeline;
 pub mod tron;
@@ -101,6 +102,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
     // Here the limits are those of any other gateway.
     options.exempt = Vec::new();
     options.console = true;
+    options.award_ack_ms = 1_000;
     if !args.without_solana {
         match Surfnet::available() {
             Ok(()) => options.solana = Some(SolanaOptions::default()),

@@ -52,6 +52,8 @@ pub struct Options {
     pub solana: Option<SolanaOptions>,
     /// The Tron chain, where there is one.
     pub tron: Option<TronOptions>,
+    /// How long a winner has to answer its award while another quote can follow, milliseconds.
+    pub award_ack_ms: u64,
     /// Addresses that the gateways do not limit.
     pub exempt: Vec<String>,
     /// Base URL of a collector that gateways, settlers and the verifier send traces to; nowhere when `None`.
@@ -77,6 +79,8 @@ impl Options {
             refund_delay_seconds: 30,
             solana: None,
             tron: None,
+            // A small machine that runs many networks may starve an honest settler for a second.
+            award_ack_ms: 20_000,
             // One client here stands for many elsewhere.
             exempt: vec!["127.0.0.1".to_owned()],
             otlp_endpoint: None,

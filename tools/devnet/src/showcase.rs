@@ -21,6 +21,7 @@ use super::{
     network::Network,
     payer::{Answer, Payer, PaymentSpec},
     shop::{self, Purchase, Shop},
+    silent_settler::SilentSettler,
     timeline::Auditor,
 };
 
@@ -71,6 +72,7 @@ pub async fn run(network: &Network) -> Result<()> {
     environment.replays(first).await.context("payment 2")?;
     environment.finds_no_quote().await.context("payment 3")?;
     environment.is_refunded().await.context("payment 4")?;
+    environment.lapses().await.context("payment 5")?;
     if let Some(solana) = &network.solana {
         environment.solana(solana).await?;
     }
@@ -212,6 +214,31 @@ impl Environment<'_> {
         println!("   payer has {after}, as before, to the unit\n");
         self.outcome_tally.failed += 1;
         self.outcome_tally.refunded += 1;
+        Ok(())
+    }
+
+    async fn lapses(&mut self) -> Result<()> {
+        self.title("A payment whose winner does not answer its award");
+        let silent = SilentSettler::start(self.network).await?;
+        let before = self.recipients_balance().await?;
+        let mut spec = ordinary(self.network, "showcase-5")?;
+        let payment_id = loop {
+            let body = self.payer.sign(&self.base, &spec).await?;
+            let answer = self.submit(&body, Duration::from_secs(30)).await?;
+            ensure!(answer.text("status") == "completed", "not completed: {}", answer.body);
+            let payment_id = self.payment_id(&answer)?;
+            self.outcome_tally.completed += 1;
+            let timeline = self.auditor.timeline(&payment_id).await?;
+            if timeline.iter().any(|entry| matches!(entry.event, PaymentEvent::AwardLapsed(_))) {
+                break payment_id;
+            }
+            // The gateway had not heard of it yet.
+            spec.request_id.push('.');
+        };
+        silent.stop().await?;
+        self.timeline_until(&payment_id, |event| matches!(event, PaymentEvent::EscrowReleased(_))).await?;
+        ensure!(self.recipients_balance().await? > before, "the recipient received nothing");
+        println!("   the next quote was awarded\n");
         Ok(())
     }
 

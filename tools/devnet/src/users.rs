@@ -29,6 +29,8 @@ pub enum NatsUser {
     Selector,
     /// A settler, 1 to 3.
     Settler(usize),
+    /// The settler that answers no award: see [`SilentSettler`](crate::silent_settler::SilentSettler).
+    Silent,
 }
 
 impl NatsUser {
@@ -44,6 +46,7 @@ impl NatsUser {
                 SelectorSigner::Evm(_) => named("selector"),
             },
             Self::Settler(number) => settler::dev::key(number).unwrap_or_else(|| named(&format!("settler {number}"))),
+            Self::Silent => named("silent settler"),
         }
     }
 
@@ -70,7 +73,7 @@ impl NatsUser {
             Self::Operator => options.custom_inbox_prefix("_INBOX_operator"),
             Self::Auditor => options.custom_inbox_prefix(AUDITOR_INBOX_PREFIX),
             Self::Selector => options.custom_inbox_prefix("_INBOX_selector"),
-            Self::Settler(_) => options.custom_inbox_prefix(inbox_prefix(&self.did().token())),
+            Self::Settler(_) | Self::Silent => options.custom_inbox_prefix(inbox_prefix(&self.did().token())),
         }
     }
 
@@ -88,6 +91,7 @@ impl NatsUser {
             Self::Auditor => "nats/auditor.seed".to_owned(),
             Self::Selector => "nats/selector.seed".to_owned(),
             Self::Settler(number) => format!("nats/settler-{number}.seed"),
+            Self::Silent => "nats/settler-silent.seed".to_owned(),
         }
     }
 }
@@ -99,7 +103,7 @@ pub fn users() -> Users {
         operator: NatsUser::Operator.nkey(),
         auditors: vec![NatsUser::Auditor.nkey()],
         selectors: vec![(keys::selector_signer().key(), NatsUser::Selector.nkey())],
-        settlers: (1..=settler::dev::SEEDS.len()).map(|number| NatsUser::Settler(number).did()).collect(),
+        settlers: settler::dev::dids().into_iter().chain([NatsUser::Silent.did()]).collect(),
     }
 }
 

@@ -68,6 +68,7 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
         // Blocks settle within seconds here.
         "watchdog": {"grace_seconds": 10, "every_seconds": 1},
         "verifier": verifier,
+        "settlers": {"award_ack_ms": network.options().award_ack_ms},
         "trust": {"selectors": [keys::selector_signer().key()]},
         "chains": chains,
     }))
