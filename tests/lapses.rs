@@ -14,17 +14,18 @@ const MISSES: usize = 3;
 /// Payments until the gateway has heard of the settler.
 const UNHEARD_MAX: usize = 20;
 
-/// The payment's auction, and whether its first award lapsed, once its deposit is signed.
+/// The payment's auction, and whether the silent settler's award lapsed, once its deposit is signed. A busy machine may keep one of the
+/// others from answering in time, too.
 async fn auction(world: &World, payment_id: &PaymentId) -> Result<(AuctionClosed, bool)> {
     world.until(payment_id, "DepositPrepared").await?;
     let closed = world.events(payment_id, "AuctionClosed").await?.pop();
     let Some(PaymentEvent::AuctionClosed(closed)) = closed else { anyhow::bail!("{payment_id}: {closed:?}") };
     let lapsed = world.events(payment_id, "AwardLapsed").await?;
-    for event in &lapsed {
+    let is_silent = |event: &PaymentEvent| {
         let PaymentEvent::AwardLapsed(lapsed) = event else { unreachable!() };
-        assert_eq!((&lapsed.settler, &lapsed.refusal), (&SilentSettler::did(), &None));
-    }
-    Ok((closed, !lapsed.is_empty()))
+        lapsed.settler == SilentSettler::did() && lapsed.refusal.is_none()
+    };
+    Ok((closed, lapsed.first().is_some_and(is_silent)))
 }
 
 async fn record(world: &World) -> Result<Value> {

@@ -42,9 +42,7 @@ impl Inner {
             }
         }
         // A payer is better served by these than by nobody, and its money is safe with either.
-        // Whoever was asked a moment ago may still offer.
-        let had_time = again && addressed_before > 0;
-        let is_unserved = |window: &Window<'_>| (had_time || window.is_complete()) && !window.has_offer();
+        let is_unserved = |window: &Window<'_>| (window.had_time || window.is_complete()) && !window.has_offer();
         if !passed_over.is_empty() && (window.addressed.is_empty() || is_unserved(window)) {
             for (settler, credentials) in passed_over {
                 self.ask_one(window, settler, &credentials, &mut payload).await?;
@@ -58,7 +56,7 @@ impl Inner {
 
     /// Whether the window is over by its answers: all have answered, and nobody is left to ask because none of them offers.
     pub(super) async fn is_answered(&self, window: &mut Window<'_>) -> Result<bool, Transient> {
-        if window.is_complete() && self.records.may_pass_over() {
+        if window.is_complete() && self.records.may_pass_over() && !window.has_offer() {
             self.ask(window, false).await?;
         }
         Ok(window.is_complete())

@@ -83,6 +83,7 @@ impl Inner {
         let mut settlers = *registry.borrow_and_update();
 
         let mut window = Window::new(request, before.is_none());
+        window.had_time = before.is_some_and(|before| !before.pause.is_zero());
         let now = Instant::now();
         let (mut pause, mut ask_again) = match before {
             None => (ASK_AGAIN_AFTER, now + ASK_AGAIN_AFTER),
@@ -217,6 +218,7 @@ impl Inner {
         if window.addressed.is_empty() && self.registry.eligible(window.request).is_empty() {
             return;
         }
+        window.had_time = true;
         let asked = async {
             self.ask(window, true).await?;
             self.catch_up(window).await

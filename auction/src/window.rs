@@ -8,7 +8,7 @@ use events::{Did, SettlerToken, event::PassedOver, identity::HeldPolicy, time::T
 use journal_jetstream::headerless::{Message, Subscription};
 use protocol::split_subject;
 use sagas::{
-    auction::check_quote,
+    auction::{check_quote, lasts},
     ports::{Answer, Bid, Gathered, RequestForQuotes},
 };
 
@@ -30,6 +30,8 @@ pub(super) struct Window<'a> {
     answers: HashMap<SettlerToken, usize>,
     /// The required policies that settlers hold.
     pub(super) held: BTreeMap<(Did, String), HeldPolicy>,
+    /// Whether those that were asked have had time to answer.
+    pub(super) had_time: bool,
     pub(super) late: usize,
     /// Answers of settlers that are not known to have been asked.
     pub(super) foreign: usize,
@@ -38,7 +40,7 @@ pub(super) struct Window<'a> {
 impl<'a> Window<'a> {
     pub(super) fn new(request: &'a RequestForQuotes, listens: bool) -> Self {
         let (addressed, bids, answers, held) = Default::default();
-        Self { request, listens, live: None, addressed, bids, answers, held, late: 0, foreign: 0 }
+        Self { request, listens, live: None, addressed, bids, answers, held, had_time: false, late: 0, foreign: 0 }
     }
 
     /// Takes what comes in while the window is open.
@@ -87,10 +89,14 @@ impl<'a> Window<'a> {
         self.answers.contains_key(settler)
     }
 
-    /// Whether somebody offers what may be awarded. What cannot be is no offer, so that nobody's junk stands in for one.
+    /// Whether somebody offers what may be awarded, as far as the request says it. What cannot be is no offer, so that nobody's
+    /// junk stands in for one; of each settler its last answer counts.
     pub(super) fn has_offer(&self) -> bool {
-        self.bids.iter().any(|bid| match (&bid.answer, self.addressed.get(&bid.settler)) {
-            (Answer::Quote(document), Some(settler)) => check_quote(self.request, None, settler, document).is_ok(),
+        let now = Utc::now();
+        let last: HashMap<_, _> = self.bids.iter().map(|bid| (&bid.settler, &bid.answer)).collect();
+        last.into_iter().any(|(token, answer)| match (answer, self.addressed.get(token)) {
+            (Answer::Quote(document), Some(settler)) => check_quote(self.request, None, settler, document)
+                .is_ok_and(|signed| lasts(signed.quote().valid_until, now) && lasts(signed.quote().fulfill_by, now)),
             _ => false,
         })
     }

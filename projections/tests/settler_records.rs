@@ -6,7 +6,10 @@ use tempfile::TempDir;
 
 use events::{
     Did, Hash32, PaymentEvent, PaymentId, QuoteRequestId,
-    event::{AwardLapsed, AwardWithdrawn, CollectedQuote, QuoteAwarded, QuoteReceived, RefundDue, WithdrawalCause},
+    event::{
+        AwardLapsed, AwardWithdrawn, CollectedDocument, CollectedQuote, QuoteAwarded, QuoteReceived, RefundDue,
+        WithdrawalCause,
+    },
     quote::SignedQuote,
 };
 use projections::{Projections, RecentRecords, Unavailable};
@@ -40,6 +43,15 @@ fn auction(asked: &[&str], offered: &[&str]) -> PaymentEvent {
         })
         .collect();
     PaymentEvent::AuctionClosed(closed)
+}
+
+fn kept(settler: &str) -> CollectedDocument {
+    CollectedDocument {
+        quote_id: format!("quo_{settler}"),
+        quote_hash: quote_hash(settler),
+        valid_until: at(13),
+        document: "{}".to_owned(),
+    }
 }
 
 fn won(settler: &str, second: u64) -> PaymentEvent {
@@ -405,5 +417,18 @@ async fn what_others_may_have_brought_about_is_no_miss() {
         let record = record_of_a(behind.clone()).await;
         assert_eq!(record.unanswered + record.refused + record.missed, 1, "{record:?}");
         assert_eq!(record.outcomes, outcomes, "{behind:?}");
+    }
+}
+
+/// The silence of one that another could follow may have been a short one, whatever kept the other from following.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_silence_is_a_miss_only_of_one_that_nobody_could_follow() {
+    let silent = || vec![withdrawn(WithdrawalCause::Unanswered), failed(RefundDue::Nothing, None)];
+    for (followers, outcomes) in [(0, vec![missed_at(14)]), (1, vec![])] {
+        let PaymentEvent::AuctionClosed(mut closed) = auction(&["a", "b"], &["a", "b"]) else { unreachable!() };
+        closed.alternates = [kept("b")].into_iter().take(followers).collect();
+        let commits = vec![vec![PaymentEvent::AuctionClosed(closed), won("a", 11)], silent()];
+        let record = records(commits, &["a"]).await.remove(0).unwrap();
+        assert_eq!((record.unanswered, &record.outcomes), (1, &outcomes));
     }
 }

@@ -1,5 +1,5 @@
-//! Settlers' records: what became of what each was asked and awarded, and how long one that missed is passed over. Pure: who
-//! sees the same events says the same (ADR 146).
+//! Settlers' records: in how many auctions each was asked and offered, how its awards ended, and how long one that missed is passed
+//! over. Pure: who sees the same events says the same (ADR 146).
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -46,8 +46,11 @@ const BACKOFF_MAX: Duration = Duration::from_secs(15);
 const ANSWER_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The chains are read again after this time even when neither reports a block.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long the gateway may take to confirm which answer counts before it is asked again: a winner has a second, where another quote waits.
-const RECEIPT_MAX: Duration = Duration::from_millis(700);
+/// How long the gateway may take to confirm which answer counts before it is told again: at first little, as a winner has a second
+/// where another quote waits, and then long enough for a gateway whose stores are slow.
+const RECEIPT_FIRST: Duration = Duration::from_millis(400);
+/// See [`RECEIPT_FIRST`].
+const RECEIPT_MAX: Duration = Duration::from_secs(3);
 /// Attempts to read a balance that a delivery has outdated meanwhile.
 const BALANCE_READS_MAX: usize = 5;
 /// Tokens that are owed are held this long beyond the last second of the delivery, in which a block may still come.
@@ -143,12 +146,12 @@ pub struct SettlementContext {
 }
 
 impl SettlementContext {
-    /// Sends `answer` to the gateway and returns which answer counts.
-    async fn answer(&self, answer: &AwardAnswer) -> Result<AnswerStatus, Fault> {
+    /// Sends `answer` to the gateway and returns which answer counts, within `longest`.
+    async fn answer(&self, answer: &AwardAnswer, longest: Duration) -> Result<AnswerStatus, Fault> {
         let unsaid = |why: String| Fault::Gateway(why);
         let subject = answer_subject(&self.nats.token, &answer.payment_id);
         let said = self.nats.client.request(subject, protocol::write(answer).into());
-        let receipt = tokio::time::timeout(RECEIPT_MAX, said).await.map_err(|_| unsaid("no answer".to_owned()))?;
+        let receipt = tokio::time::timeout(longest, said).await.map_err(|_| unsaid("no answer".to_owned()))?;
         let receipt = receipt.map_err(|error| unsaid(error.to_string()))?;
         let receipt: AwardReceipt = protocol::read(&receipt.payload).map_err(|error| unsaid(error.to_string()))?;
         if receipt.payment_id != answer.payment_id {
@@ -167,7 +170,7 @@ impl SettlementContext {
             word: AwardDecision::Refuse,
             reason: Some(refusal::AWARD_INVALID.to_owned()),
         };
-        if let Err(error) = self.answer(&answer).await {
+        if let Err(error) = self.answer(&answer, RECEIPT_MAX).await {
             tracing::debug!(%payment_id, %error, "a refusal was not taken");
         }
     }
@@ -191,6 +194,8 @@ pub struct Settlement {
     destination: Arc<dyn DeliveryChain>,
     /// The award's message came before: the chain has to be read before the settler answers.
     is_redelivery: bool,
+    /// The gateway was told the answer once.
+    was_told: bool,
     /// The settler's acceptance counts, or the escrow holds its reservation.
     is_agreed: bool,
     /// The reservation was seen in escrow.
@@ -220,6 +225,7 @@ impl Settlement {
             source,
             destination,
             is_redelivery,
+            was_told: false,
             is_agreed: false,
             is_reserved: false,
             has_delivered: false,
@@ -363,7 +369,8 @@ impl Settlement {
             word: if refused.is_some() { AwardDecision::Refuse } else { AwardDecision::Accept },
             reason: refused.map(str::to_owned),
         };
-        let standing = self.context.answer(&answer).await?;
+        let longest = if std::mem::replace(&mut self.was_told, true) { RECEIPT_MAX } else { RECEIPT_FIRST };
+        let standing = self.context.answer(&answer, longest).await?;
         span.record("answer", tracing::field::debug(standing));
         match standing {
             AnswerStatus::Accepted => {

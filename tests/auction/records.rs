@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
     time::Duration,
 };
@@ -95,10 +95,14 @@ async fn who_missed_awards_is_passed_over_unless_nobody_else_would_be_asked() ->
     let records = Arc::new(Written::default());
     let gateway = gateway(&server, &records, policies()).await?;
     let one = Bidder::start(&server, 1, quote("{\"offer\":1}")).await?;
-    let offers = Arc::new(AtomicBool::new(true));
+    let says = Arc::new(AtomicU8::new(0));
     let _two = Bidder::start(&server, 2, {
-        let offers = offers.clone();
-        move |rfq| if offers.load(Ordering::SeqCst) { offer(2)(rfq) } else { decline("PRICE_ABOVE_CAP")(rfq) }
+        let says = says.clone();
+        move |rfq| match says.load(Ordering::SeqCst) {
+            0 => offer(2)(rfq),
+            1 => decline("PRICE_ABOVE_CAP")(rfq),
+            _ => quote("{\"offer\":2}")(rfq),
+        }
     })
     .await?;
     for settler in 1..=2 {
@@ -119,13 +123,15 @@ async fn who_missed_awards_is_passed_over_unless_nobody_else_would_be_asked() ->
     let closed = gathered(&gateway, &listed).await?;
     assert_eq!((&closed.addressed[..], passed_over(&closed)), (&[did(2)][..], vec![&did(1)]));
 
-    // One that is asked and does not offer keeps nobody from being asked who may.
-    offers.store(false, Ordering::SeqCst);
-    let closed = gathered(&gateway, &request(Duration::from_secs(3600))).await?;
+    // One that is asked and does not offer, or offers junk, keeps nobody from being asked who may.
     let mut both = vec![did(1), did(2)];
     both.sort();
-    assert_eq!((&closed.addressed, closed.bids.len()), (&both, 2));
-    assert!(closed.passed_over.is_empty(), "{:?}", closed.passed_over);
+    for word in 1..=2 {
+        says.store(word, Ordering::SeqCst);
+        let closed = gathered(&gateway, &request(Duration::from_secs(3600))).await?;
+        assert_eq!((&closed.addressed, closed.bids.len()), (&both, 2));
+        assert!(closed.passed_over.is_empty(), "{:?}", closed.passed_over);
+    }
 
     // Nobody else may win: by the payer's lists, or because the other is passed over, too.
     let alone = RequestForQuotes { blacklist: vec![did(2)], ..request(Duration::from_secs(3600)) };

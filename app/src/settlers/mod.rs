@@ -1,4 +1,4 @@
-//! Settlers' records: what became of what each was asked and awarded, as anybody may read it.
+//! Settlers' records, as anybody may read them: auctions, awards and how these ended.
 
 pub mod body;
 pub mod query;

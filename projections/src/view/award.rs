@@ -27,6 +27,8 @@ pub struct AwardProgress {
     pub is_over: bool,
     /// When it was awarded.
     pub awarded_at: Timestamp,
+    /// Quotes that were kept to follow it, at most. Where there were, its silence may have been a short one.
+    pub followers: usize,
     /// Settlers of the same payment whose awards lapsed before without an answer. That they missed it is shown by another that
     /// acknowledges its award: where none does, what carries awards may have stood still.
     pub silent: Vec<Did>,
@@ -101,8 +103,22 @@ impl AwardProgress {
             }
         };
         let (fulfill_by, awarded_at) = (unix_seconds(fulfill_by), awarded.awarded_at);
-        let silent = before.map(|before| before.silent).unwrap_or_default();
-        Some(Self { settler, fulfill_by, is_acknowledged: false, secured_at: None, is_over: false, awarded_at, silent })
+        let kept = commit.payment_events().find_map(|event| match event {
+            PaymentEvent::AuctionClosed(closed) => Some(closed.alternates.len()),
+            _ => None,
+        });
+        let (left, silent) =
+            before.map_or((0, Vec::new()), |before| (before.followers.saturating_sub(1), before.silent));
+        Some(Self {
+            settler,
+            fulfill_by,
+            is_acknowledged: false,
+            secured_at: None,
+            is_over: false,
+            awarded_at,
+            followers: kept.unwrap_or(left),
+            silent,
+        })
     }
 
     /// Takes in what happened since. `is_bound` says whether the settler's quote had to hold until it was answered.
@@ -130,7 +146,10 @@ impl AwardProgress {
                 let at = withdrawn.withdrawn_at;
                 match &withdrawn.cause {
                     WithdrawalCause::Refused { reason } => Some(self.refuse(at, reason, is_bound)),
-                    WithdrawalCause::Unanswered => Some(self.end(AwardStep::Unanswered { at, is_missed: is_bound })),
+                    WithdrawalCause::Unanswered => {
+                        let is_missed = is_bound && self.followers == 0;
+                        Some(self.end(AwardStep::Unanswered { at, is_missed }))
+                    }
                     WithdrawalCause::NotDeposited => None,
                 }
             }
