@@ -266,7 +266,7 @@ impl Environment {
         };
         // The endpoint came from a payer; the settler asks the one it is configured with.
         let verifier = VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() };
-        let award = Award { settler: did(1), case, quote_hash: quote.hash(), verifier, is_replaceable: false };
+        let award = Award { settler: did(1), case, quote_hash: quote.hash(), verifier, replaceable_until: None };
         self.auction.award(&award).await?;
         Ok(award)
     }

@@ -22,6 +22,7 @@ mod open_quote_request;
 pub mod openapi;
 mod own_payments;
 mod pages;
+mod parameters;
 mod payment_events;
 mod payment_status;
 mod payment_timeline;

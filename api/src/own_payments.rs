@@ -9,7 +9,7 @@ use std::{collections::HashMap, io, sync::Arc, time::Duration};
 use axum::{
     Extension, Json,
     body::{Body, Bytes},
-    extract::{Query as Parameters, State, rejection::QueryRejection},
+    extract::{State, rejection::QueryRejection},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -29,7 +29,11 @@ use app::{
 use net::callers::{Caller, Kind, Permit, Refusal};
 use projections::OwnedPage;
 
-use super::{sessions::NO_STORE, state::HttpState};
+use super::{
+    parameters::{Pairs, pairs},
+    sessions::NO_STORE,
+    state::HttpState,
+};
 use crate::error::ApiError;
 
 /// Least pause of a table before the budget, or the owner's turn, is asked for again.
@@ -44,7 +48,7 @@ pub(super) async fn handle(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    parameters: Result<Parameters<Vec<(String, String)>>, QueryRejection>,
+    parameters: Result<Pairs, QueryRejection>,
 ) -> Response {
     let answered = answer(state, &caller, &headers, parameters).await;
     let mut response = answered.unwrap_or_else(IntoResponse::into_response);
@@ -63,11 +67,10 @@ async fn answer(
     state: Arc<HttpState>,
     caller: &Caller,
     headers: &HeaderMap,
-    parameters: Result<Parameters<Vec<(String, String)>>, QueryRejection>,
+    parameters: Result<Pairs, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let owner = sessions::owner(&state, headers)?;
-    let Parameters(parameters) = parameters
-        .map_err(|_| ApiError::new(Code::INVALID_REQUEST, "the query must be name=value pairs, percent-encoded"))?;
+    let parameters = pairs(parameters)?;
     let query = Query::read(parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
     let table = preferred(headers);
     if table.is_some() && query.limit.is_some() {

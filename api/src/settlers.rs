@@ -1,10 +1,13 @@
-//! `GET /v1/settlers` and `GET /v1/settlers/{did}`: what became of what settlers were asked and awarded.
+//! `GET /v1/settlers` and `GET /v1/settlers/{did}`: the records of settlers.
 
 use std::sync::Arc;
 
 use axum::{
     Extension, Json,
-    extract::{Path, Query as Parameters, State, rejection::PathRejection, rejection::QueryRejection},
+    extract::{
+        Path, State,
+        rejection::{PathRejection, QueryRejection},
+    },
 };
 
 use app::{
@@ -18,17 +21,19 @@ use app::{
 use events::Did;
 use net::callers::{Caller, Kind};
 
-use super::state::HttpState;
+use super::{
+    parameters::{Pairs, pairs},
+    state::HttpState,
+};
 use crate::error::ApiError;
 
 /// A page of the settlers that were ever asked.
 pub(super) async fn list(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
-    parameters: Result<Parameters<Vec<(String, String)>>, QueryRejection>,
+    parameters: Result<Pairs, QueryRejection>,
 ) -> Result<Json<SettlersBody>, ApiError> {
-    let Parameters(parameters) = parameters
-        .map_err(|_| ApiError::new(Code::INVALID_REQUEST, "the query must be name=value pairs, percent-encoded"))?;
+    let parameters = pairs(parameters)?;
     let query = Query::read(parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
     caller.spend(Kind::Reads, settlers::price(query.settlers_max))?;
     let page = state.services.settlers.page(query.after, query.settlers_max).await?;

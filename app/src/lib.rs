@@ -22,6 +22,7 @@ mod existing;
 mod families;
 pub mod funds;
 mod idempotency;
+mod list_query;
 mod long_poll;
 pub mod open_quote_request;
 pub mod own_payments;

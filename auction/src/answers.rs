@@ -11,6 +11,7 @@ use std::{
 };
 
 use async_nats::{HeaderMap, jetstream::context::PublishErrorKind};
+use chrono::Utc;
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{Semaphore, watch},
@@ -147,7 +148,8 @@ impl Inner {
         let (settler, payment_id) = (award.settler.token(), &award.case.payment_id);
         let mut wait = self.waiting.wait(&settler, payment_id, award.quote_hash);
         let Options { answer_wait, replaceable_answer_wait, .. } = self.options;
-        let ends = Instant::now() + if award.is_replaceable { replaceable_answer_wait } else { answer_wait };
+        let is_replaceable = award.is_replaceable_after(Utc::now(), replaceable_answer_wait);
+        let ends = Instant::now() + if is_replaceable { replaceable_answer_wait } else { answer_wait };
         loop {
             if let Some(kept) = self.kept_answer(&settler, payment_id).await? {
                 return Ok(kept.answer());

@@ -76,7 +76,7 @@ pub struct Options {
     pub settling: Duration,
     /// How long a winner has to answer its award where no other quote can be awarded in its place.
     pub answer_wait: Duration,
-    /// The same where another quote waits ([`Award::is_replaceable`]).
+    /// The same where another quote can be awarded even then ([`Award::is_replaceable_after`]).
     pub replaceable_answer_wait: Duration,
     /// When settlers that missed awards are passed over, by the records that [`open`] is given.
     pub pauses: PauseRule,

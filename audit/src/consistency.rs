@@ -3,14 +3,14 @@
 
 use events::{
     Amount, Failure, Hash32, PaymentEvent, PaymentId, StreamId,
-    event::{CollectedDocument, EscrowPlan, QuoteReceived, RefundDue},
+    event::{EscrowPlan, QuoteReceived, RefundDue},
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 use identity::{OriginatorCheck, check_originator};
 use journal::Recorded;
 use sagas::{
-    auction::{check_content, lasts, request_for_batch, request_for_quotes},
+    auction::{check_content, next_alternate, request_for_batch, request_for_quotes},
     payment::Payment,
     quote_request::QuoteRequest,
 };
@@ -258,35 +258,42 @@ impl Consistency<'_> {
             let agreed = signed_for == Hash32::ZERO || signed_for == hash;
             self.require(agreed, "quote", "QuoteAwarded", || format!("the payer signed for {signed_for}"));
         }
-        if submitted.selector.is_some() {
-            // Whose choice it was, and that it is followed, is a rule of the transitions.
-            return;
-        }
-        if let Some(auction) = &payment.auction {
-            let best = best(&auction.quotes).map(|best| best.quote_hash);
-            let expected = if payment.lapsed.is_empty() { best } else { self.next_best(payment) };
-            self.require(expected == Some(hash), "selection", "QuoteAwarded", || {
-                format!("{hash} won, and the best quote on record is {expected:?}")
-            });
+        // With a selector whose choice it was, and that it is followed, is a rule of the transitions.
+        if submitted.selector.is_none() {
+            self.winners();
         }
     }
 
-    /// The quote that had to follow when the last award lapsed: the best of those kept whose settlers had not won before and that
-    /// could still be awarded then.
-    fn next_best(&self, payment: &Payment) -> Option<Hash32> {
-        let at = payment.award.as_ref()?.event.awarded_at;
-        let mut events = self.examined.commits.iter().flat_map(Recorded::payment_events);
-        let closed = events.find_map(|event| match event {
-            PaymentEvent::AuctionClosed(closed) => Some(closed),
-            _ => None,
-        })?;
-        let received = |hash| closed.quotes.iter().find(|quote| quote.quote_hash == hash);
-        let could_follow = |alternate: &&CollectedDocument| {
-            let quote = received(alternate.quote_hash);
-            lasts(alternate.valid_until, at)
-                && quote.is_some_and(|quote| !payment.lapsed.contains(&quote.settler) && lasts(quote.fulfill_by, at))
-        };
-        closed.alternates.iter().find(could_follow).map(|alternate| alternate.quote_hash)
+    /// That each award went to the best quote that could be awarded then: the first to the best on record, and each that followed
+    /// one that lapsed to the next best of those kept.
+    fn winners(&mut self) {
+        let examined = self.examined;
+        let mut auction = None;
+        for event in examined.commits.iter().flat_map(Recorded::payment_events) {
+            match (event, &mut auction) {
+                (PaymentEvent::AuctionClosed(closed), _) => {
+                    let sorted = closed.alternates.is_empty() || closed.quotes.is_sorted_by_key(rank);
+                    self.require(sorted, "selection", "AuctionClosed", || {
+                        "the quotes that may follow are not in order, best first".to_owned()
+                    });
+                    auction =
+                        Some((closed, closed.alternates.as_slice(), best(&closed.quotes).map(|best| best.quote_hash)));
+                }
+                (PaymentEvent::AwardLapsed(lapsed), Some((closed, left, expected))) => {
+                    let next = next_alternate(left, &closed.quotes, lapsed.lapsed_at);
+                    *expected = next.map(|next| next.quote_hash);
+                    let behind = left.iter().position(|kept| Some(kept.quote_hash) == *expected);
+                    *left = behind.map_or(&[], |behind| &left[behind + 1..]);
+                }
+                (PaymentEvent::QuoteAwarded(awarded), Some((_, _, expected))) => {
+                    let (hash, expected) = (awarded.quote_hash, *expected);
+                    self.require(expected == Some(hash), "selection", "QuoteAwarded", || {
+                        format!("{hash} won, and the best quote on record is {expected:?}")
+                    });
+                }
+                _ => {}
+            }
+        }
     }
 
     fn batch(&mut self, batch: &QuoteRequest) {

@@ -264,6 +264,21 @@ fn check_validity(quote: &Quote, at: Timestamp) -> Result<(), String> {
     if lasts(quote.fulfill_by, at) { Ok(()) } else { Err("promised delivery is before it can be awarded".to_owned()) }
 }
 
+/// The first of `alternates` that can be awarded at `at`; `quotes` are those on record.
+pub fn next_alternate<'a>(
+    alternates: &'a [CollectedDocument],
+    quotes: &[QuoteReceived],
+    at: Timestamp,
+) -> Option<&'a CollectedDocument> {
+    alternates.iter().find(|alternate| alternate_ends(alternate, quotes).is_some_and(|ends| lasts(ends, at)))
+}
+
+/// When an alternate is over: its validity, or its promise.
+pub(crate) fn alternate_ends(alternate: &CollectedDocument, quotes: &[QuoteReceived]) -> Option<Timestamp> {
+    let received = quotes.iter().find(|quote| quote.quote_hash == alternate.quote_hash)?;
+    Some(alternate.valid_until.min(received.fulfill_by))
+}
+
 /// Whether a quote that is valid until `valid_until` can still be awarded at `at`.
 pub fn lasts(valid_until: Timestamp, at: Timestamp) -> bool {
     unix_seconds(valid_until) >= unix_seconds(at).saturating_add(AWARD_MARGIN_SECONDS)

@@ -1,4 +1,4 @@
-//! `gw settlers`: what is on record of the settlers of a gateway, from its HTTP API.
+//! `gw settlers`: the records of a gateway's settlers, from its HTTP API.
 
 use anyhow::{Result, bail};
 use chrono::SecondsFormat;
@@ -17,9 +17,9 @@ const HEAD: [&str; 14] = [
     "OFFERED",
     "DECLINED",
     "WON",
-    "STOOD BY",
+    "ACKNOWLEDGED",
     "REFUSED",
-    "SILENT",
+    "UNANSWERED",
     "DELIVERED",
     "LATE",
     "MISSED",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use async_nats::jetstream::{self, consumer::PullConsumer};
+use chrono::Utc;
 use futures::StreamExt;
 
 use auction::Options;
@@ -26,7 +27,7 @@ fn award(number: usize, request: &RequestForQuotes) -> Award {
         },
         quote_hash: events::Hash32::sha256(b"quote"),
         verifier: VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
-        is_replaceable: false,
+        replaceable_until: None,
     }
 }
 
@@ -76,15 +77,20 @@ async fn two_awards_of_one_payment_to_one_settler_are_not_mixed_up() -> Result<(
 async fn a_winner_is_waited_for_as_long_as_its_place_cannot_be_taken() -> Result<()> {
     let server = server().await?;
     let (short, hour) = (Duration::from_millis(50), Duration::from_secs(3600));
-    for is_replaceable in [true, false] {
-        let (answer_wait, replaceable_answer_wait) = if is_replaceable { (hour, short) } else { (short, hour) };
+    // In two hours, in a moment and never another quote can be awarded; what cannot be any more after the wait replaces nobody.
+    for (lasts, is_replaceable) in [(Some(2 * hour), true), (Some(hour / 2), false), (None, false)] {
+        let (answer_wait, replaceable_answer_wait) = match is_replaceable {
+            true => (hour, short),
+            false => (short, hour),
+        };
         let options = Options { answer_wait, replaceable_answer_wait, ..Options::default() };
         let gateway = Gateway::with(&server, options, policies(), None).await?;
-        let award = Award { is_replaceable, ..award(1, &request(Duration::from_secs(1))) };
+        let replaceable_until = lasts.map(|lasts| Utc::now() + lasts);
+        let award = Award { replaceable_until, ..award(1, &request(Duration::from_secs(1))) };
         gateway.auction.award(&award).await?;
         let answer = tokio::time::timeout(PATIENCE, gateway.auction.answer(&award)).await??;
         assert_eq!(answer, AwardAnswer::Silent);
-        let other = Award { is_replaceable: !is_replaceable, ..award };
+        let other = Award { replaceable_until: (!is_replaceable).then(|| Utc::now() + 2 * hour), ..award };
         let again = tokio::time::timeout(PATIENCE, gateway.auction.answer(&other)).await??;
         assert_eq!(again, AwardAnswer::Silent);
     }

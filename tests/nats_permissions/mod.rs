@@ -122,7 +122,7 @@ fn award(number: usize) -> Award {
         payloads: Vec::new(),
     };
     let verifier = VerifierRef { account: RELEASER.parse().unwrap(), endpoint: String::new() };
-    Award { settler: did(number), case, quote_hash: Hash32::sha256(b"quote"), verifier, is_replaceable: false }
+    Award { settler: did(number), case, quote_hash: Hash32::sha256(b"quote"), verifier, replaceable_until: None }
 }
 
 /// The number of awards that `client` gets when it asks for those of settler `number`.

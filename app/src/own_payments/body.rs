@@ -262,7 +262,8 @@ impl OwnTransactionBody {
     }
 }
 
-fn time(at: Timestamp) -> String {
+/// A time as lists show it, to the millisecond.
+pub(crate) fn time(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 

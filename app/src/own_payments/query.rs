@@ -9,8 +9,9 @@ use projections::{OpenLeg, PaymentStatus, PaymentView, Place, overdue};
 
 use super::{PAGE_DEFAULT, PAGE_MAX, body};
 use crate::{
-    error::{Code, Error},
+    error::Error,
     families,
+    list_query::{invalid, known, limit},
     request::fields::date_time,
     schema::ENDED,
 };
@@ -92,13 +93,7 @@ impl Query {
     pub fn read<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
         let (mut query, mut seen) = (Self::default(), Vec::new());
         for (name, value) in parameters {
-            let Some(known) = PARAMETERS.into_iter().find(|known| *known == name) else {
-                return Err(invalid(&format!("a parameter is none of {}", PARAMETERS.join(", "))));
-            };
-            if seen.contains(&known) {
-                return Err(invalid(&format!("{known}: must be given at most once")));
-            }
-            seen.push(known);
+            let known = known(name, &PARAMETERS, &mut seen)?;
             query.take(known, value).map_err(|rule| invalid(&format!("{known}: {rule}")))?;
         }
         Ok(query)
@@ -125,11 +120,7 @@ impl Query {
             "amount_to" => filter.amount_to = Some(amount(value)?),
             "overdue" => filter.overdue = Some(value.parse().map_err(|_| "must be true or false")?),
             "parked" => filter.parked = Some(value.parse().map_err(|_| "must be true or false")?),
-            "limit" => {
-                let digits = value.bytes().all(|c| c.is_ascii_digit());
-                let limit = value.parse().ok().filter(|limit| digits && (1..=PAGE_MAX).contains(limit));
-                self.limit = Some(limit.ok_or_else(|| format!("must be a whole number from 1 to {PAGE_MAX}"))?);
-            }
+            "limit" => self.limit = Some(limit(value, PAGE_MAX)?),
             _ => self.before = Some(place(value).ok_or("must be the next_cursor of an earlier page")?),
         }
         Ok(())
@@ -226,10 +217,6 @@ fn place(cursor: &str) -> Option<Place> {
     let (time, id) = bytes.split_first_chunk::<8>().filter(|(_, id)| id.len() == PAYMENT_ID_BYTES)?;
     let payment_id: PaymentId = std::str::from_utf8(id).ok()?.parse().ok()?;
     Some(Place { submitted_ms: u64::from_be_bytes(*time), payment_id })
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(Code::INVALID_REQUEST, message)
 }
 
 #[cfg(test)]

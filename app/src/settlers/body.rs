@@ -1,6 +1,5 @@
 //! A settler's record as it is shown, made by pure functions.
 
-use chrono::SecondsFormat;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,6 +8,7 @@ use projections::SettlerPage;
 use sagas::settler_record::{PauseRule, SettlerRecord};
 
 use super::query::cursor;
+use crate::own_payments::body::time;
 
 /// A page of settlers, in the order of their DIDs.
 // Body of `GET /v1/settlers`.
@@ -93,8 +93,4 @@ impl SettlerBody {
             passed_over_until: pauses.passed_over_until(record, now).map(time),
         }
     }
-}
-
-fn time(at: Timestamp) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }

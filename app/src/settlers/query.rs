@@ -5,7 +5,10 @@ use data_encoding::BASE64URL_NOPAD;
 use events::Did;
 
 use super::{PAGE_DEFAULT, PAGE_MAX};
-use crate::error::{Code, Error};
+use crate::{
+    error::Error,
+    list_query::{invalid, known, limit},
+};
 
 /// Every name that a parameter may have.
 const PARAMETERS: [&str; 2] = ["limit", "cursor"];
@@ -25,26 +28,20 @@ impl Query {
     /// # Errors
     /// 400, naming the parameter and its rule.
     pub fn read<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
-        let (mut limit, mut after) = (None, None);
+        let (mut query, mut seen) = (Self { settlers_max: PAGE_DEFAULT, after: None }, Vec::new());
         for (name, value) in parameters {
-            let is_first = match name {
-                "limit" => {
-                    let digits = value.bytes().all(|c| c.is_ascii_digit());
-                    let read = value.parse().ok().filter(|limit| digits && (1..=PAGE_MAX).contains(limit));
-                    let rule = || invalid(&format!("limit: must be a whole number from 1 to {PAGE_MAX}"));
-                    limit.replace(read.ok_or_else(rule)?).is_none()
-                }
-                "cursor" => {
-                    let rule = || invalid("cursor: must be the next_cursor of an earlier page");
-                    after.replace(settler(value).ok_or_else(rule)?).is_none()
-                }
-                _ => return Err(invalid(&format!("a parameter is none of {}", PARAMETERS.join(", ")))),
-            };
-            if !is_first {
-                return Err(invalid(&format!("{name}: must be given at most once")));
-            }
+            let known = known(name, &PARAMETERS, &mut seen)?;
+            query.take(known, value).map_err(|rule| invalid(&format!("{known}: {rule}")))?;
         }
-        Ok(Self { settlers_max: limit.unwrap_or(PAGE_DEFAULT), after })
+        Ok(query)
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "limit" => self.settlers_max = limit(value, PAGE_MAX)?,
+            _ => self.after = Some(settler(value).ok_or("must be the next_cursor of an earlier page")?),
+        }
+        Ok(())
     }
 }
 
@@ -56,10 +53,6 @@ pub fn cursor(settler: &Did) -> String {
 fn settler(cursor: &str) -> Option<Did> {
     let bytes = BASE64URL_NOPAD.decode(cursor.as_bytes()).ok()?;
     std::str::from_utf8(&bytes).ok()?.parse().ok()
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(Code::INVALID_REQUEST, message)
 }
 
 #[cfg(test)]

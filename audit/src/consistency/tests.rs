@@ -8,10 +8,10 @@ use ed25519_dalek::SigningKey;
 use events::{
     ChainId, Did, Event, Failure, OwnedAsset, PaymentId, Terms,
     event::{
-        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed, DepositRuledOut,
-        EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
-        FulfillmentSeen, Inclusion, PayerTransaction, Permit2, QuoteAwarded, SelectorAnswered, SelectorAsked,
-        SelectorRef, Submitted, TronSpend, VerifierRef,
+        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed, CollectedDocument,
+        DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed,
+        FulfillmentFinalized, FulfillmentSeen, Inclusion, PayerTransaction, Permit2, QuoteAwarded, SelectorAnswered,
+        SelectorAsked, SelectorRef, Submitted, TronSpend, VerifierRef,
     },
     quote::auction_of,
     selection::{Choice, SelectorSigner, Shown},
@@ -187,10 +187,9 @@ fn found_of_payer_deposit(quotes: &[SignedQuote], then: Vec<PaymentEvent>) -> Ve
     checks(stream_id, begin.into_iter().chain(awarded).chain(then).collect())
 }
 
-/// The checks that find something where the first of three quotes lapses at 12 and the one at `next` follows, and the second could
+/// The checks that find something where the first of `quotes` lapses at 12 and then each of `next` follows, and the second could
 /// be awarded until `valid_until`.
-fn found_of_lapse(next: usize, valid_until: i64) -> Vec<String> {
-    let quotes = [quote(1, "1010"), quote(2, "1020"), quote(3, "1030")];
+fn found_of_lapse(quotes: &[SignedQuote], next: &[usize], valid_until: i64) -> Vec<String> {
     let submitted = Submitted { selector: None, ..submitted(15) };
     let stream_id = StreamId::from(&submitted.payment_id);
     let alternates = quotes[1..].iter().enumerate().map(|(index, signed)| CollectedDocument {
@@ -217,29 +216,38 @@ fn found_of_lapse(next: usize, valid_until: i64) -> Vec<String> {
             awarded_at: at(second),
         }))
     };
-    let lapsed = AwardLapsed {
-        settler: quotes[0].quote().settler.clone(),
-        quote_hash: quotes[0].hash(),
-        refusal: None,
-        lapsed_at: at(12),
+    let lapsed = |signed: &SignedQuote| {
+        PaymentEvent::AwardLapsed(AwardLapsed {
+            settler: signed.quote().settler.clone(),
+            quote_hash: signed.hash(),
+            refusal: None,
+            lapsed_at: at(12),
+        })
     };
-    let events = vec![
-        PaymentEvent::Submitted(Box::new(submitted)),
-        PaymentEvent::AuctionClosed(closed),
-        awarded(&quotes[0], 10),
-        PaymentEvent::AwardLapsed(lapsed),
-        awarded(&quotes[next], 12),
-    ];
+    let mut events = vec![PaymentEvent::Submitted(Box::new(submitted)), PaymentEvent::AuctionClosed(closed)];
+    events.push(awarded(&quotes[0], 10));
+    for (before, next) in std::iter::once(&0).chain(next).zip(next) {
+        events.extend([lapsed(&quotes[*before]), awarded(&quotes[*next], 12)]);
+    }
     checks(stream_id, events)
 }
 
 #[test]
 fn the_quote_that_follows_one_that_lapsed_has_to_be_the_next_best() {
     let without = |checks: Vec<String>| checks.into_iter().filter(|check| check != "originator").collect::<Vec<_>>();
-    assert_eq!(without(found_of_lapse(1, 30)), Vec::<String>::new());
-    assert_eq!(without(found_of_lapse(2, 30)), ["selection"]);
+    let quotes = [quote(1, "1010"), quote(2, "1020"), quote(3, "1030")];
+    let found = |next: &[usize], valid_until| without(found_of_lapse(&quotes, next, valid_until));
+    let none = Vec::<String>::new();
+    assert_eq!(found(&[1], 30), none);
+    assert_eq!(found(&[1, 2], 30), none);
+    assert_eq!(found(&[2], 30), ["selection"]);
     // The second was over by then.
-    assert_eq!(without(found_of_lapse(2, 13)), Vec::<String>::new());
+    assert_eq!(found(&[2], 13), none);
+    assert_eq!(found(&[1], 13), ["selection"]);
+    // Every award counts, also one that lapsed later, and the first, and the order of those that may follow.
+    assert_eq!(found(&[1, 2], 13), ["selection", "selection"]);
+    let dearest_first = [quote(3, "1030"), quote(1, "1010"), quote(2, "1020")];
+    assert_eq!(without(found_of_lapse(&dearest_first, &[1], 30)), ["selection", "selection"]);
 }
 
 fn inclusion(second: i64) -> Inclusion {

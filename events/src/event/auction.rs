@@ -173,6 +173,11 @@ pub enum WithdrawalCause {
 }
 
 impl WithdrawalCause {
+    /// Why a winner is lost: the reason code of its refusal, or `None` for its silence.
+    pub fn lost(refusal: Option<String>) -> Self {
+        refusal.map_or(Self::Unanswered, |reason| Self::Refused { reason })
+    }
+
     /// The reason code under which the winner is told.
     pub fn code(&self) -> &'static str {
         match self {

@@ -1,8 +1,6 @@
 //! The escrow leg: the winner is told and answers, and the payer's funds are deposited and reserved in one transaction. A
 //! winner whose payment ends without a deposit is told that, too.
 
-use chrono::TimeDelta;
-
 use events::{
     event::WithdrawalCause,
     time::{Timestamp, from_unix_seconds},
@@ -13,9 +11,6 @@ use crate::{
     payment::{Awarded, DEPOSIT_ATTEMPTS_MAX, Payment},
     ports::{Award, AwardEnd},
 };
-
-/// How long a quote has to last for a winner to be given up for it after a short wait: beyond that wait, and for what comes between.
-const REPLACEMENT_LASTS: TimeDelta = TimeDelta::seconds(5);
 
 pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -> Step {
     if is_past(now, payment.submitted.escrow.reserve_deadline) {
@@ -35,7 +30,7 @@ pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -
         case: case(payment, award),
         quote_hash: award.event.quote_hash,
         verifier: payment.submitted.verifier.clone(),
-        is_replaceable: payment.deposit.count == 0 && payment.next_quote(now + REPLACEMENT_LASTS).is_some(),
+        replaceable_until: payment.replaceable_until(),
     };
     Step::Do(Box::new(Action::SecureDeposit {
         award: Box::new(notice),

@@ -20,11 +20,11 @@ use events::{
     mutant,
     quote::Quote,
     selection::Choice,
-    time::{Timestamp, unix_seconds},
+    time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 
 use crate::{
-    auction::{lasts, request_for_quotes},
+    auction::{AWARD_MARGIN_SECONDS, alternate_ends, next_alternate, request_for_quotes},
     ports::{RequestForQuotes, SelectionRequest},
 };
 
@@ -177,12 +177,17 @@ impl Payment {
     /// The quote that is awarded at `at` if the winner is lost: the best of those that last, while the deposit's window is open.
     pub fn next_quote(&self, at: Timestamp) -> Option<&CollectedDocument> {
         let window_open = unix_seconds(at) < self.submitted.escrow.reserve_deadline;
-        let is_open = |quote: &&CollectedDocument| {
-            let received = self.auction.iter().flat_map(|auction| &auction.quotes);
-            let mut of_quote = received.filter(|received| received.quote_hash == quote.quote_hash);
-            lasts(quote.valid_until, at) && of_quote.any(|received| lasts(received.fulfill_by, at))
-        };
-        self.alternates.iter().find(is_open).filter(|_| window_open)
+        let quotes = self.auction.as_ref().filter(|_| window_open).map(|auction| &auction.quotes)?;
+        next_alternate(&self.alternates, quotes, at)
+    }
+
+    /// Until when the winner can be replaced: [`Payment::next_quote`] is there before that, and not from then on. `None` where no
+    /// quote follows.
+    pub fn replaceable_until(&self) -> Option<Timestamp> {
+        let quotes = self.auction.as_ref().map(|auction| &auction.quotes)?;
+        let last = self.alternates.iter().filter_map(|alternate| alternate_ends(alternate, quotes)).max()?;
+        let seconds = unix_seconds(last).saturating_sub(AWARD_MARGIN_SECONDS).saturating_add(1);
+        from_unix_seconds(seconds.min(self.submitted.escrow.reserve_deadline))
     }
 
     /// The settlers whose quotes may be awarded in the winner's place.

@@ -125,8 +125,16 @@ pub struct Award {
     pub quote_hash: Hash32,
     /// Who attests the delivery.
     pub verifier: VerifierRef,
-    /// Whether another quote is awarded when this winner does not answer.
-    pub is_replaceable: bool,
+    /// Until when another quote can be awarded in the place of this winner's; `None` where none can.
+    pub replaceable_until: Option<Timestamp>,
+}
+
+impl Award {
+    /// Whether another quote can still be awarded when this winner has been silent for `wait` from `now` on. Where none could, its
+    /// silence would end the payment.
+    pub fn is_replaceable_after(&self, now: Timestamp, wait: Duration) -> bool {
+        self.replaceable_until.is_some_and(|until| (until - now).to_std().is_ok_and(|left| wait < left))
+    }
 }
 
 /// How long a winner has to answer its award, from when the award is stored, where no other quote can be awarded in its place:
@@ -134,7 +142,7 @@ pub struct Award {
 /// cluster that has lost a server to have other leaders.
 pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// The same where another quote waits ([`Award::is_replaceable`]), unless the configuration says otherwise.
+/// The same where another quote waits ([`Award::is_replaceable_after`]), unless the configuration says otherwise.
 pub const REPLACEABLE_ANSWER_WAIT: Duration = Duration::from_secs(1);
 
 /// A winner's answer to its award. It is final: one answer of one award is ever taken, and every gateway reads the same.
@@ -170,7 +178,7 @@ pub struct AwardEnd {
     pub code: String,
 }
 
-/// What became of what settlers were asked and awarded, from a read model.
+/// The records of settlers, from a read model.
 pub trait SettlerRecords: Send + Sync {
     /// The record of `settler`; `None` where it has none, or none can be read for now.
     fn record(&self, settler: &Did) -> Option<Arc<SettlerRecord>>;

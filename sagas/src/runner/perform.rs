@@ -152,9 +152,8 @@ async fn agree(ports: &Ports, payment: &Payment, award: &Award, attempt: u32) ->
     if payment.next_quote(at).is_some() {
         // No award stands whose answer is final and no acceptance, so its end is stored before the next is journaled. Where
         // none follows, the failure is journaled first.
-        let cause = refusal.clone().map_or(WithdrawalCause::Unanswered, |reason| WithdrawalCause::Refused { reason });
         let (settler, payment_id) = (award.settler.clone(), award.case.payment_id.clone());
-        let code = cause.code().to_owned();
+        let code = WithdrawalCause::lost(refusal.clone()).code().to_owned();
         ports.auction.end(&AwardEnd { settler, payment_id, quote_hash: award.quote_hash, code }).await?;
     }
     Ok(Some(Command::LoseWinner { refusal, at }))

@@ -29,7 +29,7 @@ pub fn gathered(auction_id: &str) -> Gathered {
 /// What the winner of `award` answers.
 pub fn answer(lapse: Lapse, award: &Award) -> AwardAnswer {
     // Nothing follows the third.
-    assert_eq!(award.is_replaceable, award.settler != did(3), "{}", award.settler);
+    assert_eq!(award.replaceable_until.is_some(), award.settler != did(3), "{}", award.settler);
     match lapse {
         Lapse::Refused if award.settler == did(1) => AwardAnswer::Refused("INSUFFICIENT_LIQUIDITY".to_owned()),
         Lapse::Unanswered if award.settler == did(1) => AwardAnswer::Silent,

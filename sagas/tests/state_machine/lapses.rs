@@ -53,3 +53,22 @@ fn an_award_that_lapses_is_followed_by_the_quotes_that_were_kept() {
     let chosen = PaymentEvent::Submitted(Box::new(chosen));
     assert!(!follows(&[chosen], PaymentEvent::AuctionClosed(closed)));
 }
+
+/// Until when a winner can be replaced is where the next quote ends, or the deposit's window, to the second.
+#[test]
+fn a_winner_can_be_replaced_for_as_long_as_a_quote_follows() {
+    let mut longer = auction_closed_with_alternates();
+    let PaymentEvent::AuctionClosed(closed) = &mut longer else { unreachable!() };
+    closed.alternates[1].valid_until = at(1_000);
+    closed.quotes[2].fulfill_by = at(1_000);
+    for closed in [auction_closed_with_alternates(), longer] {
+        let payment = given(&[submitted(), closed, awarded()]).0;
+        let until = payment.replaceable_until().unwrap();
+        for second in 10..120 {
+            assert_eq!(payment.next_quote(at(second)).is_some(), at(second) < until, "{second}");
+        }
+    }
+    assert_eq!(given(&[submitted(), auction_closed(), awarded()]).0.replaceable_until(), None);
+    let deposited = [submitted(), auction_closed_with_alternates(), awarded(), deposit_prepared(1)];
+    assert_eq!(given(&deposited).0.replaceable_until(), None);
+}

@@ -147,8 +147,7 @@ fn winner_lost(payment: &Payment, refusal: Option<String>, at: Timestamp) -> Vec
         retry_classification: Some(RetryClassification::RetryWithNewRequestId),
         blockchain_context: None,
     };
-    let cause = refusal.map_or(WithdrawalCause::Unanswered, |reason| WithdrawalCause::Refused { reason });
-    withdrawn(cause, failure, at)
+    withdrawn(WithdrawalCause::lost(refusal), failure, at)
 }
 
 /// The winner finds that its award is over.

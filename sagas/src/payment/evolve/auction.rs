@@ -33,8 +33,9 @@ pub(super) fn closed(payment: &mut Payment, stage: Stage, closed: &AuctionClosed
             return Err("the quotes that may follow the winner's are not the next best".into());
         }
     }
-    payment.alternates.clone_from(&closed.alternates);
-    payment.auction = Some(AuctionClosed { alternates: Vec::new(), ..closed.clone() });
+    let mut auction = closed.clone();
+    payment.alternates = std::mem::take(&mut auction.alternates);
+    payment.auction = Some(auction);
     Ok(())
 }
 

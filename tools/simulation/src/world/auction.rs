@@ -168,7 +168,10 @@ impl Auction for SimAuction {
 
     async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient> {
         let since = self.0.now();
-        let wait = if award.is_replaceable { REPLACEABLE_ANSWER_WAIT } else { ANSWER_WAIT_MAX };
+        let wait = match award.is_replaceable_after(since, REPLACEABLE_ANSWER_WAIT) {
+            true => REPLACEABLE_ANSWER_WAIT,
+            false => ANSWER_WAIT_MAX,
+        };
         loop {
             self.0.process.crash_point().await;
             self.fault()?;

@@ -1,4 +1,4 @@
-// The settlers, and what became of what they were asked and awarded.
+// The settlers, each with its record.
 
 import type { VNode } from 'preact';
 
