@@ -14,7 +14,7 @@ export PATH="$PWD/.tools/bin:$PWD/.tools/contract-checks/bin:$PATH" FOUNDRY_CONF
 
 # In a place of its own: what Halmos had built holds the properties alone.
 measure() {
-  forge test --root . --out .tools/forge/gas --cache-path .tools/forge/gas-cache --match-contract EscrowGas --isolate
+  forge test --root . --out .tools/forge/gas --cache-path .tools/forge/gas-cache --match-contract 'EscrowGas|VerifierSetGas' --isolate
 }
 
 if [[ "${1:-}" == --write-gas ]]; then

@@ -21,8 +21,21 @@ import {TokenMoves} from "./TokenMoves.sol";
 /// - the reserver (the gateway), this contract's at the time of the deposit, who signs what may come in
 ///   (`Admission`, `Opening`) and names settler, amount and time (in the `Admission`, or by `Reservation`);
 /// - the releaser (the verifier of deliveries), who signs `Delivery` or `NonDelivery`.
-/// Reserver and releaser may be contracts (ERC-1271). Their 65-byte signatures must have a low `s`. The reserver's
-/// are EIP-712 messages.
+/// Reserver and releaser may be contracts (ERC-1271). Their 65-byte signatures must have a low `s`. All that they sign are
+/// EIP-712 messages.
+///
+/// The releaser may also be a set of verifiers, of whom as many as its threshold says sign the same message. The deposit then
+/// names the set's id, a hash of threshold and members, as the releaser. Nothing of the set is deployed or stored: who calls
+/// `release` or `cancel` brings it along with the signatures (a set attestation), and here it is compared with the id.
+/// - Members are keys, never contracts, in strictly ascending order. What is checked here is the order of the signers: so no
+///   key counts twice, whatever list of members an id was made of.
+/// - A set cannot be changed; with another member or threshold it is another releaser.
+/// - id: the last 20 bytes of keccak256("gw-verifier-set" ‖ 0x01 ‖ threshold ‖ n ‖ members), 1 ≤ threshold ≤ n ≤ 16;
+///   threshold and n are one byte each, a member 20.
+/// - set attestation: threshold ‖ n ‖ members ‖ threshold × (index ‖ r ‖ s ‖ v), where the index is one byte, the signer's
+///   place among the members from 0, and nothing behind it.
+/// The reserver is never a set.
+///
 /// Besides them the guardian, who can end deposits for ever (`retire`) and put another reserver in after a delay in which
 /// the present one may object. It has no say about any payment that is there, and no way to the money.
 ///
@@ -66,7 +79,7 @@ contract GatewayEscrow is EIP712 {
     /// @param quoteHash the quote the payer accepted, or zero when the payer signs before the auction
     /// @param payer whose money is taken and who gets whatever is not paid to the settler
     /// @param reserver who admits the deposit and names the settler; must be this contract's
-    /// @param releaser who attests the delivery
+    /// @param releaser who attests the delivery: a verifier's account, or the id of a set of verifiers
     /// @param reserveDeadline last second in which a settler may be named
     /// @param fulfillmentDeadline last second that a reservation may allow for the delivery
     /// @param refundAfter first second of the refund, and the end of release and cancellation
@@ -238,7 +251,8 @@ contract GatewayEscrow is EIP712 {
     error NonceNotOfPayment(uint256 expected, uint256 given);
     /// @notice The reserver's signature is not valid for this admission, opening or reservation.
     error ReserverSignatureInvalid(address reserver);
-    /// @notice The releaser's signature is not valid for this attestation.
+    /// @notice This is no word of the releaser's: neither its own signature of this message nor, if it is a set's id, that set
+    /// with as many of its members' signatures as its threshold says.
     error ReleaserSignatureInvalid(address releaser);
     /// @notice The terms given are not those of the payment as it stands.
     error CommitmentMismatch(bytes32 committed, bytes32 given);
@@ -302,6 +316,9 @@ contract GatewayEscrow is EIP712 {
 
     uint256 private constant PAYOUT_GAS_LEAST = 100_000;
     uint256 private constant PAYOUT_GAS_MOST = 5_000_000;
+    /// @dev What the preimage of a set's id begins with: the name of the form and its version.
+    bytes16 private constant SET_PREFIX = "gw-verifier-set\x01";
+    uint256 private constant MEMBERS_MAX = 16;
     /// @dev To close the books after a payout.
     uint256 private constant CLOSING_GAS = 80_000;
 
@@ -464,7 +481,8 @@ contract GatewayEscrow is EIP712 {
     /// @notice Pays the settler, and the remainder to the payer. Open to everyone with the releaser's
     /// attestation, before `refundAfter`: a settler needs nobody to be paid.
     /// @param e the payment as reserved
-    /// @param attestation the releaser's signature over `Delivery(paymentId, quoteHash, settler)` (EIP-712)
+    /// @param attestation the releaser's signature over `Delivery(paymentId, quoteHash, settler)` (EIP-712), or a set attestation
+    /// with its members' signatures over the same
     function release(Escrow calldata e, bytes calldata attestation) external nonReentrant {
         GatewayDeposit calldata d = e.deposit;
         Record storage record = _records[d.paymentId];
@@ -495,7 +513,8 @@ contract GatewayEscrow is EIP712 {
     /// @dev The message names the quote as it stands now (zero while none is reserved or agreed), so a word given
     /// before the award of an open deposit does not cancel the award.
     /// @param e the payment as it stands
-    /// @param nonDelivery the releaser's signature over `NonDelivery(paymentId, quoteHash)` (EIP-712)
+    /// @param nonDelivery the releaser's signature over `NonDelivery(paymentId, quoteHash)` (EIP-712), or a set attestation with
+    /// its members' signatures over the same
     function cancel(Escrow calldata e, bytes calldata nonDelivery) external nonReentrant {
         GatewayDeposit calldata d = e.deposit;
         Record storage record = _requireOpen(e);
@@ -828,13 +847,13 @@ contract GatewayEscrow is EIP712 {
     }
 
     function _requireReserver(address by, bytes32 structHash, bytes calldata signature) private view {
-        if (!_signed(by, structHash, signature)) {
+        if (!_signed(by, structHash, signature, false)) {
             revert ReserverSignatureInvalid(by);
         }
     }
 
-    function _requireReleaser(address releaser, bytes32 structHash, bytes calldata signature) private view {
-        if (!_signed(releaser, structHash, signature)) {
+    function _requireReleaser(address releaser, bytes32 structHash, bytes calldata attestation) private view {
+        if (!_signed(releaser, structHash, attestation, true)) {
             revert ReleaserSignatureInvalid(releaser);
         }
     }
@@ -842,21 +861,75 @@ contract GatewayEscrow is EIP712 {
     /// @dev The key of the account is tried first, and what code the account has is asked only then: that there is none need
     /// not be looked up, which costs as much as all else here. An address with code has no key, unless it delegates to
     /// that code (EIP-7702), and then its key can change the code anyway.
-    function _signed(address by, bytes32 structHash, bytes calldata signature) private view returns (bool) {
+    ///
+    /// A set attestation is never 65 bytes long, since its length is even. What is none of the set whose id is `by`, whatever
+    /// it looks like, may still be a signature that code at `by` takes.
+    /// @param orSet whether `by` may be the id of a set of verifiers
+    function _signed(address by, bytes32 structHash, bytes calldata signature, bool orSet) private view returns (bool) {
         bytes32 digest = _hashTypedDataV4(structHash);
         if (signature.length == 65) {
-            bytes32 r;
-            bytes32 s;
-            uint8 v;
-            assembly ("memory-safe") {
-                r := calldataload(signature.offset)
-                s := calldataload(add(signature.offset, 0x20))
-                v := byte(0, calldataload(add(signature.offset, 0x40)))
-            }
-            (address signer,,) = ECDSA.tryRecover(digest, v, r, s);
-            if (signer == by) return true;
+            if (_signerOf(signature, digest) == by) return true;
+        } else if (orSet && _signedBySet(by, digest, signature)) {
+            return true;
         }
         return SignatureChecker.isValidERC1271SignatureNow(by, digest, signature);
+    }
+
+    /// @dev Whether `attestation` holds the set whose id is `id` and as many of its members' signatures of `digest` as its
+    /// threshold says. The length is exact, so whatever is read below is within it.
+    function _signedBySet(address id, bytes32 digest, bytes calldata attestation) private pure returns (bool) {
+        if (attestation.length < 2) return false;
+        uint256 threshold = uint8(attestation[0]);
+        uint256 members = uint8(attestation[1]);
+        if (threshold == 0 || threshold > members || members > MEMBERS_MAX) return false;
+        // None of these exceeds 2 + 16 * (20 + 66).
+        unchecked {
+            uint256 at = 2 + 20 * members;
+            if (attestation.length != at + 66 * threshold || _idOfSet(attestation[:at]) != id) return false;
+            address last;
+            for (; at < attestation.length; at += 66) {
+                uint256 index = uint8(attestation[at]);
+                if (index >= members) return false;
+                address signer = _signerOf(attestation[at + 1:at + 66], digest);
+                // Zero, which stands for no signer, is not greater than the first `last` either.
+                if (signer <= last || signer != _memberAt(attestation, index)) return false;
+                last = signer;
+            }
+        }
+        return true;
+    }
+
+    /// @param set threshold, n and members, as a set attestation begins
+    function _idOfSet(bytes calldata set) private pure returns (address) {
+        bytes16 prefix = SET_PREFIX;
+        bytes32 hash;
+        assembly ("memory-safe") {
+            let preimage := mload(0x40)
+            mstore(preimage, prefix)
+            calldatacopy(add(preimage, 16), set.offset, set.length)
+            hash := keccak256(preimage, add(set.length, 16))
+        }
+        return address(uint160(uint256(hash)));
+    }
+
+    /// @dev The caller has made sure that there are more members than `index`.
+    function _memberAt(bytes calldata attestation, uint256 index) private pure returns (address member) {
+        assembly ("memory-safe") {
+            member := shr(96, calldataload(add(attestation.offset, add(2, mul(index, 20)))))
+        }
+    }
+
+    /// @dev Whose signature of `digest` it is (r, s and v, with a low `s`), or zero. The caller has made sure that it is of 65 bytes.
+    function _signerOf(bytes calldata signature, bytes32 digest) private pure returns (address signer) {
+        bytes32 r;
+        bytes32 s;
+        uint8 v;
+        assembly ("memory-safe") {
+            r := calldataload(signature.offset)
+            s := calldataload(add(signature.offset, 0x20))
+            v := byte(0, calldataload(add(signature.offset, 0x40)))
+        }
+        (signer,,) = ECDSA.tryRecover(digest, v, r, s);
     }
 
     function _permitOf(Permit calldata p) private pure returns (IPermit2.PermitTransferFrom memory) {

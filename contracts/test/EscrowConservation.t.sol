@@ -4,11 +4,17 @@ pragma solidity ^0.8.24;
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {EscrowFixture} from "./support/EscrowFixture.sol";
 import {TrickToken} from "./support/TrickToken.sol";
+import {VerifierSets} from "./support/VerifierSets.sol";
 
-/// @notice Does whatever is possible with a few payments in any order, in a token that denies receivers at will.
-contract EscrowActor is EscrowFixture {
+/// @notice Does whatever is possible with a few payments in any order, in a token that denies receivers at will. A set of
+/// verifiers releases every other payment.
+contract EscrowActor is VerifierSets {
     uint256 public constant PAYMENTS = 6;
     bytes32 private constant QUOTE = keccak256("quote");
+
+    Verifiers private _set = verifiers(2, 3);
+    /// Whether a set's payment was ended by more or fewer of its members than its threshold says.
+    bool public endedByOthers;
 
     GatewayEscrow.State[PAYMENTS] public lastState;
     bool public leftAFinalState;
@@ -43,15 +49,20 @@ contract EscrowActor is EscrowFixture {
         noteTerms(asReserved(termsOf(r.paymentId), r));
     }
 
-    function release(uint256 i) external noting {
-        bytes32 id = idOf(bound(i, 0, PAYMENTS - 1));
-        attempt(abi.encodeCall(escrow.release, (termsOf(id), signDelivery(releaserKey, id, QUOTE, settler))));
+    function release(uint256 i, uint256 signers) external noting {
+        i = bound(i, 0, PAYMENTS - 1);
+        bytes32 id = idOf(i);
+        bytes memory attestation = attested(i, deliveryDigest(id, QUOTE, settler), signers);
+        bool done = attempt(abi.encodeCall(escrow.release, (termsOf(id), attestation)));
+        if (done && bySet(i) && !enough(signers)) endedByOthers = true;
     }
 
-    function cancel(uint256 i) external noting {
-        bytes32 id = idOf(bound(i, 0, PAYMENTS - 1));
-        bytes32 quote = termsOf(id).quoteHash;
-        attempt(abi.encodeCall(escrow.cancel, (termsOf(id), signNonDelivery(releaserKey, id, quote))));
+    function cancel(uint256 i, uint256 signers) external noting {
+        i = bound(i, 0, PAYMENTS - 1);
+        bytes32 id = idOf(i);
+        bytes memory attestation = attested(i, nonDeliveryDigest(id, termsOf(id).quoteHash), signers);
+        bool done = attempt(abi.encodeCall(escrow.cancel, (termsOf(id), attestation)));
+        if (done && bySet(i) && !enough(signers)) endedByOthers = true;
     }
 
     function refund(uint256 i) external noting {
@@ -95,9 +106,23 @@ contract EscrowActor is EscrowFixture {
         }
     }
 
-    function attempt(bytes memory data) private {
-        (bool done,) = address(escrow).call(data);
-        done;
+    function attempt(bytes memory data) private returns (bool done) {
+        (done,) = address(escrow).call(data);
+    }
+
+    function bySet(uint256 i) private pure returns (bool) {
+        return i % 2 == 1;
+    }
+
+    /// Two of the three lowest bits.
+    function enough(uint256 signers) private pure returns (bool) {
+        signers %= 8;
+        return signers == 3 || signers == 5 || signers == 6;
+    }
+
+    /// The releaser's word, or that of those members of the set whose bits are set.
+    function attested(uint256 i, bytes32 digest, uint256 signers) private view returns (bytes memory) {
+        return bySet(i) ? attest(_set, digest, signers % 8) : sign(releaserKey, digest);
     }
 
     function terms(uint256 i, uint256 amount)
@@ -108,6 +133,7 @@ contract EscrowActor is EscrowFixture {
         d = depositTerms();
         r = reservation();
         d.paymentId = r.paymentId = idOf(i);
+        if (bySet(i)) d.releaser = idOf(_set);
         r.sourceAmount = bound(amount, 1, CAP);
         d.reserveDeadline = uint48(block.timestamp) + 60;
         d.fulfillmentDeadline = uint48(block.timestamp) + 300;
@@ -169,6 +195,10 @@ contract EscrowConservationTest is EscrowFixture {
 
     function invariant_FinalStatesStay() public view {
         assertFalse(actor.leftAFinalState());
+    }
+
+    function invariant_ASetEndsPaymentsByItsThreshold() public view {
+        assertFalse(actor.endedByOthers());
     }
 
     /// One payment from any deposit to any end: who gets what is fixed by the amounts alone.
