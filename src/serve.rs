@@ -61,7 +61,7 @@ use crate::{
     clock::SystemClock,
     console::{self, GatewayConsole},
     metrics::{GatewayGauges, MeasuredJournal, Metrics, PaymentMetrics, Spending},
-    operator::{self, Watchdog, WatchdogOptions},
+    operator::{self, Verifiers, Watchdog, WatchdogOptions},
     signers,
 };
 
@@ -115,6 +115,7 @@ struct Assembled {
     restored: Option<StoredMark>,
     counterparties: Counterparties,
     watchdog: Watchdog,
+    verifiers: Verifiers,
     spending: Arc<Spending>,
     gauges: GatewayGauges,
     state: Arc<HttpState>,
@@ -156,6 +157,7 @@ impl Assembled {
         let ConnectedChains { chains, vitals, evm, authorizer, contracts, funds, probes, readiness: chain_readiness } =
             connected;
         let (verifier, did) = verifier_client(config, chains.clone())?;
+        let verifiers = Verifiers::new(config, verifier.records());
         let heads = chains.clone();
         let measured = Arc::new(MeasuredJournal::new(journal.clone()));
         let ports = Ports {
@@ -197,6 +199,7 @@ impl Assembled {
                 misconfigured: engine.misconfigured().clone(),
                 settlers: settlers.clone(),
                 chains: chain_readiness.clone(),
+                verifiers: verifiers.clone(),
             };
             GatewayConsole::new(config, client, shown)
         });
@@ -257,6 +260,7 @@ impl Assembled {
             restored,
             counterparties,
             watchdog,
+            verifiers,
             spending,
             gauges,
             state,
@@ -366,6 +370,7 @@ impl Assembled {
             grace: watching(config).grace,
             unattested: self.watchdog.unattested(),
             misconfigured: self.engine.misconfigured().clone(),
+            verifiers: self.verifiers.clone(),
         };
         operator::Service::new(self.client.clone(), subject)
     }
@@ -382,8 +387,8 @@ fn verifier_client(
     config: &GatewayConfig,
     chains: Arc<ChainRegistry>,
 ) -> Result<(HttpVerifier, Option<String>), verifier::OptionsError> {
-    let trusted = config.trust.verifiers.iter().map(|verifier| &verifier.endpoint).chain([&config.verifier.endpoint]);
-    let trusted_origins = trusted.cloned().collect();
+    let trusted = config.trust.verifiers.iter().map(|verifier| verifier.endpoint.as_str());
+    let trusted_origins = trusted.chain(config.verifier.endpoints()).map(str::to_owned).collect();
     let signer = config.gateway.key.as_ref().and_then(signing_key).map(Signer::new);
     let did = signer.as_ref().map(|signer| signer.did().to_string());
     if did.is_none() {

@@ -41,7 +41,7 @@ impl Payments {
     async fn made(world: &World, copy: &str) -> Result<(Self, Value)> {
         let done = world.submit(&world.spec("done")?).await?;
         world.completed(&done).await?;
-        world.network.signal_verifier(Signal::Stop).await?;
+        world.network.signal_verifier(1, Signal::Stop).await?;
         let delivered = world.submit(&world.spec("delivered")?).await?;
         world.until(&delivered, "FulfillmentSeen").await?;
         for settler in 1..=3 {
@@ -59,7 +59,7 @@ impl Payments {
         for settler in 1..=2 {
             world.network.signal_settler(settler, Signal::Continue).await?;
         }
-        world.network.signal_verifier(Signal::Continue).await?;
+        world.network.signal_verifier(1, Signal::Continue).await?;
         for payment_id in [&delivered, &auctioned] {
             world.completed(payment_id).await?;
         }

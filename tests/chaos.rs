@@ -103,7 +103,7 @@ impl Fault {
             Self::Killed(Victim::Gateway(n)) => network.kill_gateway(n).await,
             Self::Killed(Victim::Server(n)) => network.nats.cluster()?.kill(n).await,
             Self::Killed(Victim::Settler(n)) => network.kill_settler(n).await,
-            Self::Killed(Victim::Verifier) => network.kill_verifier().await,
+            Self::Killed(Victim::Verifier) => network.kill_verifier(1).await,
             Self::Killed(victim @ (Victim::Source | Victim::Destination)) => chain(network, victim).anvil.stop().await,
             Self::Hung(victim) => hang(network, victim, Signal::Stop).await,
             Self::Dear(victim) => blocks_every(chain(network, victim), 0).await,
@@ -115,7 +115,7 @@ impl Fault {
             Self::Killed(Victim::Gateway(n)) => network.spawn_gateway(n),
             Self::Killed(Victim::Server(n)) => network.nats.cluster()?.restart(n),
             Self::Killed(Victim::Settler(n)) => network.start_settler(n),
-            Self::Killed(Victim::Verifier) => network.start_verifier().await,
+            Self::Killed(Victim::Verifier) => network.start_verifier(1).await,
             Self::Killed(victim @ (Victim::Source | Victim::Destination)) => {
                 chain(network, victim).anvil.restart().await
             }
@@ -148,7 +148,7 @@ async fn hang(network: &mut Network, victim: Victim, signal: Signal) -> Result<(
         (Victim::Source | Victim::Destination, Signal::Stop) => chain(network, victim).anvil.pause().await,
         (Victim::Source | Victim::Destination, _) => chain(network, victim).anvil.resume().await,
         (Victim::Settler(n), _) => network.signal_settler(n, signal).await,
-        (Victim::Verifier, _) => network.signal_verifier(signal).await,
+        (Victim::Verifier, _) => network.signal_verifier(1, signal).await,
     }
 }
 

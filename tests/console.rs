@@ -208,6 +208,15 @@ async fn installation(desk: &Desk, settler: &str) -> Result<()> {
     assert_eq!(verifiers["surveyed"]["payments"], 3);
     let releaser = verifiers["verifiers"][0].clone();
     assert_eq!((&releaser["trusted"], &releaser["record"]["delivered"]), (&json!(true), &json!(2)));
+    let observed = &verifiers["observed"][0];
+    assert_eq!((&observed["endpoint"], &observed["state"]), (&releaser["endpoint"], &json!("ok")));
+    assert_eq!(observed["accounts"][0]["has_signed"], true, "{observed}");
+    ensure!(observed["answers"]["attested"].as_u64() >= Some(2), "{observed}");
+    let told: Value = serde_json::from_str(&desk.world.gw(&["verifiers", "--json"]).await?)?;
+    assert_eq!(told["verifiers"][0]["endpoint"], releaser["endpoint"], "{told}");
+    assert_eq!((&told["verifiers"][0]["state"], &told["notes"]), (&json!("ok"), &json!([])));
+    let table = desk.world.gw(&["verifiers"]).await?;
+    ensure!(table.starts_with("VERIFIER ") && table.lines().nth(1).is_some_and(|row| row.ends_with("  ok")), "{table}");
 
     let gateways = desk.get("/api/gateways").await?;
     assert_eq!(gateways["gateways"].as_array().map(Vec::len), Some(1), "{gateways}");

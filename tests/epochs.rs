@@ -134,7 +134,7 @@ async fn payments_go_on_over_a_new_epoch_and_the_old_one_is_sealed_when_they_are
     assert!(newest.contains("newest"), "{newest}");
 
     // A payment that cannot end while the verifier hangs, and a gateway that hangs while the epoch is begun.
-    world.network.signal_verifier(Signal::Stop).await?;
+    world.network.signal_verifier(1, Signal::Stop).await?;
     let open: PaymentId = submit(&world, 0, &signed(&world, "open").await?).await?.text("payment_id").parse()?;
     world.until(&open, "EscrowSecured").await?;
     let mut raced = Vec::new();
@@ -176,7 +176,7 @@ async fn payments_go_on_over_a_new_epoch_and_the_old_one_is_sealed_when_they_are
 
     // A gateway dies in the middle of it.
     world.network.kill_gateway(0).await?;
-    world.network.signal_verifier(Signal::Continue).await?;
+    world.network.signal_verifier(1, Signal::Continue).await?;
     world.network.start_gateway(0).await?;
     world.network.ready(0).await?;
     let raced: Vec<PaymentId> = (0..RACES).map(|n| world.payer.payment_id(&format!("raced-{n}"))).collect();

@@ -52,7 +52,7 @@ impl Environment {
 
     /// Has it ask the verifier through one that remembers what it was asked.
     async fn overhear(&mut self) -> Result<Overheard> {
-        let overheard = Overheard::before(self.world.network.verifier_endpoint()).await?;
+        let overheard = Overheard::before(self.world.network.verifier_endpoint(1)).await?;
         let mut config: Value = toml::from_str(&std::fs::read_to_string(&self.config)?)?;
         let verifiers = config["verifiers"].as_array_mut().context("verifiers")?;
         verifiers.iter_mut().for_each(|verifier| verifier["endpoint"] = overheard.url.as_str().into());

@@ -86,7 +86,7 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_verifier_the_money_comes_back_by_the_window() -> Result<()> {
     let mut world = World::with(|options| Options { refund_delay_seconds: 10, ..options }).await?;
-    world.network.kill_verifier().await?;
+    world.network.kill_verifier(1).await?;
     let before = world.balances().await?;
     let payment_id = world.submit(&world.undeliverable_spec("no-verifier")?).await?;
     assert_eq!(world.failed(&payment_id).await?, RefundDue::AfterWindow);

@@ -88,7 +88,7 @@ async fn a_payment_is_made_with_keys_of_a_web3signer_and_nothing_else_that_it_sa
     let serving = tokio::spawn(async move { axum::serve(listener, routes).await });
 
     // The verifier's own file, with the service in the place of the key.
-    world.network.kill_verifier().await?;
+    world.network.kill_verifier(1).await?;
     let directory = world.network.options().directory.clone();
     let text = std::fs::read_to_string(directory.join("verifier.toml"))?;
     let own: Vec<_> = text.lines().filter(|line| !line.starts_with("releaser_key ")).collect();

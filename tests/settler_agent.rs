@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use axum::{Router, body::Bytes, extract::State, routing::post};
 use futures::StreamExt;
 use ruint::aliases::U256;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -27,7 +27,7 @@ use chains::{
 };
 use devkit::NatsServer;
 use events::{
-    Account, AssetId, ChainId, Hash32, PaymentId,
+    Account, AssetId, ChainId, Hash32, PaymentId, VerifierMember, VerifierSet,
     event::{EscrowPlan, Inclusion, VerifierRef},
     quote::SignedQuote,
 };
@@ -37,7 +37,8 @@ use protocol::{
     award_subject,
 };
 use sagas::ports::{
-    Answer, Auction, Award, AwardAnswer, DeliveryOrder, DeliveryState, RequestForQuotes, Transient, VerificationCase,
+    Answer, Auction, Award, AwardAnswer, DeliveryOrder, DeliveryState, RequestForQuotes, Statement, Transient,
+    VerificationCase,
 };
 use settler::{Config, Settler, chain_registry::Chains, trials::Trial};
 
@@ -62,6 +63,8 @@ pub struct World {
     pub balances: AtomicU32,
     /// Every call up to this number fails, counted over all calls.
     faults: AtomicU32,
+    /// What the escrow takes for the word of its releaser.
+    word: Mutex<String>,
     account: Account,
 }
 
@@ -76,6 +79,7 @@ impl World {
             trials: AtomicU32::new(0),
             balances: AtomicU32::new(0),
             faults: AtomicU32::new(0),
+            word: Mutex::new(ATTESTATION.to_owned()),
             account: ACCOUNT.parse().unwrap(),
         })
     }
@@ -157,9 +161,13 @@ impl DeliveryChain for World {
         Ok(inclusion().transaction_hash)
     }
 
+    fn signed_by(&self, _: &Statement, _: &EscrowPlan, member: &Account, signature: &str) -> bool {
+        signature == signature_of(member)
+    }
+
     async fn release(&self, _: &PaymentId, _: &EscrowPlan, attestation: &str) -> Result<String, PerformError> {
         self.fault()?;
-        assert_eq!(attestation, ATTESTATION);
+        assert_eq!(attestation, *self.word.lock().unwrap());
         self.releases.fetch_add(1, Ordering::SeqCst);
         self.set_escrow(ReservationState::Released);
         Ok(inclusion().transaction_hash)
@@ -168,6 +176,11 @@ impl DeliveryChain for World {
     async fn next_block(&self) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// What a member of a set signs: its own name, as long as a signature.
+fn signature_of(member: &Account) -> String {
+    format!("0x{}{}", "00".repeat(45), member.as_str().trim_start_matches("0x"))
 }
 
 /// A verifier that is asked twice before it attests.
@@ -181,9 +194,28 @@ async fn verifier() -> Result<(String, AbortOnDropHandle<()>)> {
         };
         answer.to_string()
     }
+    serving(Router::new().route(DELIVERY_ATTESTATION_PATH, post(attest)).with_state(Arc::new(AtomicU32::new(0)))).await
+}
+
+/// A member of a set that gives this signature, or never answers without one.
+async fn member(signature: Option<String>) -> Result<(String, AbortOnDropHandle<()>)> {
+    let attest = move |body: Bytes| {
+        let signature = signature.clone();
+        async move {
+            let request: AttestationRequest = protocol::read(&body).unwrap();
+            assert!(request.verifier_set.is_some());
+            match signature {
+                Some(signature) => json!({"version": "1.0", "status": "attested", "signature": signature}).to_string(),
+                None => std::future::pending().await,
+            }
+        }
+    };
+    serving(Router::new().route(DELIVERY_ATTESTATION_PATH, post(attest))).await
+}
+
+async fn serving(routes: Router) -> Result<(String, AbortOnDropHandle<()>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let endpoint = format!("http://{}", listener.local_addr()?);
-    let routes = Router::new().route(DELIVERY_ATTESTATION_PATH, post(attest)).with_state(Arc::new(AtomicU32::new(0)));
     let task = tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
     Ok((endpoint, AbortOnDropHandle::new(task)))
 }
@@ -193,7 +225,8 @@ pub struct Environment {
     pub server: NatsServer,
     pub auction: NatsAuction,
     hints: mpsc::Receiver<PaymentId>,
-    endpoint: String,
+    /// Those that the settler trusts, as its configuration has them.
+    verifiers: Value,
     pub world: Arc<World>,
     _tasks: [AbortOnDropHandle<()>; 2],
 }
@@ -211,7 +244,8 @@ impl Environment {
         let (auction, service, hints) = auction::open(client, heard, options, SettlerPolicies::default(), None).await?;
         let service = AbortOnDropHandle::new(tokio::spawn(service.run(CancellationToken::new())));
         let (endpoint, verifier) = verifier().await?;
-        Ok(Self { server, auction, hints, endpoint, world: World::new(), _tasks: [service, verifier] })
+        let verifiers = json!([{"chain_id": "eip155:1", "account": RELEASER, "endpoint": endpoint}]);
+        Ok(Self { server, auction, hints, verifiers, world: World::new(), _tasks: [service, verifier] })
     }
 
     /// The demo's first settler, until it is dropped, as by `kill -9`.
@@ -229,7 +263,7 @@ impl Environment {
             "seed": hex::encode(settler::dev::SEEDS[0]),
             "evm_private_key": "11".repeat(32),
             "chains": [chain(1, SOURCE), chain(10, DESTINATION)],
-            "verifiers": [{"chain_id": "eip155:1", "account": RELEASER, "endpoint": self.endpoint}],
+            "verifiers": self.verifiers,
             "corridors": [{"source_asset": SOURCE, "destination_asset": DESTINATION, "spread_bps": 10}],
             "deliver": deliver,
         }))?;
@@ -261,11 +295,12 @@ impl Environment {
             payment_id: paid_by(request),
             terms: request.terms.clone(),
             escrow: request.escrow.clone(),
+            verifier_set: None,
             quote_document: quote.document().to_owned(),
             payloads: Vec::new(),
         };
         // The endpoint came from a payer; the settler asks the one it is configured with.
-        let verifier = VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() };
+        let verifier = VerifierRef::single(request.escrow.releaser.clone(), "http://127.0.0.1:1");
         let award = Award { settler: did(1), case, quote_hash: quote.hash(), verifier, replaceable_until: None };
         self.auction.award(&award).await?;
         Ok(award)
@@ -311,6 +346,37 @@ async fn a_payment_is_quoted_delivered_once_and_collected_through_faults() -> Re
     environment.world.set_delivery(DeliveryState::Final(inclusion()));
     environment.until_awards_are("the award is settled", (0, 0)).await?;
     assert_eq!((environment.world.deliveries(), environment.world.releases()), (1, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_verifiers_of_a_set_release_beside_one_that_is_silent_and_one_that_lies() -> Result<()> {
+    let accounts = [1, 2, 3, 4].map(|n| format!("0x{n:040x}").parse::<Account>().unwrap());
+    let own = |number: usize| Some(signature_of(&accounts[number]));
+    let (mut members, mut tasks) = (Vec::new(), Vec::new());
+    for (account, signature) in accounts.iter().zip([None, own(0), own(2), own(3)]) {
+        let (endpoint, task) = member(signature).await?;
+        members.push(VerifierMember { account: account.clone(), endpoint });
+        tasks.push(task);
+    }
+    let set = VerifierSet::new(2, members)?;
+    let signed = [2, 3].map(|number| (&accounts[number], signature_of(&accounts[number])));
+    let word = set.attestation(signed.iter().map(|(member, signature)| (*member, signature.as_str())));
+
+    let mut environment = Environment::start().await?;
+    let id = set.id().context("an id")?;
+    environment.verifiers = json!([{"chain_id": "eip155:1", "account": id, "threshold": 2, "members": set.members()}]);
+    *environment.world.word.lock().unwrap() = word.context("a word")?;
+    let _settler = environment.settler(true).await?;
+    let mut request = request(Duration::from_secs(600));
+    request.escrow.releaser = id;
+    let quote = environment.quoted(&request).await?;
+    environment.award(&request, &quote).await?;
+    environment.world.set_escrow(ReservationState::Reserved);
+    until("it has delivered", || async { environment.world.deliveries() == 1 }).await?;
+    environment.world.deliver_finally();
+    environment.until_awards_are("the award is settled", (0, 0)).await?;
+    assert_eq!(environment.world.releases(), 1);
     Ok(())
 }
 

@@ -107,7 +107,7 @@ async fn a_gateway_killed_after_any_event_of_a_refund_goes_on_and_refunds_once()
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_verifier_the_money_comes_back_by_the_window() -> Result<()> {
     let mut world = World::with_solana(|options| Options { refund_delay_seconds: 10, ..options }).await?;
-    world.network.kill_verifier().await?;
+    world.network.kill_verifier(1).await?;
     let before = world.holdings().await?;
     let payment_id = world.submit_by(&solana_payer()?, &world.undeliverable_from_solana("no-verifier")?).await?;
     assert_eq!(world.failed(&payment_id).await?, RefundDue::AfterWindow);

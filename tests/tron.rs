@@ -156,7 +156,7 @@ async fn what_is_not_delivered_on_tron_is_attested_and_the_money_comes_back() ->
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_verifier_the_money_comes_back_by_the_window() -> Result<()> {
     let mut world = World::with_tron(|options| Options { refund_delay_seconds: 10, ..options }).await?;
-    world.network.kill_verifier().await?;
+    world.network.kill_verifier(1).await?;
     let before = world.tron_holdings().await?;
     let payment_id = world.submit_by(&tron_payer()?, &world.undeliverable_from_tron("no-verifier")?).await?;
     assert_eq!(world.failed(&payment_id).await?, RefundDue::AfterWindow);

@@ -10,10 +10,12 @@ use axum::{
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use app::{authorization::MessageScheme, error::Code, request::corridors::Corridor, schema};
+use app::{
+    authorization::MessageScheme, error::Code, request::corridors::Corridor, schema, views::verifier::VerifierBody,
+};
 use chains::config::Depth;
 use config::DeadlinesConfig;
-use events::{Account, AssetId, ChainId, Family, event::VerifierRef};
+use events::{Account, AssetId, ChainId, Family};
 
 use super::state::HttpState;
 use crate::error::ApiError;
@@ -111,17 +113,6 @@ impl From<DeadlinesConfig> for DeadlinesBody {
     }
 }
 
-/// A fulfillment verifier. An empty object, or two empty texts, mean the default one.
-// A request has it, too, with what it wants to say.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "FulfillmentVerifier", extend("required" = []))]
-struct VerifierBody {
-    /// Address or key of the verifier.
-    account: String,
-    /// Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths.
-    endpoint: String,
-}
-
 #[derive(Serialize)]
 #[serde(untagged)]
 enum DepthBody {
@@ -169,12 +160,6 @@ pub(super) async fn handle(
 }
 
 fn chain_body<'a>(state: &'a HttpState, corridor: &'a Corridor) -> ChainBody<'a> {
-    let verifier = |(account, endpoint): (&Account, &str)| VerifierBody {
-        account: account.to_string(),
-        endpoint: endpoint.to_owned(),
-    };
-    let verifiers = corridor.verifiers().map(verifier);
-    let VerifierRef { account, endpoint } = state.corridors.default_verifier(corridor);
     let assets = corridor.assets.iter().map(|asset| AssetBody {
         asset_identifier: &asset.asset_identifier,
         symbol: &asset.symbol,
@@ -184,12 +169,12 @@ fn chain_body<'a>(state: &'a HttpState, corridor: &'a Corridor) -> ChainBody<'a>
     ChainBody {
         family: corridor.family,
         quote_selector: "",
-        fulfillment_verifier: VerifierBody { account: account.to_string(), endpoint },
+        fulfillment_verifier: corridor.default_verifier().into(),
         escrow_contract_address: corridor.escrow.as_str(),
         fulfillment_proxy: corridor.proxy.as_str(),
         escrow_contract_addresses: corridor.escrows().map(Account::as_str).collect(),
         fulfillment_proxy_addresses: corridor.proxies().map(Account::as_str).collect(),
-        fulfillment_verifiers: verifiers.collect(),
+        fulfillment_verifiers: corridor.known_verifiers().map(VerifierBody::from).collect(),
         settler_policies: state.corridors.settler_policies().collect(),
         reserver: corridor.reserver.as_str(),
         releaser: corridor.releaser.as_str(),

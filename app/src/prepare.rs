@@ -19,7 +19,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use events::{
-    Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId, event::EscrowPlan, quote::SignedQuote,
+    Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId,
+    event::{EscrowPlan, VerifierRef},
+    quote::SignedQuote,
     quote_request::CollectedDocument,
 };
 use net::callers::Caller;
@@ -40,6 +42,7 @@ use crate::{
         sender_auth,
     },
     schema,
+    views::verifier::VerifierBody,
 };
 
 /// What to sign. With a `signature` in each message it is the `sender_auth` of the submission.
@@ -53,6 +56,8 @@ pub struct PreparedBody {
     message_scheme: &'static str,
     #[schemars(length(min = 1))]
     signed_messages: Vec<MessageBody>,
+    // Whose word releases the escrow: what is signed has the account alone, a verifier's or a set's.
+    fulfillment_verifier: VerifierBody,
     // What the payer has to send to the chain first: where it holds the coin and too little of its wrapped form, and where its
     // allowance is too small.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,7 +140,7 @@ async fn of_order(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
         caller: None,
     };
     let checked = |plan: &EscrowPlan| horizons::check_plan(plan, order.quote_deadline, state.deadlines);
-    messages(&request, options.payload.as_ref(), state, checked, |permitted| permitted).await
+    messages(&request, &order.verifier, options.payload.as_ref(), state, checked, |permitted| permitted).await
 }
 
 /// A quote of a batch is accepted with the signature, so its hash is signed, under the batch's corridor and deadlines.
@@ -169,12 +174,14 @@ async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     }
     let request = award.authorization(state, options.scheme(terms.source.family()), &[])?;
     let checked = |plan: &EscrowPlan| award.check_horizons(plan, state);
-    messages(&request, options.payload.as_ref(), state, checked, |permitted| award.drawn(permitted)).await
+    let (verifier, payload) = (&batch.opened.verifier, options.payload.as_ref());
+    messages(&request, verifier, payload, state, checked, |permitted| award.drawn(permitted)).await
 }
 
 /// The messages, for windows that pass `check`, of which so much as `drawn` says is going to be drawn.
 async fn messages(
     request: &AuthorizationRequest<'_>,
+    verifier: &VerifierRef,
     payload: Option<&Map<String, Value>>,
     state: &App,
     check: impl FnOnce(&EscrowPlan) -> Result<(), Error>,
@@ -199,6 +206,7 @@ async fn messages(
         wrap,
         approval,
         signed_messages: prepared.messages.into_iter().map(MessageBody::from).collect(),
+        fulfillment_verifier: verifier.into(),
     })
 }
 

@@ -1,8 +1,8 @@
 //! The adapters of the chain families, as an auditor needs them: a chain's node, and the check of a journaled transaction.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
-use chains::{auditor::Audit, config::ChainConfig};
+use chains::{auditor::Audit, config::ChainConfig, verifier::VerifiedChain};
 use config::AuditorConfig;
 use events::{ChainId, Family, event::TransactionPrepared};
 
@@ -20,25 +20,46 @@ pub enum Error {
     Tron(#[from] chains_tron::node::ConnectError),
 }
 
+/// A chain that an auditor asks.
+#[derive(Clone)]
+pub struct AuditedChain {
+    /// Whether it bears out what a stream says.
+    pub audit: Arc<dyn Audit>,
+    /// What is on it whatever a stream says, as a verifier sees it.
+    pub verified: Arc<dyn VerifiedChain>,
+}
+
+impl fmt::Debug for AuditedChain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuditedChain").field("audit", &self.audit).finish_non_exhaustive()
+    }
+}
+
 /// The chains of the configuration.
 ///
 /// # Errors
 /// See [`Error`].
-pub fn nodes(config: &AuditorConfig) -> Result<HashMap<ChainId, Arc<dyn Audit>>, Error> {
+pub fn nodes(config: &AuditorConfig) -> Result<HashMap<ChainId, AuditedChain>, Error> {
     let nodes = config.chains.iter().map(|chain| Ok((chain.common().chain_id.clone(), node(chain)?)));
     nodes.collect()
 }
 
-fn node(chain: &ChainConfig) -> Result<Arc<dyn Audit>, Error> {
-    Ok(match chain {
-        ChainConfig::Evm(chain) => Arc::new(chains_evm::auditor::Auditor::new(chains_evm::node::Node::connect(chain)?)),
+fn node(chain: &ChainConfig) -> Result<AuditedChain, Error> {
+    let (audit, verified): (Arc<dyn Audit>, Arc<dyn VerifiedChain>) = match chain {
+        ChainConfig::Evm(chain) => {
+            let node = chains_evm::node::Node::connect(chain)?;
+            (Arc::new(chains_evm::auditor::Auditor::new(node.clone())), Arc::new(node))
+        }
         ChainConfig::Solana(chain) => {
-            Arc::new(chains_solana::auditor::Auditor::new(chains_solana::node::Node::connect(chain)?))
+            let node = chains_solana::node::Node::connect(chain)?;
+            (Arc::new(chains_solana::auditor::Auditor::new(node.clone())), Arc::new(node))
         }
         ChainConfig::Tron(chain) => {
-            Arc::new(chains_tron::auditor::Auditor::new(chains_tron::node::Node::connect(chain)?))
+            let node = chains_tron::node::Node::connect(chain)?;
+            (Arc::new(chains_tron::auditor::Auditor::new(node.clone())), Arc::new(node))
         }
-    })
+    };
+    Ok(AuditedChain { audit, verified })
 }
 
 /// A journaled transaction must be the one whose hash was journaled with it; otherwise the reason. No chain is asked.

@@ -1,5 +1,7 @@
-//! Consistency of a stream with itself: ids, hashes, signatures of settlers, the choice of the winner, windows. No chain is
-//! asked.
+//! Consistency of a stream with itself: ids, hashes, signatures of settlers, the choice of the winner, windows, and that what
+//! verifiers said together is what each of them said. No chain is asked.
+
+mod verifiers;
 
 use events::{
     Amount, Failure, Hash32, PaymentEvent, PaymentId, StreamId,
@@ -65,6 +67,7 @@ impl Consistency<'_> {
         });
         let collected = submitted.collected_quote.is_some();
         self.windows(&submitted.escrow, "Submitted");
+        self.verifier(&submitted.verifier, &submitted.escrow, "Submitted");
         let deadlines = [unix_seconds(submitted.quote_deadline), unix_seconds(submitted.fulfillment_deadline)];
         let plan = &submitted.escrow;
         self.require(deadlines[1] == plan.fulfillment_deadline, "deadline", "Submitted", || {
@@ -92,6 +95,7 @@ impl Consistency<'_> {
                 format!("at its depth by {depth:?}, and attested by {attested:?}")
             });
         }
+        self.attestations(payment);
         self.unattested(payment);
         if let Some(released) = &payment.released {
             let (at, end) = (released.block_time, plan.refund_after);
@@ -144,22 +148,21 @@ impl Consistency<'_> {
         let refunded = payment.refunded.as_ref().filter(|_| payment.delivery().is_some());
         let lost_by = lost_by.or(refunded.map(|_| "EscrowRefunded"));
         if let Some(event) = lost_by.filter(|_| payment.released.is_none()) {
-            let (submitted, quote) = (&payment.submitted, &award.quote);
+            let quote = &award.quote;
             let delivery = payment.delivery().unwrap_or(seen);
             let (check, verdict) = match payment.confirmed {
                 Some(_) => ("unreleased", "attested, and nobody released the escrow before its refund"),
                 None => ("unattested", "did not attest before the escrow was to be refunded"),
             };
             let what = format!(
-                "settler {} delivered {} of {} by {} on {}, which verifier {} at {} {verdict}: the payer gets back the {} \
-                 that were due to the settler",
+                "settler {} delivered {} of {} by {} on {}, which {} {verdict}: the payer gets back the {} that were due to the \
+                 settler",
                 quote.settler,
                 quote.fulfillment_amount,
                 quote.destination.asset(),
                 delivery.transaction_hash,
                 delivery.chain_id,
-                submitted.verifier.account,
-                submitted.verifier.endpoint,
+                verifiers::name(payment),
                 quote.source_amount,
             );
             self.findings.push(Finding::new(Severity::Loss, check, self.examined.location_of(event), what));
@@ -311,6 +314,7 @@ impl Consistency<'_> {
             format!("the terms hash to {terms_hash}, not to {}", opened.terms_hash)
         });
         self.windows(&opened.escrow, "QuoteRequestOpened");
+        self.verifier(&opened.verifier, &opened.escrow, "QuoteRequestOpened");
         let request = request_for_batch(opened);
         let Some(collected) = &batch.collected else { return };
         for stored in &collected.quotes {
@@ -350,4 +354,4 @@ pub fn about(examined: &Examined, severity: Severity, check: &str, what: impl In
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

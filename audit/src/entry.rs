@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use events::{
-    PaymentEvent,
+    PaymentEvent, VerifierSet,
     event::{Claim, Inclusion, QuoteAwarded, TransactionPrepared, Validity, WithdrawalCause},
 };
 
@@ -21,10 +21,11 @@ impl Entry {
     pub fn describe(&self) -> String {
         match &self.event {
             PaymentEvent::Submitted(submitted) => format!(
-                "{} for {} of at most {}",
+                "{} for {} of at most {}{}",
                 submitted.request_id,
                 submitted.terms.fulfillment_amount,
-                submitted.terms.max_source_amount.map_or("any".to_owned(), |max| max.to_string())
+                submitted.terms.max_source_amount.map_or("any".to_owned(), |max| max.to_string()),
+                submitted.verifier.set.as_ref().map_or_else(String::new, set),
             ),
             PaymentEvent::AuctionClosed(closed) => format!(
                 "{} asked, {} quotes, {} declined",
@@ -66,6 +67,8 @@ impl Entry {
             PaymentEvent::FulfillmentSeen(seen) => placed("by", &seen.inclusion),
             PaymentEvent::FulfillmentFinalized(finalized) => placed("at its depth:", &finalized.inclusion),
             PaymentEvent::AttestationMissed(_) => "no release can land any more; the escrow goes back".to_owned(),
+            PaymentEvent::DeliveryAttested(attested) => format!("by verifier {}", attested.member),
+            PaymentEvent::NonDeliveryAttested(attested) => format!("by verifier {}", attested.member),
             PaymentEvent::AttestationAwaited(awaited) => placed("not attested:", &awaited.inclusion),
             PaymentEvent::FulfillmentConfirmed(confirmed) => placed("by", &confirmed.inclusion),
             PaymentEvent::EscrowReleased(released) => left(placed("by", &released.inclusion), &released.claims),
@@ -75,6 +78,11 @@ impl Entry {
             }
         }
     }
+}
+
+/// How many verifiers of a set have to attest.
+fn set(set: &VerifierSet) -> String {
+    format!("; {} of {} verifiers attest", set.threshold(), set.members().len())
 }
 
 /// Where a transaction is on its chain.

@@ -46,8 +46,12 @@ impl Examined {
 
     /// The location of the commit that holds an event of this type; the whole stream's without one.
     pub fn location_of(&self, event: &str) -> JournalLocation {
-        let holds = |commit: &&Recorded| commit.events.iter().any(|held| held.type_name() == event);
-        let commit = self.commits.iter().rev().find(holds);
+        self.location_where(|held| held.type_name() == event)
+    }
+
+    /// The location of the last commit that holds such an event; the whole stream's without one.
+    pub fn location_where(&self, is: impl Fn(&Event) -> bool) -> JournalLocation {
+        let commit = self.commits.iter().rev().find(|commit| commit.events.iter().any(&is));
         commit.map_or_else(
             || self.location(),
             |commit| JournalLocation::at(&self.stream, commit.position.sequence, Some(&self.subject)),

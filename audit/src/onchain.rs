@@ -1,6 +1,9 @@
-//! On-chain checks of a payment: every transaction the stream names, what it did, and where the money is.
+//! On-chain checks of a payment: every transaction the stream names, what it did, where the money is, and whether each verifier
+//! said what is so.
 
-use std::{collections::HashMap, sync::Arc};
+mod verifiers;
+
+use std::collections::HashMap;
 
 use chrono::{DateTime, SecondsFormat};
 
@@ -10,20 +13,24 @@ use chains::{
 };
 use events::{
     ChainId, PaymentEvent,
-    event::{EscrowOpened, Inclusion, RefundDue, TransactionPrepared},
+    event::{EscrowOpened, Inclusion, TransactionPrepared},
 };
 use sagas::{
     payment::{Payment, Stage},
-    ports::{EscrowState, PayerDeposit, Statement, Transient},
+    ports::{EscrowState, PayerDeposit, Transient},
 };
 
-use super::{Finding, Severity, adapters, examine::Examined};
+use super::{
+    Finding, Severity,
+    adapters::{self, AuditedChain},
+    examine::Examined,
+};
 
 /// The chains to ask, and how far the journal may be behind them.
 #[derive(Debug, Clone)]
 pub struct Chains {
     /// By chain id.
-    pub nodes: HashMap<ChainId, Arc<dyn Audit>>,
+    pub nodes: HashMap<ChainId, AuditedChain>,
     /// In seconds.
     pub lag_seconds: u64,
 }
@@ -69,12 +76,12 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn node(&mut self, chain_id: &ChainId, event: &str) -> Option<&'a dyn Audit> {
-        let node = self.chains.nodes.get(chain_id).map(Arc::as_ref);
-        if node.is_none() {
+    fn chain(&mut self, chain_id: &ChainId, event: &str) -> Option<&'a AuditedChain> {
+        let chain = self.chains.nodes.get(chain_id);
+        if chain.is_none() {
             self.find(Severity::Unverifiable, "chain", event, format!("{chain_id} is not in the configuration"));
         }
-        node
+        chain
     }
 
     fn case(&self) -> Option<Case<'a>> {
@@ -104,7 +111,8 @@ impl<'a> Check<'a> {
 
     async fn source(&mut self) {
         let submitted = &self.payment.submitted;
-        let Some(node) = self.node(&submitted.escrow.chain_id, "Submitted") else { return };
+        let Some(chain) = self.chain(&submitted.escrow.chain_id, "Submitted") else { return };
+        let node = chain.audit.as_ref();
         let plan = &submitted.escrow;
         if !node.config().trusts_escrow(&plan.contract) {
             let what =
@@ -208,34 +216,6 @@ impl<'a> Check<'a> {
                     self.find(Severity::Contradiction, "claims", name, what);
                 }
                 Err(fault) => self.find(Severity::Unverifiable, "claims", name, fault.to_string()),
-            }
-        }
-    }
-
-    /// The releaser's word, as the stream keeps it.
-    async fn attestations(&mut self, node: &dyn Audit) {
-        let submitted = &self.payment.submitted;
-        let Some(award) = &self.payment.award else { return };
-        let (payment_id, quote_hash) = (submitted.payment_id.clone(), award.event.quote_hash);
-        let mut statements = Vec::new();
-        if let Some(confirmed) = &self.payment.confirmed {
-            let payout_account = award.quote.payout_account.clone();
-            let statement = Statement::Delivery { payment_id: payment_id.clone(), quote_hash, payout_account };
-            statements.push(("FulfillmentConfirmed", statement, &confirmed.attestation));
-        }
-        if let Some(failed) = &self.payment.failed
-            && let RefundDue::ByNonDelivery { attestation } = &failed.refund
-        {
-            statements.push(("Failed", Statement::NonDelivery { payment_id, quote_hash }, attestation));
-        }
-        for (event, statement, attestation) in statements {
-            match node.attestation_holds(&statement, &submitted.escrow, attestation).await {
-                Ok(true) => {}
-                Ok(false) => {
-                    let what = format!("the attestation is not signed by the releaser {}", submitted.escrow.releaser);
-                    self.find(Severity::Contradiction, "attestation", event, what);
-                }
-                Err(fault) => self.find(Severity::Unverifiable, "attestation", event, fault.to_string()),
             }
         }
     }
@@ -348,20 +328,27 @@ impl<'a> Check<'a> {
     async fn destination(&mut self) {
         let Some(case) = self.case() else { return };
         let payment = self.payment;
-        let (inclusion, event) = match (&payment.confirmed, &payment.finalized, &payment.seen) {
-            (Some(confirmed), ..) => (&confirmed.inclusion, "FulfillmentConfirmed"),
-            (None, Some(finalized), _) => (&finalized.inclusion, "FulfillmentFinalized"),
-            (None, None, Some(seen)) if payment.attestation_awaited => (seen, "AttestationAwaited"),
-            _ => return,
+        let told = match (&payment.confirmed, &payment.finalized, &payment.seen) {
+            (Some(confirmed), ..) => Some((&confirmed.inclusion, "FulfillmentConfirmed")),
+            (None, Some(finalized), _) => Some((&finalized.inclusion, "FulfillmentFinalized")),
+            (None, None, Some(seen)) if payment.attestation_awaited => Some((seen, "AttestationAwaited")),
+            _ => None,
         };
-        let Some(node) = self.node(case.quote.destination.asset().chain(), event) else { return };
+        let said = self.said(&case).await;
+        let event = told.map(|(_, event)| event).or(said.first().map(|said| said.event()));
+        let Some(event) = event else { return };
+        let Some(chain) = self.chain(case.quote.destination.asset().chain(), event) else { return };
+        let node = chain.audit.as_ref();
         let proxy = &case.quote.fulfillment_proxy;
         if !node.config().trusts_proxy(proxy) {
             let what = format!("proxy {proxy} of {} is not one that the configuration trusts", node.config().chain_id);
             return self.find(Severity::Unverifiable, "contract", event, what);
         }
-        let asked = node.audit_delivery(&case, inclusion).await;
-        self.take("delivery", event, asked);
+        if let Some((inclusion, event)) = told {
+            let asked = node.audit_delivery(&case, inclusion).await;
+            self.take("delivery", event, asked);
+        }
+        self.judge(chain, &case, &said).await;
     }
 }
 

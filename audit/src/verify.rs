@@ -147,9 +147,9 @@ impl Auditor {
 
     fn say_what_is_not_checked(&self, layout: &Layout, report: &mut Report) {
         if self.chains.is_none() {
-            report
-                .not_checked
-                .push("everything that needs a chain: transactions, balances, signatures of payers".to_owned());
+            report.not_checked.push(
+                "everything that needs a chain: transactions, balances, signatures of payers and verifiers".to_owned(),
+            );
         }
         if self.signers.is_empty() {
             report.not_checked.push("who signed the checkpoints: no checkpoint_signers are configured".to_owned());

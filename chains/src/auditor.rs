@@ -184,6 +184,18 @@ pub trait Audit: Debug + Send + Sync {
         signature: &str,
     ) -> Result<bool, Transient>;
 
+    /// Whether `signature` is the statement signed by the key of `member`, as the escrow would judge it of a set's member.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn signed_by(
+        &self,
+        statement: &Statement,
+        plan: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient>;
+
     /// Where the escrow stands at the required depth, with the transaction that brought it there.
     ///
     /// # Errors

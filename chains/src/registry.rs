@@ -219,6 +219,16 @@ impl Chains for ChainRegistry {
         self.of(&escrow.chain_id)?.attestation_holds(statement, escrow, signature).await
     }
 
+    async fn signed_by(
+        &self,
+        statement: &Statement,
+        escrow: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        self.of(&escrow.chain_id)?.signed_by(statement, escrow, member, signature).await
+    }
+
     fn head(&self, chain_id: &ChainId) -> Option<u64> {
         self.of(chain_id).ok()?.head(chain_id)
     }

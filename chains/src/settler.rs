@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use ruint::aliases::U256;
 
 use events::{Account, Amount, AssetId, Hash32, PaymentId, event::EscrowPlan};
-use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 
 use crate::{
     escrow::{EscrowRecord, QuotedEscrow, QuotedRecord, State},
@@ -190,6 +190,10 @@ pub trait DeliveryChain: Send + Sync {
     /// # Errors
     /// [`PerformError`]; after [`PerformError::Transient`] do the same again. The proxy takes one delivery of these terms only.
     async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError>;
+
+    /// Whether `signature`, hex with 0x, is the statement signed by the key of `member`, as the escrow of `plan` would judge it of a
+    /// member of a set. No node is asked.
+    fn signed_by(&self, statement: &Statement, plan: &EscrowPlan, member: &Account, signature: &str) -> bool;
 
     /// Brings the releaser's attestation to the escrow, which then pays the settler, and waits until that is in a block.
     /// Returns the transaction; of a release that is there already, whoever made it, that one.

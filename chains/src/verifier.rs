@@ -160,7 +160,7 @@ impl Verifier {
     }
 
     /// Whether a case is one to sign for at all: the chain of its escrow is served, the escrow trusted, and its releaser this
-    /// verifier. No chain is asked, so a case of somebody else's escrow costs nothing.
+    /// verifier or a set with it. No chain is asked, so a case of somebody else's escrow costs nothing.
     ///
     /// # Errors
     /// Why it is not.
@@ -264,9 +264,17 @@ fn concerns(case: &VerificationCase, source: &Source) -> Vec<(&'static str, bool
     let chain_id = &plan.chain_id;
     vec![
         ("the escrow is not one that this verifier trusts", source.chain.config().trusts_escrow(&plan.contract)),
-        ("the releaser is another account", plan.releaser == source.releaser),
+        ("the releaser is another account", attests_for(case, &source.releaser)),
         ("the source is on another chain than the escrow", terms.source.asset().chain() == chain_id),
     ]
+}
+
+/// Whether the account's word counts for the escrow of the case: it is the releaser, or a member of the set that is.
+fn attests_for(case: &VerificationCase, account: &Account) -> bool {
+    match &case.verifier_set {
+        Some(set) => set.id().as_ref() == Some(&case.escrow.releaser) && set.member(account).is_some(),
+        None => case.escrow.releaser == *account,
+    }
 }
 
 /// What must hold between the case and the quote, apart from any chain; the first that does not is named.

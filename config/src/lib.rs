@@ -27,6 +27,7 @@ mod rules;
 mod selector;
 mod source;
 mod verifier;
+mod verifier_set;
 
 use std::{
     fmt,
@@ -49,14 +50,16 @@ pub use self::{
         AuditConfig, ConsoleConfig, ConsoleOperator, ContextConfig, CounterpartyConfig, DeadlinesConfig,
         DefaultVerifierConfig, GatewayConfig, IdentityConfig, JournalConfig, NamingConfig, NatsConfig,
         PolicyRecordConfig, ProjectionsConfig, ReleaseConfig, SettlerPausesConfig, SettlerPolicyConfig, SettlersConfig,
-        TrustConfig, VerifierEndpoint, WatchdogConfig, WebhooksConfig, X402Config, check_operator_name,
+        TrustConfig, VerifierEndpoint, VerifierMemberConfig, WatchdogConfig, WebhooksConfig, X402Config,
+        check_operator_name,
     },
     http::HttpConfig,
     metrics::MetricsConfig,
     rules::signing_key,
     selector::{Scheme, SelectorConfig, SelectorNatsConfig, SelectorRule},
     source::{KeyForm, KeyPlace, key_places},
-    verifier::{CallersConfig, VerifierConfig, VerifierHttpConfig},
+    verifier::{CallersConfig, SetMemberConfig, VerifierConfig, VerifierHttpConfig, VerifierSetConfig},
+    verifier_set::fits_on_solana,
 };
 
 /// Longest synchronous hold of a submission, in milliseconds (spec 8).

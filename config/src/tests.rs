@@ -6,6 +6,7 @@ mod networks;
 mod settlers;
 mod shared;
 mod tron;
+mod verifier_sets;
 
 use std::path::PathBuf;
 

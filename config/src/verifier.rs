@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::Path};
 use serde::Deserialize;
 
 use chains::config::ChainConfig;
-use events::{Did, Family};
+use events::{Account, Did, Family};
 use trace::TelemetryConfig;
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
     },
     rules::{BODY_MS_LIMIT, COUNT_LIMIT, IDLE_MS_LIMIT, WRITE_MS_LIMIT, endpoint, require, telemetry},
     source::Source,
+    verifier_set::{self, account_key},
 };
 
 /// Each may cost a check of a signature for an ask.
@@ -44,6 +45,8 @@ pub struct VerifierConfig {
     /// Who asks.
     #[serde(default)]
     pub callers: CallersConfig,
+    /// The set that it is a member of, where the chains' releaser is one.
+    pub set: Option<VerifierSetConfig>,
     /// Where traces are sent.
     #[serde(default)]
     pub telemetry: TelemetryConfig,
@@ -76,6 +79,58 @@ impl Default for VerifierHttpConfig {
             body_ms_max: 5_000,
             write_ms_max: 10_000,
         }
+    }
+}
+
+/// `[set]`: verifiers of which so many as the threshold must sign, with this one among them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifierSetConfig {
+    /// How many members have to sign, 1 to their number.
+    pub threshold: u8,
+    /// All of them, at most 16.
+    pub members: Vec<SetMemberConfig>,
+}
+
+/// One verifier of `[set]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetMemberConfig {
+    /// The account that it signs with for EVM chains.
+    #[serde(default)]
+    pub account: Option<Account>,
+    /// The account that it signs with for Solana chains.
+    #[serde(default)]
+    pub solana_account: Option<Account>,
+    /// The account that it signs with for Tron chains.
+    #[serde(default)]
+    pub tron_account: Option<Account>,
+}
+
+impl SetMemberConfig {
+    fn account_on(&self, family: Family) -> Option<&Account> {
+        match family {
+            Family::Evm => self.account.as_ref(),
+            Family::Solana => self.solana_account.as_ref(),
+            Family::Tron => self.tron_account.as_ref(),
+        }
+    }
+}
+
+impl VerifierSetConfig {
+    /// What the releaser of chains of this family is, whose key of this verifier's, named `name`, is of the account `own`; `None`
+    /// where no member has an account on them.
+    fn releaser(&self, family: Family, own: &str, name: &str) -> Result<Option<Account>, Error> {
+        let accounts = || self.members.iter().map(|member| member.account_on(family));
+        if accounts().all(|account| account.is_none()) {
+            return Ok(None);
+        }
+        // Where the others are reached has no part in the id.
+        let listed = accounts().map(|account| (account, ""));
+        let set = verifier_set::checked("set", family, self.threshold, listed)?;
+        let is_member = accounts().flatten().any(|account| account.as_str() == own);
+        require(is_member, "set.members", &format!("must have {own}, the account of {name}"))?;
+        Ok(Some(set.account))
     }
 }
 
@@ -158,6 +213,7 @@ fn check(config: &VerifierConfig) -> Result<(), Error> {
     require((1_000..=IDLE_MS_LIMIT).contains(&http.idle_ms_max), "http.idle_ms_max", "must be 1000 to 3600000")?;
     require((1..=WRITE_MS_LIMIT).contains(&http.write_ms_max), "http.write_ms_max", "must be 1 to 600000")?;
     callers(&config.callers)?;
+    config.set.as_ref().map_or(Ok(()), set)?;
     telemetry(&config.telemetry)?;
     let keys = [&config.releaser_key, &config.solana_releaser_key, &config.tron_releaser_key];
     let rule = "must be given, or solana_releaser_key or tron_releaser_key, for there to be anything to sign with";
@@ -165,9 +221,25 @@ fn check(config: &VerifierConfig) -> Result<(), Error> {
     for (i, chain) in config.chains.iter().enumerate() {
         let family = chain.family();
         let (name, Some(secret)) = config.releaser_key_of(family) else { continue };
-        let key = format!("chains[{i}].releaser");
-        let is_its = secret.account(family, name, Signs::Statements)? == chain.common().releaser.as_str();
-        require(is_its, &key, &format!("must be the account of {name}"))?;
+        let (own, releaser) = (secret.account(family, name, Signs::Statements)?, &chain.common().releaser);
+        let set = config.set.as_ref().map(|set| set.releaser(family, &own, name)).transpose()?.flatten();
+        let rule = match &set {
+            Some(id) => format!("must be {id}, the id of [set], or the account of {name}"),
+            None => format!("must be the account of {name}"),
+        };
+        require(own == releaser.as_str() || set.as_ref() == Some(releaser), &format!("chains[{i}].releaser"), &rule)?;
+    }
+    Ok(())
+}
+
+fn set(set: &VerifierSetConfig) -> Result<(), Error> {
+    verifier_set::check_size("set", set.threshold, set.members.len())?;
+    for (i, member) in set.members.iter().enumerate() {
+        for family in [Family::Evm, Family::Solana, Family::Tron] {
+            if let Some(account) = member.account_on(family) {
+                verifier_set::check_account(&format!("set.members[{i}].{}", account_key(family)), family, account)?;
+            }
+        }
     }
     Ok(())
 }

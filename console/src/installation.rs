@@ -45,8 +45,8 @@ pub(crate) async fn settlers(State(console): State<Arc<Console>>) -> Result<Json
 
 /// `GET /api/verifiers`.
 pub(crate) async fn verifiers(State(console): State<Arc<Console>>) -> Result<Json<VerifiersBody>, Error> {
-    let payments = &console.payments;
-    console.surveys.verifiers(payments.projections(), payments.lane()).await.map(Json)
+    let (payments, observed) = (&console.payments, console.installation.verifiers()?);
+    console.surveys.verifiers(payments.projections(), payments.lane(), observed).await.map(Json)
 }
 
 /// `GET /api/gateways`.

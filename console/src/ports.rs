@@ -219,6 +219,12 @@ pub trait Installation: Send + Sync {
     /// The settlers of the registry.
     fn settlers(&self) -> Vec<RegisteredSettler>;
 
+    /// The verifiers that the configuration names, with what this process observed of each, as `gw admin status --json` has them.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    fn verifiers(&self) -> Result<Vec<Value>, Error>;
+
     /// The chains.
     fn chains(&self) -> Vec<ChainState>;
 }

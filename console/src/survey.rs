@@ -4,13 +4,14 @@
 //! [`FRESH`] at most. Who attests comes from outside, so what is shown of them is bounded.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
 use serde::Serialize;
+use serde_json::Value;
 
-use events::{event::VerifierRef, time::Timestamp};
+use events::{VerifierSet, event::VerifierRef, time::Timestamp};
 use projections::{ListSlice, PageBounds, PaymentStatus, PaymentView, Place, Projections};
 
 use crate::{error::Error, kept::Kept, lane::Lane};
@@ -27,9 +28,11 @@ const ROWS_MAX: usize = 1_000;
 /// The surveys, kept for all who look.
 pub(crate) struct Surveys {
     kept: Kept<Survey>,
-    /// The verifiers that the configuration names.
-    trusted: HashSet<(String, String)>,
+    trusted: Trusted,
 }
+
+/// The verifiers that the configuration names, and their sets, by account and endpoint.
+type Trusted = HashMap<(String, String), Option<VerifierSet>>;
 
 /// What was counted.
 #[derive(Debug, Default)]
@@ -44,6 +47,8 @@ pub(crate) struct Survey {
 
 #[derive(Debug, Default)]
 struct VerifierCount {
+    /// Where it is a set.
+    set: Option<VerifierSet>,
     delivered: usize,
     attested: usize,
     unattested: usize,
@@ -62,12 +67,17 @@ pub(crate) struct VerifiersBody {
     surveyed: Surveyed,
     verifiers: Vec<VerifierBody>,
     has_more: bool,
+    /// What this gateway observed of each verifier that its configuration names.
+    observed: Vec<Value>,
 }
 
 #[derive(Debug, Serialize)]
 struct VerifierBody {
     endpoint: String,
     account: String,
+    /// The set whose id the account is; absent where it is one verifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set: Option<VerifierSet>,
     /// Whether the configuration names it.
     trusted: bool,
     record: VerifierRecord,
@@ -83,14 +93,23 @@ struct VerifierRecord {
 impl Surveys {
     /// None yet; `trusted` are the verifiers that the configuration names.
     pub(crate) fn new(trusted: Vec<VerifierRef>) -> Self {
-        let trusted = trusted.into_iter().map(|verifier| (verifier.account.to_string(), verifier.endpoint));
+        let trusted = trusted.into_iter().map(|verifier| (key(&verifier), verifier.set));
         Self { kept: Kept::new(FRESH), trusted: trusted.collect() }
     }
 
-    /// The verifiers, with what became of what they were to attest.
-    pub(crate) async fn verifiers(&self, projections: &Projections, lane: &Lane) -> Result<VerifiersBody, Error> {
-        Ok(verifiers(&*self.kept.or(take(projections, lane)).await?, &self.trusted))
+    /// The verifiers, with what became of what they were to attest, and with what was observed of them.
+    pub(crate) async fn verifiers(
+        &self,
+        projections: &Projections,
+        lane: &Lane,
+        observed: Vec<Value>,
+    ) -> Result<VerifiersBody, Error> {
+        Ok(verifiers(&*self.kept.or(take(projections, lane)).await?, &self.trusted, observed))
     }
+}
+
+fn key(verifier: &VerifierRef) -> (String, String) {
+    (verifier.account.to_string(), verifier.endpoint.clone())
 }
 
 /// Reads the newest payments and counts them.
@@ -124,8 +143,8 @@ impl Survey {
     fn count(&mut self, view: &PaymentView) {
         self.payments += 1;
         self.since = Some(self.since.map_or(view.submitted_at, |since| since.min(view.submitted_at)));
-        let verifier = (view.verifier.account.to_string(), view.verifier.endpoint.clone());
-        self.verifiers.entry(verifier).or_default().count(view);
+        let first = || VerifierCount { set: view.verifier.set.clone(), ..VerifierCount::default() };
+        self.verifiers.entry(key(&view.verifier)).or_insert_with(first).count(view);
     }
 
     fn surveyed(&self) -> Surveyed {
@@ -147,24 +166,28 @@ impl VerifierCount {
     }
 }
 
-fn verifiers(survey: &Survey, trusted: &HashSet<(String, String)>) -> VerifiersBody {
+fn verifiers(survey: &Survey, trusted: &Trusted, observed: Vec<Value>) -> VerifiersBody {
     let none = VerifierCount::default();
-    let seen = survey.verifiers.keys().chain(trusted).collect::<HashSet<_>>();
+    let seen = survey.verifiers.keys().chain(trusted.keys()).collect::<HashSet<_>>();
     let count = |verifier: &(String, String)| survey.verifiers.get(verifier).unwrap_or(&none);
     let mut seen: Vec<&(String, String)> = seen.into_iter().collect();
     seen.sort_unstable_by(|one, other| count(other).delivered.cmp(&count(one).delivered).then_with(|| one.cmp(other)));
     let has_more = seen.len() > ROWS_MAX;
     let rows = seen.into_iter().take(ROWS_MAX).map(|verifier| {
-        let VerifierCount { delivered, attested, unattested } = *count(verifier);
+        let &VerifierCount { ref set, delivered, attested, unattested } = count(verifier);
         let (account, endpoint) = verifier.clone();
+        let set = set.as_ref().or_else(|| trusted.get(verifier)?.as_ref()).cloned();
         let record = VerifierRecord { delivered, attested, unattested };
-        VerifierBody { endpoint, account, trusted: trusted.contains(verifier), record }
+        VerifierBody { endpoint, account, set, trusted: trusted.contains_key(verifier), record }
     });
-    VerifiersBody { surveyed: survey.surveyed(), verifiers: rows.collect(), has_more }
+    VerifiersBody { surveyed: survey.surveyed(), verifiers: rows.collect(), has_more, observed }
 }
 
 #[cfg(test)]
 mod tests {
+    use events::VerifierMember;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -175,9 +198,28 @@ mod tests {
                 .verifiers
                 .insert((n.to_string(), String::new()), VerifierCount { delivered: n, ..VerifierCount::default() });
         }
-        let trusted = HashSet::from([("9".to_owned(), String::new())]);
-        let body = verifiers(&survey, &trusted);
+        let trusted = Trusted::from([(("9".to_owned(), String::new()), None)]);
+        let body = verifiers(&survey, &trusted, Vec::new());
         assert_eq!((body.verifiers.len(), body.has_more), (ROWS_MAX, true));
         assert_eq!(body.verifiers.iter().filter(|verifier| verifier.trusted).count(), 1);
+    }
+
+    #[test]
+    fn a_set_is_shown_with_its_members_whether_or_not_a_payment_named_it() {
+        let member = |digit: &str| VerifierMember {
+            account: format!("0x{}", digit.repeat(40)).parse().unwrap(),
+            endpoint: format!("https://v{digit}.example"),
+        };
+        let set = |threshold| VerifierSet::new(threshold, ["1", "2", "3"].map(member).into()).unwrap();
+        let (named, paid) = (VerifierRef::of(set(2)).unwrap(), VerifierRef::of(set(1)).unwrap());
+        let mut survey = Survey::default();
+        survey.verifiers.insert(key(&paid), VerifierCount { set: paid.set, delivered: 1, ..VerifierCount::default() });
+        let surveys = Surveys::new(vec![named.clone(), VerifierRef::single(member("4").account, "https://v4.example")]);
+        let body = serde_json::to_value(verifiers(&survey, &surveys.trusted, Vec::new())).unwrap();
+        let rows = body["verifiers"].as_array().unwrap();
+        let row = |account: &str| rows.iter().find(|row| row["account"] == account).unwrap();
+        assert_eq!((&rows[0]["set"]["threshold"], &rows[0]["trusted"]), (&json!(1), &json!(false)));
+        assert_eq!(row(named.account.as_str())["set"], serde_json::to_value(set(2)).unwrap());
+        assert!(row(member("4").account.as_str()).get("set").is_none());
     }
 }

@@ -96,6 +96,10 @@ impl Installation for Doubles {
         Vec::new()
     }
 
+    fn verifiers(&self) -> Result<Vec<Value>, Error> {
+        Ok(vec![json!({"endpoint": "https://v1.example", "state": "silent"})])
+    }
+
     fn chains(&self) -> Vec<ChainState> {
         Vec::new()
     }
@@ -340,4 +344,5 @@ async fn what_cannot_be_known_is_said_to_be_so() {
     assert_eq!(settlers, json!({"settlers": [], "has_more": false}));
     let (_, verifiers) = desk.get("/api/verifiers").await;
     assert_eq!(verifiers["surveyed"], json!({"payments": 0, "since": null}));
+    assert_eq!(verifiers["observed"], json!([{"endpoint": "https://v1.example", "state": "silent"}]));
 }

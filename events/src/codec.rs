@@ -70,7 +70,7 @@ pub enum Error {
 }
 
 /// Types of [`PaymentEvent`].
-const PAYMENT_TYPES: [&str; 30] = [
+const PAYMENT_TYPES: [&str; 32] = [
     "Submitted",
     "AuctionClosed",
     "SelectorAsked",
@@ -89,6 +89,8 @@ const PAYMENT_TYPES: [&str; 30] = [
     "DepositRuledOut",
     "FulfillmentSeen",
     "FulfillmentFinalized",
+    "DeliveryAttested",
+    "NonDeliveryAttested",
     "AttestationAwaited",
     "FulfillmentConfirmed",
     "AttestationMissed",

@@ -26,6 +26,7 @@ pub mod selection;
 pub mod terms;
 mod text;
 pub mod time;
+pub mod verifier_set;
 
 pub use amount::Amount;
 pub use caip::{Account, AssetId, ChainId, Family};
@@ -37,3 +38,4 @@ pub use ids::{CommitId, Hash32, PaymentId, QuoteRequestId, StreamId};
 pub use payload::Payload;
 pub use reason::is_reason;
 pub use terms::{OwnedAsset, Terms};
+pub use verifier_set::{VerifierMember, VerifierSet};

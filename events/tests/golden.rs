@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use events::{
     Account, Amount, ChainId, Did, Event, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestEvent,
-    QuoteRequestId, Terms,
+    QuoteRequestId, Terms, VerifierMember, VerifierSet,
     codec::{self, Error},
     event::{
         AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed, AwardWithdrawn, Claim,
         CollectedQuote, CounterpartyDecision, Decline, DepositMined, DepositRuledOut, DroppedBid, EscrowOpened,
         EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
-        FulfillmentSeen, Inclusion, Mark, Moved, PassedOver, PayerStep, PayerTransaction, PayerTransactionSent,
-        Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend,
-        Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, Validity, VerifierRef, WinnerTold,
-        WithdrawalCause,
+        FulfillmentSeen, Inclusion, Mark, MemberAttested, Moved, PassedOver, PayerStep, PayerTransaction,
+        PayerTransactionSent, Permit2, QuoteAwarded, QuoteReceived, RefundDue, SelectorAnswered, SelectorAsked,
+        SelectorRef, SolanaSpend, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, Validity,
+        VerifierRef, WinnerTold, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
@@ -165,6 +165,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("submitted_on_tron", PaymentEvent::Submitted(Box::new(submitted_on_tron()))),
         ("submitted_on_tron_without_approval", PaymentEvent::Submitted(Box::new(submitted_on_tron_without_approval()))),
         ("submitted_with_a_selector", PaymentEvent::Submitted(Box::new(submitted_with_a_selector()))),
+        ("submitted_with_a_verifier_set", PaymentEvent::Submitted(Box::new(submitted_with_a_verifier_set()))),
         ("selector_asked", PaymentEvent::SelectorAsked(asked)),
         ("selector_answered", PaymentEvent::SelectorAnswered(answered)),
         ("submitted_with_least", PaymentEvent::Submitted(Box::new(submitted_with_least()))),
@@ -198,6 +199,8 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("deposit_ruled_out", PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(41) })),
         ("fulfillment_seen", PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion(10) })),
         ("fulfillment_finalized", PaymentEvent::FulfillmentFinalized(finalized)),
+        ("delivery_attested", PaymentEvent::DeliveryAttested(by_a_member())),
+        ("non_delivery_attested", PaymentEvent::NonDeliveryAttested(by_a_member())),
         ("attestation_awaited", PaymentEvent::AttestationAwaited(awaited)),
         ("attestation_missed", PaymentEvent::AttestationMissed(AttestationMissed { missed_at: at(57) })),
         ("fulfillment_confirmed", PaymentEvent::FulfillmentConfirmed(confirmed)),
@@ -287,7 +290,7 @@ fn every_file_and_every_event_has_its_counterpart() {
         assert_eq!(files, named);
         types.extend(golden.iter().map(|(_, event)| event.type_name()));
     }
-    assert_eq!(types.len(), 34, "a new event needs a golden file");
+    assert_eq!(types.len(), 36, "a new event needs a golden file");
 }
 
 /// Version 1 had the number under `nonce` on every family.

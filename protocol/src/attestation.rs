@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use events::{Payload, PaymentId, Terms};
+use events::{Payload, PaymentId, Terms, VerifierSet};
 
 use super::{Error, Escrow, Message, Version};
 
@@ -25,6 +25,10 @@ pub struct AttestationRequest {
     pub escrow: Escrow,
     /// The awarded quote, preimage of the `quoteHash` in the escrow.
     pub quote: String,
+    /// The set whose id the escrow's releaser is; left out where that is the verifier's own account. Whoever is asked signs only
+    /// as a member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier_set: Option<VerifierSet>,
     /// Payloads of the payer's signed messages, in their order; at most 8 KiB together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub payloads: Vec<Payload>,
@@ -32,7 +36,13 @@ pub struct AttestationRequest {
 
 impl Message for AttestationRequest {
     fn check(&self) -> Result<(), Error> {
-        self.escrow.check()
+        self.escrow.check()?;
+        match &self.verifier_set {
+            Some(set) if set.id().as_ref() != Some(&self.escrow.releaser) => {
+                Err(Error::malformed("the releaser of the escrow must be the id of verifier_set"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

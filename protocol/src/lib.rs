@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use events::{
-    Account, AssetId, ChainId, Did, Hash32, Payload, PaymentId, Terms,
+    Account, AssetId, ChainId, Did, Hash32, Payload, PaymentId, Terms, VerifierSet,
     event::{EscrowPlan, VerifierRef},
     is_reason,
     time::Timestamp,
@@ -361,21 +361,26 @@ impl Message for Bid {
 /// Who attests the delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verifier {
-    /// The account it signs attestations with.
+    /// The account it signs attestations with, or the id of the set.
     pub account: Account,
-    /// The origin it is reached at, no path.
+    /// The origin it is reached at, no path; the first member's of a set.
     pub endpoint: String,
+    /// The set, where more than one verifier may attest: threshold and members, whose hash `account` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<VerifierSet>,
 }
 
 impl From<&VerifierRef> for Verifier {
     fn from(verifier: &VerifierRef) -> Self {
-        Self { account: verifier.account.clone(), endpoint: verifier.endpoint.clone() }
+        let VerifierRef { account, endpoint, set } = verifier.clone();
+        Self { account, endpoint, set }
     }
 }
 
 impl From<Verifier> for VerifierRef {
     fn from(verifier: Verifier) -> Self {
-        Self { account: verifier.account, endpoint: verifier.endpoint }
+        let Verifier { account, endpoint, set } = verifier;
+        Self { account, endpoint, set }
     }
 }
 
@@ -408,6 +413,9 @@ impl Message for AwardNotice {
     fn check(&self) -> Result<(), Error> {
         if !self.escrow.is_of_its_family(&self.verifier.account) {
             return Err(Error::malformed("the verifier's account must be of the family of the escrow's chain"));
+        }
+        if self.verifier.set.as_ref().is_some_and(|set| set.id().as_ref() != Some(&self.verifier.account)) {
+            return Err(Error::malformed("the verifier's account must be the id of its set"));
         }
         self.escrow.check()
     }

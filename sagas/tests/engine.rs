@@ -9,6 +9,7 @@ mod payloads;
 mod release;
 mod restored;
 mod selection;
+mod verifier_sets;
 mod waiting;
 mod wake_ups;
 mod world;
@@ -28,10 +29,8 @@ use tokio_util::sync::CancellationToken;
 use world::*;
 
 use events::{
-    ChainId, CommitId, Epochs, Payload, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId,
-    event::{
-        EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, RefundDue, TransactionPrepared, VerifierRef,
-    },
+    Account, ChainId, CommitId, Epochs, Payload, PaymentEvent, PaymentId, QuoteRequestEvent, StreamId, VerifierMember,
+    event::{EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, RefundDue, TransactionPrepared},
     failure::BlockchainContext,
     quote::Quote,
     time::{Timestamp, unix_seconds},
@@ -51,6 +50,7 @@ fn submitted_in(plot: Plot) -> PaymentEvent {
     match plot {
         Plot::Selector(_) => PaymentEvent::Submitted(Box::new(selection::submission())),
         Plot::PayerDeposits(_) | Plot::Resubmitted(restored::Resubmitted::Unsold) => payer_deposit_submitted(),
+        Plot::Set(_) => PaymentEvent::Submitted(Box::new(verifier_sets::submission_to_a_set())),
         _ => submitted(),
     }
 }

@@ -287,7 +287,7 @@ fn a_payout_that_became_a_claim_ends_the_payment_and_is_recorded() {
     assert_eq!(given(&[events, recorded].concat()).0.stage(), Stage::Rest);
 
     let mut events = until_secured();
-    events.extend(given(&events).when(Command::FailUndelivered { attestation: None, at: at(61) }));
+    events.extend(given(&events).when(Command::FailUndelivered { given: Vec::new(), attestation: None, at: at(61) }));
     let PaymentEvent::EscrowRefunded(refund) = refunded() else { unreachable!() };
     let state = EscrowState::Refunded(refund.clone());
     let recorded = given(&events).when(Command::ObserveEscrow { state, claims: claims[1..].to_vec() });
@@ -299,14 +299,14 @@ fn a_payout_that_became_a_claim_ends_the_payment_and_is_recorded() {
 #[test]
 fn an_undelivered_payment_owes_a_refund_and_ends_when_it_is_made() {
     let mut events = until_secured();
-    let fail = Command::FailUndelivered { attestation: Some("0x01".to_owned()), at: at(61) };
+    let fail = Command::FailUndelivered { given: Vec::new(), attestation: Some("0x01".to_owned()), at: at(61) };
     events.extend(given(&events).when(fail));
     let (reason, refund) = failure(&events);
     assert_eq!(reason.retry_classification, Some(RetryClassification::RetryWithNewRequestId));
     assert_eq!(*refund, RefundDue::ByNonDelivery { attestation: "0x01".to_owned() });
     assert_eq!(reason.blockchain_context, None, "nothing reached the chain");
     let lost = given(&[until_secured(), vec![seen(7)]].concat());
-    let lost = lost.when(Command::FailUndelivered { attestation: None, at: at(61) });
+    let lost = lost.when(Command::FailUndelivered { given: Vec::new(), attestation: None, at: at(61) });
     let context = failure(&lost).0.blockchain_context.as_ref().unwrap();
     assert_eq!(context.transaction_hash.as_ref(), Some(&inclusion(7).transaction_hash), "what did not last is told");
     assert_eq!(given(&events).0.stage(), Stage::Refunding);
@@ -331,13 +331,14 @@ fn terminal_states_never_change() {
         Command::ObserveDelivery(inclusion(20)),
         Command::ConfirmDelivery {
             inclusion: inclusion(20),
+            given: Vec::new(),
             attestation: String::new(),
             at: at(1),
             release_from: at(45),
         },
-        Command::FinalizeDelivery { inclusion: inclusion(20), at: at(1) },
+        Command::FinalizeDelivery { inclusion: inclusion(20), given: Vec::new(), at: at(1) },
         Command::AwaitAttestation { at: at(1) },
-        Command::FailUndelivered { attestation: None, at: at(200) },
+        Command::FailUndelivered { given: Vec::new(), attestation: None, at: at(200) },
         Command::MissAttestation { at: at(200) },
     ];
     let mut completed = undisturbed();

@@ -1,5 +1,7 @@
 //! Configuration of `gw settler`: the file, and the checked [`Options`] made of it.
 
+mod verifiers;
+
 use std::{
     collections::{HashMap, HashSet},
     fs,
@@ -10,7 +12,7 @@ use std::{
 
 use chains::config::ChainConfig;
 use ed25519_dalek::SigningKey;
-use events::{Account, AssetId, ChainId, Did};
+use events::{Account, AssetId, ChainId, Did, event::VerifierRef};
 use protocol::{CORRIDORS_MAX, CREDENTIALS_MAX, POLICIES_MAX, TEXT_CHARS_MAX};
 use ruint::aliases::U256;
 use serde::{Deserialize, Deserializer};
@@ -18,6 +20,8 @@ use serde_json::{Map, Value};
 use trace::TelemetryConfig;
 
 use crate::pricing::{Pricing, Rate};
+
+pub use verifiers::{VerifierConfig, VerifierMemberConfig};
 
 /// Least firm time: a shorter one is rarely awarded in time.
 const FIRM_SECONDS_MIN: u64 = 5;
@@ -94,18 +98,6 @@ pub struct NatsConfig {
 pub struct MetricsConfig {
     /// Address of `/metrics`, which asks nobody who it is. Without it nothing is counted and nothing listens.
     pub listen: Option<SocketAddr>,
-}
-
-/// `[[verifiers]]`: a verifier that is trusted.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VerifierConfig {
-    /// Chain whose escrows it may release.
-    pub chain_id: ChainId,
-    /// Account it signs attestations with.
-    pub account: String,
-    /// Origin it is reached at, no path. Awards name one too, but that came from the payer and is not used.
-    pub endpoint: String,
 }
 
 /// `[[corridors]]`: a pair of assets that is traded.
@@ -273,8 +265,8 @@ pub struct Options {
     pub settler: Did,
     /// The chains by id.
     pub chains: HashMap<ChainId, ChainConfig>,
-    /// Endpoints of the trusted verifiers by chain and account.
-    pub verifiers: HashMap<(ChainId, Account), String>,
+    /// The trusted verifiers and sets of them, by chain and releaser.
+    pub verifiers: HashMap<(ChainId, Account), VerifierRef>,
     /// Prices by source and destination asset.
     pub corridors: HashMap<(AssetId, AssetId), Pricing>,
     /// Promises in time.
@@ -333,20 +325,7 @@ impl Config {
                 return Err(Error::new("corridors", "the same pair of assets stands twice"));
             }
         }
-        let mut verifiers = HashMap::new();
-        for verifier in &self.verifiers {
-            let family = verifier.chain_id.family().ok_or_else(|| Error::new("verifiers", "chain_id is not served"))?;
-            let account = Account::parse(family, &verifier.account)
-                .map_err(|error| Error::new("verifiers", format!("account {error}")))?;
-            let endpoint = verifier.endpoint.trim_end_matches('/').to_owned();
-            if !(endpoint.starts_with("http://") || endpoint.starts_with("https://")) {
-                return Err(Error::new("verifiers", "endpoint must be an http or https origin"));
-            }
-            verifiers.insert((verifier.chain_id.clone(), account), endpoint);
-        }
-        if verifiers.is_empty() {
-            return Err(Error::new("verifiers", "without a trusted verifier nothing can be quoted"));
-        }
+        let verifiers = verifiers::trusted(&self.verifiers)?;
         self.limits.check()?;
         self.claims.check()?;
         if !(FIRM_SECONDS_MIN..=FIRM_SECONDS_MAX).contains(&self.quoting.firm_seconds) {
@@ -428,9 +407,9 @@ impl Options {
         self.chains.get(chain).is_some_and(|config| config.common().trusts_proxy(contract))
     }
 
-    /// Endpoint of the trusted verifier that signs with `releaser` for escrows on `chain`.
-    pub fn verifier(&self, chain: &ChainId, releaser: &Account) -> Option<&str> {
-        self.verifiers.get(&(chain.clone(), releaser.clone())).map(String::as_str)
+    /// The trusted verifier, or set of them, whose account or id `releaser` is, for escrows on `chain`.
+    pub fn verifier(&self, chain: &ChainId, releaser: &Account) -> Option<&VerifierRef> {
+        self.verifiers.get(&(chain.clone(), releaser.clone()))
     }
 
     /// Least time between a promised delivery and the refund window of an escrow on `chain`, in seconds.

@@ -3,12 +3,12 @@
 use chains::settler::ReservationOrder;
 use events::{
     Payload, PaymentId, Terms,
-    event::EscrowPlan,
+    event::{EscrowPlan, VerifierRef},
     quote::SignedQuote,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 use protocol::{AttestationRequest, AwardNotice, Version};
-use sagas::ports::DeliveryOrder;
+use sagas::ports::{DeliveryOrder, Statement};
 
 use crate::{
     config::{LimitsConfig, Options},
@@ -27,8 +27,8 @@ pub struct Job {
     pub escrow: EscrowPlan,
     /// The settler's own quote.
     pub quote: SignedQuote,
-    /// Origin of the verifier that attests the delivery.
-    pub verifier_endpoint: String,
+    /// Who attests the delivery, as the settler's own configuration has it.
+    pub verifier: VerifierRef,
     /// What the payer says of its signed messages, for the verifier.
     pub payloads: Vec<Payload>,
 }
@@ -72,8 +72,13 @@ impl Job {
         let proxy_trusted = options.trusts_proxy(quote.destination.asset().chain(), &quote.fulfillment_proxy);
         require(proxy_trusted, "the proxy is not one this settler trusts")?;
         require(notice.verifier.account == escrow.releaser, "the verifier is not the releaser")?;
-        let endpoint = options.verifier(chain, &escrow.releaser).map(str::to_owned);
-        let endpoint = endpoint.ok_or_else(|| Rejected("the verifier is not one this settler trusts".to_owned()))?;
+        let is_its_set = VerifierRef::from(notice.verifier.clone()).is_consistent();
+        require(is_its_set, "the verifier's account is not the id of its set")?;
+        let verifier = options.verifier(chain, &escrow.releaser).cloned();
+        let verifier = verifier.ok_or_else(|| Rejected("the verifier is not one this settler trusts".to_owned()))?;
+        // Nobody can sign for an id alone.
+        let is_known = notice.verifier.set.is_none() || verifier.set.is_some();
+        require(is_known, "the releaser is a set of verifiers, whose members are not configured")?;
 
         let fulfill_by = unix_seconds(quote.fulfill_by);
         require(fulfill_by <= escrow.fulfillment_deadline, "the promised time is past the escrow's deadline")?;
@@ -86,7 +91,7 @@ impl Job {
             terms: notice.terms,
             escrow,
             quote: signed,
-            verifier_endpoint: endpoint,
+            verifier,
             payloads: notice.payloads,
         })
     }
@@ -149,7 +154,16 @@ impl Job {
         }
     }
 
-    /// The request to the verifier.
+    /// What the verifier has to sign for the escrow to pay.
+    pub fn statement(&self) -> Statement {
+        Statement::Delivery {
+            payment_id: self.payment_id.clone(),
+            quote_hash: self.quote.hash(),
+            payout_account: self.quote.quote().payout_account.clone(),
+        }
+    }
+
+    /// The request to the verifier, or to each of a set's.
     pub fn attestation_request(&self) -> AttestationRequest {
         AttestationRequest {
             version: Version,
@@ -157,6 +171,7 @@ impl Job {
             terms: self.terms.clone(),
             escrow: (&self.escrow).into(),
             quote: self.quote.document().to_owned(),
+            verifier_set: self.verifier.set.clone(),
             payloads: self.payloads.clone(),
         }
     }

@@ -25,6 +25,7 @@ pub mod verifier;
 
 mod agent;
 mod agent_metrics;
+mod attestations;
 mod balances;
 mod nats;
 mod recent;

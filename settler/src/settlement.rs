@@ -16,7 +16,7 @@ use chains::{
     settler::{DeliveryChain, ReservationState},
 };
 use events::{
-    ChainId, Hash32, PaymentId,
+    Account, ChainId, Hash32, PaymentId, VerifierMember,
     event::Inclusion,
     time::{from_unix_seconds, unix_seconds},
 };
@@ -28,6 +28,7 @@ use sagas::ports::{DeliveryState, Transient};
 use trace::TraceParent;
 
 use crate::{
+    attestations::{Attestations, Missing},
     balances::Balances,
     config::Options,
     inventory::{Inventory, Refusal},
@@ -101,9 +102,7 @@ enum Fault {
     #[error(transparent)]
     Perform(#[from] PerformError),
     #[error(transparent)]
-    Verifier(#[from] verifier::Error),
-    #[error("the verifier refuses: {0}")]
-    Refused(String),
+    Attestation(#[from] Missing),
     #[error("the gateway does not say what stands: {0}")]
     Gateway(String),
 }
@@ -114,8 +113,8 @@ impl Fault {
         match self {
             Self::Chain(fault) => fault.kind(),
             Self::Perform(_) => "chain",
-            Self::Verifier(_) => "verifier",
-            Self::Refused(_) => "refused",
+            Self::Attestation(Missing::Refused(_)) => "refused",
+            Self::Attestation(Missing::Verifier(_) | Missing::Forged(_)) => "verifier",
             Self::Gateway(_) => "gateway",
         }
     }
@@ -125,7 +124,7 @@ enum Step {
     Done(Outcome),
     /// Nothing can be done before the next block.
     Wait,
-    /// The verifier has seen too little yet.
+    /// The verifiers have seen too little yet.
     AskAgain,
     /// The next step can be taken at once.
     GoOn,
@@ -204,8 +203,8 @@ pub struct Settlement {
     has_delivered: bool,
     /// The delivery that was last reported to the gateway.
     reported: Option<String>,
-    /// The verifier's attestation, until the escrow refuses it.
-    attestation: Option<String>,
+    /// What the verifiers have signed, until the escrow refuses it.
+    attestations: Attestations,
 }
 
 impl Settlement {
@@ -218,6 +217,7 @@ impl Settlement {
         destination: Arc<dyn DeliveryChain>,
         is_redelivery: bool,
     ) -> Self {
+        let attestations = Attestations::new(job.verifier.clone());
         Self {
             context,
             job,
@@ -230,7 +230,7 @@ impl Settlement {
             is_reserved: false,
             has_delivered: false,
             reported: None,
-            attestation: None,
+            attestations,
         }
     }
 
@@ -446,7 +446,7 @@ impl Settlement {
             self.has_delivered = true;
             self.context.inventory.spend(self.job.need().key);
         }
-        let Some(attestation) = self.attestation.take() else { return self.ask_verifier().await };
+        let Some(attestation) = self.attestations.word() else { return self.ask_verifiers().await };
         let Job { payment_id, escrow, .. } = &self.job;
         let span = self.span("release", "client", &escrow.chain_id);
         let released = self.source.release(payment_id, escrow, &attestation).instrument(span.clone()).await;
@@ -454,29 +454,27 @@ impl Settlement {
             Ok(hash) => span.record("hash", hash.as_str()),
             Err(_) => span.record("error", "not released"),
         };
-        let transaction_hash = released?;
+        let transaction_hash = released.inspect_err(|error| self.attestations.release_failed(error))?;
         tracing::debug!(%payment_id, transaction_hash, "release is on its way");
-        self.attestation = Some(attestation);
         Ok(Step::Wait)
     }
 
-    async fn ask_verifier(&mut self) -> Result<Step, Fault> {
-        let request = self.job.attestation_request();
+    async fn ask_verifiers(&mut self) -> Result<Step, Fault> {
         let span = self.span("attest", "client", self.job.quote.quote().destination.asset().chain());
-        let asking = self.context.verifiers.attest_delivery(&self.job.verifier_endpoint, &request);
-        let answer = note(&span, asking.instrument(span.clone()).await.map_err(Fault::from))?;
-        span.record("answer", tracing::field::debug(answer.status));
-        match answer.status {
-            AttestationStatus::Attested => {
-                self.attestation = answer.signature;
-                Ok(Step::GoOn)
-            }
-            AttestationStatus::Pending => Ok(Step::AskAgain),
-            AttestationStatus::Refused => {
-                let reason = answer.reason.unwrap_or_default().chars().take(protocol::TEXT_CHARS_MAX).collect();
-                Err(Fault::Refused(reason))
-            }
-        }
+        let (job, source, verifiers) = (&self.job, &self.source, &self.context.verifiers);
+        let (request, statement) = (Arc::new(job.attestation_request()), job.statement());
+        let ask = |member: VerifierMember| {
+            let (verifiers, request) = (verifiers.clone(), Arc::clone(&request));
+            async move { verifiers.attest_delivery(&member.endpoint, &request).await }
+        };
+        let is_own = |member: &Account, signature: &str| source.signed_by(&statement, &job.escrow, member, signature);
+        let gathered = self.attestations.gather(ask, is_own).instrument(span.clone()).await;
+        let step = match note(&span, gathered.map_err(Fault::from))? {
+            Some(_) => (Step::GoOn, AttestationStatus::Attested),
+            None => (Step::AskAgain, AttestationStatus::Pending),
+        };
+        span.record("answer", tracing::field::debug(step.1));
+        Ok(step.0)
     }
 
     /// Reports the delivery's transaction to the gateway. The report is a hint: without it the gateway finds the

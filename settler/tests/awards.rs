@@ -2,10 +2,10 @@
 
 use chrono::{DateTime, Utc};
 use ed25519_dalek::SigningKey;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use events::{
-    ChainId, Did, OwnedAsset, PaymentId, QuoteRequestId, Terms,
+    Account, ChainId, Did, OwnedAsset, PaymentId, QuoteRequestId, Terms, VerifierMember, VerifierSet,
     event::{EscrowPlan, VerifierRef},
     quote::{Quote, SignedQuote},
     time::from_unix_seconds,
@@ -32,6 +32,11 @@ fn at(seconds: u64) -> DateTime<Utc> {
 }
 
 fn options() -> Options {
+    options_with(json!([{"chain_id": "eip155:1", "account": ACCOUNT, "endpoint": "http://127.0.0.1:1/"}]))
+}
+
+/// The options of a settler that trusts these verifiers.
+fn options_with(verifiers: Value) -> Options {
     let chain = |id: u64, asset: &str| {
         json!({
             "chain_id": format!("eip155:{id}"), "rpc_url": "http://127.0.0.1:1", "escrow_contract": ACCOUNT,
@@ -45,7 +50,7 @@ fn options() -> Options {
         "seed": "07".repeat(32),
         "evm_private_key": "11".repeat(32),
         "chains": [chain(1, SOURCE), chain(10, DESTINATION)],
-        "verifiers": [{"chain_id": "eip155:1", "account": ACCOUNT, "endpoint": "http://127.0.0.1:1/"}],
+        "verifiers": verifiers,
         "corridors": [{"source_asset": SOURCE, "destination_asset": DESTINATION, "spread_bps": 100}],
     });
     serde_json::from_value::<Config>(config).unwrap().options().unwrap()
@@ -83,17 +88,22 @@ fn payment() -> PaymentId {
 
 /// The award of `quote` to the payment, under windows that end the reservation earlier than a batch's quote was told.
 fn accept(quote: &SignedQuote, refund_after: u64) -> Result<Job, Rejected> {
+    let verifier = VerifierRef::single(ACCOUNT.parse().unwrap(), "http://127.0.0.1:1".to_owned());
+    Job::accept(notice(quote, refund_after, &verifier), &options())
+}
+
+/// An award whose escrow goes by the word of `verifier`.
+fn notice(quote: &SignedQuote, refund_after: u64, verifier: &VerifierRef) -> AwardNotice {
     let escrow = EscrowPlan {
         chain_id: ChainId::evm(1),
         contract: ACCOUNT.parse().unwrap(),
         reserver: ACCOUNT.parse().unwrap(),
-        releaser: ACCOUNT.parse().unwrap(),
+        releaser: verifier.account.clone(),
         reserve_deadline: FULFILL_BY - 60,
         fulfillment_deadline: FULFILL_BY,
         refund_after,
     };
-    let verifier = VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() };
-    let notice = AwardNotice {
+    AwardNotice {
         version: Version,
         settler: quote.quote().settler.clone(),
         payment_id: payment(),
@@ -101,10 +111,9 @@ fn accept(quote: &SignedQuote, refund_after: u64) -> Result<Job, Rejected> {
         escrow: (&escrow).into(),
         quote: quote.document().to_owned(),
         quote_hash: quote.hash(),
-        verifier: (&verifier).into(),
+        verifier: verifier.into(),
         payloads: Vec::new(),
-    };
-    Job::accept(notice, &options())
+    }
 }
 
 #[test]
@@ -153,4 +162,47 @@ fn an_award_is_stood_by_only_in_the_quotes_own_time_and_within_the_limits() {
     let job = accept(&lasting(FULFILL_BY), FULFILL_BY + 60).unwrap();
     assert_eq!(job.check_times(&limits, at(FULFILL_BY - 60)), Ok(()));
     assert_eq!(job.check_times(&limits, at(FULFILL_BY - 59)), Err("QUOTE_EXPIRED"));
+}
+
+fn set(threshold: u8, endpoint: &str) -> VerifierSet {
+    let accounts: [Account; 3] =
+        [ACCOUNT, OTHER, "0x1111111111111111111111111111111111111111"].map(|a| a.parse().unwrap());
+    let member = |account| VerifierMember { account, endpoint: endpoint.to_owned() };
+    VerifierSet::new(threshold, accounts.map(member).into()).unwrap()
+}
+
+#[test]
+fn a_sets_members_are_those_of_the_settlers_own_configuration() {
+    let own = VerifierRef::of(set(2, "https://own.example")).unwrap();
+    let options = options_with(json!([{
+        "chain_id": "eip155:1", "account": own.account, "threshold": 2, "members": own.members(),
+    }]));
+    let quote = quote(payment().to_string());
+    let accept = |verifier: &VerifierRef| Job::accept(notice(&quote, FULFILL_BY + 60, verifier), &options);
+    // The endpoints of an award came from a payer, and a gateway that knows of no sets names none.
+    let told = VerifierRef::of(set(2, "https://told.example")).unwrap();
+    let untold = VerifierRef::single(own.account.clone(), "https://told.example");
+    for verifier in [&told, &untold] {
+        let job = accept(verifier).unwrap();
+        assert_eq!(job.verifier, own);
+        let request = job.attestation_request();
+        assert_eq!((request.verifier_set, request.escrow.releaser), (own.set.clone(), own.account.clone()));
+    }
+
+    let rejected = |verifier: &VerifierRef| accept(verifier).unwrap_err().0;
+    let lower = VerifierRef::of(set(1, "https://own.example")).unwrap();
+    assert!(rejected(&lower).contains("not one this settler trusts"));
+    let disguised = VerifierRef { account: own.account.clone(), ..lower };
+    assert!(rejected(&disguised).contains("not the id of its set"));
+}
+
+#[test]
+fn nothing_is_delivered_for_a_set_whose_members_are_not_configured() {
+    let set = VerifierRef::of(set(2, "https://own.example")).unwrap();
+    let options = options_with(json!([{
+        "chain_id": "eip155:1", "account": set.account, "endpoint": "https://own.example",
+    }]));
+    let Rejected(reason) =
+        Job::accept(notice(&quote(payment().to_string()), FULFILL_BY + 60, &set), &options).unwrap_err();
+    assert!(reason.contains("members are not configured"), "{reason}");
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use chains::{escrow::EscrowRecord, perform::PerformError, settler::DeliveryChain};
 use events::{Account, AssetId, ChainId, PaymentId, event::EscrowPlan};
-use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 use settler::{
     Config, Options,
     chain_registry::Chains,
@@ -123,6 +123,10 @@ impl DeliveryChain for Debtor {
 
     async fn deliver(&self, _: &DeliveryOrder) -> Result<String, PerformError> {
         unreachable!("claiming delivers nothing")
+    }
+
+    fn signed_by(&self, _: &Statement, _: &EscrowPlan, _: &Account, _: &str) -> bool {
+        unreachable!("claiming reads no signature")
     }
 
     async fn release(&self, _: &PaymentId, _: &EscrowPlan, _: &str) -> Result<String, PerformError> {

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use events::ChainId;
+use events::{ChainId, VerifierMember, VerifierSet, event::VerifierRef};
 use settler::{
     Config, chain_registry,
-    config::{CorridorConfig, QuotingConfig, RateConfig},
+    config::{CorridorConfig, QuotingConfig, RateConfig, VerifierConfig},
 };
 
-use crate::quoting::{config, key, solana};
+use crate::quoting::{config, indented, key, solana};
 
 #[test]
 fn configurations_that_cannot_be_meant_are_refused() {
@@ -39,6 +39,62 @@ fn configurations_that_cannot_be_meant_are_refused() {
             assert_eq!(error.key, format!("limits.{limit}_seconds_max"));
         }
     }
+}
+
+#[test]
+fn a_set_of_verifiers_is_trusted_by_its_id() {
+    let accounts = [0x11, 0x22, 0x33].map(|n: u8| format!("0x{}", format!("{n:02x}").repeat(20)));
+    let members = accounts.clone().map(|account| json!({"account": account, "endpoint": "https://v.example/"}));
+    let read = |verifier: Value| {
+        let mut config = config();
+        config["verifiers"] = json!([verifier]);
+        let config: Config = serde_json::from_value(config).unwrap();
+        let endpoints: Vec<_> = config.verifiers[0].endpoints().map(str::to_owned).collect();
+        config.options().map(|options| (options, endpoints)).map_err(|error| (error.key, error.rule))
+    };
+    let own = |accounts: &[String]| {
+        let member = |account: &String| VerifierMember {
+            account: account.parse().unwrap(),
+            endpoint: "https://v.example".to_owned(),
+        };
+        VerifierRef::of(VerifierSet::new(2, accounts.iter().map(member).collect()).unwrap()).unwrap()
+    };
+    let (set, chain) = (own(&accounts), ChainId::evm(1));
+    let verifier = |account: &str, threshold: u8, members: &[Value]| json!({"chain_id": "eip155:1", "account": account, "threshold": threshold, "members": members});
+    // In whatever order the members stand.
+    let turned: Vec<_> = members.iter().rev().cloned().collect();
+    let (options, endpoints) = read(verifier(set.account.as_str(), 2, &turned)).unwrap();
+    assert_eq!(options.verifier(&chain, &set.account), Some(&set));
+    assert_eq!(endpoints.len(), 3);
+    // A member alone is nobody's releaser.
+    assert_eq!(options.verifier(&chain, &accounts[0].parse().unwrap()), None);
+    // One verifier is no set.
+    let (options, _) = read(verifier(&accounts[0], 1, &members[..1])).unwrap();
+    let single = VerifierRef::single(accounts[0].parse().unwrap(), "https://v.example");
+    assert_eq!(options.verifier(&chain, &single.account), Some(&single));
+
+    let refused = |verifier: Value| {
+        let (key, rule) = read(verifier).unwrap_err();
+        assert_eq!(key, "verifiers");
+        rule
+    };
+    let id = set.account.as_str();
+    assert!(refused(verifier(&accounts[0], 2, &members)).contains(id), "the id is told");
+    assert!(refused(verifier(id, 3, &members)).contains("must be its id"));
+    assert!(refused(verifier(id, 4, &members)).contains("threshold"));
+    assert!(refused(verifier(id, 2, &[&members[..], &members[..1]].concat())).contains("different"));
+    let mut both = verifier(id, 2, &members);
+    both["endpoint"] = "https://v.example".into();
+    assert!(refused(both).contains("no endpoint of its own"));
+    let mut neither = verifier(id, 2, &members);
+    neither.as_object_mut().unwrap().remove("threshold");
+    assert!(refused(neither).contains("threshold"));
+    assert!(refused(json!({"chain_id": "eip155:1", "account": id})).contains("endpoint"));
+    assert!(
+        refused(json!({"chain_id": "eip155:1", "account": id, "endpoint": "https://v.example", "threshold": 1}))
+            .contains("needs members")
+    );
+    assert!(refused(verifier(id, 2, &[json!({"account": accounts[0], "endpoint": "v.example"})])).contains("origin"));
 }
 
 #[test]
@@ -108,6 +164,13 @@ fn the_example_file_is_a_configuration() {
     assert_eq!(all.quoting, QuotingConfig { delivery_seconds_promised: Some(60), ..config.quoting });
     assert_eq!(all.limits, config.limits);
     assert_eq!(all.claims, config.claims);
+
+    // And so is its set of verifiers, under its id.
+    let sets: toml::Value = toml::from_str(&indented()).unwrap();
+    let set: VerifierConfig = sets["verifiers"][0].clone().try_into().unwrap();
+    let (chain_id, account) = (set.chain_id.clone(), set.account.parse().unwrap());
+    let options = Config { verifiers: vec![set], ..config }.options().unwrap();
+    assert_eq!(options.verifier(&chain_id, &account).map(VerifierRef::threshold), Some(2));
 }
 
 fn with_par_rate(corridor: &CorridorConfig) -> CorridorConfig {

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use chains::{escrow::EscrowRecord, perform::PerformError, settler::DeliveryChain};
 use events::{
-    Account, AssetId, ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms, event::EscrowPlan, quote::SignedQuote,
-    time::from_unix_seconds,
+    Account, AssetId, ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms, VerifierMember, VerifierSet,
+    event::EscrowPlan, quote::SignedQuote, time::from_unix_seconds,
 };
 use protocol::{Bid, Rfq, Version};
-use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 use settler::{
     Config, Options,
     chain_registry::Chains,
@@ -73,6 +73,10 @@ impl DeliveryChain for Purse {
         unreachable!("quoting delivers nothing")
     }
 
+    fn signed_by(&self, _: &Statement, _: &EscrowPlan, _: &Account, _: &str) -> bool {
+        unreachable!("quoting reads no signature")
+    }
+
     async fn release(&self, _: &PaymentId, _: &EscrowPlan, _: &str) -> Result<String, PerformError> {
         unreachable!("quoting releases nothing")
     }
@@ -123,7 +127,11 @@ struct Fixture {
 }
 
 fn with_balance(balance: u64) -> Fixture {
-    let options = options(config());
+    with_balance_under(config(), balance)
+}
+
+fn with_balance_under(config: Value, balance: u64) -> Fixture {
+    let options = options(config);
     let inventory = Arc::new(Inventory::new(options.inventory_max.clone()));
     let purse = Arc::new(Purse(U256::from(balance)));
     let chains: Chains = HashMap::from([1, 10].map(|id| (ChainId::evm(id), purse.clone() as Arc<dyn DeliveryChain>)));
@@ -316,6 +324,23 @@ async fn every_decline_names_its_reason() {
 }
 
 #[tokio::test]
+async fn a_trusted_set_of_verifiers_is_quoted_for_by_its_id() {
+    let member =
+        |account: &str| VerifierMember { account: account.parse().unwrap(), endpoint: "https://v.example".to_owned() };
+    let set = VerifierSet::new(2, [ACCOUNT, OTHER, UNPAYABLE].map(member).into()).unwrap();
+    let id = set.id().unwrap();
+    let mut config = config();
+    config["verifiers"] = json!([{"chain_id": "eip155:1", "account": id, "threshold": 2, "members": set.members()}]);
+    let fixture = with_balance_under(config, 1_000_000);
+    let mut rfq = rfq("a", &[USD_TEN], 100_000, None);
+    rfq.escrow.releaser = id;
+    assert!(answer(&fixture, &rfq, NOW).await.quote.is_some());
+    // One member alone is not trusted.
+    rfq.escrow.releaser = ACCOUNT.parse().unwrap();
+    assert_eq!(answer(&fixture, &rfq, NOW).await.decline.as_deref(), Some("UNTRUSTED_VERIFIER"));
+}
+
+#[tokio::test]
 async fn less_sol_than_a_new_account_needs_is_declined() {
     let mut config = config();
     config["chains"].as_array_mut().unwrap().push(solana());
@@ -383,11 +408,15 @@ async fn a_recipient_that_takes_some_coins_is_tried_for_each_amount() {
     assert!(delivers(USD_TEN, 10).await && delivers(USD_TEN, 11).await);
 }
 
+/// What the example file has as comments that are whole sections.
+pub fn indented() -> String {
+    let example = include_str!("../../config/settler.example.toml").lines();
+    example.filter_map(|line| line.strip_prefix("#   ")).collect::<Vec<_>>().join("\n")
+}
+
 /// The Solana chain of the example file.
 pub fn solana() -> Value {
-    let example = include_str!("../../config/settler.example.toml").lines();
-    let lines = example.filter_map(|line| line.strip_prefix("#   ")).collect::<Vec<_>>().join("\n");
-    let section: toml::Value = toml::from_str(&lines).unwrap();
+    let section: toml::Value = toml::from_str(&indented()).unwrap();
     serde_json::to_value(&section["chains"][0]).unwrap()
 }
 

@@ -1,16 +1,22 @@
 //! `gw config check`: whether a role's file can be used, before anything is started.
 
-use std::path::PathBuf;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use anyhow::Result;
 use clap::{Args as ClapArgs, Subcommand};
 
 use chains::config::ChainConfig;
 use config::{
-    AuditorConfig, ConsoleConfig, GatewayConfig, KeyForm, SelectorConfig, SettlersConfig, VerifierConfig, key_places,
+    AuditorConfig, ConsoleConfig, GatewayConfig, KeyForm, SelectorConfig, SettlersConfig, VerifierConfig,
+    VerifierSetConfig, key_places,
 };
+use events::event::VerifierRef;
 
 use super::role::Role;
+use crate::operator::named_verifiers;
 
 /// Arguments of `gw config`.
 #[derive(Debug, ClapArgs)]
@@ -42,15 +48,23 @@ pub fn run(args: &Args) -> Result<()> {
     let chains: Vec<ChainConfig> = match role {
         Role::Gateway => {
             let gateway = GatewayConfig::load(config)?;
+            notes.extend(set_notes(&named_verifiers(&gateway)));
             notes.extend(settler_notes(&gateway.settlers));
             notes.extend(console_note(&gateway.console));
             gateway.chains.into_iter().map(|served| served.chain).collect()
         }
-        Role::Verifier => VerifierConfig::load(config)?.chains,
+        Role::Verifier => {
+            let verifier = VerifierConfig::load(config)?;
+            notes.extend(verifier.set.as_ref().map(membership_note));
+            verifier.chains
+        }
         Role::Settler => {
             let settler: settler::Config = config::settler(config)?;
             let chains = settler.chains.clone();
-            settler.options()?;
+            let mut verifiers: Vec<_> = settler.options()?.verifiers.into_values().collect();
+            verifiers.sort_by(|one, other| one.account.cmp(&other.account));
+            verifiers.dedup();
+            notes.extend(set_notes(&verifiers));
             chains
         }
         Role::Auditor => AuditorConfig::load(config)?.chains,
@@ -80,6 +94,26 @@ pub fn run(args: &Args) -> Result<()> {
     }
     lines.extend(notes);
     super::answer(&lines.join("\n"))
+}
+
+/// What is said of verifier sets: how many of whom have to attest, and the accounts by which payers know them, one on each family.
+fn set_notes(verifiers: &[VerifierRef]) -> Vec<String> {
+    let mut sets: BTreeMap<(usize, BTreeSet<String>), Vec<&str>> = BTreeMap::new();
+    for verifier in verifiers.iter().filter(|verifier| verifier.set.is_some()) {
+        let members = verifier.members().into_iter().map(|member| member.endpoint);
+        sets.entry((verifier.threshold(), members.collect())).or_default().push(verifier.account.as_str());
+    }
+    let note = |((threshold, members), ids): ((usize, BTreeSet<String>), Vec<&str>)| {
+        let (count, members) = (members.len(), members.into_iter().collect::<Vec<_>>().join(", "));
+        let known = format!("payers know them as {}", ids.join(", "));
+        format!("  {:<44} {threshold} of {count} have to attest: {members}; {known}", "verifier set")
+    };
+    sets.into_iter().map(note).collect()
+}
+
+/// What is said of the set that a verifier is in.
+fn membership_note(set: &VerifierSetConfig) -> String {
+    format!("  {:<44} {} of {} have to attest, this one among them", "verifier set", set.threshold, set.members.len())
 }
 
 /// What is said of settlers: how long winners are waited for, who is passed over, and what each policy asks for.
@@ -126,8 +160,23 @@ fn console_note(console: &ConsoleConfig) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use config::{ConsoleOperator, PolicyRecordConfig, SettlerPolicyConfig};
+    use events::{VerifierMember, VerifierSet};
 
     use super::*;
+
+    #[test]
+    fn a_set_of_verifiers_is_told_and_one_alone_is_not() {
+        let member = |digit: &str| VerifierMember {
+            account: format!("0x{}", digit.repeat(40)).parse().unwrap(),
+            endpoint: format!("https://v{digit}.example"),
+        };
+        let alone = VerifierRef::single(member("4").account, "https://v4.example");
+        let set = VerifierRef::of(VerifierSet::new(2, ["3", "1", "2"].map(member).into()).unwrap()).unwrap();
+        let id = set.account.clone();
+        let [told] = set_notes(&[alone, set]).try_into().unwrap();
+        let members = "https://v1.example, https://v2.example, https://v3.example";
+        assert!(told.ends_with(&format!(" 2 of 3 have to attest: {members}; payers know them as {id}")), "{told}");
+    }
 
     #[test]
     fn what_decides_about_settlers_is_told() {

@@ -41,6 +41,7 @@ mod role;
 mod selector;
 mod settler;
 mod settlers;
+mod verifiers;
 mod webhooks;
 
 /// Cross-chain payment gateway with escrow.
@@ -102,6 +103,8 @@ enum Command {
     Request(request::Args),
     /// Show the records of a gateway's settlers.
     Settlers(settlers::Args),
+    /// Show how verifiers answer the gateways, and the id of a set of verifiers.
+    Verifiers(verifiers::Args),
     /// Show what escrows have on record for payments, and bring home what is overdue, without a gateway.
     Refund(Box<refund::Args>),
     /// Write what completes this command line in a shell, to standard output.
@@ -132,6 +135,7 @@ pub fn main() -> ExitCode {
         | Command::Request(_)
         | Command::Refund(_)
         | Command::Settlers(_)
+        | Command::Verifiers(_)
         | Command::Init(_)
         | Command::Deploy(_)
         | Command::Keys(_)
@@ -196,6 +200,7 @@ async fn run(command: Command, logs: Logs) -> Result<ExitCode> {
         Command::Webhooks(args) => webhooks::run(args).await,
         Command::Request(args) => request::run(args),
         Command::Settlers(args) => settlers::run(&args).await,
+        Command::Verifiers(args) => verifiers::run(&args).await,
         Command::Init(args) => init::run(&args),
         Command::Deploy(args) => deploy::run(&args).await,
         Command::Keys(args) => keys::run(&args).await,

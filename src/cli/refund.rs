@@ -216,8 +216,8 @@ async fn look(args: &Args, payment: &PaymentId, chain: &Chain, key: Option<&(Key
         Outlook::Locked { refund_after, seconds_left } => {
             is_open = true;
             said.push(format!(
-                "  locked until {}, for {seconds_left} s more: until then only the releaser's word ends it, afterwards anyone can \
-                 send the refund.",
+                "  locked until {}, for {seconds_left} s more: until then only the word of the releaser, a verifier or a set of \
+                 them, ends it, afterwards anyone can send the refund.",
                 time(refund_after)
             ));
         }

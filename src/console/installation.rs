@@ -9,6 +9,7 @@ use std::{
 use async_nats::{Client, jetstream};
 use async_trait::async_trait;
 use futures::TryStreamExt;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use app::{Readiness, admission::pause::ControlBucket};
@@ -28,7 +29,7 @@ use journal_jetstream::store::NatsJournal;
 use sagas::runner::Misconfigured;
 
 use crate::operator::{
-    self, LastLook, Operator, Target, Unattested,
+    self, LastLook, Operator, Target, Unattested, Verifiers,
     wire::{Status, Verb},
 };
 
@@ -55,6 +56,7 @@ pub(super) struct GatewayInstallation {
     pub(super) misconfigured: Misconfigured,
     pub(super) settlers: Arc<NatsAuction>,
     pub(super) chains: ChainsReadiness,
+    pub(super) verifiers: Verifiers,
     pub(super) seen: Seen,
 }
 
@@ -153,6 +155,12 @@ impl Installation for GatewayInstallation {
             RegisteredSettler { did, corridors: corridors.collect() }
         });
         settlers.collect()
+    }
+
+    fn verifiers(&self) -> Result<Vec<Value>, Error> {
+        let observed = self.verifiers.observed();
+        let told = observed.iter().map(serde_json::to_value).collect::<Result<_, _>>();
+        told.map_err(|error| Error::Failed(error.to_string()))
     }
 
     fn chains(&self) -> Vec<ChainState> {

@@ -18,7 +18,6 @@ use app::{
 use auction::NatsAuction;
 use chains::readiness::ChainsReadiness;
 use config::{ConsoleConfig, GatewayConfig};
-use events::event::VerifierRef;
 use gateway_console::{
     Parts,
     graphs::Graphs,
@@ -35,7 +34,7 @@ use sagas::{runner::Misconfigured, settler_record::PauseRule};
 
 use self::{commits::JournalCommits, installation::GatewayInstallation, orders::GatewayOrders};
 use crate::{
-    operator::{LastLook, Unattested, parked_advice},
+    operator::{LastLook, Unattested, Verifiers, parked_advice},
     startup::waiting_for,
 };
 
@@ -52,6 +51,7 @@ pub(crate) struct Shown {
     pub(crate) misconfigured: Misconfigured,
     pub(crate) settlers: Arc<NatsAuction>,
     pub(crate) chains: ChainsReadiness,
+    pub(crate) verifiers: Verifiers,
 }
 
 /// The console of a gateway, for which nothing was opened yet.
@@ -60,7 +60,6 @@ pub(crate) struct GatewayConsole {
     replicas: usize,
     operators: Operators,
     network: Network,
-    verifiers: Vec<VerifierRef>,
     settler_pauses: PauseRule,
     grace: Duration,
     graphs: Graphs,
@@ -76,7 +75,6 @@ impl GatewayConsole {
             replicas: usize::from(config.journal.replicas),
             operators: operators(&config.console),
             network: installation::network(config),
-            verifiers: verifiers(config),
             settler_pauses: config.settlers.pauses.into(),
             grace: Duration::from_secs(config.watchdog.grace_seconds),
             graphs: Graphs::default(),
@@ -95,8 +93,7 @@ impl GatewayConsole {
     /// # Errors
     /// When a stream is not what it has to be.
     pub(crate) async fn opened(self) -> Result<Parts> {
-        let Self { gateway, replicas, operators, network, verifiers, settler_pauses, grace, graphs, client, shown } =
-            self;
+        let Self { gateway, replicas, operators, network, settler_pauses, grace, graphs, client, shown } = self;
         let acts = || NatsOperatorActs::open(client.clone(), replicas);
         let acts = waiting_for("the operators' acts", ConnectError::is_passing, acts).await;
         let acts = acts.context("open the record of operators' acts")?;
@@ -115,9 +112,11 @@ impl GatewayConsole {
             misconfigured,
             settlers,
             chains,
+            verifiers,
         } = shown;
         let orders = GatewayOrders::new(gateway.clone(), acts, control.clone(), parking.clone(), client.clone());
         let commits = JournalCommits::new(client.clone(), journal.clone());
+        let named = verifiers.named().to_vec();
         let installation = GatewayInstallation {
             network,
             seen: installation::Seen::default(),
@@ -130,6 +129,7 @@ impl GatewayConsole {
             misconfigured,
             settlers,
             chains,
+            verifiers,
         };
         Ok(Parts {
             gateway,
@@ -142,7 +142,7 @@ impl GatewayConsole {
             installation: Arc::new(installation),
             orders: Arc::new(orders),
             graphs,
-            verifiers,
+            verifiers: named,
             settler_pauses,
             grace,
         })
@@ -156,14 +156,4 @@ fn operators(config: &ConsoleConfig) -> Operators {
         Some((operator.token_digest()?, known))
     });
     Operators::new(known)
-}
-
-/// The verifiers that the configuration names.
-fn verifiers(config: &GatewayConfig) -> Vec<VerifierRef> {
-    let default = &config.verifier;
-    let accounts = [&default.account, &default.solana_account, &default.tron_account].into_iter().flatten();
-    let defaults = accounts.map(|account| (account, &default.endpoint));
-    let trusted = config.trust.verifiers.iter().map(|verifier| (&verifier.account, &verifier.endpoint));
-    let named = defaults.chain(trusted);
-    named.map(|(account, endpoint)| VerifierRef { account: account.clone(), endpoint: endpoint.clone() }).collect()
 }

@@ -100,6 +100,9 @@ pub const TABLE: &[Metric] = &[
     ),
     counter("gw_awards_total", &["answer"], "Awards, by the winner's answer"),
     counter("gw_awards_replaced_total", &["answer"], "Of these, awards after which the next quote was awarded"),
+    // Verifiers.
+    counter("gw_verifier_asks_total", &["verifier", "answer"], "Asks of verifiers, by what became of them"),
+    seconds("gw_verifier_ask_seconds", CALL, &["verifier"], "How long an ask of a verifier took, seconds"),
     // Transactions.
     counter("gw_transactions_total", &["chain", "leg", "outcome"], "The gateway's transactions, by what came of them"),
     counter(

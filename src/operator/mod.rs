@@ -9,10 +9,12 @@ mod answers;
 mod client;
 pub mod parked_advice;
 mod service;
+mod verifiers;
 mod watchdog;
 pub mod wire;
 
 pub use answers::{Known, Said, dropped};
 pub use client::{Error, InvalidName, Operator, Target};
 pub use service::{Service, Subject};
+pub use verifiers::{Verifiers, named as named_verifiers};
 pub use watchdog::{LastLook, Unattested, Watchdog, WatchdogOptions};

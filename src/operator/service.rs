@@ -16,6 +16,7 @@ use projections::Projections;
 use sagas::runner::Misconfigured;
 
 use super::{
+    verifiers::Verifiers,
     watchdog::Unattested,
     wire::{ALL, Acknowledged, OVERDUE_MAX, OverdueReport, PREFIX, REPLY_PREFIX, Reply, Shard, Started, Status, Verb},
 };
@@ -46,6 +47,8 @@ pub struct Subject {
     pub unattested: Unattested,
     /// Payments and batches that wait for the configuration to be mended.
     pub misconfigured: Misconfigured,
+    /// The verifiers that its configuration names.
+    pub verifiers: Verifiers,
 }
 
 /// Answers operators.
@@ -136,6 +139,7 @@ impl Service {
             journal_alarms: subject.projections.alarms().into_iter().map(Into::into).collect(),
             unattested: subject.unattested.count(),
             misconfigured: subject.misconfigured.count(),
+            verifiers: Some(subject.verifiers.observed()),
         }
     }
 

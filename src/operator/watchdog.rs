@@ -229,10 +229,7 @@ mod tests {
             waits_for: "nothing",
             transaction: None,
             settler: None,
-            verifier: VerifierRef {
-                account: "0x70997970c51812dc3a010c7d01b50e0d17dc79c8".parse().unwrap(),
-                endpoint: String::new(),
-            },
+            verifier: VerifierRef::single("0x70997970c51812dc3a010c7d01b50e0d17dc79c8".parse().unwrap(), String::new()),
         }
     }
 

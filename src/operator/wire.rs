@@ -2,9 +2,11 @@
 //!
 //! Members may be added; whoever reads ignores what it does not know.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use events::{Amount, AssetId, ChainId, Did, PaymentId, StreamId, event::VerifierRef, time::Timestamp};
+use events::{Account, Amount, AssetId, ChainId, Did, PaymentId, StreamId, event::VerifierRef, time::Timestamp};
 use projections::{JournalAlarm, Overdue, OverdueStage, RebuildPhase, RebuildStatus, ShardState, ShardStatus, Verdict};
 
 /// What every subject begins with.
@@ -98,6 +100,86 @@ pub struct Status {
     /// Payments and batches that wait for the configuration to be mended.
     #[serde(default)]
     pub misconfigured: u64,
+    /// The verifiers that its configuration names, by their origins; absent in answers of gateways that do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifiers: Option<Vec<Verifier>>,
+}
+
+/// A verifier, and what a gateway observed of it since it started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verifier {
+    /// Its origin.
+    pub endpoint: String,
+    /// The accounts by which the configuration names it.
+    pub accounts: Vec<VerifierAccount>,
+    /// How often each thing became of an ask: `attested`, `pending`, `refused`, `busy`, `unreachable`, `contradiction`, `skipped`.
+    pub answers: BTreeMap<String, u64>,
+    /// When the last ask of it ended; absent before there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_asked_at: Option<Timestamp>,
+    /// When it last answered, whatever it said; absent before it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_answered_at: Option<Timestamp>,
+    /// Within how many milliseconds half of its newest asks were over; absent before there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_ms: Option<u64>,
+    /// The same of 99 of 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_ms: Option<u64>,
+    /// How it does: what a [`VerifierState`] is called.
+    pub state: String,
+}
+
+/// An account by which a configuration names a verifier.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct VerifierAccount {
+    /// The account.
+    pub account: Account,
+    /// The id of the set that it is in; absent where it attests alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<Account>,
+    /// How many of them have to attest.
+    pub threshold: usize,
+    /// How many they are.
+    pub members: usize,
+    /// Whether it was seen to sign with it.
+    pub has_signed: bool,
+}
+
+/// How a verifier does, from well to worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VerifierState {
+    /// It was not asked yet.
+    Unasked,
+    /// Nothing is wrong.
+    Well,
+    /// Half of its newest asks took two seconds or longer.
+    Slow,
+    /// It answered nothing in the minute before it was last asked, or never.
+    Silent,
+    /// It answered what cannot be an answer: nonsense, or a signature that is not its own.
+    Contradicts,
+}
+
+impl VerifierState {
+    /// All states.
+    pub const ALL: [Self; 5] = [Self::Unasked, Self::Well, Self::Slow, Self::Silent, Self::Contradicts];
+
+    /// What it is called.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unasked => "unasked",
+            Self::Well => "ok",
+            Self::Slow => "slow",
+            Self::Silent => "silent",
+            Self::Contradicts => "contradicts",
+        }
+    }
+
+    /// The state that is called so; `None` for one that another version knows.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
+    }
 }
 
 /// How a gateway stands to one shard.

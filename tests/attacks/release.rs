@@ -53,7 +53,7 @@ async fn a_settler_that_delivers_and_is_killed_is_paid_all_the_same() -> Result<
     world.completed(&control).await?;
     ensure!(prepared(&world, &control).await?.is_none(), "the gateway was before a settler that lives");
 
-    world.network.kill_verifier().await?;
+    world.network.kill_verifier(1).await?;
     let payment_id = world.submit(&short(&world, "killed")?).await?;
     world.until(&payment_id, "FulfillmentSeen").await?;
     for n in 1..=3 {
@@ -62,7 +62,7 @@ async fn a_settler_that_delivers_and_is_killed_is_paid_all_the_same() -> Result<
     let (_, payout, refund_after) = winner(&world, &payment_id).await?;
     let source = &world.network.source;
     let before = source.dev.token_balance(&source.token, &payout).await?;
-    world.network.start_verifier().await?;
+    world.network.start_verifier(1).await?;
 
     let outcome = world.outcome(&payment_id).await?;
     ensure!(outcome.text("status") == "completed", "{outcome:?}");
@@ -93,14 +93,14 @@ async fn a_settler_that_delivers_and_is_killed_is_paid_all_the_same() -> Result<
 async fn a_delivery_that_nobody_attests_is_completed_and_an_alarm_and_its_escrow_goes_back() -> Result<()> {
     let mut world = World::with(|options| Options { refund_delay_seconds: 20, ..options }).await?;
     let before = world.balances().await?;
-    world.network.kill_verifier().await?;
+    world.network.kill_verifier(1).await?;
     let payment_id = world.submit(&short(&world, "unattested")?).await?;
     world.until(&payment_id, "FulfillmentFinalized").await?;
     let (settler, ..) = winner(&world, &payment_id).await?;
     let completed = world.outcome(&payment_id).await?;
 
     let config = world.network.options().directory.join("gateway-1.toml").display().to_string();
-    let endpoint = world.network.verifier_endpoint();
+    let endpoint = world.network.verifier_endpoint(1);
     let alarm = eventually(|| async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let Ok(output) = gw(&["admin", "--config", &config, "overdue", "--json"]).await else { return false };

@@ -24,8 +24,8 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use devkit::Process;
-use events::{Did, PaymentEvent, PaymentId, time::unix_seconds};
-use protocol::{AttestationRequest, DELIVERY_ATTESTATION_PATH, Version, message_signature::Signer};
+use events::{Account, Did, PaymentEvent, PaymentId, VerifierMember, VerifierSet, time::unix_seconds};
+use protocol::{AttestationRequest, AttestationStatus, DELIVERY_ATTESTATION_PATH, Version, message_signature::Signer};
 
 use crate::support::*;
 
@@ -41,6 +41,9 @@ const FLOOD_PAUSE: Duration = Duration::from_millis(25);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(25);
 /// More than strangers may have under way.
 const SLOW_BODIES: usize = 100;
+/// Accounts that verify nothing.
+const STRANGERS: [&str; 2] =
+    ["0x1111111111111111111111111111111111111111", "0x2222222222222222222222222222222222222222"];
 const UNREAD_CONNECTIONS: usize = 2;
 const HONEST_ASKS: usize = 30;
 
@@ -87,8 +90,8 @@ impl Environment {
         rlimit::increase_nofile_limit(8_192)?;
         let mut world = World::start(1).await?;
         let chain = Overheard::before(world.network.source.anvil.url()).await?;
-        world.network.kill_verifier().await?;
-        let endpoint = world.network.verifier_endpoint();
+        world.network.kill_verifier(1).await?;
+        let endpoint = world.network.verifier_endpoint(1);
         let verifier = verifier(&world, &chain.url).await?;
         // The control: without an attack a payment is delivered and its settler paid.
         let payment_id = world.submit(&world.spec("without-an-attack")?).await?;
@@ -130,7 +133,7 @@ async fn verifier(world: &World, url: &str) -> Result<Process> {
     let script = r#"ulimit -Sn 1024 && exec "$0" verifier --config "$1""#;
     command.args(["-c", script]).arg(&world.network.options().gw).arg(&path);
     let mut process = Process::spawn("verifier-overheard", &mut command, &directory.join("verifier-overheard.log"))?;
-    let port = world.network.verifier_endpoint().rsplit(':').next().and_then(|port| port.parse().ok());
+    let port = world.network.verifier_endpoint(1).rsplit(':').next().and_then(|port| port.parse().ok());
     process.listening_on(port.context("the endpoint has a port")?).await?;
     Ok(process)
 }
@@ -147,7 +150,8 @@ async fn ask_of(world: &World, payment_id: &PaymentId) -> Result<AttestationRequ
     };
     let escrow = (&submitted.escrow).into();
     let (payment_id, payloads) = (payment_id.clone(), Vec::new());
-    Ok(AttestationRequest { version: Version, payment_id, terms: submitted.terms, escrow, quote, payloads })
+    let (terms, verifier_set) = (submitted.terms, submitted.verifier.set);
+    Ok(AttestationRequest { version: Version, payment_id, terms, escrow, quote, verifier_set, payloads })
 }
 
 /// The demo's settler `n`, whom the verifier knows.
@@ -168,6 +172,22 @@ fn junk(honest: &AttestationRequest, n: usize) -> Result<AttestationRequest> {
     quote.escrow_contract = FAKE_ESCROW.parse().unwrap();
     ask.quote = quote.sign(&key, chrono::Utc::now())?.document().to_owned();
     Ok(ask)
+}
+
+/// An ask for the true escrow, of a payment that was never made, by a settler that the attacker made up.
+fn made_up(honest: &AttestationRequest, n: usize) -> Result<AttestationRequest> {
+    let mut ask = honest.clone();
+    ask.payment_id = PaymentId::derive("attacker", &n.to_string());
+    let mut quote = events::quote::SignedQuote::parse(&ask.quote)?.quote().clone();
+    let key = SigningKey::from_bytes(&[0x66; 32]);
+    (quote.auction_id, quote.settler) = (ask.payment_id.to_string(), Did::from_ed25519(&key.verifying_key()));
+    ask.quote = quote.sign(&key, chrono::Utc::now())?.document().to_owned();
+    Ok(ask)
+}
+
+/// The payment's id as calls to a node have it.
+fn on_chain(payment_id: &PaymentId) -> String {
+    payment_id.on_chain().to_string().trim_start_matches("0x").to_owned()
 }
 
 /// Clients that send what `make` gives them, one ask after the other over connections of their own, until they are dropped.
@@ -327,17 +347,7 @@ async fn junk_does_not_keep_the_verifier_from_attesting() -> Result<()> {
     assert!(about_fake.is_empty(), "the chain was asked {} times for junk: {}", about_fake.len(), about_fake[0]);
 
     // The true escrow, payments that were never made: each of these reads the chain, and they are judged at a pace.
-    let escrow = environment.honest.escrow.contract.clone();
-    let made_up = (0..JUNK_CONNECTIONS).map(|n| {
-        let mut ask = environment.honest.clone();
-        ask.payment_id = PaymentId::derive("attacker", &n.to_string());
-        let mut quote = events::quote::SignedQuote::parse(&ask.quote)?.quote().clone();
-        let key = SigningKey::from_bytes(&[0x66; 32]);
-        (quote.auction_id, quote.settler) = (ask.payment_id.to_string(), Did::from_ed25519(&key.verifying_key()));
-        ask.quote = quote.sign(&key, chrono::Utc::now())?.document().to_owned();
-        ensure!(ask.escrow.contract == escrow, "it is the true one");
-        Ok(body(&ask))
-    });
+    let made_up = (0..JUNK_CONNECTIONS).map(|n| Ok(body(&made_up(&environment.honest, n)?)));
     let begun = tokio::time::Instant::now();
     let flood = Flood::begin(&environment.endpoint, made_up.collect::<Result<Vec<_>>>()?);
     flood.under_way().await?;
@@ -345,10 +355,8 @@ async fn junk_does_not_keep_the_verifier_from_attesting() -> Result<()> {
     let seconds = begun.elapsed().as_secs() + 2;
     drop(flood);
     // `recordOf` of the made-up payments, by their ids on chain: eight judgements a second, a few calls each.
-    let ids: Vec<String> = (0..JUNK_CONNECTIONS)
-        .map(|n| PaymentId::derive("attacker", &n.to_string()).on_chain().to_string())
-        .map(|id| id.trim_start_matches("0x").to_owned())
-        .collect();
+    let ids: Vec<String> =
+        (0..JUNK_CONNECTIONS).map(|n| on_chain(&PaymentId::derive("attacker", &n.to_string()))).collect();
     let asked = std::mem::take(&mut *environment.chain.asked.lock().unwrap());
     let about_junk = asked.iter().filter(|call| ids.iter().any(|id| call.contains(id))).count() as u64;
     assert!(about_junk > 0, "none of the junk was judged: the control shows nothing");
@@ -383,4 +391,49 @@ async fn a_stolen_signature_gains_nothing() -> Result<()> {
         assert_eq!((status, problem["code"].as_str()), (401, Some("SIGNATURE_INVALID")), "{problem}");
     }
     Ok(())
+}
+
+/// Who brings a verifier set of its own making has nothing read for it: neither where the escrow's releaser is not that set, nor
+/// where the verifier is none of its members. As a member it is asked with good reason, and reads that there is no such payment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_of_somebody_elses_costs_no_chain_a_question() -> Result<()> {
+    let environment = Environment::start().await?;
+    let own = environment.honest.escrow.releaser.clone();
+    let set = |accounts: &[&str]| -> Result<VerifierSet> {
+        let endpoint = || environment.endpoint.clone();
+        let member = |account: &&str| Ok(VerifierMember { account: account.parse()?, endpoint: endpoint() });
+        Ok(VerifierSet::new(1, accounts.iter().map(member).collect::<Result<_>>()?)?)
+    };
+    let (strangers, with_own) = (set(&STRANGERS)?, set(&[own.as_str(), STRANGERS[0]])?);
+    let ask = |n: usize, set: &VerifierSet, releaser: Option<Account>| -> Result<AttestationRequest> {
+        let mut ask = made_up(&environment.honest, n)?;
+        ask.verifier_set = Some(set.clone());
+        ask.escrow.releaser = releaser.context("a set has an id")?;
+        Ok(ask)
+    };
+    let client = settler::verifier::Client::new(signer(1)?)?;
+    environment.chain.asked.lock().unwrap().clear();
+
+    let other_releaser = [ask(0, &strangers, Some(own.clone()))?, ask(1, &with_own, Some(own.clone()))?];
+    for ask in &other_releaser {
+        let answer = client.attest_delivery(&environment.endpoint, ask).await;
+        ensure!(matches!(answer, Err(settler::verifier::Error::Status(400))), "{answer:?}");
+    }
+    let no_member = ask(2, &strangers, strangers.id())?;
+    let answer = client.attest_delivery(&environment.endpoint, &no_member).await?;
+    let reason = answer.reason.as_deref().unwrap_or_default();
+    ensure!(answer.status == AttestationStatus::Refused && reason.contains("releaser"), "{answer:?}");
+
+    // The control: it would be seen.
+    let member = ask(3, &with_own, with_own.id())?;
+    let answer = client.attest_delivery(&environment.endpoint, &member).await?;
+    ensure!(answer.signature.is_none(), "{answer:?}");
+    let asked = std::mem::take(&mut *environment.chain.asked.lock().unwrap());
+    let is_about = |ask: &AttestationRequest| asked.iter().any(|call| call.contains(&on_chain(&ask.payment_id)));
+    ensure!(is_about(&member), "nothing was overheard");
+    for ask in other_releaser.iter().chain([&no_member]) {
+        ensure!(!is_about(ask), "the chain was asked for {ask:?}");
+    }
+    // The honest ask of the true releaser is none the worse for it.
+    environment.attested(&signer(1)?, 1).await
 }

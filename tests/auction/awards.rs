@@ -22,11 +22,12 @@ fn award(number: usize, request: &RequestForQuotes) -> Award {
             payment_id: payment_of(request),
             terms: request.terms.clone(),
             escrow: request.escrow.clone(),
+            verifier_set: None,
             quote_document: "{}".to_owned(),
             payloads: request.payloads.clone(),
         },
         quote_hash: events::Hash32::sha256(b"quote"),
-        verifier: VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
+        verifier: VerifierRef::single(RELEASER.parse().unwrap(), "http://127.0.0.1:1".to_owned()),
         replaceable_until: None,
     }
 }

@@ -118,10 +118,11 @@ fn award(number: usize) -> Award {
         payment_id: payment_of(&request),
         terms: request.terms,
         escrow: request.escrow,
+        verifier_set: None,
         quote_document: "{}".to_owned(),
         payloads: Vec::new(),
     };
-    let verifier = VerifierRef { account: RELEASER.parse().unwrap(), endpoint: String::new() };
+    let verifier = VerifierRef::single(RELEASER.parse().unwrap(), String::new());
     Award { settler: did(number), case, quote_hash: Hash32::sha256(b"quote"), verifier, replaceable_until: None }
 }
 

@@ -1,12 +1,19 @@
 //! The engine's port to fulfillment verifiers, over HTTP.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
+use axum::body::Bytes;
 use reqwest::{Client, StatusCode, header::HeaderMap};
+use serde::Deserialize;
 use tracing::{Instrument, Span, field::Empty, info_span, warn};
 
-use events::{event::VerifierRef, quote::SignedQuote, time::unix_seconds};
+use events::{PaymentId, VerifierMember, event::EscrowPlan, quote::SignedQuote, time::unix_seconds};
 use net::{
     origin::origin,
     ssrf_guard::{self, Purpose, guarded_client},
@@ -17,10 +24,19 @@ use protocol::{
 };
 use sagas::ports::{Chains, Statement, Transient, VerificationCase, Verifier};
 
+use super::{
+    BUSY,
+    finishing::Finishing,
+    observed::{Answer, MemberRecords},
+    under_way::{Place, UnderWay},
+};
+
 /// Largest answer that is read, in bytes: a signature and a reason are a fraction of it.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// How much of what a verifier says is repeated in logs and errors, in characters.
 const QUOTED_CHARS_MAX: usize = 200;
+/// Asks of one verifier that may be under way: more than a verifier takes of one caller unless it is told to.
+const ASKS_PER_VERIFIER_MAX: usize = 256;
 
 /// How verifiers are reached.
 #[derive(Debug, Clone)]
@@ -48,17 +64,44 @@ pub enum OptionsError {
 ///
 /// Endpoints of payments come from strangers: beside the trusted origins only https to public addresses is called, and
 /// the addresses that were checked are the ones that are connected to.
+///
+/// Of one verifier so many are asked at a time, and no more. Where a payment has a set of verifiers, those that are not waited for
+/// any more, because enough others have signed, are heard to their end all the same when they are trusted, so that it is known who
+/// is slow or silent.
 pub struct HttpVerifier {
+    asker: Arc<Asker>,
+    under_way: UnderWay,
+}
+
+/// What every ask needs.
+struct Asker {
     chains: Arc<dyn Chains>,
     trusted_origins: HashSet<String>,
     trusted: Client,
     wait_max: Duration,
     signer: Option<Signer>,
+    records: MemberRecords,
+}
+
+/// One question to one verifier.
+struct Ask {
+    verifier: VerifierMember,
+    /// The normal form of the verifier's.
+    origin: String,
+    path: &'static str,
+    payment_id: PaymentId,
+    body: Bytes,
+    /// What the verifier is to sign, for which escrow.
+    statement: Statement,
+    escrow: EscrowPlan,
+    /// It signs as a member of a set.
+    is_of_set: bool,
+    _place: Place,
 }
 
 impl fmt::Debug for HttpVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpVerifier").field("trusted_origins", &self.trusted_origins).finish_non_exhaustive()
+        f.debug_struct("HttpVerifier").field("trusted_origins", &self.asker.trusted_origins).finish_non_exhaustive()
     }
 }
 
@@ -70,77 +113,129 @@ impl HttpVerifier {
     pub fn new(chains: Arc<dyn Chains>, options: Options) -> Result<Self, OptionsError> {
         let Options { trusted_origins, wait_max, signer } = options;
         let normalised = trusted_origins.into_iter().map(|text| origin(&text).ok_or(OptionsError::NotAnOrigin(text)));
-        let trusted_origins = normalised.collect::<Result<_, _>>()?;
+        let trusted_origins = normalised.collect::<Result<HashSet<_>, _>>()?;
         let trusted = guarded_client().build().map_err(OptionsError::Client)?;
-        Ok(Self { chains, trusted_origins, trusted, wait_max, signer })
+        let records = MemberRecords::of(&trusted_origins);
+        let asker = Asker { chains, trusted_origins, trusted, wait_max, signer, records };
+        Ok(Self { asker: Arc::new(asker), under_way: UnderWay::new(ASKS_PER_VERIFIER_MAX) })
+    }
+
+    /// What is observed of the trusted verifiers.
+    pub fn records(&self) -> MemberRecords {
+        self.asker.records.clone()
     }
 
     async fn attest(
         &self,
-        verifier: &VerifierRef,
+        verifier: &VerifierMember,
         case: &VerificationCase,
-        path: &str,
-        statement: &Statement,
+        path: &'static str,
+        statement: Statement,
     ) -> Result<Option<String>, Transient> {
-        let payment_id = case.payment_id.as_str();
-        let span = info_span!(
-            target: trace::TARGET, "attest",
-            otel.kind = "client", payment_id, path, verdict = Empty, error = Empty,
-        );
-        let asking = tokio::time::timeout(self.wait_max, self.ask(verifier, case, path));
-        let asked = asking.instrument(span.clone()).await;
-        note(&span, &asked);
-        let answer = asked.map_err(|_| unreachable(verifier, "did not answer in time"))??;
-        let reason = answer.reason.as_deref().map(quoted).unwrap_or_default();
-        let signature = match (answer.status, answer.signature) {
-            (AttestationStatus::Attested, Some(signature)) => signature,
-            (AttestationStatus::Attested, None) => return Err(contradiction(verifier, "attested without a signature")),
-            (AttestationStatus::Pending, _) => return Ok(None),
-            (AttestationStatus::Refused, _) => {
-                warn!(payment_id = %case.payment_id, endpoint = verifier.endpoint, reason, "verifier refuses");
-                return Ok(None);
-            }
-        };
-        if self.chains.attestation_holds(statement, &case.escrow, &signature).await? {
-            Ok(Some(signature))
-        } else {
-            let releaser = &case.escrow.releaser;
-            Err(contradiction(verifier, &format!("gave a signature that is not the statement of releaser {releaser}")))
-        }
-    }
-
-    async fn ask(
-        &self,
-        verifier: &VerifierRef,
-        case: &VerificationCase,
-        path: &str,
-    ) -> Result<AttestationResponse, Transient> {
         let origin = origin(&verifier.endpoint).ok_or_else(|| unreachable(verifier, "is not an origin"))?;
-        let client = if self.trusted_origins.contains(&origin) {
-            self.trusted.clone()
-        } else {
-            ssrf_guard::client(Purpose::Verifiers, &origin)
-                .await
-                .map_err(|error| unreachable(verifier, &error.to_string()))?
+        let Some(place) = self.under_way.enter(&origin) else {
+            self.asker.records.skipped(&origin);
+            let what = format!("has {ASKS_PER_VERIFIER_MAX} asks to answer already");
+            return Err(Transient::rate_limited(about(verifier, &what)));
         };
-        let body = protocol::write(&AttestationRequest {
+        let body: Bytes = protocol::write(&AttestationRequest {
             version: Version,
             payment_id: case.payment_id.clone(),
             terms: case.terms.clone(),
             escrow: (&case.escrow).into(),
             quote: case.quote_document.clone(),
+            verifier_set: case.verifier_set.clone(),
             payloads: case.payloads.clone(),
-        });
-        let uri = format!("{origin}{path}");
+        })
+        .into();
+        let is_finished = case.verifier_set.is_some() && self.asker.trusted_origins.contains(&origin);
+        let ask = Ask {
+            verifier: verifier.clone(),
+            origin,
+            path,
+            payment_id: case.payment_id.clone(),
+            body,
+            statement,
+            escrow: case.escrow.clone(),
+            is_of_set: case.verifier_set.is_some(),
+            _place: place,
+        };
+        let answered = Arc::clone(&self.asker).answered(ask);
+        if is_finished { Finishing::new(answered).await } else { answered.await }
+    }
+}
+
+impl Asker {
+    /// The verifier's signature, or `None` while it gives none; what became of the ask is on record.
+    async fn answered(self: Arc<Self>, ask: Ask) -> Result<Option<String>, Transient> {
+        let (payment_id, path) = (ask.payment_id.as_str(), ask.path);
+        let span = info_span!(
+            target: trace::TARGET, "attest",
+            otel.kind = "client", payment_id, path, verdict = Empty, error = Empty,
+        );
+        let begun = Instant::now();
+        let asked = tokio::time::timeout(self.wait_max, self.ask(&ask)).instrument(span.clone()).await;
+        let took = begun.elapsed();
+        note(&span, &asked);
+        let asked = asked.unwrap_or_else(|_| Err(unreachable(&ask.verifier, "did not answer in time")));
+        let (answer, outcome) = match asked {
+            Ok(response) => self.judged(&ask, response).await,
+            Err(fault) => (answer_of(&fault), Err(fault)),
+        };
+        self.records.asked(&ask.origin, &ask.verifier.account, answer, took, chrono::Utc::now());
+        outcome
+    }
+
+    /// What a response is worth.
+    async fn judged(&self, ask: &Ask, response: AttestationResponse) -> (Answer, Result<Option<String>, Transient>) {
+        let verifier = &ask.verifier;
+        let signature = match (response.status, response.signature) {
+            (AttestationStatus::Attested, Some(signature)) => signature,
+            (AttestationStatus::Attested, None) => {
+                return (Answer::Contradiction, Err(contradiction(verifier, "attested without a signature")));
+            }
+            (AttestationStatus::Pending, _) => return (Answer::Pending, Ok(None)),
+            (AttestationStatus::Refused, _) => {
+                let reason = response.reason.as_deref().map(quoted).unwrap_or_default();
+                warn!(payment_id = %ask.payment_id, endpoint = verifier.endpoint, reason, "verifier refuses");
+                return (Answer::Refused, Ok(None));
+            }
+        };
+        let (chains, statement, escrow) = (&self.chains, &ask.statement, &ask.escrow);
+        let holds = match ask.is_of_set {
+            true => chains.signed_by(statement, escrow, &verifier.account, &signature).await,
+            false => chains.attestation_holds(statement, escrow, &signature).await,
+        };
+        match holds {
+            Ok(true) => (Answer::Attested, Ok(Some(signature))),
+            Ok(false) => {
+                let what = format!("gave a signature that is not the statement of {}", verifier.account);
+                (Answer::Contradiction, Err(contradiction(verifier, &what)))
+            }
+            // That nobody can say whether it holds is not the verifier's doing.
+            Err(fault) => (Answer::Attested, Err(fault)),
+        }
+    }
+
+    async fn ask(&self, ask: &Ask) -> Result<AttestationResponse, Transient> {
+        let Ask { verifier, origin, .. } = ask;
+        let client = if self.trusted_origins.contains(origin) {
+            self.trusted.clone()
+        } else {
+            ssrf_guard::client(Purpose::Verifiers, origin)
+                .await
+                .map_err(|error| unreachable(verifier, &error.to_string()))?
+        };
+        let uri = format!("{origin}{}", ask.path);
         let mut request = client.post(&uri).header("content-type", "application/json");
         if let Some(signer) = &self.signer {
-            let signed = signer.sign("POST", &uri, &body, unix_seconds(chrono::Utc::now()));
+            let signed = signer.sign("POST", &uri, &ask.body, unix_seconds(chrono::Utc::now()));
             request = request.headers(HeaderMap::from_iter(signed));
         }
         if let Some(parent) = trace::current() {
             request = request.header(trace::TRACEPARENT, parent);
         }
-        let request = request.body(body);
+        let request = request.body(ask.body.clone());
         let mut response = request.send().await.map_err(|error| unreachable(verifier, &chain_of(&error)))?;
         let status = response.status();
         let mut answer = Vec::new();
@@ -155,6 +250,7 @@ impl HttpVerifier {
             let what = format!("answered {status}: {text}");
             return Err(match status {
                 StatusCode::TOO_MANY_REQUESTS => Transient::rate_limited(about(verifier, &what)),
+                StatusCode::SERVICE_UNAVAILABLE if is_busy(&answer) => Transient::rate_limited(about(verifier, &what)),
                 _ => unreachable(verifier, &what),
             });
         }
@@ -162,11 +258,30 @@ impl HttpVerifier {
     }
 }
 
+/// What a verifier says that gives no answer.
+#[derive(Deserialize)]
+struct Problem {
+    code: String,
+}
+
+fn is_busy(answer: &[u8]) -> bool {
+    serde_json::from_slice(answer).is_ok_and(|problem: Problem| problem.code == BUSY)
+}
+
+/// What became of an ask that ended in a fault.
+fn answer_of(fault: &Transient) -> Answer {
+    match fault {
+        Transient::RateLimited(_) => Answer::Busy,
+        Transient::Contradiction(_) => Answer::Contradiction,
+        Transient::Unreachable(_) | Transient::Misconfigured(_) => Answer::Unreachable,
+    }
+}
+
 #[async_trait]
 impl Verifier for HttpVerifier {
     async fn attest_delivery(
         &self,
-        verifier: &VerifierRef,
+        verifier: &VerifierMember,
         case: &VerificationCase,
     ) -> Result<Option<String>, Transient> {
         let quote = awarded_quote(case)?;
@@ -175,17 +290,17 @@ impl Verifier for HttpVerifier {
             quote_hash: quote.hash(),
             payout_account: quote.quote().payout_account.clone(),
         };
-        self.attest(verifier, case, DELIVERY_ATTESTATION_PATH, &statement).await
+        self.attest(verifier, case, DELIVERY_ATTESTATION_PATH, statement).await
     }
 
     async fn attest_non_delivery(
         &self,
-        verifier: &VerifierRef,
+        verifier: &VerifierMember,
         case: &VerificationCase,
     ) -> Result<Option<String>, Transient> {
         let quote_hash = awarded_quote(case)?.hash();
         let statement = Statement::NonDelivery { payment_id: case.payment_id.clone(), quote_hash };
-        self.attest(verifier, case, NON_DELIVERY_ATTESTATION_PATH, &statement).await
+        self.attest(verifier, case, NON_DELIVERY_ATTESTATION_PATH, statement).await
     }
 }
 
@@ -214,16 +329,16 @@ fn awarded_quote(case: &VerificationCase) -> Result<SignedQuote, Transient> {
 
 /// A verifier that gives no answer, or not yet. One that must not be called counts as that, too: its endpoint is of the
 /// payer's choice, so no operator has to hear of it.
-fn unreachable(verifier: &VerifierRef, what: &str) -> Transient {
+fn unreachable(verifier: &VerifierMember, what: &str) -> Transient {
     Transient::unreachable(about(verifier, what))
 }
 
 /// A verifier whose answer cannot be one.
-fn contradiction(verifier: &VerifierRef, what: &str) -> Transient {
+fn contradiction(verifier: &VerifierMember, what: &str) -> Transient {
     Transient::contradiction(about(verifier, what))
 }
 
-fn about(verifier: &VerifierRef, what: &str) -> String {
+fn about(verifier: &VerifierMember, what: &str) -> String {
     format!("verifier {} {what}", quoted(&verifier.endpoint))
 }
 

@@ -8,12 +8,15 @@
 mod bulkhead;
 mod callers;
 mod client;
+mod finishing;
 mod judge;
+pub mod observed;
 mod service;
 mod service_metrics;
 mod single_flight;
 #[cfg(test)]
 mod tests;
+mod under_way;
 
 use async_trait::async_trait;
 
@@ -22,6 +25,9 @@ use sagas::ports::{Transient, VerificationCase};
 pub use callers::CallerOptions;
 pub use client::{HttpVerifier, Options, OptionsError};
 pub use service::{ServiceOptions, serve};
+
+/// The code of a service that has too much to do for its caller.
+const BUSY: &str = "BUSY";
 
 /// What a verifier makes of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::{Instrument, Span, debug, field::Empty, info, info_span, warn};
 
 use config::VerifierConfig;
-use events::Hash32;
+use events::{Hash32, VerifierSet};
 use net::{
     origin::origin,
     server::{self, Limits, ThrottledLog},
@@ -36,7 +36,7 @@ use sagas::ports::VerificationCase;
 use trace::TraceParent;
 
 use super::{
-    Judge, Verdict,
+    BUSY, Judge, Verdict,
     bulkhead::{Ask, Permit},
     callers::{Caller, CallerOptions, Callers, Unproven},
     service_metrics::{Answered, ServiceMetrics},
@@ -134,16 +134,35 @@ struct Health {
 
 /// What is to be attested.
 #[derive(Debug, Clone, Copy)]
-enum Question {
+pub(super) enum Question {
     Delivery,
     NonDelivery,
 }
 
 /// A case that was put to this verifier.
-struct Asked {
+pub(super) struct Asked {
     case: VerificationCase,
     /// The hash of all that is asked.
-    key: Hash32,
+    pub(super) key: Hash32,
+}
+
+impl Asked {
+    pub(super) fn new(question: Question, mut request: AttestationRequest) -> Self {
+        let (payloads, verifier_set) = (mem::take(&mut request.payloads), request.verifier_set.take());
+        // Written again, and without what is the payer's own, so that members that are not judged make no other ask of it. Of a set
+        // its id says all that is judged: where the others are reached is not.
+        let set = verifier_set.as_ref().and_then(VerifierSet::id).map(|id| id.to_string()).unwrap_or_default();
+        let key = Hash32::sha256([format!("{question:?} {set} ").as_bytes(), &protocol::write(&request)].concat());
+        let case = VerificationCase {
+            payment_id: request.payment_id,
+            terms: request.terms,
+            escrow: request.escrow.into(),
+            verifier_set,
+            quote_document: request.quote,
+            payloads,
+        };
+        Self { case, key }
+    }
 }
 
 async fn attest_delivery(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
@@ -295,21 +314,11 @@ async fn read_ask(question: Question, caller: &Caller, request: Request, body_ma
     }
     let body = read_body(request, body_max).await?;
     caller.sent(&body)?;
-    let mut request: AttestationRequest = protocol::read(&body).map_err(|error| match error {
+    let request: AttestationRequest = protocol::read(&body).map_err(|error| match error {
         protocol::Error::TooLarge => Problem::TooLarge,
         malformed @ protocol::Error::Malformed(_) => Problem::Invalid(malformed.to_string()),
     })?;
-    let payloads = mem::take(&mut request.payloads);
-    // Written again, and without what is the payer's own, so that members that are not judged make no other ask of it.
-    let key = Hash32::sha256([format!("{question:?} ").as_bytes(), &protocol::write(&request)].concat());
-    let case = VerificationCase {
-        payment_id: request.payment_id,
-        terms: request.terms,
-        escrow: request.escrow.into(),
-        quote_document: request.quote,
-        payloads,
-    };
-    Ok(Asked { case, key })
+    Ok(Asked::new(question, request))
 }
 
 async fn read_body(request: Request, body_max: Duration) -> Result<Bytes, Problem> {
@@ -372,11 +381,11 @@ impl IntoResponse for Problem {
             Self::WrongMethod => (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "method is not offered here"),
             Self::Unproven(Unproven::Unknown) => (StatusCode::UNAUTHORIZED, "CALLER_UNKNOWN", unproven.as_str()),
             Self::Unproven(_) => (StatusCode::UNAUTHORIZED, "SIGNATURE_INVALID", unproven.as_str()),
-            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "BUSY", "too many requests of this caller are under way"),
+            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, BUSY, "too many requests of this caller are under way"),
             Self::BusyWithUnknown => {
                 let message =
                     "too many unsigned requests are under way; known callers that sign have places of their own";
-                (StatusCode::SERVICE_UNAVAILABLE, "BUSY", message)
+                (StatusCode::SERVICE_UNAVAILABLE, BUSY, message)
             }
             Self::ChainsUnavailable => {
                 (StatusCode::SERVICE_UNAVAILABLE, "CHAINS_UNAVAILABLE", "the chains cannot be read at the moment")

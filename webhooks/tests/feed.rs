@@ -63,7 +63,7 @@ fn submitted(originator: &str, request_id: &str) -> Submitted {
             refund_after: 1_800_000_200,
         },
         fulfillment_proxies: vec![account(OTHER)],
-        verifier: VerifierRef { account: account(OTHER), endpoint: "https://verifier.example".to_owned() },
+        verifier: VerifierRef::single(account(OTHER), "https://verifier.example".to_owned()),
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),

@@ -1,12 +1,16 @@
 //! Example bodies. They tell one story: order-7, paid on one chain and delivered on another.
 
+mod defaults;
 mod settlers;
 pub(super) mod webhooks;
 pub(super) mod x402;
 
 use serde_json::{Value, json};
 
-pub(super) use self::settlers::{settler, settlers};
+pub(super) use self::{
+    defaults::defaults,
+    settlers::{settler, settlers},
+};
 
 use events::{PaymentId, QuoteRequestId};
 
@@ -116,6 +120,7 @@ pub(super) fn prepared_payment() -> Examples {
             "message_prehash": "{\"primaryType\":\"PermitWitnessTransferFrom\",…}",
             "payload": {},
         }],
+        "fulfillment_verifier": defaults::verifiers(),
     });
     let wrap = json!({
         "asset_identifier": format!("{SOURCE_CHAIN}/erc20:{WRAPPED}"),
@@ -382,120 +387,6 @@ pub(super) fn award_request() -> Examples {
         "sender_auth": sender_auth(),
     });
     vec![("plain", award)]
-}
-
-/// The windows of a new payment.
-fn deadline_limits() -> Value {
-    json!({
-        "quote_ms_min": 100,
-        "quote_seconds_max": 600,
-        "settlement_ms_min": 0,
-        "settlement_seconds_max": 86400,
-        "refund_seconds_max": 86400,
-    })
-}
-
-/// One chain's defaults.
-fn chain_defaults() -> Value {
-    let verifier = "0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc";
-    json!({
-        "family": "evm",
-        "quote_selector": "",
-        "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
-        "escrow_contract_address": "0x5fbdb2315678afecb367f032d93f642f64180aa3",
-        "fulfillment_proxy": "0xe7f1725e7734ce288f8367e1bb143e90bb3f0512",
-        "escrow_contract_addresses": ["0x5fbdb2315678afecb367f032d93f642f64180aa3"],
-        "fulfillment_proxy_addresses": ["0xe7f1725e7734ce288f8367e1bb143e90bb3f0512"],
-        "fulfillment_verifiers": [{"account": verifier, "endpoint": "http://127.0.0.1:8090"}],
-        "settler_policies": ["kyc"],
-        "reserver": "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
-        "releaser": verifier,
-        "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",
-        "message_schemes": ["EVM_PERMIT2_ESCROW"],
-        "refund_delay_seconds": 3600,
-        "deadlines": deadline_limits(),
-        "required_depth": "finalized",
-        "assets": [{
-            "asset_identifier": format!("{SOURCE_CHAIN}/erc20:{TOKEN}"),
-            "symbol": "USDC",
-            "decimals": 6,
-        }, {
-            "asset_identifier": format!("{SOURCE_CHAIN}/erc20:{WRAPPED}"),
-            "symbol": "WETH",
-            "decimals": 18,
-            "wraps": format!("{SOURCE_CHAIN}/slip44:60"),
-        }],
-    })
-}
-
-/// The defaults of a Solana chain.
-fn solana_defaults() -> Value {
-    let (program, verifier) =
-        ("Bu4YY2J4tTs7UP6nd8uqS7YwzeLpmF1cHSuV5J4DvGA4", "8SFqwqnq4whPhs8icwHA2hQg3hUoN1qrCLK1SBx3WKwe");
-    json!({
-        "family": "solana",
-        "quote_selector": "",
-        "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
-        "escrow_contract_address": program,
-        "fulfillment_proxy": program,
-        "escrow_contract_addresses": [program],
-        "fulfillment_proxy_addresses": [program],
-        "fulfillment_verifiers": [{"account": verifier, "endpoint": "http://127.0.0.1:8090"}],
-        "settler_policies": ["kyc"],
-        "reserver": "GyGKxMyg1p9SsHfm15MkNUu1u9TN2JtTspcdmrtGUdse",
-        "releaser": verifier,
-        "signature_cluster_id": "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
-        "signature_domain_version": 1,
-        "message_schemes": ["SOLANA"],
-        "refund_delay_seconds": 3600,
-        "deadlines": deadline_limits(),
-        "required_depth": "finalized",
-        "assets": [{
-            "asset_identifier": format!("{SOLANA_CHAIN}/token:EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"),
-            "symbol": "USDC",
-            "decimals": 6,
-        }],
-    })
-}
-
-/// The defaults of a Tron chain.
-fn tron_defaults() -> Value {
-    let verifier = "TFTsyAaajS3DTEbekme2wm9fNcypguDHp4";
-    json!({
-        "family": "tron",
-        "quote_selector": "",
-        "fulfillment_verifier": {"account": verifier, "endpoint": "http://127.0.0.1:8090"},
-        "escrow_contract_address": "TJhSSbZ8dVqtEiLYgva1WWcV4R4NkRCARH",
-        "fulfillment_proxy": "TX7cLPN5XdNGBzyF9ti4nsHCPZhq7qqJ7C",
-        "escrow_contract_addresses": ["TJhSSbZ8dVqtEiLYgva1WWcV4R4NkRCARH"],
-        "fulfillment_proxy_addresses": ["TX7cLPN5XdNGBzyF9ti4nsHCPZhq7qqJ7C"],
-        "fulfillment_verifiers": [{"account": verifier, "endpoint": "http://127.0.0.1:8090"}],
-        "settler_policies": ["kyc"],
-        "reserver": "TYBNgWfhGuNzdLtjKtxXTfskAhTbMcqbaG",
-        "releaser": verifier,
-        "message_schemes": ["TRON"],
-        "refund_delay_seconds": 3600,
-        "deadlines": deadline_limits(),
-        "required_depth": "finalized",
-        "assets": [{
-            "asset_identifier": format!("{TRON_CHAIN}/trc20:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t"),
-            "symbol": "USDT",
-            "decimals": 6,
-        }],
-    })
-}
-
-/// All chains, and one of each family.
-pub(super) fn defaults() -> Examples {
-    let every = json!({
-        "chains": {SOURCE_CHAIN: chain_defaults(), SOLANA_CHAIN: solana_defaults(), TRON_CHAIN: tron_defaults()},
-    });
-    vec![
-        ("every chain", every),
-        ("one chain, by chain_id", chain_defaults()),
-        ("a Solana chain, by chain_id", solana_defaults()),
-        ("a Tron chain, by chain_id", tron_defaults()),
-    ]
 }
 
 /// The liveness probe.

@@ -1,6 +1,8 @@
 //! The page of a payment, as a person reads it; what `statusUrl` opens in a browser. Money and people come first, hashes and
 //! ids are folded away. The script of `web/` shows the same from the API, live.
 
+use std::collections::BTreeSet;
+
 use axum::http::{HeaderMap, header};
 use serde_json::Value;
 
@@ -8,7 +10,7 @@ use app::{
     error::docs_url,
     views::payment_body::{ClaimBody, date_time},
 };
-use events::time::from_unix_seconds;
+use events::{VerifierSet, time::from_unix_seconds};
 use projections::{PaymentStatus, PaymentView, Transaction};
 
 use super::{
@@ -199,6 +201,7 @@ fn technical(view: &PaymentView, entries: &[Value]) -> Vec<Row> {
     }
     rows.push(("details.escrow", code(&view.escrow_contract)));
     rows.push(("details.verifier", code(view.verifier.account.as_str())));
+    rows.extend(view.verifier.set.as_ref().map(|set| ("details.verifiers", verifiers(set, entries))));
     if let Some(quote) = &view.quote {
         rows.push(("details.quote", format!("{}<br>{}", code(&quote.quote_id), code(&quote.quote_hash.to_string()))));
     }
@@ -213,6 +216,18 @@ fn technical(view: &PaymentView, entries: &[Value]) -> Vec<Row> {
         rows.push(("details.events", format!("<ul>{}</ul>", events.collect::<String>())));
     }
     rows
+}
+
+/// How many of a set have to attest and how many have, and who is in it.
+fn verifiers(set: &VerifierSet, entries: &[Value]) -> String {
+    let is_attestation = |entry: &&Value| ["DeliveryAttested", "NonDeliveryAttested"].contains(&words(entry, "event"));
+    let attested = entries.iter().filter(is_attestation).map(|entry| words(&entry["data"], "verifier"));
+    let attested = attested.collect::<BTreeSet<_>>().len();
+    let [threshold, count, attested] =
+        [set.threshold(), set.members().len(), attested].map(|number| number.to_string());
+    let counts = [("threshold", threshold.as_str()), ("count", count.as_str()), ("attested", attested.as_str())];
+    let members = set.members().iter().map(|member| format!("<br>{}", code(member.account.as_str())));
+    filled("details.verifiers.text", &counts) + &members.collect::<String>()
 }
 
 fn code(text: &str) -> String {
@@ -230,7 +245,23 @@ fn shown(transaction: &Transaction) -> String {
 
 #[cfg(test)]
 mod tests {
+    use events::VerifierMember;
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn of_a_verifier_set_it_is_told_how_many_have_attested() {
+        let account = |digit: u8| format!("0x{}", digit.to_string().repeat(40));
+        let member = |digit| VerifierMember { account: account(digit).parse().unwrap(), endpoint: String::new() };
+        let set = VerifierSet::new(2, vec![member(3), member(1), member(2)]).unwrap();
+        let said = |event: &str, by| json!({"event": event, "data": {"verifier": account(by)}});
+        let entries = ["DeliveryAttested", "DeliveryAttested", "FulfillmentConfirmed"].map(|event| said(event, 3));
+        let listed: String = (1..=3).map(|digit| format!("<br>{}", code(&account(digit)))).collect();
+        assert_eq!(verifiers(&set, &entries), format!("2 of 3 have to attest, 1 have{listed}"));
+        let denied = [1, 2].map(|by| said("NonDeliveryAttested", by));
+        assert_eq!(verifiers(&set, &denied), format!("2 of 3 have to attest, 2 have{listed}"));
+    }
 
     #[test]
     fn a_page_is_for_those_who_ask_for_one() {

@@ -32,6 +32,7 @@ mod solana;
 mod tron;
 mod untrusted_clients;
 mod validation;
+mod verifier_sets;
 mod webhooks;
 mod wrapped_coins;
 mod x402;
@@ -404,6 +405,12 @@ pub fn with(pointer: &str, value: Value) -> Value {
     let mut body = body();
     set(&mut body, pointer, value);
     body
+}
+
+/// What is shown of a single verifier.
+pub fn single_verifier(account: &str, endpoint: &str) -> Value {
+    let member = json!({"account": account, "endpoint": endpoint});
+    json!({"account": account, "endpoint": endpoint, "threshold": 1, "members": [member]})
 }
 
 pub fn set(body: &mut Value, pointer: &str, value: Value) {

@@ -168,14 +168,14 @@ async fn defaults_are_the_configured_chains() {
     let expected = json!({
         "family": "evm",
         "quote_selector": "",
-        "fulfillment_verifier": {"account": VERIFIER, "endpoint": "http://127.0.0.1:8090"},
+        "fulfillment_verifier": single_verifier(VERIFIER, "http://127.0.0.1:8090"),
         "escrow_contract_address": ESCROW,
         "fulfillment_proxy": PROXY,
         "escrow_contract_addresses": [ESCROW, TRUSTED],
         "fulfillment_proxy_addresses": [PROXY],
         "fulfillment_verifiers": [
-            {"account": VERIFIER, "endpoint": "http://127.0.0.1:8090"},
-            {"account": TRUSTED, "endpoint": "https://verifier.example"},
+            single_verifier(VERIFIER, "http://127.0.0.1:8090"),
+            single_verifier(TRUSTED, "https://verifier.example"),
         ],
         "settler_policies": ["aml", "kyc"],
         "reserver": "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",

@@ -164,13 +164,13 @@ async fn the_defaults_of_a_tron_chain_can_be_sent_back() {
     let expected = json!({
         "family": "tron",
         "quote_selector": "",
-        "fulfillment_verifier": {"account": chain().chain.common().releaser, "endpoint": "http://127.0.0.1:8090"},
+        "fulfillment_verifier": single_verifier(chain().chain.common().releaser.as_str(), "http://127.0.0.1:8090"),
         "escrow_contract_address": world.escrow,
         "fulfillment_proxy": world.proxy,
         "escrow_contract_addresses": [world.escrow],
         "fulfillment_proxy_addresses": [world.proxy],
         "fulfillment_verifiers": [
-            {"account": chain().chain.common().releaser, "endpoint": "http://127.0.0.1:8090"},
+            single_verifier(chain().chain.common().releaser.as_str(), "http://127.0.0.1:8090"),
         ],
         "settler_policies": ["aml", "kyc"],
         "reserver": chain().chain.common().reserver,

@@ -4,6 +4,7 @@ mod identifiers;
 mod originators;
 mod refusals;
 mod supported;
+mod verifier_sets;
 
 use data_encoding::BASE64;
 use serde_json::json;

@@ -25,7 +25,7 @@ pub(crate) struct SupportedBody {
     /// Extensions that are understood.
     #[schemars(with = "Vec<String>")]
     extensions: [&'static str; 1],
-    /// By chain, the accounts that sign for the gateway.
+    /// By chain, the accounts that sign for the gateway: its reserver, and its fulfillment verifier or the members of its set.
     signers: BTreeMap<String, Vec<String>>,
 }
 
@@ -68,9 +68,9 @@ struct Gw {
     escrow: String,
     /// The requirement's `extra.gw.reserver`.
     reserver: String,
-    /// The requirement's `extra.gw.releaser`.
+    /// The requirement's `extra.gw.releaser`: the verifier's account, or the id of the set.
     releaser: String,
-    /// The requirement's `extra.gw.fulfillmentVerifierEndpoint`.
+    /// The requirement's `extra.gw.fulfillmentVerifierEndpoint`: of a set the first member's, and any other's would do.
     fulfillment_verifier_endpoint: String,
     /// Permit2, on EVM chains.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,20 +157,21 @@ fn is_token(asset: &AssetId) -> bool {
 }
 
 fn signers(corridor: &Corridor) -> Vec<String> {
-    let mut signers = vec![corridor.reserver.to_string(), corridor.releaser.to_string()];
+    let mut signers = vec![corridor.reserver.to_string()];
+    signers.extend(corridor.default_verifier().members().iter().map(|member| member.account.to_string()));
     signers.dedup();
     signers
 }
 
 fn gw(corridor: &Corridor, state: &HttpState) -> Gw {
     let corridors: &Corridors = &state.corridors;
-    let verifier = corridors.default_verifier(corridor);
+    let verifier = corridor.default_verifier();
     let domain = corridor.signature_domain.as_ref();
     Gw {
         escrow: corridor.escrow.to_string(),
         reserver: corridor.reserver.to_string(),
         releaser: verifier.account.to_string(),
-        fulfillment_verifier_endpoint: verifier.endpoint,
+        fulfillment_verifier_endpoint: verifier.endpoint.clone(),
         permit2: corridor.permit2.as_ref().map(ToString::to_string),
         svm_signature_cluster_id: domain.map(|(cluster_id, _)| cluster_id.clone()),
         svm_signature_domain_version: domain.map(|(_, version)| *version),

@@ -48,31 +48,43 @@ pub struct Corridor {
     pub assets: Vec<AssetConfig>,
     trusted_escrows: BTreeSet<Account>,
     trusted_proxies: BTreeSet<Account>,
-    /// Those that a payment whose source lies here may have: the default one first.
-    verifiers: Vec<Verifier>,
+    /// Who attests for payments whose source lies here and that name nobody.
+    default_verifier: Verifier,
+    /// Who may do so besides.
+    trusted_verifiers: Vec<Verifier>,
     /// The contracts and programs of the chain that payments go through: nobody receives anything there.
     contracts: BTreeMap<Account, &'static str>,
 }
 
-/// A verifier with the origin of its endpoint, by which requests name it.
+/// A verifier, or a set of them, with the origins by which requests name it: of a set those of all its members.
 #[derive(Debug, Clone)]
 struct Verifier {
     verifier: VerifierRef,
-    origin: String,
+    origins: Vec<String>,
 }
 
 impl Verifier {
-    /// `None` where the endpoint has no origin, which loading a configuration refuses.
-    fn new(verifier: VerifierRef) -> Option<Self> {
-        Some(Self { origin: net::origin::origin(&verifier.endpoint)?, verifier })
+    fn new(verifier: VerifierRef) -> Self {
+        let members = verifier.members().into_iter();
+        // That each has one, loading a configuration sees to.
+        Self { origins: members.filter_map(|member| net::origin::origin(&member.endpoint)).collect(), verifier }
     }
+
+    fn is_at(&self, origin: &str) -> bool {
+        self.origins.iter().any(|own| own == origin)
+    }
+}
+
+/// Whether `endpoint` is of the verifier's origin, or of that of one of a set's members.
+pub(crate) fn is_at(verifier: &VerifierRef, endpoint: &str) -> bool {
+    let origin = net::origin::origin(endpoint);
+    verifier.members().iter().any(|member| net::origin::origin(&member.endpoint) == origin)
 }
 
 /// All chains served, and the verifiers and selectors that are trusted.
 #[derive(Debug, Clone)]
 pub struct Corridors {
     chains: BTreeMap<ChainId, Corridor>,
-    verifier_endpoint: String,
     trusted_selectors: BTreeSet<SelectorKey>,
     selector_time: TimeDelta,
     settler_policies: BTreeSet<String>,
@@ -114,7 +126,8 @@ impl Corridors {
             let here = contracts.iter().filter(|contract| contract.chain_id == *chain);
             here.map(|contract| contract.account.clone()).collect()
         };
-        let chains = config.chains.iter().map(|served| {
+        // Each has its verifier, which loading a configuration sees to.
+        let chains = config.chains.iter().filter_map(|served| {
             let (family, chain) = (served.chain.family(), served.chain.common());
             let account = |text: &str| Account::parse(family, text);
             let (escrow, proxy) = (chain.escrow_contract.clone(), chain.fulfillment_proxy.clone());
@@ -125,11 +138,9 @@ impl Corridors {
                 }
                 ChainConfig::Tron(_) => (None, None),
             };
-            let default = VerifierRef { account: chain.releaser.clone(), endpoint: config.verifier.endpoint.clone() };
             let trusted_verifiers = config.trust.verifiers.iter().filter(|trusted| trusted.account.family() == family);
-            let trusted_verifiers = trusted_verifiers
-                .map(|trusted| VerifierRef { account: trusted.account.clone(), endpoint: trusted.endpoint.clone() });
-            let verifiers = iter::once(default).chain(trusted_verifiers).filter_map(Verifier::new).collect();
+            let trusted_verifiers =
+                trusted_verifiers.map(|trusted| VerifierRef::single(trusted.account.clone(), trusted.endpoint.clone()));
             let trusted_escrows: BTreeSet<_> = trusted(&config.trust.escrow_contracts, &chain.chain_id);
             let trusted_proxies: BTreeSet<_> = trusted(&config.trust.fulfillment_proxies, &chain.chain_id);
             let tokens = chain.assets.iter().map(|served| &served.asset_identifier);
@@ -160,13 +171,13 @@ impl Corridors {
                 assets: chain.assets.clone(),
                 trusted_escrows,
                 trusted_proxies,
-                verifiers,
+                default_verifier: Verifier::new(config.verifier.of_chain(&served.chain)?),
+                trusted_verifiers: trusted_verifiers.map(Verifier::new).collect(),
             };
-            (chain.chain_id.clone(), corridor)
+            Some((chain.chain_id.clone(), corridor))
         });
         Self {
             chains: chains.collect(),
-            verifier_endpoint: config.verifier.endpoint.clone(),
             trusted_selectors: config.trust.selectors.iter().copied().collect(),
             // The configuration bounds it far below what cannot be represented.
             selector_time: TimeDelta::milliseconds(config.trust.selector_ms_max.cast_signed()),
@@ -203,11 +214,6 @@ impl Corridors {
     /// What the account of `recipient` is on its chain, when it is one of the contracts or programs that payments go through.
     pub fn contract_at(&self, recipient: &OwnedAsset) -> Option<&'static str> {
         self.get(recipient.asset().chain())?.contracts.get(recipient.account()).copied()
-    }
-
-    /// The default verifier of payments whose source lies on `corridor`.
-    pub fn default_verifier(&self, corridor: &Corridor) -> VerifierRef {
-        VerifierRef { account: corridor.releaser.clone(), endpoint: self.verifier_endpoint.clone() }
     }
 
     /// The selector that `text` names, by any form of its key, when it is trusted.
@@ -250,15 +256,33 @@ impl Corridor {
         [&self.proxy].into_iter().chain(self.trusted_proxies.iter().filter(|trusted| **trusted != self.proxy))
     }
 
-    /// The verifier with this account and origin, when a payment whose source lies here may have it.
-    pub fn verifier(&self, account: &Account, origin: &str) -> Option<&VerifierRef> {
-        let known = self.verifiers.iter().find(|known| known.verifier.account == *account && known.origin == origin);
-        known.map(|known| &known.verifier)
+    /// The verifier, or the set, of payments whose source lies here and that name nobody.
+    pub fn default_verifier(&self) -> &VerifierRef {
+        &self.default_verifier.verifier
     }
 
-    /// Accounts and origins of the verifiers that a payment whose source lies here may have: the default one first.
-    pub fn verifiers(&self) -> impl Iterator<Item = (&Account, &str)> {
-        self.verifiers.iter().map(|known| (&known.verifier.account, known.origin.as_str()))
+    /// Who has this account, a verifier's or a set's, and this origin, a set by any of its members, when a payment whose source lies
+    /// here may have it.
+    pub fn verifier(&self, account: &Account, origin: &str) -> Option<&VerifierRef> {
+        self.verifier_by(Some(account), Some(origin))
+    }
+
+    /// The first with this account and this origin, as far as they are said: the default one where nothing is.
+    pub fn verifier_by(&self, account: Option<&Account>, origin: Option<&str>) -> Option<&VerifierRef> {
+        let is_named = |known: &&Verifier| {
+            account.is_none_or(|account| known.verifier.account == *account)
+                && origin.is_none_or(|origin| known.is_at(origin))
+        };
+        self.verifiers().find(is_named).map(|known| &known.verifier)
+    }
+
+    /// Who may attest for payments whose source lies here: the default one first.
+    pub fn known_verifiers(&self) -> impl Iterator<Item = &VerifierRef> {
+        self.verifiers().map(|known| &known.verifier)
+    }
+
+    fn verifiers(&self) -> impl Iterator<Item = &Verifier> {
+        iter::once(&self.default_verifier).chain(&self.trusted_verifiers)
     }
 
     /// Whether the escrow contract is the default or trusted.

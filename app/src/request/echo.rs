@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use events::{Account, Amount, ChainId, Did, OwnedAsset, quote_request::QuoteRequestOpened, selection::SelectorKey};
 
 use super::{
+    corridors::is_at,
     fields::{self, Faults, Object, date_time},
     proxies,
 };
@@ -136,8 +137,7 @@ fn contracts(body: &Object<'_>, opened: &QuoteRequestOpened, faults: &mut Faults
         let account = verifier.optional("account", faults);
         note("fulfillment_verifier.account", account, &|text| is_account(text, &opened.verifier.account));
         let endpoint = verifier.optional("endpoint", faults);
-        let origin = net::origin::origin;
-        note("fulfillment_verifier.endpoint", endpoint, &|text| origin(text) == origin(&opened.verifier.endpoint));
+        note("fulfillment_verifier.endpoint", endpoint, &|text| is_at(&opened.verifier, text));
     }
     compared
 }

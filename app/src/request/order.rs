@@ -83,7 +83,7 @@ impl Order {
         let selector = quote_selector(body, corridors, faults);
 
         let corridor = source.as_ref().and_then(|source| corridors.get(source.asset().chain()));
-        let verifier = verifier(body, corridor, corridors, faults);
+        let verifier = verifier(body, corridor, faults);
         let escrow_contract = escrow_contract(body, corridor, faults);
         let proxies = StatedProxies::read(body, faults);
 
@@ -343,23 +343,18 @@ fn quote_selector(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults)
     trusted
 }
 
-fn verifier(
-    body: &Object<'_>,
-    corridor: Option<&Corridor>,
-    corridors: &Corridors,
-    faults: &mut Faults,
-) -> Option<VerifierRef> {
+fn verifier(body: &Object<'_>, corridor: Option<&Corridor>, faults: &mut Faults) -> Option<VerifierRef> {
     const NAME: &str = "fulfillment_verifier";
-    let default = |corridor: Option<&Corridor>| corridor.map(|corridor| corridors.default_verifier(corridor));
-    let Some(stated) = body.optional_object(NAME, faults) else { return default(corridor) };
+    let default = || corridor.map(|corridor| corridor.default_verifier().clone());
+    let Some(stated) = body.optional_object(NAME, faults) else { return default() };
     if stated.is_empty() {
-        return default(corridor);
+        return default();
     }
     let account: Option<&str> = stated.optional("account", faults);
     let endpoint: Option<&str> = stated.optional("endpoint", faults);
     let (account, endpoint) = (account.unwrap_or_default(), endpoint.unwrap_or_default());
     if account.is_empty() && endpoint.is_empty() {
-        return default(corridor);
+        return default();
     }
     for (name, text) in [("account", account), ("endpoint", endpoint)] {
         if text.is_empty() {

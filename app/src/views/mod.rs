@@ -10,3 +10,4 @@ pub mod quote_request_body;
 pub mod quote_requests;
 mod single_flight;
 pub mod timeline_body;
+pub mod verifier;

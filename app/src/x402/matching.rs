@@ -5,7 +5,7 @@
 
 use chrono::TimeDelta;
 
-use events::{Account, Amount, AssetId, ChainId, Family, OwnedAsset, caip, time::Timestamp};
+use events::{Account, Amount, AssetId, ChainId, Family, OwnedAsset, caip, event::VerifierRef, time::Timestamp};
 
 use super::{
     SCHEME,
@@ -33,9 +33,8 @@ pub(super) struct Resolved<'a> {
     fulfillment_amount: Amount,
     escrow: Account,
     proxy: Account,
-    /// Those of the default verifier where the requirement names none.
-    releaser: Account,
-    verifier_origin: String,
+    /// The default verifier where the requirement names none.
+    verifier: VerifierRef,
 }
 
 impl<'a> Resolved<'a> {
@@ -73,7 +72,7 @@ impl<'a> Resolved<'a> {
         if contract(requirement.reserver.as_deref(), corridor, &corridor.reserver, name)? != corridor.reserver {
             return Err(invalid(name, format!("is not the reserver of {chain}")));
         }
-        let (releaser, verifier_origin) = verifier(requirement, corridor)?;
+        let verifier = verifier(requirement, corridor)?;
         signing_domain(requirement, corridor)?;
         if let (Some(quote), Some(fulfillment)) =
             (requirement.quote_deadline_seconds, requirement.fulfillment_deadline_seconds)
@@ -86,17 +85,7 @@ impl<'a> Resolved<'a> {
         if paid.as_ref() != Ok(destination.account()) && funded.as_ref() != Ok(&escrow) {
             return Err(invalid("payTo", "must be extra.gw.destination.address, or the escrow"));
         }
-        Ok(Self {
-            requirement,
-            source,
-            amount,
-            destination,
-            fulfillment_amount,
-            escrow,
-            proxy,
-            releaser,
-            verifier_origin,
-        })
+        Ok(Self { requirement, source, amount, destination, fulfillment_amount, escrow, proxy, verifier })
     }
 
     /// Judges a payment by the requirement. The deadlines only ever come nearer, so that what passes once always will.
@@ -105,10 +94,6 @@ impl<'a> Resolved<'a> {
     /// `PAYMENT_REQUIREMENTS_MISMATCH` with the first field that differs.
     pub(super) fn check(&self, order: &Order, now: Timestamp) -> Result<(), Error> {
         let terms = &order.terms;
-        let verifier_is_asked = || {
-            order.verifier.account == self.releaser
-                && net::origin::origin(&order.verifier.endpoint).as_deref() == Some(&self.verifier_origin)
-        };
         let proxies = &order.fulfillment_proxies;
         let proxy_is_asked = || proxies.iter().all(|proxy| *proxy == self.proxy);
         let rules: [(bool, &str, String); 7] = [
@@ -131,9 +116,9 @@ impl<'a> Resolved<'a> {
             (order.escrow_contract == self.escrow, "escrow_contract_address", format!("must be {}", self.escrow)),
             (proxy_is_asked(), "fulfillment_proxy", format!("must be {}", self.proxy)),
             (
-                verifier_is_asked(),
+                order.verifier == self.verifier,
                 "fulfillment_verifier",
-                format!("must be {} at {}", self.releaser, self.verifier_origin),
+                format!("must be {} at {}", self.verifier.account, self.verifier.endpoint),
             ),
         ];
         if let Some((_, field, rule)) = rules.into_iter().find(|(holds, ..)| !holds) {
@@ -209,8 +194,8 @@ fn contract(stated: Option<&str>, corridor: &Corridor, default: &Account, field:
     Account::parse(corridor.family, text).map_err(|rule| invalid(field, caip_rule(&rule)))
 }
 
-/// Account and origin of the verifier that is asked for, the default or a trusted one.
-fn verifier(requirement: &Requirement, corridor: &Corridor) -> Result<(Account, String), Error> {
+/// The verifier that is asked for, the default or a trusted one; a set by the origin of any of its members.
+fn verifier(requirement: &Requirement, corridor: &Corridor) -> Result<VerifierRef, Error> {
     let account = requirement.releaser.as_deref().map(|text| {
         Account::parse(corridor.family, text).map_err(|rule| invalid("extra.gw.releaser", caip_rule(&rule)))
     });
@@ -219,13 +204,10 @@ fn verifier(requirement: &Requirement, corridor: &Corridor) -> Result<(Account, 
         net::origin::origin(text).ok_or_else(|| invalid("extra.gw.fulfillmentVerifierEndpoint", rule))
     });
     let (account, origin) = (account.transpose()?, origin.transpose()?);
-    let of_account: Vec<(&Account, &str)> =
-        corridor.verifiers().filter(|(known, _)| account.as_ref().is_none_or(|account| *known == account)).collect();
-    if of_account.is_empty() {
+    if corridor.verifier_by(account.as_ref(), None).is_none() {
         return Err(invalid("extra.gw.releaser", "is neither the default verifier's account nor a trusted one's"));
     }
-    let found = of_account.into_iter().find(|(_, known)| origin.as_ref().is_none_or(|origin| known == origin));
-    found.map(|(account, origin)| (account.clone(), origin.to_owned())).ok_or_else(|| {
+    corridor.verifier_by(account.as_ref(), origin.as_deref()).cloned().ok_or_else(|| {
         invalid("extra.gw.fulfillmentVerifierEndpoint", "is neither the default verifier's origin nor a trusted one's")
     })
 }

@@ -7,7 +7,10 @@ use events::{Account, AssetId, ChainId, Family, event::Submitted, time::Timestam
 use super::{SCHEME, matching::window};
 use crate::{
     error::{Code, Error},
-    request::fields::{Faults, Object},
+    request::{
+        corridors::is_at,
+        fields::{Faults, Object},
+    },
 };
 
 /// A requirement of the right form. What it means on its chains is judged later.
@@ -111,8 +114,7 @@ impl Requirement {
         let may_be = |stated: &Option<String>, family, account: &Account| {
             stated.as_ref().is_none_or(|stated| is_account(stated, family, account))
         };
-        let origin = |text: &str| net::origin::origin(text);
-        let endpoint_is = |stated: &String| origin(stated) == origin(&submitted.verifier.endpoint);
+        let endpoint_is = |stated: &String| is_at(&submitted.verifier, stated);
         let funded = is_account(&self.pay_to, from, &escrow.contract);
         let is_within = |deadline: Timestamp, seconds: Option<u64>| {
             seconds.is_none_or(|seconds| deadline - submitted.submitted_at <= window(seconds))

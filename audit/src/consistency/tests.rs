@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use ed25519_dalek::SigningKey;
 
 use events::{
-    ChainId, Did, Event, Failure, OwnedAsset, PaymentId, Terms,
+    Account, ChainId, Did, Event, Failure, Family, OwnedAsset, PaymentId, Terms, VerifierMember, VerifierSet,
     event::{
         AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed, CollectedDocument,
         DepositRuledOut, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed,
@@ -23,10 +23,10 @@ use sagas::{auction::received, payment::fold};
 use super::*;
 use crate::report::{Report, Verdict};
 
-const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+pub(crate) const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 
 /// Quotes until 10, deposit until 30, delivery until 60, refund from 100.
-fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     from_unix_seconds(1_800_000_000).unwrap() + TimeDelta::seconds(seconds)
 }
 
@@ -34,7 +34,7 @@ fn selector() -> SelectorSigner {
     SelectorSigner::Ed25519(SigningKey::from_bytes(&[100; 32]))
 }
 
-fn submitted(answer_by: i64) -> Submitted {
+pub(crate) fn submitted(answer_by: i64) -> Submitted {
     let owned = |asset: &str| OwnedAsset::new(asset.parse().unwrap(), ACCOUNT).unwrap();
     let amount = |text: &str| text.parse().unwrap();
     let terms = Terms::new(owned("eip155:1/slip44:60"), vec![owned("eip155:10/slip44:60")], amount("1000"), None);
@@ -64,7 +64,7 @@ fn submitted(answer_by: i64) -> Submitted {
             refund_after: unix_seconds(at(100)),
         },
         fulfillment_proxies: vec![ACCOUNT.parse().unwrap()],
-        verifier: VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint: "https://verifier.example".to_owned() },
+        verifier: VerifierRef::single(ACCOUNT.parse().unwrap(), "https://verifier.example".to_owned()),
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),
@@ -77,7 +77,7 @@ fn submitted(answer_by: i64) -> Submitted {
     }
 }
 
-fn quote(n: u8, price: &str) -> SignedQuote {
+pub(crate) fn quote(n: u8, price: &str) -> SignedQuote {
     let key = SigningKey::from_bytes(&[n; 32]);
     let submitted = submitted(15);
     let quote = Quote {
@@ -136,26 +136,33 @@ fn found(answer_by: i64, record: &[SignedQuote], documents: &[SignedQuote]) -> V
 /// The checks that find something in a history, in one commit.
 fn checks(stream_id: StreamId, events: Vec<PaymentEvent>) -> Vec<String> {
     let payment = fold(&events).unwrap().unwrap();
-    let commit = Recorded {
-        stream_id,
-        position: Position { shard: 0, version: 1, sequence: 1, hash: Hash32::ZERO },
+    let state = State::Payment(Box::new(payment));
+    let found = check(&examined(stream_id, state, [events.into_iter().map(Event::from).collect()]));
+    found.into_iter().map(|finding| finding.check).collect()
+}
+
+/// A stream of these commits that leads to `state`.
+pub(crate) fn examined(stream_id: StreamId, state: State, commits: impl IntoIterator<Item = Vec<Event>>) -> Examined {
+    let commits = (1..).zip(commits).map(|(sequence, events)| Recorded {
+        stream_id: stream_id.clone(),
+        position: Position { shard: 0, version: sequence, sequence, hash: Hash32::ZERO },
         commit_id: events::CommitId::random(),
         prev: Hash32::ZERO,
         correlation: String::new(),
         causation: String::new(),
         stored_at: at(0),
-        events: events.into_iter().map(Event::from).collect(),
-    };
-    let examined = Examined {
+        events,
+    });
+    let commits: Vec<_> = commits.collect();
+    Examined {
         subject: "gw.evt.00.x".to_owned(),
         stream: "EVT_00".to_owned(),
-        messages: 1,
-        commits: vec![commit],
+        messages: commits.len(),
+        commits,
         is_mark: false,
-        state: Some(State::Payment(Box::new(payment))),
+        state: Some(state),
         findings: Vec::new(),
-    };
-    check(&examined).into_iter().map(|finding| finding.check).collect()
+    }
 }
 
 /// The checks that find something in the history of a payer that deposits 1100 by a transaction of its own.
@@ -250,7 +257,7 @@ fn the_quote_that_follows_one_that_lapsed_has_to_be_the_next_best() {
     assert_eq!(without(found_of_lapse(&dearest_first, &[1], 30)), ["selection", "selection"]);
 }
 
-fn inclusion(second: i64) -> Inclusion {
+pub(crate) fn inclusion(second: i64) -> Inclusion {
     Inclusion {
         chain_id: ChainId::evm(1),
         transaction_hash: "0x02".to_owned(),
@@ -264,7 +271,7 @@ fn failed(refund: RefundDue) -> PaymentEvent {
     failed_with(Failure::SETTLEMENT_FAILED, refund)
 }
 
-fn failed_with(code: &str, refund: RefundDue) -> PaymentEvent {
+pub(crate) fn failed_with(code: &str, refund: RefundDue) -> PaymentEvent {
     let failure = Failure {
         code: code.to_owned(),
         message: String::new(),
@@ -283,7 +290,7 @@ fn opened(second: i64) -> PaymentEvent {
     })
 }
 
-fn refunded(amount: &str) -> PaymentEvent {
+pub(crate) fn refunded(amount: &str) -> PaymentEvent {
     PaymentEvent::EscrowRefunded(EscrowRefunded {
         inclusion: inclusion(101),
         amount: amount.parse().unwrap(),
@@ -392,4 +399,47 @@ fn a_delivery_that_was_not_attested_is_somebodys_loss_and_no_fault_of_the_record
     report.add(Finding::new(Severity::Loss, "unattested", JournalLocation::default(), "a loss"));
     assert_eq!((report.verdict(), report.counts.loss), (Verdict::Proven, 1));
     assert!(!Severity::Loss.is_fault());
+}
+
+/// A member of a verifier set, by the bytes of its account.
+pub(crate) fn member(byte: u8) -> VerifierMember {
+    let account = Account::from_bytes(Family::Evm, &[byte; 20]).unwrap();
+    VerifierMember { account, endpoint: format!("https://verifier-{byte}.example") }
+}
+
+/// Members 1 to `n`, of which `threshold` have to attest.
+pub(crate) fn verifier_set(threshold: u8, n: u8) -> VerifierSet {
+    VerifierSet::new(threshold, (1..=n).map(member).collect()).unwrap()
+}
+
+/// A payment whose escrow knows `set`, up to the deposit: submitted, sold for 1010 and secured.
+pub(crate) fn secured_for(set: VerifierSet) -> Vec<PaymentEvent> {
+    let escrow = EscrowPlan { releaser: set.id().unwrap(), ..submitted(15).escrow };
+    let verifier = VerifierRef::of(set).unwrap();
+    let submitted = Submitted { selector: None, escrow, verifier, ..submitted(15) };
+    let sold = quote(1, "1010");
+    vec![
+        PaymentEvent::Submitted(Box::new(submitted)),
+        PaymentEvent::AuctionClosed(AuctionClosed {
+            addressed: Vec::new(),
+            quotes: vec![received(&sold)],
+            declines: Vec::new(),
+            dropped: Vec::new(),
+            held_policies: Vec::new(),
+            passed_over: Vec::new(),
+            alternates: Vec::new(),
+            closed_at: at(10),
+        }),
+        PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
+            quote_id: sold.id(),
+            quote_hash: sold.hash(),
+            document: sold.document().to_owned(),
+            awarded_at: at(10),
+        })),
+        PaymentEvent::EscrowSecured(EscrowSecured {
+            inclusion: inclusion(20),
+            amount: "1010".parse().unwrap(),
+            deposit: None,
+        }),
+    ]
 }

@@ -3,6 +3,7 @@
 //! - [`contracts`]: their bindings, and the conversions between their types and the engine's.
 //! - [`eip712`]: the messages that payers, reservers and releasers sign; [`attest`] is what a releaser states and how it is signed,
 //!   [`signature`] reads signatures.
+//! - [`verifier_set`]: the word of several verifiers, as the escrow judges it.
 //! - [`artefacts`]: the code that this version was built with, and whether what is on a chain is it.
 //! - [`revert`]: why a contract refused, in words.
 //! - [`record`]: what an escrow has on record, and [`known_terms`], which spares looking for it twice. [`evidence`] and [`claims`]: what
@@ -18,3 +19,4 @@ pub mod known_terms;
 pub mod record;
 pub mod revert;
 pub mod signature;
+pub mod verifier_set;

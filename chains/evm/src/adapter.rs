@@ -370,6 +370,16 @@ impl Chains for EvmChain {
         self.escrows().attestation_holds(statement, escrow, signature).await
     }
 
+    async fn signed_by(
+        &self,
+        statement: &Statement,
+        escrow: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        Ok(self.escrows().signed_by(statement, escrow, member, signature))
+    }
+
     async fn next_block(&self, _: &ChainId) {
         self.log_watcher.next_block().await;
     }

@@ -21,7 +21,7 @@ use escrow_abi::{
     signature,
 };
 use events::{
-    Amount, Hash32, PaymentId, Terms,
+    Account, Amount, Hash32, PaymentId, Terms,
     event::{
         Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, Permit2,
         TransactionPrepared,
@@ -223,6 +223,16 @@ impl Audit for Auditor {
         signature: &str,
     ) -> Result<bool, Transient> {
         Escrows::of(&self.node).attestation_holds(statement, plan, signature).await
+    }
+
+    async fn signed_by(
+        &self,
+        statement: &Statement,
+        plan: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        Ok(Escrows::of(&self.node).signed_by(statement, plan, member, signature))
     }
 
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {

@@ -11,7 +11,7 @@ use escrow_abi::{
     claims,
     contracts::{self, GatewayEscrow, account, address, word},
     record::{self, EscrowTerms, RecordError, Stored},
-    signature,
+    signature, verifier_set,
 };
 use events::{
     Account, Amount, PaymentId,
@@ -20,6 +20,7 @@ use events::{
 use sagas::ports::{EscrowState, ExpectedTerms, Statement, Transient};
 
 use super::{
+    attest::verify_statement,
     calls::{CallError, Calls},
     deposit_call,
     logs::{Found, Logs},
@@ -286,7 +287,9 @@ impl<'a> Escrows<'a> {
         let Ok(digest) = statement_digest(statement, self.node.evm_id(), contract, address) else { return Ok(false) };
         let Ok(bytes) = signature::bytes(signature) else { return Ok(false) };
         // A key's signature counts whatever code its account has.
-        if signature::is_of_key(releaser, digest, &bytes) {
+        if signature::is_of_key(releaser, digest, &bytes)
+            || verifier_set::holds(&plan.releaser, digest, signature, address)
+        {
             return Ok(true);
         }
         let head = At::Block(self.node.head().await?);
@@ -294,5 +297,12 @@ impl<'a> Escrows<'a> {
             return Ok(false);
         }
         Calls::of(self.node).contract_accepts(releaser, digest, &bytes, head).await
+    }
+
+    /// Whether `signature`, hex with 0x, is the statement signed by the key of `member`, as the escrow would judge it of a set's.
+    /// No node is asked.
+    pub fn signed_by(&self, statement: &Statement, plan: &EscrowPlan, member: &Account, signature: &str) -> bool {
+        let (Ok(contract), Ok(member)) = (address(&plan.contract), address(member)) else { return false };
+        verify_statement(member, statement, self.node.evm_id(), contract, signature)
     }
 }

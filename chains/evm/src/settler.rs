@@ -19,7 +19,7 @@ use events::{
     Account, AssetId, PaymentId,
     event::{EscrowPlan, Inclusion},
 };
-use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 use signer::Secp256k1Key;
 
 use super::{
@@ -255,6 +255,10 @@ impl DeliveryChain for SettlerChain {
 
     async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError> {
         Self::deliver(self, order).await.map(|inclusion| inclusion.transaction_hash)
+    }
+
+    fn signed_by(&self, statement: &Statement, plan: &EscrowPlan, member: &Account, signature: &str) -> bool {
+        Escrows::of(self.node()).signed_by(statement, plan, member, signature)
     }
 
     async fn release(

@@ -157,7 +157,8 @@ impl SolanaChain {
         let broadcaster = Broadcaster::of(&self.node);
         let payer = submitter.public();
         let trial = transaction::message(&call.instructions, Budget::TRIAL, &payer, &[0; 32]);
-        let simulated = broadcaster.simulate(&transaction::unsigned(&trial)).await?;
+        let wire = transaction::trial(&trial).map_err(Transient::from)?;
+        let simulated = broadcaster.simulate(&wire).await?;
         if let Some(error) = &simulated.error {
             return Err(refused_trial(&self.node, &call.program, error, &transaction::programs(&trial)));
         }
@@ -307,6 +308,16 @@ impl Chains for SolanaChain {
         signature: &str,
     ) -> Result<bool, Transient> {
         Ok(Escrows::of(&self.node).attestation_holds(statement, escrow, signature))
+    }
+
+    async fn signed_by(
+        &self,
+        statement: &Statement,
+        escrow: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        Ok(Escrows::of(&self.node).signed_by(statement, escrow, member, signature))
     }
 
     fn head(&self, _: &ChainId) -> Option<u64> {

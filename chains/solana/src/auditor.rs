@@ -15,7 +15,7 @@ use chains::{
     config::CommonConfig,
 };
 use events::{
-    Amount, Hash32, PaymentId, Terms,
+    Account, Amount, Hash32, PaymentId, Terms,
     event::{Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
     time::unix_seconds,
 };
@@ -288,6 +288,16 @@ impl Audit for Auditor {
         Ok(Escrows::of(&self.node).attestation_holds(statement, plan, signature))
     }
 
+    async fn signed_by(
+        &self,
+        statement: &Statement,
+        plan: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        Ok(Escrows::of(&self.node).signed_by(statement, plan, member, signature))
+    }
+
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {
         Escrows::of(&self.node).state(payment_id, plan).await
     }
@@ -336,13 +346,17 @@ impl Auditor {
         digest: &Hash,
         discrepancies: &mut Discrepancies,
     ) {
-        let attested = effect.call.data.get(1..).and_then(Attested::from_bytes);
-        let presented = attested.and_then(|attested| evidence.ed25519(attested.ed25519_index));
-        let holds = match (presented, key(&case.plan.releaser)) {
-            (Some(data), Ok(releaser)) => ed25519::check(data, &releaser, digest).is_ok(),
-            _ => false,
+        let holds = || {
+            let attested = Attested::from_bytes(effect.call.data.get(1..)?).ok()?;
+            let presented = evidence.ed25519(attested.ed25519_index)?;
+            let releaser = key(&case.plan.releaser).ok()?;
+            match attested.set {
+                None => ed25519::check(presented, &releaser, digest).ok(),
+                Some(set) if set.id() == releaser => ed25519::check_set(presented, &set, digest).ok(),
+                Some(_) => None,
+            }
         };
-        discrepancies.require(holds, || {
+        discrepancies.require(holds().is_some(), || {
             format!("what ended the escrow is not the word of the releaser {} about this quote", case.plan.releaser)
         });
     }

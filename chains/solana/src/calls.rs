@@ -22,6 +22,7 @@ use super::{
     refusal::refused,
     submitters,
     transaction::BUDGET_INSTRUCTIONS,
+    word::Word,
 };
 
 /// What is to be sent.
@@ -213,14 +214,11 @@ pub(super) async fn refund<'a>(
     let mut instructions = Vec::new();
     match &order.non_delivery {
         None => instructions.push(host::refund(&program, &escrow)),
-        Some(signature) => {
-            let signature = signature_bytes(signature);
-            let signature =
-                signature.ok_or_else(|| Transient::misconfigured("the non-delivery is not hex of 64 bytes"))?;
+        Some(word) => {
             let statement = NonDelivery { payment_id, quote_hash: record.quote_hash };
             let digest = statement.digest(&node.domain(&program));
-            instructions.push(host::ed25519(&record.releaser, &signature, &digest));
-            instructions.push(host::cancel(&program, &escrow, BUDGET_INSTRUCTIONS));
+            let cancel = host::cancel(&program, &escrow, BUDGET_INSTRUCTIONS);
+            instructions.extend(Word::read(word)?.bring(&record.releaser, &digest, cancel)?);
         }
     }
     let contended = vec![payer_token];
@@ -258,14 +256,10 @@ pub(super) async fn release<'a>(
         return Err(refuse(format!("the settler has no token account {} to be paid to", text(&payout))));
     }
     let submitter = submitters::choose(node, submitters, &balances, 0)?;
-    let attestation = signature_bytes(&order.attestation);
-    let attestation = attestation.ok_or_else(|| Transient::misconfigured("the attestation is not hex of 64 bytes"))?;
     let delivery = Delivery { payment_id, quote_hash: record.quote_hash, settler };
     let digest = delivery.digest(&node.domain(&program));
-    let instructions = vec![
-        host::ed25519(&record.releaser, &attestation, &digest),
-        host::release(&program, &EscrowAccounts::from(&record), BUDGET_INSTRUCTIONS),
-    ];
+    let release = host::release(&program, &EscrowAccounts::from(&record), BUDGET_INSTRUCTIONS);
+    let instructions = Word::read(&order.attestation)?.bring(&record.releaser, &digest, release)?.to_vec();
     let submitters = submitters.iter().copied().zip(balances).collect();
     let call = Call { program, instructions, contended: vec![payout], submitters };
     Ok((call, submitter))

@@ -1,8 +1,7 @@
 //! Escrows: what the program has on record about a payment's money, read so that it can be concluded from.
 
-use ed25519_dalek::{Signature, VerifyingKey};
 use gateway_program::{
-    Key,
+    Hash, Key,
     account::{Escrow, State},
     host,
     instruction::Tag,
@@ -10,7 +9,7 @@ use gateway_program::{
 
 use chains::escrow::{self, EscrowRecord};
 use events::{
-    AssetId, Hash32, PaymentId,
+    Account, AssetId, Hash32, PaymentId,
     event::{EscrowPlan, EscrowRefunded, Inclusion},
 };
 use sagas::ports::{EscrowState, Statement, Transient};
@@ -20,6 +19,7 @@ use super::{
     node::{self, Commitment, Node, Settled},
     program::{account, amount, key, signature_bytes, statement_digest, text},
     records::{Read, check_kept, record_in},
+    word::{Word, signs},
 };
 
 /// Index of the escrow's record among the accounts of a deposit.
@@ -207,16 +207,25 @@ impl<'a> Escrows<'a> {
         History::of(self.node).transaction_at(&address, record.secured_slot, Commitment::Finalized, is).await
     }
 
-    /// Whether `signature`, hex with 0x, is the releaser's statement, as the program would judge it. The node is not asked.
-    pub fn attestation_holds(&self, statement: &Statement, plan: &EscrowPlan, signature: &str) -> bool {
+    /// Whether `attestation`, hex with 0x, is the releaser's statement, as the program would judge it: a key's signature, or
+    /// the attestation of the verifier set whose id the releaser is. The node is not asked.
+    pub fn attestation_holds(&self, statement: &Statement, plan: &EscrowPlan, attestation: &str) -> bool {
         let holds = || {
-            let program = key(&plan.contract).ok()?;
-            let releaser = VerifyingKey::from_bytes(&key(&plan.releaser).ok()?).ok()?;
-            let digest = statement_digest(statement, &self.node.domain(&program)).ok()?;
-            let signature = Signature::from_bytes(&signature_bytes(signature)?);
-            releaser.verify_strict(&digest.0, &signature).ok()
+            let releaser = key(&plan.releaser).ok()?;
+            Some(Word::read(attestation).ok()?.holds(&releaser, &self.digest(statement, plan)?))
         };
-        holds().is_some()
+        holds() == Some(true)
+    }
+
+    /// Whether `signature`, hex with 0x, is the statement signed by the key of `member`, as the program would judge it.
+    pub fn signed_by(&self, statement: &Statement, plan: &EscrowPlan, member: &Account, signature: &str) -> bool {
+        let holds = || Some(signs(&key(member).ok()?, &self.digest(statement, plan)?, &signature_bytes(signature)?));
+        holds() == Some(true)
+    }
+
+    fn digest(&self, statement: &Statement, plan: &EscrowPlan) -> Option<Hash> {
+        let domain = self.node.domain(&key(&plan.contract).ok()?);
+        Some(statement_digest(statement, &domain).ok()?.0)
     }
 }
 

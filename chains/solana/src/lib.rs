@@ -42,4 +42,5 @@ mod transaction_status;
 pub mod verifier;
 mod vitals;
 pub mod wallet;
+mod word;
 pub mod wrapping;

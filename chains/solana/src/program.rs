@@ -7,7 +7,7 @@ use chains::perform::PerformError;
 use events::{Account, Amount, AssetId, Family, Hash32};
 use gateway_program::{
     GatewayError, Hash, Key, ZERO_KEY,
-    host::Message,
+    host::{self, Message},
     ids,
     message::{Delivery, Domain, Fulfillment, NonDelivery},
 };
@@ -46,6 +46,13 @@ impl From<ConvertError> for PerformError {
     fn from(error: ConvertError) -> Self {
         Self::Transient(error.into())
     }
+}
+
+/// Whether everybody can bring the word of a set in one transaction, with so many signatures of so many members; a set that is too
+/// large for it must not be a releaser.
+pub fn fits(threshold: usize, members: usize) -> bool {
+    let counts = (u8::try_from(threshold), u8::try_from(members));
+    matches!(counts, (Ok(threshold), Ok(members)) if host::fits(threshold, members))
 }
 
 /// The 32 bytes of a Solana account.

@@ -17,17 +17,18 @@ use ruint::aliases::U256;
 
 use chains::{escrow::EscrowRecord, perform::PerformError, settler::DeliveryChain};
 use events::{Account, AssetId, PaymentId, event::EscrowPlan};
-use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 use signer::Ed25519Key;
 
 use super::{
     deliveries::Deliveries,
     escrows::Escrows,
     node::{self, Commitment, Node, Snapshot},
-    program::{fulfillment, key, mint_or_sol, signature_bytes, text},
+    program::{fulfillment, key, mint_or_sol, text},
     refusal,
     transaction::BUDGET_INSTRUCTIONS,
     wallet::{Task, Wallet},
+    word::Word,
 };
 
 /// Lamports that a settler keeps for fees and rent, and that are never promised: some five deliveries, each of which makes
@@ -207,6 +208,10 @@ impl DeliveryChain for SettlerChain {
         self.wallet.execute(&Task { purpose, program, instructions, contended }).await
     }
 
+    fn signed_by(&self, statement: &Statement, plan: &EscrowPlan, member: &Account, signature: &str) -> bool {
+        Escrows::of(self.node()).signed_by(statement, plan, member, signature)
+    }
+
     /// The token account that is paid is made when it is not there.
     async fn release(
         &self,
@@ -227,9 +232,7 @@ impl DeliveryChain for SettlerChain {
                 );
             }
         };
-        let attestation = signature_bytes(attestation);
-        let attestation =
-            attestation.ok_or_else(|| Transient::misconfigured("the attestation is not hex of 64 bytes"))?;
+        let word = Word::read(attestation)?;
         let payout = host::associated_token_address(&record.settler, &record.token_program, &record.mint).key;
         let mut instructions = Vec::new();
         if self.snapshot(&[payout]).await?.account(0).is_none_or(|account| !ids::is_token_program(&account.owner)) {
@@ -242,8 +245,8 @@ impl DeliveryChain for SettlerChain {
         let digest = delivery.digest(&self.node().domain(&program));
         // At most one instruction stands before it.
         let index = BUDGET_INSTRUCTIONS + u8::from(!instructions.is_empty());
-        instructions.push(host::ed25519(&record.releaser, &attestation, &digest));
-        instructions.push(host::release(&program, &EscrowAccounts::from(&record), index));
+        let release = host::release(&program, &EscrowAccounts::from(&record), index);
+        instructions.extend(word.bring(&record.releaser, &digest, release)?);
         let purpose = format!("release/{}/{payment_id}", plan.contract);
         self.wallet.execute(&Task { purpose, program, instructions, contended: vec![payout] }).await
     }

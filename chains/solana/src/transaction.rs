@@ -7,13 +7,11 @@ use solana_pubkey::Pubkey;
 
 use gateway_program::{
     Hash, Key,
-    host::{AccountMeta, Instruction},
+    host::{AccountMeta, Instruction, TRANSACTION_BYTES_MAX},
 };
 use sagas::ports::Transient;
 use signer::Ed25519Key;
 
-/// Most bytes of a transaction that the network carries.
-const WIRE_BYTES_MAX: usize = 1_232;
 /// The compute budget program.
 const COMPUTE_BUDGET: &str = "ComputeBudget111111111111111111111111111111";
 /// Most compute units of a transaction.
@@ -72,7 +70,7 @@ pub enum SignError {
     #[error("there is no key of {0}, which has to sign")]
     NoKey(String),
     /// It is too large.
-    #[error("a transaction of {0} bytes is more than the network carries")]
+    #[error("a transaction of {0} bytes is more than the {TRANSACTION_BYTES_MAX} that the network carries")]
     Size(usize),
     /// A key gives no signature.
     #[error("{error}")]
@@ -114,6 +112,14 @@ pub fn unsigned(message: &Message) -> Vec<u8> {
     wire(&vec![[0; 64]; usize::from(message.header.num_required_signatures)], message)
 }
 
+/// As [`unsigned`], where the transaction is to be sent afterwards.
+///
+/// # Errors
+/// [`SignError::Size`] for one that no node would take: it is not tried out either.
+pub(super) fn trial(message: &Message) -> Result<Vec<u8>, SignError> {
+    of_size(unsigned(message))
+}
+
 /// Signs `message` with those of `keys` that it needs.
 ///
 /// # Errors
@@ -146,12 +152,13 @@ pub(super) async fn sign_by(message: &Message, keys: &[&Ed25519Key]) -> Result<S
 }
 
 fn signed(signatures: &[[u8; 64]], message: &Message) -> Result<Signed, SignError> {
-    let wire = wire(signatures, message);
-    if wire.len() > WIRE_BYTES_MAX {
-        return Err(SignError::Size(wire.len()));
-    }
+    let wire = of_size(wire(signatures, message))?;
     let first = signatures.first().ok_or_else(|| SignError::NoKey("the fee payer".to_owned()))?;
     Ok(Signed { hash: bs58::encode(first).into_string(), wire })
+}
+
+fn of_size(wire: Vec<u8>) -> Result<Vec<u8>, SignError> {
+    if wire.len() > TRANSACTION_BYTES_MAX { Err(SignError::Size(wire.len())) } else { Ok(wire) }
 }
 
 /// Number of signatures, in one byte as long as there are fewer than 128, the signatures, the message.
@@ -228,5 +235,7 @@ mod tests {
         assert!(matches!(sign(&small, &[&payer]), Err(SignError::NoKey(_))));
         let large = message(&[call(1_100)], Budget::TRIAL, &key, &[3; 32]);
         assert!(matches!(sign(&large, &[&other, &payer]), Err(SignError::Size(_))));
+        assert_eq!(trial(&small).unwrap(), unsigned(&small));
+        assert_eq!(trial(&large), Err(SignError::Size(unsigned(&large).len())));
     }
 }

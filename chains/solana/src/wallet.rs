@@ -152,7 +152,8 @@ impl Wallet {
     pub(super) async fn simulate(&self, task: &Task) -> Result<Simulation, PerformError> {
         let trial = transaction::message(&task.instructions, Budget::TRIAL, &self.address(), &[0; 32]);
         let programs = transaction::programs(&trial);
-        let simulated = self.broadcaster().simulate(&transaction::unsigned(&trial)).await?;
+        let wire = transaction::trial(&trial).map_err(Transient::from)?;
+        let simulated = self.broadcaster().simulate(&wire).await?;
         if let Some(error) = &simulated.error {
             let reason = program::reason(error, &programs);
             return Err(match error.get("InstructionError") {

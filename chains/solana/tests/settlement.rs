@@ -4,6 +4,7 @@ mod audit;
 mod delivery;
 mod families;
 mod verifier;
+mod verifier_sets;
 
 use anyhow::{Result, bail};
 use ed25519_dalek::{Signer, SigningKey};
@@ -75,7 +76,7 @@ impl Payment {
             escrow: EscrowSettings {
                 program: world.program.parse()?,
                 reserver: wallet(&world.reserver),
-                releaser: wallet(&world.releaser),
+                releaser: world.releaser_account.clone(),
                 refund_delay_seconds: REFUND_DELAY,
             },
             quote_hash: Hash32::ZERO,
@@ -152,6 +153,7 @@ impl Payment {
             payment_id: self.id.clone(),
             terms: self.terms.clone(),
             escrow: self.plan.clone(),
+            verifier_set: None,
             quote_document: self.quote.document().to_owned(),
             payloads: Vec::new(),
         }

@@ -349,6 +349,16 @@ impl Chains for TronChain {
         Ok(Escrows::of(&self.node).attestation_holds(statement, escrow, signature))
     }
 
+    async fn signed_by(
+        &self,
+        statement: &Statement,
+        escrow: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        Ok(Escrows::of(&self.node).signed_by(statement, escrow, member, signature))
+    }
+
     fn head(&self, _: &ChainId) -> Option<u64> {
         self.log_watcher.head()
     }

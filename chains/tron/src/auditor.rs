@@ -18,7 +18,7 @@ use escrow_abi::{
     evidence::{Evidence, Parties},
 };
 use events::{
-    Amount, PaymentId, Terms,
+    Account, Amount, PaymentId, Terms,
     event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
 };
 use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
@@ -236,6 +236,16 @@ impl Audit for Auditor {
         signature: &str,
     ) -> Result<bool, Transient> {
         Ok(Escrows::of(&self.node).attestation_holds(statement, plan, signature))
+    }
+
+    async fn signed_by(
+        &self,
+        statement: &Statement,
+        plan: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        Ok(Escrows::of(&self.node).signed_by(statement, plan, member, signature))
     }
 
     async fn escrow_state(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<EscrowState, Transient> {

@@ -9,7 +9,7 @@ use escrow_abi::{
     claims,
     contracts::{GatewayEscrow, units, word},
     record::{self, EscrowTerms, RecordError, Stored},
-    signature,
+    signature, verifier_set,
 };
 use events::{
     Account, Hash32, OwnedAsset, PaymentId,
@@ -367,15 +367,26 @@ impl<'a> Escrows<'a> {
         EventSearch::of(self.node).find(&scope, is).await.map(|found| found.inclusion)
     }
 
-    /// Whether `signature`, hex with 0x, is the releaser's statement, as the escrow would judge it of a key's. No node is asked:
-    /// a releaser on Tron is a key.
+    /// Whether `signature`, hex with 0x, is the releaser's statement, as the escrow would judge it of a key's or a set's. No node
+    /// is asked: a releaser on Tron is a key or a set of keys.
     pub fn attestation_holds(&self, statement: &Statement, plan: &EscrowPlan, signature: &str) -> bool {
+        let digest = self.digest(statement, plan);
+        self.signed_by(statement, plan, &plan.releaser, signature)
+            || digest.is_some_and(|digest| verifier_set::holds(&plan.releaser, digest, signature, address))
+    }
+
+    /// Whether `signature`, hex with 0x, is the statement signed by the key of `member`, as the escrow would judge it.
+    pub fn signed_by(&self, statement: &Statement, plan: &EscrowPlan, member: &Account, signature: &str) -> bool {
         let holds = || {
-            let (escrow, releaser) = (address(&plan.contract).ok()?, address(&plan.releaser).ok()?);
-            let digest = statement_digest(statement, u64::from(self.node.reference()), escrow, address).ok()?;
-            Some(signature::is_of_key(releaser, digest, &signature::bytes(signature).ok()?))
+            let (digest, member) = (self.digest(statement, plan)?, address(member).ok()?);
+            Some(signature::is_of_key(member, digest, &signature::bytes(signature).ok()?))
         };
         holds() == Some(true)
+    }
+
+    fn digest(&self, statement: &Statement, plan: &EscrowPlan) -> Option<B256> {
+        let escrow = address(&plan.contract).ok()?;
+        statement_digest(statement, u64::from(self.node.reference()), escrow, address).ok()
     }
 }
 

@@ -19,7 +19,7 @@ use escrow_abi::{
     signature,
 };
 use events::{Account, AssetId, PaymentId, event::EscrowPlan};
-use sagas::ports::{DeliveryOrder, DeliveryState, Transient};
+use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 use signer::Secp256k1Key;
 
 use super::{
@@ -203,6 +203,10 @@ impl DeliveryChain for SettlerChain {
             again: false,
         };
         self.wallet.execute(&task).await
+    }
+
+    fn signed_by(&self, statement: &Statement, plan: &EscrowPlan, member: &Account, signature: &str) -> bool {
+        Escrows::of(self.node()).signed_by(statement, plan, member, signature)
     }
 
     async fn release(

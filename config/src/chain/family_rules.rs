@@ -4,7 +4,7 @@ use alloy::signers::local::PrivateKeySigner;
 
 use chains::config::{ChainConfig, Depth, EvmConfig, NATIVE_MINT, SolanaConfig, TronConfig};
 use chains_solana::{
-    authorization::{ClusterId, SIGNATURE_DOMAIN_VERSION, wallet_key},
+    authorization::{ClusterId, SIGNATURE_DOMAIN_VERSION},
     keys,
 };
 use events::{Account, AssetId, Family};
@@ -58,7 +58,6 @@ fn solana(config: &SolanaConfig, key: impl Fn(&str) -> String) -> Result<(), Err
     require(version, &key("signature_domain_version"), &format!("must be {SIGNATURE_DOMAIN_VERSION}"))?;
     let same = chain.escrow_contract == chain.fulfillment_proxy;
     require(same, &key("fulfillment_proxy"), "must be the escrow_contract: one program is both")?;
-    require(wallet_key(&chain.releaser).is_some(), &key("releaser"), "must be an Ed25519 public key")?;
     require(chain.required_depth == Depth::Finalized, &key("required_depth"), "must be \"finalized\" on Solana")
 }
 

@@ -7,13 +7,13 @@ mod storage;
 mod timing;
 mod trust;
 mod validation;
+mod verifier;
 mod webhooks;
 
 use std::path::Path;
 
 use serde::Deserialize;
 
-use events::Family;
 use net::callers::limits::LimitsConfig;
 use trace::TelemetryConfig;
 
@@ -24,7 +24,8 @@ pub use self::{
     settlers::{PolicyRecordConfig, SettlerPausesConfig, SettlerPolicyConfig, SettlersConfig},
     storage::{AuditConfig, JournalConfig, NatsConfig, ProjectionsConfig},
     timing::{DeadlinesConfig, ReleaseConfig, WatchdogConfig, X402Config},
-    trust::{ContextConfig, CounterpartyConfig, DefaultVerifierConfig, IdentityConfig, TrustConfig, VerifierEndpoint},
+    trust::{ContextConfig, CounterpartyConfig, IdentityConfig, TrustConfig, VerifierEndpoint},
+    verifier::{DefaultVerifierConfig, VerifierMemberConfig},
     webhooks::WebhooksConfig,
 };
 
@@ -72,7 +73,7 @@ pub struct GatewayConfig {
     /// Messages to owners of payments.
     #[serde(default)]
     pub webhooks: WebhooksConfig,
-    /// The fulfillment verifier used when a request names none.
+    /// The fulfillment verifier used when a request names none, or a set of them.
     pub verifier: DefaultVerifierConfig,
     /// What a request may name besides the defaults.
     #[serde(default)]
@@ -116,19 +117,6 @@ impl GatewayConfig {
         })
     }
 
-    /// Where the accounts of the default verifier are not said, they are the releasers of the chains.
-    fn fill_in_verifier(&mut self) {
-        let releaser = |family: Family| {
-            let mut chains = self.chains.iter().map(|served| &served.chain);
-            chains.find(|chain| chain.family() == family).map(|chain| chain.common().releaser.clone())
-        };
-        let (evm, solana, tron) = (releaser(Family::Evm), releaser(Family::Solana), releaser(Family::Tron));
-        let verifier = &mut self.verifier;
-        verifier.account = verifier.account.take().or(evm);
-        verifier.solana_account = verifier.solana_account.take().or(solana);
-        verifier.tron_account = verifier.tron_account.take().or(tron);
-    }
-
     pub(super) fn read(path: &Path, variables: Vec<(String, String)>) -> Result<Self, Error> {
         let is_ours = |key: &str| {
             let is_key = key.contains("__") || key == "chains";
@@ -139,7 +127,7 @@ impl GatewayConfig {
             is_key && !is_others
         };
         let mut config: Self = Source { prefix: "GW_", is_ours }.extract(path, variables)?;
-        config.fill_in_verifier();
+        config.verifier.fill_in(&config.chains);
         validation::check(&config)?;
         Ok(config)
     }

@@ -8,23 +8,6 @@ use events::{Account, selection::SelectorKey};
 
 use crate::ContractRef;
 
-/// `[verifier]`: the fulfillment verifier used when a request names none.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DefaultVerifierConfig {
-    /// The account that signs its attestations for EVM chains; without a word the `releaser` of those that are served.
-    #[serde(default)]
-    pub account: Option<Account>,
-    /// The account that signs its attestations for Solana chains; without a word the `releaser` of those that are served.
-    #[serde(default)]
-    pub solana_account: Option<Account>,
-    /// The account that signs its attestations for Tron chains; without a word the `releaser` of those that are served.
-    #[serde(default)]
-    pub tron_account: Option<Account>,
-    /// The origin it is reached at, `http(s)://host[:port]` without a path.
-    pub endpoint: String,
-}
-
 /// A fulfillment verifier (spec 2.1).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

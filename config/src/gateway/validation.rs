@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use url::Url;
 
-use events::Family;
 use net::origin::origin;
 
 use crate::{
@@ -67,7 +66,7 @@ pub(super) fn check(config: &GatewayConfig) -> Result<(), Error> {
     require((1..=COUNT_LIMIT).contains(&open), "http.quote_requests_open_max", "must be 1 to 1000000")?;
     require(!config.projections.directory.as_os_str().is_empty(), "projections.directory", "must not be empty")?;
 
-    endpoint("verifier.endpoint", &config.verifier.endpoint)?;
+    config.verifier.check()?;
     trust(&config.trust)?;
     chain::check(config.chains.iter().map(|served| &served.chain))?;
     for (i, served) in config.chains.iter().enumerate() {
@@ -175,15 +174,8 @@ fn trust(trust: &TrustConfig) -> Result<(), Error> {
 /// The chain's releaser is the default verifier, and what is trusted besides stands in `[trust]`. `key` makes the path of a
 /// member of the chain's.
 fn releaser(config: &GatewayConfig, served: &GatewayChain, key: impl Fn(&str) -> String) -> Result<(), Error> {
-    let (family, chain) = (served.chain.family(), served.chain.common());
-    let (name, verifier) = match family {
-        Family::Evm => ("verifier.account", &config.verifier.account),
-        Family::Solana => ("verifier.solana_account", &config.verifier.solana_account),
-        Family::Tron => ("verifier.tron_account", &config.verifier.tron_account),
-    };
-    let verifier = verifier.as_ref().filter(|account| account.family() == family);
-    require(verifier.is_some(), name, "must be an account of the chains served")?;
-    require(Some(&chain.releaser) == verifier, &key("releaser"), "must be the account of [verifier]")?;
+    config.verifier.check_releaser(&served.chain, &key)?;
+    let chain = served.chain.common();
     for (name, list) in [
         ("trusted_escrow_contracts", &chain.trusted_escrow_contracts),
         ("trusted_fulfillment_proxies", &chain.trusted_fulfillment_proxies),

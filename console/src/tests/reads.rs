@@ -61,7 +61,7 @@ fn submitted(payment_id: &PaymentId, request_id: &str, second: u64) -> PaymentEv
             refund_after: unix(200),
         },
         fulfillment_proxies: vec![ACCOUNT.parse().unwrap()],
-        verifier: VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
+        verifier: VerifierRef::single(ACCOUNT.parse().unwrap(), "http://127.0.0.1:1".to_owned()),
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),

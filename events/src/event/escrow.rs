@@ -94,6 +94,18 @@ pub struct FulfillmentFinalized {
     pub finalized_at: Timestamp,
 }
 
+/// Payload of [`PaymentEvent::DeliveryAttested`](super::PaymentEvent::DeliveryAttested) and
+/// [`PaymentEvent::NonDeliveryAttested`](super::PaymentEvent::NonDeliveryAttested).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberAttested {
+    /// The verifier's account.
+    pub member: Account,
+    /// Its signed statement, hex with 0x.
+    pub signature: String,
+    /// When it was given.
+    pub attested_at: Timestamp,
+}
+
 /// Payload of [`PaymentEvent::AttestationAwaited`](super::PaymentEvent::AttestationAwaited).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttestationAwaited {

@@ -22,7 +22,7 @@ pub use self::{
     escrow::{
         AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan,
         EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
-        FulfillmentSeen, Inclusion, RefundDue,
+        FulfillmentSeen, Inclusion, MemberAttested, RefundDue,
     },
     payment::{CollectedQuote, CounterpartyDecision, PaymentEvent, SelectorRef, Submitted, VerifierRef},
     quote_request::QuoteRequestEvent,

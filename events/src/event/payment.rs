@@ -8,12 +8,13 @@ use super::{
     escrow::{
         AttestationAwaited, AttestationMissed, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded,
         EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen,
+        MemberAttested,
     },
     transaction::{PayerTransactionSent, TransactionAbandoned, TransactionPrepared},
 };
 use crate::{
-    Account, Did, Hash32, PaymentId, QuoteRequestId, Terms, identity::ProvenIdentity, selection::SelectorKey,
-    time::Timestamp,
+    Account, Did, Hash32, PaymentId, QuoteRequestId, Terms, VerifierMember, VerifierSet, identity::ProvenIdentity,
+    selection::SelectorKey, time::Timestamp,
 };
 
 /// One thing that happened to a payment.
@@ -59,6 +60,11 @@ pub enum PaymentEvent {
     FulfillmentSeen(FulfillmentSeen),
     /// The delivery has its depth, which completes the payment, and the verifier did not attest it at once.
     FulfillmentFinalized(FulfillmentFinalized),
+    /// One verifier of a set attested the delivery. Of a single verifier it is not recorded: its word is
+    /// [`PaymentEvent::FulfillmentConfirmed`] at once.
+    DeliveryAttested(MemberAttested),
+    /// One verifier of a set attested that nothing was delivered and nothing can be any more.
+    NonDeliveryAttested(MemberAttested),
     /// The delivery has had its depth for a while, and the verifier has not attested it so far. It does not complete the
     /// payment: gateways from before [`PaymentEvent::FulfillmentFinalized`] recorded it of payments that they went on to fail.
     AttestationAwaited(AttestationAwaited),
@@ -109,6 +115,8 @@ impl PaymentEvent {
             Self::DepositRuledOut(_) => "DepositRuledOut",
             Self::FulfillmentSeen(_) => "FulfillmentSeen",
             Self::FulfillmentFinalized(_) => "FulfillmentFinalized",
+            Self::DeliveryAttested(_) => "DeliveryAttested",
+            Self::NonDeliveryAttested(_) => "NonDeliveryAttested",
             Self::AttestationAwaited(_) => "AttestationAwaited",
             Self::FulfillmentConfirmed(_) => "FulfillmentConfirmed",
             Self::AttestationMissed(_) => "AttestationMissed",
@@ -205,11 +213,64 @@ pub struct CounterpartyDecision {
     pub policy_set: Hash32,
 }
 
-/// A fulfillment verifier (spec 2.1).
+/// Who attests a payment's delivery (spec 2.1): one verifier, or a set of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifierRef {
-    /// The account it signs attestations with.
+    /// The releaser of the escrow: the account that the verifier signs attestations with, or the id of the set.
     pub account: Account,
-    /// The origin it is reached at, no path.
+    /// The origin it is reached at, no path; the first member's of a set.
     pub endpoint: String,
+    /// The set, when it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<VerifierSet>,
+}
+
+impl VerifierRef {
+    /// A single verifier.
+    pub fn single(account: Account, endpoint: impl Into<String>) -> Self {
+        Self { account, endpoint: endpoint.into(), set: None }
+    }
+
+    /// A set of verifiers; `None` for one whose id is no account, which nobody finds.
+    pub fn of(set: VerifierSet) -> Option<Self> {
+        Some(Self { account: set.id()?, endpoint: set.members()[0].endpoint.clone(), set: Some(set) })
+    }
+
+    /// How many have to attest.
+    pub fn threshold(&self) -> usize {
+        self.set.as_ref().map_or(1, VerifierSet::threshold)
+    }
+
+    /// All who may attest.
+    pub fn members(&self) -> Vec<VerifierMember> {
+        match &self.set {
+            Some(set) => set.members().to_vec(),
+            None => vec![VerifierMember { account: self.account.clone(), endpoint: self.endpoint.clone() }],
+        }
+    }
+
+    /// Whether `account` is one of those who may attest.
+    pub fn has_member(&self, account: &Account) -> bool {
+        match &self.set {
+            Some(set) => set.member(account).is_some(),
+            None => self.account == *account,
+        }
+    }
+
+    /// Whether the account is that of the set, where there is one.
+    pub fn is_consistent(&self) -> bool {
+        self.set.as_ref().is_none_or(|set| set.id().as_ref() == Some(&self.account))
+    }
+
+    /// What the escrow takes for the word of all: of a single verifier its signature, of a set what [`VerifierSet::attestation`]
+    /// makes of them. `None` while they are too few.
+    pub fn attestation<'a>(&self, signatures: impl IntoIterator<Item = (&'a Account, &'a str)>) -> Option<String> {
+        match &self.set {
+            Some(set) => set.attestation(signatures),
+            None => {
+                let mut own = signatures.into_iter().filter(|(account, _)| **account == self.account);
+                own.next().map(|(_, signature)| signature.to_owned())
+            }
+        }
+    }
 }

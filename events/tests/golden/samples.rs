@@ -117,7 +117,7 @@ pub fn submitted() -> Submitted {
             refund_after: 1_767_326_699,
         },
         fulfillment_proxies: vec![account(PROXY)],
-        verifier: VerifierRef { account: RELEASER.parse().unwrap(), endpoint: "https://verifier.example".into() },
+        verifier: VerifierRef::single(RELEASER.parse().unwrap(), "https://verifier.example"),
         whitelist: vec![settler(1), settler(2)],
         blacklist: vec![settler(3)],
         required_policies: vec!["kyc-1".into()],
@@ -151,6 +151,25 @@ pub fn submitted_with_least() -> Submitted {
         counterparty: None,
         identities: Vec::new(),
         ..full
+    }
+}
+
+pub fn submitted_with_a_verifier_set() -> Submitted {
+    let member = |byte: u8| VerifierMember {
+        account: account(&format!("0x00000000000000000000000000000000000000{byte:02x}")),
+        endpoint: format!("https://verifier-{byte:02x}.example"),
+    };
+    let set = VerifierSet::new(2, vec![member(0xc3), member(0xa1), member(0xb2)]).unwrap();
+    let escrow = EscrowPlan { releaser: set.id().unwrap(), ..submitted().escrow };
+    Submitted { escrow, verifier: VerifierRef::of(set).unwrap(), ..submitted() }
+}
+
+/// What one verifier of that set says.
+pub fn by_a_member() -> MemberAttested {
+    MemberAttested {
+        member: account("0x00000000000000000000000000000000000000b2"),
+        signature: "0x1f".into(),
+        attested_at: at(45),
     }
 }
 

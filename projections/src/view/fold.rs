@@ -156,6 +156,8 @@ impl PaymentView {
             PaymentEvent::Submitted(_)
             | PaymentEvent::SelectorAsked(_)
             | PaymentEvent::SelectorAnswered(_)
+            | PaymentEvent::DeliveryAttested(_)
+            | PaymentEvent::NonDeliveryAttested(_)
             | PaymentEvent::ReleaseAbandoned(_)
             | PaymentEvent::RefundAbandoned(_) => false,
             PaymentEvent::DepositAbandoned(_) => self.deposit_is_in_no_block(),

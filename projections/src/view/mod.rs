@@ -202,7 +202,8 @@ pub struct PaymentView {
     pub fulfillment: Option<Transaction>,
     /// The time of the block that holds the settled delivery.
     pub fulfilled_at: Option<Timestamp>,
-    /// The account that attests the delivery.
+    /// Who attests the delivery.
+    #[serde(with = "as_json")]
     pub verifier: VerifierRef,
     /// Whether the delivery has its depth where it is shown, and is not attested.
     pub unattested: bool,
@@ -291,10 +292,7 @@ pub(crate) mod test_support {
                 refund_after: 0,
             },
             fulfillment_proxies: vec![account.parse().unwrap()],
-            verifier: VerifierRef {
-                account: account.parse().unwrap(),
-                endpoint: "https://verifier.example".to_owned(),
-            },
+            verifier: VerifierRef::single(account.parse().unwrap(), "https://verifier.example".to_owned()),
             whitelist: Vec::new(),
             blacklist: Vec::new(),
             required_policies: Vec::new(),

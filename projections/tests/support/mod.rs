@@ -68,7 +68,7 @@ pub fn submitted(payment_id: &PaymentId) -> PaymentEvent {
             refund_after: 1_800_000_200,
         },
         fulfillment_proxies: vec![ACCOUNT.parse().unwrap(), ACCOUNT.parse().unwrap()],
-        verifier: VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
+        verifier: VerifierRef::single(ACCOUNT.parse().unwrap(), "http://127.0.0.1:1".to_owned()),
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),

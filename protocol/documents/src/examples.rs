@@ -8,7 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use events::{
-    ChainId, Did, Hash32, OwnedAsset, Payload, PaymentId, Terms,
+    ChainId, Did, Hash32, OwnedAsset, Payload, PaymentId, Terms, VerifierMember, VerifierSet,
+    event::VerifierRef,
     quote::{Quote, SignedQuote},
     selection::{Choice, SelectorSigner, Shown},
     time::{Timestamp, from_unix_seconds},
@@ -29,7 +30,12 @@ const SETTLER: &str = "0xdbf03b407c01e7cd3cbea99509d93f8dddc8c6fb";
 const ESCROW: &str = "0xd1220a0cf47c7b9be7a2e6ba89f429762e7b9adb";
 const PROXY: &str = "0x52908400098527886e0f7030069857d2e4169ee7";
 const RESERVER: &str = "0x8617e340b3d01fa5f11f306f4090fd50e238070d";
-const RELEASER: &str = "0xde709f2102306220921060314715629080e2fb77";
+/// The verifiers, of which two have to attest: whose accounts, and where they are reached.
+const VERIFIERS: [(&str, &str); 3] = [
+    ("0xde709f2102306220921060314715629080e2fb77", "https://verifier-a.example"),
+    ("0x27b1fdb04752bbc536007a920d24acb045561c26", "https://verifier-b.example"),
+    ("0xd1220a0cf47c7b9be7a2e6ba89f429762e7b9ad7", "https://verifier-c.example"),
+];
 /// 2027-01-01T12:00:00Z, when the request is sent.
 const SENT: u64 = 1_798_804_800;
 const QUOTE_DEADLINE: u64 = SENT + 10;
@@ -88,7 +94,7 @@ pub(super) fn award() -> Value {
             escrow: parts.escrow,
             quote: parts.quote.document().to_owned(),
             quote_hash: parts.quote.hash(),
-            verifier: Verifier { account: RELEASER.parse().ok()?, endpoint: "https://verifier.example".to_owned() },
+            verifier: Verifier::from(&verifiers()?),
             payloads: payloads(),
         })
     }))
@@ -168,6 +174,7 @@ pub(super) fn attestation_request() -> Value {
         terms: parts.terms,
         escrow: parts.escrow,
         quote: parts.quote.document().to_owned(),
+        verifier_set: verifiers().and_then(|verifiers| verifiers.set),
         payloads: payloads(),
     }))
 }
@@ -229,12 +236,20 @@ fn parts() -> Option<Parts> {
     Some(Parts { settler, payment_id, terms, escrow: escrow()?, quote })
 }
 
+fn verifiers() -> Option<VerifierRef> {
+    let member = |(account, endpoint): (&str, &str)| {
+        Some(VerifierMember { account: account.parse().ok()?, endpoint: endpoint.to_owned() })
+    };
+    let members = VERIFIERS.into_iter().map(member).collect::<Option<_>>()?;
+    VerifierRef::of(VerifierSet::new(2, members).ok()?)
+}
+
 fn escrow() -> Option<Escrow> {
     Some(Escrow {
         chain_id: ChainId::evm(1),
         contract: ESCROW.parse().ok()?,
         reserver: RESERVER.parse().ok()?,
-        releaser: RELEASER.parse().ok()?,
+        releaser: verifiers()?.account,
         reserve_deadline: Seconds(RESERVE_DEADLINE),
         fulfillment_deadline: Seconds(FULFILLMENT_DEADLINE),
         refund_after: Seconds(REFUND_AFTER),

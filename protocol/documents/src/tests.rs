@@ -235,3 +235,39 @@ fn a_reader_takes_no_account_of_another_family_than_its_chain() {
         }
     }
 }
+
+/// Who is asked has to be who the payer signed for: the hash of threshold and members is the releaser.
+#[test]
+fn a_reader_takes_no_set_with_another_id_than_is_said() {
+    let places = [
+        ("Award", "/verifier/set", "the verifier's account must be the id of its set"),
+        ("AttestationRequest", "/verifier_set", "the releaser of the escrow must be the id of verifier_set"),
+    ];
+    for (name, set, rule) in places {
+        let example = (message(name).example)();
+        assert_eq!(example.pointer(&format!("{set}/members")).unwrap().as_array().unwrap().len(), 3);
+        let error_of = |change: &dyn Fn(&mut Value)| {
+            let mut altered = example.clone();
+            change(altered.pointer_mut(set).unwrap());
+            let text = altered.to_string();
+            match name {
+                "Award" => read::<AwardNotice>(text.as_bytes()).map(drop),
+                _ => read::<AttestationRequest>(text.as_bytes()).map(drop),
+            }
+            .map_err(|error| error.to_string())
+        };
+        let other = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+        for change in [
+            &(|set: &mut Value| set["threshold"] = 1.into()) as &dyn Fn(&mut Value),
+            &|set| set["members"][0]["account"] = other.into(),
+            &|set| drop(set["members"].as_array_mut().unwrap().pop()),
+        ] {
+            let error = error_of(change).unwrap_err();
+            assert!(error.contains(rule), "{name}: {error}");
+        }
+        // Their order and where they are reached has no part in it.
+        error_of(&|set| set["members"].as_array_mut().unwrap().reverse()).unwrap();
+        error_of(&|set| set["members"][0]["endpoint"] = "https://elsewhere.example".into()).unwrap();
+        assert!(error_of(&|set| set["threshold"] = 4.into()).unwrap_err().contains("threshold"));
+    }
+}

@@ -345,6 +345,7 @@ fn case(payment: &Payment, award: &Awarded) -> VerificationCase {
         payment_id: payment.submitted.payment_id.clone(),
         terms: payment.submitted.terms.clone(),
         escrow: payment.submitted.escrow.clone(),
+        verifier_set: payment.submitted.verifier.set.clone(),
         quote_document: award.event.document.clone(),
         payloads: Payload::of_request(&payment.submitted.request),
     }

@@ -1,7 +1,7 @@
 //! Commands: what the engine may ask of a payment. Each reports something that was observed or done.
 
 use events::{
-    event::{Claim, EscrowOpened, EscrowSecured, Inclusion, PayerStep, TransactionPrepared},
+    event::{Claim, EscrowOpened, EscrowSecured, Inclusion, MemberAttested, PayerStep, TransactionPrepared},
     failure::BlockchainContext,
     selection::SignedChoice,
     time::Timestamp,
@@ -108,6 +108,8 @@ pub enum Command {
     FinalizeDelivery {
         /// The delivery in its settled block.
         inclusion: Inclusion,
+        /// Members of the verifier set that attested it all the same, too few.
+        given: Vec<MemberAttested>,
         /// When.
         at: Timestamp,
     },
@@ -120,7 +122,9 @@ pub enum Command {
     ConfirmDelivery {
         /// The delivery in its settled block.
         inclusion: Inclusion,
-        /// The verifier's signature.
+        /// Members of the verifier set whose attestations are not on record yet; none of a single verifier.
+        given: Vec<MemberAttested>,
+        /// The verifier's signature, or the set's word.
         attestation: String,
         /// When.
         at: Timestamp,
@@ -129,10 +133,22 @@ pub enum Command {
     },
     /// No delivery was made and none can be made any more.
     FailUndelivered {
+        /// Members of the verifier set whose statements are not on record yet; none of a single verifier.
+        given: Vec<MemberAttested>,
         /// The releaser's signed non-delivery; without it the refund waits for its window.
         attestation: Option<String>,
         /// When.
         at: Timestamp,
+    },
+    /// Members of the verifier set attested the delivery, too few so far.
+    RecordAttestations {
+        /// Whose attestations are not on record yet.
+        given: Vec<MemberAttested>,
+    },
+    /// Members of the verifier set attested that nothing was delivered, too few so far.
+    RecordNonDeliveries {
+        /// Whose statements are not on record yet.
+        given: Vec<MemberAttested>,
     },
     /// No attestation was to be had before the refund window opened, and no release can land any more.
     MissAttestation {
@@ -195,6 +211,8 @@ impl Command {
             Self::AwaitAttestation { .. } => "AwaitAttestation",
             Self::ConfirmDelivery { .. } => "ConfirmDelivery",
             Self::FailUndelivered { .. } => "FailUndelivered",
+            Self::RecordAttestations { .. } => "RecordAttestations",
+            Self::RecordNonDeliveries { .. } => "RecordNonDeliveries",
             Self::MissAttestation { .. } => "MissAttestation",
             Self::ObserveEscrow { .. } => "ObserveEscrow",
             Self::PrepareRelease(_) => "PrepareRelease",

@@ -14,7 +14,7 @@ use events::{
     Did, Hash32,
     event::{
         AuctionClosed, CollectedDocument, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed,
-        FulfillmentFinalized, Inclusion, PayerStep, QuoteAwarded, RefundDue, SelectorAsked, Submitted,
+        FulfillmentFinalized, Inclusion, MemberAttested, PayerStep, QuoteAwarded, RefundDue, SelectorAsked, Submitted,
         TransactionPrepared, WithdrawalCause,
     },
     mutant,
@@ -67,6 +67,10 @@ pub struct Payment {
     pub seen: Option<Inclusion>,
     /// The delivery at its depth, where that was recorded before it was attested.
     pub finalized: Option<Box<FulfillmentFinalized>>,
+    /// The members of the verifier set that attested the delivery so far; none where a single verifier attests.
+    pub attested_by: Vec<MemberAttested>,
+    /// The members of the verifier set that attested so far that nothing was delivered.
+    pub nondelivery_by: Vec<MemberAttested>,
     /// Whether it is on record that the attestation of the delivery, where it was seen last, has been missing for a while.
     pub attestation_awaited: bool,
     /// The delivery, once attested.

@@ -174,7 +174,8 @@ pub trait Chains: Send + Sync {
     /// [`Transient`]; nothing may be concluded.
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient>;
 
-    /// Whether `signature` is the releaser's statement about this payment, as the escrow would judge it.
+    /// Whether `signature` is the releaser's statement about this payment, as the escrow would judge it: of a set what
+    /// [`VerifierSet::attestation`](events::VerifierSet::attestation) makes of its members' signatures.
     ///
     /// # Errors
     /// [`Transient`]; nothing may be concluded.
@@ -182,6 +183,18 @@ pub trait Chains: Send + Sync {
         &self,
         statement: &Statement,
         escrow: &EscrowPlan,
+        signature: &str,
+    ) -> Result<bool, Transient>;
+
+    /// Whether `signature` is the statement signed by the key of `member`, as the escrow would judge it of a member of a set.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn signed_by(
+        &self,
+        statement: &Statement,
+        escrow: &EscrowPlan,
+        member: &Account,
         signature: &str,
     ) -> Result<bool, Transient>;
 

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 
 use events::{
     Payload, PaymentId, Terms,
-    event::{EscrowPlan, VerifierRef},
+    event::EscrowPlan,
+    verifier_set::{VerifierMember, VerifierSet},
 };
 
 use super::transient::Transient;
@@ -18,13 +19,16 @@ pub struct VerificationCase {
     pub terms: Terms,
     /// The escrow and its windows.
     pub escrow: EscrowPlan,
+    /// The set whose id the escrow's releaser is; `None` where that is a single verifier's account.
+    pub verifier_set: Option<VerifierSet>,
     /// Preimage of the `quoteHash` in the escrow, as it came.
     pub quote_document: String,
     /// What the payer says of its signed messages.
     pub payloads: Vec<Payload>,
 }
 
-/// A fulfillment verifier.
+/// Fulfillment verifiers. Each is asked alone, whether it is the only one of a payment or a member of its set, and signs the same
+/// statement.
 #[async_trait]
 pub trait Verifier: Send + Sync {
     /// The signed attestation of delivery, or `None` while the verifier does not (yet) give one.
@@ -33,7 +37,7 @@ pub trait Verifier: Send + Sync {
     /// [`Transient`] when it cannot be reached or talks nonsense.
     async fn attest_delivery(
         &self,
-        verifier: &VerifierRef,
+        verifier: &VerifierMember,
         case: &VerificationCase,
     ) -> Result<Option<String>, Transient>;
 
@@ -43,7 +47,7 @@ pub trait Verifier: Send + Sync {
     /// [`Transient`] when it cannot be reached or talks nonsense.
     async fn attest_non_delivery(
         &self,
-        verifier: &VerifierRef,
+        verifier: &VerifierMember,
         case: &VerificationCase,
     ) -> Result<Option<String>, Transient>;
 }

@@ -11,6 +11,7 @@ use events::{
 
 use super::{
     Options, Ports,
+    attestation::Gathering,
     learned::Learned,
     outcome::{Outcome, ended, escrow_state},
 };
@@ -44,7 +45,11 @@ impl Delivery<'_> {
             DeliveryState::NotSeen
                 if mutant!("refund-before-evidence") && unix_seconds(ports.clock.now()) > self.order.fulfill_by =>
             {
-                Ok(Outcome::command(Command::FailUndelivered { attestation: None, at: ports.clock.now() }))
+                Ok(Outcome::command(Command::FailUndelivered {
+                    given: Vec::new(),
+                    attestation: None,
+                    at: ports.clock.now(),
+                }))
             }
             DeliveryState::NotSeen if self.window_open => Err(Transient::unreachable(
                 "the refund window is open, but the destination chain is not settled past the delivery's deadline",
@@ -61,13 +66,18 @@ impl Delivery<'_> {
                     quote_hash: self.order.quote_hash,
                 };
                 let at = ports.clock.now();
-                match attested(ports, self.verifier, self.case, &statement).await {
-                    Ok(Some(attestation)) => {
-                        Ok(Outcome::command(Command::FailUndelivered { attestation: Some(attestation), at }))
-                    }
-                    _ if self.window_open => Ok(Outcome::command(Command::FailUndelivered { attestation: None, at })),
-                    Ok(None) => Ok(Outcome::Nothing),
-                    Err(fault) => Err(fault),
+                let mut gathering =
+                    Gathering::new(ports, self.verifier, self.case, &statement, &payment.nondelivery_by);
+                gathering.ask().await;
+                let (attestation, fault) = (gathering.attestation(), gathering.fault());
+                let given = gathering.given();
+                if attestation.is_some() || self.window_open {
+                    return Ok(Outcome::command(Command::FailUndelivered { given, attestation, at }));
+                }
+                match fault {
+                    _ if !given.is_empty() => Ok(Outcome::command(Command::RecordNonDeliveries { given })),
+                    Some(fault) => Err(fault),
+                    None => Ok(Outcome::Nothing),
                 }
             }
         }
@@ -88,37 +98,39 @@ impl Delivery<'_> {
     ) -> Outcome {
         let at = ports.clock.now();
         if is_over(self.case, at) {
-            return Outcome::command(Command::FinalizeDelivery { inclusion, at });
+            return Outcome::command(Command::FinalizeDelivery { inclusion, given: Vec::new(), at });
         }
         let statement = Statement::Delivery {
             payment_id: self.order.payment_id.clone(),
             quote_hash: self.order.quote_hash,
             payout_account: self.payout_account.clone(),
         };
+        let mut gathering = Gathering::new(ports, self.verifier, self.case, &statement, &payment.attested_by);
         // In this order, so that the same happenings always come to the same.
-        let attested = tokio::select! {
+        tokio::select! {
             biased;
-            attested = attested(ports, self.verifier, self.case, &statement) => attested.ok(),
-            () = ports.clock.sleep(ATTESTED_AT_ONCE) => None,
+            () = gathering.ask() => {}
+            () = ports.clock.sleep(ATTESTED_AT_ONCE) => {}
         };
-        let attestation = match attested {
-            Some(Some(attestation)) => attestation,
-            Some(None) if at - learned.unconfirmed_since(&inclusion, at) < ATTESTATION_PATIENCE => {
-                return match payment.seen.as_ref() == Some(&inclusion) {
-                    true => Outcome::DeliveryDoubted,
-                    false => Outcome::command(Command::ObserveDelivery(inclusion)),
-                };
-            }
-            Some(None) => {
-                let (payment_id, verifier) = (&self.order.payment_id, &self.verifier.endpoint);
-                tracing::error!(%payment_id, verifier, ?inclusion,
-                    "a delivery completes its payment by its depth, and the verifier says that it does not see it");
-                return Outcome::command(Command::FinalizeDelivery { inclusion, at });
-            }
-            None => return Outcome::command(Command::FinalizeDelivery { inclusion, at }),
-        };
-        let release_from = options.release.release_from(at, self.case.escrow.refund_after);
-        Outcome::command(Command::ConfirmDelivery { inclusion, attestation, at, release_from })
+        let (attestation, is_denied) = (gathering.attestation(), gathering.is_denied());
+        let given = gathering.given();
+        if let Some(attestation) = attestation {
+            let release_from = options.release.release_from(at, self.case.escrow.refund_after);
+            return Outcome::command(Command::ConfirmDelivery { inclusion, given, attestation, at, release_from });
+        }
+        if is_denied && at - learned.unconfirmed_since(&inclusion, at) < ATTESTATION_PATIENCE {
+            return match payment.seen.as_ref() == Some(&inclusion) {
+                true if !given.is_empty() => Outcome::command(Command::RecordAttestations { given }),
+                true => Outcome::DeliveryDoubted,
+                false => Outcome::command(Command::ObserveDelivery(inclusion)),
+            };
+        }
+        if is_denied {
+            let (payment_id, verifier) = (&self.order.payment_id, &self.verifier.account);
+            tracing::error!(%payment_id, %verifier, ?inclusion,
+                "a delivery completes its payment by its depth, and the verifier says that it does not see it");
+        }
+        Outcome::command(Command::FinalizeDelivery { inclusion, given, at })
     }
 }
 
@@ -141,20 +153,24 @@ impl Attesting<'_> {
         learned: &mut Learned,
     ) -> Result<Outcome, Transient> {
         // What the escrow takes no more is not asked for: the money can only go back.
-        let attested = match is_over(self.case, ports.clock.now()) {
-            true => Ok(None),
-            false => attested(ports, self.verifier, self.case, self.statement).await,
-        };
+        let mut gathering = Gathering::new(ports, self.verifier, self.case, self.statement, &payment.attested_by);
+        if !is_over(self.case, ports.clock.now()) {
+            gathering.ask().await;
+        }
         let at = ports.clock.now();
         let is_over = is_over(self.case, at);
-        let unattested = match attested {
-            Ok(Some(attestation)) if !is_over => {
+        let (attestation, fault) = (gathering.attestation(), gathering.fault());
+        let given = gathering.given();
+        let unattested = match (attestation, fault) {
+            (Some(attestation), _) if !is_over => {
                 let release_from = options.release.release_from(at, self.case.escrow.refund_after);
                 let inclusion = self.found_again(ports, learned).await;
-                return Ok(Outcome::command(Command::ConfirmDelivery { inclusion, attestation, at, release_from }));
+                let confirmed = Command::ConfirmDelivery { inclusion, given, attestation, at, release_from };
+                return Ok(Outcome::command(confirmed));
             }
-            Ok(_) => Ok(Outcome::Nothing),
-            Err(fault) => Err(fault),
+            _ if !given.is_empty() => return Ok(Outcome::command(Command::RecordAttestations { given })),
+            (None, Some(fault)) => Err(fault),
+            _ => Ok(Outcome::Nothing),
         };
         if !self.is_late {
             return unattested;
@@ -201,24 +217,4 @@ impl Attesting<'_> {
 /// Whether the escrow takes no release any more, by the gateway's clock.
 fn is_over(case: &VerificationCase, at: Timestamp) -> bool {
     unix_seconds(at) >= case.escrow.refund_after
-}
-
-/// The verifier's signature under `statement`, believed only when the escrow would believe it.
-async fn attested(
-    ports: &Ports,
-    verifier: &VerifierRef,
-    case: &VerificationCase,
-    statement: &Statement,
-) -> Result<Option<String>, Transient> {
-    let answer = match statement {
-        Statement::Delivery { .. } => ports.verifier.attest_delivery(verifier, case).await?,
-        Statement::NonDelivery { .. } => ports.verifier.attest_non_delivery(verifier, case).await?,
-    };
-    let Some(signature) = answer else { return Ok(None) };
-    if mutant!("attestation-not-checked") || ports.chains.attestation_holds(statement, &case.escrow, &signature).await?
-    {
-        Ok(Some(signature))
-    } else {
-        Err(Transient::contradiction("the verifier's signature is not the releaser's"))
-    }
 }

@@ -14,6 +14,7 @@
 //! more and then parked with its cause (a dead letter), so that it takes nothing from the rest; an operator's replay brings
 //! it back.
 
+mod attestation;
 mod backoff;
 mod delivery;
 mod drive;

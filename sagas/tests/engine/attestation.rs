@@ -130,7 +130,7 @@ async fn a_payment_that_is_completed_against_its_verifiers_word_is_an_alarm_once
         assert_eq!(told.len(), alarms, "{plot:?}: {told:?}");
         for alarm in told {
             assert_eq!(alarm["payment_id"], submission.payment_id.as_str());
-            assert_eq!(alarm["verifier"], submission.verifier.endpoint.as_str());
+            assert_eq!(alarm["verifier"], submission.verifier.account.as_str());
             assert_eq!(alarm["inclusion"], format!("{:?}", inclusion(7)));
         }
     }

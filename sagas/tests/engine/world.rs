@@ -77,6 +77,8 @@ pub enum Plot {
     AttestationHangs,
     /// The settler delivers and brings its attestation; the verifier answers nobody else.
     AttestedElsewhere,
+    /// The releaser is a set of verifiers, and this becomes of their answers.
+    Set(verifier_sets::Members),
     /// The payer's selector does this with the quotes of two settlers.
     Selector(selection::Conduct),
     /// The journal was restored from a copy that knows no deposit of the payment.
@@ -213,6 +215,7 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::AttestedLate | Plot::AttestationHangs | Plot::AttestedElsewhere | Plot::Misconfigured => false,
         Plot::AttestedTooLate | Plot::MinedOnForks | Plot::Restored(_) | Plot::Resubmitted(_) => false,
         Plot::MinedFirst | Plot::Selector(_) | Plot::Lapses(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
+        Plot::Set(members) => members.vanishes(),
         Plot::PayerDeposits(plot) => plot.vanishes(),
     }
 }
@@ -225,7 +228,9 @@ pub fn idle(plot: Plot) -> bool {
 
 /// Whether nobody releases before the refund window opens.
 pub fn lapses(plot: Plot) -> bool {
-    vanishes(plot) || matches!(plot, Plot::Unattested | Plot::AttestedTooLate | Plot::Doubted(i64::MAX))
+    vanishes(plot)
+        || matches!(plot, Plot::Unattested | Plot::AttestedTooLate | Plot::Doubted(i64::MAX))
+        || plot == Plot::Set(verifier_sets::Members::AloneUntil(i64::MAX))
 }
 
 /// What a deposit puts in escrow.
@@ -251,7 +256,14 @@ pub fn escrowed(state: &State) -> bool {
 
 #[async_trait]
 impl Verifier for World {
-    async fn attest_delivery(&self, _: &VerifierRef, case: &VerificationCase) -> Result<Option<String>, Transient> {
+    async fn attest_delivery(
+        &self,
+        verifier: &VerifierMember,
+        case: &VerificationCase,
+    ) -> Result<Option<String>, Transient> {
+        if let Plot::Set(members) = self.plot {
+            return verifier_sets::answer(self, members, verifier).await;
+        }
         let silent = match self.plot {
             Plot::Unattested | Plot::AttestedElsewhere => true,
             Plot::AttestationHangs if self.state.lock().unwrap().asked == 0 => {
@@ -273,7 +285,14 @@ impl Verifier for World {
         .await
     }
 
-    async fn attest_non_delivery(&self, _: &VerifierRef, case: &VerificationCase) -> Result<Option<String>, Transient> {
+    async fn attest_non_delivery(
+        &self,
+        verifier: &VerifierMember,
+        case: &VerificationCase,
+    ) -> Result<Option<String>, Transient> {
+        if let Plot::Set(members) = self.plot {
+            return verifier_sets::answer(self, members, verifier).await;
+        }
         if self.plot == Plot::SilentVerifier {
             return Err(Transient::unreachable("verifier is silent"));
         }

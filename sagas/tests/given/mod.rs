@@ -78,7 +78,7 @@ pub fn submission() -> Submitted {
             refund_after: unix_seconds(at(100)),
         },
         fulfillment_proxies: vec![OTHER.parse().unwrap(), PAYER.parse().unwrap()],
-        verifier: VerifierRef { account: OTHER.parse().unwrap(), endpoint: "http://127.0.0.1:1".to_owned() },
+        verifier: VerifierRef::single(OTHER.parse().unwrap(), "http://127.0.0.1:1".to_owned()),
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),

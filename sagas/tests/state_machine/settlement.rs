@@ -4,7 +4,13 @@ use super::*;
 
 fn confirm(block: u64) -> Command {
     let attestation = "0x".to_owned();
-    Command::ConfirmDelivery { inclusion: inclusion(block), attestation, at: at(58), release_from: at(70) }
+    Command::ConfirmDelivery {
+        inclusion: inclusion(block),
+        given: Vec::new(),
+        attestation,
+        at: at(58),
+        release_from: at(70),
+    }
 }
 
 #[test]
@@ -28,7 +34,7 @@ fn confirming_a_delivery_that_moved_records_where_it_settled() {
 
 #[test]
 fn a_delivery_at_its_depth_is_recorded_where_it_is_and_no_failure_follows() {
-    let finalize = |block| Command::FinalizeDelivery { inclusion: inclusion(block), at: at(24) };
+    let finalize = |block| Command::FinalizeDelivery { inclusion: inclusion(block), given: Vec::new(), at: at(24) };
     assert_eq!(given(&until_secured()).when(finalize(7)), [seen(7), finalized(7)]);
     let mut events = [until_secured(), vec![seen(7)]].concat();
     assert_eq!(given(&events).when(finalize(8)), [seen(8), finalized(8)]);
@@ -37,7 +43,10 @@ fn a_delivery_at_its_depth_is_recorded_where_it_is_and_no_failure_follows() {
     let payment = given(&events).0;
     assert_eq!((payment.stage(), payment.delivery()), (Stage::Attesting, Some(&inclusion(7))));
     for (command, event) in [
-        (Command::FailUndelivered { attestation: None, at: at(200) }, failed(RefundDue::AfterWindow)),
+        (
+            Command::FailUndelivered { given: Vec::new(), attestation: None, at: at(200) },
+            failed(RefundDue::AfterWindow),
+        ),
         (Command::ObserveDelivery(inclusion(8)), seen(8)),
         (finalize(7), finalized(7)),
         (Command::PrepareRefund(transaction(1)), refund_prepared(1)),
@@ -49,7 +58,13 @@ fn a_delivery_at_its_depth_is_recorded_where_it_is_and_no_failure_follows() {
     // A reorganisation may have moved it since, but not to another chain.
     let elsewhere = Inclusion { chain_id: events::ChainId::evm(137), ..inclusion(7) };
     let Command::ConfirmDelivery { attestation, at, release_from, .. } = confirm(7) else { unreachable!() };
-    given(&events).refuses(Command::ConfirmDelivery { inclusion: elsewhere, attestation, at, release_from });
+    given(&events).refuses(Command::ConfirmDelivery {
+        inclusion: elsewhere,
+        given: Vec::new(),
+        attestation,
+        at,
+        release_from,
+    });
     for block in [7, 8] {
         let confirmed = given(&events).when(confirm(block));
         assert_eq!(types(&confirmed), ["FulfillmentConfirmed"]);
@@ -73,7 +88,9 @@ fn an_attestation_that_lags_is_recorded_once_and_one_that_is_missed_returns_the_
     events.extend(given(&events).when(miss()));
     assert_eq!(events.last(), Some(&attestation_missed()));
     assert_eq!((given(&events).0.stage(), given(&events).0.failed), (Stage::Refunding, None));
-    for command in [miss(), confirm(7), awaits(), Command::FailUndelivered { attestation: None, at: at(200) }] {
+    for command in
+        [miss(), confirm(7), awaits(), Command::FailUndelivered { given: Vec::new(), attestation: None, at: at(200) }]
+    {
         given(&events).refuses(command);
     }
     events.extend(given(&events).when(Command::PrepareRefund(transaction(1))));
@@ -114,7 +131,7 @@ fn streams_from_before_the_depth_was_recorded_are_read_and_driven_on() {
     let open = [until_secured(), vec![seen(7), unattested(7)]].concat();
     assert_eq!(given(&open).0.stage(), Stage::Finalizing);
     assert!(evolve(fold(&[until_secured(), vec![seen(7)]].concat()).unwrap(), &unattested(8)).is_err());
-    let finalize = Command::FinalizeDelivery { inclusion: inclusion(7), at: at(24) };
+    let finalize = Command::FinalizeDelivery { inclusion: inclusion(7), given: Vec::new(), at: at(24) };
     let completed = [open.clone(), given(&open).when(finalize)].concat();
     assert_eq!(given(&completed).0.stage(), Stage::Attesting);
     assert!(given(&completed).when(Command::AwaitAttestation { at: at(56) }).is_empty(), "it is on record");

@@ -17,11 +17,13 @@ use signer::SignError;
 use super::{
     Check,
     chain::{Examination, Sender},
-    disk, endpoints,
+    disk,
+    endpoints::{self, Attestors},
     nats::{self, Bus, Part},
 };
 use crate::{
     cli::role::Role,
+    operator::named_verifiers,
     signers::{self, DistantSigner},
 };
 
@@ -32,8 +34,8 @@ const SETTLER_TRANSACTIONS_WARNING: u64 = 20;
 pub(super) struct Subject {
     chains: Vec<Examination>,
     bus: Option<Bus>,
-    /// Verifiers, by the origin of each.
-    verifiers: BTreeSet<String>,
+    /// Verifiers, and sets of them.
+    verifiers: BTreeSet<Attestors>,
     /// Where clients reach a gateway.
     base_url: Option<String>,
     directories: Vec<PathBuf>,
@@ -81,8 +83,7 @@ impl Subject {
             inbox_prefix: None,
             part: Part::Gateway(journal),
         };
-        let trusted = config.trust.verifiers.iter().map(|verifier| verifier.endpoint.clone());
-        let verifiers = trusted.chain([config.verifier.endpoint.clone()]).collect();
+        let verifiers = named_verifiers(&config).iter().map(Attestors::of).collect();
         let signers = signers::distant_of_gateway(&config.chains)?;
         let mut chains = Vec::new();
         for served in config.chains {
@@ -111,7 +112,7 @@ impl Subject {
     }
 
     fn settler(config: &settler::Config) -> Result<Self> {
-        config.options()?;
+        let options = config.options()?;
         let key = config.signing_key()?;
         let token = events::Did::from_ed25519(&key.verifying_key()).token();
         let bus = Bus {
@@ -138,7 +139,7 @@ impl Subject {
             let sender = Sender { role: "settler", account, least: SETTLER_TRANSACTIONS_WARNING };
             chains.push(Examination { senders: vec![sender], holdings, ..Examination::of(chain.clone()) });
         }
-        let verifiers = config.verifiers.iter().map(|verifier| verifier.endpoint.clone()).collect();
+        let verifiers = options.verifiers.values().map(Attestors::of).collect();
         Ok(Self { chains, bus: Some(bus), verifiers, ..Self::of_chains(Vec::new()) })
     }
 
@@ -168,7 +169,7 @@ impl Subject {
             checks.push(Check::new("nats", "server", bus.examine()));
         }
         let verifiers = self.verifiers.into_iter();
-        checks.extend(verifiers.map(|origin| Check::new("endpoints", "verifier", endpoints::verifier(origin))));
+        checks.extend(verifiers.map(|attestors| Check::new("endpoints", "verifier", endpoints::verifiers(attestors))));
         let base_url = self.base_url.into_iter();
         checks.extend(base_url.map(|url| Check::new("endpoints", "base_url", endpoints::base_url(url))));
         let directories = self.directories.into_iter();

@@ -2,6 +2,7 @@
 
 mod keyring;
 mod role_files;
+mod verifiers;
 
 use std::{
     collections::BTreeSet,
@@ -18,6 +19,7 @@ use events::{ChainId, Family};
 use self::{
     keyring::Keyring,
     role_files::{Place, RoleFile},
+    verifiers::{Given, GivenSet},
 };
 use super::role::Role;
 
@@ -53,6 +55,21 @@ pub struct Args {
     /// Where the verifier is reached: an origin, http(s)://host[:port].
     #[arg(long, default_value = "http://127.0.0.1:8090")]
     verifier_endpoint: String,
+    /// A verifier of a set: its origin, and its account on each family, in whatever order; given once for each. A verifier's own
+    /// among them.
+    #[arg(
+        long,
+        value_name = "ENDPOINT=ACCOUNT,…",
+        requires = "verifier_threshold",
+        conflicts_with = "verifier_endpoint"
+    )]
+    verifier: Vec<Given>,
+    /// How many verifiers of the set have to attest.
+    #[arg(long, value_name = "K", requires = "verifier")]
+    verifier_threshold: Option<u8>,
+    /// Of a verifier, make its keys and show its accounts, which the other members of a set need before any can be set up.
+    #[arg(long, conflicts_with = "verifier")]
+    keys_only: bool,
     /// Show the public networks, and write nothing.
     #[arg(long)]
     list: bool,
@@ -69,6 +86,7 @@ pub fn run(args: &Args) -> Result<()> {
     let role = args.role.context("--role is needed")?;
     ensure!(role != Role::Selector, "a selector knows no chains: config/selector.example.toml is its file");
     let directory = &args.directory;
+    ensure!(!args.keys_only || role == Role::Verifier, "--keys-only is for --role verifier");
     let own = directory.join(format!("{}.toml", role.name()));
     // Looked for first: nothing is written beside a role that is set up.
     ensure!(!own.exists(), "{} exists; nothing was written", own.display());
@@ -86,12 +104,25 @@ pub fn run(args: &Args) -> Result<()> {
     ensure!(!ids.is_empty(), "--network is needed: there are no chains yet; `gw init --list` shows the networks");
     let families: BTreeSet<Family> = ids.iter().filter_map(ChainId::family).collect();
     // A settler has to know whom it trusts before it can be written at all.
-    let place =
-        Place { nats_url: &args.nats_url, verifier_endpoint: &args.verifier_endpoint, chains: &chains, ids: &ids };
+    let set = args.verifier_threshold.map(|threshold| GivenSet::new(threshold, args.verifier.clone(), &families));
+    let set = set.transpose()?;
+    let place = Place {
+        nats_url: &args.nats_url,
+        verifier_endpoint: &args.verifier_endpoint,
+        set: set.as_ref(),
+        chains: &chains,
+        ids: &ids,
+    };
     place.check(role)?;
 
     let mut keyring = Keyring::open(directory, args.passphrase_file.as_deref())?;
-    let file = RoleFile::write(role, &place, &families, &mut keyring)?;
+    if args.keys_only {
+        let file = RoleFile::keys_only(&place, &families, &mut keyring)?;
+        chains.save()?;
+        let made = format!("Made {}.", directory.join(CHAINS_TOML).display());
+        return report(directory, made, &file, &keyring, &networks);
+    }
+    let mut file = RoleFile::write(role, &place, &families, &mut keyring)?;
     for id in &ids {
         for (key, accounts) in &file.in_chains {
             if let Some(account) = id.family().and_then(|family| accounts.get(&family))
@@ -104,7 +135,9 @@ pub fn run(args: &Args) -> Result<()> {
     chains.save()?;
     // The last: where it stands, everything does.
     keyring::create(&own, file.text.as_bytes(), 0o644)?;
-    report(role, directory, &own, &file, &keyring, &networks)
+    file.next.push(format!("gw config check --role {} --config {}", role.name(), own.display()));
+    let made = format!("Made {} and {}.", own.display(), directory.join(CHAINS_TOML).display());
+    report(directory, made, &file, &keyring, &networks)
 }
 
 fn list() -> Result<()> {
@@ -140,16 +173,15 @@ fn networks(args: &Args) -> Result<Vec<(Network, String)>> {
     Ok(networks.into_iter().map(|network| (network.clone(), node(&network))).collect())
 }
 
-/// Says what was made and what is left to do.
+/// Says what was `made` and what is left to do.
 fn report(
-    role: Role,
     directory: &Path,
-    own: &Path,
+    made: String,
     file: &RoleFile,
     keyring: &Keyring,
     networks: &[(Network, String)],
 ) -> Result<()> {
-    let mut lines = vec![format!("Made {} and {}.", own.display(), directory.join(CHAINS_TOML).display())];
+    let mut lines = vec![made];
     if !keyring.made().is_empty() {
         lines.push(format!(
             "New keys in {}, encrypted: {}.",
@@ -178,7 +210,6 @@ fn report(
             ),
         );
     }
-    steps.push(format!("gw config check --role {} --config {}", role.name(), own.display()));
     lines.extend(steps.iter().enumerate().map(|(at, step)| format!("{:>3}. {step}", at + 1)));
     super::answer(&lines.join("\n"))
 }

@@ -16,20 +16,26 @@ use super::{
     super::role::Role,
     CHAINS_TOML,
     keyring::{Keyring, token},
+    verifiers::{Given, GivenSet},
 };
 
 /// Margin of a settler's corridors, until its operator decides otherwise, in basis points.
 const SPREAD_BPS: u32 = 10;
+/// What the keys of a verifier are called.
+const RELEASER: &str = "releaser";
 
 /// What surrounds a role.
 pub(super) struct Place<'a> {
     pub nats_url: &'a str,
     pub verifier_endpoint: &'a str,
+    /// Verifiers who attest together, where they are given.
+    pub set: Option<&'a GivenSet>,
     pub chains: &'a ChainsToml,
     pub ids: &'a [ChainId],
 }
 
 /// What is made for a role.
+#[derive(Default)]
 pub(super) struct RoleFile {
     /// Its file.
     pub text: String,
@@ -45,12 +51,16 @@ impl Place<'_> {
     /// Refuses what cannot be written yet.
     pub(super) fn check(&self, role: Role) -> Result<()> {
         let lacking = self.ids.iter().find(|id| self.chains.get(id, "releaser").is_none());
+        if let Some(set) = self.set {
+            return set.check(self.chains, self.ids);
+        }
         if role == Role::Settler
             && let Some(id) = lacking
         {
             ensure!(
                 false,
-                "{CHAINS_TOML} names no releaser of {id}: put the verifier's account there, or `gw init --role verifier` first"
+                "{CHAINS_TOML} names no releaser of {id}: put the verifier's account there, or `gw init --role verifier` first, or give \
+                 several by --verifier"
             );
         }
         Ok(())
@@ -70,7 +80,10 @@ impl RoleFile {
              those there.\nchains_file = \"{CHAINS_TOML}\"\n",
             role.name()
         );
-        let mut file = Self { text: head, in_chains: Vec::new(), shown: Vec::new(), next: Vec::new() };
+        let mut file = Self { text: head, ..Self::default() };
+        if let Some(set) = place.set {
+            file.in_chains.push(("releaser", set.releasers()));
+        }
         if role != Role::Auditor
             && let Some(path) = keyring.passphrase_file()
         {
@@ -91,17 +104,40 @@ impl RoleFile {
         Ok(file)
     }
 
+    /// Makes the keys of a verifier that are missing, and no file: its accounts are shown, as others are given them.
+    pub(super) fn keys_only(place: &Place<'_>, families: &BTreeSet<Family>, keyring: &mut Keyring) -> Result<Self> {
+        let mut file = Self::default();
+        let mut accounts = BTreeMap::new();
+        for family in families {
+            let (_, account) = keyring.account(RELEASER, *family)?;
+            file.show("releaser, attests", *family, &account);
+            accounts.insert(*family, account.parse()?);
+        }
+        let given = Given { endpoint: place.verifier_endpoint.to_owned(), accounts };
+        file.next = vec![
+            format!("give the others, and whoever runs a gateway or a settler: --verifier '{given}'"),
+            "`gw init` for each role, with the --verifier of each of you and --verifier-threshold".to_owned(),
+        ];
+        Ok(file)
+    }
+
     fn gateway(&mut self, place: &Place<'_>, families: &BTreeSet<Family>, keyring: &mut Keyring) -> Result<()> {
         let (identity, key) = keyring.identity("gateway")?;
         let (checkpoint, checkpoint_key) = keyring.identity("checkpoint")?;
         let did = Did::from_ed25519(&key.verifying_key());
+        let verifier = match place.set {
+            Some(set) => set.of_gateway(),
+            None => format!(
+                "# The verifier that is used when a request names none; its accounts are the releasers in {CHAINS_TOML}.\n[verifier]\nendpoint \
+                 = {}\n",
+                quoted(place.verifier_endpoint)
+            ),
+        };
         self.text += &format!(
             "\n[gateway]\n# By this key verifiers know the gateway: {did}\nkey = {}\n\n[nats]\nurl = {}\nca_file = \"nats/ca.pem\"\nseed_file = \
-             \"nats/gateway.seed\"\n\n[projections]\ndirectory = \"data/projections\"\n\n# The verifier that is used when a request names \
-             none; its accounts are the releasers in {CHAINS_TOML}.\n[verifier]\nendpoint = {}\n\n[audit]\ncheckpoint_key = {}\n",
+             \"nats/gateway.seed\"\n\n[projections]\ndirectory = \"data/projections\"\n\n{verifier}\n[audit]\ncheckpoint_key = {}\n",
             keystore(&identity),
             quoted(place.nats_url),
-            quoted(place.verifier_endpoint),
             keystore(&checkpoint),
         );
         let (mut reservers, mut submitters) = (BTreeMap::new(), BTreeMap::new());
@@ -127,7 +163,7 @@ impl RoleFile {
         self.shown.push(("DID, for `callers.gateways` of verifiers".to_owned(), did.to_string()));
         let signer = Did::from_ed25519(&checkpoint_key.verifying_key());
         self.shown.push(("checkpoints, for auditors".to_owned(), signer.to_string()));
-        if place.ids.iter().any(|id| place.chains.get(id, "releaser").is_none()) {
+        if place.set.is_none() && place.ids.iter().any(|id| place.chains.get(id, "releaser").is_none()) {
             self.next.push(format!(
                 "`gw init --role verifier` beside {CHAINS_TOML}, or put the verifier's accounts there as `releaser`"
             ));
@@ -143,7 +179,7 @@ impl RoleFile {
     fn verifier(&mut self, place: &Place<'_>, families: &BTreeSet<Family>, keyring: &mut Keyring) -> Result<()> {
         let mut releasers = BTreeMap::new();
         for family in families {
-            let (file, account) = keyring.account("releaser", *family)?;
+            let (file, account) = keyring.account(RELEASER, *family)?;
             let key = match family {
                 Family::Evm => "releaser_key",
                 Family::Solana => "solana_releaser_key",
@@ -153,6 +189,14 @@ impl RoleFile {
             self.show("releaser, attests", *family, &account);
             releasers.insert(*family, account);
         }
+        let endpoint = match place.set {
+            Some(set) => {
+                let own = set.own(&releasers)?;
+                self.text += &set.of_verifier();
+                &own.endpoint
+            }
+            None => place.verifier_endpoint,
+        };
         let known = |name: &str| {
             let key = keyring.existing(name).map(|key| Did::from_ed25519(&key.verifying_key()).to_string());
             key.iter().map(|did| quoted(did)).collect::<Vec<_>>().join(", ")
@@ -160,11 +204,13 @@ impl RoleFile {
         self.text += &format!(
             "\n[callers]\n# Where callers reach this verifier: what they sign names it.\norigins = [{}]\n# Known gateways and settlers, by \
              their DIDs; others share one lane.\ngateways = [{}]\nsettlers = [{}]\n",
-            quoted(place.verifier_endpoint),
+            quoted(endpoint),
             known("gateway"),
             known("settler"),
         );
-        self.in_chains.push(("releaser", releasers));
+        if place.set.is_none() {
+            self.in_chains.push(("releaser", releasers));
+        }
         self.next.push("add the DIDs of gateways and settlers to [callers]".to_owned());
         Ok(())
     }
@@ -180,14 +226,12 @@ impl RoleFile {
         }
         self.text += &format!("\n[nats]\nurl = {}\nca_file = \"nats/ca.pem\"\n", quoted(place.nats_url));
         for id in place.ids {
-            // It was looked for before.
-            let releaser = place.chains.get(id, "releaser").unwrap_or_default();
-            self.text += &format!(
-                "\n[[verifiers]]\nchain_id = {}\naccount = {}\nendpoint = {}\n",
-                quoted(id.as_str()),
-                quoted(releaser),
-                quoted(place.verifier_endpoint)
-            );
+            let trusted = place.set.and_then(|set| set.of_settler(id)).unwrap_or_else(|| {
+                // It was looked for before.
+                let releaser = place.chains.get(id, "releaser").unwrap_or_default();
+                format!("account = {}\nendpoint = {}\n", quoted(releaser), quoted(place.verifier_endpoint))
+            });
+            self.text += &format!("\n[[verifiers]]\nchain_id = {}\n{trusted}", quoted(id.as_str()));
         }
         let traded = self.corridors(place)?;
         ensure!(
@@ -264,7 +308,7 @@ impl RoleFile {
 }
 
 /// A text as TOML writes it.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 

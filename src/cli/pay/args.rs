@@ -72,7 +72,7 @@ pub struct Args {
     /// The same for the account that reserves the money.
     #[arg(long)]
     reserver: Option<String>,
-    /// The same for the account that attests the delivery.
+    /// The same for the account that attests the delivery; of a set of verifiers its id, which `gw verifiers id` computes.
     #[arg(long)]
     releaser: Option<String>,
     /// Permit2, where it is not where Uniswap has it.

@@ -224,6 +224,7 @@ impl Payer<'_> {
         for (name, account) in self.pins.believed(corridor) {
             lines.push((name, format!("{account}, by the gateway's word")));
         }
+        lines.extend(verifiers(corridor).map(|text| ("verifiers", text)));
         let locked = order.fulfillment_seconds().saturating_add(corridor.refund_delay_seconds);
         lines.push(("locked", format!("until {} at the latest, if nobody delivers", time(locked))));
         if let Some(Missing { spender, stands, .. }) = missing {
@@ -296,6 +297,16 @@ impl Payer<'_> {
     }
 }
 
+/// How many of which verifiers have to attest the delivery, where the releaser stands for a set, with which they were compared.
+/// Nothing of one alone: it is the releaser.
+fn verifiers(corridor: &Corridor) -> Option<String> {
+    let shown = corridor.source.fulfillment_verifier.as_ref()?;
+    let members = shown.members.as_ref().filter(|members| members.len() > 1)?;
+    let accounts: Vec<_> = members.iter().map(|member| member.account.as_str()).collect();
+    let threshold = shown.threshold?;
+    Some(format!("{threshold} of {} have to attest the delivery: {}", accounts.len(), accounts.join(", ")))
+}
+
 /// Compares what the gateway names now with what was signed for an intent before.
 fn unchanged(intent: &Intent, corridor: &Corridor) -> Result<(), Mismatch> {
     let Some(plan) = &intent.plan else { return Ok(()) };
@@ -329,6 +340,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_set_of_verifiers_is_shown_with_its_threshold_and_one_alone_is_not() {
+        let account = |digit: &str| format!("0x{}", digit.repeat(40));
+        let shown = |members: &[&str]| {
+            let members: Vec<_> =
+                members.iter().map(|it| json!({"account": account(it), "endpoint": "https://v.example"})).collect();
+            verifiers(&Corridor {
+                source: serde_json::from_value(json!({
+                    "escrow_contract_address": account("1"), "reserver": account("2"), "releaser": account("3"),
+                    "fulfillment_verifier": {"account": account("3"), "threshold": 2, "members": members},
+                    "refund_delay_seconds": 1, "assets": [],
+                }))
+                .unwrap(),
+                refund_delay_seconds: 1,
+                destinations: Vec::new(),
+            })
+        };
+        let all = [account("4"), account("5"), account("6")].join(", ");
+        assert_eq!(shown(&["4", "5", "6"]), Some(format!("2 of 3 have to attest the delivery: {all}")));
+        assert_eq!((shown(&["3"]), shown(&[])), (None, None));
+    }
 
     #[test]
     fn a_signature_is_renewed_for_what_was_confirmed() {

@@ -156,7 +156,7 @@ impl Order {
             authorization,
             escrow,
             fulfillment_proxies: vec![PROXY.parse()?],
-            verifier: VerifierRef { account: Role::Releaser.account().parse()?, endpoint: VERIFIER.to_owned() },
+            verifier: VerifierRef::single(Role::Releaser.account().parse()?, VERIFIER.to_owned()),
             whitelist: Vec::new(),
             blacklist: Vec::new(),
             required_policies: Vec::new(),

@@ -20,8 +20,8 @@ use tokio::sync::oneshot;
 
 use devnet::network::{DESTINATION_ID, SOURCE_ID};
 use events::{
-    Amount, ChainId, Did, Epochs, PaymentEvent, PaymentId, StreamId,
-    event::{EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity, VerifierRef},
+    Account, Amount, ChainId, Did, Epochs, PaymentEvent, PaymentId, StreamId, VerifierMember,
+    event::{EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
     selection::SignedChoice,
 };
 use journal::{
@@ -311,6 +311,10 @@ impl Chains for World {
         Ok(true)
     }
 
+    async fn signed_by(&self, _: &Statement, _: &EscrowPlan, _: &Account, signature: &str) -> Result<bool, Transient> {
+        Ok(!signature.is_empty())
+    }
+
     async fn next_block(&self, _: &ChainId) {
         tokio::task::yield_now().await;
     }
@@ -318,11 +322,11 @@ impl Chains for World {
 
 #[async_trait]
 impl Verifier for World {
-    async fn attest_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
+    async fn attest_delivery(&self, _: &VerifierMember, _: &VerificationCase) -> Result<Option<String>, Transient> {
         Ok(Some(format!("0x{:0130x}", 1)))
     }
 
-    async fn attest_non_delivery(&self, _: &VerifierRef, _: &VerificationCase) -> Result<Option<String>, Transient> {
+    async fn attest_non_delivery(&self, _: &VerifierMember, _: &VerificationCase) -> Result<Option<String>, Transient> {
         Ok(None)
     }
 }

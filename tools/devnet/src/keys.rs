@@ -6,7 +6,7 @@ use alloy::{
 };
 use ed25519_dalek::SigningKey;
 
-use events::{Hash32, selection::SelectorSigner};
+use events::{Family, Hash32, selection::SelectorSigner};
 use protocol::message_signature::Signer;
 
 /// A role of the development network. It holds an EVM key, which is its key on Tron, too, and a Solana key.
@@ -18,8 +18,10 @@ pub enum Role {
     Reserver,
     /// May retire an escrow and propose another reserver.
     Guardian,
-    /// The verifier: attests deliveries.
+    /// The first verifier, or the only one: attests deliveries.
     Releaser,
+    /// A further verifier of a set; 2 to 16.
+    Verifier(u8),
     /// Sends the gateway's transactions.
     Submitter,
     /// Pays.
@@ -31,7 +33,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Every role.
+    /// Every role but those of further verifiers, which send no transactions.
     pub const ALL: [Self; 10] = [
         Self::Deployer,
         Self::Reserver,
@@ -45,6 +47,14 @@ impl Role {
         Self::Settler(3),
     ];
 
+    /// The role of verifier `n`, counted from 1.
+    pub fn verifier(n: u8) -> Self {
+        match n {
+            1 => Self::Releaser,
+            n => Self::Verifier(n),
+        }
+    }
+
     /// The role's private key.
     pub fn secret(self) -> B256 {
         keccak256(format!("gw dev key of {self:?}"))
@@ -57,7 +67,7 @@ impl Role {
 
     /// The role's signer.
     pub fn signer(self) -> PrivateKeySigner {
-        // A keccak-256 digest is outside the curve's order with probability 2^-128, and these ten are not.
+        // A keccak-256 digest is outside the curve's order with probability 2^-128, and these are not.
         PrivateKeySigner::from_bytes(&self.secret()).unwrap_or_else(|_| PrivateKeySigner::random())
     }
 
@@ -89,6 +99,15 @@ impl Role {
     /// The account on Solana, Base58.
     pub fn solana_account(self) -> String {
         solana_account(&self.solana_key())
+    }
+
+    /// The account on chains of `family`, as text.
+    pub fn account_on(self, family: Family) -> String {
+        match family {
+            Family::Evm => self.account(),
+            Family::Solana => self.solana_account(),
+            Family::Tron => self.tron_account(),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use devkit::Surfnet;
 
 use self::{
-    network::{Network, Options},
+    network::{Network, Options, Verifiers},
     solana::SolanaOptions,
     tron::TronOptions,
 };
@@ -65,6 +65,9 @@ pub struct Args {
     /// The `gw` program that the network runs; the one beside this program unless named.
     #[arg(long)]
     gw: Option<PathBuf>,
+    /// Verifiers: how many have to attest, of how many there are. 1/1 is a single one, which is no set.
+    #[arg(long, default_value = "2/3")]
+    verifiers: Verifiers,
     /// Leave Solana out.
     #[arg(long)]
     without_solana: bool,
@@ -103,6 +106,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
     options.exempt = Vec::new();
     options.console = true;
     options.award_ack_ms = 1_000;
+    options.verifiers = args.verifiers;
     if !args.without_solana {
         match Surfnet::available() {
             Ok(()) => options.solana = Some(SolanaOptions::default()),
@@ -110,13 +114,13 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
         }
     }
     options.tron = (!args.without_tron).then(TronOptions::default);
-    let network = tokio::select! {
+    let mut network = tokio::select! {
         network = Network::start(options, |step| println!("· {step}")) => network?,
         () = shutdown.cancelled() => return Ok(()),
     };
     if !args.without_showcase {
         tokio::select! {
-            shown = showcase::run(&network) => shown?,
+            shown = showcase::run(&mut network) => shown?,
             () = shutdown.cancelled() => return Ok(()),
         }
     }

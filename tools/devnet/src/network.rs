@@ -1,8 +1,9 @@
 //! The development network: nats-server with the repository's `nats.conf`, two anvil chains with the contracts
-//! deployed, a Solana chain with the program and a Tron chain with the contracts where they are wanted, a verifier, settlers
+//! deployed, a Solana chain with the program and a Tron chain with the contracts where they are wanted, verifiers, settlers
 //! and any number of gateways, each a process of its own on loopback. The Tron chain alone is in this process.
 
 mod config;
+mod verifiers;
 
 use std::{
     path::{Path, PathBuf},
@@ -16,6 +17,7 @@ use devkit::{Process, Signal, free_port};
 use gateway_console::token;
 
 pub(crate) use self::config::checkpoint_signer;
+pub use self::verifiers::Verifiers;
 pub use super::chain::{Chain, DECIMALS, DESTINATION_ID, SOURCE_ID};
 use super::{
     nats::Nats,
@@ -52,13 +54,15 @@ pub struct Options {
     pub solana: Option<SolanaOptions>,
     /// The Tron chain, where there is one.
     pub tron: Option<TronOptions>,
+    /// The verifiers, and how many of them have to attest.
+    pub verifiers: Verifiers,
     /// How long a winner has to answer its award while another quote can follow, milliseconds.
     pub award_ack_ms: u64,
     /// Addresses that the gateways do not limit.
     pub exempt: Vec<String>,
-    /// Base URL of a collector that gateways, settlers and the verifier send traces to; nowhere when `None`.
+    /// Base URL of a collector that gateways, settlers and verifiers send traces to; nowhere when `None`.
     pub otlp_endpoint: Option<String>,
-    /// Whether gateways, verifier and settlers tell Prometheus what they measure: see [`Network::metrics`].
+    /// Whether gateways, verifiers and settlers tell Prometheus what they measure: see [`Network::metrics`].
     pub metrics: bool,
     /// Whether gateways have a console for operators: see [`Network::console`].
     pub console: bool,
@@ -79,6 +83,7 @@ impl Options {
             refund_delay_seconds: 30,
             solana: None,
             tron: None,
+            verifiers: Verifiers::ONE,
             // A small machine that runs many networks may starve an honest settler for a second.
             award_ack_ms: 20_000,
             // One client here stands for many elsewhere.
@@ -127,14 +132,14 @@ pub struct Network {
     pub tron: Option<TronChain>,
     /// The gateways.
     pub gateways: Vec<Gateway>,
-    /// The verifier.
-    verifier: Option<Process>,
+    /// The verifiers.
+    verifiers: Vec<Option<Process>>,
     /// The quote selector.
     selector: Option<Process>,
     /// The settlers.
     settlers: Vec<Option<Process>>,
     options: Options,
-    verifier_port: u16,
+    verifier_ports: Vec<u16>,
     auditor_config: PathBuf,
 }
 
@@ -170,7 +175,7 @@ impl Network {
         let (source, destination) = (chain(SOURCE_ID), chain(DESTINATION_ID));
         let (source, destination, solana, tron) = tokio::try_join!(source, destination, solana, tron)?;
 
-        let verifier_port = free_port()?;
+        let verifier_ports = (0..options.verifiers.members).map(|_| free_port()).collect::<Result<Vec<_>>>()?;
         let mut network = Self {
             nats,
             source,
@@ -178,16 +183,21 @@ impl Network {
             solana,
             tron,
             gateways: Vec::new(),
-            verifier: None,
+            verifiers: verifier_ports.iter().map(|_| None).collect(),
             selector: None,
             settlers: Vec::new(),
             options,
-            verifier_port,
+            verifier_ports,
             auditor_config: PathBuf::new(),
         };
-        report("starting verifier, settlers and gateway");
+        report(match network.options.verifiers {
+            Verifiers::ONE => "starting verifier, settlers and gateway",
+            _ => "starting verifiers, settlers and gateway",
+        });
         network.auditor_config = network.write("auditor", &config::auditor(&network)?)?;
-        network.start_verifier().await?;
+        for n in network.verifier_numbers() {
+            network.start_verifier(n).await?;
+        }
         network.start_selector()?;
         for n in 0..network.options.gateways {
             let port = match network.options.port {
@@ -216,11 +226,6 @@ impl Network {
     /// Both EVM chains.
     pub fn chains(&self) -> impl Iterator<Item = &Chain> {
         [&self.source, &self.destination].into_iter()
-    }
-
-    /// The verifier's origin.
-    pub fn verifier_endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.verifier_port)
     }
 
     /// The configuration file of an auditor of this network, for `gw audit --config`.
@@ -297,18 +302,6 @@ impl Network {
             std::fs::write(&path, format!("{id}\n")).with_context(|| format!("write {}", path.display()))?;
         }
         Ok(process)
-    }
-
-    /// Starts the verifier.
-    ///
-    /// # Errors
-    /// When it does not start listening.
-    pub async fn start_verifier(&mut self) -> Result<()> {
-        let config = self.write("verifier", &config::verifier(self, self.verifier_port)?)?;
-        let mut process = self.spawn("verifier", "verifier", &config)?;
-        process.listening_on(self.verifier_port).await.context("see verifier.log")?;
-        self.verifier = Some(process);
-        Ok(())
     }
 
     /// Starts the quote selector, which takes the earliest promise.
@@ -419,17 +412,6 @@ impl Network {
         }
     }
 
-    /// Ends the verifier as `kill -9` does.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub async fn kill_verifier(&mut self) -> Result<()> {
-        match self.verifier.take() {
-            Some(mut process) => process.kill().await,
-            None => Ok(()),
-        }
-    }
-
     /// Ends settler `n`, counted from 1, as `kill -9` does.
     ///
     /// # Errors
@@ -457,14 +439,6 @@ impl Network {
     pub async fn signal_settler(&self, n: u8, signal: Signal) -> Result<()> {
         let process = self.settlers[usize::from(n) - 1].as_ref();
         process.context("the settler does not run")?.signal(signal).await
-    }
-
-    /// Stops the verifier where it stands, or lets it go on.
-    ///
-    /// # Errors
-    /// When it does not run or the system refuses.
-    pub async fn signal_verifier(&self, signal: Signal) -> Result<()> {
-        self.verifier.as_ref().context("the verifier does not run")?.signal(signal).await
     }
 
     /// Waits until gateway `n` says that it can take payments.

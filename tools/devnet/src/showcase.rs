@@ -4,6 +4,7 @@ mod corridors;
 mod examples;
 mod solana;
 mod tron;
+mod verifiers;
 
 use std::{
     fs,
@@ -44,7 +45,7 @@ struct OutcomeTally {
 }
 
 struct Environment<'a> {
-    network: &'a Network,
+    network: &'a mut Network,
     payer: Payer,
     auditor: Auditor,
     base: String,
@@ -57,13 +58,13 @@ struct Environment<'a> {
 ///
 /// # Errors
 /// When one does not.
-pub async fn run(network: &Network) -> Result<()> {
+pub async fn run(network: &mut Network) -> Result<()> {
     let started = Instant::now();
     let mut environment = Environment {
-        network,
         payer: Payer::new(Role::Payer.signer())?,
         auditor: Auditor::connect(network).await?,
         base: network.gateways[0].base_url(),
+        network,
         outcome_tally: OutcomeTally::default(),
         number: 0,
     };
@@ -73,12 +74,9 @@ pub async fn run(network: &Network) -> Result<()> {
     environment.finds_no_quote().await.context("payment 3")?;
     environment.is_refunded().await.context("payment 4")?;
     environment.lapses().await.context("payment 5")?;
-    if let Some(solana) = &network.solana {
-        environment.solana(solana).await?;
-    }
-    if let Some(tron) = &network.tron {
-        environment.tron(tron).await?;
-    }
+    environment.misses_a_verifier().await?;
+    environment.solana().await?;
+    environment.tron().await?;
     environment.buys_a_page().await.context("the shop")?;
     println!("Showcase took {:.1} s.", started.elapsed().as_secs_f64());
     let OutcomeTally { completed, failed, refunded } = environment.outcome_tally;

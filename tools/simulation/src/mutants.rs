@@ -7,7 +7,8 @@
 //! - to sign with a nonce of its own for each try: the gap is found and filled;
 //! - to look only for the newest version of a repriced transaction: the escrow itself is looked at before;
 //! - to sign a deposit without having told the winner: it does not answer then, and without its word there is no deposit;
-//! - to go on with a shard that was lost: as before, and every effect is repeated from journaled bytes.
+//! - to go on with a shard that was lost: as before, and every effect is repeated from journaled bytes;
+//! - to forget which members of a verifier set have signed: they are asked again, and say the same.
 
 #[cfg(debug_assertions)]
 use crate::{
@@ -38,7 +39,7 @@ const fn in_storms(mutant: Mutant) -> Mutant {
 }
 
 /// The broken variants.
-pub const MUTANTS: [Mutant; 25] = [
+pub const MUTANTS: [Mutant; 29] = [
     mutant("accepted-award-lapses", 200, "another quote is awarded although the winner has agreed"),
     mutant("answer-not-awaited", 200, "a deposit is signed for a winner that has not agreed"),
     mutant("broadcast-before-journal", 20, "a deposit is broadcast before it is stored"),
@@ -58,6 +59,10 @@ pub const MUTANTS: [Mutant; 25] = [
     mutant("delivery-amount-not-compared", 200, "a delivery of another amount counts"),
     mutant("refund-before-evidence", 200, "a payment fails by the gateway's clock, without a settled block"),
     mutant("attestation-not-checked", 100, "what the verifier answers is believed"),
+    mutant("threshold-one-less", 50, "one verifier of a set fewer than its threshold is taken for its word"),
+    mutant("member-counted-twice", 50, "a verifier of a set counts twice"),
+    mutant("one-speaks-for-all", 200, "the first verifier of a set that states a non-delivery is taken for its word"),
+    mutant("members-in-turn", 200, "the verifiers of a set are asked one after the other"),
     mutant("one-answer-settles", 400, "one node's word that a block is settled is believed"),
     mutant("newest-is-settled", 100, "the newest block counts as settled"),
     mutant("cap-not-compared", 300, "a quote above what the payer permitted wins"),

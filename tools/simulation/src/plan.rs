@@ -1,7 +1,10 @@
 //! The plan of a run: its parties and fault rates, drawn from the seed before the run begins.
 
+mod verifiers;
+
 use std::time::Duration;
 
+pub use self::verifiers::{Conduct, MemberPlan, Span, VerifiersPlan};
 use crate::random::RandomSource;
 
 /// How a settler behaves.
@@ -133,7 +136,7 @@ pub struct Poison {
     pub lasts: Duration,
 }
 
-/// An outage of the verifier.
+/// An outage of all verifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
     /// When it begins, from the start of the run.
@@ -275,7 +278,9 @@ pub struct Plan {
     pub faults_end_after: Duration,
     /// Submitter accounts on each chain.
     pub submitters: usize,
-    /// When the verifier answers nobody, from the start of the run.
+    /// The fulfillment verifiers.
+    pub verifiers: VerifiersPlan,
+    /// When no verifier answers anybody, from the start of the run.
     pub verifier_outage: Option<Outage>,
 }
 
@@ -303,7 +308,9 @@ impl Plan {
         let payments: Vec<_> = (0..count).map(|_| payment(&random, &routes)).collect();
         let faults = faults(&random, &routes);
         let crash_every = if random.chance(400) { random.number(20..=400) } else { 0 };
+        let verifiers = VerifiersPlan::draw(&RandomSource::new(seed, "verifiers"));
         let faults_end_after = Duration::from_secs(random.number(60..=600));
+        let faults_end_after = if verifiers.faults_end_first { faults_end_after / 30 } else { faults_end_after };
         let absences = RandomSource::new(seed, "absences");
         let verifier_outage = absences.chance(200).then(|| Outage {
             after: Duration::from_secs(absences.number(0..=300)),
@@ -318,6 +325,7 @@ impl Plan {
             crash_every,
             faults_end_after,
             submitters: random.pick(&[1, 1, 2]),
+            verifiers,
             verifier_outage,
         }
     }
@@ -334,6 +342,7 @@ impl Plan {
     pub fn fair(seed: u64) -> Self {
         let mut plan = Self::draw(seed);
         plan.faults = Faults::default();
+        plan.verifiers = plan.verifiers.calmed();
         plan.verifier_outage = None;
         plan.crash_every = 0;
         plan.gateways.truncate(1);

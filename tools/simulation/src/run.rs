@@ -19,7 +19,7 @@ use crate::{
         BEGIN, SetupError, World, client,
         gateway::{self, Gateway},
         invariants::{Violation, require},
-        operator, reports, sim_journal,
+        operator, reports, sim_journal, thief,
     },
 };
 
@@ -93,6 +93,7 @@ async fn live(seed: u64, plan: Plan, print: bool) -> Result<Report, SetupError> 
     tasks.spawn(sim_journal::keep_shards(world.clone()));
     tasks.spawn(operator::look(world.clone()));
     tasks.spawn(reports::bring(world.clone(), gateways.clone()));
+    tasks.spawn(thief::steal(world.clone()));
     for index in 0..gateways.len() {
         tasks.spawn(gateway::keep(world.clone(), gateways.clone(), index));
     }

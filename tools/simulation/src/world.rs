@@ -15,6 +15,8 @@ pub mod rpc_faults;
 pub mod selector;
 pub mod settlers;
 pub mod sim_journal;
+pub mod thief;
+pub mod verifiers;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,9 +31,9 @@ use alloy::{primitives::Address, signers::local::PrivateKeySigner};
 use chrono::TimeDelta;
 use tokio::{sync::Notify, time::Instant};
 
-use chains::verifier::Verifier;
 use events::{
     ChainId, Hash32, PaymentId, StreamId,
+    event::VerifierRef,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 use journal::{
@@ -45,10 +47,10 @@ use self::{
     chain_handle::{chain_handle, templates},
     invariants::{Invariants, Violation},
     reports::Reports,
-    rpc_faults::rpc_faults,
     selector::Choices,
     settlers::Settler,
     sim_journal::{SHARDS, Shards},
+    verifiers::Verifiers,
 };
 use crate::{coverage, plan::Plan, random::RandomSource, trace::Trace};
 
@@ -71,8 +73,6 @@ pub struct Parties {
     pub recipients: BTreeSet<Address>,
     /// Accounts that the gateway sends from.
     pub submitters: BTreeSet<Address>,
-    /// The account that attests.
-    pub releaser: Address,
 }
 
 impl Parties {
@@ -85,7 +85,6 @@ impl Parties {
             deliverers,
             recipients: payments.map(|number| signer(&format!("recipient {number}")).address()).collect(),
             submitters: (0..plan.submitters).map(|number| signer(&format!("submitter {number}")).address()).collect(),
-            releaser: signer("releaser").address(),
         }
     }
 }
@@ -123,7 +122,9 @@ pub struct World {
     settlers: Vec<Settler>,
     poisons: Mutex<BTreeMap<StreamId, Duration>>,
     third_party: PrivateKeySigner,
-    verifier: OnceLock<Arc<Verifier>>,
+    /// What payers name as the verifiers of their payments.
+    pub verifier: VerifierRef,
+    verifiers: OnceLock<Verifiers>,
     started: Instant,
     calm: AtomicBool,
     trace: Mutex<Trace>,
@@ -144,9 +145,11 @@ impl World {
             .enumerate()
             .map(|(index, plan)| Settler::new(index, signer(&format!("settler {index}")), *plan))
             .collect();
+        let verifier = verifiers::named(&plan.verifiers)?;
+        coverage::party(plan.verifiers.name());
         let mut chains = Vec::new();
         for (index, template) in templates()?.iter().enumerate() {
-            chains.push(chain_handle(template, &plan, index, &settlers)?);
+            chains.push(chain_handle(template, &plan, index, &settlers, &verifier.account)?);
         }
         let parties = Parties::of(&plan, &settlers);
         let submitters = parties.submitters.clone();
@@ -167,22 +170,16 @@ impl World {
             settlers,
             poisons: Mutex::default(),
             third_party: signer("stranger"),
-            verifier: OnceLock::new(),
+            verifier,
+            verifiers: OnceLock::new(),
             started,
             calm: AtomicBool::new(false),
             trace: Mutex::new(Trace::new(print)),
             violation: Mutex::new(None),
             plan,
         });
-        let random = world.random("verifier");
-        // Weak, for the world holds the verifier.
-        let weak = Arc::downgrade(&world);
-        let mut nodes = Vec::new();
-        for handle in &world.chains {
-            nodes.push(handle.connect(rpc_faults(weak.clone(), None, random.clone()))?);
-        }
-        let verifier = Verifier::default().with_chains(nodes, Some(signer("releaser").into()));
-        world.verifier.get_or_init(|| Arc::new(verifier));
+        let verifiers = Verifiers::new(&world)?;
+        world.verifiers.get_or_init(|| verifiers);
         Ok(world)
     }
 
@@ -206,8 +203,8 @@ impl World {
         self.started.elapsed()
     }
 
-    /// Whether the verifier answers nobody now.
-    pub fn verifier_is_away(&self) -> bool {
+    /// Whether no verifier answers anybody now.
+    pub fn verifiers_are_away(&self) -> bool {
         let now = self.elapsed();
         let away = self.plan.verifier_outage.is_some_and(|away| now >= away.after && now < away.after + away.lasts);
         away && !self.faults_ended()
@@ -277,11 +274,14 @@ impl World {
         &self.third_party
     }
 
-    /// The fulfillment verifier.
-    pub fn verifier(&self) -> Arc<Verifier> {
-        // Made with the world; a world without one would have no chains either.
-        let alone = || Arc::new(Verifier::default());
-        self.verifier.get_or_init(alone).clone()
+    /// The fulfillment verifiers, made with the world.
+    pub fn verifiers(&self) -> &Verifiers {
+        self.verifiers.get_or_init(Verifiers::default)
+    }
+
+    /// Whether as many verifiers as have to sign do so now, at once and of what is so.
+    pub fn are_verifiers_enough(&self) -> bool {
+        self.verifiers().willing(self) >= usize::from(self.plan.verifiers.threshold)
     }
 
     /// Adds a line to the trace.

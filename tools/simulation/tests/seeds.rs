@@ -12,7 +12,7 @@ use std::{
 
 use simulation::{
     coverage::FaultCoverage,
-    plan::{PaymentPlan, Plan},
+    plan::{PaymentPlan, Plan, VerifiersPlan},
     run::{Report, run},
 };
 
@@ -101,6 +101,7 @@ fn a_seed_is_the_same_run_in_another_process() {
 #[test]
 fn a_death_at_any_call_does_no_harm() {
     let mut plan = Plan::fair(3);
+    plan.verifiers = VerifiersPlan::honest(2, 3);
     // Time enough for another process to be there.
     plan.payments[0] = PaymentPlan { at: Duration::from_millis(500), quote: 40, reserve: 120, ..plan.payments[0] };
     let whole = run(3, plan.clone(), false).unwrap();

@@ -1,7 +1,9 @@
 //! Service and client over loopback, and what else may sit at a verifier's address.
 
 mod callers;
+mod observed;
 mod service;
+mod sets;
 
 use std::{
     net::SocketAddr,
@@ -24,8 +26,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use events::{
-    ChainId, Did, OwnedAsset, PaymentId, Terms,
-    event::{EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared, VerifierRef},
+    Account, ChainId, Did, OwnedAsset, PaymentId, Terms, VerifierMember,
+    event::{EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
     quote::Quote,
 };
 use net::server::Limits;
@@ -78,6 +80,7 @@ fn case() -> VerificationCase {
             fulfillment_deadline: 1_800_000_100,
             refund_after: 1_800_000_200,
         },
+        verifier_set: None,
         quote_document: quote.sign(&key, at(1_700_000_000)).unwrap().document().to_owned(),
         payloads: serde_json::from_str(r#"[{"order": 12345678901234567890123}]"#).unwrap(),
     }
@@ -122,6 +125,8 @@ impl Judge for FixedJudge {
 #[derive(Default)]
 struct Escrow {
     asked: Mutex<Vec<Statement>>,
+    /// Whose own signature was asked about.
+    members: Mutex<Vec<Account>>,
     unreachable: bool,
 }
 
@@ -163,12 +168,7 @@ impl Chains for Escrow {
         unreachable!("not asked by a verifier's client")
     }
 
-    async fn payer_has_escrow(
-        &self,
-        _: &PaymentId,
-        _: &EscrowPlan,
-        _: &events::Account,
-    ) -> Result<(bool, u64), Transient> {
+    async fn payer_has_escrow(&self, _: &PaymentId, _: &EscrowPlan, _: &Account) -> Result<(bool, u64), Transient> {
         unreachable!("not asked by a verifier's client")
     }
 
@@ -192,6 +192,17 @@ impl Chains for Escrow {
     ) -> Result<bool, Transient> {
         self.asked.lock().unwrap().push(statement.clone());
         if self.unreachable { Err(Transient::unreachable("node is away")) } else { Ok(signature == GOOD_SIGNATURE) }
+    }
+
+    async fn signed_by(
+        &self,
+        _: &Statement,
+        _: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        self.members.lock().unwrap().push(member.clone());
+        Ok(signature == GOOD_SIGNATURE)
     }
 
     async fn next_block(&self, _: &ChainId) {
@@ -263,8 +274,8 @@ impl Listening {
         format!("http://{}", self.address)
     }
 
-    fn reference(&self) -> VerifierRef {
-        VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint: self.origin() }
+    fn reference(&self) -> VerifierMember {
+        VerifierMember { account: ACCOUNT.parse().unwrap(), endpoint: self.origin() }
     }
 
     fn client(&self, escrow: &Arc<Escrow>) -> HttpVerifier {
@@ -338,7 +349,7 @@ async fn a_signature_counts_only_when_the_escrow_takes_it() {
     let listening = Listening::judge(FixedJudge::attesting("0xbad0")).await;
     let escrow = Arc::new(Escrow::default());
     let outcome = listening.client(&escrow).attest_delivery(&listening.reference(), &case()).await;
-    assert_fault(&outcome, "not the statement of releaser");
+    assert_fault(&outcome, "not the statement of");
 
     let listening = Listening::judge(FixedJudge::attesting(GOOD_SIGNATURE)).await;
     let escrow = Arc::new(Escrow { unreachable: true, ..Escrow::default() });
@@ -440,7 +451,7 @@ async fn strangers_reach_nothing_but_public_https() {
         (String::new(), "is not an origin"),
     ];
     for (endpoint, text) in endpoints {
-        let verifier = VerifierRef { account: ACCOUNT.parse().unwrap(), endpoint };
+        let verifier = VerifierMember { account: ACCOUNT.parse().unwrap(), endpoint };
         assert_fault(&client.attest_delivery(&verifier, &case()).await, text);
     }
     assert!(judge.shown.lock().unwrap().is_empty());

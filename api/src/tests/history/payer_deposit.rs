@@ -52,7 +52,7 @@ fn payer_deposit_submitted(id: &PaymentId) -> PaymentEvent {
         },
         terms,
         fulfillment_proxies: vec![VERIFIER.parse().unwrap()],
-        verifier: VerifierRef { account: VERIFIER.parse().unwrap(), endpoint: "https://verifier.example".to_owned() },
+        verifier: VerifierRef::single(VERIFIER.parse().unwrap(), "https://verifier.example".to_owned()),
         whitelist: Vec::new(),
         blacklist: Vec::new(),
         required_policies: Vec::new(),

@@ -81,7 +81,7 @@ async fn a_configuration_that_changed_since_has_no_say() {
     let opened = before.post_to(PATH, &quote_request()).await.expect(200);
     let after = Gateway::sharing(before.journal.clone(), identifiers, |config| {
         config.chains[0].chain.common_mut().escrow_contract = TRUSTED.parse().unwrap();
-        config.verifier.endpoint = "https://elsewhere.example".to_owned();
+        config.verifier.endpoint = Some("https://elsewhere.example".to_owned());
     });
     let replay = after.post_to(PATH, &quote_request()).await.expect(200);
     assert_eq!((replay.body["idempotent_replay"].clone(), id_of(&replay)), (json!(true), id_of(&opened)));

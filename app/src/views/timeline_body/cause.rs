@@ -48,14 +48,14 @@ causes! {
     DepositSettled "deposit_settled" "a settled block of the source chain holds the deposit";
     DeliveryMined "delivery_mined" "a block of the destination chain holds the delivery";
     DeliverySettled "delivery_settled" "the delivery has the confirmations that its chain requires";
-    DeliveryAttested "delivery_attested" "the fulfillment verifier attested the delivery";
-    AttestationMissing "attestation_missing" "the fulfillment verifier has not attested the delivery";
+    DeliveryAttested "delivery_attested" "the fulfillment verifier, or so many of a set as have to, attested the delivery";
+    AttestationMissing "attestation_missing" "the fulfillment verifier, or so many of a set as have to, has not attested the delivery";
     NotDelivered "not_delivered" "a settled block past the deadline holds no delivery";
     NotReserved "not_reserved" "no settler could be named for the deposit in time";
     NotReleased "not_released" "the settler had not released the escrow";
     ReleaseSettled "release_settled" "a settled block of the source chain holds the release";
     RefundWindow "refund_window" "the refund window is open";
-    NonDeliveryAttested "non_delivery_attested" "the fulfillment verifier attested that nothing was delivered";
+    NonDeliveryAttested "non_delivery_attested" "the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered";
     RefundSettled "refund_settled" "a settled block of the source chain holds the refund";
 }
 
@@ -110,6 +110,8 @@ pub(super) fn cause(event: &PaymentEvent, submitted: &Submitted, view: &PaymentV
         PaymentEvent::DepositRuledOut(_) => Cause::NotDeposited,
         PaymentEvent::FulfillmentSeen(_) => Cause::DeliveryMined,
         PaymentEvent::FulfillmentFinalized(_) => Cause::DeliverySettled,
+        PaymentEvent::DeliveryAttested(_) => Cause::DeliverySettled,
+        PaymentEvent::NonDeliveryAttested(_) => Cause::NotDelivered,
         PaymentEvent::AttestationAwaited(_) => Cause::AttestationMissing,
         PaymentEvent::FulfillmentConfirmed(_) => Cause::DeliveryAttested,
         PaymentEvent::AttestationMissed(_) => Cause::RefundWindow,

@@ -8,8 +8,8 @@ use events::{
     ChainId, PaymentEvent,
     event::{
         AttestationAwaited, AuctionClosed, AwardLapsed, AwardWithdrawn, DepositMined, EscrowOpened, EscrowRefunded,
-        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, Inclusion, PayerStep,
-        PayerTransactionSent, QuoteAwarded, RefundDue, SelectorAnswered, Submitted, TransactionAbandoned,
+        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, Inclusion, MemberAttested,
+        PayerStep, PayerTransactionSent, QuoteAwarded, RefundDue, SelectorAnswered, Submitted, TransactionAbandoned,
         TransactionPrepared, WithdrawalCause,
     },
     selection::Choice,
@@ -17,7 +17,10 @@ use events::{
 };
 use projections::PaymentView;
 
-use crate::views::payment_body::{ClaimBody, FailureBody, TransactionBody, date_time};
+use crate::views::{
+    payment_body::{ClaimBody, FailureBody, TransactionBody, date_time},
+    verifier::VerifierBody,
+};
 
 /// The stage in which the payer's own deposit is reserved for the settler.
 const RESERVATION: &str = "reservation";
@@ -110,12 +113,23 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
             let summary = "The delivery is on chain and gathers confirmations.";
             Shown::new(summary, data).provisionally_at("fulfillment", &seen.inclusion)
         }
-        PaymentEvent::FulfillmentFinalized(finalized) => fulfillment_finalized(finalized),
-        PaymentEvent::FulfillmentConfirmed(confirmed) => fulfillment_confirmed(confirmed),
+        PaymentEvent::FulfillmentFinalized(finalized) => fulfillment_finalized(finalized, view),
+        PaymentEvent::FulfillmentConfirmed(confirmed) => fulfillment_confirmed(confirmed, view),
         PaymentEvent::AttestationMissed(_) => Shown::new(
-            "The refund window opened before the fulfillment verifier attested the delivery: the settler cannot be paid any \
-             more, and the escrow goes back to the payer. The payment stays completed.",
-            json!({"fulfillment_verifier": {"account": view.verifier.account, "endpoint": view.verifier.endpoint}}),
+            format!(
+                "The refund window opened before {} attested the delivery: the settler cannot be paid any more, and the \
+                 escrow goes back to the payer. The payment stays completed.",
+                attesters(view)
+            ),
+            json!({"fulfillment_verifier": VerifierBody::from(&view.verifier)}),
+        ),
+        PaymentEvent::DeliveryAttested(attested) => {
+            member_attested("One verifier of the payment's set attested the delivery.", attested, view)
+        }
+        PaymentEvent::NonDeliveryAttested(attested) => member_attested(
+            "One verifier of the payment's set attested that nothing was delivered and nothing can be any more.",
+            attested,
+            view,
         ),
         PaymentEvent::AttestationAwaited(awaited) => attestation_awaited(awaited, view),
         PaymentEvent::ReleasePrepared(prepared) => {
@@ -209,28 +223,46 @@ fn escrow_opened(opened: &EscrowOpened) -> Shown {
     Shown::new(summary, data).at("deposit", &opened.inclusion)
 }
 
-fn fulfillment_finalized(finalized: &FulfillmentFinalized) -> Shown {
+/// Who attests: the verifier, or so many of a set as have to.
+fn attesters(view: &PaymentView) -> String {
+    match &view.verifier.set {
+        Some(set) => format!("{} of {} fulfillment verifiers", set.threshold(), set.members().len()),
+        None => "the fulfillment verifier".to_owned(),
+    }
+}
+
+fn fulfillment_finalized(finalized: &FulfillmentFinalized, view: &PaymentView) -> Shown {
     let data = json!({"block_time": block_time(&finalized.inclusion)});
-    let summary = "The delivery is final. The fulfillment verifier's attestation, with which the settler is paid, is yet to come.";
+    let summary = format!(
+        "The delivery is final. The attestation of {}, with which the settler is paid, is yet to come.",
+        attesters(view)
+    );
     Shown::new(summary, data).at("fulfillment", &finalized.inclusion)
 }
 
-fn fulfillment_confirmed(confirmed: &FulfillmentConfirmed) -> Shown {
+fn fulfillment_confirmed(confirmed: &FulfillmentConfirmed, view: &PaymentView) -> Shown {
     let data = json!({
         "block_time": block_time(&confirmed.inclusion),
         "release_from": confirmed.release_from.map(date_time),
     });
-    Shown::new("The delivery is final, and the fulfillment verifier attested it.", data)
+    Shown::new(format!("The delivery is final, and {} attested it.", attesters(view)), data)
         .at("fulfillment", &confirmed.inclusion)
+}
+
+fn member_attested(summary: &'static str, attested: &MemberAttested, view: &PaymentView) -> Shown {
+    let threshold = view.verifier.threshold();
+    Shown::new(summary, json!({"verifier": attested.member, "attestation": attested.signature, "threshold": threshold}))
 }
 
 fn attestation_awaited(awaited: &AttestationAwaited, view: &PaymentView) -> Shown {
     let data = json!({
         "block_time": block_time(&awaited.inclusion),
-        "fulfillment_verifier": {"account": view.verifier.account, "endpoint": view.verifier.endpoint},
+        "fulfillment_verifier": VerifierBody::from(&view.verifier),
     });
-    let summary = "The delivery is final, and the fulfillment verifier has not attested it so far; without that the settler \
-                   cannot be paid.";
+    let summary = format!(
+        "The delivery is final and, so far, without the attestation of {}; without that the settler cannot be paid.",
+        attesters(view)
+    );
     Shown::new(summary, data).at("fulfillment", &awaited.inclusion)
 }
 
@@ -282,7 +314,7 @@ fn submitted(submitted: &Submitted) -> Shown {
             "reserve_deadline": seconds(escrow.reserve_deadline),
             "refund_after": seconds(escrow.refund_after),
         },
-        "fulfillment_verifier": {"account": submitted.verifier.account, "endpoint": submitted.verifier.endpoint},
+        "fulfillment_verifier": VerifierBody::from(&submitted.verifier),
         "quote_request_id": collected.map(|collected| &collected.quote_request_id),
         "quote_id": collected.map(|collected| &collected.quote_id),
         "quote_selector": submitted.selector.as_ref().map(|selector| selector.key),

@@ -363,6 +363,7 @@ impl Payment {
             payment_id: self.id().clone(),
             terms: self.spend.terms.clone(),
             escrow: self.escrow.clone(),
+            verifier_set: None,
             quote_document: self.quote.document().to_owned(),
             payloads: Vec::new(),
         }

@@ -82,6 +82,8 @@ pub struct World {
     pub program: String,
     pub reserver: SigningKey,
     pub releaser: SigningKey,
+    /// Whom payers sign for as the releaser: the account of `releaser`, unless a test has them sign for a verifier set.
+    pub releaser_account: Account,
     pub submitters: Vec<SigningKey>,
     pub payer: SigningKey,
     pub settler: SigningKey,
@@ -115,6 +117,7 @@ impl World {
             program,
             reserver: key(2),
             releaser: key(3),
+            releaser_account: wallet(&key(3)),
             submitters: vec![key(4), key(5)],
             payer,
             settler: key(7),
@@ -134,7 +137,7 @@ impl World {
                 trusted_escrow_contracts: Vec::new(),
                 trusted_fulfillment_proxies: Vec::new(),
                 reserver: wallet(&self.reserver),
-                releaser: wallet(&self.releaser),
+                releaser: self.releaser_account.clone(),
                 required_depth: Depth::Finalized,
                 refund_delay_seconds: REFUND_DELAY,
                 submitter_deposits_warning: 1,
@@ -215,7 +218,7 @@ impl World {
             escrow: EscrowSettings {
                 program: self.program.parse().unwrap(),
                 reserver: wallet(&self.reserver),
-                releaser: wallet(&self.releaser),
+                releaser: self.releaser_account.clone(),
                 refund_delay_seconds: REFUND_DELAY,
             },
             quote_hash: Hash32::ZERO,
@@ -302,9 +305,14 @@ impl World {
 
     /// The releaser's signature, hex with 0x.
     pub fn attest(&self, statement: &Statement) -> String {
+        self.attest_by(&self.releaser, statement)
+    }
+
+    /// The signature of any key, hex with 0x.
+    pub fn attest_by(&self, key: &SigningKey, statement: &Statement) -> String {
         let domain = self.node().domain(&program::parse_key(&self.program).unwrap());
         let digest = program::statement_digest(statement, &domain).unwrap();
-        format!("0x{}", hex::encode(self.releaser.sign(&digest.0).to_bytes()))
+        format!("0x{}", hex::encode(key.sign(&digest.0).to_bytes()))
     }
 
     /// Brings the releaser's word to the escrow, as anyone may.

@@ -186,6 +186,7 @@ impl Payment {
             payment_id: self.id.clone(),
             terms: self.terms.clone(),
             escrow: self.plan.clone(),
+            verifier_set: None,
             quote_document: self.quote.document().to_owned(),
             payloads: Vec::new(),
         }

@@ -89,9 +89,9 @@ errors! {
     AmountAboveCap,
     /// There is no Ed25519 instruction at the index named.
     SignatureInstructionMissing,
-    /// The Ed25519 instruction has not exactly one signature at the canonical offsets.
+    /// The Ed25519 instruction has not exactly as many signatures as are asked for, at the canonical offsets.
     SignatureFormInvalid,
-    /// The signature is another key's.
+    /// The signature is another key's, or a set's members did not sign in order, each once.
     SignerMismatch,
     /// The signature is over something else.
     SignedMessageMismatch,
@@ -155,6 +155,10 @@ errors! {
     SettlerMismatch,
     /// The cluster's clock is before 1970.
     ClockInvalid,
+    /// The verifier set has no threshold that its members can reach, too many members, or they do not ascend.
+    VerifierSetInvalid,
+    /// The verifier set is not the one that the payer signed for.
+    VerifierSetMismatch,
 }
 
 impl GatewayError {

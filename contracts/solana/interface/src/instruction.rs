@@ -1,6 +1,6 @@
 //! Instructions: a tag, then the data. The accounts, in order, are in the README and made by [`crate::host`].
 
-use crate::{Hash, Key, layout::layout};
+use crate::{GatewayError, Hash, Key, layout::layout, verifier_set::VerifierSet};
 
 /// First byte of an instruction's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +88,26 @@ layout! {
     }
 }
 
-layout! {
-    /// Data of [`Tag::Release`] and [`Tag::Cancel`] after the tag: where the releaser's signature is.
-    pub struct Attested [] {
-        /// Index in the transaction of the Ed25519 instruction with the signature.
-        pub ed25519_index: u8,
+/// Data of [`Tag::Release`] and [`Tag::Cancel`] after the tag: where the releaser's signatures are, and whose they are when
+/// the releaser is a verifier set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attested<'a> {
+    /// Index in the transaction of the Ed25519 instruction with the signatures.
+    pub ed25519_index: u8,
+    /// The set whose id the releaser is; `None` when it is a key.
+    pub set: Option<VerifierSet<'a>>,
+}
+
+impl<'a> Attested<'a> {
+    /// Reads the index, and the set where anything comes behind it.
+    ///
+    /// # Errors
+    /// [`GatewayError::InstructionInvalid`] when nothing is there, [`GatewayError::VerifierSetInvalid`] when what comes behind
+    /// the index is no set.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, GatewayError> {
+        let (ed25519_index, set) = bytes.split_first().ok_or(GatewayError::InstructionInvalid)?;
+        let set = if set.is_empty() { None } else { Some(VerifierSet::from_bytes(set)?) };
+        Ok(Self { ed25519_index: *ed25519_index, set })
     }
 }
 

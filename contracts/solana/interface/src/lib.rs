@@ -2,8 +2,9 @@
 //!
 //! One program is escrow on the source side and fulfillment proxy on the destination side. Here are its instructions
 //! ([`instruction`]), its accounts ([`account`]), the messages that payer and releaser sign ([`message`]), the seeds of
-//! its addresses ([`seeds`]), its errors ([`error`]) and what it writes to the log ([`log`]). The program is compiled
-//! from the same definitions, so a layout cannot differ between the two sides.
+//! its addresses ([`seeds`]), its errors ([`error`]), what it writes to the log ([`log`]), and the verifier sets that stand
+//! for a releaser ([`verifier_set`]). The program is compiled from the same definitions, so a layout cannot differ between
+//! the two sides.
 //!
 //! Amounts are in the mint's smallest unit (lamports for native SOL), times in UNIX seconds, integers little endian.
 //! A payment's id on chain is keccak256 of its text, as on EVM chains.
@@ -38,6 +39,7 @@ pub mod message;
 pub mod rules;
 pub mod seeds;
 pub mod token;
+pub mod verifier_set;
 
 pub use error::GatewayError;
 

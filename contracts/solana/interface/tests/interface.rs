@@ -10,6 +10,7 @@ use gateway_program::{
     instruction::{Attested, DepositAndReserve, Fulfill, Initialize, Tag},
     message::{Delivery, Deposit, Fulfillment, NonDelivery},
     token::{Mint, TokenAccount},
+    verifier_set::{MEMBERS_MAX, VerifierSet},
 };
 
 #[test]
@@ -31,7 +32,7 @@ fn addresses_are_what_their_base58_says() {
 fn sizes_are_those_of_the_readme() {
     assert_eq!((Config::SIZE, Escrow::SIZE, FulfillmentRecord::SIZE), (68, 389, 187));
     assert_eq!((Deposit::SIZE, Delivery::SIZE, NonDelivery::SIZE, Fulfillment::SIZE), (257, 97, 65, 176));
-    assert_eq!((Initialize::SIZE, DepositAndReserve::SIZE, Attested::SIZE, Fulfill::SIZE), (65, 306, 1, 145));
+    assert_eq!((Initialize::SIZE, DepositAndReserve::SIZE, Fulfill::SIZE), (65, 306, 145));
 }
 
 #[test]
@@ -69,6 +70,7 @@ fn errors_have_numbers_names_and_texts_of_their_own() {
     assert_eq!(GatewayError::InstructionInvalid.code(), 6000);
     assert_eq!(GatewayError::PaymentIdUsed.code(), 6014);
     assert_eq!(GatewayError::ClockInvalid.code(), 6058);
+    assert_eq!(GatewayError::VerifierSetMismatch.code(), 6060);
 }
 
 #[test]
@@ -84,6 +86,121 @@ fn the_precompiles_header_is_the_published_one() {
     // As the official library builds it: key, signature, message.
     let expected = [1, 0, 48, 0, 255, 255, 16, 0, 255, 255, 112, 0, 32, 0, 255, 255];
     assert_eq!(ed25519::HEADER, expected);
+}
+
+/// Ascending keys that nobody has to hold.
+fn members(count: u8) -> Vec<[u8; 32]> {
+    (1..=count).map(|byte| [byte; 32]).collect()
+}
+
+#[test]
+fn a_set_has_ascending_members_and_a_threshold_that_they_can_reach() {
+    let invalid = Err(GatewayError::VerifierSetInvalid);
+    let three = members(3);
+    let set = VerifierSet::new(2, &three).unwrap();
+    assert_eq!(set.preimage(&set.head()).concat(), [b"gw-verifier-set\x01\x02\x03", three.as_flattened()].concat());
+    for threshold in [0, 4, 255] {
+        assert_eq!(VerifierSet::new(threshold, &three), invalid, "{threshold}");
+    }
+    assert_eq!(VerifierSet::new(0, &[]), invalid);
+    assert_eq!(VerifierSet::new(1, &[]), invalid);
+    assert!(VerifierSet::new(16, &members(16)).is_ok());
+    assert_eq!(VerifierSet::new(1, &members(MEMBERS_MAX as u8 + 1)), invalid);
+    assert_eq!(VerifierSet::new(1, &[[2; 32], [1; 32]]), invalid, "not in order");
+    assert_eq!(VerifierSet::new(1, &[[1; 32], [1; 32]]), invalid, "a member twice");
+
+    let bytes = [&set.head()[..], three.as_flattened()].concat();
+    assert_eq!(VerifierSet::from_bytes(&bytes), Ok(set));
+    for (head, what) in [([2, 2], "fewer"), ([2, 4], "more"), ([2, 0], "none"), ([0, 3], "no threshold")] {
+        let other = [&head[..], three.as_flattened()].concat();
+        assert_eq!(VerifierSet::from_bytes(&other), invalid, "{what}");
+    }
+    for length in 0..bytes.len() {
+        assert_eq!(VerifierSet::from_bytes(&bytes[..length]), invalid, "{length} bytes");
+    }
+    assert_eq!(VerifierSet::from_bytes(&[&bytes[..], &[0]].concat()), invalid);
+
+    let attested = [&[7][..], &bytes].concat();
+    assert_eq!(Attested::from_bytes(&attested), Ok(Attested { ed25519_index: 7, set: Some(set) }));
+    assert_eq!(Attested::from_bytes(&[7]), Ok(Attested { ed25519_index: 7, set: None }));
+    assert_eq!(Attested::from_bytes(&[]), Err(GatewayError::InstructionInvalid));
+    assert_eq!(Attested::from_bytes(&[7, 0]), Err(GatewayError::VerifierSetInvalid));
+}
+
+/// The bytes as the form is described: a header, pairs of key and signature, the message.
+fn signed_by(keys: &[u8], digest: &[u8; 32]) -> Vec<u8> {
+    let count = keys.len() as u16;
+    let mut data = vec![count as u8, 0];
+    for index in 0..count {
+        let key_at = 2 + 14 * count + 96 * index;
+        for field in [key_at + 32, 0xffff, key_at, 0xffff, 2 + 14 * count + 96 * count, 32, 0xffff] {
+            data.extend(field.to_le_bytes());
+        }
+    }
+    for key in keys {
+        data.extend([*key; 32]);
+        data.extend([0xaa; 64]);
+    }
+    data.extend(digest);
+    data
+}
+
+#[test]
+fn every_byte_of_a_sets_signatures_is_compared_but_the_signatures_themselves() {
+    let (members, digest) = (members(5), [0xd1; 32]);
+    for (threshold, keys) in [(1, &[4][..]), (2, &[1, 5]), (3, &[2, 3, 4]), (5, &[1, 2, 3, 4, 5])] {
+        let set = VerifierSet::new(threshold, &members).unwrap();
+        let data = signed_by(keys, &digest);
+        assert_eq!(ed25519::check_set(&data, &set, &digest), Ok(()));
+        let keys_at = 2 + 14 * keys.len();
+        let message_at = keys_at + 96 * keys.len();
+        for at in 0..data.len() {
+            let expected = if at < keys_at {
+                Err(GatewayError::SignatureFormInvalid)
+            } else if at >= message_at {
+                Err(GatewayError::SignedMessageMismatch)
+            } else if (at - keys_at) % 96 < 32 {
+                Err(GatewayError::SignerMismatch)
+            } else {
+                // Whether a signature is right is the precompile's to say.
+                Ok(())
+            };
+            for bit in [0x01, 0x80] {
+                let mut other = data.clone();
+                other[at] ^= bit;
+                assert_eq!(ed25519::check_set(&other, &set, &digest), expected, "byte {at} of {threshold}");
+            }
+        }
+        for length in [0, 1, 2, keys_at, message_at, data.len() - 1] {
+            let form = Err(GatewayError::SignatureFormInvalid);
+            assert_eq!(ed25519::check_set(&data[..length], &set, &digest), form, "{length} bytes");
+        }
+        let longer = [&data[..], &[0]].concat();
+        assert_eq!(ed25519::check_set(&longer, &set, &digest), Err(GatewayError::SignatureFormInvalid));
+    }
+}
+
+#[test]
+fn a_sets_signatures_are_as_many_as_the_threshold_by_members_in_order() {
+    let (members, digest) = (members(5), [0xd1; 32]);
+    let set = VerifierSet::new(2, &members).unwrap();
+    let judged = |keys: &[u8]| ed25519::check_set(&signed_by(keys, &digest), &set, &digest);
+    for first in 0..=6 {
+        for second in 0..=6 {
+            let is_right = (1..=5).contains(&first) && (1..=5).contains(&second) && first < second;
+            let expected = if is_right { Ok(()) } else { Err(GatewayError::SignerMismatch) };
+            assert_eq!(judged(&[first, second]), expected, "{first}, {second}");
+        }
+    }
+    for keys in [&[][..], &[1], &[1, 2, 3]] {
+        assert_eq!(judged(keys), Err(GatewayError::SignatureFormInvalid), "{keys:?}");
+    }
+}
+
+#[test]
+fn one_of_a_set_signs_in_the_form_of_a_single_key() {
+    let digest = [0xd1; 32];
+    assert_eq!(signed_by(&[4], &digest), ed25519::data(&[4; 32], &[0xaa; 64], &digest));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::{
     account::{Fresh, config, create, is_unused, key, require_key, require_signer, require_writable, store},
     failure::{Result, require},
     runtime::{self, Now},
-    signature::Signed,
+    signature::{Signatory, Signed},
     token::{Token, Transfer},
 };
 
@@ -60,8 +60,8 @@ pub fn deposit_and_reserve(program_id: &Address, accounts: &[AccountView], data:
 
     let token = Token::judge(token_program, mint)?;
     let body = signed_body(&terms, &config, mint);
-    let signed =
-        Signed { program_id, config: &config, instructions, index: terms.ed25519_index, signer: &terms.signer };
+    let signer = Signatory::Key(&terms.signer);
+    let signed = Signed { program_id, config: &config, instructions, index: terms.ed25519_index, signer };
     signed.require(&body)?;
     let (delegate_address, delegate_bump) = runtime::find_address(&[seeds::DELEGATE, &terms.signer], program)?;
     require(delegate.address() == &delegate_address, GatewayError::AllowanceMissing)?;

@@ -17,22 +17,24 @@ use crate::{
     account::{config, escrow, require_key, require_writable, store},
     failure::{Result, require},
     runtime::{self, Now},
-    signature::Signed,
+    signature::{Signatory, Signed},
     token::{Token, Transfer},
 };
 
-/// Pays the settler with the releaser's word that it delivered. Open to everyone, before `refund_after`.
+/// Pays the settler with the releaser's word, a key's or a verifier set's, that it delivered. Open to everyone, before
+/// `refund_after`.
 #[inline(never)]
 pub fn release(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Result {
     let (end, [config, instructions], receiver) = split(accounts)?;
-    let index = attested(data)?;
+    let Attested { ed25519_index: index, set } = attested(data)?;
     let mut record = open(program_id, &end)?;
     let now = Now::get()?;
     require(now.unix_seconds < record.refund_after, GatewayError::ReleaseWindowClosed)?;
     let body =
         Delivery { payment_id: record.payment_id, quote_hash: record.quote_hash, settler: record.settler }.to_bytes();
     let config = self::config(program_id, config)?;
-    Signed { program_id, config: &config, instructions, index, signer: &record.releaser }.require(&body)?;
+    let signer = Signatory::for_releaser(&record.releaser, set)?;
+    Signed { program_id, config: &config, instructions, index, signer }.require(&body)?;
 
     record.state = State::Released as u8;
     record.ended_slot = now.slot;
@@ -42,17 +44,19 @@ pub fn release(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> R
     Ok(())
 }
 
-/// Gives the money back with the releaser's word that nothing was delivered. Open to everyone, before `refund_after`.
+/// Gives the money back with the releaser's word, a key's or a verifier set's, that nothing was delivered. Open to everyone,
+/// before `refund_after`.
 #[inline(never)]
 pub fn cancel(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Result {
     let (end, [config, instructions], receiver) = split(accounts)?;
-    let index = attested(data)?;
+    let Attested { ed25519_index: index, set } = attested(data)?;
     let record = open(program_id, &end)?;
     let now = Now::get()?;
     require(now.unix_seconds < record.refund_after, GatewayError::ReleaseWindowClosed)?;
     let body = NonDelivery { payment_id: record.payment_id, quote_hash: record.quote_hash }.to_bytes();
     let config = self::config(program_id, config)?;
-    Signed { program_id, config: &config, instructions, index, signer: &record.releaser }.require(&body)?;
+    let signer = Signatory::for_releaser(&record.releaser, set)?;
+    Signed { program_id, config: &config, instructions, index, signer }.require(&body)?;
     end.give_back(record, receiver, now.slot)
 }
 
@@ -94,10 +98,9 @@ fn split<const N: usize>(accounts: &[AccountView]) -> Result<Split<'_, N>> {
     Ok((End { escrow, vault, to, mint, rent_payer, token_program }, more, receiver))
 }
 
-fn attested(data: &[u8]) -> Result<u8> {
+fn attested(data: &[u8]) -> Result<Attested<'_>> {
     // The tag is known by now.
-    let attested = Attested::from_bytes(&data[1..]).ok_or(GatewayError::InstructionInvalid)?;
-    Ok(attested.ed25519_index)
+    Ok(Attested::from_bytes(&data[1..])?)
 }
 
 /// The escrow, which must not have ended, with the accounts that belong to it.

@@ -1,6 +1,8 @@
 //! Ed25519 signatures, as the precompile has checked them in the same transaction.
 
-use gateway_program::{GatewayError, Hash, Key, account::Config, ed25519, ids, message::Domain};
+use gateway_program::{
+    GatewayError, Hash, Key, account::Config, ed25519, ids, message::Domain, verifier_set::VerifierSet,
+};
 use pinocchio::{AccountView, Address, sysvars::instructions::Instructions};
 
 use crate::{
@@ -8,6 +10,27 @@ use crate::{
     failure::{Result, require},
     runtime,
 };
+
+/// Whose signature it must be.
+pub enum Signatory<'a> {
+    /// The key's.
+    Key(&'a Key),
+    /// Those of as many members as the set's threshold asks for.
+    Set(VerifierSet<'a>),
+}
+
+impl<'a> Signatory<'a> {
+    /// Who speaks for `releaser`: itself, or the set whose id it is when one was brought.
+    ///
+    /// # Errors
+    /// `VerifierSetMismatch` when the releaser is not that set.
+    pub fn for_releaser(releaser: &'a Key, set: Option<VerifierSet<'a>>) -> Result<Self> {
+        let Some(set) = set else { return Ok(Self::Key(releaser)) };
+        let id = runtime::sha256(&set.preimage(&set.head()));
+        require(id == *releaser, GatewayError::VerifierSetMismatch)?;
+        Ok(Self::Set(set))
+    }
+}
 
 /// Whose signature must be where, and in which domain.
 pub struct Signed<'a> {
@@ -17,7 +40,7 @@ pub struct Signed<'a> {
     pub instructions: &'a AccountView,
     /// Index of the Ed25519 instruction.
     pub index: u8,
-    pub signer: &'a Key,
+    pub signer: Signatory<'a>,
 }
 
 impl Signed<'_> {
@@ -34,7 +57,11 @@ impl Signed<'_> {
         let precompile = instruction.get_program_id().as_array() == &ids::ED25519_PROGRAM;
         require(precompile, GatewayError::SignatureInstructionMissing)?;
         let digest = digest(self.program_id, self.config, body);
-        ed25519::check(instruction.get_instruction_data(), self.signer, &digest)?;
+        let data = instruction.get_instruction_data();
+        match &self.signer {
+            Signatory::Key(key) => ed25519::check(data, key, &digest)?,
+            Signatory::Set(set) => ed25519::check_set(data, set, &digest)?,
+        }
         Ok(())
     }
 }

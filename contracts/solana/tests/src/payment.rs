@@ -12,6 +12,7 @@ use solana_signer::Signer as _;
 
 use crate::{
     mint::MintKind,
+    verifiers::Verifiers,
     world::{Outcome, World, key},
 };
 
@@ -139,6 +140,18 @@ impl Payment {
     /// The two instructions of the cancellation.
     pub fn cancel(&self, world: &World) -> [host::Instruction; 2] {
         [sign(&self.non_delivery(), &world.domain(), &world.releaser), host::cancel(&world.program, &self.end(), 0)]
+    }
+
+    /// The two instructions of the release by the verifiers at these places.
+    pub fn release_by(&self, world: &World, verifiers: &Verifiers, who: &[usize]) -> [host::Instruction; 2] {
+        let release = host::release(&world.program, &self.end(), 0);
+        [verifiers.sign(&self.delivery(), &world.domain(), who), host::by_set(release, &verifiers.set())]
+    }
+
+    /// The two instructions of the cancellation by the verifiers at these places.
+    pub fn cancel_by(&self, world: &World, verifiers: &Verifiers, who: &[usize]) -> [host::Instruction; 2] {
+        let cancel = host::cancel(&world.program, &self.end(), 0);
+        [verifiers.sign(&self.non_delivery(), &world.domain(), who), host::by_set(cancel, &verifiers.set())]
     }
 
     /// The instruction of the refund.

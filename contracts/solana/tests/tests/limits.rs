@@ -7,11 +7,8 @@ use expect_test::expect_file;
 use serde_json::json;
 
 use gateway_program::{Key, host, ids};
-use gateway_program_tests::{Extension, MintKind, Payment, World, key, keypair, sign};
+use gateway_program_tests::{Extension, MintKind, Payment, Verifiers, World, key, keypair, sign};
 use solana_transaction::versioned::VersionedTransaction;
-
-/// The largest packet that a cluster takes.
-const PACKET: usize = 1_232;
 
 const COMPUTE_BUDGET: &str = "ComputeBudget111111111111111111111111111111";
 
@@ -50,7 +47,7 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
             let instructions = [&budget(), parts].concat();
             let size = wire_size(&world.transaction(&instructions, signers));
             let done = world.send(&instructions, signers).unwrap();
-            assert!(size <= PACKET, "{name}: {size} bytes");
+            assert!(size <= host::TRANSACTION_BYTES_MAX, "{name}: {size} bytes");
             calls.insert(name, json!({"bytes": size, "compute_units": done.compute_units_consumed}));
         };
 
@@ -67,6 +64,20 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
         measure(&mut world, "release", &release, &[&third_party]);
 
         let payer = world.payer.insecure_clone();
+        let releaser = payment.data.releaser;
+        for (id, name, threshold, count) in [(4, "release by 2 of 3", 2, 3), (5, "release by 3 of 5", 3, 5)] {
+            let verifiers = Verifiers::new(threshold, count);
+            payment.data.releaser = verifiers.id();
+            payment.data.payment_id = [id; 32];
+            payment.data.ed25519_index = 0;
+            world.approve(&payer, &accounts.mint, &key(&payer), 300);
+            payment.deposit(&mut world).unwrap();
+            let who: Vec<_> = (0..usize::from(threshold)).collect();
+            let release = release_by_set(&world, &payment, &verifiers, &who);
+            measure(&mut world, name, &release, &[&third_party]);
+        }
+        payment.data.releaser = releaser;
+
         for (id, name) in [(2, "cancel"), (3, "refund")] {
             world.approve(&payer, &accounts.mint, &key(&payer), 300);
             payment.data.payment_id = [id; 32];
@@ -111,6 +122,43 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
     }
     let costs = serde_json::to_string_pretty(&costs).unwrap() + "\n";
     expect_file!["../../../checks/costs/solana.json"].assert_eq(&costs);
+}
+
+/// A release by the verifiers at these places behind the budget, where a stranger has the settler's account created.
+fn release_by_set(world: &World, payment: &Payment, verifiers: &Verifiers, who: &[usize]) -> [host::Instruction; 3] {
+    let (payer, accounts) = (key(&world.third_party), &payment.accounts);
+    let release = host::release(&world.program, &payment.end(), 3);
+    [
+        host::create_associated_token(payer, &payment.data.settler, &accounts.mint, &accounts.token_program),
+        verifiers.sign(&payment.delivery(), &world.domain(), who),
+        host::by_set(release, &verifiers.set()),
+    ]
+}
+
+#[test]
+fn a_set_fits_when_its_transaction_does() {
+    let mut world = World::new();
+    let payment = Payment::new(&mut world, MintKind::Token);
+    let third_party = world.third_party.insecure_clone();
+    let mut largest = BTreeMap::new();
+    for count in 1..=16 {
+        for threshold in 1..=count {
+            let verifiers = Verifiers::new(threshold, count);
+            let who: Vec<_> = (0..usize::from(threshold)).collect();
+            let release = release_by_set(&world, &payment, &verifiers, &who);
+            let size = wire_size(&world.transaction(&[&budget()[..], &release].concat(), &[&third_party]));
+            let fits = host::fits(threshold, count);
+            assert_eq!(fits, size <= host::TRANSACTION_BYTES_MAX, "{threshold} of {count}: {size} bytes");
+            if fits {
+                largest.insert(threshold, count);
+            }
+        }
+    }
+    // As the README says.
+    assert_eq!(largest, BTreeMap::from([(1, 14), (2, 10), (3, 7)]));
+    for (threshold, count) in [(0, 0), (0, 3), (4, 3), (1, 17)] {
+        assert!(!host::fits(threshold, count), "{threshold} of {count}");
+    }
 }
 
 /// Searching an address costs more the lower its bump is. With many payments, keys and mints none comes near the limit.

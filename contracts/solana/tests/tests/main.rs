@@ -12,4 +12,5 @@ mod mints;
 mod setup;
 mod signatures;
 mod vectors;
+mod verifier_sets;
 mod wrapped_sol;

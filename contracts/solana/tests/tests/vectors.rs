@@ -10,7 +10,7 @@ use gateway_program::{
     account::Escrow,
     host::{self, Message},
 };
-use gateway_program_tests::{MintKind, Payment, World, key, sign};
+use gateway_program_tests::{MintKind, Payment, Verifiers, World, key, sign};
 use serde_json::{Value, json};
 
 fn path() -> PathBuf {
@@ -42,6 +42,46 @@ fn instruction(instruction: &host::Instruction) -> Value {
         .map(|account| json!({ "key": base58(&account.key), "signer": account.signer, "writable": account.writable }))
         .collect();
     json!({ "program": base58(&instruction.program_id), "accounts": accounts, "data": hex::encode(&instruction.data) })
+}
+
+/// What two of a set sign: the signatures, the attestation that the gateway keeps, and what the precompile is shown.
+fn word(world: &World, message: &impl Message, verifiers: &Verifiers) -> Value {
+    const WHO: [usize; 2] = [0, 2];
+    let digest = message.digest(&world.domain());
+    let signed = verifiers.signatures(&digest, &WHO);
+    let mut attestation = vec![verifiers.threshold, 3];
+    attestation.extend(verifiers.members.as_flattened());
+    for (at, (_, signature)) in WHO.iter().zip(&signed) {
+        attestation.push(u8::try_from(*at).unwrap());
+        attestation.extend(signature);
+    }
+    json!({
+        "digest": hex::encode(digest),
+        "signers": WHO,
+        "signatures": signed.iter().map(|(_, signature)| hex::encode(signature)).collect::<Vec<_>>(),
+        "attestation": format!("0x{}", hex::encode(attestation)),
+        "ed25519_instruction_data": hex::encode(host::ed25519_of_set(&signed, &digest).data),
+    })
+}
+
+/// A set of three of whom two sign, in the place of the releaser.
+fn verifier_set(world: &World, payment: &Payment) -> Value {
+    let verifiers = Verifiers::new(2, 3);
+    let set = verifiers.set();
+    let seeds = verifiers.keypairs.iter().map(|keypair| hex::encode(keypair.secret_bytes()));
+    json!({
+        "threshold": set.threshold(),
+        "members": set.members().iter().map(|member| base58(member)).collect::<Vec<_>>(),
+        "member_secret_key_seeds": seeds.collect::<Vec<_>>(),
+        "preimage": hex::encode(set.preimage(&set.head()).concat()),
+        "id": base58(&set.id()),
+        "delivery": word(world, &payment.delivery(), &verifiers),
+        "non_delivery": word(world, &payment.non_delivery(), &verifiers),
+        "instructions": {
+            "release": instruction(&host::by_set(payment.release(world)[1].clone(), &set)),
+            "cancel": instruction(&host::by_set(payment.cancel(world)[1].clone(), &set)),
+        },
+    })
 }
 
 fn vectors(world: &mut World, payment: &Payment) -> Value {
@@ -122,6 +162,7 @@ fn vectors(world: &mut World, payment: &Payment) -> Value {
                 instruction(&host::reclaim_escrow(&program, &d.payment_id, payment.accounts.rent_payer)),
             "reclaim_fulfillment": instruction(&host::reclaim_fulfillment(&program, &fulfillment)),
         },
+        "verifier_set": verifier_set(world, payment),
         "escrow_account": hex::encode(record),
     })
 }
@@ -149,5 +190,28 @@ fn the_signatures_in_the_vectors_hold_strictly() {
         assert_eq!(Sha256::digest(hex::decode(text("preimage")).unwrap())[..], digest);
         let signature = Signature::from_slice(&hex::decode(text("signature")).unwrap()).unwrap();
         VerifyingKey::from_bytes(&signer).unwrap().verify_strict(&digest, &signature).unwrap();
+    }
+}
+
+#[test]
+fn the_sets_words_in_the_vectors_end_an_escrow() {
+    let vectors: Value = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+    let kept = &vectors["verifier_set"];
+    let text = |place: &str| kept.pointer(place).unwrap().as_str().unwrap().to_owned();
+    let bytes = |place: &str| hex::decode(text(place)).unwrap();
+    use sha2::{Digest as _, Sha256};
+    let id: [u8; 32] = Sha256::digest(bytes("/preimage")).into();
+    assert_eq!(base58(&id), text("/id"));
+    for (end, statement) in [("release", "delivery"), ("cancel", "non_delivery")] {
+        let mut world = World::new();
+        let mut payment = Payment::new(&mut world, MintKind::Token);
+        payment.data.releaser = id;
+        payment.deposit(&mut world).unwrap();
+        let [mut proof, mut ending] = if end == "release" { payment.release(&world) } else { payment.cancel(&world) };
+        proof.data = bytes(&format!("/{statement}/ed25519_instruction_data"));
+        ending.data = bytes(&format!("/instructions/{end}/data"));
+        let third_party = world.third_party.insecure_clone();
+        world.send(&[proof, ending], &[&third_party]).unwrap();
+        assert_eq!(world.tokens(&payment.vault(&world)), 0, "{end}");
     }
 }

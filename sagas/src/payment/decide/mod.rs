@@ -50,12 +50,16 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
         Command::ObserveDeposit { state, at } => escrow::observe(payment, state, at),
         Command::ObserveMinedDeposit(inclusion) => escrow::observe_mined(payment, inclusion),
         Command::ObserveDelivery(inclusion) => settlement::observe_delivery(payment, inclusion),
-        Command::FinalizeDelivery { inclusion, at } => settlement::finalize(payment, inclusion, at),
+        Command::FinalizeDelivery { inclusion, given, at } => settlement::finalize(payment, inclusion, given, at),
         Command::AwaitAttestation { at } => settlement::await_attestation(payment, at),
-        Command::ConfirmDelivery { inclusion, attestation, at, release_from } => {
-            settlement::confirm(payment, inclusion, attestation, at, release_from)
+        Command::ConfirmDelivery { inclusion, given, attestation, at, release_from } => {
+            settlement::confirm(payment, inclusion, given, attestation, at, release_from)
         }
-        Command::FailUndelivered { attestation, at } => settlement::fail_undelivered(payment, attestation, at),
+        Command::FailUndelivered { given, attestation, at } => {
+            settlement::fail_undelivered(payment, given, attestation, at)
+        }
+        Command::RecordAttestations { given } => settlement::record_attestations(payment, given),
+        Command::RecordNonDeliveries { given } => settlement::record_nondeliveries(payment, given),
         Command::MissAttestation { at } => settlement::miss_attestation(payment, at),
         Command::ObserveEscrow { state, claims } => release::observe_escrow(payment, state, claims),
         Command::PrepareRelease(transaction) => release::prepare(payment, transaction),

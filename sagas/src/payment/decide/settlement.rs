@@ -4,7 +4,7 @@ use events::{
     Failure, PaymentEvent,
     event::{
         AttestationAwaited, AttestationMissed, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen,
-        Inclusion, RefundDue,
+        Inclusion, MemberAttested, RefundDue,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     time::Timestamp,
@@ -30,12 +30,13 @@ pub(super) fn observe_delivery(payment: &Payment, inclusion: Inclusion) -> Decid
 }
 
 /// The delivery has its depth, and the verifier did not attest it at once.
-pub(super) fn finalize(payment: &Payment, inclusion: Inclusion, at: Timestamp) -> Decided {
+pub(super) fn finalize(payment: &Payment, inclusion: Inclusion, given: Vec<MemberAttested>, at: Timestamp) -> Decided {
     if !is_open(payment) {
         return None;
     }
     let mut events = seen_there(payment, &inclusion);
     events.push(PaymentEvent::FulfillmentFinalized(FulfillmentFinalized { inclusion, finalized_at: at }));
+    events.extend(attestations(payment, given));
     Some(events)
 }
 
@@ -54,6 +55,7 @@ pub(super) fn await_attestation(payment: &Payment, at: Timestamp) -> Decided {
 pub(super) fn confirm(
     payment: &Payment,
     inclusion: Inclusion,
+    given: Vec<MemberAttested>,
     attestation: String,
     at: Timestamp,
     release_from: Timestamp,
@@ -65,10 +67,35 @@ pub(super) fn confirm(
         }
         _ => return None,
     };
+    events.extend(attestations(payment, given));
     let release_from = Some(release_from);
     let confirmed = FulfillmentConfirmed { inclusion, attestation, confirmed_at: at, release_from };
     events.push(PaymentEvent::FulfillmentConfirmed(confirmed));
     Some(events)
+}
+
+/// Members of the verifier set attested the delivery, too few so far.
+pub(super) fn record_attestations(payment: &Payment, given: Vec<MemberAttested>) -> Decided {
+    matches!(payment.stage(), Stage::Finalizing | Stage::Attesting).then(|| attestations(payment, given).collect())
+}
+
+/// Members of the verifier set attested that nothing was delivered, too few so far.
+pub(super) fn record_nondeliveries(payment: &Payment, given: Vec<MemberAttested>) -> Decided {
+    is_open(payment).then(|| nondeliveries(payment, given).collect())
+}
+
+/// The attestations that are not on record.
+fn attestations(payment: &Payment, given: Vec<MemberAttested>) -> impl Iterator<Item = PaymentEvent> + use<'_> {
+    given.into_iter().filter(|new| !is_on_record(&payment.attested_by, new)).map(PaymentEvent::DeliveryAttested)
+}
+
+/// The statements of non-delivery that are not on record.
+fn nondeliveries(payment: &Payment, given: Vec<MemberAttested>) -> impl Iterator<Item = PaymentEvent> + use<'_> {
+    given.into_iter().filter(|new| !is_on_record(&payment.nondelivery_by, new)).map(PaymentEvent::NonDeliveryAttested)
+}
+
+fn is_on_record(known: &[MemberAttested], new: &MemberAttested) -> bool {
+    known.iter().any(|known| known.member == new.member)
 }
 
 /// The delivery was not attested before the refund window opened.
@@ -78,7 +105,12 @@ pub(super) fn miss_attestation(payment: &Payment, at: Timestamp) -> Decided {
 }
 
 /// No delivery was made, and none can be made any more.
-pub(super) fn fail_undelivered(payment: &Payment, attestation: Option<String>, at: Timestamp) -> Decided {
+pub(super) fn fail_undelivered(
+    payment: &Payment,
+    given: Vec<MemberAttested>,
+    attestation: Option<String>,
+    at: Timestamp,
+) -> Decided {
     if !is_open(payment) {
         return None;
     }
@@ -93,7 +125,9 @@ pub(super) fn fail_undelivered(payment: &Payment, attestation: Option<String>, a
         retry_classification: Some(RetryClassification::RetryWithNewRequestId),
         blockchain_context: undeliverable(payment),
     };
-    Some(vec![PaymentEvent::Failed(Box::new(Failed { failure, refund, failed_at: at }))])
+    let mut events: Vec<_> = nondeliveries(payment, given).collect();
+    events.push(PaymentEvent::Failed(Box::new(Failed { failure, refund, failed_at: at })));
+    Some(events)
 }
 
 /// The delivery as it is recorded before what follows from it: again where it is deep at first sight, or has moved to another

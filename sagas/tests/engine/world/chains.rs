@@ -227,6 +227,7 @@ impl Chains for World {
                 plot if idle(plot) && state.now > 100 => EscrowState::Lapsed,
                 plot if idle(plot) => EscrowState::Held,
                 Plot::AttestedLate | Plot::Reorganised(_) if state.now < 73 => EscrowState::Held,
+                Plot::Set(verifier_sets::Members::AloneUntil(until)) if state.now < until + 3 => EscrowState::Held,
                 Plot::LapsedByOneNode if state.now < 73 => EscrowState::Lapsed,
                 _ if state.now > 20 => EscrowState::Released(inclusion(9)),
                 _ => EscrowState::Held,
@@ -297,6 +298,16 @@ impl Chains for World {
 
     async fn attestation_holds(&self, _: &Statement, _: &EscrowPlan, signature: &str) -> Result<bool, Transient> {
         self.call(|_| signature == "0xgood").await
+    }
+
+    async fn signed_by(
+        &self,
+        _: &Statement,
+        _: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        self.call(|_| signature == verifier_sets::signature(member)).await
     }
 
     async fn next_block(&self, _: &ChainId) {

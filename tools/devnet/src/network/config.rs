@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
-use events::{AssetId, ChainId, Did, Hash32};
+use events::{AssetId, ChainId, Did, Family, Hash32, event::VerifierRef};
 
-use super::{Chain, DECIMALS, Network};
+use super::{Chain, DECIMALS, Network, Verifiers};
 use crate::{
     chain::COIN_DECIMALS as EVM_COIN_DECIMALS,
     keys::{self, Role},
@@ -49,13 +49,6 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
         members["submitter_keys"] = json!([Role::Submitter.secret_hex()]);
         chains.push(members);
     }
-    let mut verifier = json!({"account": Role::Releaser.account(), "endpoint": network.verifier_endpoint()});
-    if network.solana.is_some() {
-        verifier["solana_account"] = Role::Releaser.solana_account().into();
-    }
-    if network.tron.is_some() {
-        verifier["tron_account"] = Role::Releaser.tron_account().into();
-    }
     write(&json!({
         "nats": nats(network, Some(NatsUser::Gateway))?,
         "telemetry": telemetry(network),
@@ -67,7 +60,7 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
         "projections": {"directory": projections},
         // Blocks settle within seconds here.
         "watchdog": {"grace_seconds": 10, "every_seconds": 1},
-        "verifier": verifier,
+        "verifier": verifiers(network),
         "settlers": {"award_ack_ms": network.options().award_ack_ms},
         "trust": {"selectors": [keys::selector_signer().key()]},
         "chains": chains,
@@ -116,24 +109,56 @@ pub(super) fn auditor(network: &Network) -> Result<String> {
     }))
 }
 
-/// The verifier's file.
-pub(super) fn verifier(network: &Network, port: u16) -> Result<String> {
+/// `[verifier]` of the gateway: the single verifier, or the set.
+fn verifiers(network: &Network) -> Value {
+    let member = |n| {
+        let mut member = accounts(network, n);
+        member["endpoint"] = network.verifier_endpoint(n).into();
+        member
+    };
+    let Verifiers { members, threshold } = network.options().verifiers;
+    match members {
+        1 => member(1),
+        _ => json!({"threshold": threshold, "members": network.verifier_numbers().map(member).collect::<Vec<_>>()}),
+    }
+}
+
+/// The accounts of verifier `n` on the chains that there are.
+fn accounts(network: &Network, n: u8) -> Value {
+    let role = Role::verifier(n);
+    let mut accounts = json!({"account": role.account()});
+    if network.solana.is_some() {
+        accounts["solana_account"] = role.solana_account().into();
+    }
+    if network.tron.is_some() {
+        accounts["tron_account"] = role.tron_account().into();
+    }
+    accounts
+}
+
+/// The file of verifier `n`, counted from 1.
+pub(super) fn verifier(network: &Network, n: u8) -> Result<String> {
+    let (role, endpoint) = (Role::verifier(n), network.verifier_endpoint(n));
     let mut members = json!({
-        "listen": format!("127.0.0.1:{port}"),
+        "listen": endpoint.trim_start_matches("http://"),
         "telemetry": telemetry(network),
-        "releaser_key": Role::Releaser.secret_hex(),
+        "releaser_key": role.secret_hex(),
         "callers": {
-            "origins": [network.verifier_endpoint()],
+            "origins": [endpoint],
             "gateways": [keys::gateway_signer().did()],
             "settlers": settler::dev::dids(),
         },
         "chains": all_chains(network)?,
     });
     if network.solana.is_some() {
-        members["solana_releaser_key"] = Role::Releaser.solana_secret().into();
+        members["solana_releaser_key"] = role.solana_secret().into();
     }
     if network.tron.is_some() {
-        members["tron_releaser_key"] = Role::Releaser.secret_hex().into();
+        members["tron_releaser_key"] = role.secret_hex().into();
+    }
+    if network.options().verifiers.members > 1 {
+        let accounts: Vec<_> = network.verifier_numbers().map(|n| accounts(network, n)).collect();
+        members["set"] = json!({"threshold": network.options().verifiers.threshold, "members": accounts});
     }
     write(&members)
 }
@@ -160,22 +185,31 @@ pub(super) fn settler(network: &Network, n: u8) -> Result<String> {
         "chains": all_chains(network)?,
         "corridors": corridors(network, SPREADS_BPS[index])?,
     });
-    let mut verifiers = vec![verifier_of(network, network.source.id(), Role::Releaser.account())];
+    let mut verifiers = vec![verifier_of(network, network.source.id(), Family::Evm)?];
     if let Some(solana) = &network.solana {
         members["solana_private_key"] = Role::Settler(n).solana_secret().into();
-        verifiers.push(verifier_of(network, solana.id()?, Role::Releaser.solana_account()));
+        verifiers.push(verifier_of(network, solana.id()?, Family::Solana)?);
     }
     if let Some(tron) = &network.tron {
         members["tron_private_key"] = Role::Settler(n).secret_hex().into();
-        verifiers.push(verifier_of(network, tron.id()?, Role::Releaser.tron_account()));
+        verifiers.push(verifier_of(network, tron.id()?, Family::Tron)?);
     }
     members["verifiers"] = verifiers.into();
     write(&members)
 }
 
-/// The verifier that attests for the escrows of a chain.
-fn verifier_of(network: &Network, chain: ChainId, account: String) -> Value {
-    json!({"chain_id": chain, "account": account, "endpoint": network.verifier_endpoint()})
+/// The verifier, or the set, that attests for the escrows of a chain.
+fn verifier_of(network: &Network, chain: ChainId, family: Family) -> Result<Value> {
+    let VerifierRef { account, endpoint, set } = network.verifier(family)?;
+    Ok(match set {
+        None => json!({"chain_id": chain, "account": account, "endpoint": endpoint}),
+        Some(set) => json!({
+            "chain_id": chain,
+            "account": account,
+            "threshold": set.threshold(),
+            "members": set.members(),
+        }),
+    })
 }
 
 /// What the settlers trade.
@@ -241,7 +275,7 @@ fn solana_members(network: &Network, chain: &SolanaChain) -> Result<Value> {
         "fulfillment_proxy": chain.program,
         "signature_cluster_id": chain.surfnet.genesis_hash(),
         "reserver": Role::Reserver.solana_account(),
-        "releaser": Role::Releaser.solana_account(),
+        "releaser": network.verifier(Family::Solana)?.account,
         "required_depth": "finalized",
         "refund_delay_seconds": network.options().refund_delay_seconds,
         "poll_ms": 200,
@@ -262,7 +296,7 @@ fn tron_members(network: &Network, chain: &TronChain) -> Result<Value> {
         "escrow_contract": chain.contracts.escrow,
         "fulfillment_proxy": chain.contracts.proxy,
         "reserver": Role::Reserver.tron_account(),
-        "releaser": Role::Releaser.tron_account(),
+        "releaser": network.verifier(Family::Tron)?.account,
         "required_depth": "finalized",
         "refund_delay_seconds": network.options().refund_delay_seconds,
         "poll_ms": 200,
@@ -288,7 +322,7 @@ fn chain_members(network: &Network, chain: &Chain) -> Result<Value> {
         "fulfillment_proxy": chain.contracts.proxy,
         "permit2": chain.contracts.permit2,
         "reserver": Role::Reserver.account(),
-        "releaser": Role::Releaser.account(),
+        "releaser": network.verifier(Family::Evm)?.account,
         "required_depth": network.options().depth,
         "refund_delay_seconds": network.options().refund_delay_seconds,
         "admission_seconds": 15,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
 
-use events::{AssetId, Family, PaymentEvent};
+use events::{AssetId, Family, PaymentEvent, PaymentId};
 
 use super::Environment;
 use crate::{
@@ -15,13 +15,13 @@ use crate::{
 
 impl Environment<'_> {
     /// Makes a payment that completes, and checks that the recipient has all of it. The spec is given another request id.
-    pub(super) async fn arrives(&mut self, title: &str, payer: &Payer, spec: PaymentSpec) -> Result<()> {
+    pub(super) async fn arrives(&mut self, title: &str, payer: &Payer, spec: PaymentSpec) -> Result<PaymentId> {
         let number = self.title(title);
         let spec = PaymentSpec { request_id: format!("showcase-{number}"), ..spec };
         self.pays(payer, &spec).await.with_context(|| format!("payment {number}"))
     }
 
-    async fn pays(&mut self, payer: &Payer, spec: &PaymentSpec) -> Result<()> {
+    async fn pays(&mut self, payer: &Payer, spec: &PaymentSpec) -> Result<PaymentId> {
         let before = self.received(&spec.destination).await?;
         let body = payer.sign(&self.base, spec).await?;
         if spec.source.chain().family() == Some(Family::Tron) {
@@ -39,7 +39,7 @@ impl Environment<'_> {
         self.timeline_until(&payment_id, |event| matches!(event, PaymentEvent::EscrowReleased(_))).await?;
         println!("   recipient received exactly {received}");
         println!("   curl -s {}/v1/payments/{payment_id}/timeline\n", self.base);
-        Ok(())
+        Ok(payment_id)
     }
 
     /// What the recipient holds of an asset, on any chain.

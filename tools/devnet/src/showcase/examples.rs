@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
-use events::Hash32;
+use events::{Family, Hash32};
 
 use super::{ORDINARY, ORDINARY_CAP};
 use crate::{
@@ -55,7 +55,7 @@ pub(super) async fn invite(network: &Network) -> Result<()> {
         // What a payer on each family of chains knows without asking the gateway.
         ("EVM_ESCROW", network.source.contracts.escrow.clone()),
         ("EVM_RESERVER", Role::Reserver.account()),
-        ("EVM_RELEASER", Role::Releaser.account()),
+        ("EVM_RELEASER", network.verifier(Family::Evm)?.account.to_string()),
     ];
     if let Some(ca_file) = network.nats.ca_file() {
         addresses.push(("NATS_CA_FILE", ca_file.display().to_string()));
@@ -70,7 +70,7 @@ pub(super) async fn invite(network: &Network) -> Result<()> {
             ("SOLANA_RPC_URL", solana.surfnet.url()),
             ("SOLANA_ESCROW", solana.program.clone()),
             ("SOLANA_RESERVER", Role::Reserver.solana_account()),
-            ("SOLANA_RELEASER", Role::Releaser.solana_account()),
+            ("SOLANA_RELEASER", network.verifier(Family::Solana)?.account.to_string()),
         ]);
         let files = payer_on_solana(network).await?;
         commands.push(("Solana", "examples/solana/pay.cjs", "node", "SOLANA_RPC_URL", files));
@@ -80,7 +80,7 @@ pub(super) async fn invite(network: &Network) -> Result<()> {
             ("TRON_API_URL", tron.node.url()),
             ("TRON_ESCROW", tron.contracts.escrow.clone()),
             ("TRON_RESERVER", Role::Reserver.tron_account()),
-            ("TRON_RELEASER", Role::Releaser.tron_account()),
+            ("TRON_RELEASER", network.verifier(Family::Tron)?.account.to_string()),
         ]);
         let files = payer_on_tron(network).await?;
         commands.push(("Tron", "examples/tron/pay.cjs", "node", "TRON_API_URL", files));

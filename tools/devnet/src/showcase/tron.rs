@@ -3,7 +3,7 @@
 use std::fs;
 
 use alloy::primitives::U256;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::{Environment, ordinary};
 use crate::{
@@ -23,8 +23,9 @@ const PRICE: u64 = 25_025_000;
 const WAITING: &str = "payment-from-tron.json";
 
 impl Environment<'_> {
-    /// Makes one payment for each corridor that touches Tron, and checks that each arrives to the unit.
-    pub(super) async fn tron(&mut self, tron: &TronChain) -> Result<()> {
+    /// Makes one payment for each corridor that touches Tron, where there is one, and checks that each arrives to the unit.
+    pub(super) async fn tron(&mut self) -> Result<()> {
+        let Some(tron) = &self.network.tron else { return Ok(()) };
         let payer = Payer::on_tron(Role::Payer.signer())?;
         let evm_payer = self.payer.clone();
         let ordinary = ordinary(self.network, "")?;
@@ -34,22 +35,27 @@ impl Environment<'_> {
         let (destination, amount, cap) = (tron.coin()?, COIN_AMOUNT.parse()?, COIN_CAP.parse()?);
         let coin = PaymentSpec { destination, amount, cap, ..token.clone() };
 
-        let before = tron.balance(Role::Payer).await?;
+        let before = self.held_on_tron().await?;
         self.arrives("From Tron to an EVM chain", &payer, from_tron.clone()).await?;
-        let spent = before - tron.balance(Role::Payer).await?;
+        let spent = before - self.held_on_tron().await?;
         ensure!(spent == U256::from(PRICE), "the payer spent {spent} and not {PRICE}");
         println!("   payer spent {spent} of the {} in escrow; the release gave back the rest\n", ordinary.cap);
         self.arrives("From an EVM chain to Tron", &evm_payer, token.clone()).await?;
         self.arrives("From an EVM chain to Tron, TRX", &evm_payer, coin).await?;
-        if let Some(solana) = &self.network.solana {
-            let (destination, recipient) = (solana.token()?, Role::Recipient.solana_account());
-            let to_solana = PaymentSpec { destination, recipient, ..from_tron };
-            self.arrives("From Tron to Solana", &payer, to_solana).await?;
-            let payer = Payer::on_solana(Role::Payer.solana_key())?;
-            let from_solana = PaymentSpec { source: solana.token()?, ..token };
-            self.arrives("From Solana to Tron", &payer, from_solana).await?;
-        }
+        let Some(solana) = &self.network.solana else { return Ok(()) };
+        let (destination, recipient) = (solana.token()?, Role::Recipient.solana_account());
+        let to_solana = PaymentSpec { destination, recipient, ..from_tron };
+        let from_solana = PaymentSpec { source: solana.token()?, ..token };
+        self.arrives("From Tron to Solana", &payer, to_solana).await?;
+        let payer = Payer::on_solana(Role::Payer.solana_key())?;
+        self.arrives("From Solana to Tron", &payer, from_solana).await?;
         Ok(())
+    }
+
+    /// What the payer holds of the token there.
+    async fn held_on_tron(&self) -> Result<U256> {
+        let tron = self.network.tron.as_ref().context("the network has no Tron chain")?;
+        tron.balance(Role::Payer).await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use alloy::{
-    consensus::{SignableTransaction, TxEip1559, TxEnvelope},
+    consensus::{SignableTransaction, Transaction, TxEip1559, TxEnvelope},
     eips::eip2718::Encodable2718,
     primitives::{Address, B256, Bytes, TxKind, U256},
     signers::{SignerSync, local::PrivateKeySigner},
@@ -53,6 +53,23 @@ pub struct PaymentEvents {
 #[expect(clippy::expect_used, reason = "nothing of the genesis has the zero address")]
 fn known(address: Address) -> Account {
     account(address).expect("nothing of the genesis has the zero address")
+}
+
+/// A payout of an escrow in a canonical block, to its settler or back to its payer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payout {
+    /// The payment, as contracts have it.
+    pub payment_id: B256,
+    /// Whether the settler got it.
+    pub is_release: bool,
+    /// The transaction.
+    pub transaction: B256,
+    /// The contract that the transaction called.
+    pub to: Option<Address>,
+    /// What it called it with.
+    pub input: Bytes,
+    /// The UNIX second of the block.
+    pub time: u64,
 }
 
 impl SimChain {
@@ -292,6 +309,33 @@ impl SimChain {
             *count += 1;
         }
         events
+    }
+
+    /// The payouts in canonical blocks that a reorganisation can drop, of those blocks that `is_new`.
+    pub fn payouts(&self, mut is_new: impl FnMut(B256) -> bool) -> Vec<Payout> {
+        let escrow = self.contracts().escrow;
+        let mut payouts = Vec::new();
+        let first = usize::try_from(self.finalized).unwrap_or(usize::MAX);
+        for block in self.branch.iter().skip(first).filter(|block| is_new(block.hash)) {
+            for mined in &block.transactions {
+                for log in mined.logs.iter().filter(|log| log.address == escrow) {
+                    let [signature, payment_id, ..] = log.data.topics() else { continue };
+                    let is_release = *signature == GatewayEscrow::Released::SIGNATURE_HASH;
+                    if is_release || *signature == GatewayEscrow::Refunded::SIGNATURE_HASH {
+                        let envelope = &mined.transaction.envelope;
+                        payouts.push(Payout {
+                            payment_id: *payment_id,
+                            is_release,
+                            transaction: mined.transaction.hash(),
+                            to: envelope.to(),
+                            input: envelope.input().clone(),
+                            time: block.header.timestamp,
+                        });
+                    }
+                }
+            }
+        }
+        payouts
     }
 
     fn view<C: SolCall>(&self, contract: Address, call: &C) -> Result<C::Return, SimError> {

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use chains::config::{Depth, EvmConfig};
 use chains_evm::node::Node;
 use escrow_abi::contracts::text;
-use events::{AssetId, ChainId};
+use events::{Account, AssetId, ChainId};
 
 use super::{BEGIN, REFUND_DELAY, RPC_TIMEOUT, TOKENS, client, settlers::Settler};
 use crate::{
@@ -148,12 +148,13 @@ impl ChainHandle {
     }
 }
 
-/// The chain of `template` at the run's beginning, with everybody's money on it.
+/// The chain of `template` at the run's beginning, with everybody's money on it; payments are released by `releaser`.
 pub(super) fn chain_handle(
     template: &Template,
     plan: &Plan,
     index: usize,
     settlers: &[Settler],
+    releaser: &Account,
 ) -> Result<ChainHandle, SetupError> {
     let mut chain = template.start(BEGIN - 1);
     let chain_plan = plan.chains[index];
@@ -189,6 +190,7 @@ pub(super) fn chain_handle(
         false => Depth::Confirmations(chain_plan.depth),
     };
     let mut config = chain.config(depth, REFUND_DELAY);
+    config.common.releaser = releaser.clone();
     config.admission_seconds = 60;
     config.reprice_seconds = 10;
     let (evm_id, chain_id) = (chain.evm_id(), config.common.chain_id.clone());

@@ -153,6 +153,7 @@ pub struct Order {
     pub fulfillment_deadline: Timestamp,
     number: usize,
     payer: PrivateKeySigner,
+    verifier: VerifierRef,
     source: ChainHandle,
     destination: ChainHandle,
 }
@@ -186,6 +187,7 @@ impl Order {
             fulfillment_deadline: quote_deadline + seconds(plan.reserve + plan.fulfill),
             number,
             payer,
+            verifier: world.verifier.clone(),
             source: source.clone(),
             destination: destination.clone(),
         })
@@ -266,7 +268,7 @@ impl Order {
             fulfillment_deadline_text: self.fulfillment_deadline.to_rfc3339(),
             escrow: prepared.of_batch(unix_seconds(self.fulfillment_deadline), REFUND_DELAY),
             fulfillment_proxies: vec![self.destination.config.common.fulfillment_proxy.clone()],
-            verifier: self.verifier(),
+            verifier: self.verifier.clone(),
             whitelist: Vec::new(),
             blacklist: Vec::new(),
             required_policies: Vec::new(),
@@ -278,10 +280,6 @@ impl Order {
             opened_at: world.now(),
             request: "{}".to_owned(),
         })
-    }
-
-    fn verifier(&self) -> VerifierRef {
-        VerifierRef { account: self.source.config.common.releaser.clone(), endpoint: "http://verifier".to_owned() }
     }
 
     fn submission(&self, world: &World) -> Option<Submitted> {
@@ -307,7 +305,7 @@ impl Order {
             authorization,
             escrow,
             fulfillment_proxies: vec![self.destination.config.common.fulfillment_proxy.clone()],
-            verifier: self.verifier(),
+            verifier: self.verifier.clone(),
             whitelist: Vec::new(),
             blacklist: Vec::new(),
             required_policies: Vec::new(),

@@ -138,12 +138,11 @@ fn start(
         chains.push(inner);
     }
     let journal = Arc::new(SimJournal::new(world.clone(), process.clone(), random.clone()));
-    let impostor = signer("impostor");
     let ports = Ports {
         journal: journal.clone(),
         chains: Arc::new(registry),
         auction: Arc::new(SimAuction(context.clone())),
-        verifier: Arc::new(SimVerifier { service: world.verifier(), context: context.clone(), impostor }),
+        verifier: Arc::new(SimVerifier { context: context.clone() }),
         selector: Arc::new(context.clone()),
         open_streams: Arc::new(SimOpenStreams(gateway.store.clone())),
         parking: Arc::new(SimParking(context.clone())),

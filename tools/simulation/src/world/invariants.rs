@@ -4,10 +4,11 @@
 //! must not hide itself.
 
 mod entry;
+mod word;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, B256, U256};
 use serde_json::{Value, json};
 
 use chains::escrow::State;
@@ -72,6 +73,8 @@ pub struct Invariants {
     /// Hashes of all transactions that were stored.
     journaled: BTreeSet<String>,
     submitters: BTreeSet<Address>,
+    /// Hashes of all blocks that were looked at.
+    blocks: BTreeSet<B256>,
 }
 
 /// The answer of an honest node, without any fault.
@@ -165,6 +168,7 @@ impl Invariants {
                     releases: BTreeMap::new(),
                     finalized_at: None,
                     confirmed_at: None,
+                    on_record: BTreeSet::new(),
                 };
                 self.payments.insert(payment_id.clone(), entry);
             }
@@ -283,7 +287,7 @@ impl Invariants {
     }
 
     /// Looks at a chain after a block.
-    pub fn block(&self, world: &World, handle: &ChainHandle) -> Result<(), Violation> {
+    pub fn block(&mut self, world: &World, handle: &ChainHandle) -> Result<(), Violation> {
         let chain = handle.lock();
         let token = handle.contracts.tokens[0];
         let balance = |account: Address| chain.token_balance(token, account);
@@ -338,6 +342,7 @@ impl Invariants {
             format!("settlers and recipients have {have}, not {began} and {released}")
         })?;
         drop(chain);
+        self.payouts(world, handle)?;
         self.deadlines(world)
     }
 
@@ -352,6 +357,7 @@ impl Invariants {
             require(entry.end.is_some() || world.seconds() <= deadline, "every deadline is acted on", || {
                 format!("{payment_id} is {:?} past its deadline", entry.state.as_ref().map(Payment::stage))
             })?;
+            entry.attested_in_time(world)?;
         }
         Ok(())
     }

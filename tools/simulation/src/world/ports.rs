@@ -2,20 +2,15 @@
 
 use std::{future::pending, sync::Arc, time::Duration};
 
-use alloy::signers::local::PrivateKeySigner;
 use async_trait::async_trait;
 use chrono::TimeDelta;
 use tokio::time::sleep;
 
-use chains::{
-    registry::Chain,
-    verifier::{self, Outcome},
-};
-use chains_evm::{adapter::EvmChain, attest};
+use chains::registry::Chain;
+use chains_evm::adapter::EvmChain;
 use events::{
-    Account, ChainId, PaymentId,
-    event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, VerifierRef},
-    quote::SignedQuote,
+    Account, ChainId, PaymentId, VerifierMember,
+    event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
     time::Timestamp,
 };
 use journal::ledger::{self, Ledger, Purpose, Reservation, SignerAccount};
@@ -25,7 +20,10 @@ use sagas::ports::{
     Verifier, Waiting,
 };
 
-use super::World;
+use super::{
+    World, signer,
+    verifiers::{Question, sign},
+};
 use crate::{coverage, process::Process, random::RandomSource};
 
 /// Longest wait for a block that does not come.
@@ -196,6 +194,16 @@ impl Chains for SimAdapter {
         self.inner.attestation_holds(statement, escrow, signature).await
     }
 
+    async fn signed_by(
+        &self,
+        statement: &Statement,
+        escrow: &EscrowPlan,
+        member: &Account,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        self.inner.signed_by(statement, escrow, member, signature).await
+    }
+
     async fn next_block(&self, chain_id: &ChainId) {
         let PortContext { world, process, random, .. } = &self.context;
         process.crash_point().await;
@@ -245,21 +253,22 @@ impl Chains for SimAdapter {
     }
 }
 
-/// The fulfillment verifier, as it is reached over an unreliable network.
+/// The fulfillment verifiers, as they are reached over an unreliable network.
 pub struct SimVerifier {
-    /// The real one, which sees the chains through nodes of its own.
-    pub service: Arc<verifier::Verifier>,
     /// Who asks.
     pub context: PortContext,
-    /// A key that is not the releaser's.
-    pub impostor: PrivateKeySigner,
 }
 
 impl SimVerifier {
-    async fn ask(&self, case: &VerificationCase, delivery: bool) -> Result<Option<String>, Transient> {
+    async fn ask(
+        &self,
+        verifier: &VerifierMember,
+        case: &VerificationCase,
+        question: Question,
+    ) -> Result<Option<String>, Transient> {
         let PortContext { world, process, random, .. } = &self.context;
         process.crash_point().await;
-        if world.verifier_is_away() {
+        if world.verifiers_are_away() {
             coverage::fault("verifier is away");
             self.context.rest(Duration::from_secs(5)).await;
             return Err(Transient::unreachable("the verifier is away"));
@@ -277,7 +286,7 @@ impl SimVerifier {
                 }
                 2 => {
                     coverage::fault("verifier signs with a wrong key");
-                    return Ok(self.forged(case, delivery).await);
+                    return Ok(sign(world, &signer("impostor"), case, question).await);
                 }
                 _ => {
                     coverage::fault("verifier talks nonsense");
@@ -285,41 +294,28 @@ impl SimVerifier {
                 }
             }
         }
-        let outcome = match delivery {
-            true => self.service.attest_delivery(case).await?,
-            false => self.service.attest_non_delivery(case).await?,
-        };
+        let answer = world.verifiers().answer(world, &verifier.account, case, question).await;
         process.crash_point().await;
-        Ok(match outcome {
-            Outcome::Attested(signature) => Some(signature),
-            Outcome::NotYet(_) | Outcome::Refused(_) => None,
-        })
-    }
-
-    /// The right statement, signed by the wrong key.
-    async fn forged(&self, case: &VerificationCase, delivery: bool) -> Option<String> {
-        let quote = SignedQuote::parse(&case.quote_document).ok()?;
-        let (payment_id, quote_hash) = (case.payment_id.clone(), quote.hash());
-        let statement = match delivery {
-            true => {
-                Statement::Delivery { payment_id, quote_hash, payout_account: quote.quote().payout_account.clone() }
-            }
-            false => Statement::NonDelivery { payment_id, quote_hash },
-        };
-        let handle = self.context.world.chain(&case.escrow.chain_id)?;
-        let impostor = self.impostor.clone().into();
-        attest::sign_statement(&impostor, &statement, handle.evm_id, handle.contracts.escrow).await.ok()
+        answer
     }
 }
 
 #[async_trait]
 impl Verifier for SimVerifier {
-    async fn attest_delivery(&self, _: &VerifierRef, case: &VerificationCase) -> Result<Option<String>, Transient> {
-        self.ask(case, true).await
+    async fn attest_delivery(
+        &self,
+        verifier: &VerifierMember,
+        case: &VerificationCase,
+    ) -> Result<Option<String>, Transient> {
+        self.ask(verifier, case, Question::Delivery).await
     }
 
-    async fn attest_non_delivery(&self, _: &VerifierRef, case: &VerificationCase) -> Result<Option<String>, Transient> {
-        self.ask(case, false).await
+    async fn attest_non_delivery(
+        &self,
+        verifier: &VerifierMember,
+        case: &VerificationCase,
+    ) -> Result<Option<String>, Transient> {
+        self.ask(verifier, case, Question::NonDelivery).await
     }
 }
 

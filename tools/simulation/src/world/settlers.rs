@@ -10,7 +10,7 @@ use alloy::{
 use ed25519_dalek::SigningKey;
 use tokio::time::sleep;
 
-use chains::{escrow::State, verifier::Outcome};
+use chains::escrow::State;
 use chains_evm::{attest, deliveries::Deliveries, escrows::Escrows};
 use escrow_abi::{
     contracts::{self, FulfillmentProxy, GatewayEscrow, account, address, units, word},
@@ -314,12 +314,10 @@ impl Job {
         if self.settler.plan.character == Character::Idle && self.world.seconds() + 60 < refund_after {
             return;
         }
-        if self.world.verifier_is_away() {
+        if self.world.verifiers_are_away() {
             return;
         }
-        let Ok(Outcome::Attested(attestation)) = self.world.verifier().attest_delivery(&self.award.case).await else {
-            return;
-        };
+        let Some(attestation) = self.world.verifiers().word(&self.world, &self.award.case).await else { return };
         self.release(&attestation);
         sleep(Duration::from_secs(20)).await;
     }

@@ -8,8 +8,9 @@ use crate::{
     ed25519 as precompile,
     host::address,
     ids,
-    instruction::{Attested, DepositAndReserve, Fulfill, Initialize, Tag},
+    instruction::{DepositAndReserve, Fulfill, Initialize, Tag},
     message::Fulfillment,
+    verifier_set::VerifierSet,
 };
 
 /// An account that an instruction names.
@@ -147,9 +148,7 @@ impl EscrowAccounts {
         let mut accounts = self.end(program_id, receiver);
         accounts.push(reads(address::config_address(program_id).key));
         accounts.push(reads(ids::INSTRUCTIONS_SYSVAR));
-        let mut data = vec![tag as u8];
-        data.extend_from_slice(&Attested { ed25519_index }.to_bytes());
-        Instruction { program_id: *program_id, accounts, data }
+        Instruction { program_id: *program_id, accounts, data: vec![tag as u8, ed25519_index] }
     }
 }
 
@@ -172,6 +171,14 @@ pub fn refund(program_id: &Key, escrow: &EscrowAccounts) -> Instruction {
         accounts: escrow.end(program_id, &escrow.payer),
         data: vec![Tag::Refund as u8],
     }
+}
+
+/// Lets a [`release`] or [`cancel`] bring the word of a verifier set whose id the escrow's releaser is. The Ed25519
+/// instruction is then [`ed25519_of_set`].
+pub fn by_set(mut end: Instruction, set: &VerifierSet) -> Instruction {
+    end.data.extend_from_slice(&set.head());
+    end.data.extend_from_slice(set.members().as_flattened());
+    end
 }
 
 /// Lets an end ([`release`], [`cancel`], [`refund`]) pay another token account of the mint. `receiver`, who is owed the
@@ -244,6 +251,22 @@ pub fn ed25519(key: &Key, signature: &[u8; 64], digest: &Hash) -> Instruction {
         accounts: Vec::new(),
         data: precompile::data(key, signature, digest).to_vec(),
     }
+}
+
+/// The precompile's instruction that proves the signatures of a verifier set's members over `digest`. `signed` are keys and
+/// signatures in order of the keys, as many as the set's threshold.
+pub fn ed25519_of_set(signed: &[(Key, [u8; 64])], digest: &Hash) -> Instruction {
+    // A set has few members; a number that does not fit is none that the program takes.
+    let mut data = vec![signed.len() as u8, 0];
+    for index in 0..signed.len() {
+        data.extend_from_slice(&precompile::offsets(index, signed.len()));
+    }
+    for (key, signature) in signed {
+        data.extend_from_slice(key);
+        data.extend_from_slice(signature);
+    }
+    data.extend_from_slice(digest);
+    Instruction { program_id: ids::ED25519_PROGRAM, accounts: Vec::new(), data }
 }
 
 /// Makes a wallet's associated token account, paid by `payer`; nothing happens when it is there.

@@ -2,12 +2,14 @@
 
 mod address;
 mod build;
+mod size;
 
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     Hash, Key,
     message::{Delivery, Deposit, Domain, Fulfillment, NonDelivery},
+    verifier_set::VerifierSet,
 };
 
 pub use address::{
@@ -15,10 +17,11 @@ pub use address::{
     fulfillment_address, program_data_address, vault_address,
 };
 pub use build::{
-    AccountMeta, DepositAccounts, EscrowAccounts, Instruction, approve_checked, cancel, create_associated_token,
-    deposit_and_reserve, ed25519, fulfill_native, fulfill_token, initialize, paid_to, reclaim_escrow,
-    reclaim_fulfillment, refund, release,
+    AccountMeta, DepositAccounts, EscrowAccounts, Instruction, approve_checked, by_set, cancel,
+    create_associated_token, deposit_and_reserve, ed25519, ed25519_of_set, fulfill_native, fulfill_token, initialize,
+    paid_to, reclaim_escrow, reclaim_fulfillment, refund, release,
 };
+pub use size::{TRANSACTION_BYTES_MAX, fits};
 
 /// A message that is signed over its digest.
 pub trait Message {
@@ -51,6 +54,13 @@ impl Fulfillment {
     /// The delivery's once-only key at the program.
     pub fn key(&self, program_id: &Key) -> Hash {
         sha256(&Self::preimage(program_id, &self.to_bytes()))
+    }
+}
+
+impl VerifierSet<'_> {
+    /// The key that stands for the set as a releaser. It is a hash: nobody can sign with it.
+    pub fn id(&self) -> Key {
+        sha256(&self.preimage(&self.head()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The invariants of one payment: its record, and the evidence that each of its events needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::{
     consensus::{Transaction, TxEnvelope},
@@ -10,10 +10,9 @@ use alloy::{
 use serde_json::{Value, json};
 
 use chains::escrow::EscrowRecord;
-use chains_evm::attest;
 use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, units, word};
 use events::{
-    Hash32, PaymentEvent, PaymentId,
+    Account, Hash32, PaymentEvent, PaymentId,
     event::{
         Failed, FulfillmentConfirmed, Inclusion, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
         WithdrawalCause,
@@ -22,7 +21,7 @@ use events::{
 };
 use sagas::{
     payment::{Payment, Stage},
-    ports::{AwardAnswer, Statement},
+    ports::AwardAnswer,
 };
 
 use super::{Violation, ask, number, require, settled, unreadable};
@@ -61,6 +60,8 @@ pub(super) struct Entry {
     pub(super) finalized_at: Option<u64>,
     /// When its delivery was found attested, in the world's UNIX seconds.
     pub(super) confirmed_at: Option<u64>,
+    /// Members of the verifier set whose statements are on record, and whether they are of a delivery.
+    pub(super) on_record: BTreeSet<(Account, bool)>,
 }
 
 impl Entry {
@@ -130,7 +131,10 @@ impl Entry {
                 self.ended(payment_id, End::Completed)?;
                 self.finalized_at = Some(world.seconds());
                 self.settled_delivery(world, payment_id, &finalized.inclusion)?;
+                self.not_attested_at_once(world)?;
             }
+            PaymentEvent::DeliveryAttested(attested) => self.member_attested(world, attested, true)?,
+            PaymentEvent::NonDeliveryAttested(attested) => self.member_attested(world, attested, false)?,
             PaymentEvent::AttestationMissed(_) => {
                 let handle = world.chain(&self.submitted.escrow.chain_id);
                 let time = handle.map(|handle| settled(&handle.lock()).1);
@@ -238,7 +242,7 @@ impl Entry {
     }
 
     /// Whether the very delivery that was quoted is on its chain.
-    fn delivered(&self, world: &World) -> bool {
+    pub(super) fn delivered(&self, world: &World) -> bool {
         self.delivery(world).is_some()
     }
 
@@ -281,18 +285,10 @@ impl Entry {
         confirmed: &FulfillmentConfirmed,
     ) -> Result<(), Violation> {
         self.settled_delivery(world, payment_id, &confirmed.inclusion)?;
-        let statement = self.quote.as_ref().map(|quote| Statement::Delivery {
-            payment_id: payment_id.clone(),
-            quote_hash: quote.hash(),
-            payout_account: quote.quote().payout_account.clone(),
-        });
-        let handle = world.chain(&self.submitted.escrow.chain_id);
-        let signed = statement.zip(handle).is_some_and(|(statement, handle)| {
-            let releaser = world.parties.releaser;
-            let escrow = handle.contracts.escrow;
-            attest::verify_statement(releaser, &statement, handle.evm_id, escrow, &confirmed.attestation)
-        });
-        require(signed, "a completed payment is attested", || format!("{payment_id}: {}", confirmed.attestation))
+        let attestation = &confirmed.attestation;
+        require(self.is_attested(world, attestation), "a completed payment is attested", || {
+            format!("{payment_id}: {attestation}")
+        })
     }
 
     fn failed(&mut self, world: &World, payment_id: &PaymentId, failed: &Failed) -> Result<(), Violation> {
@@ -318,6 +314,11 @@ impl Entry {
         let Some(destination) = world.chain(quote.destination.asset().chain()) else { return Ok(()) };
         let (_, time) = settled(&destination.lock());
         let fulfill_by = events::time::unix_seconds(quote.fulfill_by);
+        if let RefundDue::ByNonDelivery { attestation } = &failed.refund {
+            require(self.is_nondelivery(world, attestation), "a refund ahead of its time is attested", || {
+                format!("{payment_id}: {attestation}")
+            })?;
+        }
         require(time > fulfill_by, invariant, || {
             format!("{payment_id} could be delivered until {fulfill_by}, and {time} is settled")
         })

@@ -1,0 +1,298 @@
+//! The fulfillment verifiers of a run: the real service for each, with a key and nodes of its own, and the ways in which those of
+//! a set fail or lie.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use alloy::{
+    primitives::U256,
+    signers::{Signature, local::PrivateKeySigner},
+};
+use tokio::time::sleep;
+
+use chains::verifier::{Outcome, Verifier};
+use chains_evm::attest;
+use escrow_abi::contracts::{account, address};
+use events::{Account, VerifierMember, VerifierSet, event::VerifierRef, quote::SignedQuote};
+use sagas::ports::{Statement, Transient, VerificationCase};
+
+use super::{SetupError, World, rpc_faults::rpc_faults, signer};
+use crate::{
+    chain::{NodeKind, RpcOutcome},
+    coverage,
+    plan::{Conduct, MemberPlan, Span, VerifiersPlan},
+    random::RandomSource,
+};
+
+/// After so long nobody waits for an answer any more.
+const SILENCE: Duration = Duration::from_secs(5);
+/// The order of the curve of signatures.
+const CURVE_ORDER: U256 =
+    U256::from_limbs([0xbfd2_5e8c_d036_4141, 0xbaae_dce6_af48_a03b, 0xffff_ffff_ffff_fffe, 0xffff_ffff_ffff_ffff]);
+
+/// A verifier.
+pub struct Member {
+    /// Its account.
+    pub account: Account,
+    /// Its key.
+    pub key: PrivateKeySigner,
+    /// Its behaviour.
+    pub plan: MemberPlan,
+    service: Verifier,
+    random: RandomSource,
+}
+
+/// All verifiers of a run.
+#[derive(Default)]
+pub struct Verifiers {
+    members: Vec<Member>,
+}
+
+/// What is asked of a verifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// Whether it was delivered.
+    Delivery,
+    /// Whether nothing was delivered, and nothing can be any more.
+    NonDelivery,
+}
+
+impl Question {
+    /// What is signed when it is so.
+    pub fn statement(self, case: &VerificationCase) -> Option<Statement> {
+        let quote = SignedQuote::parse(&case.quote_document).ok()?;
+        let (payment_id, quote_hash) = (case.payment_id.clone(), quote.hash());
+        Some(match self {
+            Self::Delivery => {
+                Statement::Delivery { payment_id, quote_hash, payout_account: quote.quote().payout_account.clone() }
+            }
+            Self::NonDelivery => Statement::NonDelivery { payment_id, quote_hash },
+        })
+    }
+}
+
+/// The key of verifier `index`.
+fn key(plan: &VerifiersPlan, index: usize) -> PrivateKeySigner {
+    match plan.is_set() {
+        true => signer(&format!("verifier {index}")),
+        false => signer("releaser"),
+    }
+}
+
+/// What payers name as the verifiers of `plan`.
+///
+/// # Errors
+/// [`SetupError::Connect`] when they are no set.
+pub fn named(plan: &VerifiersPlan) -> Result<VerifierRef, SetupError> {
+    let refused = |what: &str| SetupError::Connect(format!("{plan:?}: {what}"));
+    let members = (0..plan.members.len()).map(|index| {
+        let account = account(key(plan, index).address()).ok_or_else(|| refused("a key of the zero address"))?;
+        Ok(VerifierMember { account, endpoint: format!("http://verifier-{index}") })
+    });
+    let members = members.collect::<Result<Vec<_>, SetupError>>()?;
+    match members.as_slice() {
+        [single] => Ok(VerifierRef::single(single.account.clone(), single.endpoint.clone())),
+        _ => {
+            let set = VerifierSet::new(plan.threshold, members).map_err(|error| refused(&error.to_string()))?;
+            VerifierRef::of(set).ok_or_else(|| refused("an id of zero"))
+        }
+    }
+}
+
+impl Verifiers {
+    /// The verifiers of `world`, which it holds itself.
+    ///
+    /// # Errors
+    /// [`SetupError`].
+    pub fn new(world: &Arc<World>) -> Result<Self, SetupError> {
+        let plan = &world.plan.verifiers;
+        let mut members = Vec::new();
+        for (index, member) in plan.members.iter().enumerate() {
+            let random = match plan.is_set() {
+                true => world.random(&format!("verifier {index}")),
+                false => world.random("verifier"),
+            };
+            let mut nodes = Vec::new();
+            for handle in &world.chains {
+                let weak = Arc::downgrade(world);
+                let faults = rpc_faults(weak.clone(), None, random.clone());
+                nodes.push(handle.connect(apart(weak, member.apart, faults))?);
+            }
+            let key = key(plan, index);
+            members.push(Member {
+                account: account(key.address()).ok_or_else(|| SetupError::Connect("no account".to_owned()))?,
+                service: Verifier::default().with_chains(nodes, Some(key.clone().into())),
+                key,
+                plan: *member,
+                random,
+            });
+        }
+        Ok(Self { members })
+    }
+
+    /// All of them.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The verifier with this account.
+    pub fn member(&self, account: &Account) -> Option<&Member> {
+        self.members.iter().find(|member| member.account == *account)
+    }
+
+    /// How many sign at once what is so, now.
+    pub fn willing(&self, world: &World) -> usize {
+        let is_willing = |member: &&Member| matches!(member.conduct(world), Conduct::Honest | Conduct::Perjured);
+        self.members.iter().filter(is_willing).count()
+    }
+
+    /// What the verifier with this account answers.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn answer(
+        &self,
+        world: &World,
+        account: &Account,
+        case: &VerificationCase,
+        question: Question,
+    ) -> Result<Option<String>, Transient> {
+        let Some(member) = self.member(account) else {
+            return Err(Transient::unreachable(format!("{account} is no verifier")));
+        };
+        let conduct = member.conduct(world);
+        if let Some(name) = fault_of(conduct) {
+            coverage::fault(name);
+        }
+        match conduct {
+            Conduct::Honest => member.examine(case, question).await,
+            Conduct::Late => {
+                sleep(Duration::from_millis(member.random.number(1_500..=12_000))).await;
+                member.examine(case, question).await
+            }
+            Conduct::Silent => {
+                sleep(SILENCE).await;
+                Err(Transient::unreachable("the verifier is silent"))
+            }
+            Conduct::Denying => Ok(None),
+            Conduct::Perjured => Ok(sign(world, &member.key, case, question).await),
+            Conduct::Garbling => {
+                let right = sign(world, &member.key, case, question).await;
+                Ok(right.and_then(|right| garbled(&right, &member.random)))
+            }
+            Conduct::Forging => Ok(sign(world, &signer("impostor"), case, question).await),
+            Conduct::Copying => match self.members.iter().find(|other| other.account != member.account) {
+                Some(other) => other.examine(case, question).await,
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// What the escrow takes for the word of all that `case` was delivered, as a settler gathers it: it asks one after the other,
+    /// another one first for each payment, and believes nobody.
+    pub async fn word(&self, world: &World, case: &VerificationCase) -> Option<String> {
+        let statement = Question::Delivery.statement(case)?;
+        let handle = world.chain(&case.escrow.chain_id)?;
+        let escrow = address(&case.escrow.contract).ok()?;
+        let first = usize::from(case.payment_id.on_chain().0[0]) % self.members.len().max(1);
+        let mut signed: Vec<(&Account, String)> = Vec::new();
+        for member in self.members.iter().cycle().skip(first).take(self.members.len()) {
+            let answer = self.answer(world, &member.account, case, Question::Delivery).await;
+            let Ok(Some(signature)) = answer else { continue };
+            if attest::verify_statement(member.key.address(), &statement, handle.evm_id, escrow, &signature) {
+                signed.push((&member.account, signature));
+            }
+            if signed.len() == usize::from(world.plan.verifiers.threshold) {
+                break;
+            }
+        }
+        world.verifier.attestation(signed.iter().map(|(account, signature)| (*account, signature.as_str())))
+    }
+}
+
+impl Member {
+    fn conduct(&self, world: &World) -> Conduct {
+        match self.plan.span.holds(world.elapsed()) {
+            true => self.plan.conduct,
+            false => Conduct::Honest,
+        }
+    }
+
+    async fn examine(&self, case: &VerificationCase, question: Question) -> Result<Option<String>, Transient> {
+        let outcome = match question {
+            Question::Delivery => self.service.attest_delivery(case).await?,
+            Question::NonDelivery => self.service.attest_non_delivery(case).await?,
+        };
+        Ok(match outcome {
+            Outcome::Attested(signature) => Some(signature),
+            Outcome::NotYet(_) | Outcome::Refused(_) => None,
+        })
+    }
+}
+
+/// The statement that is asked for, signed by `key`, whatever the chains say.
+pub async fn sign(
+    world: &World,
+    key: &PrivateKeySigner,
+    case: &VerificationCase,
+    question: Question,
+) -> Option<String> {
+    let handle = world.chain(&case.escrow.chain_id)?;
+    let statement = question.statement(case)?;
+    attest::sign_statement(&key.clone().into(), &statement, handle.evm_id, handle.contracts.escrow).await.ok()
+}
+
+/// A right signature in a form that no escrow takes, or none at all.
+fn garbled(right: &str, random: &RandomSource) -> Option<String> {
+    let mut bytes = hex::decode(right.trim_start_matches("0x")).ok()?;
+    let signature = Signature::from_raw(&bytes).ok()?;
+    match random.number(0..=4) {
+        0 => bytes = signature.as_erc2098().to_vec(),
+        // The recovery id itself instead of 27 and 28.
+        1 => *bytes.last_mut()? -= 27,
+        // The other signature of the same, with `s` in the upper half.
+        2 => bytes = Signature::new(signature.r(), CURVE_ORDER - signature.s(), !signature.v()).as_bytes().to_vec(),
+        3 => bytes = [random.bytes().to_vec(), random.bytes().to_vec(), vec![27]].concat(),
+        _ => bytes.clear(),
+    }
+    Some(format!("0x{}", hex::encode(bytes)))
+}
+
+fn fault_of(conduct: Conduct) -> Option<&'static str> {
+    match conduct {
+        Conduct::Honest => None,
+        Conduct::Late => Some("member of a verifier set answers late"),
+        Conduct::Silent => Some("member of a verifier set is silent"),
+        Conduct::Denying => Some("member of a verifier set denies all"),
+        Conduct::Perjured => Some("member of a verifier set signs anything"),
+        Conduct::Garbling => Some("member of a verifier set garbles its signature"),
+        Conduct::Forging => Some("member of a verifier set signs with a wrong key"),
+        Conduct::Copying => Some("member of a verifier set copies another"),
+    }
+}
+
+/// The outcome of each call of a verifier whose nodes are apart from the others' for a time.
+fn apart(
+    world: Weak<World>,
+    plan: Option<(NodeKind, Span)>,
+    mut faults: impl FnMut(&str) -> RpcOutcome + Send + 'static,
+) -> impl FnMut(&str) -> RpcOutcome + Send + 'static {
+    move |method| {
+        let outcome = faults(method);
+        let is_apart = |world: Arc<World>, span: Span| !world.faults_ended() && span.holds(world.elapsed());
+        match (&outcome, plan) {
+            (RpcOutcome::Deliver(NodeKind::Honest), Some((view, span)))
+                if world.upgrade().is_some_and(|world| is_apart(world, span)) =>
+            {
+                coverage::fault(match view {
+                    NodeKind::OnFork => "member of a verifier set is on a dropped branch",
+                    _ => "member of a verifier set is behind",
+                });
+                RpcOutcome::Deliver(view)
+            }
+            _ => outcome,
+        }
+    }
+}
