@@ -22,11 +22,15 @@ function read(file) {
   return { order: orderOf(body), wrap: wrap === true };
 }
 
-function onStep({ step, requestId, believed }, order) {
+function onStep({ step, requestId, believed, verifiers }, order) {
   if (step !== 'ordered') return;
   if (!order.requestId) console.error(`request_id is ${requestId}: put it into the order to try the same payment again`);
   const words = believed.map((account) => account.replace(/^\w+/, (name) => name.toUpperCase()));
   if (words.length) console.error(`nothing but the gateway's word is behind ${words.join(' ')}: see README.md`);
+  // The SDK has compared them with the releaser that is signed for.
+  const { threshold, members = [] } = verifiers ?? {};
+  const named = members.map(({ account, endpoint }) => `${account} at ${endpoint}`);
+  if (named.length > 1) console.error(`${threshold} of ${named.length} verifiers have to attest: ${named.join(', ')}`);
 }
 
 async function main([url, rpc, keyFile, orderFile]) {

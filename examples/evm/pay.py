@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "sdk/python/src"))
 from gateway_client import ClientError, Gateway, LimitExceeded, Limits, Order, PinMismatch, Pins, believed
 from gateway_client.evm import EvmWallet
 from gateway_client.trust import PERMIT2
+from gateway_client.verifiers import check_verifier
 
 # What bounds a payer, and the environment variable that says it.
 VARIABLES = {"escrow": "ESCROW", "reserver": "RESERVER", "releaser": "RELEASER", "lock_seconds": "LOCK_SECONDS_MAX",
@@ -34,12 +35,23 @@ def read(file):
     return order, wrap is True
 
 
+def told(defaults):
+    """Who may attest, where they are several: the releaser that is signed for stands for them and for nobody else."""
+    verifier = defaults.get("fulfillment_verifier") or {}
+    check_verifier("eip155", defaults["releaser"], verifier)
+    named = [f"{member['account']} at {member.get('endpoint')}" for member in verifier.get("members", [])]
+    if len(named) > 1:
+        print(f"{verifier['threshold']} of {len(named)} verifiers have to attest: {', '.join(named)}", file=sys.stderr)
+
+
 def pay(gateway, node, key_file, order_file):
     wallet, (order, wrap) = EvmWallet.from_key(Path(key_file).read_text(), node), read(order_file)
-    trusted = believed(gateway.defaults(order.chain_id), PINS)
+    defaults = gateway.defaults(order.chain_id)
+    trusted = believed(defaults, PINS)
     if trusted:
         said = " ".join(f"{VARIABLES[name]}={account}" for name, account in trusted.items())
         print(f"nothing but the gateway's word is behind {said}: see README.md", file=sys.stderr)
+    told(defaults)
     return gateway.pay(order, wallet, pins=PINS, limits=LIMITS, wrap=wrap)
 
 

@@ -10,6 +10,7 @@ import asyncio, json, signal, ssl, sys, time, tomllib, urllib.request
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
+from itertools import combinations
 from pathlib import Path
 
 import nats
@@ -17,6 +18,7 @@ import nkeys
 from eth_abi import encode
 from eth_abi.exceptions import EncodingError
 from eth_utils import keccak
+from web3.exceptions import ContractLogicError
 
 from evm import Chain, address, token_of
 from quotes import Signer, rfc3339
@@ -73,6 +75,13 @@ def post(url, body, signer):
         return json.loads(answer.read(1 << 16))
 
 
+def signature_of(answer):
+    """The signature in what a verifier answered, or `None` where there is none of the length that the escrow takes."""
+    with suppress(AttributeError, KeyError, TypeError, ValueError):
+        signature = bytes.fromhex(answer["signature"].removeprefix("0x")) if answer["status"] == "attested" else b""
+        return signature if len(signature) == 65 else None
+
+
 class Settler:
     def __init__(self, config):
         self.config, self.signer = config, Signer(config["seed"])
@@ -83,7 +92,7 @@ class Settler:
         self.corridors = {ends: pair for ends, pair in pairs.items() if all(self.is_token(asset) for asset in ends)}
         for source, destination in pairs.keys() - self.corridors.keys():
             print("left out, as it does not end in ERC-20 tokens:", source, "to", destination, file=sys.stderr, flush=True)
-        self.verifiers = {(known["chain_id"], known["account"].lower()): known["endpoint"] for known in config["verifiers"]}
+        self.verifiers = {(known["chain_id"], known["account"].lower()): known for known in config["verifiers"]}
         limits = config.get("limits", {})
         self.firm = config.get("quoting", {}).get("firm_seconds", 30)
         self.quote_max, self.settlement_max = (limits.get(f"{what}_seconds_max", usual)
@@ -177,9 +186,13 @@ class Settler:
             if (await escrow.recordOf(payment).call()).state != RESERVED:
                 return None  # paid, in a block that is not settled yet
             # An award has all that this asks with; as it came, no number in the payer's payloads loses a digit.
-            answer = await asyncio.to_thread(post, verifier + "/v1/attestations/delivery", told, self.signer)
-            if answer["status"] == "attested":
-                await source.send(f"release {payment.hex()}", escrow.release(terms, answer["signature"]))
+            if "members" in verifier:
+                release = await self.word_of_set(verifier, told, lambda word: escrow.release(terms, word))
+            else:
+                answer = await self.ask(verifier, told)
+                release = escrow.release(terms, answer["signature"]) if answer["status"] == "attested" else None
+            if release:
+                await source.send(f"release {payment.hex()}", release)
         elif final["timestamp"] > fulfill_by:
             return "not delivered in time"
         elif self.delivers and not await proxy.fulfilledAt(key).call() and time.time() + 2 <= fulfill_by:
@@ -190,6 +203,26 @@ class Settler:
             sent = await target.send(f"fulfill {key.hex()}", proxy.fulfill(payment, quote_hash, *delivery))
             report = {"version": "1.0", "payment_id": award["payment_id"], "transaction_hash": sent}
             await self.nats.publish(f"auction.report.{self.token}.{award['payment_id']}", json.dumps(report).encode())
+
+    async def ask(self, verifier, body):
+        return await asyncio.to_thread(post, verifier["endpoint"] + "/v1/attestations/delivery", body, self.signer)
+
+    async def word_of_set(self, verifier, told, release):
+        """The release by as many members of a set as have to sign, or `None` while they are too few. The escrow is brought the set
+        itself with their signatures; a member that signs something else is left out, and the escrow says which it is."""
+        accounts = {bytes.fromhex(member["account"][2:]): member for member in verifier["members"]}
+        members, threshold = [accounts[account] for account in sorted(accounts)], verifier["threshold"]
+        asked = json.dumps({"threshold": threshold, "members": members}).encode()
+        body = told.rstrip()[:-1] + b',"verifier_set":' + asked + b"}"
+        answers = await asyncio.gather(*(self.ask(member, body) for member in members), return_exceptions=True)
+        signatures = [signature_of(answer) for answer in answers]
+        signed = [bytes([index]) + signature for index, signature in enumerate(signatures) if signature]
+        for chosen in combinations(signed, threshold):
+            found = release(bytes([threshold, len(members)]) + b"".join((*sorted(accounts), *chosen)))
+            with suppress(ContractLogicError):
+                await found.call()
+                return found
+        return None
 
     async def agree(self, award, quote, quote_hash):
         """Says whether it stands by its quote. What stands is the gateway's answer; the first word is final."""

@@ -8,11 +8,15 @@ const { ESCROW, RESERVER, RELEASER, WRAP, LOCK_SECONDS_MAX = 7200 } = process.en
 // What the payer knows by itself has to be what the gateway says.
 const trust = { escrow: ESCROW, reserver: RESERVER, releaser: RELEASER, lockSecondsMax: Number(LOCK_SECONDS_MAX) };
 
-function onStep({ step, requestId, believed }, order) {
+function onStep({ step, requestId, believed, verifiers }, order) {
   if (step !== 'ordered') return;
   if (!order.requestId) console.error(`request_id is ${requestId}: put it into the order to try the same payment again`);
   const words = believed.map((account) => account.replace(/^\w+/, (name) => name.toUpperCase()));
   if (words.length) console.error(`nothing but the gateway's word is behind ${words.join(' ')}: see README.md`);
+  // The SDK has compared them with the releaser that is signed for.
+  const { threshold, members = [] } = verifiers ?? {};
+  const named = members.map(({ account, endpoint }) => `${account} at ${endpoint}`);
+  if (named.length > 1) console.error(`${threshold} of ${named.length} verifiers have to attest: ${named.join(', ')}`);
 }
 
 async function main([url, rpc, keypair, orderFile]) {

@@ -36,6 +36,14 @@ function owned(value: unknown): OwnedAsset | undefined {
   return typeof asset_identifier === 'string' && typeof account === 'string' ? { asset_identifier, account } : undefined;
 }
 
+/** Verifiers of which several may attest. */
+export interface VerifiersShown {
+  threshold: number;
+  members: string[];
+  /** How many have attested, that it was delivered or that it was not. */
+  attested: number;
+}
+
 /** The order of a payment, as its timeline has it. */
 export interface OrderShown {
   requestId: string;
@@ -49,8 +57,19 @@ export interface OrderShown {
   refundAfter?: string;
   escrow?: string;
   verifier?: string;
+  /** Where it is the id of a set: who is in it. */
+  verifiers?: VerifiersShown;
   quoteId?: string;
   settler?: string;
+}
+
+/** The verifiers of a payment; `undefined` where a single one attests, or an older gateway does not say. */
+function verifiersOf(verifier: Record<string, unknown>, entries: readonly TimelineEntry[]): VerifiersShown | undefined {
+  const { threshold, members } = verifier;
+  if (typeof threshold !== 'number' || !Array.isArray(members) || members.length < 2) return undefined;
+  const accounts = members.map((member: Record<string, unknown> | null) => text(member?.['account']) ?? '');
+  const attested = entries.filter(({ event }) => event === 'DeliveryAttested' || event === 'NonDeliveryAttested').map((entry) => data(entry)['verifier']);
+  return { threshold, members: accounts, attested: new Set(attested).size };
 }
 
 export function orderOf(entries: readonly TimelineEntry[]): OrderShown | undefined {
@@ -66,6 +85,7 @@ export function orderOf(entries: readonly TimelineEntry[]): OrderShown | undefin
   const most = text(order['max_source_amount']);
   const escrow = (order['escrow'] ?? {}) as Record<string, unknown>;
   const verifier = (order['fulfillment_verifier'] ?? {}) as Record<string, unknown>;
+  const verifiers = verifiersOf(verifier, entries);
   const shown: Record<string, string | undefined> = {
     fulfillmentDeadline: text(order['fulfillment_deadline']),
     refundAfter: text(escrow['refund_after']),
@@ -81,6 +101,7 @@ export function orderOf(entries: readonly TimelineEntry[]): OrderShown | undefin
     amount,
     ...(price ? { cost: { units: price, isPrice: true } } : most ? { cost: { units: most, isPrice: false } } : {}),
     requestedAt: first.at,
+    ...(verifiers ? { verifiers } : {}),
     ...Object.fromEntries(Object.entries(shown).filter(([, value]) => value !== undefined)),
   };
 }

@@ -134,25 +134,27 @@ export async function serve({ count: first = 100_000, parkedCount = 40, parkedMa
     const row = rowOf(index);
     const inclusion = (leg, chain_id) => ({ inclusion: { chain_id, transaction_hash: hashOf(index, leg), block_number: 21_000_000 + index, block_hash: `0x${hex(`block ${index}`)}`, block_time: 1_800_000_000 } });
     const prepared = (leg) => ({ attempt: 1, chain_id: ETHEREUM, sender: account('gateway'), validity: { nonce: 7 }, transaction_hash: hashOf(index, leg), raw: '0x02f8', prepared_at: row.submitted_at });
+    const set = { threshold: 2, members: ['v1', 'v2', 'v3'].map((name) => ({ account: account(name), endpoint: `https://${name}.example` })) };
     const all = [
-      [0, ['Submitted', { payment_id: row.payment_id, request_id: row.request_id, memo: HOSTILE }]],
+      [0, ['Submitted', { payment_id: row.payment_id, request_id: row.request_id, memo: HOSTILE, verifier: { account: account('verifier'), endpoint: 'https://verifier.example', set } }]],
       [1_804, ['AuctionClosed', { addressed: settlers, quotes: settlers.slice(0, 3).map((settler) => ({ settler })), declines: [] }], ['QuoteAwarded', { quote_id: 'q-1' }]],
       [12, ['DepositPrepared', prepared('deposit')]],
       [11_930, ['DepositMined', inclusion('deposit', ETHEREUM)]],
       [16_020, ['EscrowSecured', { ...inclusion('deposit', ETHEREUM), amount: row.source.permitted_amount }], ['WinnerTold', {}]],
       [4_210, ['FulfillmentSeen', inclusion('fulfillment', BASE)]],
       [5_995, ['FulfillmentFinalized', inclusion('fulfillment', BASE)]],
-      [640, ['FulfillmentConfirmed', { ...inclusion('fulfillment', BASE), attestation: '0xabcd' }]],
+      [320, ...set.members.slice(0, 2).map((member) => ['DeliveryAttested', { member: member.account, signature: '0xabcd', attested_at: row.submitted_at }])],
+      [320, ['FulfillmentConfirmed', { ...inclusion('fulfillment', BASE), attestation: '0xabcd' }]],
       [65_000, ['ReleasePrepared', prepared('release')]],
       [12_400, ['ReleaseRepriced', { ...prepared('release'), attempt: 2 }], ['SomethingOfTomorrow', { text: HOSTILE }]],
       [9_000, ['EscrowReleased', inclusion('release', ETHEREUM)]],
-    ].slice(0, row.status === 'completed' ? 11 : row.status === 'failed' ? 2 : 4);
+    ].slice(0, row.status === 'completed' ? 12 : row.status === 'failed' ? 2 : 4);
     let at = Date.parse(row.submitted_at);
     let previous = '0'.repeat(64);
     const commits = all.map(([after, ...events], version) => {
       at += after;
       const own = hex(`${row.payment_id} ${version}`);
-      const commit = { version: version + 1, sequence: index * 12 + version, stream: `GW_${row.shard}`, stored_at: new Date(at).toISOString(), commit_id: base32(`${own} id`).slice(0, 26), previous, hash: own, events: events.map(([type, data]) => ({ type, data })) };
+      const commit = { version: version + 1, sequence: index * 13 + version, stream: `GW_${row.shard}`, stored_at: new Date(at).toISOString(), commit_id: base32(`${own} id`).slice(0, 26), previous, hash: own, events: events.map(([type, data]) => ({ type, data })) };
       previous = own;
       return commit;
     });
@@ -172,7 +174,7 @@ export async function serve({ count: first = 100_000, parkedCount = 40, parkedMa
     search: (asked) => search(asked.get('q')),
     parked: () => ({ total: parked.size, parked: [...parked].slice(0, parkedMax).map((index, n) => ({ id: n === 1 ? `qrq_${base32('batch')}` : idOf(index), kind: n === 1 ? 'quote_request' : 'payment', since: new Date(Date.now() - 3_600_000 - n * 60_000).toISOString(), cause: ['unreadable', 'illegal', 'unacceptable', 'panicked'][n % 4], text: n === 0 ? HOSTILE : 'the stream holds events that cannot follow each other: EscrowReleased after Failed', attempts: 5, gateway: `gw-${n % 2}` })) }),
     settlers: () => ({ has_more: false, settlers: settlers.map((did, n) => ({ did, registered: n !== 6, corridors: n === 6 ? [] : [{ source_asset: USDC, destination_asset: DEV }], record: { settler: did, asked: 40_000, offered: 38_000, declined: 1_200, won: 3_000 - n * 217, acknowledged: 2_990 - n * 217, refused: n, unanswered: 10 - n, delivered: 2_900 - n * 217, late: 20 + n, missed: n, median_delivery_seconds: 12 + n * 3, last_won_at: new Date(Date.now() - n * 41_000).toISOString(), ...(n === 5 ? { passed_over_until: new Date(Date.now() + 90_000).toISOString() } : {}) } })) }),
-    verifiers: () => ({ surveyed: { payments: 20_000, since: null }, verifiers: [{ endpoint: 'https://verifier.example', account: account('verifier'), trusted: true, record: { delivered: 19_000, attested: 18_998, unattested: 2 } }, { endpoint: 'https://other.example', account: account('other'), trusted: false, record: { delivered: 0, attested: 0, unattested: 0 } }] }),
+    verifiers: () => ({ surveyed: { payments: 20_000, since: null }, observed: [['first', 'ok', 412], ['second', 'silent'], ['third', HOSTILE]].map(([name, state, median_ms]) => ({ endpoint: `https://${name}.example`, accounts: [{ account: account(name), set: account('set'), threshold: 2, members: 3, has_signed: state === 'ok' }], answers: { attested: median_ms === undefined ? 0 : 18_998, pending: 12, unreachable: state === 'silent' ? 40 : 0 }, state, ...(median_ms === undefined ? {} : { median_ms, p99_ms: 900, last_answered_at: new Date(Date.now() - 4_000).toISOString() }) })), verifiers: [{ endpoint: 'https://first.example', account: account('set'), set: { threshold: 2, members: ['first', 'second', 'third'].map((name) => ({ account: account(name), endpoint: `https://${name}.example` })) }, trusted: true, record: { delivered: 1_000, attested: 1_000, unattested: 0 } }, { endpoint: 'https://verifier.example', account: account('verifier'), trusted: true, record: { delivered: 19_000, attested: 18_998, unattested: 2 } }, { endpoint: 'https://other.example', account: account('other'), trusted: false, record: { delivered: 0, attested: 0, unattested: 0 } }] }),
     chains: () => ({ chains: [[ETHEREUM, 'Ethereum', true], [BASE, 'Base', false]].map(([chain_id, name, ready]) => ({ chain_id, name, ready, cause: ready ? null : 'two of three nodes are behind', head: 21_400_123, settled: 21_400_059, submitters: [0, 1].map((n) => ({ account: account(`${name} ${n}`), coins: n ? 0.0412 : 3.2, nonces_in_flight: n ? null : 4 })), nodes: [0, 1, 2].map((n) => ({ origin: `https://node-${n}.example`, up: n < 2 || ready, head_lag: ready ? n : n * 9, latency_ms: 31.25 + n * 40, errors: n * 17, calls: 120_342, disagreements: ready ? 0 : n })) })) }),
     gateways: () => ({ gateways: [gateway('gw-0', 0), gateway('gw-1', 1)], silent: ['gw-2'] }),
     streams: () => ({ streams: [...Array.from({ length: 4 }, (_, n) => `GW_${n}`), 'OPERATOR_ACTS', 'PARKED'].map((name, n) => ({ name, messages: 1_204_331 >> n, bytes: 2_804_331_221 >> n, first_sequence: 1, last_sequence: 1_204_331 >> n, last_at: new Date(Date.now() - n * 1_300).toISOString(), replicas: 3, consumers: 2 })), epochs: [{ number: 0, first_shard: 0, shards: 8, sealed: true, begun_at: null }, { number: 1, first_shard: 8, shards: 16, sealed: false, begun_at: new Date(beginning).toISOString() }] }),

@@ -26,7 +26,7 @@ const { visible, textOf } = await part('safe');
 const { amountOf, assetOf, bytesText, settlerName, shareText, shortId, sinceText, spanText, valueText } = await part('format');
 const { hashOf, readRoute } = await part('route');
 const { PaymentList } = await part('list');
-const { laneOf, marksOf, transactionsOf, LANES } = await part('lanes');
+const { laneOf, marksOf, transactionsOf, verifiersOf, LANES } = await part('lanes');
 const { indexAt, pathOf, roundUp } = await part('graph');
 const { backOff } = await part('poll');
 const { ActsRecord, toldOf, whoPaused } = await part('acts');
@@ -147,6 +147,18 @@ test('the list tells a gap, what changed, and what is not among the filtered any
   other.older(page(down(5, 1)));
   other.newest({ ...page([row(5), row(3)]), uncertain_shards: [2] });
   assert.equal(other.at(1).isGone, false);
+});
+
+test('a verifier set is shown with those who have attested, each once', () => {
+  const [first, second, third] = ['1', '2', '3'].map((digit) => `0x${digit.repeat(40)}`);
+  const set = { threshold: 2, members: [first, second, third].map((account) => ({ account, endpoint: 'https://verifier.example' })) };
+  const of = (verifier, ...events) => [{ events: [{ type: 'Submitted', data: { verifier } }] }, { events: events.map(([type, member]) => ({ type, data: { member } })) }];
+  const seen = verifiersOf(of({ set }, ['DeliveryAttested', third], ['DeliveryAttested', third], ['FulfillmentConfirmed', first]));
+  assert.deepEqual(seen, { threshold: 2, members: [first, second, third], attested: [third] });
+  assert.deepEqual(verifiersOf(of({ set }, ['NonDeliveryAttested', second])).attested, [second]);
+  for (const nothing of [{ account: first }, { set: { threshold: 2 } }, undefined, 'text']) assert.equal(verifiersOf(of(nothing)), undefined);
+  const [mark] = marksOf([{ version: 1, stored_at: 'x', events: [{ type: 'DeliveryAttested', data: { member: first } }] }]);
+  assert.deepEqual([LANES[mark.lane], mark.detail, mark.isBad], ['verifier', shortId(first), false]);
 });
 
 test('events are at their time in their lane', () => {

@@ -16,6 +16,7 @@ use events::{
 use crate::{
     error::{Error, Mismatch, classification},
     retry::Next,
+    verifiers::FulfillmentVerifier,
 };
 
 /// Every chain that a gateway serves.
@@ -32,8 +33,11 @@ pub struct ChainDefaults {
     pub escrow_contract_address: Account,
     /// Account that signs reservations.
     pub reserver: Account,
-    /// Account that attests deliveries.
+    /// Account that attests deliveries, or the id of the set of those who do.
     pub releaser: Account,
+    /// Who they are.
+    #[serde(default)]
+    pub fulfillment_verifier: Option<FulfillmentVerifier>,
     /// Permit2, on EVM chains.
     #[serde(default)]
     pub permit2: Option<Account>,
@@ -90,6 +94,9 @@ pub struct Prepared {
     pub message_scheme: String,
     /// The messages, in their order.
     pub signed_messages: Vec<UnsignedMessage>,
+    /// Who may attest the delivery.
+    #[serde(default)]
+    pub fulfillment_verifier: Option<FulfillmentVerifier>,
     /// What turns the chain's coin into the source's asset, where that is missing: for people to read.
     #[serde(default)]
     pub wrap: Option<Value>,

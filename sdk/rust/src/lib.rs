@@ -50,6 +50,7 @@ mod retry;
 mod settlers;
 mod sse;
 mod transport;
+mod verifiers;
 mod watch;
 
 pub use self::{
@@ -62,6 +63,7 @@ pub use self::{
     pins::{PERMIT2, Pins, fee_max},
     retry::Next,
     settlers::{Settler, Settlers},
+    verifiers::{FulfillmentVerifier, releaser},
 };
 #[cfg(any(feature = "evm", feature = "solana", feature = "tron"))]
 pub use self::{

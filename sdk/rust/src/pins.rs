@@ -19,7 +19,7 @@ pub struct Pins {
     pub escrow: Option<Account>,
     /// Who can reserve the money for a settler.
     pub reserver: Option<Account>,
-    /// Who can say that the delivery was made.
+    /// Who can say that the delivery was made: a verifier's account, or what [`crate::releaser`] makes of a set.
     pub releaser: Option<Account>,
     /// The only contract that is given an allowance on EVM chains; [`PERMIT2`] where it is `None`. No gateway names it alone.
     pub permit2: Option<Account>,
@@ -82,6 +82,9 @@ impl Pins {
                 return Err(Mismatch::new(name, pin, account));
             }
         }
+        if let Some(shown) = &named.fulfillment_verifier {
+            shown.check(&named.releaser)?;
+        }
         if order.source.family() == Family::Evm {
             let (pin, named) = (self.permit2(), named.permit2.clone());
             if pin != named {
@@ -104,11 +107,11 @@ impl Pins {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use events::{OwnedAsset, time::from_unix_seconds};
+    use events::{OwnedAsset, VerifierMember, time::from_unix_seconds};
     use serde_json::json;
 
     use super::*;
-    use crate::order::Windows;
+    use crate::{order::Windows, verifiers::releaser};
 
     pub(crate) const NOW: u64 = 1_800_000_000;
 
@@ -142,6 +145,20 @@ pub(crate) mod tests {
             from_unix_seconds(NOW).unwrap(),
             Windows::default(),
         )
+    }
+
+    #[test]
+    fn verifiers_that_are_shown_are_those_of_the_releaser() {
+        let (mut corridor, order) = (corridor(), order(account(9).as_str()));
+        let members = [4, 5].map(|digit| VerifierMember { account: account(digit), endpoint: String::new() });
+        let set = releaser(2, &members).unwrap();
+        let shown = json!({"account": set, "endpoint": "https://v1.example", "threshold": 2, "members": members});
+        corridor.source.fulfillment_verifier = serde_json::from_value(shown).unwrap();
+        let refused = Pins::default().check(&order, &corridor, NOW).unwrap_err();
+        assert_eq!((refused.field.as_str(), refused.expected.as_str()), ("the releaser", set.as_str()));
+        corridor.source.releaser = set.clone();
+        let pinned = Pins { releaser: Some(set), ..Pins::default() };
+        assert_eq!(pinned.check(&order, &corridor, NOW), Ok(()));
     }
 
     #[test]

@@ -1349,6 +1349,7 @@ export interface components {
             signed_messages: components["schemas"]["UnsignedMessage"][];
             wrap?: components["schemas"]["Wrap"];
             approval?: components["schemas"]["Approval"];
+            fulfillment_verifier: components["schemas"]["FulfillmentVerifier"];
         };
         /** @description A SignedMessage without its signature. */
         UnsignedMessage: {
@@ -1529,6 +1530,8 @@ export interface components {
             account?: string;
             /** @description Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths. */
             endpoint?: string;
+            threshold?: number;
+            members?: components["schemas"]["VerifierMember"][];
         };
         /** @description The windows of a new payment; others are refused with `INVALID_DEADLINE`. */
         DeadlineLimits: {
@@ -2295,6 +2298,13 @@ export interface components {
                     svmSignatureDomainVersion?: number;
                 };
             };
+        };
+        /** @description One of the verifiers of a set. */
+        VerifierMember: {
+            /** @description Address or key that it signs with. */
+            account: string;
+            /** @description Its origin. */
+            endpoint: string;
         };
     };
     responses: {

@@ -353,7 +353,9 @@ export class Gateway {
   }
 
   async #ordered(spend: Spend, requestId: string, options: PayOptions): Promise<void> {
-    await options.onStep?.({ step: 'ordered', requestId, paymentId: spend.paymentId, believed: believed(spend, options.trust) });
+    const { paymentId, verifiers } = spend;
+    const shown = verifiers ? { verifiers } : {};
+    await options.onStep?.({ step: 'ordered', requestId, paymentId, believed: believed(spend, options.trust), ...shown });
   }
 
   /** The payer's own transactions, but for a payment that exists already: it may have used them up. */

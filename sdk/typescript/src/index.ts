@@ -34,6 +34,7 @@ export { quoteHash } from './quotes.js';
 export { familyOf, splitAsset } from './caip.js';
 export { awardSpend, newRequestId, orderOf, orderRequest, spendOf, termsOf } from './spend.js';
 export type { PaymentDefaults } from './spend.js';
+export { releaserOf, verifierSetId } from './verifiers.js';
 export { claim, refund } from './escrow.js';
 export type * from './types.js';
 export type { components, operations, paths } from './api.js';

@@ -6,11 +6,13 @@ import { UsageError, VerificationError } from './errors.js';
 import { destinationSet, paymentId, termsHash } from './ids.js';
 import { quoteHash as hashOfQuote, quoteId } from './quotes.js';
 import { rfc3339, unixSeconds } from './time.js';
+import { checkVerifier } from './verifiers.js';
 import type {
   ChainDefaults,
   CollectedQuote,
   Destination,
   Family,
+  FulfillmentVerifier,
   Order,
   OwnedAsset,
   PayQuoteOptions,
@@ -239,6 +241,11 @@ function believe(
     const rule = `the money could be locked for ${locked} s, and ${lockedMax} s are allowed`;
     throw new VerificationError('lock', rule, `at most ${lockedMax}`, String(locked));
   }
+  const ordered = request.fulfillment_verifier?.account;
+  const escrow = named('escrow', request.escrow_contract_address || source.escrow_contract_address);
+  const reserver = named('reserver', source.reserver);
+  const releaser = named('releaser', ordered || source.releaser);
+  const verifiers = checkVerifier(family, releaser, shownVerifier(source, releaser, !ordered));
   const listed = (source.assets ?? []).find(({ asset_identifier: id }) => normalId(id) === terms.source.asset_identifier);
   return {
     paymentId: paymentId(originatorOf(family, terms.source.account), requestId),
@@ -247,9 +254,10 @@ function believe(
     cap,
     quoteDeadline,
     fulfillmentDeadline,
-    escrow: named('escrow', request.escrow_contract_address || source.escrow_contract_address),
-    reserver: named('reserver', source.reserver),
-    releaser: named('releaser', request.fulfillment_verifier?.account || source.releaser),
+    escrow,
+    reserver,
+    releaser,
+    ...(verifiers ? { verifiers } : {}),
     ...(family === 'evm' ? { permit2: permit2Of(source, trust) } : {}),
     ...(source.signature_cluster_id === undefined ? {} : { signatureClusterId: source.signature_cluster_id }),
     ...(source.signature_domain_version === undefined ? {} : { signatureDomainVersion: source.signature_domain_version }),
@@ -258,6 +266,13 @@ function believe(
     wraps: listed?.wraps !== undefined,
     ...(trust.feeMax === undefined ? {} : { feeMax: trust.feeMax }),
   };
+}
+
+/** What the gateway shows of a payment's verifiers; of those that a request names itself, what is among the known ones. */
+function shownVerifier(source: ChainDefaults, releaser: string, isDefault: boolean): FulfillmentVerifier | undefined {
+  if (isDefault) return source.fulfillment_verifier;
+  const isIt = ({ account = '' }: FulfillmentVerifier): boolean => account === releaser || account.toLowerCase() === releaser;
+  return (source.fulfillment_verifiers ?? []).find(isIt);
 }
 
 function normalId(asset: unknown): string {

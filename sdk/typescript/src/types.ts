@@ -51,6 +51,8 @@ export type ServedAsset = Schemas['ServedAsset'];
 export type OwnedAsset = Schemas['OwnedAsset'];
 /** Every error of the API, as it is written. */
 export type ErrorBody = Schemas['ErrorResponse'];
+/** Who attests deliveries: one verifier, or a set of them. */
+export type FulfillmentVerifier = Schemas['FulfillmentVerifier'];
 /** Why settlers declined. */
 export type DeclineSummary = Schemas['DeclineSummary'];
 
@@ -61,6 +63,18 @@ export type Family = 'evm' | 'solana' | 'tron';
 export interface Destination {
   asset: string;
   account: string;
+}
+
+/** Verifiers of which so many as `threshold` says have to attest a delivery, in any order. */
+export interface VerifierSet {
+  threshold: number;
+  members: readonly { account: string; endpoint?: string }[];
+}
+
+/** Verifiers as a gateway shows them; an older one leaves out threshold and members. */
+export interface ShownVerifier extends Partial<VerifierSet> {
+  account?: string;
+  endpoint?: string;
 }
 
 /** What somebody wants paid. */
@@ -95,7 +109,7 @@ export interface Trust {
   escrow?: string;
   /** Who signs reservations. */
   reserver?: string;
-  /** Who attests deliveries. */
+  /** Who attests deliveries: a verifier's account, or the id of a set, which `releaserOf` computes of threshold and members. */
   releaser?: string;
   /** Permit2, on an EVM chain that has it elsewhere than at Uniswap's address. Never taken from the gateway. */
   permit2?: string;
@@ -111,7 +125,7 @@ export interface Trust {
 
 /** Where {@link Gateway.pay} is. */
 export type PayStep =
-  | { step: 'ordered'; requestId: string; paymentId: string; believed: string[] }
+  | { step: 'ordered'; requestId: string; paymentId: string; believed: string[]; verifiers?: VerifierSet }
   | { step: 'sending'; what: 'wrap' | 'approve'; amount: bigint }
   | { step: 'sent'; what: 'wrap' | 'approve'; transaction: string }
   | { step: 'signing'; request: PrepareRequest | PrepareAwardRequest; prepared: PreparedPayment }
@@ -182,6 +196,8 @@ export interface Spend {
   escrow: string;
   reserver: string;
   releaser: string;
+  /** Who may attest, and how many have to, where the gateway shows it: `releaser` is this set's. */
+  verifiers?: VerifierSet;
   permit2?: string;
   /** Solana: genesis hash of the cluster, and version of what is signed. */
   signatureClusterId?: string;

@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { newRequestId, refund, splitAsset, WalletError } from 'gateway-client';
 import { namespaceOf, network, scenarios } from './devnet.mjs';
 
-const PARTS = ['gateway-1', 'verifier', 'settler-1', 'settler-2', 'settler-3'];
+const PARTS = ['gateway-1', 'verifier', 'verifier-2', 'verifier-3', 'settler-1', 'settler-2', 'settler-3'];
 const PATIENCE_MS = 180_000;
 const net = await network(process.argv[2]);
 const scenario = scenarios.scenarios.find(({ name }) => name === 'settler-that-never-delivers');

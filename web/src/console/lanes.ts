@@ -1,6 +1,7 @@
 // The events of a payment in lanes: who did what, when, and how long it took.
 
 import table from '../../data/lanes.json';
+import { shortId } from './format.js';
 import type { Commit, StoredEvent } from './types.js';
 
 export const LANES = table.lanes;
@@ -40,12 +41,13 @@ const members = (value: unknown): Members => (typeof value === 'object' && value
 const BAD = new Set(['Failed', 'AwardLapsed', 'AwardWithdrawn', 'AttestationMissed', 'DepositAbandoned', 'ReleaseAbandoned', 'RefundAbandoned']);
 
 function detailOf({ data }: StoredEvent): string {
-  const { inclusion, attempt, failure, cause, step, choice, quotes } = members(data);
+  const { inclusion, attempt, failure, cause, step, choice, quotes, member } = members(data);
   const { block_number: block } = members(inclusion);
   if (typeof block === 'number') return `block ${block}`;
   if (typeof attempt === 'number' && attempt > 1) return `attempt ${attempt}`;
   const code = members(failure)['code'] ?? members(cause)['kind'] ?? step ?? choice;
   if (typeof code === 'string') return code;
+  if (typeof member === 'string') return shortId(member);
   return Array.isArray(quotes) ? `${quotes.length} ${quotes.length === 1 ? 'quote' : 'quotes'}` : '';
 }
 
@@ -70,6 +72,25 @@ export function marksOf(commits: readonly Commit[]): Mark[] {
     }
   }
   return marks;
+}
+
+/** Verifiers of which several may attest, as the payment was submitted with them. */
+export interface SeenVerifiers {
+  threshold: number;
+  members: string[];
+  /** Those whose attestation is on record. */
+  attested: string[];
+}
+
+/** The payment's verifier set; `undefined` where a single verifier attests. */
+export function verifiersOf(commits: readonly Commit[]): SeenVerifiers | undefined {
+  const events = commits.flatMap((commit) => commit.events);
+  const submitted = events.find(({ type }) => type === 'Submitted');
+  const { threshold, members: listed } = members(members(members(submitted?.data)['verifier'])['set']);
+  if (typeof threshold !== 'number' || !Array.isArray(listed)) return undefined;
+  const accounts = (values: unknown[], name: string): string[] => values.map((value) => members(value)[name]).filter((value) => typeof value === 'string');
+  const said = events.filter(({ type }) => type === 'DeliveryAttested' || type === 'NonDeliveryAttested').map(({ data }) => data);
+  return { threshold, members: accounts(listed, 'account'), attested: [...new Set(accounts(said, 'member'))] };
 }
 
 export interface SeenTransaction {

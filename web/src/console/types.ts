@@ -183,11 +183,27 @@ export interface Verifiers {
   verifiers: {
     endpoint: string;
     account: string;
+    /** The set whose id the account is; absent where it is one verifier. */
+    set?: { threshold: number; members: { account: string; endpoint: string }[] };
     /** Whether the configuration names it. */
     trusted: boolean;
     record: { delivered: number; attested: number; unattested: number };
   }[];
   has_more?: boolean;
+  /** What this gateway observed of each that its configuration names; absent of a gateway that does not say it. */
+  observed?: ObservedVerifier[];
+}
+
+export interface ObservedVerifier {
+  endpoint: string;
+  accounts: { account: string; set?: string; threshold: number; members: number; has_signed: boolean }[];
+  /** How often each thing became of an ask. */
+  answers: Record<string, number>;
+  last_answered_at?: string;
+  median_ms?: number;
+  p99_ms?: number;
+  /** How it does, in a word. */
+  state: string;
 }
 
 export interface Chains {

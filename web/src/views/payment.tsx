@@ -5,7 +5,7 @@ import type { VNode } from 'preact';
 import type { Defaults, PaymentStatusRead, TimelineEntry } from '../../../sdk/typescript/src/types.js';
 import { chainName } from '../chains.js';
 import { amountText } from '../format.js';
-import { claimsOf, failureOf, meaningOf, orderOf, type Stage, stagesOf, statusOf, waitingFor } from '../progress.js';
+import { claimsOf, failureOf, meaningOf, orderOf, type Stage, stagesOf, statusOf, type VerifiersShown, waitingFor } from '../progress.js';
 import { maybe, t } from '../texts.js';
 import { Account, Accounts, Countdown, Problem, Rows, Time, TransactionLink } from './parts.js';
 
@@ -128,6 +128,9 @@ function transactionsOf(entries: readonly TimelineEntry[]): [string, Transaction
   return [...latest];
 }
 
+const verifiersText = ({ threshold, members, attested }: VerifiersShown): string =>
+  t('details.verifiers.text', { threshold, count: members.length, attested });
+
 function Technical({ paymentId, entries }: PaymentProps): VNode {
   const order = orderOf(entries);
   const code = (text: string | undefined): VNode | undefined => (text === undefined ? undefined : <code>{text}</code>);
@@ -158,6 +161,15 @@ function Technical({ paymentId, entries }: PaymentProps): VNode {
           })),
           row(t('details.escrow'), order?.escrow),
           row(t('details.verifier'), order?.verifier),
+          order?.verifiers && {
+            name: t('details.verifiers'),
+            value: (
+              <>
+                {verifiersText(order.verifiers)}
+                {order.verifiers.members.map((member) => <div key={member}><code>{member}</code></div>)}
+              </>
+            ),
+          },
           row(t('details.quote'), order?.quoteId),
           row(t('details.settler'), order?.settler),
           ...claimsOf(entries).map(({ call, escrow }) => row(t('details.call'), `${call} of ${escrow}`)),

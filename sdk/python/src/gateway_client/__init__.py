@@ -27,6 +27,7 @@ from .paying import Choice, Payment, submission
 from .refunds import async_claim, async_refund, claim, refund
 from .retry import RetryClassification
 from .trust import Limits, Pins, Terms, believed, terms
+from .verifiers import releaser_of, verifier_set_id
 from .wallet import Refund, Sent, Wallet
 
 __all__ = [
@@ -65,7 +66,9 @@ __all__ = [
     "owned",
     "payment_id",
     "refund",
+    "releaser_of",
     "submission",
     "terms",
     "units",
+    "verifier_set_id",
 ]

@@ -810,21 +810,6 @@ class Settler(TypedDict):
     """
 
 
-class FulfillmentVerifier(TypedDict):
-    """
-    A fulfillment verifier. An empty object, or two empty texts, mean the default one.
-    """
-
-    account: NotRequired[str]
-    """
-    Address or key of the verifier.
-    """
-    endpoint: NotRequired[str]
-    """
-    Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths.
-    """
-
-
 class DeadlineLimits(TypedDict):
     """
     The windows of a new payment; others are refused with `INVALID_DEADLINE`.
@@ -1287,6 +1272,21 @@ class X402PaymentRequirements(TypedDict):
     """
 
 
+class VerifierMember(TypedDict):
+    """
+    One of the verifiers of a set.
+    """
+
+    account: str
+    """
+    Address or key that it signs with.
+    """
+    endpoint: str
+    """
+    Its origin.
+    """
+
+
 class PaymentTransactions(TypedDict):
     """
     The transactions that are known, each as it becomes known.
@@ -1598,24 +1598,6 @@ class QuoteRequestResponse(TypedDict):
     """
 
 
-class PreparedPayment(TypedDict):
-    """
-    What to sign. With a `signature` in each message it is the `sender_auth` of the submission.
-    """
-
-    payment_id: str
-    """
-    Tracking id of the payment.
-    """
-    message_scheme: Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
-    """
-    The scheme the messages are for.
-    """
-    signed_messages: list[UnsignedMessage]
-    wrap: NotRequired[Wrap]
-    approval: NotRequired[Approval]
-
-
 class Settlers(TypedDict):
     """
     A page of settlers, in the order of their DIDs.
@@ -1631,83 +1613,21 @@ class Settlers(TypedDict):
     """
 
 
-class ChainDefaults(TypedDict):
+class FulfillmentVerifier(TypedDict):
     """
-    What a request on this chain gets that names nothing else.
+    A fulfillment verifier. An empty object, or two empty texts, mean the default one.
     """
 
-    family: Literal["evm", "solana", "tron"]
-    quote_selector: str
+    account: NotRequired[str]
     """
-    Selector used when a request names none; empty means the gateway itself.
+    Address or key of the verifier.
     """
-    fulfillment_verifier: FulfillmentVerifier
+    endpoint: NotRequired[str]
     """
-    Verifier used when a request names none.
+    Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths.
     """
-    escrow_contract_address: str
-    """
-    Escrow used when a request names none.
-    """
-    fulfillment_proxy: str
-    """
-    Proxy used on this chain when a request names none.
-    """
-    escrow_contract_addresses: list[str]
-    """
-    Escrows that a request whose source is on this chain may name: the default one first.
-    """
-    fulfillment_proxy_addresses: list[str]
-    """
-    Proxies that a request with a destination on this chain may name: the default one first.
-    """
-    fulfillment_verifiers: list[FulfillmentVerifier]
-    """
-    Verifiers that a request whose source is on this chain may name: the default one first.
-    """
-    settler_policies: list[str]
-    """
-    Policies that a request may require of settlers (`settler_auth_required`), on every chain the same.
-    """
-    reserver: str
-    """
-    Account that signs reservations; part of what the payer signs.
-    """
-    releaser: str
-    """
-    Account that attests deliveries; part of what the payer signs.
-    """
-    permit2: NotRequired[str]
-    """
-    Permit2, on EVM chains.
-    """
-    signature_cluster_id: NotRequired[str]
-    """
-    Genesis hash of the cluster, Base58, on Solana; part of what the payer signs.
-    """
-    signature_domain_version: NotRequired[int]
-    """
-    Version of the domain of what the payer signs, on Solana.
-    """
-    message_schemes: list[
-        Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
-    ]
-    """
-    Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap.
-    """
-    refund_delay_seconds: int
-    """
-    Least seconds from `fulfillment_deadline` to the refund window.
-    """
-    deadlines: DeadlineLimits
-    required_depth: Literal["finalized"] | int
-    """
-    When a block counts as settled: `finalized`, or so many blocks on top of it.
-    """
-    assets: list[ServedAsset]
-    """
-    The assets served on the chain.
-    """
+    threshold: NotRequired[int]
+    members: NotRequired[list[VerifierMember]]
 
 
 class Health(TypedDict):
@@ -2206,14 +2126,101 @@ class Webhook(TypedDict):
     """
 
 
-class Defaults(TypedDict):
+class PreparedPayment(TypedDict):
     """
-    Every chain that is served.
+    What to sign. With a `signature` in each message it is the `sender_auth` of the submission.
     """
 
-    chains: dict[str, ChainDefaults]
+    payment_id: str
     """
-    By CAIP-2 id.
+    Tracking id of the payment.
+    """
+    message_scheme: Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
+    """
+    The scheme the messages are for.
+    """
+    signed_messages: list[UnsignedMessage]
+    wrap: NotRequired[Wrap]
+    approval: NotRequired[Approval]
+    fulfillment_verifier: FulfillmentVerifier
+
+
+class ChainDefaults(TypedDict):
+    """
+    What a request on this chain gets that names nothing else.
+    """
+
+    family: Literal["evm", "solana", "tron"]
+    quote_selector: str
+    """
+    Selector used when a request names none; empty means the gateway itself.
+    """
+    fulfillment_verifier: FulfillmentVerifier
+    """
+    Verifier used when a request names none.
+    """
+    escrow_contract_address: str
+    """
+    Escrow used when a request names none.
+    """
+    fulfillment_proxy: str
+    """
+    Proxy used on this chain when a request names none.
+    """
+    escrow_contract_addresses: list[str]
+    """
+    Escrows that a request whose source is on this chain may name: the default one first.
+    """
+    fulfillment_proxy_addresses: list[str]
+    """
+    Proxies that a request with a destination on this chain may name: the default one first.
+    """
+    fulfillment_verifiers: list[FulfillmentVerifier]
+    """
+    Verifiers that a request whose source is on this chain may name: the default one first.
+    """
+    settler_policies: list[str]
+    """
+    Policies that a request may require of settlers (`settler_auth_required`), on every chain the same.
+    """
+    reserver: str
+    """
+    Account that signs reservations; part of what the payer signs.
+    """
+    releaser: str
+    """
+    Account that attests deliveries; part of what the payer signs.
+    """
+    permit2: NotRequired[str]
+    """
+    Permit2, on EVM chains.
+    """
+    signature_cluster_id: NotRequired[str]
+    """
+    Genesis hash of the cluster, Base58, on Solana; part of what the payer signs.
+    """
+    signature_domain_version: NotRequired[int]
+    """
+    Version of the domain of what the payer signs, on Solana.
+    """
+    message_schemes: list[
+        Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
+    ]
+    """
+    Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap.
+    """
+    refund_delay_seconds: int
+    """
+    Least seconds from `fulfillment_deadline` to the refund window.
+    """
+    deadlines: DeadlineLimits
+    required_depth: Literal["finalized"] | int
+    """
+    When a block counts as settled: `finalized`, or so many blocks on top of it.
+    """
+    assets: list[ServedAsset]
+    """
+    The assets served on the chain.
     """
 
 
@@ -2304,6 +2311,17 @@ class OwnPayments(TypedDict):
     next_cursor: NotRequired[str]
     """
     Where the next page begins, for `cursor`. Absent where nothing is left.
+    """
+
+
+class Defaults(TypedDict):
+    """
+    Every chain that is served.
+    """
+
+    chains: dict[str, ChainDefaults]
+    """
+    By CAIP-2 id.
     """
 
 

@@ -13,6 +13,7 @@ from .errors import LimitExceeded, NotSigned, PinMismatch
 from .order import Order, unix
 from .quotes import Quote
 from .schemas import ChainDefaults
+from .verifiers import check_verifier
 
 #: Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names.
 PERMIT2 = "0x000000000022d473030f116ddee9f6b43ac78ba3"
@@ -22,7 +23,7 @@ PERMIT2 = "0x000000000022d473030f116ddee9f6b43ac78ba3"
 class Pins:
     """Accounts that a payer knows without asking the gateway, on the source's chain. A gateway that names others is refused
     before anything is sent; where one is `None` the gateway's word is believed, and one that names an escrow of its own takes
-    `max_source_amount`."""
+    `max_source_amount`. `releaser` is a verifier's account, or what `releaser_of` makes of threshold and members of a set."""
 
     escrow: str | None = None
     reserver: str | None = None
@@ -97,6 +98,7 @@ def terms(
     ):
         if pin is not None and not _is_same(order.chain_id, pin, found):
             raise PinMismatch(name, found)
+    _check_shown(order, own, releaser)
     # The longest of the payment's chains counts.
     refund_delay = max(_seconds(defaults[chain].get("refund_delay_seconds")) for chain in order.chains)
     locked = unix(order.fulfillment_deadline) + refund_delay - int(time.time())
@@ -127,6 +129,15 @@ def named(order: Order, defaults: ChainDefaults) -> tuple[str, str, str]:
     escrow = order.members.get("escrow_contract_address") or defaults["escrow_contract_address"]
     verifier = order.members.get("fulfillment_verifier") or {}
     return str(escrow), defaults["reserver"], str(verifier.get("account") or defaults["releaser"])
+
+
+def _check_shown(order: Order, defaults: ChainDefaults, releaser: str) -> None:
+    """Whether the gateway shows the verifiers whom the releaser stands for; those that an order names itself it may not know."""
+    shown: object = defaults.get("fulfillment_verifier")
+    if (order.members.get("fulfillment_verifier") or {}).get("account"):
+        known = [one for one in defaults.get("fulfillment_verifiers") or [] if isinstance(one, Mapping)]
+        shown = next((one for one in known if _is_same(order.chain_id, str(one.get("account")), releaser)), None)
+    check_verifier(order.chain_id.partition(":")[0], releaser, shown)
 
 
 def believed(defaults: ChainDefaults, pins: Pins) -> dict[str, str]:

@@ -10,6 +10,7 @@ from .errors import NotSigned
 from .flow import Flow
 from .schemas import ChainDefaults, PreparedPayment, SignedMessage, UnsignedMessage
 from .trust import Limits, Terms
+from .verifiers import check_verifier
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ def messages_of(prepared: PreparedPayment, most: int) -> list[UnsignedMessage]:
     return messages
 
 
-def insist_scheme(prepared: PreparedPayment, scheme: str) -> None:
-    """Whether the gateway prepared what this package rebuilds."""
+def insist_prepared(terms: Terms, prepared: PreparedPayment, scheme: str) -> None:
+    """Whether the gateway prepared what this package rebuilds, for a delivery that the releaser's verifiers attest."""
     if prepared["message_scheme"] != scheme:
         raise NotSigned(f"the gateway asks for a signature under {prepared['message_scheme']}, not {scheme}")
+    check_verifier(terms.order.chain_id.partition(":")[0], terms.releaser, prepared.get("fulfillment_verifier"))

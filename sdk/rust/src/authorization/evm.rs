@@ -212,6 +212,12 @@ mod tests {
         let other_id = SpendRequest { payment_id: events::PaymentId::derive("x", "y"), ..honest.clone() };
         let refused = demand.check(&prepared(&other_id, &Choice::default()));
         assert!(matches!(refused, Err(Error::Mismatch(mismatch)) if mismatch.field == "payment_id"));
+        let mut shown = prepared(&honest, &Choice::default());
+        let member = json!({"account": account(8), "endpoint": "https://v1.example"});
+        let verifier = json!({"account": account(3), "endpoint": "", "threshold": 1, "members": [member]});
+        shown.fulfillment_verifier = serde_json::from_value(verifier).unwrap();
+        let refused = demand.check(&shown);
+        assert!(matches!(refused, Err(Error::Mismatch(mismatch)) if mismatch.field == "the releaser"));
         let mut none = prepared(&honest, &Choice::default());
         none.signed_messages.clear();
         assert!(matches!(demand.check(&none), Err(Error::Mismatch(_))));

@@ -1,7 +1,8 @@
 //! Authorization: verify before sign. What a payer signs is rebuilt from its own order, with the crates that judge it at the
 //! gateway, and compared with what the gateway says; nothing that the gateway says is signed in its place.
 //!
-//! 1. [`Demand::check`] compares contracts and accounts with the payer's pins, and the messages with what was rebuilt.
+//! 1. [`Demand::check`] compares contracts and accounts with the payer's pins, the verifiers that are shown with the releaser, and
+//!    the messages with what was rebuilt.
 //! 2. [`Checked::sign`] signs what was rebuilt. On Tron, where a transaction holds what only gateway and chain know, what was
 //!    signed is judged once more in whole, before it is given out.
 
@@ -75,6 +76,9 @@ impl Demand<'_> {
         let payment_id = self.order.payment_id();
         if prepared.payment_id != payment_id {
             return Err(Mismatch::new("payment_id", payment_id, &prepared.payment_id).into());
+        }
+        if let Some(shown) = &prepared.fulfillment_verifier {
+            shown.check(&self.corridor.source.releaser)?;
         }
         if self.order.max_source_amount.is_none() {
             return Err(Error::Invalid("max_source_amount is needed: a payer says what it pays at most".to_owned()));

@@ -5,6 +5,7 @@ import { splitAsset } from '../caip.js';
 import { VerificationError } from '../errors.js';
 import { onChainId, termsHash } from '../ids.js';
 import type { PreparedPayment, Spend } from '../types.js';
+import { checkVerifier } from '../verifiers.js';
 import { checkWindows, quoteHashOf } from '../windows.js';
 import { digest, hashStruct, hexWord, keccak, word } from './abi.js';
 
@@ -87,6 +88,7 @@ export function rebuild(spend: Spend, prepared: PreparedPayment): Permit {
       `the gateway asks for ${others.length + 1} signatures of ${prepared.message_scheme}`,
     );
   }
+  checkVerifier('evm', spend.releaser, prepared.fulfillment_verifier);
   const windows = readWindows(message.message_prehash);
   checkWindows(spend, windows);
   const permit = build(spend, windows);

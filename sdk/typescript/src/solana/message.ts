@@ -8,6 +8,7 @@ import { solanaKey, splitAsset } from '../caip.js';
 import { VerificationError } from '../errors.js';
 import { onChainId, termsHash } from '../ids.js';
 import type { PreparedPayment, Spend } from '../types.js';
+import { checkVerifier } from '../verifiers.js';
 import { checkWindows, quoteHashOf } from '../windows.js';
 import { delegateAddress } from './keys.js';
 
@@ -65,6 +66,7 @@ export function rebuild(spend: Spend, prepared: PreparedPayment): Deposit {
       `the gateway asks for ${others.length + 1} signatures of ${prepared.message_scheme}`,
     );
   }
+  checkVerifier('solana', spend.releaser, prepared.fulfillment_verifier);
   const asked = unhex(message.message_prehash);
   if (asked?.length !== BYTES)
     throw new VerificationError(

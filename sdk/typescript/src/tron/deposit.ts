@@ -10,6 +10,7 @@ import { callData, digest, hashStruct, hexWord, keccak, WORD, word, wordAt } fro
 import { DEPOSIT_TYPE } from '../evm/permit2.js';
 import { onChainId, termsHash } from '../ids.js';
 import type { PreparedPayment, Spend } from '../types.js';
+import { checkVerifier } from '../verifiers.js';
 import { checkWindows, quoteHashOf } from '../windows.js';
 import { isDraft, read } from './protobuf.js';
 import type { Draft } from './protobuf.js';
@@ -44,6 +45,7 @@ export function rebuild(spend: Spend, prepared: PreparedPayment, nowMs = Date.no
       `the gateway asks for a number of signatures that makes no sense: ${messages.length} of ${prepared.message_scheme}`,
     );
   }
+  checkVerifier('tron', spend.releaser, prepared.fulfillment_verifier);
   const payer = tronAddress(spend.terms.source.account);
   const token = tronAddress(splitAsset(spend.terms.source.asset_identifier).token, 'token');
   const escrow = tronAddress(spend.escrow, 'escrow');

@@ -5,7 +5,7 @@ import { useMemo, useState } from 'preact/hooks';
 
 import { chainOf } from '../../chains.js';
 import { amountOf, assetOf, countText, nameOf, preciseText, sinceText, spanText, symbolOf, timeText } from '../format.js';
-import { marksOf, transactionsOf } from '../lanes.js';
+import { marksOf, transactionsOf, verifiersOf, type SeenVerifiers } from '../lanes.js';
 import { useChains, useMayAct } from '../me.js';
 import { intent } from '../orders.js';
 import { usePolled } from '../poll.js';
@@ -41,9 +41,10 @@ function Detail({ id, payment, commits, has_more, parked, now }: PaymentDetail &
   const chains = useChains();
   const marks = useMemo(() => marksOf(commits), [commits]);
   const transactions = useMemo(() => transactionsOf(commits), [commits]);
+  const verifiers = useMemo(() => verifiersOf(commits), [commits]);
   return (
     <>
-      {payment ? <Summary row={payment} chains={chains} /> : <p class="note bad">{t('payment.unreadable')}</p>}
+      {payment ? <Summary row={payment} chains={chains} verifiers={verifiers} /> : <p class="note bad">{t('payment.unreadable')}</p>}
       {parked && <ParkedPanel id={id} parked={parked} now={now} />}
       <section>
         <h2>{t('lanes.title')}</h2>
@@ -78,7 +79,19 @@ function Detail({ id, payment, commits, has_more, parked, now }: PaymentDetail &
   );
 }
 
-function Summary({ row, chains }: { row: Row; chains: readonly Chain[] }): VNode {
+/** Who of a verifier set has attested, that it was delivered or that it was not. */
+function Verifiers({ threshold, members, attested }: SeenVerifiers): VNode {
+  return (
+    <>
+      {t('payment.verifiers.text', { threshold, count: members.length, attested: attested.length })}
+      {members.map((member) => (
+        <div key={member}><Id id={member} isWhole />{attested.includes(member) && <> <Chip tone="good">{t('payment.attested')}</Chip></>}</div>
+      ))}
+    </>
+  );
+}
+
+function Summary({ row, chains, verifiers }: { row: Row; chains: readonly Chain[]; verifiers: SeenVerifiers | undefined }): VNode {
   const { source, destination, overdue, settler, rate } = row;
   const money = (assetId: string, units: string): VNode => {
     const asset = assetOf(chains, assetId);
@@ -119,6 +132,7 @@ function Summary({ row, chains }: { row: Row; chains: readonly Chain[] }): VNode
           row.failure_code !== undefined && [t('payment.failure'), <code><Outside text={row.failure_code} /></code>],
           settler !== undefined && [t('payment.settler'), <Id id={settler} isWhole href={hashOf('payments', undefined, { settler })} />],
           [t('payment.verifier'), <Id id={row.verifier} isWhole />],
+          verifiers && [t('payment.verifiers'), <Verifiers {...verifiers} />],
           [t('payment.originator'), <Id id={row.originator} isWhole href={hashOf('payments', undefined, { originator: row.originator })} />],
           [t('payment.request'), <Id id={row.request_id} isWhole />],
           rate && [t('payment.rate'), <Outside text={`${rate.numerator} / ${rate.denominator}`} />],

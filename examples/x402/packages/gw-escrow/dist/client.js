@@ -10,14 +10,20 @@ import {
 } from "./shared-RNKGJPOV.js";
 import {
   evmPayer
-} from "./shared-TV6D43PN.js";
+} from "./shared-QHI63NFP.js";
 import {
   solanaPayer
-} from "./shared-B7JZTV5T.js";
+} from "./shared-QQ5ID3YB.js";
 import {
+  base58,
+  concat,
+  keccak256,
   paymentId,
-  termsHash
-} from "./shared-DIZPJKEV.js";
+  sha256,
+  stringToHex,
+  termsHash,
+  toHex
+} from "./shared-QW7TA72N.js";
 import {
   GwEscrowError
 } from "./shared-EJZXPSA6.js";
@@ -64,6 +70,55 @@ async function get(url) {
   }
 }
 
+// examples/x402/packages/gw-escrow/src/verifiers.js
+var DOMAIN = stringToHex("gw-verifier-set");
+var MEMBERS_MAX = 16;
+function releaserOf(network, threshold, accounts) {
+  const isEvm = namespaceOf(network, "network") === "eip155";
+  const members = accounts.map((member) => account(network, member, "a verifier"));
+  const bytes = members.map((member) => isEvm ? (
+    /** @type {`0x${string}`} */
+    member
+  ) : keyOf(member)).sort();
+  const isSet = bytes.length >= 1 && bytes.length <= MEMBERS_MAX && new Set(bytes).size === bytes.length;
+  if (!isSet || !Number.isInteger(threshold) || threshold < 1 || threshold > bytes.length) {
+    throw new GwEscrowError("untrusted", `${threshold} of ${bytes.length} verifiers on ${network} are no set`);
+  }
+  if (members.length === 1) return members[0];
+  const preimage = concat([DOMAIN, toHex(Uint8Array.of(threshold, bytes.length)), ...bytes]);
+  return isEvm ? `0x${keccak256(preimage).slice(-40)}` : base58.encode(sha256(preimage, "bytes"));
+}
+function keyOf(member) {
+  const bytes = base58.decode(member);
+  if (bytes.length !== 32) throw new GwEscrowError("untrusted", `a verifier is not a key of Solana: ${member}`);
+  return toHex(bytes);
+}
+function checkVerifiers(network, releaser, { threshold, members }) {
+  if (threshold === void 0 && members === void 0) return;
+  let stands;
+  try {
+    const accounts = (
+      /** @type {{ account: string }[]} */
+      members.map((member) => member.account)
+    );
+    stands = releaserOf(
+      network,
+      /** @type {number} */
+      threshold,
+      accounts
+    );
+  } catch (cause) {
+    throw new GwEscrowError("untrusted", `the gateway shows verifiers that cannot be: ${cause}`, { cause });
+  }
+  if (stands !== releaser) {
+    throw new GwEscrowError("untrusted", `the releaser is ${releaser}, and not ${stands}, that of the verifiers shown`);
+  }
+}
+function endpointsOf({ endpoint, members }) {
+  const named = Array.isArray(members) ? members.map((member) => member?.endpoint) : [];
+  return [endpoint, ...named.filter((one) => typeof one === "string")];
+}
+
 // examples/x402/packages/gw-escrow/src/client.js
 var EXTENSION = "payment-identifier";
 var CLOCK_MARGIN_MS = 6e4;
@@ -89,7 +144,7 @@ var GwEscrowClient = class {
       this.#resources.set(selectedRequirements, paymentRequired.resource?.url ?? "");
     },
     onPaymentResponse: async ({ paymentPayload, requirements, settleResponse }) => {
-      if (settleResponse?.success) await this.#paid(keyOf(paymentPayload.resource?.url ?? "", requirements));
+      if (settleResponse?.success) await this.#paid(keyOf2(paymentPayload.resource?.url ?? "", requirements));
     }
   };
   /**
@@ -100,7 +155,7 @@ var GwEscrowClient = class {
    */
   async createPaymentPayload(x402Version, requirements, context = {}) {
     if (x402Version !== 2) throw new GwEscrowError("unsupported", `x402 version ${x402Version} has no ${SCHEME}`);
-    const key = keyOf(this.#resources.get(requirements) ?? "", requirements);
+    const key = keyOf2(this.#resources.get(requirements) ?? "", requirements);
     const turn = this.#turn.then(() => this.#payment(key, requirements, context.maxAmountPerPayment));
     this.#turn = turn.catch(() => void 0);
     const payment = await turn;
@@ -118,7 +173,7 @@ var GwEscrowClient = class {
    * @param {PaymentRequirements} requirements
    */
   async abandon(resource, requirements) {
-    await this.open.delete(keyOf(resource, requirements));
+    await this.open.delete(keyOf2(resource, requirements));
   }
   /**
    * @param {string} key
@@ -234,9 +289,9 @@ var GwEscrowClient = class {
       reserver: account(wanted.network, source.reserver, "reserver"),
       releaser: account(wanted.network, source.releaser, "releaser")
     };
-    const same = (field, named, expected) => {
-      if (named !== "" && named !== expected) {
-        throw new GwEscrowError("untrusted", `${field} is ${named}, and not ${expected} as the buyer's gateway says`);
+    const same = (field, named2, expected) => {
+      if (named2 !== "" && named2 !== expected) {
+        throw new GwEscrowError("untrusted", `${field} is ${named2}, and not ${expected} as the buyer's gateway says`);
       }
     };
     const proxy = account(wanted.destination.network, destination.fulfillment_proxy, "fulfillment_proxy");
@@ -244,8 +299,10 @@ var GwEscrowClient = class {
     same("extra.gw.reserver", wanted.reserver, trusted.reserver);
     same("extra.gw.releaser", wanted.releaser, trusted.releaser);
     same("extra.gw.fulfillmentProxy", wanted.fulfillmentProxy, proxy);
-    const endpoint = source.fulfillment_verifier.endpoint;
-    same("extra.gw.fulfillmentVerifierEndpoint", origin(wanted.fulfillmentVerifierEndpoint), origin(endpoint));
+    checkVerifiers(wanted.network, trusted.releaser, source.fulfillment_verifier);
+    const named = origin(wanted.fulfillmentVerifierEndpoint);
+    const endpoints = endpointsOf(source.fulfillment_verifier).map(origin);
+    same("extra.gw.fulfillmentVerifierEndpoint", named, endpoints.includes(named) ? named : endpoints[0]);
     if (wanted.svmCluster !== "" && wanted.svmCluster !== source.signature_cluster_id) {
       throw new GwEscrowError("untrusted", `extra.gw.svmSignatureClusterId is ${wanted.svmCluster}`);
     }
@@ -271,7 +328,7 @@ function lapsesAt({ fulfillmentDeadline, payload }) {
   const deadlineMs = fulfillmentDeadline === void 0 ? Date.parse(request?.fulfillment_deadline ?? "") : fulfillmentDeadline * 1e3;
   return deadlineMs + CLOCK_MARGIN_MS;
 }
-function keyOf(resource, requirements) {
+function keyOf2(resource, requirements) {
   return JSON.stringify([resource, sorted(requirements)]);
 }
 function sorted(value) {

@@ -3,8 +3,8 @@ import {
   deposit,
   evmPayer,
   toJson
-} from "./shared-TV6D43PN.js";
-import "./shared-DIZPJKEV.js";
+} from "./shared-QHI63NFP.js";
+import "./shared-QW7TA72N.js";
 import "./shared-EJZXPSA6.js";
 export {
   PERMIT2,

@@ -1,8 +1,8 @@
 import {
   deposit,
   solanaPayer
-} from "./shared-B7JZTV5T.js";
-import "./shared-DIZPJKEV.js";
+} from "./shared-QQ5ID3YB.js";
+import "./shared-QW7TA72N.js";
 import "./shared-EJZXPSA6.js";
 export {
   deposit,

@@ -4,6 +4,7 @@ import { corridor, paymentStatus } from "./gateway.js";
 import { paymentId, termsHash } from "./ids.js";
 import { memoryStore } from "./memory.js";
 import { readRequirement, SCHEME } from "./requirement.js";
+import { checkVerifiers, endpointsOf } from "./verifiers.js";
 
 export { evmPayer } from "./evm.js";
 export { GwEscrowError } from "./errors.js";
@@ -233,8 +234,10 @@ export class GwEscrowClient {
     same("extra.gw.reserver", wanted.reserver, trusted.reserver);
     same("extra.gw.releaser", wanted.releaser, trusted.releaser);
     same("extra.gw.fulfillmentProxy", wanted.fulfillmentProxy, proxy);
-    const endpoint = source.fulfillment_verifier.endpoint;
-    same("extra.gw.fulfillmentVerifierEndpoint", origin(wanted.fulfillmentVerifierEndpoint), origin(endpoint));
+    checkVerifiers(wanted.network, trusted.releaser, source.fulfillment_verifier);
+    const named = origin(wanted.fulfillmentVerifierEndpoint);
+    const endpoints = endpointsOf(source.fulfillment_verifier).map(origin);
+    same("extra.gw.fulfillmentVerifierEndpoint", named, endpoints.includes(named) ? named : endpoints[0]);
 
     if (wanted.svmCluster !== "" && wanted.svmCluster !== source.signature_cluster_id) {
       throw new GwEscrowError("untrusted", `extra.gw.svmSignatureClusterId is ${wanted.svmCluster}`);

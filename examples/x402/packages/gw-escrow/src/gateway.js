@@ -11,7 +11,7 @@ const TIMEOUT_MS = 10_000;
  * @property {string} fulfillment_proxy
  * @property {string} reserver
  * @property {string} releaser
- * @property {{ account: string, endpoint: string }} fulfillment_verifier
+ * @property {import("./verifiers.js").Verifiers} fulfillment_verifier
  * @property {number} refund_delay_seconds
  * @property {string} [signature_cluster_id] Solana.
  * @property {number} [signature_domain_version] Solana.

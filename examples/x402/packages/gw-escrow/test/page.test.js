@@ -103,8 +103,9 @@ test("what is signed on Solana is what client and SDK both make of the requireme
   Object.assign(entry, { network: SOLANA, asset: key(9) });
   Object.assign(entry.extra.gw, { escrow: key(1), reserver: key(2), releaser: key(3), svmSignatureClusterId: GENESIS });
   const own = { escrow_contract_address: key(1), fulfillment_proxy: key(1), reserver: key(2), releaser: key(3) };
+  const fulfillment_verifier = { account: key(3), endpoint: "http://127.0.0.1:8090" };
   const cluster = { signature_cluster_id: GENESIS, signature_domain_version: 1 };
-  const says = (/** @type {string | null} */ network) => (network === SOLANA ? { ...own, ...cluster } : {});
+  const says = (/** @type {string | null} */ network) => (network === SOLANA ? { ...own, ...cluster, fulfillment_verifier } : {});
   const { sent } = await sign(context, { wallet, entry, says });
   const { message_scheme, signed_messages } = sent.payload.paymentRequest.sender_auth;
   assert.equal(message_scheme, "SOLANA");

@@ -6,7 +6,7 @@
  * @property {string} fulfillment_proxy
  * @property {string} reserver
  * @property {string} releaser
- * @property {{ account: string, endpoint: string }} fulfillment_verifier
+ * @property {import("./verifiers.js").Verifiers} fulfillment_verifier
  * @property {number} refund_delay_seconds
  * @property {string} [signature_cluster_id] Solana.
  * @property {number} [signature_domain_version] Solana.
@@ -35,10 +35,7 @@ export type Corridor = {
     fulfillment_proxy: string;
     reserver: string;
     releaser: string;
-    fulfillment_verifier: {
-        account: string;
-        endpoint: string;
-    };
+    fulfillment_verifier: import("./verifiers.js").Verifiers;
     refund_delay_seconds: number;
     /**
      * Solana.

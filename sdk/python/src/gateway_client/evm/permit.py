@@ -14,7 +14,7 @@ from ..escrow_abi import GATEWAY_DEPOSIT, typed_fields
 from ..keccak import keccak256, on_chain
 from ..schemas import PreparedPayment
 from ..trust import Terms, json_object, whole_number
-from ..wallet import insist_scheme, only_message
+from ..wallet import insist_prepared, only_message
 
 SCHEME = "EVM_PERMIT2_ESCROW"
 _TYPES = {
@@ -85,7 +85,7 @@ def check(terms: Terms, prepared: PreparedPayment) -> Permit:
 
     Raises `NotSigned`.
     """
-    insist_scheme(prepared, SCHEME)
+    insist_prepared(terms, prepared, SCHEME)
     message = only_message(prepared)
     given = json_object(message["message_prehash"], "message_prehash").get("message")
     witness = given.get("witness") if isinstance(given, dict) else None

@@ -12,7 +12,7 @@ from ..errors import NotSigned
 from ..keccak import on_chain
 from ..schemas import PreparedPayment
 from ..trust import Terms, whole_number
-from ..wallet import insist_scheme, only_message
+from ..wallet import insist_prepared, only_message
 
 SCHEME = "SOLANA"
 PREFIX = b"gw-escrow"
@@ -85,7 +85,7 @@ def check(terms: Terms, prepared: PreparedPayment) -> Deposit:
 
     Raises `NotSigned`.
     """
-    insist_scheme(prepared, SCHEME)
+    insist_prepared(terms, prepared, SCHEME)
     message = only_message(prepared)
     payload = message["payload"]
     reserve_deadline = whole_number(payload.get("reserve_deadline"), "reserve_deadline")

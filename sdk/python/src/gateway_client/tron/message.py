@@ -15,7 +15,7 @@ from ..escrow_abi import DEPOSIT_OWN, WORD, number, opening, selector, word
 from ..keccak import on_chain
 from ..schemas import PreparedPayment, UnsignedMessage
 from ..trust import Terms
-from ..wallet import insist_scheme, messages_of
+from ..wallet import insist_prepared, messages_of
 from .address import address_bytes
 from .transaction import Call
 
@@ -50,7 +50,7 @@ def check(terms: Terms, prepared: PreparedPayment) -> Deposit:
 
     Raises `NotSigned`.
     """
-    insist_scheme(prepared, SCHEME)
+    insist_prepared(terms, prepared, SCHEME)
     messages = messages_of(prepared, 2)
     own = _Own(terms)
     deposit, latest_ms = own.deposit(messages[-1])

@@ -1773,6 +1773,7 @@ function compare(a, b) {
 export {
   base58,
   toHex,
+  stringToHex,
   hexToBytes,
   numberToBytes,
   stringToBytes,

@@ -7,7 +7,7 @@ import {
   sha256,
   stringToBytes,
   toHex
-} from "./shared-DIZPJKEV.js";
+} from "./shared-QW7TA72N.js";
 import {
   GwEscrowError
 } from "./shared-EJZXPSA6.js";

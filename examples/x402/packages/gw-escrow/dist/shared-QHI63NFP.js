@@ -3,7 +3,7 @@ import {
   hashTypedData,
   keccak256,
   onChainId
-} from "./shared-DIZPJKEV.js";
+} from "./shared-QW7TA72N.js";
 import {
   GwEscrowError
 } from "./shared-EJZXPSA6.js";

@@ -1,0 +1,45 @@
+// Parts of the payers' page that need no browser.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { build } from 'esbuild';
+
+import { optionsOf } from '../bundle.mjs';
+
+/** A module of the page. */
+async function part(name) {
+  const { outputFiles } = await build({ ...optionsOf('page'), entryPoints: [`src/${name}.ts`], format: 'esm', write: false, outdir: undefined, outfile: 'part.js' });
+  return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
+}
+
+const { orderOf, stagesOf, waitingFor } = await part('progress');
+
+const MEMBERS = ['1', '2', '3'].map((digit) => ({ account: `0x${digit.repeat(40)}`, endpoint: `https://v${digit}.example` }));
+const asset = { asset_identifier: 'eip155:1/slip44:60', account: MEMBERS[0].account };
+const entry = (event, data = {}, status = 'pending') => ({ id: event, event, at: '2027-01-01T00:00:00Z', status, summary: '', data });
+const submitted = (verifier) => entry('Submitted', { request_id: 'one', source: asset, destination: [asset], fulfillment_amount: '1', fulfillment_verifier: verifier });
+const set = { account: '0x00', endpoint: MEMBERS[0].endpoint, threshold: 2, members: MEMBERS };
+
+test('of a verifier set it is told how many have to attest, and how many have', () => {
+  const told = (verifier, ...entries) => orderOf([submitted(verifier), ...entries]).verifiers;
+  const said = (event, at) => entry(event, { verifier: MEMBERS[at].account, threshold: 2 });
+  const members = MEMBERS.map(({ account }) => account);
+  assert.deepEqual(told(set), { threshold: 2, members, attested: 0 });
+  assert.equal(told(set, said('DeliveryAttested', 0), said('DeliveryAttested', 2)).attested, 2);
+  assert.equal(told(set, said('NonDeliveryAttested', 1), said('NonDeliveryAttested', 1)).attested, 1);
+  assert.equal(orderOf([submitted(set)]).verifier, set.account);
+  // A single verifier, as gateways show it and as older ones did.
+  for (const single of [{ ...set, threshold: 1, members: MEMBERS.slice(0, 1) }, { account: '0x00', endpoint: '' }, undefined]) assert.equal(told(single), undefined);
+  for (const strange of [{ ...set, members: 'three' }, { ...set, threshold: '2' }]) assert.equal(told(strange), undefined);
+  assert.deepEqual(told({ ...set, members: [null, 7] }).members, ['', '']);
+});
+
+test('what members of a set attest moves a payment as far as it is', () => {
+  const secured = [submitted(set), entry('QuoteAwarded'), entry('EscrowSecured')];
+  const delivered = [...secured, entry('DeliveryAttested', {}, 'completed')];
+  assert.deepEqual(stagesOf(delivered).map(({ stage, state }) => [stage, state]).at(-1), ['delivered', 'done']);
+  assert.equal(waitingFor(delivered), 'waiting.attestation');
+  const denied = [...secured, entry('NonDeliveryAttested')];
+  assert.deepEqual(stagesOf(denied).map(({ stage, state }) => [stage, state]).at(-1), ['delivered', 'open']);
+  assert.equal(waitingFor(denied), 'waiting.non_delivery');
+});
