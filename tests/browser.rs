@@ -107,7 +107,13 @@ async fn the_pages_show_a_payment_with_and_without_a_script_and_so_does_the_cons
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_go_through_a_hundred_thousand_payments() -> Result<()> {
     let mut command = node()?;
-    command.args(["--test", "--test-reporter=tap", "page.parts.test.mjs", "console.parts.test.mjs", "console.test.mjs"]);
+    command.args([
+        "--test",
+        "--test-reporter=tap",
+        "page.parts.test.mjs",
+        "console.parts.test.mjs",
+        "console.test.mjs",
+    ]);
     passed(command, 40).await
 }
 

@@ -41,7 +41,11 @@ pub struct VerifierSet {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "VerifierSet")]
 struct Unchecked {
+    /// How many of the members have to sign, 1 to their number.
+    #[schemars(range(min = 1, max = 16))]
     threshold: u8,
+    /// Each once, all of one family.
+    #[schemars(length(min = 1, max = 16))]
     members: Vec<VerifierMember>,
 }
 

@@ -15,6 +15,7 @@ pub struct VerifierBody {
     /// Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths. The first member's of a set.
     endpoint: String,
     /// How many of the members have to attest; said by the gateway, of no meaning in a request.
+    #[schemars(with = "i64")]
     threshold: usize,
     /// All who may attest, in the order in which the set's id is hashed; the verifier itself where it is the only one. Said by the
     /// gateway, of no meaning in a request.

@@ -891,7 +891,7 @@ export interface components {
             at: string;
             status: components["schemas"]["PaymentStatus"];
             /**
-             * @description What made it happen. `payment_request`: the payer's request. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier attested the delivery. `attestation_missing`: the fulfillment verifier has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
+             * @description What made it happen. `payment_request`: the payer's request. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested the delivery. `attestation_missing`: the fulfillment verifier, or so many of a set as have to, has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
              * @enum {string}
              */
             cause: "payment_request" | "quote_award" | "all_settlers_answered" | "no_settler_asked" | "quote_deadline" | "quotes_collected" | "best_quote" | "selector_choice" | "selector_silent" | "no_quotes" | "award_accepted" | "award_refused" | "award_unanswered" | "award_withdrawn" | "payer_deposit" | "fee_too_low" | "cannot_land" | "attempt_failed" | "not_deposited" | "deposit_mined" | "deposit_settled" | "delivery_mined" | "delivery_settled" | "delivery_attested" | "attestation_missing" | "not_delivered" | "not_reserved" | "not_released" | "release_settled" | "refund_window" | "non_delivery_attested" | "refund_settled";
@@ -1347,9 +1347,9 @@ export interface components {
              */
             message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "SOLANA" | "TRON";
             signed_messages: components["schemas"]["UnsignedMessage"][];
+            fulfillment_verifier: components["schemas"]["FulfillmentVerifier"];
             wrap?: components["schemas"]["Wrap"];
             approval?: components["schemas"]["Approval"];
-            fulfillment_verifier: components["schemas"]["FulfillmentVerifier"];
         };
         /** @description A SignedMessage without its signature. */
         UnsignedMessage: {
@@ -1359,6 +1359,27 @@ export interface components {
             message_prehash: string;
             /** @description What else the submission has to repeat. On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in the transaction itself. */
             payload: Record<string, unknown>;
+        };
+        /** @description A fulfillment verifier, or a set of them. An empty object, or two empty texts, mean the default one. */
+        FulfillmentVerifier: {
+            /** @description Address or key of the verifier, or the id of the set: the releaser that the payer signs for. */
+            account?: string;
+            /** @description Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths. The first member's of a set. */
+            endpoint?: string;
+            /**
+             * Format: int64
+             * @description How many of the members have to attest; said by the gateway, of no meaning in a request.
+             */
+            threshold?: number;
+            /** @description All who may attest, in the order in which the set's id is hashed; the verifier itself where it is the only one. Said by the gateway, of no meaning in a request. */
+            members?: components["schemas"]["VerifierMember"][];
+        };
+        /** @description One of the verifiers of a set. */
+        VerifierMember: {
+            /** @description Address or key that it signs with. */
+            account: string;
+            /** @description Its origin. */
+            endpoint: string;
         };
         /** @description The payer's own transaction that has to be on chain before the payment is submitted, where the source is the wrapped form of the chain's coin and the payer holds too little of it: it wraps what is missing. Absent where nothing is missing. */
         Wrap: {
@@ -1524,15 +1545,6 @@ export interface components {
             /** @description The assets served on the chain. */
             assets: components["schemas"]["ServedAsset"][];
         };
-        /** @description A fulfillment verifier. An empty object, or two empty texts, mean the default one. */
-        FulfillmentVerifier: {
-            /** @description Address or key of the verifier. */
-            account?: string;
-            /** @description Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths. */
-            endpoint?: string;
-            threshold?: number;
-            members?: components["schemas"]["VerifierMember"][];
-        };
         /** @description The windows of a new payment; others are refused with `INVALID_DEADLINE`. */
         DeadlineLimits: {
             /**
@@ -1654,9 +1666,9 @@ export interface components {
                         escrow: string;
                         /** @description The requirement's `extra.gw.reserver`. */
                         reserver: string;
-                        /** @description The requirement's `extra.gw.releaser`. */
+                        /** @description The requirement's `extra.gw.releaser`: the verifier's account, or the id of the set. */
                         releaser: string;
-                        /** @description The requirement's `extra.gw.fulfillmentVerifierEndpoint`. */
+                        /** @description The requirement's `extra.gw.fulfillmentVerifierEndpoint`: of a set the first member's, and any other's would do. */
                         fulfillmentVerifierEndpoint: string;
                         /** @description Permit2, on EVM chains. */
                         permit2?: string;
@@ -1702,7 +1714,7 @@ export interface components {
             }[];
             /** @description Extensions that are understood. */
             extensions: string[];
-            /** @description By chain, the accounts that sign for the gateway. */
+            /** @description By chain, the accounts that sign for the gateway: its reserver, and its fulfillment verifier or the members of its set. */
             signers: {
                 [key: string]: string[];
             };
@@ -2275,9 +2287,9 @@ export interface components {
                     fulfillmentProxy?: string;
                     /** @description Account that signs reservations. */
                     reserver?: string;
-                    /** @description Account of the fulfillment verifier. */
+                    /** @description Account of the fulfillment verifier, or the id of the set of them. */
                     releaser?: string;
-                    /** @description Origin of the fulfillment verifier. */
+                    /** @description Origin of the fulfillment verifier, or of any member of the set. */
                     fulfillmentVerifierEndpoint?: string;
                     /**
                      * Format: int64
@@ -2298,13 +2310,6 @@ export interface components {
                     svmSignatureDomainVersion?: number;
                 };
             };
-        };
-        /** @description One of the verifiers of a set. */
-        VerifierMember: {
-            /** @description Address or key that it signs with. */
-            account: string;
-            /** @description Its origin. */
-            endpoint: string;
         };
     };
     responses: {

@@ -98,7 +98,8 @@ async fn ask(world: &World, action: &Action) -> Result<()> {
         Action::FollowDelivery { order, case, verifier, payout_account, .. } => {
             // First seen, then final and attested.
             if let DeliveryState::Final(_) = world.delivery_state(order).await? {
-                let attestation = world.attest_delivery(&verifier.members()[0], case).await?.context("an attestation")?;
+                let attestation =
+                    world.attest_delivery(&verifier.members()[0], case).await?.context("an attestation")?;
                 let (payment_id, quote_hash) = (order.payment_id.clone(), order.quote_hash);
                 let statement = Statement::Delivery { payment_id, quote_hash, payout_account: payout_account.clone() };
                 world.attestation_holds(&statement, &case.escrow, &attestation).await?;

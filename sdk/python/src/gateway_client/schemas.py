@@ -267,7 +267,7 @@ class TimelineEntry(TypedDict):
         "refund_settled",
     ]
     """
-    What made it happen. `payment_request`: the payer's request. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier attested the delivery. `attestation_missing`: the fulfillment verifier has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
+    What made it happen. `payment_request`: the payer's request. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested the delivery. `attestation_missing`: the fulfillment verifier, or so many of a set as have to, has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
     """
     summary: str
     """
@@ -679,6 +679,21 @@ class UnsignedMessage(TypedDict):
     payload: dict[str, Any]
     """
     What else the submission has to repeat. On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in the transaction itself.
+    """
+
+
+class VerifierMember(TypedDict):
+    """
+    One of the verifiers of a set.
+    """
+
+    account: str
+    """
+    Address or key that it signs with.
+    """
+    endpoint: str
+    """
+    Its origin.
     """
 
 
@@ -1202,11 +1217,11 @@ class Gw1(TypedDict):
     """
     releaser: NotRequired[str]
     """
-    Account of the fulfillment verifier.
+    Account of the fulfillment verifier, or the id of the set of them.
     """
     fulfillmentVerifierEndpoint: NotRequired[str]
     """
-    Origin of the fulfillment verifier.
+    Origin of the fulfillment verifier, or of any member of the set.
     """
     quoteDeadlineSeconds: NotRequired[int]
     """
@@ -1269,21 +1284,6 @@ class X402PaymentRequirements(TypedDict):
     extra: Extra1
     """
     Members of the scheme.
-    """
-
-
-class VerifierMember(TypedDict):
-    """
-    One of the verifiers of a set.
-    """
-
-    account: str
-    """
-    Address or key that it signs with.
-    """
-    endpoint: str
-    """
-    Its origin.
     """
 
 
@@ -1598,6 +1598,29 @@ class QuoteRequestResponse(TypedDict):
     """
 
 
+class FulfillmentVerifier(TypedDict):
+    """
+    A fulfillment verifier, or a set of them. An empty object, or two empty texts, mean the default one.
+    """
+
+    account: NotRequired[str]
+    """
+    Address or key of the verifier, or the id of the set: the releaser that the payer signs for.
+    """
+    endpoint: NotRequired[str]
+    """
+    Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths. The first member's of a set.
+    """
+    threshold: NotRequired[int]
+    """
+    How many of the members have to attest; said by the gateway, of no meaning in a request.
+    """
+    members: NotRequired[list[VerifierMember]]
+    """
+    All who may attest, in the order in which the set's id is hashed; the verifier itself where it is the only one. Said by the gateway, of no meaning in a request.
+    """
+
+
 class Settlers(TypedDict):
     """
     A page of settlers, in the order of their DIDs.
@@ -1613,21 +1636,83 @@ class Settlers(TypedDict):
     """
 
 
-class FulfillmentVerifier(TypedDict):
+class ChainDefaults(TypedDict):
     """
-    A fulfillment verifier. An empty object, or two empty texts, mean the default one.
+    What a request on this chain gets that names nothing else.
     """
 
-    account: NotRequired[str]
+    family: Literal["evm", "solana", "tron"]
+    quote_selector: str
     """
-    Address or key of the verifier.
+    Selector used when a request names none; empty means the gateway itself.
     """
-    endpoint: NotRequired[str]
+    fulfillment_verifier: FulfillmentVerifier
     """
-    Its origin, `http(s)://host[:port]` with no path; the gateway appends the paths.
+    Verifier used when a request names none.
     """
-    threshold: NotRequired[int]
-    members: NotRequired[list[VerifierMember]]
+    escrow_contract_address: str
+    """
+    Escrow used when a request names none.
+    """
+    fulfillment_proxy: str
+    """
+    Proxy used on this chain when a request names none.
+    """
+    escrow_contract_addresses: list[str]
+    """
+    Escrows that a request whose source is on this chain may name: the default one first.
+    """
+    fulfillment_proxy_addresses: list[str]
+    """
+    Proxies that a request with a destination on this chain may name: the default one first.
+    """
+    fulfillment_verifiers: list[FulfillmentVerifier]
+    """
+    Verifiers that a request whose source is on this chain may name: the default one first.
+    """
+    settler_policies: list[str]
+    """
+    Policies that a request may require of settlers (`settler_auth_required`), on every chain the same.
+    """
+    reserver: str
+    """
+    Account that signs reservations; part of what the payer signs.
+    """
+    releaser: str
+    """
+    Account that attests deliveries; part of what the payer signs.
+    """
+    permit2: NotRequired[str]
+    """
+    Permit2, on EVM chains.
+    """
+    signature_cluster_id: NotRequired[str]
+    """
+    Genesis hash of the cluster, Base58, on Solana; part of what the payer signs.
+    """
+    signature_domain_version: NotRequired[int]
+    """
+    Version of the domain of what the payer signs, on Solana.
+    """
+    message_schemes: list[
+        Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
+    ]
+    """
+    Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap.
+    """
+    refund_delay_seconds: int
+    """
+    Least seconds from `fulfillment_deadline` to the refund window.
+    """
+    deadlines: DeadlineLimits
+    required_depth: Literal["finalized"] | int
+    """
+    When a block counts as settled: `finalized`, or so many blocks on top of it.
+    """
+    assets: list[ServedAsset]
+    """
+    The assets served on the chain.
+    """
 
 
 class Health(TypedDict):
@@ -1687,11 +1772,11 @@ class Gw(TypedDict):
     """
     releaser: str
     """
-    The requirement's `extra.gw.releaser`.
+    The requirement's `extra.gw.releaser`: the verifier's account, or the id of the set.
     """
     fulfillmentVerifierEndpoint: str
     """
-    The requirement's `extra.gw.fulfillmentVerifierEndpoint`.
+    The requirement's `extra.gw.fulfillmentVerifierEndpoint`: of a set the first member's, and any other's would do.
     """
     permit2: NotRequired[str]
     """
@@ -1780,7 +1865,7 @@ class X402Supported(TypedDict):
     """
     signers: dict[str, list[str]]
     """
-    By chain, the accounts that sign for the gateway.
+    By chain, the accounts that sign for the gateway: its reserver, and its fulfillment verifier or the members of its set.
     """
 
 
@@ -2140,87 +2225,19 @@ class PreparedPayment(TypedDict):
     The scheme the messages are for.
     """
     signed_messages: list[UnsignedMessage]
+    fulfillment_verifier: FulfillmentVerifier
     wrap: NotRequired[Wrap]
     approval: NotRequired[Approval]
-    fulfillment_verifier: FulfillmentVerifier
 
 
-class ChainDefaults(TypedDict):
+class Defaults(TypedDict):
     """
-    What a request on this chain gets that names nothing else.
+    Every chain that is served.
     """
 
-    family: Literal["evm", "solana", "tron"]
-    quote_selector: str
+    chains: dict[str, ChainDefaults]
     """
-    Selector used when a request names none; empty means the gateway itself.
-    """
-    fulfillment_verifier: FulfillmentVerifier
-    """
-    Verifier used when a request names none.
-    """
-    escrow_contract_address: str
-    """
-    Escrow used when a request names none.
-    """
-    fulfillment_proxy: str
-    """
-    Proxy used on this chain when a request names none.
-    """
-    escrow_contract_addresses: list[str]
-    """
-    Escrows that a request whose source is on this chain may name: the default one first.
-    """
-    fulfillment_proxy_addresses: list[str]
-    """
-    Proxies that a request with a destination on this chain may name: the default one first.
-    """
-    fulfillment_verifiers: list[FulfillmentVerifier]
-    """
-    Verifiers that a request whose source is on this chain may name: the default one first.
-    """
-    settler_policies: list[str]
-    """
-    Policies that a request may require of settlers (`settler_auth_required`), on every chain the same.
-    """
-    reserver: str
-    """
-    Account that signs reservations; part of what the payer signs.
-    """
-    releaser: str
-    """
-    Account that attests deliveries; part of what the payer signs.
-    """
-    permit2: NotRequired[str]
-    """
-    Permit2, on EVM chains.
-    """
-    signature_cluster_id: NotRequired[str]
-    """
-    Genesis hash of the cluster, Base58, on Solana; part of what the payer signs.
-    """
-    signature_domain_version: NotRequired[int]
-    """
-    Version of the domain of what the payer signs, on Solana.
-    """
-    message_schemes: list[
-        Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
-    ]
-    """
-    Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap.
-    """
-    refund_delay_seconds: int
-    """
-    Least seconds from `fulfillment_deadline` to the refund window.
-    """
-    deadlines: DeadlineLimits
-    required_depth: Literal["finalized"] | int
-    """
-    When a block counts as settled: `finalized`, or so many blocks on top of it.
-    """
-    assets: list[ServedAsset]
-    """
-    The assets served on the chain.
+    By CAIP-2 id.
     """
 
 
@@ -2311,17 +2328,6 @@ class OwnPayments(TypedDict):
     next_cursor: NotRequired[str]
     """
     Where the next page begins, for `cursor`. Absent where nothing is left.
-    """
-
-
-class Defaults(TypedDict):
-    """
-    Every chain that is served.
-    """
-
-    chains: dict[str, ChainDefaults]
-    """
-    By CAIP-2 id.
     """
 
 
