@@ -101,7 +101,7 @@ const ANOTHER_CHAIN: Tampering = Tampering::Call("eth_chainId", 1, |told| {
 
 /// What somebody who cannot be trusted might say, and what a payer answers. Of what is asked otherwise, the gateway prepares
 /// what is consistent and not the payer's.
-const TAMPERINGS: [(Tampering, &str); 10] = [
+const TAMPERINGS: [(Tampering, &str); 11] = [
     (
         Tampering::Request(PREPARE, |order| {
             *member(order, "/destination/0/account")? = Role::Settler(1).account().into();
@@ -161,7 +161,18 @@ const TAMPERINGS: [(Tampering, &str); 10] = [
             defaults["releaser"] = Role::Settler(1).account().into();
             Ok(())
         }),
-        "something else",
+        "verifiers that the gateway shows are",
+    ),
+    (
+        Tampering::Response(DEFAULTS, |defaults| {
+            let another = Role::Settler(1).account();
+            defaults["releaser"] = another.clone().into();
+            let members = json!([{"account": another, "endpoint": "https://verifier.example"}]);
+            defaults["fulfillment_verifier"]["account"] = another.into();
+            defaults["fulfillment_verifier"]["members"] = members;
+            Ok(())
+        }),
+        "verifiers that the gateway shows are",
     ),
 ];
 

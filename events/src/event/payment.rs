@@ -249,14 +249,6 @@ impl VerifierRef {
         }
     }
 
-    /// Whether `account` is one of those who may attest.
-    pub fn has_member(&self, account: &Account) -> bool {
-        match &self.set {
-            Some(set) => set.member(account).is_some(),
-            None => self.account == *account,
-        }
-    }
-
     /// Whether the account is that of the set, where there is one.
     pub fn is_consistent(&self) -> bool {
         self.set.as_ref().is_none_or(|set| set.id().as_ref() == Some(&self.account))

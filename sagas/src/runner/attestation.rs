@@ -1,5 +1,7 @@
 //! Gathering of attestations: all verifiers of a payment are asked side by side, until as many have signed as its escrow takes.
 
+use std::time::Duration;
+
 use futures::{StreamExt, stream};
 
 use events::{
@@ -11,6 +13,9 @@ use events::{
 
 use super::Ports;
 use crate::ports::{Statement, Transient, VerificationCase};
+
+/// How long members that have not answered are waited for once others have, too few of whom signed.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What the verifiers of a payment have said of a statement so far. What was given is kept when the asking is broken off.
 pub(super) struct Gathering<'a> {
@@ -40,7 +45,9 @@ impl<'a> Gathering<'a> {
         Self { ports, verifier, case, statement, signed: known.to_vec(), known: known.len(), denied: 0, fault: None }
     }
 
-    /// Asks everyone who has not signed, and returns once enough have, or all have answered.
+    /// Asks everyone who has not signed, and returns once enough have, or all have answered. Where those who answered would be
+    /// enough if they all signed, whoever has not answered is waited for no longer than [`GRACE`]: what a member that lags says is
+    /// asked for again sooner than one that is silent is heard.
     pub async fn ask(&mut self) {
         let unasked: Vec<_> = self
             .verifier
@@ -57,9 +64,20 @@ impl<'a> Gathering<'a> {
             .collect();
         let at_once = if mutant!("members-in-turn") { 1 } else { MEMBERS_MAX };
         let mut asked = stream::iter(unasked).buffer_unordered(at_once);
-        while !self.is_enough()
-            && let Some((member, answer)) = asked.next().await
-        {
+        let clock = &self.ports.clock;
+        let mut grace = None;
+        while !self.is_enough() {
+            let next = if self.are_enough_heard() {
+                let grace = grace.get_or_insert_with(|| clock.sleep(GRACE));
+                tokio::select! {
+                    biased;
+                    next = asked.next() => next,
+                    () = grace => None,
+                }
+            } else {
+                asked.next().await
+            };
+            let Some((member, answer)) = next else { break };
             match answer {
                 Ok(Some(signature)) => {
                     let attested_at = self.ports.clock.now();
@@ -75,6 +93,11 @@ impl<'a> Gathering<'a> {
 
     fn is_enough(&self) -> bool {
         self.signed.len() >= self.verifier.threshold() || self.first_word().is_some()
+    }
+
+    /// Whether those who answered would be enough if they all signed.
+    fn are_enough_heard(&self) -> bool {
+        self.signed.len() + self.denied >= self.verifier.threshold()
     }
 
     /// In a broken variant, the first member's non-delivery, which is taken for the word of all.
@@ -94,9 +117,9 @@ impl<'a> Gathering<'a> {
         self.verifier.members().len() - self.denied.min(self.verifier.members().len()) < self.verifier.threshold()
     }
 
-    /// The first fault of those who gave no answer.
+    /// The first fault of those who gave no answer, where too few gave one for it to come to enough.
     pub fn fault(&mut self) -> Option<Transient> {
-        self.fault.take()
+        self.fault.take().filter(|_| !self.are_enough_heard())
     }
 
     /// The members of a set whose signatures are not on record yet; none of a single verifier, whose signature is the word itself.

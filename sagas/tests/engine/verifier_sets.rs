@@ -19,6 +19,8 @@ pub enum Members {
     OneLies,
     /// The first says that it is not so.
     OneDenies,
+    /// The first takes every question and keeps it, and the second sees the delivery only at second 40.
+    OneHangsOneLags,
     /// Only the first answers, up to this second; then the second does, too.
     AloneUntil(i64),
     /// As `Answer`, and the settler never delivers.
@@ -62,6 +64,8 @@ pub async fn answer(world: &World, members: Members, member: &VerifierMember) ->
     let now = world.state.lock().unwrap().now;
     let silent = match members {
         Members::OneHangs | Members::UndeliveredOneHangs if first => return std::future::pending().await,
+        Members::OneHangsOneLags if first => return std::future::pending().await,
+        Members::OneHangsOneLags if second && now < 40 => return world.call(|_| None).await,
         Members::OneDenies if first => return world.call(|_| None).await,
         Members::OneLies if first => return world.call(|_| Some(signature(&account(9)))).await,
         Members::AloneUntil(until) => !first && (!second || now < until),
@@ -141,6 +145,21 @@ async fn one_member_alone_completes_nothing_and_what_it_signed_is_kept_until_ano
         assert_eq!(types(&events).last(), Some(&"EscrowReleased"), "died at {stop_at:?}");
         assert_eq!(world.state.lock().unwrap().deposits.len(), 1, "died at {stop_at:?}");
     }
+}
+
+#[tokio::test]
+async fn a_member_that_lags_is_asked_again_whether_another_answers_or_not() {
+    let (world, events) = live(World::new(Plot::Set(Members::OneHangsOneLags))).await;
+    assert_eq!(who(&events), [3, 2].map(account));
+    assert_eq!(signers(&events), [2, 3].map(account));
+    assert_eq!(types(&events).last(), Some(&"EscrowReleased"));
+    let Some(PaymentEvent::FulfillmentConfirmed(confirmed)) =
+        events.iter().find(|event| event.type_name() == "FulfillmentConfirmed")
+    else {
+        panic!("{events:?}")
+    };
+    assert!(confirmed.confirmed_at <= at(50), "{}", confirmed.confirmed_at);
+    assert!(world.state.lock().unwrap().now < 100);
 }
 
 #[tokio::test]
