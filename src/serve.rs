@@ -388,7 +388,8 @@ fn verifier_client(
     chains: Arc<ChainRegistry>,
 ) -> Result<(HttpVerifier, Option<String>), verifier::OptionsError> {
     let trusted = config.trust.verifiers.iter().map(|verifier| verifier.endpoint.as_str());
-    let trusted_origins = trusted.chain(config.verifier.endpoints()).map(str::to_owned).collect();
+    let former = config.trust.verifier_origins.iter().map(String::as_str);
+    let trusted_origins = trusted.chain(former).chain(config.verifier.endpoints()).map(str::to_owned).collect();
     let signer = config.gateway.key.as_ref().and_then(signing_key).map(Signer::new);
     let did = signer.as_ref().map(|signer| signer.did().to_string());
     if did.is_none() {

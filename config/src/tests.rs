@@ -348,6 +348,11 @@ fn values_are_checked_and_the_key_is_named() {
             "[{account = \"0x70997970C51812dc3A010C7d01b50e0d17dc79C8\", endpoint = \"ftp://x\"}]",
             "trust.verifiers[0].endpoint",
         ),
+        (
+            "GW_TRUST__VERIFIER_ORIGINS",
+            "[\"https://a.example\", \"https://b.example/v1\"]",
+            "trust.verifier_origins[1]",
+        ),
     ] {
         assert_names(name, value, key);
     }

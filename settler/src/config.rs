@@ -402,6 +402,13 @@ impl Options {
         self.chains.get(chain).is_some_and(|config| config.common().trusts_escrow(contract))
     }
 
+    /// Whether an escrow at `contract` goes by the word of `verifier`. Of a set that is sure of the chain's own escrow alone:
+    /// those that are trusted besides may be of a version that takes a single verifier's word only.
+    pub fn escrow_heeds(&self, chain: &ChainId, contract: &Account, verifier: &VerifierRef) -> bool {
+        let is_own = |config: &ChainConfig| config.common().escrow_contract == *contract;
+        verifier.set.is_none() || self.chains.get(chain).is_some_and(is_own)
+    }
+
     /// Whether `contract` is a proxy this settler trusts on `chain`.
     pub fn trusts_proxy(&self, chain: &ChainId, contract: &Account) -> bool {
         self.chains.get(chain).is_some_and(|config| config.common().trusts_proxy(contract))

@@ -102,6 +102,13 @@ impl Job {
         Need { key: &quote.auction_id, asset: quote.destination.asset(), amount: quote.fulfillment_amount }
     }
 
+    /// Whether the escrow pays on the verifiers' word; a reason code when that is not sure. It is asked before anything is
+    /// delivered, and not of a delivery that was made while another escrow was the chain's own.
+    pub fn check_escrow(&self, options: &Options) -> Result<(), &'static str> {
+        let heeds = options.escrow_heeds(&self.escrow.chain_id, &self.escrow.contract, &self.verifier);
+        if heeds { Ok(()) } else { Err(Decline::UntrustedContract.code()) }
+    }
+
     /// Whether the times of the award still allow the settler to accept it at `now`, whatever its tokens; a reason code
     /// when they do not.
     pub fn check_times(&self, limits: &LimitsConfig, now: Timestamp) -> Result<(), &'static str> {

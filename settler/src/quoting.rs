@@ -269,8 +269,9 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
     if !trusted {
         return Err(Decline::UntrustedContract);
     }
-    if options.verifier(source_chain, &rfq.escrow.releaser).is_none() {
-        return Err(Decline::UntrustedVerifier);
+    let verifier = options.verifier(source_chain, &rfq.escrow.releaser).ok_or(Decline::UntrustedVerifier)?;
+    if !options.escrow_heeds(source_chain, &rfq.escrow.contract, verifier) {
+        return Err(Decline::UntrustedContract);
     }
     if !rfq.required_policies.iter().all(|policy| options.policies.contains(policy)) {
         return Err(Decline::PolicyNotHeld);

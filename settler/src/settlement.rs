@@ -392,7 +392,8 @@ impl Settlement {
     async fn decide(&self) -> Result<Option<&'static str>, Fault> {
         let (job, context) = (&self.job, &self.context);
         let limits = &context.options.limits;
-        if let Err(reason) = job.check_times(limits, Utc::now()) {
+        let checked = job.check_escrow(&context.options).and_then(|()| job.check_times(limits, Utc::now()));
+        if let Err(reason) = checked {
             return Ok(Some(reason));
         }
         let (need, until) = (job.need(), job.deposit_awaited_until(limits));
@@ -423,7 +424,9 @@ impl Settlement {
         // The contract decides by its own clock; this check only saves a transaction that would come too late.
         let in_time = unix_seconds(chrono::Utc::now()).saturating_add(margin) <= order.fulfill_by;
         let reverts = self.context.trials.reverts();
-        if !self.context.options.deliver || !in_time || reverts.is_exhausted(&order.destination) {
+        // Nor is what the escrow would not pay for delivered, whatever was agreed.
+        let is_paid = self.job.check_escrow(&self.context.options).is_ok();
+        if !self.context.options.deliver || !in_time || !is_paid || reverts.is_exhausted(&order.destination) {
             return Ok(Step::Wait);
         }
         let job = &self.job;

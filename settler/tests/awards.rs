@@ -37,6 +37,11 @@ fn options() -> Options {
 
 /// The options of a settler that trusts these verifiers.
 fn options_with(verifiers: Value) -> Options {
+    options_changed(verifiers, |_| {})
+}
+
+/// The options of a settler that trusts these verifiers, with its source chain changed.
+fn options_changed(verifiers: Value, change: impl FnOnce(&mut Value)) -> Options {
     let chain = |id: u64, asset: &str| {
         json!({
             "chain_id": format!("eip155:{id}"), "rpc_url": "http://127.0.0.1:1", "escrow_contract": ACCOUNT,
@@ -45,11 +50,13 @@ fn options_with(verifiers: Value) -> Options {
             "assets": [{"asset_identifier": asset, "symbol": "USD", "decimals": 6}],
         })
     };
+    let mut source = chain(1, SOURCE);
+    change(&mut source);
     let config = json!({
         "nats": {"url": "nats://127.0.0.1:4222"},
         "seed": "07".repeat(32),
         "evm_private_key": "11".repeat(32),
-        "chains": [chain(1, SOURCE), chain(10, DESTINATION)],
+        "chains": [source, chain(10, DESTINATION)],
         "verifiers": verifiers,
         "corridors": [{"source_asset": SOURCE, "destination_asset": DESTINATION, "spread_bps": 100}],
     });
@@ -167,8 +174,8 @@ fn an_award_is_stood_by_only_in_the_quotes_own_time_and_within_the_limits() {
 fn set(threshold: u8, endpoint: &str) -> VerifierSet {
     let accounts: [Account; 3] =
         [ACCOUNT, OTHER, "0x1111111111111111111111111111111111111111"].map(|a| a.parse().unwrap());
-    let member = |account| VerifierMember { account, endpoint: endpoint.to_owned() };
-    VerifierSet::new(threshold, accounts.map(member).into()).unwrap()
+    let member = |(n, account)| VerifierMember { account, endpoint: format!("{endpoint}:{}", 8_090 + n) };
+    VerifierSet::new(threshold, accounts.into_iter().enumerate().map(member).collect()).unwrap()
 }
 
 #[test]
@@ -194,6 +201,30 @@ fn a_sets_members_are_those_of_the_settlers_own_configuration() {
     assert!(rejected(&lower).contains("not one this settler trusts"));
     let disguised = VerifierRef { account: own.account.clone(), ..lower };
     assert!(rejected(&disguised).contains("not the id of its set"));
+}
+
+#[test]
+fn a_set_is_delivered_for_with_the_chains_own_escrow_only() {
+    let own = VerifierRef::of(set(2, "https://own.example")).unwrap();
+    let single = VerifierRef::single(OTHER.parse().unwrap(), "https://own.example");
+    let verifiers = json!([
+        {"chain_id": "eip155:1", "account": own.account, "threshold": 2, "members": own.members()},
+        {"chain_id": "eip155:1", "account": single.account, "endpoint": "https://own.example"},
+    ]);
+    let quote = quote(payment().to_string());
+    let check = |verifier: &VerifierRef, options: &Options| {
+        // What is under way is settled on with either.
+        let job = Job::accept(notice(&quote, FULFILL_BY + 60, verifier), options).unwrap();
+        job.check_escrow(options)
+    };
+    let options = options_with(verifiers.clone());
+    assert_eq!([&own, &single].map(|verifier| check(verifier, &options)), [Ok(()); 2]);
+    // The quoted escrow was left since, or is an older one.
+    let options = options_changed(verifiers, |source| {
+        source["escrow_contract"] = json!(OTHER);
+        source["trusted_escrow_contracts"] = json!([ACCOUNT]);
+    });
+    assert_eq!([&own, &single].map(|verifier| check(verifier, &options)), [Err("UNTRUSTED_CONTRACT"), Ok(())]);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Configurations: what cannot be meant is refused by its key, and the example file is one.
 
+use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
-use events::{ChainId, VerifierMember, VerifierSet, event::VerifierRef};
+use events::{Account, ChainId, Family, VerifierMember, VerifierSet, event::VerifierRef};
 use settler::{
     Config, chain_registry,
     config::{CorridorConfig, QuotingConfig, RateConfig, VerifierConfig},
@@ -44,7 +45,9 @@ fn configurations_that_cannot_be_meant_are_refused() {
 #[test]
 fn a_set_of_verifiers_is_trusted_by_its_id() {
     let accounts = [0x11, 0x22, 0x33].map(|n: u8| format!("0x{}", format!("{n:02x}").repeat(20)));
-    let members = accounts.clone().map(|account| json!({"account": account, "endpoint": "https://v.example/"}));
+    let origin = |account: &str| format!("https://v{}.example", &account[2..4]);
+    let members =
+        accounts.clone().map(|account| json!({"account": account, "endpoint": format!("{}/", origin(&account))}));
     let read = |verifier: Value| {
         let mut config = config();
         config["verifiers"] = json!([verifier]);
@@ -53,10 +56,7 @@ fn a_set_of_verifiers_is_trusted_by_its_id() {
         config.options().map(|options| (options, endpoints)).map_err(|error| (error.key, error.rule))
     };
     let own = |accounts: &[String]| {
-        let member = |account: &String| VerifierMember {
-            account: account.parse().unwrap(),
-            endpoint: "https://v.example".to_owned(),
-        };
+        let member = |account: &String| VerifierMember { account: account.parse().unwrap(), endpoint: origin(account) };
         VerifierRef::of(VerifierSet::new(2, accounts.iter().map(member).collect()).unwrap()).unwrap()
     };
     let (set, chain) = (own(&accounts), ChainId::evm(1));
@@ -70,7 +70,7 @@ fn a_set_of_verifiers_is_trusted_by_its_id() {
     assert_eq!(options.verifier(&chain, &accounts[0].parse().unwrap()), None);
     // One verifier is no set.
     let (options, _) = read(verifier(&accounts[0], 1, &members[..1])).unwrap();
-    let single = VerifierRef::single(accounts[0].parse().unwrap(), "https://v.example");
+    let single = VerifierRef::single(accounts[0].parse().unwrap(), origin(&accounts[0]));
     assert_eq!(options.verifier(&chain, &single.account), Some(&single));
 
     let refused = |verifier: Value| {
@@ -82,7 +82,10 @@ fn a_set_of_verifiers_is_trusted_by_its_id() {
     assert!(refused(verifier(&accounts[0], 2, &members)).contains(id), "the id is told");
     assert!(refused(verifier(id, 3, &members)).contains("must be its id"));
     assert!(refused(verifier(id, 4, &members)).contains("threshold"));
-    assert!(refused(verifier(id, 2, &[&members[..], &members[..1]].concat())).contains("different"));
+    let again = json!({"account": accounts[0], "endpoint": "https://another.example"});
+    assert!(refused(verifier(id, 2, &[&members[..], &[again]].concat())).contains("different"));
+    let beside = json!({"account": format!("0x{}", "44".repeat(20)), "endpoint": "https://V11.example:443"});
+    assert!(refused(verifier(id, 2, &[&members[..], &[beside]].concat())).contains("two members"));
     let mut both = verifier(id, 2, &members);
     both["endpoint"] = "https://v.example".into();
     assert!(refused(both).contains("no endpoint of its own"));
@@ -142,6 +145,36 @@ fn a_tron_chain_needs_a_key_of_its_own() {
     assert_eq!((chains.get(&tron).unwrap().account().as_str(), chains.len()), (account, 3));
     config["chains"][2]["required_depth"] = 19.into();
     assert!(matches!(connect(&config), Err(chain_registry::Error::Tron(_))));
+}
+
+/// Nobody could release what does not fit into a transaction there, or needs a signature by an account that has no key.
+#[test]
+fn a_set_on_solana_signs_and_fits_into_a_transaction() {
+    let keys: Vec<_> = (1..=7u8)
+        .map(|n| bs58::encode(SigningKey::from_bytes(&[n; 32]).verifying_key().as_bytes()).into_string())
+        .collect();
+    let read = |threshold: u8, keys: &[String]| {
+        let member = |(n, account): (usize, &String)| VerifierMember {
+            account: Account::parse(Family::Solana, account).unwrap(),
+            endpoint: format!("https://v{n}.example"),
+        };
+        let set = VerifierSet::new(threshold, keys.iter().enumerate().map(member).collect()).unwrap();
+        let mut config = config();
+        config["chains"].as_array_mut().unwrap().push(solana());
+        config["verifiers"] = json!([{
+            "chain_id": solana()["chain_id"], "account": set.id().unwrap(), "threshold": threshold, "members": set.members(),
+        }]);
+        serde_json::from_value::<Config>(config).unwrap().options().map(drop).map_err(|error| error.rule)
+    };
+    read(2, &keys[..3]).unwrap();
+    read(3, &keys[..5]).unwrap();
+    assert!(read(4, &keys).unwrap_err().contains("fit into a transaction"));
+    // A point off the curve: the address of a program's account.
+    let off = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knM".to_owned();
+    assert!(read(2, &[keys[0].clone(), off.clone()]).unwrap_err().contains("Ed25519"));
+    let mut config = config();
+    config["verifiers"] = json!([{"chain_id": solana()["chain_id"], "account": off, "endpoint": "https://v.example"}]);
+    assert!(serde_json::from_value::<Config>(config).unwrap().options().unwrap_err().rule.contains("Ed25519"));
 }
 
 #[test]

@@ -325,8 +325,10 @@ async fn every_decline_names_its_reason() {
 
 #[tokio::test]
 async fn a_trusted_set_of_verifiers_is_quoted_for_by_its_id() {
-    let member =
-        |account: &str| VerifierMember { account: account.parse().unwrap(), endpoint: "https://v.example".to_owned() };
+    let member = |account: &str| VerifierMember {
+        account: account.parse().unwrap(),
+        endpoint: format!("https://{account}.example"),
+    };
     let set = VerifierSet::new(2, [ACCOUNT, OTHER, UNPAYABLE].map(member).into()).unwrap();
     let id = set.id().unwrap();
     let mut config = config();
@@ -338,6 +340,38 @@ async fn a_trusted_set_of_verifiers_is_quoted_for_by_its_id() {
     // One member alone is not trusted.
     rfq.escrow.releaser = ACCOUNT.parse().unwrap();
     assert_eq!(answer(&fixture, &rfq, NOW).await.decline.as_deref(), Some("UNTRUSTED_VERIFIER"));
+}
+
+#[tokio::test]
+async fn a_set_is_quoted_for_with_the_chains_own_escrow_only() {
+    let member = |account: &str| VerifierMember {
+        account: account.parse().unwrap(),
+        endpoint: format!("https://{account}.example"),
+    };
+    let set = VerifierSet::new(2, [ACCOUNT, OTHER].map(member).into()).unwrap();
+    let id = set.id().unwrap();
+    let mut config = config();
+    config["chains"][0]["trusted_escrow_contracts"] = json!([OTHER]);
+    config["verifiers"] = json!([
+        {"chain_id": "eip155:1", "account": id, "threshold": 2, "members": set.members()},
+        {"chain_id": "eip155:1", "account": ACCOUNT, "endpoint": "https://v.example"},
+    ]);
+    for (contract, releaser, decline) in [
+        (ACCOUNT, id.as_str(), None),
+        (ACCOUNT, ACCOUNT, None),
+        (OTHER, ACCOUNT, None),
+        (OTHER, id.as_str(), Some("UNTRUSTED_CONTRACT")),
+    ] {
+        let fixture = with_balance_under(config.clone(), 1_000_000);
+        let mut rfq = rfq("a", &[USD_TEN], 100_000, None);
+        (rfq.escrow.contract, rfq.escrow.releaser) = (contract.parse().unwrap(), releaser.parse().unwrap());
+        let bid = answer(&fixture, &rfq, NOW).await;
+        assert_eq!(
+            (bid.decline.as_deref(), bid.quote.is_none()),
+            (decline, decline.is_some()),
+            "{contract} {releaser}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -106,14 +106,23 @@ fn set_notes(verifiers: &[VerifierRef]) -> Vec<String> {
     let note = |((threshold, members), ids): ((usize, BTreeSet<String>), Vec<&str>)| {
         let (count, members) = (members.len(), members.into_iter().collect::<Vec<_>>().join(", "));
         let known = format!("payers know them as {}", ids.join(", "));
-        format!("  {:<44} {threshold} of {count} have to attest: {members}; {known}", "verifier set")
+        let split = split_note(threshold, count);
+        format!("  {:<44} {threshold} of {count} have to attest: {members}; {known}{split}", "verifier set")
     };
     sets.into_iter().map(note).collect()
 }
 
 /// What is said of the set that a verifier is in.
 fn membership_note(set: &VerifierSetConfig) -> String {
-    format!("  {:<44} {} of {} have to attest, this one among them", "verifier set", set.threshold, set.members.len())
+    let (threshold, count) = (set.threshold, set.members.len());
+    let split = split_note(threshold.into(), count);
+    format!("  {:<44} {threshold} of {count} have to attest, this one among them{split}", "verifier set")
+}
+
+/// What is warned of where half of the members are enough. A verifier alone has nobody to contradict it.
+fn split_note(threshold: usize, members: usize) -> &'static str {
+    let is_split = members > 1 && 2 * threshold <= members;
+    if is_split { "; WARNING: two groups that share no member could sign opposite statements" } else { "" }
 }
 
 /// What is said of settlers: how long winners are waited for, who is passed over, and what each policy asks for.
@@ -176,6 +185,23 @@ mod tests {
         let [told] = set_notes(&[alone, set]).try_into().unwrap();
         let members = "https://v1.example, https://v2.example, https://v3.example";
         assert!(told.ends_with(&format!(" 2 of 3 have to attest: {members}; payers know them as {id}")), "{told}");
+    }
+
+    #[test]
+    fn a_threshold_of_half_or_less_is_warned_of() {
+        for (threshold, members, warned) in
+            [(1, 1, false), (1, 2, true), (2, 2, false), (1, 3, true), (2, 3, false), (2, 4, true), (3, 4, false)]
+        {
+            let told = split_note(threshold, members);
+            assert_eq!(told.contains("opposite statements"), warned, "{threshold} of {members}");
+        }
+        let member = |digit: &str| VerifierMember {
+            account: format!("0x{}", digit.repeat(40)).parse().unwrap(),
+            endpoint: format!("https://v{digit}.example"),
+        };
+        let set = VerifierRef::of(VerifierSet::new(1, ["1", "2"].map(member).into()).unwrap()).unwrap();
+        let [told] = set_notes(&[set]).try_into().unwrap();
+        assert!(told.ends_with("could sign opposite statements"), "{told}");
     }
 
     #[test]

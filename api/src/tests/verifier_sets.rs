@@ -130,6 +130,30 @@ async fn nobody_else_is_the_set() {
 }
 
 #[tokio::test]
+async fn an_escrow_besides_the_default_one_takes_a_single_verifier_only() {
+    let gateway = gateway();
+    let single = json!({"account": TRUSTED, "endpoint": "https://verifier.example"});
+    let mut other = with("/escrow_contract_address", json!(TRUSTED));
+    let mut unsigned = other.clone();
+    unsigned.as_object_mut().unwrap().remove("sender_auth");
+    for answer in [gateway.post(&other).await, gateway.post_to(PREPARE, &unsigned).await] {
+        let answer = answer.expect_error(400, "UNTRUSTED_ESCROW");
+        let rule = "escrow_contract_address: takes a single verifier's word only; name one in fulfillment_verifier";
+        assert!(answer.message().starts_with(rule), "{answer:?}");
+    }
+    set(&mut unsigned, "/fulfillment_verifier", single.clone());
+    assert_eq!(gateway.post_to(PREPARE, &unsigned).await.expect(200).body["fulfillment_verifier"]["account"], TRUSTED);
+    set(&mut other, "/fulfillment_verifier", single);
+    let payment_id = gateway.post(&other).await.expect(200).payment_id();
+    assert_eq!(gateway.submitted(payment_id.as_str()).await.escrow.contract.as_str(), TRUSTED);
+    // The default one by its name.
+    let mut named = with("/escrow_contract_address", json!(ESCROW));
+    set(&mut named, "/request_id", json!("named"));
+    let payment_id = gateway.post(&named).await.expect(200).payment_id();
+    assert_eq!(gateway.submitted(payment_id.as_str()).await.verifier, set_of_two());
+}
+
+#[tokio::test]
 async fn what_was_accepted_keeps_the_set_it_was_signed_for() {
     let journal = MemoryJournal::new(4);
     let gateway = |change: fn(&mut GatewayConfig)| {

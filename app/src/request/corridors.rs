@@ -290,6 +290,12 @@ impl Corridor {
         self.escrow == *contract || self.trusted_escrows.contains(contract)
     }
 
+    /// Whether an escrow at this contract goes by the word of `verifier`. Of a set that is sure of the default one alone: those
+    /// that are trusted besides may be of a version that takes a single verifier's word only.
+    pub fn escrow_heeds(&self, contract: &Account, verifier: &VerifierRef) -> bool {
+        verifier.set.is_none() || self.escrow == *contract
+    }
+
     /// Whether the fulfillment proxy is the default or trusted.
     pub fn trusts_proxy(&self, contract: &Account) -> bool {
         self.proxy == *contract || self.trusted_proxies.contains(contract)

@@ -24,6 +24,9 @@ pub const DESTINATIONS_MAX: usize = 16;
 pub const SETTLERS_MAX: usize = 100;
 /// Longest `request_id` (design: readings of the contract).
 const REQUEST_ID_CHARS_MAX: usize = 128;
+/// What is wrong with an escrow beside the default one where a set of verifiers would have to release from it.
+const HEEDS_NO_SET: &str =
+    "takes a single verifier's word only; name one in fulfillment_verifier, or leave the escrow out";
 /// Longest part of a policy's name that is repeated.
 const POLICY_CHARS_SHOWN: usize = 64;
 /// What is wrong with a policy that this gateway does not have.
@@ -84,7 +87,7 @@ impl Order {
 
         let corridor = source.as_ref().and_then(|source| corridors.get(source.asset().chain()));
         let verifier = verifier(body, corridor, faults);
-        let escrow_contract = escrow_contract(body, corridor, faults);
+        let escrow_contract = escrow_contract(body, corridor, verifier.as_ref(), faults);
         let proxies = StatedProxies::read(body, faults);
 
         let (source, destination) = (source?, destination?);
@@ -377,7 +380,13 @@ fn verifier(body: &Object<'_>, corridor: Option<&Corridor>, faults: &mut Faults)
     verifier
 }
 
-fn escrow_contract(body: &Object<'_>, corridor: Option<&Corridor>, faults: &mut Faults) -> Option<Account> {
+/// The escrow contract that is named, or the default one. `verifier` is whose word it would have to take.
+fn escrow_contract(
+    body: &Object<'_>,
+    corridor: Option<&Corridor>,
+    verifier: Option<&VerifierRef>,
+    faults: &mut Faults,
+) -> Option<Account> {
     const NAME: &str = "escrow_contract_address";
     let text: &str = body.optional(NAME, faults).unwrap_or_default();
     let corridor = corridor?;
@@ -388,6 +397,8 @@ fn escrow_contract(body: &Object<'_>, corridor: Option<&Corridor>, faults: &mut 
         Account::parse(corridor.family, text).map_err(|rule| faults.invalid(NAME, account_rule(&rule))).ok()?;
     if !corridor.trusts_escrow(&contract) {
         faults.add(Code::UNTRUSTED_ESCROW, NAME, "is neither the default contract nor a trusted one");
+    } else if verifier.is_some_and(|verifier| !corridor.escrow_heeds(&contract, verifier)) {
+        faults.add(Code::UNTRUSTED_ESCROW, NAME, HEEDS_NO_SET);
     }
     Some(contract)
 }

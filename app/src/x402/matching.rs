@@ -73,6 +73,10 @@ impl<'a> Resolved<'a> {
             return Err(invalid(name, format!("is not the reserver of {chain}")));
         }
         let verifier = verifier(requirement, corridor)?;
+        if !corridor.escrow_heeds(&escrow, &verifier) {
+            let rule = "takes a single verifier's word only; name one in extra.gw.releaser, or leave the escrow out";
+            return Err(invalid("extra.gw.escrow", rule));
+        }
         signing_domain(requirement, corridor)?;
         if let (Some(quote), Some(fulfillment)) =
             (requirement.quote_deadline_seconds, requirement.fulfillment_deadline_seconds)

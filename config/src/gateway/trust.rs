@@ -28,6 +28,9 @@ pub struct TrustConfig {
     pub fulfillment_proxies: Vec<ContractRef>,
     /// Fulfillment verifiers.
     pub verifiers: Vec<VerifierEndpoint>,
+    /// Origins of verifiers that are asked about payments that name them already, and that no new payment may name: those of a
+    /// verifier or set that was replaced, until its last payment is at rest. Each `http(s)://host[:port]` without a path.
+    pub verifier_origins: Vec<String>,
     /// Quote selectors, by address or public key.
     pub selectors: Vec<SelectorKey>,
     /// Longest time a quote selector has after the quote deadline, in milliseconds. A payment without its choice by then
@@ -41,6 +44,7 @@ impl Default for TrustConfig {
             escrow_contracts: Vec::new(),
             fulfillment_proxies: Vec::new(),
             verifiers: Vec::new(),
+            verifier_origins: Vec::new(),
             selectors: Vec::new(),
             selector_ms_max: 5_000,
         }

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-use super::{AuditConfig, GatewayConfig, NAME_CHARS_MAX, NamingConfig, TrustConfig};
+use super::{AuditConfig, GatewayConfig, NAME_CHARS_MAX, NamingConfig};
 
 /// Largest body: quoted inside the journaled event it may double, and a NATS message holds 1 MiB.
 const BODY_BYTES_LIMIT: usize = 262_144;
@@ -67,7 +67,7 @@ pub(super) fn check(config: &GatewayConfig) -> Result<(), Error> {
     require(!config.projections.directory.as_os_str().is_empty(), "projections.directory", "must not be empty")?;
 
     config.verifier.check()?;
-    trust(&config.trust)?;
+    trust(config)?;
     chain::check(config.chains.iter().map(|served| &served.chain))?;
     for (i, served) in config.chains.iter().enumerate() {
         let key = |name: &str| format!("chains[{i}].{name}");
@@ -163,9 +163,17 @@ fn deadlines(config: &GatewayConfig) -> Result<(), Error> {
     require(windows.refund_seconds_max >= delay, key, &rule)
 }
 
-fn trust(trust: &TrustConfig) -> Result<(), Error> {
+fn trust(config: &GatewayConfig) -> Result<(), Error> {
+    let trust = &config.trust;
     for (i, verifier) in trust.verifiers.iter().enumerate() {
-        endpoint(&format!("trust.verifiers[{i}].endpoint"), &verifier.endpoint)?;
+        let key = |name: &str| format!("trust.verifiers[{i}].{name}");
+        endpoint(&key("endpoint"), &verifier.endpoint)?;
+        let releasers = config.chains.iter().map(|served| &served.chain.common().releaser);
+        let is_set = config.verifier.members.len() > 1 && releasers.into_iter().any(|id| *id == verifier.account);
+        require(!is_set, &key("account"), "must not be the id of the set in [verifier], with which nobody signs")?;
+    }
+    for (i, origin) in trust.verifier_origins.iter().enumerate() {
+        endpoint(&format!("trust.verifier_origins[{i}]"), origin)?;
     }
     let selector_range = 1..=SELECTOR_MS_LIMIT;
     require(selector_range.contains(&trust.selector_ms_max), "trust.selector_ms_max", "must be 1 to 20000")

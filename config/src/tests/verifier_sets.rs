@@ -242,6 +242,20 @@ fn a_set_on_solana_fits_into_a_transaction() {
     assert!(error.starts_with("verifier.threshold: ") && error.contains("1232 bytes"), "{error}");
 }
 
+/// Who signs with the id of a set is nobody, and members of a former set may go on being asked.
+#[test]
+fn trust_names_no_set_as_one_verifier() {
+    let text = with_verifier_set(GATEWAY);
+    let listed = |account: &str| format!("[{{account = {account:?}, endpoint = \"https://v.example\"}}]");
+    let error = gateway(&text, &[("GW_TRUST__VERIFIERS", &listed(ID))]).unwrap_err();
+    assert!(error.starts_with("trust.verifiers[0].account: ") && error.contains("id of the set"), "{error}");
+    let former = [("GW_TRUST__VERIFIER_ORIGINS", "[\"http://10.0.0.7:8090\", \"https://v.example\"]")];
+    assert_eq!(gateway(&text, &former).unwrap().trust.verifier_origins, ["http://10.0.0.7:8090", "https://v.example"]);
+    // A member alone is a verifier as any other, and so is the default one that is no set.
+    gateway(&text, &[("GW_TRUST__VERIFIERS", &listed(A[0]))]).unwrap();
+    gateway(GATEWAY, &[("GW_TRUST__VERIFIERS", &listed(A[0]))]).unwrap();
+}
+
 #[test]
 fn a_verifier_is_a_member_of_its_set() {
     let text = |set: &str, releaser: &str| {

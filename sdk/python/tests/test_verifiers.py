@@ -90,6 +90,9 @@ def test_what_is_no_set_has_no_id(family: str) -> None:
     for threshold in (0, 3, -1, 1.5, True, "2", None):
         with pytest.raises(ValueError, match="cannot be needed"):
             verifier_set_id(family, threshold, [one, two])  # type: ignore[arg-type]
+    # Spaces are no digits of an address.
+    with pytest.raises(ValueError, match="20 bytes"):
+        verifier_set_id("eip155", 1, ["0x" + "11" * 19 + "  "])
     with pytest.raises(ValueError, match="not a family"):
         verifier_set_id("bip122", 1, [one])
 

@@ -1,9 +1,11 @@
 //! `[[verifiers]]`: who is trusted to attest deliveries, each alone or several as a set.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use reqwest::Url;
 use serde::Deserialize;
 
+use chains_solana::{authorization::wallet_key, program};
 use events::{Account, ChainId, Family, VerifierMember, VerifierSet, event::VerifierRef};
 
 use super::Error;
@@ -48,21 +50,28 @@ impl VerifierConfig {
     }
 
     fn checked(&self, family: Family) -> Result<VerifierRef, Error> {
-        let account = account(family, &self.account)?;
         if self.members.is_empty() {
+            let account = signer(family, &self.account)?;
             let rule = "threshold needs members, which is how a set is given";
             require(self.threshold.is_none(), rule)?;
             let endpoint =
                 self.endpoint.as_deref().ok_or_else(|| broken("endpoint is missing, or members of a set"))?;
             return Ok(VerifierRef::single(account, origin(endpoint)?));
         }
+        let account = account(family, &self.account)?;
         require(self.endpoint.is_none(), "a set has members and no endpoint of its own")?;
         let threshold = self.threshold.ok_or_else(|| broken("threshold of the set is missing"))?;
         let member = |member: &VerifierMemberConfig| {
-            Ok(VerifierMember { account: self::account(family, &member.account)?, endpoint: origin(&member.endpoint)? })
+            Ok(VerifierMember { account: signer(family, &member.account)?, endpoint: origin(&member.endpoint)? })
         };
-        let members = self.members.iter().map(member).collect::<Result<_, Error>>()?;
+        let members = self.members.iter().map(member).collect::<Result<Vec<_>, Error>>()?;
+        distinct_origins(&members)?;
         let set = VerifierSet::new(threshold, members).map_err(|error| broken(error.to_string()))?;
+        let count = set.members().len();
+        let rule = format!(
+            "{threshold} signatures and {count} members do not fit into a transaction on Solana, so that nobody could release"
+        );
+        require(family != Family::Solana || program::fits(set.threshold(), count), rule)?;
         // One verifier is no set: its own account is the releaser.
         let verifier = match set.members() {
             [only] => Some(VerifierRef::single(only.account.clone(), only.endpoint.clone())),
@@ -89,6 +98,24 @@ pub(super) fn trusted(verifiers: &[VerifierConfig]) -> Result<HashMap<(ChainId, 
 
 fn account(family: Family, text: &str) -> Result<Account, Error> {
     Account::parse(family, text).map_err(|error| broken(format!("account {error}")))
+}
+
+/// The account of a verifier, which signs: on Solana an Ed25519 key. The id of a set need not be one.
+fn signer(family: Family, text: &str) -> Result<Account, Error> {
+    let account = account(family, text)?;
+    let signs = family != Family::Solana || wallet_key(&account).is_some();
+    require(signs, format!("account {account} must be an Ed25519 public key")).map(|()| account)
+}
+
+/// No two members are one verifier, which signs with one key.
+fn distinct_origins(members: &[VerifierMember]) -> Result<(), Error> {
+    let mut origins = BTreeSet::new();
+    for VerifierMember { endpoint, .. } in members {
+        let url = Url::parse(endpoint).map_err(|error| broken(format!("endpoint {endpoint}: {error}")))?;
+        let is_new = origins.insert(url.origin().ascii_serialization());
+        require(is_new, format!("{endpoint} must not be the origin of two members: a verifier signs with one key"))?;
+    }
+    Ok(())
 }
 
 fn origin(text: &str) -> Result<String, Error> {

@@ -48,6 +48,16 @@ async fn a_requirement_names_a_set_by_its_id_and_any_members_endpoint() {
 }
 
 #[tokio::test]
+async fn a_requirement_of_another_escrow_names_a_single_verifier() {
+    let mut message = message_at(MEMBERS[0].1);
+    for at in ["/paymentRequirements", "/paymentPayload/accepted"] {
+        set(&mut message, &format!("{at}/extra/gw/escrow"), json!(TRUSTED));
+    }
+    let said = refused(&gateway_with_a_set(), &message, 200, "invalid_payment_requirements").await;
+    assert!(said.starts_with("paymentRequirements.extra.gw.escrow: takes a single verifier's word only"), "{said}");
+}
+
+#[tokio::test]
 async fn a_member_alone_is_not_the_set() {
     let gateway = gateway_with_a_set();
     let bad = "invalid_payment_requirements";

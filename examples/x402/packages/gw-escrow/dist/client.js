@@ -93,7 +93,17 @@ function keyOf(member) {
   if (bytes.length !== 32) throw new GwEscrowError("untrusted", `a verifier is not a key of Solana: ${member}`);
   return toHex(bytes);
 }
-function checkVerifiers(network, releaser, { threshold, members }) {
+function normal(network, shown) {
+  try {
+    return account(network, shown, "the verifier");
+  } catch (cause) {
+    throw new GwEscrowError("untrusted", `the gateway shows a verifier that cannot be: ${cause}`, { cause });
+  }
+}
+function checkVerifiers(network, releaser, { account: named, threshold, members }) {
+  if (named && normal(network, named) !== releaser) {
+    throw new GwEscrowError("untrusted", `the releaser is ${releaser}, and the gateway shows ${named} as its verifier`);
+  }
   if (threshold === void 0 && members === void 0) return;
   let stands;
   try {

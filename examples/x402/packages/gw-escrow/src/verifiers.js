@@ -47,6 +47,15 @@ function keyOf(member) {
   return toHex(bytes);
 }
 
+/** @param {string} network @param {string} shown @returns {string} */
+function normal(network, shown) {
+  try {
+    return account(network, shown, "the verifier");
+  } catch (cause) {
+    throw new GwEscrowError("untrusted", `the gateway shows a verifier that cannot be: ${cause}`, { cause });
+  }
+}
+
 /**
  * Whether the verifiers that the gateway shows are whom the releaser stands for.
  *
@@ -54,7 +63,10 @@ function keyOf(member) {
  * @param {string} releaser What is going to be signed for.
  * @param {Verifiers} shown
  */
-export function checkVerifiers(network, releaser, { threshold, members }) {
+export function checkVerifiers(network, releaser, { account: named, threshold, members }) {
+  if (named && normal(network, named) !== releaser) {
+    throw new GwEscrowError("untrusted", `the releaser is ${releaser}, and the gateway shows ${named} as its verifier`);
+  }
   if (threshold === undefined && members === undefined) return;
   let stands;
   try {

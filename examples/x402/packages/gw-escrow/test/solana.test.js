@@ -40,6 +40,7 @@ async function signs(context, { says = {}, wants = () => undefined } = {}) {
       fulfillment_proxy: PROGRAM,
       reserver: RESERVER,
       releaser: RELEASER,
+      fulfillment_verifier: { ...defaults().fulfillment_verifier, account: RELEASER },
     };
     return { body: { ...defaults(), ...own, signature_cluster_id: GENESIS, signature_domain_version: 1, ...says } };
   });

@@ -91,6 +91,9 @@ test("it signs nothing where the releaser stands for others than are shown", asy
     { releaser, shown: { threshold: 2, members: [null, null] } },
     { releaser, shown: setOf(2, [MEMBERS[0], "nobody"]) },
     { releaser, shown: setOf(2, MEMBERS), endpoint: "http://127.0.0.1:8093" },
+    { releaser, shown: { ...setOf(2, MEMBERS), account: MEMBERS[0] } },
+    { shown: { account: MEMBERS[0] } },
+    { shown: { account: "nobody" } },
   ]) {
     const { signed, payload } = await signs(context, choice);
     await assert.rejects(payload, { name: "GwEscrowError", code: "untrusted" });

@@ -24,7 +24,7 @@ export function releaserOf(network: string, threshold: number, accounts: string[
  * @param {string} releaser What is going to be signed for.
  * @param {Verifiers} shown
  */
-export function checkVerifiers(network: string, releaser: string, { threshold, members }: Verifiers): void;
+export function checkVerifiers(network: string, releaser: string, { account: named, threshold, members }: Verifiers): void;
 /**
  * The origins at which the verifiers can be asked, any of which a shop may name.
  *
