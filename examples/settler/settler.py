@@ -6,7 +6,7 @@
 
 It keeps nothing: what must not happen twice is guarded by once-only keys on chain, and awards wait in a durable consumer.
 """
-import asyncio, json, signal, ssl, sys, time, tomllib, urllib.request
+import asyncio, json, random, signal, ssl, sys, time, tomllib, urllib.request
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
@@ -218,8 +218,10 @@ class Settler:
         answers = await asyncio.gather(*(self.ask(member, body) for member in members), return_exceptions=True)
         signatures = [signature_of(answer) for answer in answers]
         signed = [bytes([index]) + signature for index, signature in enumerate(signatures) if signature]
-        for chosen in islice(combinations(signed, threshold), CHOICES_MAX):
-            found = release(bytes([threshold, len(members)]) + b"".join((*sorted(accounts), *chosen)))
+        # In another order each time, so that one who signs something else is not in all that are tried.
+        shuffled = random.sample(signed, len(signed))
+        for chosen in islice(combinations(shuffled, threshold), CHOICES_MAX):
+            found = release(bytes([threshold, len(members)]) + b"".join((*sorted(accounts), *sorted(chosen))))
             with suppress(ContractLogicError):
                 await found.call()
                 return found

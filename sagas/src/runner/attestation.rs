@@ -1,21 +1,23 @@
 //! Gathering of attestations: all verifiers of a payment are asked side by side, until as many have signed as its escrow takes.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, stream::FuturesUnordered};
 
 use events::{
-    VerifierMember,
+    Account, VerifierMember,
     event::{MemberAttested, VerifierRef},
     mutant,
-    verifier_set::MEMBERS_MAX,
 };
 
 use super::Ports;
 use crate::ports::{Statement, Transient, VerificationCase};
 
-/// How long members that have not answered are waited for once others have, too few of whom signed.
-const GRACE: Duration = Duration::from_secs(1);
+/// How long after it said so a member that does not see what it is to sign is asked again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What the verifiers of a payment have said of a statement so far. What was given is kept when the asking is broken off.
 pub(super) struct Gathering<'a> {
@@ -27,8 +29,8 @@ pub(super) struct Gathering<'a> {
     signed: Vec<MemberAttested>,
     /// How many of them are on record.
     known: usize,
-    /// How many said that it is not so, or not yet.
-    denied: usize,
+    /// Who said last that it is not so, or not yet.
+    denied: BTreeSet<Account>,
     /// The first fault of those who gave no answer.
     fault: Option<Transient>,
 }
@@ -42,50 +44,55 @@ impl<'a> Gathering<'a> {
         statement: &'a Statement,
         known: &[MemberAttested],
     ) -> Self {
-        Self { ports, verifier, case, statement, signed: known.to_vec(), known: known.len(), denied: 0, fault: None }
+        Self {
+            ports,
+            verifier,
+            case,
+            statement,
+            signed: known.to_vec(),
+            known: known.len(),
+            denied: BTreeSet::new(),
+            fault: None,
+        }
     }
 
-    /// Asks everyone who has not signed, and returns once enough have, or all have answered. Where those who answered would be
-    /// enough if they all signed, whoever has not answered is waited for no longer than [`GRACE`]: what a member that lags says is
-    /// asked for again sooner than one that is silent is heard.
+    /// Asks everyone who has not signed, and returns once enough have, or all have answered. Who says that it is not so, or not yet,
+    /// is asked again every [`AGAIN_AFTER`] while others are still waited for: neither a silent member nor a slow one keeps what
+    /// another has come to see from being heard.
     pub async fn ask(&mut self) {
-        let unasked: Vec<_> = self
-            .verifier
-            .members()
-            .into_iter()
-            .filter(|member| self.signed.iter().all(|signed| signed.member != member.account))
-            .map(|member| {
-                let (ports, verifier, case, statement) = (self.ports, self.verifier, self.case, self.statement);
-                async move {
-                    let answer = statement_of(ports, verifier, &member, case, statement).await;
-                    (member.account, answer)
-                }
-            })
-            .collect();
-        let at_once = if mutant!("members-in-turn") { 1 } else { MEMBERS_MAX };
-        let mut asked = stream::iter(unasked).buffer_unordered(at_once);
-        let clock = &self.ports.clock;
-        let mut grace = None;
-        while !self.is_enough() {
-            let next = if self.are_enough_heard() {
-                let grace = grace.get_or_insert_with(|| clock.sleep(GRACE));
-                tokio::select! {
-                    biased;
-                    next = asked.next() => next,
-                    () = grace => None,
-                }
-            } else {
-                asked.next().await
-            };
-            let Some((member, answer)) = next else { break };
+        let (ports, verifier, case, statement) = (self.ports, self.verifier, self.case, self.statement);
+        let ask = |member: VerifierMember, again: bool| async move {
+            if again {
+                ports.clock.sleep(AGAIN_AFTER).await;
+            }
+            let answer = statement_of(ports, verifier, &member, case, statement).await;
+            (member, again, answer)
+        };
+        let mut unasked: VecDeque<_> = verifier.members().into();
+        unasked.retain(|member| self.signed.iter().all(|signed| signed.member != member.account));
+        let mut unheard = unasked.len();
+        let at_once = if mutant!("members-in-turn") { unheard.min(1) } else { unheard };
+        let mut asked: FuturesUnordered<_> = unasked.drain(..at_once).map(|member| ask(member, false)).collect();
+        while !self.is_enough()
+            && unheard > 0
+            && let Some((member, again, answer)) = asked.next().await
+        {
+            if !again {
+                unheard -= 1;
+                asked.extend(unasked.pop_front().map(|next| ask(next, false)));
+            }
+            self.denied.remove(&member.account);
             match answer {
                 Ok(Some(signature)) => {
-                    let attested_at = self.ports.clock.now();
+                    let attested_at = ports.clock.now();
                     let times = if mutant!("member-counted-twice") { 2 } else { 1 };
-                    let attested = MemberAttested { member, signature, attested_at };
+                    let attested = MemberAttested { member: member.account, signature, attested_at };
                     self.signed.extend(vec![attested; times]);
                 }
-                Ok(None) => self.denied += 1,
+                Ok(None) => {
+                    self.denied.insert(member.account.clone());
+                    asked.push(ask(member, true));
+                }
                 Err(fault) => self.fault = self.fault.take().or(Some(fault)),
             }
         }
@@ -97,7 +104,7 @@ impl<'a> Gathering<'a> {
 
     /// Whether those who answered would be enough if they all signed.
     fn are_enough_heard(&self) -> bool {
-        self.signed.len() + self.denied >= self.verifier.threshold()
+        self.signed.len() + self.denied.len() >= self.verifier.threshold()
     }
 
     /// In a broken variant, the first member's non-delivery, which is taken for the word of all.
@@ -114,12 +121,12 @@ impl<'a> Gathering<'a> {
 
     /// Whether so many say that it is not so that, whatever the others say, too few are left.
     pub fn is_denied(&self) -> bool {
-        self.verifier.members().len() - self.denied.min(self.verifier.members().len()) < self.verifier.threshold()
+        self.verifier.members().len() - self.denied.len() < self.verifier.threshold()
     }
 
     /// The first fault of those who gave no answer, where too few gave one for it to come to enough.
     pub fn fault(&mut self) -> Option<Transient> {
-        self.fault.take().filter(|_| !self.are_enough_heard())
+        self.fault.take().filter(|fault| !self.are_enough_heard() || matches!(fault, Transient::RateLimited(_)))
     }
 
     /// The members of a set whose signatures are not on record yet; none of a single verifier, whose signature is the word itself.

@@ -21,6 +21,10 @@ pub enum Members {
     OneDenies,
     /// The first takes every question and keeps it, and the second sees the delivery only at second 40.
     OneHangsOneLags,
+    /// The first says that it is not so, and the second needs three seconds for an answer.
+    OneDeniesOneSlow,
+    /// As `OneDeniesOneSlow`, and the settler never delivers.
+    UndeliveredOneDeniesOneSlow,
     /// Only the first answers, up to this second; then the second does, too.
     AloneUntil(i64),
     /// As `Answer`, and the settler never delivers.
@@ -34,6 +38,7 @@ pub enum Members {
 impl Members {
     pub fn vanishes(self) -> bool {
         matches!(self, Self::Undelivered | Self::UndeliveredOneHangs | Self::UndeliveredAlone)
+            || self == Self::UndeliveredOneDeniesOneSlow
     }
 }
 
@@ -66,6 +71,13 @@ pub async fn answer(world: &World, members: Members, member: &VerifierMember) ->
         Members::OneHangs | Members::UndeliveredOneHangs if first => return std::future::pending().await,
         Members::OneHangsOneLags if first => return std::future::pending().await,
         Members::OneHangsOneLags if second && now < 40 => return world.call(|_| None).await,
+        Members::OneDeniesOneSlow | Members::UndeliveredOneDeniesOneSlow if first => return world.call(|_| None).await,
+        Members::OneDeniesOneSlow | Members::UndeliveredOneDeniesOneSlow if second => {
+            while world.state.lock().unwrap().now < now + 3 {
+                tokio::task::yield_now().await;
+            }
+            false
+        }
         Members::OneDenies if first => return world.call(|_| None).await,
         Members::OneLies if first => return world.call(|_| Some(signature(&account(9)))).await,
         Members::AloneUntil(until) => !first && (!second || now < until),
@@ -160,6 +172,16 @@ async fn a_member_that_lags_is_asked_again_whether_another_answers_or_not() {
     };
     assert!(confirmed.confirmed_at <= at(50), "{}", confirmed.confirmed_at);
     assert!(world.state.lock().unwrap().now < 100);
+}
+
+#[tokio::test]
+async fn a_slow_member_is_heard_though_another_denies_at_once() {
+    for members in [Members::OneDeniesOneSlow, Members::UndeliveredOneDeniesOneSlow] {
+        let (world, events) = live(World::new(Plot::Set(members))).await;
+        assert_eq!(who(&events), [3, 2].map(account), "{members:?}");
+        assert_eq!(signers(&events), [2, 3].map(account), "{members:?}");
+        assert!(world.state.lock().unwrap().now < 100, "{members:?}");
+    }
 }
 
 #[tokio::test]

@@ -227,7 +227,11 @@ impl Chains for World {
                 plot if idle(plot) && state.now > 100 => EscrowState::Lapsed,
                 plot if idle(plot) => EscrowState::Held,
                 Plot::AttestedLate | Plot::Reorganised(_) if state.now < 73 => EscrowState::Held,
-                Plot::Set(verifier_sets::Members::OneHangsOneLags) if state.now < 60 => EscrowState::Held,
+                Plot::Set(verifier_sets::Members::OneHangsOneLags | verifier_sets::Members::OneDeniesOneSlow)
+                    if state.now < 60 =>
+                {
+                    EscrowState::Held
+                }
                 Plot::Set(verifier_sets::Members::AloneUntil(until)) if state.now < until + 3 => EscrowState::Held,
                 Plot::LapsedByOneNode if state.now < 73 => EscrowState::Lapsed,
                 _ if state.now > 20 => EscrowState::Released(inclusion(9)),
