@@ -59,7 +59,7 @@ pub use self::{
     selector::{Scheme, SelectorConfig, SelectorNatsConfig, SelectorRule},
     source::{KeyForm, KeyPlace, key_places},
     verifier::{CallersConfig, SetMemberConfig, VerifierConfig, VerifierHttpConfig, VerifierSetConfig},
-    verifier_set::fits_on_solana,
+    verifier_set::{account_key, chains_of, fits_on_solana},
 };
 
 /// Longest synchronous hold of a submission, in milliseconds (spec 8).

@@ -109,11 +109,7 @@ pub struct SetMemberConfig {
 
 impl SetMemberConfig {
     fn account_on(&self, family: Family) -> Option<&Account> {
-        match family {
-            Family::Evm => self.account.as_ref(),
-            Family::Solana => self.solana_account.as_ref(),
-            Family::Tron => self.tron_account.as_ref(),
-        }
+        verifier_set::account_on(family, &self.account, &self.solana_account, &self.tron_account)
     }
 }
 

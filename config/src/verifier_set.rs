@@ -9,8 +9,8 @@ use super::{
     rules::{invalid, require},
 };
 
-/// What the account on chains of a family stands under.
-pub(super) fn account_key(family: Family) -> &'static str {
+/// What the account of a verifier on chains of a family stands under.
+pub fn account_key(family: Family) -> &'static str {
     match family {
         Family::Evm => "account",
         Family::Solana => "solana_account",
@@ -19,11 +19,25 @@ pub(super) fn account_key(family: Family) -> &'static str {
 }
 
 /// What chains of a family are called.
-fn chains_of(family: Family) -> &'static str {
+pub fn chains_of(family: Family) -> &'static str {
     match family {
         Family::Evm => "EVM chains",
         Family::Solana => "Solana chains",
         Family::Tron => "Tron chains",
+    }
+}
+
+/// Which of a verifier's accounts is that on chains of a family.
+pub(super) fn account_on<'a>(
+    family: Family,
+    evm: &'a Option<Account>,
+    solana: &'a Option<Account>,
+    tron: &'a Option<Account>,
+) -> Option<&'a Account> {
+    match family {
+        Family::Evm => evm.as_ref(),
+        Family::Solana => solana.as_ref(),
+        Family::Tron => tron.as_ref(),
     }
 }
 
@@ -67,7 +81,7 @@ pub(super) fn checked<'a>(
         &format!("{section}.threshold"),
         &rule,
     )?;
-    reference(set).ok_or_else(|| invalid(section, "has no id"))
+    VerifierRef::of(set).ok_or_else(|| invalid(section, "has no id"))
 }
 
 /// An account that signs on chains of a family.
@@ -76,12 +90,4 @@ pub(super) fn check_account(key: &str, family: Family, account: &Account) -> Res
     require(is_its, key, &format!("must be an account on {}", chains_of(family)))?;
     let signs = family != Family::Solana || wallet_key(account).is_some();
     require(signs, key, "must be an Ed25519 public key")
-}
-
-/// A set as payments name it. One verifier is none: its own account is the releaser.
-pub(super) fn reference(set: VerifierSet) -> Option<VerifierRef> {
-    match set.members() {
-        [only] => Some(VerifierRef::single(only.account.clone(), only.endpoint.clone())),
-        _ => VerifierRef::of(set),
-    }
 }

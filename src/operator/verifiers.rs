@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use config::GatewayConfig;
 use events::event::VerifierRef;
 use net::origin::origin;
-use verifier::observed::{Answer, MemberRecord, MemberRecords};
+use verifier::observed::{VerifierRecord, VerifierRecords};
 
 use super::wire::{Verifier, VerifierAccount, VerifierState};
 
@@ -20,12 +20,12 @@ const SLOW_MS: u64 = 2_000;
 #[derive(Debug, Clone)]
 pub struct Verifiers {
     named: Arc<[VerifierRef]>,
-    records: MemberRecords,
+    records: VerifierRecords,
 }
 
 impl Verifiers {
     /// Those of this configuration, with what `records` observes of them.
-    pub fn new(config: &GatewayConfig, records: MemberRecords) -> Self {
+    pub fn new(config: &GatewayConfig, records: VerifierRecords) -> Self {
         Self { named: named(config).into(), records }
     }
 
@@ -54,7 +54,7 @@ pub fn named(config: &GatewayConfig) -> Vec<VerifierRef> {
     named
 }
 
-fn observed(named: &[VerifierRef], record: MemberRecord) -> Verifier {
+fn observed(named: &[VerifierRef], record: VerifierRecord) -> Verifier {
     let mut accounts = Vec::new();
     for verifier in named {
         let own =
@@ -83,12 +83,12 @@ fn observed(named: &[VerifierRef], record: MemberRecord) -> Verifier {
 }
 
 /// How a verifier does, in a word: the worst that holds.
-fn state(record: &MemberRecord) -> VerifierState {
+fn state(record: &VerifierRecord) -> VerifierState {
     let Some(asked) = record.last_asked_at else { return VerifierState::Unasked };
     let is_silent =
         record.last_answered_at.is_none_or(|answered| asked - answered >= TimeDelta::seconds(SILENT_SECONDS));
     match record {
-        _ if record.answers.get(&Answer::Contradiction).is_some_and(|count| *count > 0) => VerifierState::Contradicts,
+        _ if record.contradicts => VerifierState::Contradicts,
         _ if is_silent => VerifierState::Silent,
         _ if record.median_ms.is_some_and(|median| median >= SLOW_MS) => VerifierState::Slow,
         _ => VerifierState::Well,
@@ -98,6 +98,7 @@ fn state(record: &MemberRecord) -> VerifierState {
 #[cfg(test)]
 mod tests {
     use events::{Account, VerifierMember, VerifierSet, time::from_unix_seconds};
+    use verifier::observed::Answer;
 
     use super::*;
 
@@ -112,11 +113,12 @@ mod tests {
         asked: Option<u64>,
         answered: Option<u64>,
         median_ms: Option<u64>,
-    ) -> MemberRecord {
+    ) -> VerifierRecord {
         let at = |seconds: Option<u64>| seconds.map(|seconds| from_unix_seconds(seconds).unwrap());
-        MemberRecord {
+        VerifierRecord {
             endpoint: "https://v1.example".to_owned(),
             accounts: [ACCOUNTS[0].parse().unwrap()].into(),
+            contradicts: answers.iter().any(|(answer, _)| *answer == Answer::Contradiction),
             answers: Answer::ALL.into_iter().map(|answer| (answer, 0)).chain(answers.iter().copied()).collect(),
             last_asked_at: at(asked),
             last_answered_at: at(answered),

@@ -27,7 +27,7 @@ use sagas::ports::{Chains, Statement, Transient, VerificationCase, Verifier};
 use super::{
     BUSY,
     finishing::Finishing,
-    observed::{Answer, MemberRecords},
+    observed::{Answer, VerifierRecords},
     under_way::{Place, UnderWay},
 };
 
@@ -80,7 +80,7 @@ struct Asker {
     trusted: Client,
     wait_max: Duration,
     signer: Option<Signer>,
-    records: MemberRecords,
+    records: VerifierRecords,
 }
 
 /// One question to one verifier.
@@ -115,13 +115,13 @@ impl HttpVerifier {
         let normalised = trusted_origins.into_iter().map(|text| origin(&text).ok_or(OptionsError::NotAnOrigin(text)));
         let trusted_origins = normalised.collect::<Result<HashSet<_>, _>>()?;
         let trusted = guarded_client().build().map_err(OptionsError::Client)?;
-        let records = MemberRecords::of(&trusted_origins);
+        let records = VerifierRecords::of(&trusted_origins);
         let asker = Asker { chains, trusted_origins, trusted, wait_max, signer, records };
         Ok(Self { asker: Arc::new(asker), under_way: UnderWay::new(ASKS_PER_VERIFIER_MAX) })
     }
 
     /// What is observed of the trusted verifiers.
-    pub fn records(&self) -> MemberRecords {
+    pub fn records(&self) -> VerifierRecords {
         self.asker.records.clone()
     }
 
@@ -182,7 +182,8 @@ impl Asker {
             Ok(response) => self.judged(&ask, response).await,
             Err(fault) => (answer_of(&fault), Err(fault)),
         };
-        self.records.asked(&ask.origin, &ask.verifier.account, answer, took, chrono::Utc::now());
+        let signed_with = matches!(outcome, Ok(Some(_))).then_some(&ask.verifier.account);
+        self.records.asked(&ask.origin, signed_with, answer, took, chrono::Utc::now());
         outcome
     }
 

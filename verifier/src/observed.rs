@@ -74,11 +74,13 @@ impl Answer {
 
 /// What was observed of one verifier, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberRecord {
+pub struct VerifierRecord {
     /// Its origin, as the configuration has it in normal form ([`net::origin::origin`]).
     pub endpoint: String,
     /// The accounts that it has signed with, which proves that they are its own; none before it has.
     pub accounts: BTreeSet<Account>,
+    /// Whether one of the newest [`TIMES_KEPT`] asks that were made ended in a contradiction.
+    pub contradicts: bool,
     /// How often each thing became of an ask, every kind with a number.
     pub answers: BTreeMap<Answer, u64>,
     /// When the last ask of it ended, answered or not; `None` before there was one.
@@ -94,7 +96,7 @@ pub struct MemberRecord {
 
 /// What is observed of all verifiers; cheap to clone.
 #[derive(Clone)]
-pub struct MemberRecords(Arc<Records>);
+pub struct VerifierRecords(Arc<Records>);
 
 struct Records {
     /// By origin.
@@ -113,8 +115,8 @@ struct Seen {
     answers: BTreeMap<Answer, u64>,
     last_asked_at: Option<Timestamp>,
     last_answered_at: Option<Timestamp>,
-    /// Of the newest asks, oldest first.
-    times: VecDeque<Duration>,
+    /// Of the newest asks, oldest first: how long each took, and what became of it.
+    newest: VecDeque<(Duration, Answer)>,
 }
 
 /// The handles of metrics, made once.
@@ -145,13 +147,13 @@ impl Handles {
     }
 }
 
-impl fmt::Debug for MemberRecords {
+impl fmt::Debug for VerifierRecords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MemberRecords").field(&self.snapshot()).finish()
+        f.debug_tuple("VerifierRecords").field(&self.snapshot()).finish()
     }
 }
 
-impl MemberRecords {
+impl VerifierRecords {
     /// Nothing was observed yet; verifiers are told apart that have one of these `origins`, in normal form.
     pub(super) fn of<'a>(origins: impl IntoIterator<Item = &'a String>) -> Self {
         let member = |origin: &String| {
@@ -162,8 +164,16 @@ impl MemberRecords {
         Self(Arc::new(Records { members, others: Handles::of(OTHERS) }))
     }
 
-    /// An ask of the verifier at `origin` took so long and ended at `now`; `account` is whom it was taken for.
-    pub(super) fn asked(&self, origin: &str, account: &Account, answer: Answer, took: Duration, now: Timestamp) {
+    /// An ask of the verifier at `origin` took so long and ended at `now`; `signed_with` is the account whose signature it gave, where
+    /// that was checked.
+    pub(super) fn asked(
+        &self,
+        origin: &str,
+        signed_with: Option<&Account>,
+        answer: Answer,
+        took: Duration,
+        now: Timestamp,
+    ) {
         let Some(member) = self.0.members.get(origin) else { return self.0.others.count(answer, Some(took)) };
         member.handles.count(answer, Some(took));
         let mut seen = member.seen();
@@ -172,13 +182,16 @@ impl MemberRecords {
         if answer.is_answer() {
             seen.last_answered_at = seen.last_answered_at.max(Some(now));
         }
-        if answer == Answer::Attested && seen.accounts.len() < ACCOUNTS_MAX && !seen.accounts.contains(account) {
+        if let Some(account) = signed_with
+            && seen.accounts.len() < ACCOUNTS_MAX
+            && !seen.accounts.contains(account)
+        {
             seen.accounts.insert(account.clone());
         }
-        if seen.times.len() == TIMES_KEPT {
-            seen.times.pop_front();
+        if seen.newest.len() == TIMES_KEPT {
+            seen.newest.pop_front();
         }
-        seen.times.push_back(took);
+        seen.newest.push_back((took, answer));
     }
 
     /// The verifier at `origin` was not asked, because as many asks of it were under way as may be.
@@ -189,7 +202,7 @@ impl MemberRecords {
     }
 
     /// What was observed of each verifier of the configuration so far, in order of their origins.
-    pub fn snapshot(&self) -> Vec<MemberRecord> {
+    pub fn snapshot(&self) -> Vec<VerifierRecord> {
         self.0.members.iter().map(|(origin, member)| member.seen().record(origin)).collect()
     }
 }
@@ -202,17 +215,18 @@ impl Member {
 }
 
 impl Seen {
-    fn record(&self, origin: &str) -> MemberRecord {
-        let mut times: Vec<_> = self.times.iter().copied().collect();
+    fn record(&self, origin: &str) -> VerifierRecord {
+        let mut times: Vec<_> = self.newest.iter().map(|(took, _)| *took).collect();
         times.sort_unstable();
         let within = |percent: usize| {
             let rank = (times.len() * percent).div_ceil(100);
             let time = times.get(rank.checked_sub(1)?)?;
             u64::try_from(time.as_millis()).ok()
         };
-        MemberRecord {
+        VerifierRecord {
             endpoint: origin.to_owned(),
             accounts: self.accounts.clone(),
+            contradicts: self.newest.iter().any(|(_, answer)| *answer == Answer::Contradiction),
             answers: Answer::ALL.map(|answer| (answer, self.answers.get(&answer).copied().unwrap_or_default())).into(),
             last_asked_at: self.last_asked_at,
             last_answered_at: self.last_answered_at,
@@ -231,14 +245,16 @@ mod tests {
     const ORIGIN: &str = "https://v1.example";
     const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 
-    fn asked(records: &MemberRecords, origin: &str, answer: Answer, ms: u64, at: u64) {
+    fn asked(records: &VerifierRecords, origin: &str, answer: Answer, ms: u64, at: u64) {
         let now = from_unix_seconds(at).unwrap();
-        records.asked(origin, &ACCOUNT.parse().unwrap(), answer, Duration::from_millis(ms), now);
+        let account: Account = ACCOUNT.parse().unwrap();
+        let signed_with = (answer == Answer::Attested).then_some(&account);
+        records.asked(origin, signed_with, answer, Duration::from_millis(ms), now);
     }
 
     #[test]
     fn a_verifier_is_known_by_what_it_answered_and_how_fast() {
-        let records = MemberRecords::of(&[ORIGIN.to_owned(), "https://v2.example".to_owned()]);
+        let records = VerifierRecords::of(&[ORIGIN.to_owned(), "https://v2.example".to_owned()]);
         let account: Account = ACCOUNT.parse().unwrap();
         asked(&records, ORIGIN, Answer::Pending, 10, 100);
         asked(&records, ORIGIN, Answer::Contradiction, 20, 101);
@@ -256,6 +272,7 @@ mod tests {
         assert_eq!((first.endpoint.as_str(), second.endpoint.as_str()), (ORIGIN, "https://v2.example"));
         assert_eq!(first.answers.values().copied().collect::<Vec<_>>(), [2, 1, 0, 0, 1, 1, 1]);
         assert_eq!(first.accounts, [account].into());
+        assert!(first.contradicts && !second.contradicts);
         assert_eq!(first.last_answered_at, from_unix_seconds(103), "silence is no answer");
         assert_eq!(first.last_asked_at, from_unix_seconds(200), "it was asked");
         assert_eq!((first.median_ms, first.p99_ms), (Some(30), Some(10_000)));
@@ -265,14 +282,15 @@ mod tests {
 
     #[test]
     fn times_are_of_the_newest_asks() {
-        let records = MemberRecords::of(&[ORIGIN.to_owned()]);
+        let records = VerifierRecords::of(&[ORIGIN.to_owned()]);
         for _ in 0..TIMES_KEPT {
-            asked(&records, ORIGIN, Answer::Unreachable, 10_000, 100);
+            asked(&records, ORIGIN, Answer::Contradiction, 10_000, 100);
         }
         for ms in 1..=TIMES_KEPT as u64 {
             asked(&records, ORIGIN, Answer::Pending, ms, 200);
         }
         let record = &records.snapshot()[0];
         assert_eq!((record.median_ms, record.p99_ms), (Some(128), Some(254)));
+        assert!(!record.contradicts, "what is long past");
     }
 }

@@ -88,11 +88,12 @@ codes! {
         "Leave `fulfillment_verifier` out, or take account and endpoint from the `fulfillment_verifiers` that \
          `/v1/defaults` lists for the source's chain.";
     UNTRUSTED_ESCROW Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
-        "The escrow contract is neither the default one nor trusted by this gateway.",
-        "`escrow_contract_address` names a contract that this gateway would not deposit into. This call accepted \
-         nothing.",
+        "The escrow contract is not one that this gateway deposits into for this verifier.",
+        "`escrow_contract_address` names a contract that this gateway would not deposit into, or, where several verifiers \
+         have to attest, another than the default one. This call accepted nothing.",
         "Leave `escrow_contract_address` out, or take one of the `escrow_contract_addresses` that `/v1/defaults` lists \
-         for the source's chain, and sign for that contract.";
+         for the source's chain, and sign for that contract; beside another than the first name a single verifier in \
+         `fulfillment_verifier`.";
     UNTRUSTED_PROXY Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.",
         "`fulfillment_proxy` must be known to this gateway on the chain of every destination, and each of \

@@ -370,24 +370,26 @@ impl<'a> Escrows<'a> {
     /// Whether `signature`, hex with 0x, is the releaser's statement, as the escrow would judge it of a key's or a set's. No node
     /// is asked: a releaser on Tron is a key or a set of keys.
     pub fn attestation_holds(&self, statement: &Statement, plan: &EscrowPlan, signature: &str) -> bool {
-        let digest = self.digest(statement, plan);
-        self.signed_by(statement, plan, &plan.releaser, signature)
-            || digest.is_some_and(|digest| verifier_set::holds(&plan.releaser, digest, signature, address))
+        self.digest(statement, plan).is_some_and(|digest| {
+            is_signed_by(&plan.releaser, digest, signature)
+                || verifier_set::holds(&plan.releaser, digest, signature, address)
+        })
     }
 
     /// Whether `signature`, hex with 0x, is the statement signed by the key of `member`, as the escrow would judge it.
     pub fn signed_by(&self, statement: &Statement, plan: &EscrowPlan, member: &Account, signature: &str) -> bool {
-        let holds = || {
-            let (digest, member) = (self.digest(statement, plan)?, address(member).ok()?);
-            Some(signature::is_of_key(member, digest, &signature::bytes(signature).ok()?))
-        };
-        holds() == Some(true)
+        self.digest(statement, plan).is_some_and(|digest| is_signed_by(member, digest, signature))
     }
 
     fn digest(&self, statement: &Statement, plan: &EscrowPlan) -> Option<B256> {
         let escrow = address(&plan.contract).ok()?;
         statement_digest(statement, u64::from(self.node.reference()), escrow, address).ok()
     }
+}
+
+fn is_signed_by(account: &Account, digest: B256, text: &str) -> bool {
+    let (Ok(account), Ok(bytes)) = (address(account), signature::bytes(text)) else { return false };
+    signature::is_of_key(account, digest, &bytes)
 }
 
 /// Whether the change that led to the record's state has block 0, which is what code sees that runs in none.

@@ -56,11 +56,7 @@ pub struct VerifierMemberConfig {
 
 impl VerifierMemberConfig {
     fn account_on(&self, family: Family) -> Option<&Account> {
-        match family {
-            Family::Evm => self.account.as_ref(),
-            Family::Solana => self.solana_account.as_ref(),
-            Family::Tron => self.tron_account.as_ref(),
-        }
+        verifier_set::account_on(family, &self.account, &self.solana_account, &self.tron_account)
     }
 }
 
@@ -82,7 +78,7 @@ impl DefaultVerifierConfig {
             Some(VerifierMember { account, endpoint: member.endpoint.clone() })
         };
         let members = self.members.iter().map(member).collect::<Option<_>>()?;
-        verifier_set::reference(VerifierSet::new(self.threshold?, members).ok()?)
+        VerifierRef::of(VerifierSet::new(self.threshold?, members).ok()?)
     }
 
     fn is_set(&self) -> bool {
@@ -90,11 +86,7 @@ impl DefaultVerifierConfig {
     }
 
     fn account_on(&self, family: Family) -> Option<&Account> {
-        match family {
-            Family::Evm => self.account.as_ref(),
-            Family::Solana => self.solana_account.as_ref(),
-            Family::Tron => self.tron_account.as_ref(),
-        }
+        verifier_set::account_on(family, &self.account, &self.solana_account, &self.tron_account)
     }
 
     /// Where the accounts of a single verifier are not said, they are the releasers of the chains. Of a set they are no one's

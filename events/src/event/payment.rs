@@ -231,9 +231,14 @@ impl VerifierRef {
         Self { account, endpoint: endpoint.into(), set: None }
     }
 
-    /// A set of verifiers; `None` for one whose id is no account, which nobody finds.
+    /// A set of verifiers. One member is no set: its own account is the releaser (ADR 147). `None` for a set whose id is no account,
+    /// which nobody finds.
     pub fn of(set: VerifierSet) -> Option<Self> {
-        Some(Self { account: set.id()?, endpoint: set.members()[0].endpoint.clone(), set: Some(set) })
+        let VerifierMember { account, endpoint } = set.members()[0].clone();
+        match set.members().len() {
+            1 => Some(Self::single(account, endpoint)),
+            _ => Some(Self { account: set.id()?, endpoint, set: Some(set) }),
+        }
     }
 
     /// How many have to attest.

@@ -2553,7 +2553,7 @@ export interface operations {
              *
              *     `UNTRUSTED_VERIFIER`: The fulfillment verifier is neither the default one nor a trusted one.
              *
-             *     `UNTRUSTED_ESCROW`: The escrow contract is neither the default one nor trusted by this gateway.
+             *     `UNTRUSTED_ESCROW`: The escrow contract is not one that this gateway deposits into for this verifier.
              *
              *     `UNTRUSTED_PROXY`: The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.
              *
@@ -3094,7 +3094,7 @@ export interface operations {
              *
              *     `UNTRUSTED_VERIFIER`: The fulfillment verifier is neither the default one nor a trusted one.
              *
-             *     `UNTRUSTED_ESCROW`: The escrow contract is neither the default one nor trusted by this gateway.
+             *     `UNTRUSTED_ESCROW`: The escrow contract is not one that this gateway deposits into for this verifier.
              *
              *     `UNTRUSTED_PROXY`: The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.
              *
@@ -3289,7 +3289,7 @@ export interface operations {
              *
              *     `UNTRUSTED_VERIFIER`: The fulfillment verifier is neither the default one nor a trusted one.
              *
-             *     `UNTRUSTED_ESCROW`: The escrow contract is neither the default one nor trusted by this gateway.
+             *     `UNTRUSTED_ESCROW`: The escrow contract is not one that this gateway deposits into for this verifier.
              *
              *     `UNTRUSTED_PROXY`: The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.
              *
@@ -3614,7 +3614,7 @@ export interface operations {
              *
              *     `UNTRUSTED_VERIFIER`: The fulfillment verifier is neither the default one nor a trusted one.
              *
-             *     `UNTRUSTED_ESCROW`: The escrow contract is neither the default one nor trusted by this gateway.
+             *     `UNTRUSTED_ESCROW`: The escrow contract is not one that this gateway deposits into for this verifier.
              *
              *     `UNTRUSTED_PROXY`: The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.
              *
@@ -5423,7 +5423,7 @@ export interface operations {
              *
              *     `UNTRUSTED_VERIFIER`: The fulfillment verifier is neither the default one nor a trusted one.
              *
-             *     `UNTRUSTED_ESCROW`: The escrow contract is neither the default one nor trusted by this gateway.
+             *     `UNTRUSTED_ESCROW`: The escrow contract is not one that this gateway deposits into for this verifier.
              *
              *     `UNTRUSTED_PROXY`: The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.
              *
@@ -5566,7 +5566,7 @@ export interface operations {
              *
              *     `UNTRUSTED_VERIFIER`: The fulfillment verifier is neither the default one nor a trusted one.
              *
-             *     `UNTRUSTED_ESCROW`: The escrow contract is neither the default one nor trusted by this gateway.
+             *     `UNTRUSTED_ESCROW`: The escrow contract is not one that this gateway deposits into for this verifier.
              *
              *     `UNTRUSTED_PROXY`: The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.
              *

@@ -72,12 +72,7 @@ impl VerifierConfig {
             "{threshold} signatures and {count} members do not fit into a transaction on Solana, so that nobody could release"
         );
         require(family != Family::Solana || program::fits(set.threshold(), count), rule)?;
-        // One verifier is no set: its own account is the releaser.
-        let verifier = match set.members() {
-            [only] => Some(VerifierRef::single(only.account.clone(), only.endpoint.clone())),
-            _ => VerifierRef::of(set),
-        };
-        let verifier = verifier.ok_or_else(|| broken("the set has no id"))?;
+        let verifier = VerifierRef::of(set).ok_or_else(|| broken("the set has no id"))?;
         let expected = &verifier.account;
         require(account == *expected, format!("account of the set must be its id, {expected}"))?;
         Ok(verifier)

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use config::chains_toml::ChainsToml;
+use config::{account_key, chains_of, chains_toml::ChainsToml};
 use events::{Account, ChainId, Family, VerifierMember, event::VerifierRef};
 use net::origin::origin;
 
@@ -166,20 +166,9 @@ impl GivenSet {
 
 /// The accounts of a verifier by the keys that they stand under.
 fn lines(member: &Given) -> Vec<String> {
-    let key = |family| match family {
-        Family::Evm => "account",
-        Family::Solana => "solana_account",
-        Family::Tron => "tron_account",
-    };
-    member.accounts.iter().map(|(family, account)| format!("{} = {}", key(*family), quoted(account.as_str()))).collect()
-}
-
-fn chains_of(family: Family) -> &'static str {
-    match family {
-        Family::Evm => "EVM chains",
-        Family::Solana => "Solana",
-        Family::Tron => "Tron",
-    }
+    let line =
+        |(family, account): (&Family, &Account)| format!("{} = {}", account_key(*family), quoted(account.as_str()));
+    member.accounts.iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -225,7 +214,7 @@ mod tests {
     fn each_has_an_account_on_each_family_and_an_endpoint_of_its_own() {
         let only_evm: Given = format!("https://v9.example={}", EVM[2]).parse().unwrap();
         let error = GivenSet::new(2, vec![given(0), only_evm], &both()).unwrap_err().to_string();
-        assert!(error.contains("https://v9.example") && error.ends_with("has no account on Tron"), "{error}");
+        assert!(error.contains("https://v9.example") && error.ends_with("has no account on Tron chains"), "{error}");
         let error = GivenSet::new(1, vec![given(0), given(0)], &both()).unwrap_err().to_string();
         assert!(error.contains("given twice"), "{error}");
         assert!(GivenSet::new(4, (0..3).map(given).collect(), &both()).is_err());

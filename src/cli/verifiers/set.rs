@@ -39,9 +39,5 @@ pub(in crate::cli) fn verifiers(threshold: u8, members: Vec<VerifierMember>) -> 
         "{threshold} signatures and {count} members do not fit into a transaction on Solana, so that nobody could release: lower the \
          threshold, or have fewer members"
     );
-    let verifiers = match set.members() {
-        [only] => Some(VerifierRef::single(only.account.clone(), only.endpoint.clone())),
-        _ => VerifierRef::of(set),
-    };
-    verifiers.context("the set has no id")
+    VerifierRef::of(set).context("the set has no id")
 }

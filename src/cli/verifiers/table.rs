@@ -6,7 +6,8 @@ use anyhow::Result;
 use chrono::SecondsFormat;
 use serde_json::json;
 
-use events::{Account, Family, time::Timestamp};
+use config::chains_of;
+use events::{Account, time::Timestamp};
 
 use crate::{
     cli::pay::plain,
@@ -163,17 +164,9 @@ fn account_lines(seen: &[(String, Verifier)]) -> Vec<String> {
             None => "alone".to_owned(),
         };
         let signed = if has_signed { "" } else { "  (has not signed yet)" };
-        format!("{place} on {:<10}  {account}{signed}", chains_of(account.family()))
+        format!("{place} on {:<13}  {account}{signed}", chains_of(account.family()))
     };
     accounts(seen).into_iter().map(line).collect()
-}
-
-fn chains_of(family: Family) -> &'static str {
-    match family {
-        Family::Evm => "EVM chains",
-        Family::Solana => "Solana",
-        Family::Tron => "Tron",
-    }
 }
 
 #[cfg(test)]
@@ -227,7 +220,7 @@ mod tests {
         assert_eq!(ends(lines[0], "ATTESTED"), ends(lines[1], "1211"));
         assert_eq!(lines[0].find("STATE"), lines[1].find("silent, says gateway-2"));
         assert!(lines[1].starts_with(one) && lines[1].contains("  1204 ms  2030-01-01T00:00:01Z  "), "{text}");
-        assert_eq!(lines[2], format!("  2 of 3 on EVM chains  {MEMBER}"));
+        assert_eq!(lines[2], format!("  2 of 3 on EVM chains     {MEMBER}"));
         assert!(lines[3].starts_with(two) && lines[3].ends_with("  unasked"), "{text}");
         assert!(lines[4].ends_with("  (has not signed yet)"), "{text}");
         assert_eq!(lines[5], "gateway-3: says nothing of verifiers, as gw 0.9.0");

@@ -95,7 +95,7 @@ async fn of_one_verifier_so_much_is_asked_and_no_more() {
         asks.push(ask);
     }
     assert_fault(&client.attest_delivery(&silent, &case).await, "has 256 asks to answer already");
-    let skipped = |records: Vec<crate::observed::MemberRecord>| {
+    let skipped = |records: Vec<crate::observed::VerifierRecord>| {
         records.iter().map(|record| record.answers[&Answer::Skipped]).sum::<u64>()
     };
     assert_eq!(skipped(client.records().snapshot()), 1);

@@ -69,13 +69,8 @@ impl Network {
             let account = Role::verifier(n).account_on(family).parse()?;
             Ok(VerifierMember { account, endpoint: self.verifier_endpoint(n) })
         };
-        let Verifiers { members, threshold } = self.options.verifiers;
-        if members == 1 {
-            let VerifierMember { account, endpoint } = member(1)?;
-            return Ok(VerifierRef::single(account, endpoint));
-        }
         let members = self.verifier_numbers().map(member).collect::<Result<_>>()?;
-        VerifierRef::of(VerifierSet::new(threshold, members)?).context("the set has no id")
+        VerifierRef::of(VerifierSet::new(self.options.verifiers.threshold, members)?).context("the set has no id")
     }
 
     /// Starts verifier `n`, counted from 1.

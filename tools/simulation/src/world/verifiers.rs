@@ -92,13 +92,8 @@ pub fn named(plan: &VerifiersPlan) -> Result<VerifierRef, SetupError> {
         Ok(VerifierMember { account, endpoint: format!("http://verifier-{index}") })
     });
     let members = members.collect::<Result<Vec<_>, SetupError>>()?;
-    match members.as_slice() {
-        [single] => Ok(VerifierRef::single(single.account.clone(), single.endpoint.clone())),
-        _ => {
-            let set = VerifierSet::new(plan.threshold, members).map_err(|error| refused(&error.to_string()))?;
-            VerifierRef::of(set).ok_or_else(|| refused("an id of zero"))
-        }
-    }
+    let set = VerifierSet::new(plan.threshold, members).map_err(|error| refused(&error.to_string()))?;
+    VerifierRef::of(set).ok_or_else(|| refused("an id of zero"))
 }
 
 impl Verifiers {
