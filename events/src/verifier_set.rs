@@ -243,6 +243,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::event::VerifierRef;
 
     fn member(family: Family, byte: u8) -> VerifierMember {
         let account = Account::from_bytes(family, &vec![byte; account_bytes(family)]).unwrap();
@@ -283,6 +284,16 @@ mod tests {
         // Tron hashes the same bytes.
         let tron = set(Family::Tron, 2, [1, 2, 3]).id().unwrap();
         assert_eq!(tron.to_bytes(), id(2, &[1, 2, 3]).to_bytes());
+    }
+
+    #[test]
+    fn one_verifier_is_named_by_its_own_account_and_several_by_their_set() {
+        let (one, several) = (set(Family::Evm, 1, [7]), set(Family::Evm, 1, [8, 7]));
+        let alone = VerifierRef::single(member(Family::Evm, 7).account, "https://v7.example");
+        assert_eq!(VerifierRef::of(one), Some(alone));
+        let named = VerifierRef::of(several.clone()).unwrap();
+        assert_eq!((Some(named.account), named.endpoint.as_str()), (several.id(), "https://v7.example"));
+        assert_eq!(named.set, Some(several));
     }
 
     #[test]

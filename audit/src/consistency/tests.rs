@@ -414,8 +414,10 @@ pub(crate) fn verifier_set(threshold: u8, n: u8) -> VerifierSet {
 
 /// A payment whose escrow knows `set`, up to the deposit: submitted, sold for 1010 and secured.
 pub(crate) fn secured_for(set: VerifierSet) -> Vec<PaymentEvent> {
-    let escrow = EscrowPlan { releaser: set.id().unwrap(), ..submitted(15).escrow };
-    let verifier = VerifierRef::of(set).unwrap();
+    let account = set.id().unwrap();
+    let escrow = EscrowPlan { releaser: account.clone(), ..submitted(15).escrow };
+    // Written down, since a stream may name what no gateway makes: a set of one.
+    let verifier = VerifierRef { account, endpoint: set.members()[0].endpoint.clone(), set: Some(set) };
     let submitted = Submitted { selector: None, escrow, verifier, ..submitted(15) };
     let sold = quote(1, "1010");
     vec![
