@@ -3,12 +3,12 @@ pragma solidity ^0.8.24;
 
 import {FulfillmentProxy} from "../src/FulfillmentProxy.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
-import {EscrowFixture} from "../test/support/EscrowFixture.sol";
+import {LargerDeposits} from "../test/support/LargerDeposits.sol";
 import {TrickToken} from "../test/support/TrickToken.sol";
 
 /// @notice What each call costs as a transaction of its own, on a token and an escrow that were used before. `run.sh` runs it
 /// with `--isolate`, so that the intrinsic cost and cold accesses count, and compares with the committed numbers in `gas/`.
-contract EscrowGasTest is EscrowFixture {
+contract EscrowGasTest is LargerDeposits {
     bytes32 private constant EARLIER = keccak256("pay_0");
     bytes32 private constant ID = keccak256("pay_1");
 
@@ -37,12 +37,30 @@ contract EscrowGasTest is EscrowFixture {
         vm.snapshotGasLastCall("escrow", "depositWithPermit");
     }
 
+    function test_Gas_DepositMoreWithWitness() public {
+        sendLarger(true, depositTerms(), reservation(), address(token), LARGER);
+        vm.snapshotGasLastCall("escrow", "depositMoreWithWitness");
+    }
+
+    function test_Gas_DepositMoreWithPermit() public {
+        sendLarger(false, depositTerms(), reservation(), address(token), LARGER);
+        vm.snapshotGasLastCall("escrow", "depositMoreWithPermit");
+    }
+
     function test_Gas_DepositOwnAndReserve() public {
         sendByPayer(depositTerms(), address(token));
         vm.snapshotGasLastCall("escrow", "depositOwn");
         GatewayEscrow.Reservation memory r = reservation();
         escrow.reserve(asDeposited(depositTerms(), address(token), CAP), r, signReservation(reserverKey, r));
         vm.snapshotGasLastCall("escrow", "reserve");
+    }
+
+    function test_Gas_Reassign() public {
+        depositWitnessed(depositTerms(), reservation(), address(token));
+        GatewayEscrow.Reservation memory r = nextReservation();
+        vm.warp(reservation().fulfillBy + 1);
+        escrow.reassign(termsOf(ID), r, signReassignment(reserverKey, keccak256("quote"), r), nonDelivery());
+        vm.snapshotGasLastCall("escrow", "reassign");
     }
 
     function test_Gas_Release() public {
@@ -52,7 +70,7 @@ contract EscrowGasTest is EscrowFixture {
     }
 
     function test_Gas_ReleaseWithRemainder() public {
-        reservedByPayer(address(token));
+        depositLarger(true, depositTerms(), reservation(), address(token), LARGER);
         escrow.release(termsOf(ID), delivery());
         vm.snapshotGasLastCall("escrow", "releaseWithRemainder");
     }

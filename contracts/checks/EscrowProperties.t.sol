@@ -3,6 +3,7 @@ pragma solidity ^0.8.24;
 
 import {DevToken} from "../src/DevToken.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
+import {IPermit2} from "../src/IPermit2.sol";
 
 /// @notice What Halmos knows of forge's cheat codes.
 interface Vm {
@@ -18,14 +19,29 @@ contract SignsAll {
     }
 }
 
+/// @notice Permit2 where the payer has signed everything. It moves what it is asked for, whatever is permitted: that the escrow asks for
+/// no more is shown without its help.
+contract MovesAnything {
+    function permitTransferFrom(
+        IPermit2.PermitTransferFrom calldata permit,
+        IPermit2.SignatureTransferDetails calldata details,
+        address owner,
+        bytes calldata
+    ) external {
+        DevToken(permit.permitted.token).transferFrom(owner, details.to, details.requestedAmount);
+    }
+}
+
 /// @notice Properties that Halmos proves for all amounts, times and windows at once, not for examples. An ordinary token;
 /// hostile ones are in `EscrowHostile.t.sol` and `EscrowExits.t.sol`.
 contract EscrowProperties {
     Vm private constant vm = Vm(address(uint160(uint256(keccak256("hevm cheat code")))));
     bytes32 private constant ID = keccak256("pay_1");
     bytes32 private constant QUOTE = keccak256("quote");
+    bytes32 private constant NEXT_QUOTE = keccak256("next quote");
     address private constant PAYER = address(0x9a7e);
     address private constant SETTLER = address(0x5e77);
+    address private constant NEXT_SETTLER = address(0x5e78);
     address private constant GUARDIAN = address(0x60a2d);
     uint256 private constant WEALTH = type(uint128).max;
 
@@ -37,22 +53,30 @@ contract EscrowProperties {
 
     function setUp() public {
         signer = address(new SignsAll());
-        escrow = new GatewayEscrow(address(0), signer, GUARDIAN, 300_000);
+        MovesAnything permit2 = new MovesAnything();
+        escrow = new GatewayEscrow(address(permit2), signer, GUARDIAN, 300_000);
         token = new DevToken("Development USD", "dUSD", 6);
         token.mint(PAYER, WEALTH);
         vm.prank(PAYER);
         token.approve(address(escrow), type(uint256).max);
+        vm.prank(PAYER);
+        token.approve(address(permit2), type(uint256).max);
     }
 
     /// A payment of any amount and windows, reserved for any part of it.
     function reserved(uint128 deposited, uint128 quoted, uint48 start, uint48 refundAfter) private {
+        reserved(QUOTE, deposited, quoted, start, refundAfter);
+    }
+
+    /// As the other, of a payer who named the quote `agreed`, or none. The settler promises half of the time that there is.
+    function reserved(bytes32 agreed, uint128 deposited, uint128 quoted, uint48 start, uint48 refundAfter) private {
         vm.assume(deposited != 0 && quoted != 0 && quoted <= deposited);
         vm.assume(start < type(uint48).max - 1_000 && refundAfter > start + 100);
         vm.warp(start);
         GatewayEscrow.GatewayDeposit memory d = GatewayEscrow.GatewayDeposit({
             paymentId: ID,
             termsHash: bytes32(0),
-            quoteHash: QUOTE,
+            quoteHash: agreed,
             payer: PAYER,
             reserver: signer,
             releaser: signer,
@@ -62,9 +86,9 @@ contract EscrowProperties {
         });
         vm.prank(PAYER);
         escrow.depositOwn(d, address(token), deposited, "");
-        GatewayEscrow.Escrow memory e = GatewayEscrow.Escrow(d, address(token), deposited, QUOTE, address(0), 0, 0);
-        escrow.reserve(e, GatewayEscrow.Reservation(ID, QUOTE, SETTLER, quoted, start + 100), "");
-        (e.settler, e.sourceAmount, e.fulfillBy) = (SETTLER, quoted, start + 100);
+        GatewayEscrow.Escrow memory e = GatewayEscrow.Escrow(d, address(token), deposited, agreed, address(0), 0, 0);
+        escrow.reserve(e, GatewayEscrow.Reservation(ID, QUOTE, SETTLER, quoted, start + 50), "");
+        (e.quoteHash, e.settler, e.sourceAmount, e.fulfillBy) = (QUOTE, SETTLER, quoted, start + 50);
         terms = e;
     }
 
@@ -82,6 +106,16 @@ contract EscrowProperties {
 
     function refund() private returns (bool) {
         return tried(abi.encodeCall(escrow.refund, (terms)));
+    }
+
+    /// Reassigns to the next settler, and keeps the terms as they stand then.
+    function reassign(uint256 amount, uint48 fulfillBy) private returns (bool done) {
+        GatewayEscrow.Reservation memory r =
+            GatewayEscrow.Reservation(ID, NEXT_QUOTE, NEXT_SETTLER, amount, fulfillBy);
+        done = tried(abi.encodeCall(escrow.reassign, (terms, r, "", "")));
+        if (!done) return false;
+        (terms.quoteHash, terms.settler, terms.sourceAmount, terms.fulfillBy) =
+            (NEXT_QUOTE, NEXT_SETTLER, amount, fulfillBy);
     }
 
     /// At any second either what the releaser signs counts or the refund does, never both.
@@ -155,6 +189,87 @@ contract EscrowProperties {
         assert(unpaid == 0);
         assert(token.balanceOf(SETTLER) == quoted);
         assert(token.balanceOf(PAYER) == WEALTH - quoted);
+        assert(token.balanceOf(address(escrow)) == 0 && escrow.owedIn(address(token)) == 0);
+    }
+
+    /// Whatever the next settler is to get and whenever: it comes in only behind the time of the first and within the payer's
+    /// window, and no money moves.
+    function check_AReassignmentComesInTimeAndMovesNothing(
+        uint128 deposited,
+        uint48 start,
+        uint48 refundAfter,
+        uint48 time,
+        uint256 amount,
+        uint48 fulfillBy
+    ) public {
+        reserved(0, deposited, deposited, start, refundAfter);
+        vm.assume(time >= start);
+        vm.warp(time);
+        vm.assume(reassign(amount, fulfillBy));
+        assert(time > start + 50 && fulfillBy > time && fulfillBy <= start + 100 && fulfillBy < refundAfter);
+        assert(amount != 0 && amount <= deposited);
+        assert(token.balanceOf(address(escrow)) == deposited && escrow.owedIn(address(token)) == deposited);
+        assert(token.balanceOf(PAYER) == WEALTH - deposited);
+    }
+
+    /// A quote that the payer named is replaced by none, at whatever time.
+    function check_ANamedQuoteIsNotReplaced(
+        uint128 deposited,
+        uint48 start,
+        uint48 refundAfter,
+        uint48 time,
+        uint256 amount,
+        uint48 fulfillBy
+    ) public {
+        reserved(deposited, deposited, start, refundAfter);
+        vm.assume(time >= start);
+        vm.warp(time);
+        assert(!reassign(amount, fulfillBy));
+    }
+
+    /// What the next settler delivers is paid as it was reserved, and the payer gets the rest.
+    function check_AReassignedReleaseConserves(
+        uint128 deposited,
+        uint128 quoted,
+        uint128 next,
+        uint48 start,
+        uint48 refundAfter
+    ) public {
+        reserved(0, deposited, quoted, start, refundAfter);
+        vm.warp(start + 51);
+        vm.assume(reassign(next, start + 100));
+        vm.assume(release());
+        assert(token.balanceOf(NEXT_SETTLER) == next && token.balanceOf(SETTLER) == 0);
+        assert(token.balanceOf(PAYER) == WEALTH - next);
+        assert(token.balanceOf(address(escrow)) == 0 && escrow.owedIn(address(token)) == 0);
+    }
+
+    /// Whatever is asked for and permitted: a deposit by signature draws no less than the price and no more than the permit, and
+    /// what the settler does not get goes back.
+    function check_ALargerDepositIsBoundedAndConserves(
+        uint256 amount,
+        uint256 permitted,
+        uint256 quoted,
+        uint48 start,
+        bool delivered
+    ) public {
+        vm.assume(start < type(uint48).max - 1_000);
+        vm.warp(start);
+        GatewayEscrow.GatewayDeposit memory d = GatewayEscrow.GatewayDeposit(
+            ID, bytes32(0), bytes32(0), PAYER, signer, signer, start, start + 100, start + 200
+        );
+        GatewayEscrow.Permit memory p = GatewayEscrow.Permit(
+            address(token), permitted, uint256(keccak256(bytes.concat(ID, bytes32(0)))), start, ""
+        );
+        GatewayEscrow.Reservation memory r = GatewayEscrow.Reservation(ID, QUOTE, SETTLER, quoted, start + 50);
+        vm.assume(tried(abi.encodeCall(escrow.depositMoreWithPermit, (d, p, r, amount, start, ""))));
+        assert(quoted != 0 && quoted <= amount && amount <= permitted);
+        assert(token.balanceOf(address(escrow)) == amount && escrow.owedIn(address(token)) == amount);
+        assert(token.balanceOf(PAYER) == WEALTH - amount);
+        terms = GatewayEscrow.Escrow(d, address(token), amount, QUOTE, SETTLER, quoted, start + 50);
+        vm.assume(delivered ? release() : cancel());
+        assert(token.balanceOf(SETTLER) == (delivered ? quoted : 0));
+        assert(token.balanceOf(PAYER) == WEALTH - token.balanceOf(SETTLER));
         assert(token.balanceOf(address(escrow)) == 0 && escrow.owedIn(address(token)) == 0);
     }
 

@@ -13,7 +13,7 @@ contract VerifierSetDeployer {
 }
 
 /// @notice What a release by a set of verifiers costs, measured as in `EscrowGas.t.sol`: by the set's id, and by a contract account
-/// of the same members (ERC-1271), whose deployment comes on top.
+/// of the same members (ERC-1271), whose deployment comes on top. And a reassignment by a set's id.
 contract VerifierSetGasTest is VerifierSets {
     VerifierSetDeployer private deployer;
 
@@ -51,6 +51,18 @@ contract VerifierSetGasTest is VerifierSets {
 
     function test_Gas_ReleaseByNineOfSixteen() public {
         releaseByEach(verifiers(9, 16), "9 of 16");
+    }
+
+    function test_Gas_ReassignByTwoOfThree() public {
+        Verifiers memory set = verifiers(2, 3);
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        d.releaser = idOf(set);
+        depositWitnessed(d, reservation(), address(token));
+        GatewayEscrow.Reservation memory r = nextReservation();
+        vm.warp(reservation().fulfillBy + 1);
+        bytes memory word = attest(set, nonDeliveryDigest(PAYMENT, AGREED), 3);
+        escrow.reassign(termsOf(PAYMENT), r, signReassignment(reserverKey, AGREED, r), word);
+        vm.snapshotGasLastCall("verifierSet", "reassignment, 2 of 3 by its id");
     }
 
     function releaseByEach(Verifiers memory set, string memory name) private {

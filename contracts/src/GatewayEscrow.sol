@@ -14,19 +14,20 @@ import {TokenMoves} from "./TokenMoves.sol";
 /// gives it back to the payer otherwise. No upgrade, no fee, no pause. Amounts are in the token's smallest
 /// unit, times in UNIX seconds.
 ///
-/// States: `None → Deposited → Reserved → Released | Refunded`, and `Deposited → Refunded`.
+/// States: `None → Deposited → Reserved → Released | Refunded`, and `Deposited → Refunded`. A reserved payment stays reserved when
+/// it goes to another settler (`reassign`).
 ///
 /// Roles of a payment, all named in the deposit:
 /// - the payer, whose money it is;
 /// - the reserver (the gateway), this contract's at the time of the deposit, who signs what may come in
-///   (`Admission`, `Opening`) and names settler, amount and time (in the `Admission`, or by `Reservation`);
+///   (`Admission`, `LargerAdmission`, `Opening`) and names settler, amount and time (in the `Admission`, or by `Reservation` and `Reassignment`);
 /// - the releaser (the verifier of deliveries), who signs `Delivery` or `NonDelivery`.
 /// Reserver and releaser may be contracts (ERC-1271). Their 65-byte signatures must have a low `s`. All that they sign are
 /// EIP-712 messages.
 ///
 /// The releaser may also be a set of verifiers, of whom as many as its threshold says sign the same message. The deposit then
 /// names the set's id, a hash of threshold and members, as the releaser. Nothing of the set is deployed or stored: who calls
-/// `release` or `cancel` brings it along with the signatures (a set attestation), and here it is compared with the id.
+/// `release`, `cancel` or `reassign` brings it along with the signatures (a set attestation), and here it is compared with the id.
 /// - Members are keys, never contracts, in strictly ascending order. What is checked here is the order of the signers: so no
 ///   key counts twice, whatever list of members an id was made of.
 /// - A set cannot be changed; with another member or threshold it is another releaser.
@@ -39,14 +40,17 @@ import {TokenMoves} from "./TokenMoves.sol";
 /// Besides them the guardian, who can end deposits for ever (`retire`) and put another reserver in after a delay in which
 /// the present one may object. It has no say about any payment that is there, and no way to the money.
 ///
-/// Windows: admitted not later than `admittedUntil`; reserved not later than `reserveDeadline`; released or cancelled before `refundAfter`; refunded
-/// from `refundAfter` on. So at any second either the release or the refund is possible, never both.
+/// Windows: admitted not later than `admittedUntil`; reserved not later than `reserveDeadline`; reassigned after the reservation's own `fulfillBy`
+/// and before `fulfillmentDeadline`; released or cancelled before `refundAfter`; refunded from `refundAfter` on. So at any second either
+/// the release or the refund is possible, never both.
 ///
 /// What nobody can do here:
 /// - use up a payment's id: every deposit bears the reserver's signature over payer, terms and token, so a signature
 ///   that others see before it is mined serves them for nothing but the very same deposit;
 /// - bring in a deposit that was refused, once its admission has ended;
 /// - send the money anywhere but to the reserved settler or back to the payer;
+/// - take a reservation from a settler before its time is over, or without the releaser's word that it did not deliver;
+/// - put another settler in where the payer named the quote;
 /// - keep it: from `refundAfter` on anyone may trigger the refund;
 /// - block the end of a payment by refusing the money: it is then kept as a claim of the one who refused;
 /// - turn a payout that would go through into a claim, by whatever gas it sends along;
@@ -80,7 +84,7 @@ contract GatewayEscrow is EIP712 {
     /// @param payer whose money is taken and who gets whatever is not paid to the settler
     /// @param reserver who admits the deposit and names the settler; must be this contract's
     /// @param releaser who attests the delivery: a verifier's account, or the id of a set of verifiers
-    /// @param reserveDeadline last second in which a settler may be named
+    /// @param reserveDeadline last second in which a settler may be named first; one that follows (`reassign`) may be named later
     /// @param fulfillmentDeadline last second that a reservation may allow for the delivery
     /// @param refundAfter first second of the refund, and the end of release and cancellation
     struct GatewayDeposit {
@@ -127,7 +131,7 @@ contract GatewayEscrow is EIP712 {
     /// @param deposit what the payer agreed to
     /// @param token the ERC-20 or TRC-20
     /// @param deposited what was taken of it
-    /// @param quoteHash the quote reserved; before that the one that the payer agreed to, or zero
+    /// @param quoteHash the quote reserved last; before any the one that the payer agreed to, or zero
     /// @param settler who is paid on release; zero before the reservation, as the two that follow
     /// @param sourceAmount what the settler is paid
     /// @param fulfillBy last second of the delivery
@@ -145,9 +149,9 @@ contract GatewayEscrow is EIP712 {
     /// changed (as the contract sees them, `block.number`; 0 before it did) share the first slot, so they cost nothing; by
     /// them the transactions, and in those the terms, are found without searching logs.
     /// @param state where the payment stands
-    /// @param round how many reservations it has had
+    /// @param round how many reservations it has had; more than 1 once it was reassigned
     /// @param depositedAt the block of the deposit
-    /// @param reservedAt the block of the reservation
+    /// @param reservedAt the block of the last reservation
     /// @param endedAt the block of release or refund
     /// @param commitment `keccak256(abi.encode(Escrow))` of the terms as they stand, or stood last
     struct Record {
@@ -159,7 +163,7 @@ contract GatewayEscrow is EIP712 {
         bytes32 commitment;
     }
 
-    /// @notice `amount` of `token` is locked for the payment. With `Reserved` it tells all terms of the payment.
+    /// @notice `amount` of `token` is locked for the payment. With the last `Reserved` it tells all terms of the payment.
     event Deposited(
         bytes32 indexed paymentId,
         bytes32 indexed quoteHash,
@@ -176,6 +180,9 @@ contract GatewayEscrow is EIP712 {
         uint256 sourceAmount,
         uint48 fulfillBy
     );
+    /// @notice The payment is no longer for `previousQuoteHash`, which was not delivered in time, but for `quoteHash`. Its `Reserved`
+    /// follows at once.
+    event Reassigned(bytes32 indexed paymentId, bytes32 indexed previousQuoteHash, bytes32 indexed quoteHash);
     /// @notice The delivery was attested: `amount` to the settler, `remainder` back to the payer.
     event Released(
         bytes32 indexed paymentId,
@@ -239,6 +246,10 @@ contract GatewayEscrow is EIP712 {
     error ReserveWindowClosed(uint48 reserveDeadline);
     /// @notice It is later than the reserver admits the deposit.
     error AdmissionExpired(uint48 admittedUntil);
+    /// @notice The settler reserved may still deliver, until the end of `fulfillBy`.
+    error ReservationNotOver(uint48 fulfillBy);
+    /// @notice The payment is reserved for this quote already.
+    error QuoteNotAnother(bytes32 quoteHash);
     /// @notice `fulfillBy` is not in the future.
     error FulfillByPassed(uint48 fulfillBy);
     /// @notice `fulfillBy` is later than the payer's `fulfillmentDeadline`.
@@ -249,7 +260,7 @@ contract GatewayEscrow is EIP712 {
     error AmountAboveCap(uint256 amount, uint256 cap);
     /// @notice The permit's nonce is not the one that binds the payment's terms.
     error NonceNotOfPayment(uint256 expected, uint256 given);
-    /// @notice The reserver's signature is not valid for this admission, opening or reservation.
+    /// @notice The reserver's signature is not valid for this admission, opening, reservation or reassignment.
     error ReserverSignatureInvalid(address reserver);
     /// @notice This is no word of the releaser's: neither its own signature of this message nor, if it is a set's id, that set
     /// with as many of its members' signatures as its threshold says.
@@ -303,8 +314,20 @@ contract GatewayEscrow is EIP712 {
             )
         )
     );
+    bytes32 private immutable LARGER_ADMISSION_TYPEHASH = keccak256(
+        bytes(
+            string.concat(
+                "LargerAdmission(GatewayDeposit deposit,Reservation reservation,address token,uint256 amount,uint48 admittedUntil)",
+                GATEWAY_DEPOSIT_TYPE,
+                RESERVATION_TYPE
+            )
+        )
+    );
     bytes32 private immutable OPENING_TYPEHASH = keccak256(
         bytes(string.concat("Opening(GatewayDeposit deposit,address token,uint256 amount)", GATEWAY_DEPOSIT_TYPE))
+    );
+    bytes32 private immutable REASSIGNMENT_TYPEHASH = keccak256(
+        bytes(string.concat("Reassignment(bytes32 previousQuoteHash,Reservation reservation)", RESERVATION_TYPE))
     );
     bytes32 private constant DELIVERY_TYPEHASH =
         keccak256("Delivery(bytes32 paymentId,bytes32 quoteHash,address settler)");
@@ -399,13 +422,23 @@ contract GatewayEscrow is EIP712 {
         uint48 admittedUntil,
         bytes calldata reserverSignature
     ) external nonReentrant {
-        bytes32 witness = _openReserved(d, p, r, admittedUntil, reserverSignature);
+        _depositWithWitness(d, p, r, r.sourceAmount, admittedUntil, reserverSignature);
+    }
 
-        uint256 before = p.token.balanceOf(address(this));
-        IPermit2(permit2).permitWitnessTransferFrom(
-            _permitOf(p), _transferOf(r), d.payer, witness, WITNESS_TYPE_STRING, p.signature
-        );
-        _requireReceived(p.token, before, r.sourceAmount);
+    /// @notice As `depositWithWitness`, of more than the award asks for, so that the payment can go to a dearer settler when this
+    /// one does not deliver (`reassign`). What is over goes back to the payer on release. Open to everyone.
+    /// @param amount what is drawn: not less than `r.sourceAmount`, and not more than the payer permits
+    /// @param reserverSignature of this contract's `reserver` over `LargerAdmission(d, r, p.token, amount, admittedUntil)`; over
+    /// `Admission`, as for `depositWithWitness`, where `amount` is what the award asks for
+    function depositMoreWithWitness(
+        GatewayDeposit calldata d,
+        Permit calldata p,
+        Reservation calldata r,
+        uint256 amount,
+        uint48 admittedUntil,
+        bytes calldata reserverSignature
+    ) external nonReentrant {
+        _depositWithWitness(d, p, r, amount, admittedUntil, reserverSignature);
     }
 
     /// @notice Deposit and reservation in one call, with a permit that has no witness (`EVM_PERMIT2`).
@@ -424,11 +457,21 @@ contract GatewayEscrow is EIP712 {
         uint48 admittedUntil,
         bytes calldata reserverSignature
     ) external nonReentrant {
-        _openReserved(d, p, r, admittedUntil, reserverSignature);
+        _depositWithPermit(d, p, r, r.sourceAmount, admittedUntil, reserverSignature);
+    }
 
-        uint256 before = p.token.balanceOf(address(this));
-        IPermit2(permit2).permitTransferFrom(_permitOf(p), _transferOf(r), d.payer, p.signature);
-        _requireReceived(p.token, before, r.sourceAmount);
+    /// @notice To `depositWithPermit` what `depositMoreWithWitness` is to `depositWithWitness`.
+    /// @param amount what is drawn: not less than `r.sourceAmount`, and not more than the payer permits
+    /// @param reserverSignature as for `depositMoreWithWitness`
+    function depositMoreWithPermit(
+        GatewayDeposit calldata d,
+        Permit calldata p,
+        Reservation calldata r,
+        uint256 amount,
+        uint48 admittedUntil,
+        bytes calldata reserverSignature
+    ) external nonReentrant {
+        _depositWithPermit(d, p, r, amount, admittedUntil, reserverSignature);
     }
 
     /// @notice Deposit by the payer's own transaction, after an `approve` for this contract (Tron). The settler
@@ -478,6 +521,45 @@ contract GatewayEscrow is EIP712 {
         _write(record, State.Reserved, 1, record.depositedAt, uint40(block.number));
     }
 
+    /// @notice Gives the reservation to another settler, once the time of the one reserved is over without a delivery. No money
+    /// moves. Open to everyone with the signatures of both, the reserver and the releaser.
+    /// @dev Only where the payer took any quote: one that the payer named is delivered or its money goes back. It is not bound by
+    /// `reserveDeadline`, but ends before `fulfillmentDeadline`, hence before `refundAfter`, since the new `fulfillBy` is in the
+    /// future and not later than that.
+    ///
+    /// The reserver's signature names the quote that is replaced, so neither one over an earlier award nor one that was used
+    /// serves again. The releaser's word names that quote, too, and cannot cancel what takes its place; so the reserver must
+    /// never name a quote of which there is such a word already. After 255 reservations a further one is refused (`Panic`).
+    /// @param e the payment as it stands
+    /// @param r the award that takes the place of the present one
+    /// @param reserverSignature of the deposit's reserver over `Reassignment(e.quoteHash, r)` (EIP-712)
+    /// @param nonDelivery the releaser's word, as for `cancel`, over `NonDelivery(paymentId, e.quoteHash)`
+    function reassign(
+        Escrow calldata e,
+        Reservation calldata r,
+        bytes calldata reserverSignature,
+        bytes calldata nonDelivery
+    ) external nonReentrant {
+        GatewayDeposit calldata d = e.deposit;
+        Record storage record = _records[d.paymentId];
+        State state = record.state;
+        if (state != State.Reserved) revert StateNotAllowed(state);
+        _requireCommitted(record, e);
+        if (r.paymentId != d.paymentId) revert PaymentIdMismatch(d.paymentId, r.paymentId);
+        if (d.quoteHash != bytes32(0)) revert QuoteHashMismatch(d.quoteHash, r.quoteHash);
+        if (block.timestamp <= e.fulfillBy) revert ReservationNotOver(e.fulfillBy);
+        if (r.quoteHash == e.quoteHash) revert QuoteNotAnother(r.quoteHash);
+        if (r.sourceAmount > e.deposited) revert AmountAboveCap(r.sourceAmount, e.deposited);
+        uint8 round = record.round + 1;
+        _requireReserver(
+            d.reserver, keccak256(abi.encode(REASSIGNMENT_TYPEHASH, e.quoteHash, _hashReservation(r))), reserverSignature
+        );
+        _requireNonDelivery(e, nonDelivery);
+        emit Reassigned(d.paymentId, e.quoteHash, r.quoteHash);
+        record.commitment = _reserve(d, e.token, e.deposited, r);
+        _write(record, State.Reserved, round, record.depositedAt, uint40(block.number));
+    }
+
     /// @notice Pays the settler, and the remainder to the payer. Open to everyone with the releaser's
     /// attestation, before `refundAfter`: a settler needs nobody to be paid.
     /// @param e the payment as reserved
@@ -511,7 +593,7 @@ contract GatewayEscrow is EIP712 {
     /// @notice Gives the deposit back before its time. Open to everyone with the releaser's word that nothing
     /// was delivered, before `refundAfter`.
     /// @dev The message names the quote as it stands now (zero while none is reserved or agreed), so a word given
-    /// before the award of an open deposit does not cancel the award.
+    /// before the award of an open deposit does not cancel the award, nor one about a settler the award of the next.
     /// @param e the payment as it stands
     /// @param nonDelivery the releaser's signature over `NonDelivery(paymentId, quoteHash)` (EIP-712), or a set attestation with
     /// its members' signatures over the same
@@ -519,9 +601,7 @@ contract GatewayEscrow is EIP712 {
         GatewayDeposit calldata d = e.deposit;
         Record storage record = _requireOpen(e);
         if (block.timestamp >= d.refundAfter) revert ReleaseWindowClosed(d.refundAfter);
-        _requireReleaser(
-            d.releaser, keccak256(abi.encode(NON_DELIVERY_TYPEHASH, d.paymentId, e.quoteHash)), nonDelivery
-        );
+        _requireNonDelivery(e, nonDelivery);
         _refund(record, e);
     }
 
@@ -657,7 +737,39 @@ contract GatewayEscrow is EIP712 {
         }
     }
 
-    /// @dev Checks and effects that both deposits by signature share. The nonce is checked here because it is all
+    function _depositWithWitness(
+        GatewayDeposit calldata d,
+        Permit calldata p,
+        Reservation calldata r,
+        uint256 amount,
+        uint48 admittedUntil,
+        bytes calldata reserverSignature
+    ) private {
+        bytes32 witness = _openReserved(d, p, r, amount, admittedUntil, reserverSignature);
+
+        uint256 before = p.token.balanceOf(address(this));
+        IPermit2(permit2).permitWitnessTransferFrom(
+            _permitOf(p), _transferOf(amount), d.payer, witness, WITNESS_TYPE_STRING, p.signature
+        );
+        _requireReceived(p.token, before, amount);
+    }
+
+    function _depositWithPermit(
+        GatewayDeposit calldata d,
+        Permit calldata p,
+        Reservation calldata r,
+        uint256 amount,
+        uint48 admittedUntil,
+        bytes calldata reserverSignature
+    ) private {
+        _openReserved(d, p, r, amount, admittedUntil, reserverSignature);
+
+        uint256 before = p.token.balanceOf(address(this));
+        IPermit2(permit2).permitTransferFrom(_permitOf(p), _transferOf(amount), d.payer, p.signature);
+        _requireReceived(p.token, before, amount);
+    }
+
+    /// @dev Checks and effects that all deposits by signature share. The nonce is checked here because it is all
     /// that binds the payment's terms for the payer when there is no witness. The admission binds all that the two
     /// parties bring: a signature over the award alone could be paired with somebody else's junk deposit. It ends, for a
     /// reverted deposit has published both signatures: without an end anyone could make it later, when the payer has
@@ -667,6 +779,7 @@ contract GatewayEscrow is EIP712 {
         GatewayDeposit calldata d,
         Permit calldata p,
         Reservation calldata r,
+        uint256 amount,
         uint48 admittedUntil,
         bytes calldata reserverSignature
     ) private returns (bytes32 depositHash) {
@@ -676,13 +789,17 @@ contract GatewayEscrow is EIP712 {
         if (d.quoteHash != bytes32(0) && d.quoteHash != r.quoteHash) revert QuoteHashMismatch(d.quoteHash, r.quoteHash);
         uint256 nonce = uint256(keccak256(abi.encodePacked(d.paymentId, d.termsHash)));
         if (p.nonce != nonce) revert NonceNotOfPayment(nonce, p.nonce);
-        if (r.sourceAmount > p.amount) revert AmountAboveCap(r.sourceAmount, p.amount);
+        if (amount > p.amount) revert AmountAboveCap(amount, p.amount);
+        if (r.sourceAmount > amount) revert AmountAboveCap(r.sourceAmount, amount);
         depositHash = _hashDeposit(d);
-        bytes32 admission =
-            keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash, _hashReservation(r), p.token, admittedUntil));
-        _open(d, p.token, r.sourceAmount, r.quoteHash, admission, reserverSignature);
+        bytes32 admission = amount == r.sourceAmount
+            ? keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash, _hashReservation(r), p.token, admittedUntil))
+            : keccak256(
+                abi.encode(LARGER_ADMISSION_TYPEHASH, depositHash, _hashReservation(r), p.token, amount, admittedUntil)
+            );
+        _open(d, p.token, amount, r.quoteHash, admission, reserverSignature);
         Record storage record = _records[d.paymentId];
-        record.commitment = _reserve(d, p.token, r.sourceAmount, r);
+        record.commitment = _reserve(d, p.token, amount, r);
         _write(record, State.Reserved, 1, uint40(block.number), uint40(block.number));
     }
 
@@ -858,6 +975,15 @@ contract GatewayEscrow is EIP712 {
         }
     }
 
+    /// @dev The releaser says that nothing was delivered under the quote as it stands.
+    function _requireNonDelivery(Escrow calldata e, bytes calldata nonDelivery) private view {
+        _requireReleaser(
+            e.deposit.releaser,
+            keccak256(abi.encode(NON_DELIVERY_TYPEHASH, e.deposit.paymentId, e.quoteHash)),
+            nonDelivery
+        );
+    }
+
     /// @dev The key of the account is tried first, and what code the account has is asked only then: that there is none need
     /// not be looked up, which costs as much as all else here. An address with code has no key, unless it delegates to
     /// that code (EIP-7702), and then its key can change the code anyway.
@@ -936,8 +1062,8 @@ contract GatewayEscrow is EIP712 {
         return IPermit2.PermitTransferFrom(IPermit2.TokenPermissions(p.token, p.amount), p.nonce, p.deadline);
     }
 
-    function _transferOf(Reservation calldata r) private view returns (IPermit2.SignatureTransferDetails memory) {
-        return IPermit2.SignatureTransferDetails(address(this), r.sourceAmount);
+    function _transferOf(uint256 amount) private view returns (IPermit2.SignatureTransferDetails memory) {
+        return IPermit2.SignatureTransferDetails(address(this), amount);
     }
 
     /// @dev All members are static, so the ABI encoding of the struct is EIP-712's `encodeData`.

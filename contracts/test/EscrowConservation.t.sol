@@ -3,18 +3,22 @@ pragma solidity ^0.8.24;
 
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {EscrowFixture} from "./support/EscrowFixture.sol";
+import {LargerDeposits} from "./support/LargerDeposits.sol";
 import {TrickToken} from "./support/TrickToken.sol";
 import {VerifierSets} from "./support/VerifierSets.sol";
 
 /// @notice Does whatever is possible with a few payments in any order, in a token that denies receivers at will. A set of
 /// verifiers releases every other payment.
-contract EscrowActor is VerifierSets {
+contract EscrowActor is VerifierSets, LargerDeposits {
     uint256 public constant PAYMENTS = 6;
-    bytes32 private constant QUOTE = keccak256("quote");
 
     Verifiers private _set = verifiers(2, 3);
-    /// Whether a set's payment was ended by more or fewer of its members than its threshold says.
+    /// Whether a set's payment was ended or reassigned by more or fewer of its members than its threshold says.
     bool public endedByOthers;
+    /// Whether a reservation was taken from a settler that could still deliver.
+    bool public reassignedTooEarly;
+    /// Whether a word about a reservation that was replaced ended the payment.
+    bool public endedByAnOldWord;
 
     GatewayEscrow.State[PAYMENTS] public lastState;
     bool public leftAFinalState;
@@ -35,9 +39,10 @@ contract EscrowActor is VerifierSets {
         i = bound(i, 0, PAYMENTS - 1);
         (GatewayEscrow.GatewayDeposit memory d, GatewayEscrow.Reservation memory r) = terms(i, amount);
         if (stateOf(d.paymentId) != GatewayEscrow.State.None) return;
-        if (way % 3 == 0) depositByPayer(d, address(trick));
-        if (way % 3 == 1) depositWitnessed(d, r, address(trick));
-        if (way % 3 == 2) depositPermitted(d, r, address(trick));
+        if (way % 5 == 0) depositByPayer(d, address(trick));
+        if (way % 5 == 1) depositWitnessed(d, r, address(trick));
+        if (way % 5 == 2) depositPermitted(d, r, address(trick));
+        if (way % 5 > 2) depositLarger(way % 5 == 3, d, r, address(trick), bound(way, r.sourceAmount, CAP));
     }
 
     function reserve(uint256 i, uint256 amount) external noting {
@@ -49,10 +54,30 @@ contract EscrowActor is VerifierSets {
         noteTerms(asReserved(termsOf(r.paymentId), r));
     }
 
+    /// To the one and the other settler in turn.
+    function reassign(uint256 i, uint256 amount, uint256 signers) external noting {
+        i = bound(i, 0, PAYMENTS - 1);
+        GatewayEscrow.Escrow memory e = termsOf(idOf(i));
+        (, GatewayEscrow.Reservation memory r) = terms(i, amount);
+        uint256 round = escrow.recordOf(r.paymentId).round;
+        r.settler = round % 2 == 1 ? nextSettler : settler;
+        r.quoteHash = keccak256(abi.encode("quote", round));
+        bytes memory signature = signReassignment(reserverKey, e.quoteHash, r);
+        bytes memory word = attested(i, nonDeliveryDigest(r.paymentId, e.quoteHash), signers);
+        if (!attempt(abi.encodeCall(escrow.reassign, (e, r, signature, word)))) return;
+        noteTerms(asReserved(e, r));
+        if (bySet(i) && !enough(signers)) endedByOthers = true;
+        if (block.timestamp <= e.fulfillBy) reassignedTooEarly = true;
+        bytes memory old = attested(i, deliveryDigest(r.paymentId, e.quoteHash, e.settler), signers);
+        if (attempt(abi.encodeCall(escrow.release, (termsOf(r.paymentId), old)))) endedByAnOldWord = true;
+        if (attempt(abi.encodeCall(escrow.cancel, (termsOf(r.paymentId), word)))) endedByAnOldWord = true;
+    }
+
     function release(uint256 i, uint256 signers) external noting {
         i = bound(i, 0, PAYMENTS - 1);
         bytes32 id = idOf(i);
-        bytes memory attestation = attested(i, deliveryDigest(id, QUOTE, settler), signers);
+        GatewayEscrow.Escrow memory e = termsOf(id);
+        bytes memory attestation = attested(i, deliveryDigest(id, e.quoteHash, e.settler), signers);
         bool done = attempt(abi.encodeCall(escrow.release, (termsOf(id), attestation)));
         if (done && bySet(i) && !enough(signers)) endedByOthers = true;
     }
@@ -69,14 +94,14 @@ contract EscrowActor is VerifierSets {
         attempt(abi.encodeCall(escrow.refund, (termsOf(idOf(bound(i, 0, PAYMENTS - 1))))));
     }
 
-    function claim(bool bySettler, uint256 to) external noting {
-        address receiver = [payer, settler, stranger][to % 3];
-        vm.prank(bySettler ? settler : payer);
+    function claim(uint256 who, uint256 to) external noting {
+        address receiver = [payer, settler, nextSettler, stranger][to % 4];
+        vm.prank(party(who));
         attempt(abi.encodeCall(escrow.claim, (address(trick), receiver)));
     }
 
-    function claimFor(bool theSettler) external noting {
-        attempt(abi.encodeCall(escrow.claimFor, (theSettler ? settler : payer, address(trick))));
+    function claimFor(uint256 who) external noting {
+        attempt(abi.encodeCall(escrow.claimFor, (party(who), address(trick))));
     }
 
     /// The token charges its sender for a while, or no more.
@@ -84,8 +109,8 @@ contract EscrowActor is VerifierSets {
         trick.setSurchargeRate(rate % 3 == 0 ? rate % 200_000 : 0);
     }
 
-    function deny(bool theSettler, uint256 how) external {
-        trick.setDenial(theSettler ? settler : payer, TrickToken.Denial(how % 4));
+    function deny(uint256 who, uint256 how) external {
+        trick.setDenial(party(who), TrickToken.Denial(how % 4));
     }
 
     function chooseAnswer(uint256 how) external {
@@ -108,6 +133,10 @@ contract EscrowActor is VerifierSets {
 
     function attempt(bytes memory data) private returns (bool done) {
         (done,) = address(escrow).call(data);
+    }
+
+    function party(uint256 who) private view returns (address) {
+        return [payer, settler, nextSettler][who % 3];
     }
 
     function bySet(uint256 i) private pure returns (bool) {
@@ -159,7 +188,7 @@ contract EscrowConservationTest is EscrowFixture {
     function setUp() public override {
         actor = new EscrowActor();
         actor.setUp();
-        bytes4[] memory actions = new bytes4[](11);
+        bytes4[] memory actions = new bytes4[](12);
         actions[0] = EscrowActor.deposit.selector;
         actions[1] = EscrowActor.reserve.selector;
         actions[2] = EscrowActor.release.selector;
@@ -171,6 +200,7 @@ contract EscrowConservationTest is EscrowFixture {
         actions[8] = EscrowActor.wait.selector;
         actions[9] = EscrowActor.claimFor.selector;
         actions[10] = EscrowActor.charge.selector;
+        actions[11] = EscrowActor.reassign.selector;
         targetSelector(FuzzSelector(address(actor), actions));
         targetContract(address(actor));
     }
@@ -179,6 +209,7 @@ contract EscrowConservationTest is EscrowFixture {
     function invariant_TheEscrowHoldsWhatItOwes() public view {
         (GatewayEscrow e, TrickToken t, address payer_, address settler_) = actor.escrowAddress();
         uint256 owed = e.claimable(payer_, address(t)) + e.claimable(settler_, address(t));
+        owed += e.claimable(nextSettler, address(t));
         for (uint256 i = 0; i < actor.PAYMENTS(); i++) {
             GatewayEscrow.State state = e.recordOf(actor.idOf(i)).state;
             if (state == GatewayEscrow.State.Deposited || state == GatewayEscrow.State.Reserved) {
@@ -188,7 +219,8 @@ contract EscrowConservationTest is EscrowFixture {
         assertEq(t.balanceOf(address(e)), owed);
         assertEq(e.owedIn(address(t)), owed);
         assertEq(
-            t.balanceOf(address(e)) + t.balanceOf(payer_) + t.balanceOf(settler_) + t.balanceOf(stranger) + t.charged(),
+            t.balanceOf(address(e)) + t.balanceOf(payer_) + t.balanceOf(settler_) + t.balanceOf(nextSettler)
+                + t.balanceOf(stranger) + t.charged(),
             1_000_000e6
         );
     }
@@ -199,6 +231,14 @@ contract EscrowConservationTest is EscrowFixture {
 
     function invariant_ASetEndsPaymentsByItsThreshold() public view {
         assertFalse(actor.endedByOthers());
+    }
+
+    function invariant_AReservationIsTakenFromNobodyInTime() public view {
+        assertFalse(actor.reassignedTooEarly());
+    }
+
+    function invariant_WordsAboutAReplacedReservationEndNothing() public view {
+        assertFalse(actor.endedByAnOldWord());
     }
 
     /// One payment from any deposit to any end: who gets what is fixed by the amounts alone.

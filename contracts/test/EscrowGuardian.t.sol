@@ -80,7 +80,7 @@ contract EscrowGuardianTest is EscrowFixture {
         escrow.depositOwn(d, address(token), CAP, opening);
     }
 
-    /// All that is there leaves as if nothing had happened: reserve, release, cancel, refund, claim.
+    /// All that is there leaves as if nothing had happened: reserve, reassign, release, cancel, refund, claim.
     function test_ExitsAreUntouchedByRetirement() public {
         depositByPayer(depositTerms(), address(token));
         vm.prank(guardian);
@@ -95,6 +95,12 @@ contract EscrowGuardianTest is EscrowFixture {
         vm.revertToState(reserved);
         escrow.cancel(termsOf(ID), nonDelivery());
         assertPaid(address(token), 0, 0);
+        vm.revertToState(reserved);
+        vm.warp(r.fulfillBy + 1);
+        reassign(nextReservation());
+        escrow.release(termsOf(ID), signDelivery(releaserKey, ID, termsOf(ID).quoteHash, nextSettler));
+        assertEq(token.balanceOf(nextSettler), NEXT_QUOTED);
+        assertEq(token.balanceOf(address(escrow)), 0);
 
         vm.revertToState(open);
         vm.warp(depositTerms().refundAfter);
@@ -168,8 +174,16 @@ contract EscrowGuardianTest is EscrowFixture {
         vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver));
         reserve(r, byNext);
         reserve(r, signReservation(reserverKey, r));
-        escrow.release(termsOf(ID), delivery());
-        assertPaid(address(token), QUOTED, 0);
+        GatewayEscrow.Reservation memory another = nextReservation();
+        vm.warp(r.fulfillBy + 1);
+        another.fulfillBy = uint48(block.timestamp) + 100;
+        byNext = signReassignment(nextKey, r.quoteHash, another);
+        bytes memory word = nonDelivery();
+        vm.expectRevert(abi.encodeWithSelector(GatewayEscrow.ReserverSignatureInvalid.selector, reserver));
+        reassign(another, byNext, word);
+        reassign(another);
+        escrow.release(termsOf(ID), signDelivery(releaserKey, ID, another.quoteHash, nextSettler));
+        assertEq(token.balanceOf(nextSettler), NEXT_QUOTED);
     }
 
     function test_OnlyTheGuardianProposesAndInstalls() public {

@@ -2,11 +2,11 @@
 pragma solidity ^0.8.24;
 
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
-import {EscrowFixture} from "./support/EscrowFixture.sol";
+import {LargerDeposits} from "./support/LargerDeposits.sol";
 import {TrickToken} from "./support/TrickToken.sol";
 
 /// @notice Tokens and receivers that misbehave while money goes out, and the claims that follow.
-contract EscrowHostileTest is EscrowFixture {
+contract EscrowHostileTest is LargerDeposits {
     bytes32 private constant ID = keccak256("pay_1");
 
     // Denied receivers
@@ -218,10 +218,15 @@ contract EscrowHostileTest is EscrowFixture {
         for (uint256 i = 0; i < calls.length; i++) {
             uint256 snapshot = vm.snapshotState();
             trick.setHook(address(escrow), calls[i]);
-            if (i % 3 == 0) depositByPayer(depositTerms(), address(trick));
-            if (i % 3 == 1) depositWitnessed(depositTerms(), reservation(), address(trick));
-            if (i % 3 == 2) depositPermitted(depositTerms(), reservation(), address(trick));
-            assertReentranceRefused();
+            uint256 ready = vm.snapshotState();
+            for (uint256 way = 0; way < 5; way++) {
+                if (way == 0) depositByPayer(depositTerms(), address(trick));
+                if (way == 1) depositWitnessed(depositTerms(), reservation(), address(trick));
+                if (way == 2) depositPermitted(depositTerms(), reservation(), address(trick));
+                if (way > 2) depositLarger(way == 3, depositTerms(), reservation(), address(trick), LARGER);
+                assertReentranceRefused();
+                vm.revertToState(ready);
+            }
             vm.revertToState(snapshot);
         }
     }
@@ -265,7 +270,7 @@ contract EscrowHostileTest is EscrowFixture {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         GatewayEscrow.Reservation memory r = reservation();
         GatewayEscrow.Permit memory p = unsignedPermit(d, address(trick));
-        calls = new bytes[](10);
+        calls = new bytes[](13);
         bytes memory admission = signAdmission(reserverKey, d, r, address(trick));
         bytes memory opening = signOpening(reserverKey, d, address(trick), CAP);
         calls[0] = abi.encodeCall(escrow.depositWithWitness, (d, p, r, ADMITTED_UNTIL, admission));
@@ -278,5 +283,11 @@ contract EscrowHostileTest is EscrowFixture {
         calls[7] = abi.encodeCall(escrow.claim, (address(trick), attacker));
         calls[8] = abi.encodeCall(escrow.claimFor, (payer, address(trick)));
         calls[9] = abi.encodeCall(escrow.claimFor, (settler, address(trick)));
+        GatewayEscrow.Reservation memory next = nextReservation();
+        bytes memory reassignment = signReassignment(reserverKey, r.quoteHash, next);
+        calls[10] = abi.encodeCall(escrow.reassign, (termsOf(ID), next, reassignment, nonDelivery()));
+        bytes memory larger = admissionOf(d, r, address(trick), LARGER);
+        calls[11] = abi.encodeCall(escrow.depositMoreWithWitness, (d, p, r, LARGER, ADMITTED_UNTIL, larger));
+        calls[12] = abi.encodeCall(escrow.depositMoreWithPermit, (d, p, r, LARGER, ADMITTED_UNTIL, larger));
     }
 }

@@ -107,6 +107,21 @@ contract EscrowPayerDepositTest is EscrowFixture {
         assertNothingOwed();
     }
 
+    /// The cap is all there: the settler that follows may ask more than the first did.
+    function test_TheNextSettlerMayBeDearerUpToTheCap() public {
+        reservedByPayer(address(usd));
+        GatewayEscrow.Reservation memory r = nextReservation();
+        r.sourceAmount = QUOTED + 7e6;
+        vm.warp(reservation().fulfillBy + 1);
+        reassign(r);
+        assertPaid(address(usd), 0, CAP);
+        escrow.release(termsOf(ID), signDelivery(releaserKey, ID, r.quoteHash, nextSettler));
+        assertEq(usd.balanceOf(nextSettler), QUOTED + 7e6);
+        assertEq(usd.balanceOf(payer), 1_000_000e6 - QUOTED - 7e6);
+        assertEq(usd.balanceOf(settler), 0);
+        assertNothingOwed();
+    }
+
     function testFuzz_WhatComesOutIsWhatWentIn(uint256 price, bool isDelivered) public {
         price = bound(price, 1, CAP);
         depositByPayer(depositTerms(), address(usd));
@@ -138,6 +153,17 @@ contract EscrowPayerDepositTest is EscrowFixture {
         assertBlocks(1_000, 1_007, 1_019);
         vm.roll(1_020);
         assertBlocks(1_000, 1_007, 1_019);
+    }
+
+    function test_TheRecordOfAReassignedPaymentKeepsItsDeposit() public {
+        reservedByPayer(address(usd));
+        vm.warp(reservation().fulfillBy + 1);
+        vm.roll(1_005);
+        reassign(nextReservation());
+        assertBlocks(1_000, 1_005, 0);
+        vm.roll(1_009);
+        escrow.cancel(termsOf(ID), signNonDelivery(releaserKey, ID, nextReservation().quoteHash));
+        assertBlocks(1_000, 1_005, 1_009);
     }
 
     function test_TheRecordSaysInWhichBlockItWasRefunded() public {

@@ -414,13 +414,15 @@ contract EscrowStatesTest is EscrowFixture {
         bytes32 id = abi.decode(encoded, (bytes32));
         GatewayEscrow.Reservation memory r = reservation();
         r.paymentId = id;
-        bytes[3] memory calls = [
-            open
-                ? bytes.concat(escrow.reserve.selector, encoded, abi.encode(r), abi.encode(21 * 32, 0))
-                : bytes.concat(escrow.release.selector, encoded, abi.encode(16 * 32, 0)),
-            bytes.concat(escrow.cancel.selector, encoded, abi.encode(16 * 32, 0)),
-            bytes.concat(escrow.refund.selector, encoded)
-        ];
+        bytes[] memory calls = new bytes[](open ? 3 : 4);
+        calls[0] = bytes.concat(escrow.cancel.selector, encoded, abi.encode(16 * 32, 0));
+        calls[1] = bytes.concat(escrow.refund.selector, encoded);
+        if (open) {
+            calls[2] = bytes.concat(escrow.reserve.selector, encoded, abi.encode(r), abi.encode(21 * 32, 0));
+        } else {
+            calls[2] = bytes.concat(escrow.release.selector, encoded, abi.encode(16 * 32, 0));
+            calls[3] = bytes.concat(escrow.reassign.selector, encoded, abi.encode(r), abi.encode(22 * 32, 23 * 32, 0, 0));
+        }
         for (uint256 i = 0; i < calls.length; i++) {
             (bool done, bytes memory why) = address(escrow).call(calls[i]);
             assertFalse(done);

@@ -9,15 +9,15 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use alloy::{
     primitives::{Address, B256, Bytes, U256, keccak256},
-    sol_types::SolStruct,
+    sol_types::{SolCall, SolStruct},
 };
 use serde::Deserialize;
 
 use chains::deployment::Finding;
 
 use super::{
-    contracts::PAYOUT_GAS,
-    eip712::{Admission, GatewayDeposit, Opening, Reservation, escrow_domain},
+    contracts::{GatewayEscrow, PAYOUT_GAS},
+    eip712::{Admission, GatewayDeposit, LargerAdmission, Opening, Reassignment, Reservation, escrow_domain},
 };
 
 /// `GatewayEscrow`. Its constructor's arguments are `GatewayEscrow::constructorCall`.
@@ -140,7 +140,9 @@ impl EscrowSetup {
         [
             ("ADMISSION_TYPEHASH", type_hash::<Admission>()),
             ("GATEWAY_DEPOSIT_TYPEHASH", type_hash::<GatewayDeposit>()),
+            ("LARGER_ADMISSION_TYPEHASH", type_hash::<LargerAdmission>()),
             ("OPENING_TYPEHASH", type_hash::<Opening>()),
+            ("REASSIGNMENT_TYPEHASH", type_hash::<Reassignment>()),
             ("RESERVATION_TYPEHASH", type_hash::<Reservation>()),
             ("_cachedChainId", number(self.chain_id)),
             ("_cachedDomainSeparator", domain.separator()),
@@ -163,6 +165,11 @@ impl EscrowSetup {
         let address = Address::from_word(*word);
         if address.is_zero() { "nobody".to_owned() } else { (self.text)(address) }
     }
+}
+
+/// Whether the code of an escrow has the call that reassigns, which escrows of earlier versions do not have.
+pub fn takes_reassignments(code: &[u8]) -> bool {
+    code.windows(4).any(|bytes| bytes == GatewayEscrow::reassignCall::SELECTOR)
 }
 
 /// What the code found at the address of an escrow is, compared with this version's and with what it has to be made with.
@@ -245,7 +252,7 @@ mod tests {
     use alloy::{primitives::address, sol_types::SolConstructor};
 
     use super::*;
-    use crate::contracts::{self, GatewayEscrow};
+    use crate::contracts;
 
     fn setup() -> EscrowSetup {
         EscrowSetup {
@@ -271,6 +278,23 @@ mod tests {
     fn faults(code: &[u8]) -> Vec<(String, String)> {
         let findings = escrow_findings(code, &setup());
         findings.into_iter().filter_map(|finding| Some((finding.subject, finding.fault?))).collect()
+    }
+
+    #[test]
+    fn an_escrow_of_this_version_takes_reassignments_and_other_code_none() {
+        assert!(takes_reassignments(&GATEWAY_ESCROW.deployed));
+        for code in [&FULFILLMENT_PROXY.deployed[..], &[], &[0x63]] {
+            assert!(!takes_reassignments(code));
+        }
+    }
+
+    /// So whoever finds that an escrow takes reassignments need not ask whether it takes larger deposits.
+    #[test]
+    fn an_escrow_that_takes_reassignments_takes_larger_deposits() {
+        let has = |selector: [u8; 4]| GATEWAY_ESCROW.deployed.windows(4).any(|bytes| bytes == selector);
+        assert!(has(GatewayEscrow::reassignCall::SELECTOR));
+        assert!(has(GatewayEscrow::depositMoreWithWitnessCall::SELECTOR));
+        assert!(has(GatewayEscrow::depositMoreWithPermitCall::SELECTOR));
     }
 
     #[test]

@@ -65,6 +65,14 @@ sol! {
         uint48 fulfillBy;
     }
 
+    /// The award that takes the place of the one for the quote with the hash `previousQuoteHash`, signed by the reserver of a deposit
+    /// whose settler did not deliver in time.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Reassignment {
+        bytes32 previousQuoteHash;
+        Reservation reservation;
+    }
+
     /// The award with the deposit and the token it belongs to, signed by the escrow's reserver for both ways of
     /// depositing with a permit, and the last second in which the deposit may be made.
     #[derive(Debug, PartialEq, Eq)]
@@ -72,6 +80,16 @@ sol! {
         GatewayDeposit deposit;
         Reservation reservation;
         address token;
+        uint48 admittedUntil;
+    }
+
+    /// As [`Admission`], of a deposit of more than the award asks for.
+    #[derive(Debug, PartialEq, Eq)]
+    struct LargerAdmission {
+        GatewayDeposit deposit;
+        Reservation reservation;
+        address token;
+        uint256 amount;
         uint48 admittedUntil;
     }
 
@@ -176,6 +194,19 @@ pub fn reservation(payment_id: &PaymentId, reservation: &ports::Reservation) -> 
         sourceAmount: units(reservation.source_amount),
         fulfillBy: time(reservation.fulfill_by)?,
     })
+}
+
+/// The award as it is signed where it takes the place of the one for the quote with the hash `previous`.
+///
+/// # Errors
+/// As [`reservation`].
+pub fn reassignment(
+    payment_id: &PaymentId,
+    previous: Hash32,
+    reservation: &ports::Reservation,
+) -> Result<Reassignment, ConvertError> {
+    let reservation = self::reservation(payment_id, reservation)?;
+    Ok(Reassignment { previousQuoteHash: word(previous), reservation })
 }
 
 impl From<&GatewayDeposit> for GatewayEscrow::GatewayDeposit {

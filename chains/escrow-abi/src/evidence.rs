@@ -16,7 +16,10 @@ use events::{
     time::unix_seconds,
 };
 
-use super::contracts::{self, FulfillmentProxy, GatewayEscrow, units, word};
+use super::{
+    contracts::{self, FulfillmentProxy, GatewayEscrow, units, word},
+    reservations,
+};
 
 sol! {
     /// A movement of a token.
@@ -78,6 +81,15 @@ pub struct Agreement<'a> {
     pub agreed: Hash32,
     /// Hash of the quote that the deposit is made for: the awarded one where it is reserved at once, else the agreed one.
     pub quote_hash: Hash32,
+}
+
+/// A reservation that another took the place of.
+#[derive(Debug, Clone, Copy)]
+pub struct Replaced {
+    /// Hash of its quote.
+    pub quote_hash: Hash32,
+    /// The last UNIX second in which it could be delivered.
+    pub fulfill_by: u64,
 }
 
 impl Parties {
@@ -167,6 +179,59 @@ impl Evidence {
             fulfill_by,
             contracts::seconds(reserved.fulfillBy),
         );
+    }
+
+    /// Checks that the transaction `inclusion` gave the reservation `before` to the quote of the case, which asks no more than what
+    /// was `deposited`, once the time of the settler before was over.
+    pub fn reassigned(
+        &self,
+        case: &Case<'_>,
+        (parties, payout): (&Parties, Address),
+        before: Replaced,
+        inclusion: &Inclusion,
+        deposited: Amount,
+        discrepancies: &mut Discrepancies,
+    ) {
+        let Some(reserved) = self.replacement(parties, before, &inclusion.transaction_hash, discrepancies) else {
+            return;
+        };
+        Self::reserved(case, parties, payout, &reserved, discrepancies);
+        discrepancies.require(reserved.sourceAmount <= units(deposited), || {
+            format!("{deposited} went into the escrow and {} were reserved of it", reserved.sourceAmount)
+        });
+        discrepancies.require(self.time < case.plan.fulfillment_deadline, || {
+            let deadline = case.plan.fulfillment_deadline;
+            format!("the reassignment came at {}, not before the fulfillment deadline {deadline}", self.time)
+        });
+    }
+
+    /// What the transaction `place` reserved in the place of `before`, if it did.
+    fn replacement(
+        &self,
+        parties: &Parties,
+        before: Replaced,
+        place: &str,
+        discrepancies: &mut Discrepancies,
+    ) -> Option<GatewayEscrow::Reserved> {
+        let logs = self.logs.iter().map(|log| ((), log));
+        let told = match reservations::in_order(logs, parties.escrow, parties.id) {
+            Ok(told) => told,
+            Err(error) => {
+                discrepancies.add(Kind::Contradiction, format!("{place}: {error}"));
+                return None;
+            }
+        };
+        // None follows within the second in which it was promised, so a transaction holds one at most.
+        let Some((previous, reserved)) = told.into_iter().find_map(|told| Some((told.previous?, told.reserved))) else {
+            discrepancies.add(Kind::Missing, format!("{place} reassigned nothing for the payment"));
+            return None;
+        };
+        discrepancies.same("the replaced quote's hash in the reassignment", word(before.quote_hash), previous);
+        discrepancies.require(self.time > before.fulfill_by, || {
+            let until = before.fulfill_by;
+            format!("the reassignment came at {}, and the settler before could deliver until {until}", self.time)
+        });
+        Some(reserved)
     }
 
     /// Checks that the transaction `inclusion` paid the settler its price out of `deposited`, and the rest to the payer.
@@ -261,7 +326,7 @@ fn covers(events: usize, moved: U256, due: U256) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use alloy::primitives::LogData;
+    use alloy::primitives::{LogData, aliases::U48};
 
     use super::*;
 
@@ -328,6 +393,44 @@ mod tests {
             let mut discrepancies = Discrepancies::default();
             Evidence { time: 1, logs }.no_deposit(&parties, "it", &mut discrepancies);
             assert_eq!(discrepancies.0.iter().map(|found| found.kind).collect::<Vec<_>>(), [kind]);
+        }
+    }
+
+    #[test]
+    fn a_reassignment_takes_the_place_of_the_reservation_before() {
+        let parties = parties();
+        let before = Replaced { quote_hash: Hash32([6; 32]), fulfill_by: 100 };
+        let reassigned = |payment: B256, previous: u8| {
+            let event = GatewayEscrow::Reassigned {
+                paymentId: payment,
+                previousQuoteHash: B256::repeat_byte(previous),
+                quoteHash: B256::repeat_byte(7),
+            };
+            log(ESCROW, event.encode_log_data())
+        };
+        let event = GatewayEscrow::Reserved {
+            paymentId: parties.id,
+            quoteHash: B256::repeat_byte(7),
+            settler: SETTLER,
+            sourceAmount: U256::from(9),
+            fulfillBy: U48::from(200),
+        };
+        let reserved = log(ESCROW, event.encode_log_data());
+        let of_another = |log: Log| Log { address: OTHER, ..log };
+        for (logs, time, found, kinds) in [
+            (vec![reassigned(parties.id, 6), reserved.clone()], 101, true, vec![]),
+            (vec![reassigned(parties.id, 6), reserved.clone()], 100, true, vec![Kind::Contradiction]),
+            (vec![reassigned(parties.id, 5), reserved.clone()], 101, true, vec![Kind::Contradiction]),
+            (vec![reassigned(parties.id, 6)], 101, false, vec![Kind::Contradiction]),
+            (vec![reserved.clone()], 101, false, vec![Kind::Missing]),
+            (vec![reassigned(B256::repeat_byte(8), 6), reserved.clone()], 101, false, vec![Kind::Missing]),
+            (vec![of_another(reassigned(parties.id, 6)), of_another(reserved)], 101, false, vec![Kind::Missing]),
+        ] {
+            let mut discrepancies = Discrepancies::default();
+            let evidence = Evidence { time, logs };
+            let replacement = evidence.replacement(&parties, before, "it", &mut discrepancies);
+            assert_eq!(replacement, found.then(|| event.clone()), "{evidence:?}");
+            assert_eq!(discrepancies.0.iter().map(|found| found.kind).collect::<Vec<_>>(), kinds, "{evidence:?}");
         }
     }
 

@@ -6,8 +6,8 @@
 //! - [`verifier_set`]: the word of several verifiers, as the escrow judges it.
 //! - [`artefacts`]: the code that this version was built with, and whether what is on a chain is it.
 //! - [`revert`]: why a contract refused, in words.
-//! - [`record`]: what an escrow has on record, and [`known_terms`], which spares looking for it twice. [`evidence`] and [`claims`]: what
-//!   the events of a transaction prove.
+//! - [`record`]: what an escrow has on record, and [`known_terms`], which spares looking for it twice. [`evidence`], [`reservations`]
+//!   and [`claims`]: what the events of transactions prove.
 
 pub mod artefacts;
 pub mod attest;
@@ -17,6 +17,7 @@ pub mod eip712;
 pub mod evidence;
 pub mod known_terms;
 pub mod record;
+pub mod reservations;
 pub mod revert;
 pub mod signature;
 pub mod verifier_set;

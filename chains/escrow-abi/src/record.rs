@@ -21,6 +21,13 @@ use crate::{
 /// What the contract stores of a payment.
 pub type Stored = GatewayEscrow::Record;
 
+impl Stored {
+    /// Whether the settler who is paid took another's place (`reassign`): then what was deposited need not be what it asks for.
+    pub fn is_reassigned(&self) -> bool {
+        self.round > 1
+    }
+}
+
 /// Why what a node says of a payment is not its record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
@@ -310,6 +317,39 @@ mod tests {
         }
     }
 
+    /// However often it was reassigned: the terms are those of the last reservation, and what was deposited stays.
+    #[test]
+    fn a_reassigned_payment_is_of_its_last_settler() {
+        let chain = ChainId::evm(1);
+        let next = Address::repeat_byte(9);
+        let terms = reserved().reserved(B256::repeat_byte(10), next, U256::from(800), U48::from(190));
+        for (state, round) in [(2, 2), (2, u8::MAX), (3, 2), (4, 2)] {
+            let held = stored(state, round, &terms);
+            assert!(held.is_reassigned());
+            let record = read(&held, &terms, &chain).unwrap().unwrap();
+            assert_eq!(record.settler, Account::from_bytes(Family::Evm, next.as_slice()));
+            assert_eq!(record.quote_hash, Hash32([10; 32]));
+            assert_eq!(
+                (record.deposited, record.source_amount),
+                (Amount::new(U256::from(1_000)), Amount::new(U256::from(800)))
+            );
+            assert_eq!(record.fulfill_by, 190);
+            // Those of the settler before are over.
+            let fault = RecordError::Terms { committed: terms.commitment(), given: reserved().commitment() };
+            assert_eq!(read(&held, &reserved(), &chain), Err(fault));
+        }
+        for round in [0, 1] {
+            assert!(!stored(2, round, &reserved()).is_reassigned());
+        }
+        let unnamed = stored(2, 2, &deposited());
+        assert!(matches!(read(&unnamed, &deposited(), &chain), Err(RecordError::Reservation { reservations: 2, .. })));
+        let waiting = stored(1, 2, &terms);
+        assert!(matches!(
+            read(&waiting, &terms, &chain),
+            Err(RecordError::Reservation { state: State::Deposited, .. })
+        ));
+    }
+
     #[test]
     fn events_tell_the_terms() {
         let deposit = deposit();
@@ -342,6 +382,9 @@ mod tests {
             fulfillBy: U48::from(150),
         };
         assert_eq!(EscrowTerms::told_by(&told).reserved_by(&award), reserved());
+        let next = GatewayEscrow::Reserved { quoteHash: B256::repeat_byte(10), ..award.clone() };
+        let again = reserved().reserved_by(&next).reserved_by(&award);
+        assert_eq!(again, reserved(), "the last counts");
         assert_eq!(reserved().unreserved(), deposited());
     }
 }

@@ -103,6 +103,10 @@ mod tests {
         let used = GatewayEscrow::PaymentIdUsed { paymentId: B256::repeat_byte(0xab) };
         let text = b256!("abababababababababababababababababababababababababababababababab").to_string();
         assert_eq!(describe(&used.abi_encode()).unwrap(), format!("PaymentIdUsed(paymentId: {text})"));
+        let early = GatewayEscrow::ReservationNotOver { fulfillBy: U48::from(1_700_000_001u64) };
+        assert_eq!(describe(&early.abi_encode()).unwrap(), "ReservationNotOver(fulfillBy: 1700000001)");
+        let same = GatewayEscrow::QuoteNotAnother { quoteHash: B256::repeat_byte(0xab) };
+        assert_eq!(describe(&same.abi_encode()).unwrap(), format!("QuoteNotAnother(quoteHash: {text})"));
         let short = DevToken::ERC20InsufficientBalance {
             sender: Default::default(),
             balance: U256::from(1),

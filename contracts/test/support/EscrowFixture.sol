@@ -25,6 +25,9 @@ abstract contract EscrowFixture is Test {
     bytes32 internal constant OPENING_TYPEHASH = keccak256(
         "Opening(GatewayDeposit deposit,address token,uint256 amount)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)"
     );
+    bytes32 internal constant REASSIGNMENT_TYPEHASH = keccak256(
+        "Reassignment(bytes32 previousQuoteHash,Reservation reservation)Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
+    );
     bytes32 internal constant TOKEN_PERMISSIONS_TYPEHASH = keccak256("TokenPermissions(address token,uint256 amount)");
     bytes32 internal constant PERMIT_TYPEHASH = keccak256(
         "PermitTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline)TokenPermissions(address token,uint256 amount)"
@@ -39,6 +42,8 @@ abstract contract EscrowFixture is Test {
     uint256 internal constant PAYOUT_GAS = 300_000;
     uint256 internal constant CAP = 1_000e6;
     uint256 internal constant QUOTED = 940e6;
+    /// What the settler asks that comes after the first.
+    uint256 internal constant NEXT_QUOTED = 910e6;
 
     GatewayEscrow internal escrow;
     /// The terms of each payment as they stand: those that the escrow committed to.
@@ -55,6 +60,7 @@ abstract contract EscrowFixture is Test {
     address internal attacker;
     uint256 internal attackerKey;
     address internal settler = makeAddr("settler");
+    address internal nextSettler = makeAddr("next settler");
     address internal stranger = makeAddr("stranger");
     address internal guardian = makeAddr("guardian");
 
@@ -104,6 +110,17 @@ abstract contract EscrowFixture is Test {
             settler: settler,
             sourceAmount: QUOTED,
             fulfillBy: START + 300
+        });
+    }
+
+    /// The award that takes the place of `reservation()`, when that is over.
+    function nextReservation() internal view returns (GatewayEscrow.Reservation memory) {
+        return GatewayEscrow.Reservation({
+            paymentId: keccak256("pay_1"),
+            quoteHash: keccak256("next quote"),
+            settler: nextSettler,
+            sourceAmount: NEXT_QUOTED,
+            fulfillBy: START + 500
         });
     }
 
@@ -191,6 +208,15 @@ abstract contract EscrowFixture is Test {
 
     function signReservation(uint256 key, GatewayEscrow.Reservation memory r) internal view returns (bytes memory) {
         return sign(key, escrowDigest(escrow, reservationHash(r)));
+    }
+
+    function signReassignment(uint256 key, bytes32 previous, GatewayEscrow.Reservation memory r)
+        internal
+        view
+        returns (bytes memory)
+    {
+        bytes32 structHash = keccak256(abi.encode(REASSIGNMENT_TYPEHASH, previous, reservationHash(r)));
+        return sign(key, escrowDigest(escrow, structHash));
     }
 
     function admissionHash(
@@ -320,6 +346,23 @@ abstract contract EscrowFixture is Test {
         GatewayEscrow.Escrow memory e = termsOf(r.paymentId);
         escrow.reserve(e, r, signature);
         noteTerms(asReserved(e, r));
+    }
+
+    /// Reassigns, with the terms as they stand.
+    function reassign(GatewayEscrow.Reservation memory r, bytes memory signature, bytes memory notDelivered)
+        internal
+    {
+        GatewayEscrow.Escrow memory e = termsOf(r.paymentId);
+        escrow.reassign(e, r, signature, notDelivered);
+        noteTerms(asReserved(e, r));
+    }
+
+    /// Reassigns with both signatures right.
+    function reassign(GatewayEscrow.Reservation memory r) internal {
+        bytes32 previous = termsOf(r.paymentId).quoteHash;
+        reassign(
+            r, signReassignment(reserverKey, previous, r), signNonDelivery(releaserKey, r.paymentId, previous)
+        );
     }
 
     /// A reserved payment of `CAP`, of which the settler is to get `QUOTED`.
