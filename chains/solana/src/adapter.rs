@@ -13,22 +13,24 @@ use chains::{
 };
 use events::{
     Account, ChainId, PaymentId,
-    event::{EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
+    event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
 };
 use gateway_program::{Key, host};
 use sagas::ports::{
     Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Look, PayerDeposit,
-    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
+    PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement, TransactionState,
+    Transient, Waiting,
 };
 use signer::Ed25519Key;
 
 use super::{
     broadcaster::Broadcaster,
-    calls::{Call, deposit, refund, release},
+    calls::{Call, Release, deposit, refund, release},
     deliveries::Deliveries,
     escrows::Escrows,
     node::Node,
     program::{fulfillment, holder, key, text},
+    reassignments::{self, Reassignments},
     record_watcher::{RecordWatcher, Watched},
     refusal::refused_trial,
     submitters::Warnings,
@@ -45,7 +47,8 @@ pub struct Keys {
     pub draining_reservers: Vec<Ed25519Key>,
     /// Send the gateway's transactions and pay for them; payments are spread over them.
     pub submitters: Vec<Ed25519Key>,
-    /// Send refunds and releases and nothing else; when there are none, the submitters do, and deposits leave them a reserve.
+    /// Send refunds, releases and reassignments and nothing else; when there are none, the submitters do, and deposits leave them a
+    /// reserve.
     pub exit_submitters: Vec<Ed25519Key>,
 }
 
@@ -145,7 +148,7 @@ impl SolanaChain {
         Ok(self.failures.failed_last(senders, Ed25519Key::public, self.clock.now()))
     }
 
-    /// Simulates `call`, prices it and signs it with `submitter`, and with `reserver` where it takes a deposit in.
+    /// Simulates `call`, prices it and signs it with `submitter`, and with `reserver` where it reserves.
     async fn prepare(
         &self,
         submitter: &Ed25519Key,
@@ -218,8 +221,52 @@ impl Chains for SolanaChain {
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let senders = self.senders(Leg::Exit, &order.payment_id)?;
         self.look_at_escrow(&order.payment_id, &order.escrow, false)?;
-        let (call, submitter) = release(&self.node, order, &senders).await?;
+        let Release { call, submitter, remainder } = release(&self.node, order, &senders).await?;
+        // A payer who spoils his account between the simulation and the block holds up one attempt.
+        if let Some(remainder) = remainder.filter(|_| attempt == 1) {
+            let mut whole = call.clone();
+            whole.instructions.push(remainder);
+            match self.prepare(submitter, None, whole, attempt).await {
+                Err(PrepareError::Refused(_) | PrepareError::Transient(Transient::Misconfigured(_))) => {}
+                prepared => return prepared,
+            }
+        }
         self.prepare(submitter, None, call, attempt).await
+    }
+
+    /// The chain's own program, where it is not known to be of a version before there were reassignments, with the key of the
+    /// reserver that the payment names.
+    fn takes_reassignments(&self, escrow: &EscrowPlan) -> bool {
+        let has_key = self.keys.as_ref().is_some_and(|keys| keys.reservers.of(&escrow.reserver).is_ok());
+        has_key && escrow.contract == self.node.config().common.escrow_contract && !self.node.lacks_reassignments()
+    }
+
+    async fn prepare_reassignment(
+        &self,
+        order: &ReassignmentOrder,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let keys = self.keys()?;
+        let reserver = keys.reservers.of(&order.escrow.reserver).map_err(Transient::from)?;
+        let reserved = self.node.config().common.exits_reserved;
+        let exits_left = keys.of_submitters().left_over(Leg::Reassignment, reserved);
+        let senders = self.senders(Leg::Reassignment, &order.payment_id)?;
+        let (call, submitter) = reassignments::call(&self.node, order, &senders, exits_left).await?;
+        self.prepare(submitter, Some(reserver), call, attempt).await
+    }
+
+    async fn reassignment_state(&self, order: &ReassignmentOrder) -> Result<ReassignmentState, Transient> {
+        self.look_at_escrow(&order.payment_id, &order.escrow, false)?;
+        Reassignments::of(&self.node).state(order).await
+    }
+
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        escrow: &EscrowPlan,
+        _end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        Escrows::of(&self.node).claims(payment_id, escrow).await
     }
 
     async fn reprice(&self, _versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {

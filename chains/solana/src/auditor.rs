@@ -16,13 +16,13 @@ use chains::{
 };
 use events::{
     Account, Amount, Hash32, PaymentId, Terms,
-    event::{Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
+    event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion},
     time::unix_seconds,
 };
 use gateway_program::{
     Hash, ed25519,
     host::Message,
-    instruction::{Attested, DepositAndReserve, Fulfill, Tag},
+    instruction::{Attested, DepositAndReserve, Fulfill, Reassign, Tag},
     message::{Delivery, NonDelivery},
     rules,
 };
@@ -137,6 +137,48 @@ impl Audit for Auditor {
         Ok(discrepancies.0)
     }
 
+    async fn audit_reassignment(
+        &self,
+        case: &Case<'_>,
+        reassignment: &auditor::Reassignment<'_>,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let place = reassignment.inclusion;
+        let Some(evidence) = self.executed_as(place, &mut discrepancies).await? else { return Ok(discrepancies.0) };
+        let parties = match Parties::of(case) {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        let effect = evidence.reassignment_of(&parties);
+        let read =
+            effect.as_ref().and_then(|effect| Reassign::with_word(&effect.call.data).ok().map(|read| (effect, read)));
+        let Some((effect, (reassign, word))) = read else {
+            discrepancies.add(Kind::Missing, format!("{} reassigned nothing of the payment", place.transaction_hash));
+            return Ok(discrepancies.0);
+        };
+        let (before, after) = (Hash32(reassign.previous_quote_hash), Hash32(reassign.quote_hash));
+        discrepancies.same("the quote before the reassignment", reassignment.previous, before);
+        discrepancies.same("the quote of the reassignment", case.quote_hash, after);
+        discrepancies.same("the account that is to be paid", text(&parties.payout), text(&reassign.settler));
+        let (stream, chain) = (case.quote.source_amount.to_string(), reassign.source_amount.to_string());
+        discrepancies.same("the amount of the reassignment", stream, chain);
+        let fulfill_by = unix_seconds(case.quote.fulfill_by);
+        discrepancies.same("the time of delivery in the reassignment", fulfill_by, reassign.fulfill_by);
+        discrepancies.same(
+            "the reserver of the reassignment",
+            case.plan.reserver.to_string(),
+            text(&effect.account(0)),
+        );
+        discrepancies.reassigned_in_time(evidence.time, case, reassignment);
+        let non_delivery = NonDelivery { payment_id: parties.id, quote_hash: reassign.previous_quote_hash };
+        let digest = non_delivery.digest(&self.node.domain(&parties.program));
+        discrepancies.require(is_word_of(&case.plan.releaser, &evidence, &word, &digest), || {
+            let releaser = &case.plan.releaser;
+            format!("what reassigned the escrow is not the word of the releaser {releaser} about the quote before")
+        });
+        Ok(discrepancies.0)
+    }
+
     async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Discrepancy>, Transient> {
         let mut discrepancies = Discrepancies::default();
         let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
@@ -212,9 +254,11 @@ impl Audit for Auditor {
         // An end pays all that lies in the vault, and strangers may have added to that.
         let paid = effect.paid(&parties, &parties.payout);
         discrepancies.require(paid >= due, || format!("{due} were due to the settler and it was paid {paid}"));
-        let out = effect.tokens_moved(|from, _| *from == parties.vault);
+        let left = evidence.left_for_payer(&parties);
+        let out = effect.tokens_moved(|from, _| *from == parties.vault).saturating_add(left);
         discrepancies.require(out >= deposited, || format!("{deposited} went into the escrow and {out} came out"));
-        discrepancies.require(effect.closed(&parties.vault), || "something stayed in the vault".to_owned());
+        let is_closed = due < deposited || effect.closed(&parties.vault);
+        discrepancies.require(is_closed, || "something stayed in the vault".to_owned());
         discrepancies.require(evidence.time < case.plan.refund_after, || {
             let (time, window) = (evidence.time, case.plan.refund_after);
             format!("the release came at {time}, inside the refund window from {window}")
@@ -275,8 +319,20 @@ impl Audit for Auditor {
         if let (Some(record), Some(case)) = (&record, case) {
             discrepancies.committed(case, record);
         }
-        let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
-        Ok((EscrowSnapshot { state, settled_number: found.settled.slot, settled_time: found.time }, discrepancies.0))
+        let record = record.filter(|record| record.is_of(plan));
+        let (state, reserved_for) =
+            (record.as_ref().map(|record| record.state), record.and_then(|record| record.reserved_for()));
+        let (settled_number, settled_time) = (found.settled.slot, found.time);
+        Ok((EscrowSnapshot { state, reserved_for, settled_number, settled_time }, discrepancies.0))
+    }
+
+    async fn claims(
+        &self,
+        payment_id: &PaymentId,
+        plan: &EscrowPlan,
+        _end: &Inclusion,
+    ) -> Result<Vec<Claim>, Transient> {
+        Escrows::of(&self.node).claims(payment_id, plan).await
     }
 
     async fn attestation_holds(
@@ -346,17 +402,9 @@ impl Auditor {
         digest: &Hash,
         discrepancies: &mut Discrepancies,
     ) {
-        let holds = || {
-            let attested = Attested::from_bytes(effect.call.data.get(1..)?).ok()?;
-            let presented = evidence.ed25519(attested.ed25519_index)?;
-            let releaser = key(&case.plan.releaser).ok()?;
-            match attested.set {
-                None => ed25519::check(presented, &releaser, digest).ok(),
-                Some(set) if set.id() == releaser => ed25519::check_set(presented, &set, digest).ok(),
-                Some(_) => None,
-            }
-        };
-        discrepancies.require(holds().is_some(), || {
+        let word = effect.call.data.get(1..).and_then(|word| Attested::from_bytes(word).ok());
+        let holds = word.is_some_and(|word| is_word_of(&case.plan.releaser, evidence, &word, digest));
+        discrepancies.require(holds, || {
             format!("what ended the escrow is not the word of the releaser {} about this quote", case.plan.releaser)
         });
     }
@@ -394,6 +442,20 @@ impl Auditor {
         }
         Ok(Some(evidence))
     }
+}
+
+/// Whether what was brought proves the word of `releaser` over `digest`, by the instruction of the precompile that it names.
+fn is_word_of(releaser: &Account, evidence: &Evidence, word: &Attested<'_>, digest: &Hash) -> bool {
+    let holds = || {
+        let presented = evidence.ed25519(word.ed25519_index)?;
+        let releaser = key(releaser).ok()?;
+        match word.set {
+            None => ed25519::check(presented, &releaser, digest).ok(),
+            Some(set) if set.id() == releaser => ed25519::check_set(presented, &set, digest).ok(),
+            Some(_) => None,
+        }
+    };
+    holds().is_some()
 }
 
 /// Compares the terms, quote and windows of the case with those of its deposit.

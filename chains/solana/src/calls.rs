@@ -26,6 +26,7 @@ use super::{
 };
 
 /// What is to be sent.
+#[derive(Clone)]
 pub(super) struct Call<'a> {
     /// The gateway's program.
     pub program: Key,
@@ -197,7 +198,7 @@ pub(super) async fn refund<'a>(
 ) -> Result<(Call<'a>, &'a Ed25519Key), PrepareError> {
     let program = key(&order.escrow.contract)?;
     let payment_id = order.payment_id.on_chain().0;
-    let (settled, record, balances) = escrow_of(node, &program, &payment_id, submitters).await?;
+    let Held { settled, record, balances, .. } = escrow_of(node, &program, &payment_id, submitters).await?;
     let submitter = submitters::choose(node, submitters, &balances, 0)?;
     let escrow = EscrowAccounts::from(&record);
     // The payer may have closed its account since it paid. It is not made anew at the gateway's cost: whoever has it made can
@@ -227,7 +228,18 @@ pub(super) async fn refund<'a>(
     Ok((call, submitter))
 }
 
-/// Release of what the order's quote reserved, and who sends it.
+/// A release, who sends it, and what may go with it.
+pub(super) struct Release<'a> {
+    /// What is to be sent.
+    pub call: Call<'a>,
+    /// By whom.
+    pub submitter: &'a Ed25519Key,
+    /// Gives the payer what the settler did not ask for. It goes along where the payer's account takes it; the release does not
+    /// depend on that.
+    pub remainder: Option<Instruction>,
+}
+
+/// Release of what the order's quote reserved.
 ///
 /// The account that is paid must be there: its owner can close it again and keep the rent, so whoever made it for a settler
 /// could be robbed of that with each payment.
@@ -238,12 +250,12 @@ pub(super) async fn release<'a>(
     node: &Node,
     order: &ReleaseOrder,
     submitters: &[&'a Ed25519Key],
-) -> Result<(Call<'a>, &'a Ed25519Key), PrepareError> {
+) -> Result<Release<'a>, PrepareError> {
     let program = key(&order.escrow.contract)?;
     let payment_id = order.payment_id.on_chain().0;
     let refuse = |reason: String| refused(node, &program, reason);
     let settler = key(&order.payout_account)?;
-    let (settled, record, balances) = escrow_of(node, &program, &payment_id, submitters).await?;
+    let Held { settled, record, balances, .. } = escrow_of(node, &program, &payment_id, submitters).await?;
     if record.state() != Some(State::Reserved) {
         return Err(refuse("the escrow has paid out already".to_owned()));
     }
@@ -258,20 +270,37 @@ pub(super) async fn release<'a>(
     let submitter = submitters::choose(node, submitters, &balances, 0)?;
     let delivery = Delivery { payment_id, quote_hash: record.quote_hash, settler };
     let digest = delivery.digest(&node.domain(&program));
-    let release = host::release(&program, &EscrowAccounts::from(&record), BUDGET_INSTRUCTIONS);
+    let accounts = EscrowAccounts::from(&record);
+    let release = host::release(&program, &accounts, BUDGET_INSTRUCTIONS);
+    let remainder = (record.remainder() > 0).then(|| host::return_remainder(&program, &accounts));
     let instructions = Word::read(&order.attestation)?.bring(&record.releaser, &digest, release)?.to_vec();
     let submitters = submitters.iter().copied().zip(balances).collect();
     let call = Call { program, instructions, contended: vec![payout], submitters };
-    Ok((call, submitter))
+    Ok(Release { call, submitter, remainder })
 }
 
-/// How far the cluster has finalized, the escrow of the payment, and the lamports of the submitters; the last two at one slot.
-async fn escrow_of(
+/// The escrow of a payment, and who may send something about it.
+pub(super) struct Held {
+    /// How far the cluster has finalized.
+    pub settled: Settled,
+    /// The time of the slot of which the rest is, UNIX seconds.
+    pub time: u64,
+    /// The escrow.
+    pub record: Escrow,
+    /// Lamports of the submitters, in order.
+    pub balances: Vec<u64>,
+}
+
+/// The escrow of the payment as the newest confirmed slot has it, and the lamports of the submitters.
+///
+/// # Errors
+/// See [`PrepareError`].
+pub(super) async fn escrow_of(
     node: &Node,
     program: &Key,
     payment_id: &Hash,
     submitters: &[&Ed25519Key],
-) -> Result<(Settled, Escrow, Vec<u64>), PrepareError> {
+) -> Result<Held, PrepareError> {
     let mut wanted = vec![host::escrow_address(program, payment_id).key];
     wanted.extend(submitters.iter().map(|submitter| submitter.public()));
     let settled = node.settled().await?;
@@ -281,7 +310,8 @@ async fn escrow_of(
         None => None,
     };
     let nothing = || refused(node, program, "nothing is in escrow for the payment".to_owned());
-    Ok((settled, record.ok_or_else(nothing)?, balances(&snapshot, 1)))
+    let record = record.ok_or_else(nothing)?;
+    Ok(Held { settled, time: snapshot.time, record, balances: balances(&snapshot, 1) })
 }
 
 /// The program's configuration, which must be of this cluster: nobody's signature would count otherwise.

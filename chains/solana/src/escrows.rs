@@ -2,15 +2,15 @@
 
 use gateway_program::{
     Hash, Key,
-    account::{Escrow, State},
+    account::{ANY_QUOTE, Escrow, State},
     host,
-    instruction::Tag,
+    instruction::{DepositAndReserve, Tag},
 };
 
 use chains::escrow::{self, EscrowRecord};
 use events::{
     Account, AssetId, Hash32, PaymentId,
-    event::{EscrowPlan, EscrowRefunded, Inclusion},
+    event::{Claim, EscrowPlan, EscrowRefunded, Inclusion},
 };
 use sagas::ports::{EscrowState, Statement, Transient};
 
@@ -26,6 +26,9 @@ use super::{
 const ESCROW_IN_DEPOSIT: usize = 3;
 /// Its index among the accounts of release, cancellation and refund.
 const ESCROW_IN_END: usize = 0;
+
+/// How often an escrow is read whose reassignment is newer than what was settled before.
+const SETTLED_READS: usize = 2;
 
 /// The escrows of one chain.
 #[derive(Debug, Clone, Copy)]
@@ -70,13 +73,8 @@ impl<'a> Escrows<'a> {
             Some(account) => self.parse(account, program)?,
             None => None,
         };
-        if let Some(record) = &record {
-            let in_order = record.secured_slot <= snapshot.slot
-                && record.ended_slot <= snapshot.slot
-                && (record.ended_slot >= record.secured_slot) == (record.state() != Some(State::Reserved));
-            if record.payment_id != payment || record.state().is_none() || !in_order {
-                return Err(self.node.contradiction(format!("the record of {payment_id} is not what it can be")));
-            }
+        if record.as_ref().is_some_and(|record| record.payment_id != payment || !is_in_order(record, snapshot.slot)) {
+            return Err(self.node.contradiction(format!("the record of {payment_id} is not what it can be")));
         }
         Ok(Read { slot: snapshot.slot, time: snapshot.time, record })
     }
@@ -91,24 +89,35 @@ impl<'a> Escrows<'a> {
     /// That there is none is believed only when it is read twice: it may end a payment.
     ///
     /// # Errors
-    /// [`Transient`].
+    /// [`Transient`], also where it was reassigned so lately that what it was before is not known.
     pub async fn settled(&self, payment_id: &PaymentId, program: &Key) -> Result<SettledEscrow, Transient> {
+        for _ in 0..SETTLED_READS {
+            if let Some(found) = self.settled_once(payment_id, program).await? {
+                return Ok(found);
+            }
+        }
+        Err(Transient::unreachable(format!("the reassignment of {payment_id} is not finalized yet")))
+    }
+
+    async fn settled_once(&self, payment_id: &PaymentId, program: &Key) -> Result<Option<SettledEscrow>, Transient> {
         let settled = self.node.settled().await?;
         let read = self.record(payment_id, program, Commitment::Finalized, settled.slot).await?;
-        let Some(mut record) = read.record else {
+        let Some(record) = read.record else {
             let again = self.record(payment_id, program, Commitment::Finalized, settled.slot).await?;
             let time = read.time.min(again.time);
-            return Ok(SettledEscrow { settled, time, record: None, unsettled: again.record.is_some() });
+            return Ok(Some(SettledEscrow { settled, time, record: None, unsettled: again.record.is_some() }));
         };
         // What is said to be of the finalized state is so only up to the slot that two answers reached.
-        if record.secured_slot > settled.slot {
-            return Ok(SettledEscrow { settled, time: read.time, record: None, unsettled: true });
+        if record.secured_slot() > settled.slot {
+            return Ok(Some(SettledEscrow { settled, time: read.time, record: None, unsettled: true }));
         }
-        if record.ended_slot > settled.slot {
-            record.state = State::Reserved as u8;
-            record.ended_slot = 0;
+        // The record does not keep the reservation before.
+        if record.reassigned_slot().is_some_and(|slot| slot > settled.slot) {
+            return Ok(None);
         }
-        Ok(SettledEscrow { settled, time: read.time, record: Some(record), unsettled: false })
+        let has_ended_since = record.changed_slot() > settled.slot;
+        let record = if has_ended_since { record.before_end() } else { record };
+        Ok(Some(SettledEscrow { settled, time: read.time, record: Some(record), unsettled: false }))
     }
 
     /// The program's record as the one of every family.
@@ -196,15 +205,45 @@ impl<'a> Escrows<'a> {
         History::of(self.node).transaction_at(&address, record.ended_slot, commitment, is).await
     }
 
-    /// The transaction that made the settled escrow `record`.
+    /// The transaction that made the settled escrow `record`, by a deposit of which `is` holds.
     ///
     /// # Errors
     /// [`Transient`], also when the node has no history of it.
-    pub async fn deposit_of(&self, record: &Escrow, program: &Key) -> Result<Inclusion, Transient> {
+    pub async fn deposit_of(
+        &self,
+        record: &Escrow,
+        program: &Key,
+        is: impl Fn(&DepositAndReserve) -> bool,
+    ) -> Result<Inclusion, Transient> {
         let address = host::escrow_address(program, &record.payment_id).key;
         let tag = Tag::DepositAndReserve as u8;
-        let is = |executed: &Executed| is_call(executed, program, tag, ESCROW_IN_DEPOSIT, &address);
-        History::of(self.node).transaction_at(&address, record.secured_slot, Commitment::Finalized, is).await
+        let is = |executed: &Executed| {
+            is_call(executed, program, tag, ESCROW_IN_DEPOSIT, &address)
+                && DepositAndReserve::from_bytes(&executed.data).is_some_and(|deposit| is(&deposit))
+        };
+        History::of(self.node).transaction_at(&address, record.secured_slot(), Commitment::Finalized, is).await
+    }
+
+    /// What the settled escrow of a payment owes the payer since its release: what the settler did not ask for, while it is in the
+    /// vault.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn claims(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<Vec<Claim>, Transient> {
+        let program = key(&plan.contract)?;
+        let found = self.settled(payment_id, &program).await?;
+        let is_owed =
+            |record: &Escrow| is_of(record, plan) && record.state() == Some(State::Released) && record.remainder() > 0;
+        let Some(record) = found.record.filter(is_owed) else { return Ok(Vec::new()) };
+        let vault = host::vault_address(&program, &record.payment_id).key;
+        let vault = self.node.accounts(&[vault], Commitment::Finalized, found.settled.slot).await?;
+        // A stranger's lamports at its address do not make it a vault again.
+        if vault.account(0).is_none_or(|vault| vault.owner != record.token_program) {
+            return Ok(Vec::new());
+        }
+        let owed = account(&record.payer).zip(amount(record.remainder()));
+        let (owner, amount) = owed.ok_or_else(|| self.node.contradiction("an escrow of nobody's"))?;
+        Ok(vec![Claim { owner, amount }])
     }
 
     /// Whether `attestation`, hex with 0x, is the releaser's statement, as the program would judge it: a key's signature, or
@@ -229,6 +268,18 @@ impl<'a> Escrows<'a> {
     }
 }
 
+/// Whether a record that was read at `slot` can be what it says.
+fn is_in_order(record: &Escrow, slot: u64) -> bool {
+    let reserved = record.reassigned_slot().unwrap_or(record.secured_slot());
+    let is_counted = record.reassignments() > 0 || record.slots == record.secured_slot();
+    let has_its_end = match record.state() {
+        Some(State::Reserved) => record.ended_slot <= ANY_QUOTE,
+        Some(State::Released | State::Refunded) => (reserved..=slot).contains(&record.ended_slot),
+        None => false,
+    };
+    is_counted && reserved <= slot && has_its_end
+}
+
 /// Whether the record carries the accounts and windows of `plan`.
 pub(super) fn is_of(record: &Escrow, plan: &EscrowPlan) -> bool {
     key(&plan.reserver) == Ok(record.reserver)
@@ -236,4 +287,65 @@ pub(super) fn is_of(record: &Escrow, plan: &EscrowPlan) -> bool {
         && record.reserve_deadline == plan.reserve_deadline
         && record.fulfillment_deadline == plan.fulfillment_deadline
         && record.refund_after == plan.refund_after
+}
+
+#[cfg(test)]
+mod tests {
+    use gateway_program::instruction::Reassign;
+
+    use super::*;
+
+    /// An escrow of slot 1,000 as this version of the program makes it.
+    fn reserved() -> Escrow {
+        let bytes = [&[2, 1][..], &[0; Escrow::SIZE - 2]].concat();
+        let escrow = Escrow::from_bytes(&bytes).unwrap();
+        Escrow { state: State::Reserved as u8, slots: 1_000, ended_slot: ANY_QUOTE, ..escrow }
+    }
+
+    fn reassigned() -> Escrow {
+        let to = Reassign {
+            previous_quote_hash: [0; 32],
+            quote_hash: [1; 32],
+            settler: [2; 32],
+            source_amount: 3,
+            fulfill_by: 4,
+        };
+        let mut escrow = reserved();
+        escrow.reassign(&to, 1_007).unwrap();
+        escrow
+    }
+
+    fn ended(mut escrow: Escrow, slot: u64) -> Escrow {
+        escrow.end(State::Released, slot);
+        escrow
+    }
+
+    #[test]
+    fn a_record_can_be_what_the_program_makes_of_it_and_nothing_else() {
+        let older = Escrow { ended_slot: 0, ..reserved() };
+        for (record, first) in [
+            (reserved(), 1_000),
+            (older.clone(), 1_000),
+            (reassigned(), 1_007),
+            (ended(reserved(), 1_000), 1_000),
+            (ended(reassigned(), 1_009), 1_009),
+        ] {
+            assert!(is_in_order(&record, first), "{record:?}");
+            assert!(!is_in_order(&record, first - 1), "{record:?}");
+        }
+        for impossible in [
+            ended(reserved(), 999),
+            // It ended before it was reassigned.
+            ended(reassigned(), 1_006),
+            // An end of what has none.
+            Escrow { ended_slot: 1_001, ..reserved() },
+            Escrow { ended_slot: 1_008, ..reassigned() },
+            // Slots until a reassignment that it does not count.
+            Escrow { slots: reassigned().slots, ..reserved() },
+            Escrow { state: 0, ..reserved() },
+            Escrow { state: 4, ..reassigned() },
+        ] {
+            assert!(!is_in_order(&impossible, 5_000), "{impossible:?}");
+        }
+    }
 }

@@ -14,6 +14,8 @@ use super::{
 
 /// Signatures that nodes give in one answer.
 const SIGNATURES_PAGE: usize = 1_000;
+/// Pages of an account's history that are looked through where nothing tells the slot.
+const PAGES_MAX_WITHOUT_SLOT: usize = 20;
 /// Pages of an account's history that are looked through; then its block is read as a whole. A stranger may name any
 /// account in transactions of his own, and so lengthen its history.
 const PAGES_MAX: usize = 3;
@@ -227,6 +229,50 @@ impl<'a> History<'a> {
         Err(self.node.contradiction(format!("no transaction of slot {slot} made {} what it is", text(account))))
     }
 
+    /// The first `count` instructions on `account`, newest first and none before `since`, that `read` makes something of, with their
+    /// transactions.
+    ///
+    /// # Errors
+    /// [`Transient`], also when there are fewer, or they are buried under what strangers did.
+    pub(super) async fn find_calls<T>(
+        &self,
+        account: &Key,
+        since: u64,
+        count: usize,
+        read: impl Fn(&Executed) -> Option<T>,
+    ) -> Result<Vec<(T, Inclusion)>, Transient> {
+        let commitment = Commitment::Finalized;
+        let mut found = Vec::new();
+        let mut before: Option<String> = None;
+        for _ in 0..PAGES_MAX_WITHOUT_SLOT {
+            let page = self.page(account, since, commitment, before.as_deref()).await?;
+            let is_last = page.len() < SIGNATURES_PAGE;
+            before = page.last().map(|last| last.signature.clone());
+            for RawSignature { signature, slot, err } in page {
+                if err.is_some() || slot < since {
+                    continue;
+                }
+                let Some(landed) = self.transaction(&signature, commitment).await? else { continue };
+                if landed.slot != slot || landed.error.is_some() {
+                    continue;
+                }
+                // The last of a transaction is the newest.
+                for call in landed.instructions.iter().rev().filter_map(&read) {
+                    found.push((call, self.inclusion(signature.clone(), slot, commitment).await?));
+                }
+                if found.len() >= count {
+                    found.truncate(count);
+                    return Ok(found);
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        let (found, name) = (found.len(), text(account));
+        Err(self.node.contradiction(format!("{found} of {count} changes of {name} are in its history")))
+    }
+
     /// Whether the transaction of a signature is in `slot` and did what `is` describes.
     async fn is_made_by(
         &self,
@@ -249,12 +295,7 @@ impl<'a> History<'a> {
         let mut found = Vec::new();
         let mut before: Option<String> = None;
         for _ in 0..PAGES_MAX {
-            let mut how = json!({"commitment": commitment.text(), "limit": SIGNATURES_PAGE, "minContextSlot": slot});
-            if let Some(before) = &before {
-                how["before"] = json!(before);
-            }
-            let page: Vec<RawSignature> =
-                self.node.request("getSignaturesForAddress", json!([text(account), how])).await?;
+            let page = self.page(account, slot, commitment, before.as_deref()).await?;
             let last = page.last().map(|last| (last.signature.clone(), last.slot));
             let full = page.len() >= SIGNATURES_PAGE;
             let fits = page.into_iter().filter(|entry| entry.slot == slot && entry.err.is_none());
@@ -265,6 +306,22 @@ impl<'a> History<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Signatures of transactions that name `account`, newest first, those older than `before` where that is one; of a node that has
+    /// seen `slot`.
+    async fn page(
+        &self,
+        account: &Key,
+        slot: u64,
+        commitment: Commitment,
+        before: Option<&str>,
+    ) -> Result<Vec<RawSignature>, Transient> {
+        let mut how = json!({"commitment": commitment.text(), "limit": SIGNATURES_PAGE, "minContextSlot": slot});
+        if let Some(before) = before {
+            how["before"] = json!(before);
+        }
+        self.node.request("getSignaturesForAddress", json!([text(account), how])).await.map_err(Into::into)
     }
 
     async fn signatures_in(&self, slot: u64, commitment: Commitment) -> Result<Vec<String>, Transient> {

@@ -2,7 +2,7 @@
 //!
 //! - [`authorization`]: what the payer signs, rebuilt and checked field by field; no node is asked.
 //! - [`node`]: one connection to a cluster, and what may be believed of it. What it is asked has a type each: [`escrows`] and
-//!   `deliveries` (the program's [`records`]), [`history`] (transactions that landed), [`holding`] (a payer's tokens),
+//!   `deliveries` (the program's [`records`]), [`reassignments`] of an escrow, [`history`] (transactions that landed), [`holding`] (a payer's tokens),
 //!   [`broadcaster`] (making and sending a transaction), `transaction_status` (what became of the gateway's own).
 //! - [`adapter`]: the engine's port for one cluster; `calls` makes its instructions, `submitters` chooses who sends them,
 //!   `refusal` is how the engine keeps a program's no, `record_watcher` says when a payment is worth looking at.
@@ -31,6 +31,7 @@ pub mod node;
 mod nodes;
 pub mod program;
 mod readiness;
+pub mod reassignments;
 mod record_watcher;
 pub mod records;
 mod refusal;

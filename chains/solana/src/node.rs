@@ -7,7 +7,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -197,6 +200,8 @@ struct Inner {
     made_by: Mutex<HashMap<Key, Inclusion>>,
     /// The newest slot whose finalized state was seen.
     finalized_read: Mutex<u64>,
+    /// Whether the chain's own program was seen to have no reassignments.
+    lacks_reassignments: AtomicBool,
     poller: BlockPoller<u64>,
     head_feed: Option<HeadFeed>,
 }
@@ -243,6 +248,7 @@ impl Node {
             settled_watched: Mutex::new(None),
             made_by: Mutex::default(),
             finalized_read: Mutex::new(0),
+            lacks_reassignments: AtomicBool::default(),
             poller: BlockPoller::new(config.common.poll_ms).hinted(head_feed.clone()),
             head_feed,
         })))
@@ -271,6 +277,16 @@ impl Node {
     /// Where signatures for the program `program_id` count.
     pub fn domain(&self, program_id: &Key) -> Domain {
         Domain { cluster_id: self.0.cluster, program_id: *program_id }
+    }
+
+    /// Whether the chain's own program is known to be of a version before there were reassignments.
+    pub(super) fn lacks_reassignments(&self) -> bool {
+        self.0.lacks_reassignments.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether it is one; whether that is another word than before.
+    pub(super) fn note_reassignments(&self, lacks: bool) -> bool {
+        self.0.lacks_reassignments.swap(lacks, Ordering::Relaxed) != lacks
     }
 
     pub(super) async fn request<R: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<R, Fault> {

@@ -2,9 +2,15 @@
 
 use async_trait::async_trait;
 
-use chains::readiness::{Look, ReadinessProbe};
+use chains::readiness::{self, Look, ReadinessProbe};
 use events::ChainId;
-use gateway_program::{account::Config, host::config_address, message::DOMAIN_VERSION};
+use gateway_program::{
+    Key,
+    account::Config,
+    host::{config_address, program_data_address},
+    log,
+    message::DOMAIN_VERSION,
+};
 use sagas::ports::Transient;
 
 use super::{
@@ -37,7 +43,21 @@ impl ReadinessProbe for Node {
             if !is_ours {
                 return Ok(Look::ContractUnreadable);
             }
+            let has = self.has_reassignments(&program).await?;
+            if self.note_reassignments(!has) {
+                readiness::say_reassignments(Node::chain_id(self), &self.config().common.escrow_contract, has);
+            }
         }
         Ok(Look::Head(head))
+    }
+}
+
+impl Node {
+    /// Whether the bytes of `program` hold what only a version with reassignments says in its log. A program that no upgradeable
+    /// loader keeps is of no version that the gateway deploys, and counts as one without.
+    async fn has_reassignments(&self, program: &Key) -> Result<bool, Transient> {
+        let said = log::REASSIGN_SAID.as_bytes();
+        let found = self.accounts(&[program_data_address(program).key], Commitment::Confirmed, 0).await?;
+        Ok(found.account(0).is_some_and(|code| code.data.windows(said.len()).any(|bytes| bytes == said)))
     }
 }

@@ -114,6 +114,20 @@ impl SettlerChain {
         Ok(escrows.end_of(record, program, &[Tag::Release], Commitment::Confirmed).await?.transaction_hash)
     }
 
+    /// Gives the payer what this settler did not ask for of a deposit that another had asked more of. It is not in the transaction of
+    /// the release, which nothing of the payer's may hold up; where it fails, anyone can do it later.
+    async fn return_remainder(&self, program: &Key, record: &Escrow, payment_id: &PaymentId) {
+        if record.remainder() == 0 {
+            return;
+        }
+        let instructions = vec![host::return_remainder(program, &EscrowAccounts::from(record))];
+        let purpose = format!("remainder/{}/{payment_id}", text(program));
+        let task = Task { purpose, program: *program, instructions, contended: Vec::new() };
+        if let Err(error) = self.wallet.execute(&task).await {
+            tracing::warn!(%payment_id, %error, "what is left of the deposit is in the vault, for the payer");
+        }
+    }
+
     async fn snapshot(&self, accounts: &[Key]) -> Result<Snapshot, Transient> {
         self.node().accounts(accounts, Commitment::Confirmed, 0).await
     }
@@ -248,7 +262,9 @@ impl DeliveryChain for SettlerChain {
         let release = host::release(&program, &EscrowAccounts::from(&record), index);
         instructions.extend(word.bring(&record.releaser, &digest, release)?);
         let purpose = format!("release/{}/{payment_id}", plan.contract);
-        self.wallet.execute(&Task { purpose, program, instructions, contended: vec![payout] }).await
+        let released = self.wallet.execute(&Task { purpose, program, instructions, contended: vec![payout] }).await?;
+        self.return_remainder(&program, &record, payment_id).await;
+        Ok(released)
     }
 
     async fn next_block(&self) {

@@ -3,7 +3,7 @@
 //! A transaction of Solana has one signature, lands once at most, and not above the block height that its blockhash
 //! counts up to. So once that height is finalized, what the finalized state does not hold will never come of it.
 
-use gateway_program::{Key, account::Escrow};
+use gateway_program::{Key, account::Escrow, instruction::DepositAndReserve};
 
 use events::{
     Hash32, PaymentId,
@@ -57,7 +57,7 @@ impl<'a> Transactions<'a> {
         let program = key(&order.escrow.contract)?;
         let found = Escrows::of(self.node).settled(&order.payment_id, &program).await?;
         if let Some(record) = found.record.filter(|record| is_of_order(record, order)) {
-            return self.secured(&record, &program).await.map(DepositState::Secured);
+            return self.secured_as(&record, &program, order).await.map(DepositState::Secured);
         }
         if found.unsettled {
             return Ok(DepositState::Pending);
@@ -140,7 +140,7 @@ impl<'a> Transactions<'a> {
         let program = key(&order.escrow.contract)?;
         let found = Escrows::of(self.node).settled(&order.payment_id, &program).await?;
         match found.record.filter(|record| is_of_order(record, order)) {
-            Some(record) => self.secured(&record, &program).await.map(Some),
+            Some(record) => self.secured_as(&record, &program, order).await.map(Some),
             None => Ok(None),
         }
     }
@@ -175,12 +175,28 @@ impl<'a> Transactions<'a> {
         let program = key(&plan.contract)?;
         let found = Escrows::of(self.node).settled(payment_id, &program).await?;
         let Some(record) = found.record.filter(|record| is_of(record, plan)) else { return Ok(None) };
-        let EscrowSecured { inclusion, amount, .. } = self.secured(&record, &program).await?;
+        let EscrowSecured { inclusion, amount, .. } = self.secured(&record, &program, |_| true).await?;
         Ok(Some(EscrowOpened { inclusion, amount, reserved_for: Some(Hash32(record.quote_hash)) }))
     }
 
-    async fn secured(&self, record: &Escrow, program: &Key) -> Result<EscrowSecured, Transient> {
-        let inclusion = Escrows::of(self.node).deposit_of(record, program).await?;
+    /// The deposit of `order`, whose the record is. Of an escrow that was reassigned since it is looked for by what it reserved.
+    async fn secured_as(
+        &self,
+        record: &Escrow,
+        program: &Key,
+        order: &DepositOrder,
+    ) -> Result<EscrowSecured, Transient> {
+        let quote_hash = order.reservation.quote_hash.0;
+        self.secured(record, program, |deposit| deposit.quote_hash == quote_hash).await
+    }
+
+    async fn secured(
+        &self,
+        record: &Escrow,
+        program: &Key,
+        is: impl Fn(&DepositAndReserve) -> bool,
+    ) -> Result<EscrowSecured, Transient> {
+        let inclusion = Escrows::of(self.node).deposit_of(record, program, is).await?;
         let amount = amount(record.deposited).ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
         Ok(EscrowSecured { inclusion, amount, deposit: None })
     }
@@ -264,15 +280,19 @@ impl<'a> Transactions<'a> {
     }
 }
 
-/// Whether the record is this payment's money, reserved under this quote.
+/// Whether the record is this payment's money, reserved under this quote, or reserved under it before it was reassigned as far as the
+/// record tells.
 fn is_of_order(record: &Escrow, order: &DepositOrder) -> bool {
     let source = &order.terms.source;
-    let units = |amount| program::units(amount).ok();
+    let is_reserved_so = || {
+        record.quote_hash == order.reservation.quote_hash.0
+            && key(&order.reservation.payout_account) == Ok(record.settler)
+            && record.source_amount == record.deposited
+    };
     is_of(record, &order.escrow)
         && key(source.account()) == Ok(record.payer)
         && program::mint(source.asset()) == Ok(record.mint)
         && record.terms_hash == order.terms_hash.0
-        && record.quote_hash == order.reservation.quote_hash.0
-        && key(&order.reservation.payout_account) == Ok(record.settler)
-        && units(order.reservation.source_amount) == Some(record.source_amount)
+        && program::units(order.reservation.source_amount) == Ok(record.deposited)
+        && (record.reassignments() > 0 || is_reserved_so())
 }

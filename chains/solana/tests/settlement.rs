@@ -3,6 +3,7 @@
 mod audit;
 mod delivery;
 mod families;
+mod reassignment;
 mod verifier;
 mod verifier_sets;
 
@@ -121,6 +122,20 @@ impl Payment {
         };
         let quote = quote.sign(&signing, from_unix_seconds(plan.fulfillment_deadline - 600).unwrap())?;
         Ok(Self { id, terms, authorization, plan, quote })
+    }
+
+    /// The same payment with the quote of a settler who is paid at `payout_account`, asks `asked` and delivers until `fulfill_by`.
+    fn requoted(&self, payout_account: &str, asked: u64, fulfill_by: u64) -> Result<Self> {
+        let quote = Quote {
+            payout_account: payout_account.parse()?,
+            delivery_account: payout_account.parse()?,
+            source_amount: amount(asked),
+            fulfill_by: from_unix_seconds(fulfill_by).unwrap(),
+            ..self.quote.quote().clone()
+        };
+        let signed_at = from_unix_seconds(self.plan.fulfillment_deadline - 600).unwrap();
+        let quote = quote.sign(&SigningKey::from_bytes(&[7; 32]), signed_at)?;
+        Ok(Self { quote, ..self.clone() })
     }
 
     fn fulfill_by(&self) -> u64 {

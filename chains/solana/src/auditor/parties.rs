@@ -15,6 +15,7 @@ use gateway_program::{
 use crate::{
     evidence::{Effect, Evidence},
     program::{ConvertError, key, mint, units},
+    reassignments::ESCROW_IN_REASSIGNMENT,
 };
 
 /// The accounts of a case on its source chain.
@@ -81,6 +82,26 @@ impl Evidence {
     }
 }
 
+impl Evidence {
+    /// The instruction that reassigned the escrow of the payment, if there is one.
+    pub(super) fn reassignment_of(&self, parties: &Parties) -> Option<Effect> {
+        let is_one = |effect: &Effect| {
+            effect.call.data.first() == Some(&(Tag::Reassign as u8))
+                && effect.account(ESCROW_IN_REASSIGNMENT) == parties.escrow
+        };
+        self.effects(&parties.program).into_iter().find(is_one)
+    }
+
+    /// What of the deposit a release in this transaction left for the payer: it went there in the same transaction, or is in the
+    /// vault.
+    pub(super) fn left_for_payer(&self, parties: &Parties) -> u64 {
+        let returned = self.end_of(parties, &[Tag::ReturnRemainder]);
+        let returned = returned.map_or(0, |(_, effect)| effect.paid(parties, &parties.payer));
+        let (_, in_vault) = self.token_balance(&parties.vault);
+        returned.saturating_add(in_vault)
+    }
+}
+
 impl Effect {
     /// The instruction's account at `index`; the zero key where it has fewer.
     pub(super) fn account(&self, index: usize) -> Key {
@@ -105,8 +126,8 @@ impl Effect {
         const TO: usize = 2;
         let accounts = self.call.accounts.as_slice();
         let Some(token_program) = accounts.get(5) else { return 0 };
-        let is_refund = self.call.data.first() == Some(&(Tag::Refund as u8));
-        let account = match accounts.get(if is_refund { 6 } else { 8 }) {
+        let has_no_word = [Tag::Refund, Tag::ReturnRemainder].map(|tag| self.call.data.first() == Some(&(tag as u8)));
+        let account = match accounts.get(if has_no_word.contains(&true) { 6 } else { 8 }) {
             Some(signed) if signed == receiver => accounts[TO],
             Some(_) => return 0,
             None => associated_token_address(receiver, token_program, &parties.mint).key,

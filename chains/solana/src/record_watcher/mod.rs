@@ -263,7 +263,7 @@ struct News {
 /// The record in an account; `None` where there is none, whatever somebody sent to its address.
 fn state(snapshot: &Snapshot, index: usize) -> Option<RecordState> {
     let node::Account { data, .. } = snapshot.account(index).filter(|account| !account.data.is_empty())?;
-    let of_escrow = || Escrow::from_bytes(data).map(|escrow| escrow.secured_slot.max(escrow.ended_slot));
+    let of_escrow = || Escrow::from_bytes(data).map(|escrow| escrow.changed_slot());
     let of_delivery = || FulfillmentRecord::from_bytes(data).map(|record| record.slot);
     let slot = of_escrow().or_else(of_delivery).unwrap_or(0);
     Some(RecordState { hash: Hash32::sha256(data), slot })

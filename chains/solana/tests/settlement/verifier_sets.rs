@@ -23,24 +23,24 @@ use crate::{
 };
 
 /// Members of a set with their keys, the first of which is the same in every set.
-struct Verifiers {
+pub(super) struct Verifiers {
     set: VerifierSet,
     keys: Vec<SigningKey>,
 }
 
 impl Verifiers {
-    fn new(threshold: u8, count: u8) -> Result<Self> {
+    pub(super) fn new(threshold: u8, count: u8) -> Result<Self> {
         let keys: Vec<_> = (0..count).map(|index| key(100 + index)).collect();
         let member = |key| VerifierMember { account: wallet(key), endpoint: "https://verifier.example".to_owned() };
         Ok(Self { set: VerifierSet::new(threshold, keys.iter().map(member).collect())?, keys })
     }
 
-    fn id(&self) -> Account {
+    pub(super) fn id(&self) -> Account {
         self.set.id().unwrap()
     }
 
     /// What these of them sign together.
-    fn attest(&self, world: &World, statement: &Statement, who: &[usize]) -> String {
+    pub(super) fn attest(&self, world: &World, statement: &Statement, who: &[usize]) -> String {
         let sign = |at: &usize| (wallet(&self.keys[*at]), world.attest_by(&self.keys[*at], statement));
         let signed: Vec<_> = who.iter().map(sign).collect();
         self.set.attestation(signed.iter().map(|(by, signature)| (by, signature.as_str()))).unwrap()
@@ -48,7 +48,7 @@ impl Verifiers {
 }
 
 /// A world in which payers sign for this set.
-async fn world_of(verifiers: &Verifiers) -> Result<World> {
+pub(super) async fn world_of(verifiers: &Verifiers) -> Result<World> {
     let mut world = World::start().await?;
     world.releaser_account = verifiers.id();
     Ok(world)

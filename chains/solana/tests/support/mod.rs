@@ -99,7 +99,7 @@ impl World {
             surfnet.airdrop(&account(&key(seed)), lamports).await?;
         }
         let program = account(&key(20));
-        let elf = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../contracts/artifacts/solana/gateway_escrow.so");
+        let elf = Self::artifact();
         let elf = std::fs::read(&elf).with_context(|| format!("read {}", elf.display()))?;
         surfnet.write_program(&program, &elf, &account(&deployer)).await?;
         let dev = DevCluster::connect(&surfnet.url(), &deployer);
@@ -163,14 +163,22 @@ impl World {
         self.node_at(&self.surfnet.url())
     }
 
-    pub fn chain_at(&self, rpc_url: &str) -> SolanaChain {
-        let keys = Keys {
+    /// The committed program.
+    pub fn artifact() -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../contracts/artifacts/solana/gateway_escrow.so")
+    }
+
+    pub fn keys(&self) -> Keys {
+        Keys {
             reserver: self.reserver.clone().into(),
             draining_reservers: Vec::new(),
             submitters: self.submitters.iter().cloned().map(Into::into).collect(),
             exit_submitters: Vec::new(),
-        };
-        SolanaChain::new(self.node_at(rpc_url), Some(keys), Arc::new(TestClock)).unwrap()
+        }
+    }
+
+    pub fn chain_at(&self, rpc_url: &str) -> SolanaChain {
+        SolanaChain::new(self.node_at(rpc_url), Some(self.keys()), Arc::new(TestClock)).unwrap()
     }
 
     pub fn chain(&self) -> SolanaChain {
@@ -199,6 +207,21 @@ impl World {
 
     /// A payment of the payer's `token`, signed by `signer`.
     pub async fn order_of(&self, token: &DevToken, signer: &SigningKey, seconds: u64) -> Result<DepositOrder> {
+        self.signed_order(token, signer, seconds, Hash32::ZERO).await
+    }
+
+    /// A payment of the payer's, who signs for this quote and no other.
+    pub async fn order_for_quote(&self, seconds: u64, quote_hash: Hash32) -> Result<DepositOrder> {
+        self.signed_order(&self.token, &self.payer, seconds, quote_hash).await
+    }
+
+    async fn signed_order(
+        &self,
+        token: &DevToken,
+        signer: &SigningKey,
+        seconds: u64,
+        quote_hash: Hash32,
+    ) -> Result<DepositOrder> {
         let number = self.payments.fetch_add(1, Ordering::Relaxed);
         let payment_id = PaymentId::derive(&format!("solana:{}", account(&self.payer)), &number.to_string());
         let asset = self.asset(&format!("token:{}", token.mint));
@@ -221,7 +244,7 @@ impl World {
                 releaser: self.releaser_account.clone(),
                 refund_delay_seconds: REFUND_DELAY,
             },
-            quote_hash: Hash32::ZERO,
+            quote_hash,
         };
         let is_delegate = *signer != self.payer;
         let delegate_signer = is_delegate.then(|| signer.verifying_key());

@@ -159,6 +159,14 @@ errors! {
     VerifierSetInvalid,
     /// The verifier set is not the one that the payer signed for.
     VerifierSetMismatch,
+    /// The escrow is reserved for another quote than the one named.
+    ReservationMismatch,
+    /// `fulfill_by` of the reservation is not over.
+    ReservationNotOver,
+    /// The escrow is reserved for this quote already.
+    QuoteNotAnother,
+    /// The escrow was reassigned as often as its record can count, or its deposit is too long ago.
+    ReassignmentsUsedUp,
 }
 
 impl GatewayError {

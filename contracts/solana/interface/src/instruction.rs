@@ -22,6 +22,11 @@ pub enum Tag {
     ReclaimEscrow = 6,
     /// Closes the record of a delivery made long ago; no data.
     ReclaimFulfillment = 7,
+    /// Reserves an escrow for another settler on the releaser's word that the one before did not deliver; data [`Reassign`], then
+    /// [`Attested`].
+    Reassign = 8,
+    /// Gives the payer what a release left of the deposit; no data.
+    ReturnRemainder = 9,
 }
 
 impl Tag {
@@ -36,6 +41,8 @@ impl Tag {
             5 => Self::Fulfill,
             6 => Self::ReclaimEscrow,
             7 => Self::ReclaimFulfillment,
+            8 => Self::Reassign,
+            9 => Self::ReturnRemainder,
             _ => return None,
         })
     }
@@ -88,7 +95,36 @@ layout! {
     }
 }
 
-/// Data of [`Tag::Release`] and [`Tag::Cancel`] after the tag: where the releaser's signatures are, and whose they are when
+layout! {
+    /// First part of the data of [`Tag::Reassign`]: the reservation that is over, and the new one. The releaser's word that the
+    /// first was not kept comes behind it, see [`Reassign::with_word`].
+    pub struct Reassign [Tag::Reassign as u8] {
+        /// The quote that the escrow is reserved for until then, so that the instruction serves once.
+        pub previous_quote_hash: Hash,
+        /// The quote that it is reserved for from then on.
+        pub quote_hash: Hash,
+        /// Who is paid on release.
+        pub settler: Key,
+        /// What it is paid, at most what was deposited.
+        pub source_amount: u64,
+        /// Its deadline.
+        pub fulfill_by: u64,
+    }
+}
+
+impl Reassign {
+    /// Reads the whole data.
+    ///
+    /// # Errors
+    /// [`GatewayError::InstructionInvalid`] when it is too short, and as [`Attested::from_bytes`].
+    pub fn with_word(data: &[u8]) -> Result<(Self, Attested<'_>), GatewayError> {
+        let (fixed, word) = data.split_at_checked(Self::SIZE).ok_or(GatewayError::InstructionInvalid)?;
+        let reassign = Self::from_bytes(fixed).ok_or(GatewayError::InstructionInvalid)?;
+        Ok((reassign, Attested::from_bytes(word)?))
+    }
+}
+
+/// Data of [`Tag::Release`] and [`Tag::Cancel`] after the tag, and last part of that of [`Tag::Reassign`]: where the releaser's signatures are, and whose they are when
 /// the releaser is a verifier set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attested<'a> {

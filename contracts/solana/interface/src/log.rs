@@ -3,6 +3,10 @@
 
 use crate::{Hash, Key, layout::layout};
 
+/// What a reassignment says in a line of its own (`Program log:`). The program's bytes hold it, so whoever reads them knows whether the
+/// program is of a version that reassigns.
+pub const REASSIGN_SAID: &str = "Instruction: Reassign";
+
 layout! {
     /// `amount` of `mint` is locked for the payment.
     pub struct Deposited [1] {
@@ -48,7 +52,7 @@ layout! {
         pub settler: Key,
         /// What of the deposit it was paid.
         pub amount: u64,
-        /// What of the deposit went back to the payer; always 0 today.
+        /// What of the deposit is the payer's, and stays in the vault until [`RemainderReturned`].
         pub remainder: u64,
     }
 }
@@ -84,5 +88,31 @@ layout! {
         pub amount: u64,
         /// Last second in which the delivery counted.
         pub fulfill_by: u64,
+    }
+}
+
+layout! {
+    /// The settler of `previous_quote_hash` did not deliver, and the escrow is reserved for another; [`Reserved`] follows.
+    pub struct Reassigned [6] {
+        /// The payment.
+        pub payment_id: Hash,
+        /// The quote that was not kept.
+        pub previous_quote_hash: Hash,
+        /// The quote that it is reserved for now.
+        pub quote_hash: Hash,
+    }
+}
+
+layout! {
+    /// What a release left in the vault went to the payer.
+    pub struct RemainderReturned [7] {
+        /// The payment.
+        pub payment_id: Hash,
+        /// The quote under which was delivered.
+        pub quote_hash: Hash,
+        /// Who has it.
+        pub payer: Key,
+        /// What of the deposit it is.
+        pub amount: u64,
     }
 }

@@ -1,6 +1,10 @@
 //! The program's rules that need nothing but numbers, so that others can judge before they send.
 
-use crate::{GatewayError, Key, ZERO_KEY, instruction::DepositAndReserve};
+use crate::{
+    GatewayError, Key, ZERO_KEY,
+    account::{Escrow, State},
+    instruction::{DepositAndReserve, Reassign},
+};
 
 /// How long after its last window a record is kept at least: 30 days.
 pub const RECLAIM_DELAY_SECONDS: u64 = 30 * 24 * 60 * 60;
@@ -32,16 +36,57 @@ pub fn deposit(d: &DepositAndReserve, reserver: &Key, admitted: &Key, now: u64) 
     if d.reserve_deadline > d.fulfillment_deadline || d.fulfillment_deadline >= d.refund_after {
         return Err(GatewayError::WindowsOutOfOrder);
     }
-    if d.source_amount == 0 {
+    reservation(d.source_amount, &d.settler, d.fulfill_by, d.fulfillment_deadline, now)
+}
+
+/// Judges the reassignment of `escrow` at the time `now`, in the order of `GatewayEscrow.sol`. `reserver` is the one who signs the
+/// transaction. The releaser's word is not judged here.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn reassignment(escrow: &Escrow, r: &Reassign, reserver: &Key, now: u64) -> Result<(), GatewayError> {
+    if escrow.state() != Some(State::Reserved) {
+        return Err(GatewayError::StateNotAllowed);
+    }
+    if r.previous_quote_hash != escrow.quote_hash {
+        return Err(GatewayError::ReservationMismatch);
+    }
+    if *reserver != escrow.reserver {
+        return Err(GatewayError::ReserverNotAdmitted);
+    }
+    if !escrow.takes_any_quote() {
+        return Err(GatewayError::QuoteHashMismatch);
+    }
+    if now <= escrow.fulfill_by {
+        return Err(GatewayError::ReservationNotOver);
+    }
+    if r.quote_hash == escrow.quote_hash {
+        return Err(GatewayError::QuoteNotAnother);
+    }
+    if r.source_amount > escrow.deposited {
+        return Err(GatewayError::AmountAboveCap);
+    }
+    reservation(r.source_amount, &r.settler, r.fulfill_by, escrow.fulfillment_deadline, now)
+}
+
+/// What holds for every reservation.
+fn reservation(
+    source_amount: u64,
+    settler: &Key,
+    fulfill_by: u64,
+    fulfillment_deadline: u64,
+    now: u64,
+) -> Result<(), GatewayError> {
+    if source_amount == 0 {
         return Err(GatewayError::AmountZero);
     }
-    if d.settler == ZERO_KEY {
+    if *settler == ZERO_KEY {
         return Err(GatewayError::SettlerInvalid);
     }
-    if d.fulfill_by <= now {
+    if fulfill_by <= now {
         return Err(GatewayError::FulfillByPassed);
     }
-    if d.fulfill_by > d.fulfillment_deadline {
+    if fulfill_by > fulfillment_deadline {
         return Err(GatewayError::FulfillByTooLate);
     }
     Ok(())

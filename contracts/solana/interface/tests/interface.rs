@@ -5,9 +5,9 @@
 
 use gateway_program::{
     GatewayError,
-    account::{Config, Escrow, FulfillmentRecord, State},
+    account::{ANY_QUOTE, Config, Escrow, FulfillmentRecord, REASSIGNMENTS_MAX, State},
     ed25519, error, ids,
-    instruction::{Attested, DepositAndReserve, Fulfill, Initialize, Tag},
+    instruction::{Attested, DepositAndReserve, Fulfill, Initialize, Reassign, Tag},
     message::{Delivery, Deposit, Fulfillment, NonDelivery},
     token::{Mint, TokenAccount},
     verifier_set::{MEMBERS_MAX, VerifierSet},
@@ -32,7 +32,7 @@ fn addresses_are_what_their_base58_says() {
 fn sizes_are_those_of_the_readme() {
     assert_eq!((Config::SIZE, Escrow::SIZE, FulfillmentRecord::SIZE), (68, 389, 187));
     assert_eq!((Deposit::SIZE, Delivery::SIZE, NonDelivery::SIZE, Fulfillment::SIZE), (257, 97, 65, 176));
-    assert_eq!((Initialize::SIZE, DepositAndReserve::SIZE, Fulfill::SIZE), (65, 306, 145));
+    assert_eq!((Initialize::SIZE, DepositAndReserve::SIZE, Fulfill::SIZE, Reassign::SIZE), (65, 306, 145, 113));
 }
 
 #[test]
@@ -54,6 +54,59 @@ fn layouts_read_what_they_wrote_and_nothing_else() {
     assert_eq!(State::from_byte(4), None);
 }
 
+/// A record as it is in escrow, and the reservation of another settler at slot 1,007.
+fn reserved() -> (Escrow, Reassign) {
+    let mut escrow = Escrow::from_bytes(&[&[2, 1][..], &[0; Escrow::SIZE - 2]].concat()).unwrap();
+    (escrow.state, escrow.slots, escrow.ended_slot) = (State::Reserved as u8, 1_000, ANY_QUOTE);
+    let (quote_hash, settler) = ([3; 32], [4; 32]);
+    (escrow, Reassign { previous_quote_hash: [0; 32], quote_hash, settler, source_amount: 5, fulfill_by: 6 })
+}
+
+#[test]
+fn a_record_keeps_its_size_and_what_it_says_through_reassignments() {
+    let (mut escrow, to) = reserved();
+    escrow.deposited = 9;
+    assert!(escrow.takes_any_quote());
+    assert_eq!((escrow.reassignments(), escrow.secured_slot(), escrow.reassigned_slot()), (0, 1_000, None));
+    for round in 1..=REASSIGNMENTS_MAX {
+        escrow.reassign(&to, 1_007).unwrap();
+        assert_eq!((escrow.reassignments(), escrow.state()), (round, Some(State::Reserved)));
+        assert_eq!((escrow.secured_slot(), escrow.reassigned_slot()), (1_000, Some(1_007)));
+        assert_eq!(Escrow::from_bytes(&escrow.to_bytes()).as_ref(), Some(&escrow));
+    }
+    let before = escrow.clone();
+    assert_eq!(escrow.reassign(&to, 1_008), Err(GatewayError::ReassignmentsUsedUp));
+    assert_eq!(escrow, before);
+    assert_eq!((escrow.quote_hash, escrow.settler, escrow.fulfill_by, escrow.remainder()), ([3; 32], [4; 32], 6, 4));
+    for state in [State::Released, State::Refunded] {
+        let mut ended = escrow.clone();
+        ended.end(state, 2_000);
+        assert_eq!((ended.state(), ended.reassignments()), (Some(state), REASSIGNMENTS_MAX));
+        assert_eq!((ended.secured_slot(), ended.reassigned_slot(), ended.ended_slot), (1_000, Some(1_007), 2_000));
+        assert!(!ended.takes_any_quote());
+        assert_eq!((ended.changed_slot(), escrow.changed_slot()), (2_000, 1_007));
+        assert_eq!(ended.before_end(), Escrow { ended_slot: 0, ..escrow.clone() });
+    }
+    // An escrow's first end leaves the bytes that it always left.
+    let (mut plain, _) = reserved();
+    plain.end(State::Released, 2_000);
+    assert_eq!((plain.state, plain.slots, plain.ended_slot), (2, 1_000, 2_000));
+}
+
+#[test]
+fn a_record_counts_so_many_slots_and_no_more() {
+    let (escrow, to) = reserved();
+    for (slot, is_taken) in [(1_000, true), (1_000 + 0xff_ffff, true), (1_000 + 0x100_0000, false), (u64::MAX, false)] {
+        let mut escrow = escrow.clone();
+        assert_eq!(escrow.reassign(&to, slot).is_ok(), is_taken, "{slot}");
+        assert_eq!((escrow.secured_slot(), escrow.reassigned_slot()), (1_000, is_taken.then_some(slot)));
+    }
+    let (mut late, to) = reserved();
+    late.slots = (1 << 40) - 1;
+    late.reassign(&to, (1 << 40) + 4).unwrap();
+    assert_eq!((late.secured_slot(), late.reassigned_slot()), ((1 << 40) - 1, Some((1 << 40) + 4)));
+}
+
 #[test]
 fn errors_have_numbers_names_and_texts_of_their_own() {
     let mut seen = std::collections::BTreeSet::new();
@@ -71,14 +124,15 @@ fn errors_have_numbers_names_and_texts_of_their_own() {
     assert_eq!(GatewayError::PaymentIdUsed.code(), 6014);
     assert_eq!(GatewayError::ClockInvalid.code(), 6058);
     assert_eq!(GatewayError::VerifierSetMismatch.code(), 6060);
+    assert_eq!(GatewayError::ReassignmentsUsedUp.code(), 6064);
 }
 
 #[test]
 fn tags_are_their_bytes() {
-    for byte in 0..=7 {
+    for byte in 0..=9 {
         assert_eq!(Tag::from_byte(byte).unwrap() as u8, byte);
     }
-    assert_eq!(Tag::from_byte(8), None);
+    assert_eq!(Tag::from_byte(10), None);
 }
 
 #[test]

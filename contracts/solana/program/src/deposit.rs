@@ -2,7 +2,7 @@
 
 use gateway_program::{
     GatewayError, Hash, Key,
-    account::{Config, Escrow, State},
+    account::{ANY_QUOTE, Config, Escrow, State},
     ids,
     instruction::DepositAndReserve,
     log, message, rules, seeds, token,
@@ -161,8 +161,8 @@ impl Made<'_> {
             fulfillment_deadline: terms.fulfillment_deadline,
             fulfill_by: terms.fulfill_by,
             refund_after: terms.refund_after,
-            secured_slot: slot,
-            ended_slot: 0,
+            slots: slot,
+            ended_slot: if terms.agreed_quote_hash == [0; 32] { ANY_QUOTE } else { 0 },
         };
         store(self.escrow, &record.to_bytes())?;
         log_deposit(&record);

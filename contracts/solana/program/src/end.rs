@@ -27,7 +27,7 @@ use crate::{
 pub fn release(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Result {
     let (end, [config, instructions], receiver) = split(accounts)?;
     let Attested { ed25519_index: index, set } = attested(data)?;
-    let mut record = open(program_id, &end)?;
+    let mut record = open(program_id, &end, State::Reserved)?;
     let now = Now::get()?;
     require(now.unix_seconds < record.refund_after, GatewayError::ReleaseWindowClosed)?;
     let body =
@@ -36,10 +36,9 @@ pub fn release(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> R
     let signer = Signatory::for_releaser(&record.releaser, set)?;
     Signed { program_id, config: &config, instructions, index, signer }.require(&body)?;
 
-    record.state = State::Released as u8;
-    record.ended_slot = now.slot;
+    record.end(State::Released, now.slot);
     store(end.escrow, &record.to_bytes())?;
-    end.pay_out(&record, &record.settler, receiver)?;
+    end.pay_out(&record, &record.settler, record.remainder(), receiver)?;
     log_released(&record);
     Ok(())
 }
@@ -50,7 +49,7 @@ pub fn release(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> R
 pub fn cancel(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Result {
     let (end, [config, instructions], receiver) = split(accounts)?;
     let Attested { ed25519_index: index, set } = attested(data)?;
-    let record = open(program_id, &end)?;
+    let record = open(program_id, &end, State::Reserved)?;
     let now = Now::get()?;
     require(now.unix_seconds < record.refund_after, GatewayError::ReleaseWindowClosed)?;
     let body = NonDelivery { payment_id: record.payment_id, quote_hash: record.quote_hash }.to_bytes();
@@ -65,10 +64,24 @@ pub fn cancel(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Re
 pub fn refund(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Result {
     require(data == [Tag::Refund as u8], GatewayError::InstructionInvalid)?;
     let (end, [], receiver) = split(accounts)?;
-    let record = open(program_id, &end)?;
+    let record = open(program_id, &end, State::Reserved)?;
     let now = Now::get()?;
     require(now.unix_seconds >= record.refund_after, GatewayError::RefundWindowNotOpen)?;
     end.give_back(record, receiver, now.slot)
+}
+
+/// Gives the payer what a release left of the deposit. Open to everyone; it goes to the payer whoever asks.
+///
+/// It is no part of the release: what stands in the way of the payer's own account must not stand in that of the settler.
+#[inline(never)]
+pub fn return_remainder(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Result {
+    require(data == [Tag::ReturnRemainder as u8], GatewayError::InstructionInvalid)?;
+    let (end, [], receiver) = split(accounts)?;
+    // After the end a vault is there only while something of the payer's is in it.
+    let record = open(program_id, &end, State::Released)?;
+    end.pay_out(&record, &record.payer, 0, receiver)?;
+    log_remainder_returned(&record);
+    Ok(())
 }
 
 /// The accounts that every end takes.
@@ -103,11 +116,11 @@ fn attested(data: &[u8]) -> Result<Attested<'_>> {
     Ok(Attested::from_bytes(&data[1..])?)
 }
 
-/// The escrow, which must not have ended, with the accounts that belong to it.
+/// The escrow, which must be in `state`, with the accounts that belong to it.
 #[inline(never)]
-fn open(program_id: &Address, end: &End) -> Result<Escrow> {
+fn open(program_id: &Address, end: &End, state: State) -> Result<Escrow> {
     let record = escrow(program_id, end.escrow)?;
-    require(record.state() == Some(State::Reserved), GatewayError::StateNotAllowed)?;
+    require(record.state() == Some(state), GatewayError::StateNotAllowed)?;
     let vault: [&[u8]; 3] = [seeds::VAULT, &record.payment_id, &[record.vault_bump]];
     require(runtime::is_address_of(end.vault.address(), &vault, program_id), GatewayError::VaultInvalid)?;
     require_key(end.mint, &record.mint, GatewayError::MintInvalid)?;
@@ -118,15 +131,14 @@ fn open(program_id: &Address, end: &End) -> Result<Escrow> {
 
 impl End<'_> {
     fn give_back(&self, mut record: Escrow, receiver: Option<&AccountView>, slot: u64) -> Result {
-        record.state = State::Refunded as u8;
-        record.ended_slot = slot;
+        record.end(State::Refunded, slot);
         store(self.escrow, &record.to_bytes())?;
-        self.pay_out(&record, &record.payer, receiver)?;
+        self.pay_out(&record, &record.payer, 0, receiver)?;
         log_refunded(&record);
         Ok(())
     }
 
-    /// Pays all that lies in the vault to `owed`, and closes the vault.
+    /// Pays all that lies in the vault but `kept` to `owed`, and closes the vault when nothing is kept.
     ///
     /// The money goes to the associated token account. When who is owed signs as the last account, it may go to any
     /// account of the token: one whose account is frozen or was given away can still get out.
@@ -135,7 +147,7 @@ impl End<'_> {
     /// sends a token to the vault would otherwise hold up the end. The mint is not judged again: were it, one that was
     /// changed since the deposit would keep the money here for ever.
     #[inline(never)]
-    fn pay_out(&self, record: &Escrow, owed: &Key, receiver: Option<&AccountView>) -> Result {
+    fn pay_out(&self, record: &Escrow, owed: &Key, kept: u64, receiver: Option<&AccountView>) -> Result {
         let token = Token::known(self.token_program, self.mint)?;
         match receiver {
             Some(receiver) => {
@@ -144,12 +156,16 @@ impl End<'_> {
             }
             None => token.require_associated(self.to, owed)?,
         }
-        let amount = token.account(self.vault)?.amount;
+        let held = token.account(self.vault)?.amount;
+        let amount = held.checked_sub(kept).ok_or(GatewayError::BalanceTooSmall)?;
         let bump_seed = [record.bump];
         let seeds = [Seed::from(seeds::ESCROW), Seed::from(&record.payment_id), Seed::from(&bump_seed)];
         let signer = [Signer::from(&seeds)];
         let transfer = Transfer { from: self.vault, to: self.to, authority: self.escrow, amount };
         token.transfer(&transfer, &signer)?;
+        if kept > 0 {
+            return Ok(());
+        }
         token.close(self.vault, self.rent_payer, self.escrow, &signer)
     }
 }
@@ -161,7 +177,18 @@ fn log_released(record: &Escrow) {
         quote_hash: record.quote_hash,
         settler: record.settler,
         amount: record.source_amount,
-        remainder: record.deposited - record.source_amount,
+        remainder: record.remainder(),
+    };
+    runtime::log(&line.to_bytes());
+}
+
+#[inline(never)]
+fn log_remainder_returned(record: &Escrow) {
+    let line = log::RemainderReturned {
+        payment_id: record.payment_id,
+        quote_hash: record.quote_hash,
+        payer: record.payer,
+        amount: record.remainder(),
     };
     runtime::log(&line.to_bytes());
 }

@@ -10,6 +10,7 @@ mod end;
 mod failure;
 mod fulfill;
 mod initialize;
+mod reassign;
 mod reclaim;
 mod runtime;
 mod signature;
@@ -42,5 +43,7 @@ fn dispatch(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Resu
         Tag::Fulfill => fulfill::fulfill(program_id, accounts, data),
         Tag::ReclaimEscrow => reclaim::escrow(program_id, accounts, data),
         Tag::ReclaimFulfillment => reclaim::fulfillment(program_id, accounts, data),
+        Tag::Reassign => reassign::reassign(program_id, accounts, data),
+        Tag::ReturnRemainder => end::return_remainder(program_id, accounts, data),
     }
 }

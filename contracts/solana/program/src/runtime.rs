@@ -107,6 +107,12 @@ pub fn log(line: &[u8]) {
     unsafe { syscalls::sol_log_data(parts.as_ptr().cast(), parts.len() as u64) };
 }
 
+/// Writes one `Program log:` line.
+pub fn say(line: &'static str) {
+    // SAFETY: pointer and length are those of the text, which is only read.
+    unsafe { syscalls::sol_log_(line.as_ptr(), line.len() as u64) };
+}
+
 fn number(bytes: &[u8], at: usize) -> u64 {
     let mut array = [0; 8];
     array.copy_from_slice(&bytes[at..at + 8]);

@@ -4,7 +4,7 @@ use ed25519_dalek::{Signer as _, SigningKey};
 use gateway_program::{
     Hash, Key,
     host::{self, DepositAccounts, EscrowAccounts, Message},
-    instruction::DepositAndReserve,
+    instruction::{DepositAndReserve, Reassign},
     message::{Delivery, Deposit, Domain, Fulfillment, NonDelivery},
 };
 use solana_keypair::Keypair;
@@ -152,6 +152,50 @@ impl Payment {
     pub fn cancel_by(&self, world: &World, verifiers: &Verifiers, who: &[usize]) -> [host::Instruction; 2] {
         let cancel = host::cancel(&world.program, &self.end(), 0);
         [verifiers.sign(&self.non_delivery(), &world.domain(), who), host::by_set(cancel, &verifiers.set())]
+    }
+
+    /// The reservation of the third party as the next settler, who asks 240 and promises to deliver within 100 seconds.
+    pub fn next(&self, world: &World) -> Reassign {
+        Reassign {
+            previous_quote_hash: self.data.quote_hash,
+            quote_hash: [0x91; 32],
+            settler: key(&world.third_party),
+            source_amount: 240,
+            fulfill_by: world.now + 100,
+        }
+    }
+
+    /// The two instructions of the reassignment.
+    pub fn reassign(&self, world: &World, to: &Reassign) -> [host::Instruction; 2] {
+        let reassign = host::reassign(&world.program, &self.data.payment_id, self.accounts.reserver, to, 0);
+        [sign(&self.non_delivery(), &world.domain(), &world.releaser), reassign]
+    }
+
+    /// The two instructions of the reassignment by the verifiers at these places.
+    pub fn reassign_by(
+        &self,
+        world: &World,
+        to: &Reassign,
+        verifiers: &Verifiers,
+        who: &[usize],
+    ) -> [host::Instruction; 2] {
+        let [_, reassign] = self.reassign(world, to);
+        [verifiers.sign(&self.non_delivery(), &world.domain(), who), host::by_set(reassign, &verifiers.set())]
+    }
+
+    /// The payment as it is once its escrow is reserved for another settler.
+    pub fn reassigned(&self, to: &Reassign) -> Self {
+        let mut next = self.clone();
+        next.data.quote_hash = to.quote_hash;
+        next.data.settler = to.settler;
+        next.data.source_amount = to.source_amount;
+        next.data.fulfill_by = to.fulfill_by;
+        next
+    }
+
+    /// The instruction that gives the payer what a release left.
+    pub fn return_remainder(&self, world: &World) -> host::Instruction {
+        host::return_remainder(&world.program, &self.end())
     }
 
     /// The instruction of the refund.

@@ -14,6 +14,8 @@ enum Operation {
     Cancel,
     Refund,
     Reclaim,
+    Reassign { amount: u64 },
+    ReturnRemainder,
     Gift { amount: u64 },
     Wait { seconds: u64 },
 }
@@ -25,8 +27,10 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
         2 => Just(Operation::Cancel),
         2 => Just(Operation::Refund),
         1 => Just(Operation::Reclaim),
+        2 => (0_u64..400).prop_map(|amount| Operation::Reassign { amount }),
+        1 => Just(Operation::ReturnRemainder),
         1 => (1_u64..10).prop_map(|amount| Operation::Gift { amount }),
-        2 => prop_oneof![Just(30_u64), Just(3_600), Just(RECLAIM_DELAY_SECONDS)].prop_map(|seconds| Operation::Wait { seconds }),
+        2 => prop_oneof![Just(30_u64), Just(301), Just(3_600), Just(RECLAIM_DELAY_SECONDS)].prop_map(|seconds| Operation::Wait { seconds }),
     ];
     (0..PAYMENTS, operation)
 }
@@ -35,10 +39,18 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
 #[derive(Default)]
 struct Expected {
     locked: [u64; PAYMENTS],
+    deposited: [u64; PAYMENTS],
     ended: [Option<State>; PAYMENTS],
     to_settler: u64,
     from_payer: u64,
     gifts: u64,
+}
+
+impl Expected {
+    /// While it is reserved, and after a release that left the payer something.
+    fn has_vault(&self, index: usize) -> bool {
+        self.ended[index] == Some(State::Reserved) || self.locked[index] > 0
+    }
 }
 
 fn total(world: &World, payments: &[Payment]) -> u64 {
@@ -71,6 +83,30 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                     expected.locked[index] = amount;
                     expected.from_payer += amount;
                     expected.ended[index] = Some(State::Reserved);
+                    expected.deposited[index] = amount;
+                }
+            }
+            Operation::Reassign { amount } => {
+                let mut to = payment.next(&world);
+                to.quote_hash = [payment.data.quote_hash[0].wrapping_add(1); 32];
+                to.settler = payment.data.settler;
+                to.source_amount = amount;
+                let over = world.now > payment.data.fulfill_by && world.now < payment.data.fulfillment_deadline;
+                to.fulfill_by = to.fulfill_by.min(payment.data.fulfillment_deadline);
+                let instructions = payment.reassign(&world, &to);
+                if payment.submit(&mut world, &instructions).is_ok() {
+                    assert_eq!(expected.ended[index], Some(State::Reserved));
+                    assert!(over && amount > 0 && amount <= expected.deposited[index]);
+                    *payment = payment.reassigned(&to);
+                }
+            }
+            Operation::ReturnRemainder => {
+                let remainder = payment.return_remainder(&world);
+                if world.send(&[remainder], &[&third_party]).is_ok() {
+                    assert_eq!(expected.ended[index], Some(State::Released));
+                    let left = std::mem::take(&mut expected.locked[index]);
+                    assert!(left >= expected.deposited[index] - payment.data.source_amount && left > 0);
+                    expected.from_payer -= left;
                 }
             }
             Operation::Release => {
@@ -78,7 +114,8 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                 if world.send(&instructions, &[&third_party]).is_ok() {
                     assert_eq!(expected.ended[index], Some(State::Reserved));
                     assert!(world.now < payment.data.refund_after);
-                    expected.to_settler += std::mem::take(&mut expected.locked[index]);
+                    let left = expected.deposited[index] - payment.data.source_amount;
+                    expected.to_settler += std::mem::replace(&mut expected.locked[index], left) - left;
                     expected.ended[index] = Some(State::Released);
                 }
             }
@@ -113,7 +150,7 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                     data: [&[3][..], &amount.to_le_bytes()].concat(),
                 };
                 if world.send(&[gift], &[&third_party]).is_ok() {
-                    assert_eq!(expected.ended[index], Some(State::Reserved), "only an open vault is there");
+                    assert!(expected.has_vault(index), "only an open vault is there");
                     // It goes the way of the deposit.
                     expected.locked[index] += amount;
                     expected.from_payer += amount;
@@ -133,7 +170,7 @@ fn check(world: &World, payments: &[Payment], expected: &Expected, all: u64) {
     let payers = world.tokens(&first.accounts.payer_token);
     assert_eq!(payers + expected.from_payer, 1_000 + expected.gifts);
     for (index, payment) in payments.iter().enumerate() {
-        let open = expected.ended[index] == Some(State::Reserved);
+        let open = expected.has_vault(index);
         assert_eq!(world.account(&payment.vault(world)).is_some(), open, "a vault is there while money is in it");
         assert_eq!(world.tokens(&payment.vault(world)), expected.locked[index]);
         if let Some(escrow) = world.escrow(&payment.data.payment_id) {

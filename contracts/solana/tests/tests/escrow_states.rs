@@ -1,6 +1,11 @@
 //! The states of an escrow, in both token programs: who, when, with whose word, and that every lamport comes back.
 
-use gateway_program::{GatewayError, account::State, host, log, rules::RECLAIM_DELAY_SECONDS};
+use gateway_program::{
+    GatewayError,
+    account::{ANY_QUOTE, State},
+    host, log,
+    rules::RECLAIM_DELAY_SECONDS,
+};
 use gateway_program_tests::{Extension, MintKind, Payment, World, custom_code, key, keypair, refused, sign};
 
 const KINDS: [MintKind<'static>; 3] =
@@ -38,7 +43,8 @@ fn a_deposit_is_locked_and_recorded() {
             (d.reserve_deadline, d.fulfillment_deadline)
         );
         assert_eq!((escrow.fulfill_by, escrow.refund_after), (d.fulfill_by, d.refund_after));
-        assert_eq!((escrow.secured_slot, escrow.ended_slot), (slot, 0));
+        assert_eq!((escrow.secured_slot(), escrow.ended_slot), (slot, ANY_QUOTE));
+        assert_eq!((escrow.reassignments(), escrow.reassigned_slot()), (0, None));
         assert_eq!(program_lines(&done.logs).len(), 2, "deposited and reserved");
     }
 }
@@ -456,7 +462,7 @@ fn an_instruction_of_another_length_or_tag_is_refused() {
     let mut shorter = deposit.clone();
     shorter.data.pop();
     let mut unknown = deposit.clone();
-    unknown.data[0] = 8;
+    unknown.data[0] = 10;
     let mut empty = deposit;
     empty.data.clear();
     for broken in [longer, shorter, unknown, empty] {
@@ -474,7 +480,7 @@ fn an_instruction_of_another_length_or_tag_is_refused() {
 }
 
 /// Base64 with padding, as the runtime writes log data.
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use expect_test::expect_file;
 use serde_json::json;
 
-use gateway_program::{Key, host, ids};
+use gateway_program::{Key, host, ids, instruction::Reassign};
 use gateway_program_tests::{Extension, MintKind, Payment, Verifiers, World, key, keypair, sign};
 use solana_transaction::versioned::VersionedTransaction;
 
@@ -40,6 +40,7 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
         let mut world = World::new();
         let mut payment = Payment::new(&mut world, kind);
         payment.data.ed25519_index = 2;
+        world.mint_to(&payment.accounts.mint, &payment.data.payer, 1_000);
         let (submitter, reserver) = (world.submitter.insecure_clone(), world.reserver.insecure_clone());
         let (third_party, settler) = (world.third_party.insecure_clone(), world.settler.insecure_clone());
         let accounts = payment.accounts.clone();
@@ -75,6 +76,41 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
             let who: Vec<_> = (0..usize::from(threshold)).collect();
             let release = release_by_set(&world, &payment, &verifiers, &who);
             measure(&mut world, name, &release, &[&third_party]);
+        }
+        for (id, name, threshold, count) in
+            [(6, "reassign", 1, 1), (7, "reassign by 2 of 3", 2, 3), (8, "reassign by 3 of 5", 3, 5)]
+        {
+            let verifiers = Verifiers::new(threshold, count);
+            payment.data.releaser = if count == 1 { releaser } else { verifiers.id() };
+            payment.data.payment_id = [id; 32];
+            world.approve(&payer, &accounts.mint, &key(&payer), 300);
+            payment.deposit(&mut world).unwrap();
+            let now = world.now;
+            world.set_time(payment.data.fulfill_by + 1);
+            // A release is by a stranger, who is not the settler.
+            let to = Reassign { settler: key(&settler), ..payment.next(&world) };
+            let who: Vec<_> = (0..usize::from(threshold)).collect();
+            let [word, mut reassign] = match count {
+                1 => payment.reassign(&world, &to),
+                _ => payment.reassign_by(&world, &to, &verifiers, &who),
+            };
+            reassign.data[Reassign::SIZE] = 2;
+            measure(&mut world, name, &[word, reassign], &[&submitter, &reserver]);
+            if count == 1 {
+                let reassigned = payment.reassigned(&to);
+                let create = host::create_associated_token(
+                    key(&third_party),
+                    &to.settler,
+                    &accounts.mint,
+                    &accounts.token_program,
+                );
+                let release = host::release(&world.program, &reassigned.end(), 3);
+                let word = sign(&reassigned.delivery(), &world.domain(), &world.releaser);
+                measure(&mut world, "release with a remainder", &[create, word, release], &[&third_party]);
+                let remainder = [reassigned.return_remainder(&world)];
+                measure(&mut world, "return_remainder", &remainder, &[&third_party]);
+            }
+            world.set_time(now);
         }
         payment.data.releaser = releaser;
 
@@ -148,6 +184,11 @@ fn a_set_fits_when_its_transaction_does() {
             let release = release_by_set(&world, &payment, &verifiers, &who);
             let size = wire_size(&world.transaction(&[&budget()[..], &release].concat(), &[&third_party]));
             let fits = host::fits(threshold, count);
+            // What can release can say in a reassignment that nothing was delivered.
+            let [word, reassign] = payment.reassign_by(&world, &payment.next(&world), &verifiers, &who);
+            let (submitter, reserver) = (world.submitter.insecure_clone(), world.reserver.insecure_clone());
+            let reassign = world.transaction(&[&budget()[..], &[word, reassign]].concat(), &[&submitter, &reserver]);
+            assert!(!fits || wire_size(&reassign) <= host::TRANSACTION_BYTES_MAX, "{threshold} of {count}");
             assert_eq!(fits, size <= host::TRANSACTION_BYTES_MAX, "{threshold} of {count}: {size} bytes");
             if fits {
                 largest.insert(threshold, count);

@@ -9,6 +9,8 @@ mod escrow_states;
 mod fulfillment;
 mod limits;
 mod mints;
+mod reassignment;
+mod remainder;
 mod setup;
 mod signatures;
 mod vectors;

@@ -7,10 +7,12 @@ use std::{fs, path::PathBuf};
 
 use ed25519_dalek::{Signature, VerifyingKey};
 use gateway_program::{
+    GatewayError,
     account::Escrow,
     host::{self, Message},
+    instruction::Reassign,
 };
-use gateway_program_tests::{MintKind, Payment, Verifiers, World, key, sign};
+use gateway_program_tests::{MintKind, Payment, Verifiers, World, key, refused, sign};
 use serde_json::{Value, json};
 
 fn path() -> PathBuf {
@@ -80,6 +82,7 @@ fn verifier_set(world: &World, payment: &Payment) -> Value {
         "instructions": {
             "release": instruction(&host::by_set(payment.release(world)[1].clone(), &set)),
             "cancel": instruction(&host::by_set(payment.cancel(world)[1].clone(), &set)),
+            "reassign": instruction(&host::by_set(payment.reassign(world, &payment.next(world))[1].clone(), &set)),
         },
     })
 }
@@ -148,6 +151,8 @@ fn vectors(world: &mut World, payment: &Payment) -> Value {
             "release": instruction(&payment.release(world)[1]),
             "cancel": instruction(&payment.cancel(world)[1]),
             "refund": instruction(&payment.refund(world)),
+            "reassign": instruction(&payment.reassign(world, &payment.next(world))[1]),
+            "return_remainder": instruction(&payment.return_remainder(world)),
             "fulfill_tokens": instruction(&host::fulfill_token(
                 &program,
                 &fulfillment,
@@ -202,14 +207,26 @@ fn the_sets_words_in_the_vectors_end_an_escrow() {
     use sha2::{Digest as _, Sha256};
     let id: [u8; 32] = Sha256::digest(bytes("/preimage")).into();
     assert_eq!(base58(&id), text("/id"));
-    for (end, statement) in [("release", "delivery"), ("cancel", "non_delivery")] {
+    for (end, statement) in [("release", "delivery"), ("cancel", "non_delivery"), ("reassign", "non_delivery")] {
         let mut world = World::new();
         let mut payment = Payment::new(&mut world, MintKind::Token);
         payment.data.releaser = id;
         payment.deposit(&mut world).unwrap();
-        let [mut proof, mut ending] = if end == "release" { payment.release(&world) } else { payment.cancel(&world) };
+        let [mut proof, mut ending] = match end {
+            "release" => payment.release(&world),
+            "cancel" => payment.cancel(&world),
+            _ => payment.reassign(&world, &payment.next(&world)),
+        };
         proof.data = bytes(&format!("/{statement}/ed25519_instruction_data"));
         ending.data = bytes(&format!("/instructions/{end}/data"));
+        if end == "reassign" {
+            // When the quote's time is over; the published promise of the next one is, too.
+            let next = Reassign::with_word(&ending.data).unwrap().0;
+            assert_eq!(next, payment.next(&world));
+            world.set_time(payment.data.fulfill_by + 1);
+            refused(payment.submit(&mut world, &[proof, ending]), GatewayError::FulfillByPassed);
+            continue;
+        }
         let third_party = world.third_party.insecure_clone();
         world.send(&[proof, ending], &[&third_party]).unwrap();
         assert_eq!(world.tokens(&payment.vault(&world)), 0, "{end}");

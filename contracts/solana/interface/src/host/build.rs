@@ -8,7 +8,7 @@ use crate::{
     ed25519 as precompile,
     host::address,
     ids,
-    instruction::{DepositAndReserve, Fulfill, Initialize, Tag},
+    instruction::{DepositAndReserve, Fulfill, Initialize, Reassign, Tag},
     message::Fulfillment,
     verifier_set::VerifierSet,
 };
@@ -173,7 +173,39 @@ pub fn refund(program_id: &Key, escrow: &EscrowAccounts) -> Instruction {
     }
 }
 
-/// Lets a [`release`] or [`cancel`] bring the word of a verifier set whose id the escrow's releaser is. The Ed25519
+/// Reserves the payment's escrow for another settler. `reserver`, the deposit's, signs. The transaction must hold, at
+/// `ed25519_index`, [`ed25519`] with the releaser's signature over the non-delivery of the quote until then.
+pub fn reassign(program_id: &Key, payment_id: &Hash, reserver: Key, data: &Reassign, ed25519_index: u8) -> Instruction {
+    let mut bytes = data.to_bytes().to_vec();
+    bytes.push(ed25519_index);
+    Instruction {
+        program_id: *program_id,
+        accounts: vec![
+            signs(reserver),
+            writes(address::escrow_address(program_id, payment_id).key),
+            reads(address::config_address(program_id).key),
+            reads(ids::INSTRUCTIONS_SYSVAR),
+        ],
+        data: bytes,
+    }
+}
+
+/// Pays what a release left in the vault to the payer's associated token account. Open to everyone.
+pub fn return_remainder(program_id: &Key, escrow: &EscrowAccounts) -> Instruction {
+    Instruction {
+        program_id: *program_id,
+        accounts: escrow.end(program_id, &escrow.payer),
+        data: vec![Tag::ReturnRemainder as u8],
+    }
+}
+
+/// Lets a [`reclaim_escrow`] show that the vault is empty, as it must where a release left the payer something in it.
+pub fn with_vault(mut reclaim: Instruction, payment_id: &Hash) -> Instruction {
+    reclaim.accounts.push(reads(address::vault_address(&reclaim.program_id, payment_id).key));
+    reclaim
+}
+
+/// Lets a [`release`], [`cancel`] or [`reassign`] bring the word of a verifier set whose id the escrow's releaser is. The Ed25519
 /// instruction is then [`ed25519_of_set`].
 pub fn by_set(mut end: Instruction, set: &VerifierSet) -> Instruction {
     end.data.extend_from_slice(&set.head());
@@ -181,7 +213,7 @@ pub fn by_set(mut end: Instruction, set: &VerifierSet) -> Instruction {
     end
 }
 
-/// Lets an end ([`release`], [`cancel`], [`refund`]) pay another token account of the mint. `receiver`, who is owed the
+/// Lets an end ([`release`], [`cancel`], [`refund`], [`return_remainder`]) pay another token account of the mint. `receiver`, who is owed the
 /// money, must sign: for one whose associated token account is frozen or no longer its own.
 pub fn paid_to(mut end: Instruction, token_account: Key, receiver: Key) -> Instruction {
     const RECEIVING: usize = 2;

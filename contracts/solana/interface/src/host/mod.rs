@@ -19,7 +19,7 @@ pub use address::{
 pub use build::{
     AccountMeta, DepositAccounts, EscrowAccounts, Instruction, approve_checked, by_set, cancel,
     create_associated_token, deposit_and_reserve, ed25519, ed25519_of_set, fulfill_native, fulfill_token, initialize,
-    paid_to, reclaim_escrow, reclaim_fulfillment, refund, release,
+    paid_to, reassign, reclaim_escrow, reclaim_fulfillment, refund, release, return_remainder, with_vault,
 };
 pub use size::{TRANSACTION_BYTES_MAX, fits};
 
