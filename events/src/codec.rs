@@ -18,6 +18,11 @@ fn current_schema(name: &str) -> u32 {
     if TRANSACTION_TYPES.contains(&name) { 2 } else { 1 }
 }
 
+/// The version in which events of this type were written first.
+fn first_schema(name: &str) -> u32 {
+    if BEGUN_IN_VERSION_2.contains(&name) { 2 } else { 1 }
+}
+
 /// An encoded commit body with its two headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
@@ -70,7 +75,7 @@ pub enum Error {
 }
 
 /// Types of [`PaymentEvent`].
-const PAYMENT_TYPES: [&str; 32] = [
+const PAYMENT_TYPES: [&str; 37] = [
     "Submitted",
     "AuctionClosed",
     "SelectorAsked",
@@ -87,6 +92,11 @@ const PAYMENT_TYPES: [&str; 32] = [
     "EscrowSecured",
     "EscrowOpened",
     "DepositRuledOut",
+    "ReservationLapsed",
+    "ReassignmentPrepared",
+    "ReassignmentRepriced",
+    "ReassignmentAbandoned",
+    "EscrowReassigned",
     "FulfillmentSeen",
     "FulfillmentFinalized",
     "DeliveryAttested",
@@ -107,8 +117,19 @@ const PAYMENT_TYPES: [&str; 32] = [
 
 /// Those of them that hold a [`TransactionPrepared`](crate::event::TransactionPrepared). In version 1 it had a number under
 /// `nonce` where version 2 has a [`Validity`].
-const TRANSACTION_TYPES: [&str; 6] =
-    ["DepositPrepared", "DepositRepriced", "ReleasePrepared", "ReleaseRepriced", "RefundPrepared", "RefundRepriced"];
+const TRANSACTION_TYPES: [&str; 8] = [
+    "DepositPrepared",
+    "DepositRepriced",
+    "ReassignmentPrepared",
+    "ReassignmentRepriced",
+    "ReleasePrepared",
+    "ReleaseRepriced",
+    "RefundPrepared",
+    "RefundRepriced",
+];
+
+/// Those of them that came later, and never had another form than that of version 2.
+const BEGUN_IN_VERSION_2: [&str; 2] = ["ReassignmentPrepared", "ReassignmentRepriced"];
 
 /// Types of [`QuoteRequestEvent`].
 const QUOTE_REQUEST_TYPES: [&str; 3] = ["QuoteRequestOpened", "QuotesCollected", "QuoteRequestAwarded"];
@@ -199,7 +220,8 @@ fn decode_one(value: Value, name: &str, schema: &str) -> Result<Event, Error> {
     if stated != name {
         return Err(Error::TypeMismatch { header: name.to_owned(), body: stated.to_owned() });
     }
-    let version: Option<u32> = schema.parse().ok().filter(|version| (1..=current_schema(name)).contains(version));
+    let versions = first_schema(name)..=current_schema(name);
+    let version: Option<u32> = schema.parse().ok().filter(|version| versions.contains(version));
     let unknown = || Error::Unknown { name: name.to_owned(), schema: schema.to_owned() };
     let malformed = |reason: String| Error::Payload { name: name.to_owned(), reason };
     let value = upcast(value, name, version.ok_or_else(unknown)?).map_err(malformed)?;

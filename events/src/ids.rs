@@ -132,6 +132,19 @@ impl QuoteRequestId {
         Self(derive_of(Self::PREFIX, &parts))
     }
 
+    /// The id of the auction that follows the `round`-th lapsed reservation of `payment` (ADR 148), counted from 1. No batch has
+    /// it. It has this form because verifiers take a quote of any auction of this form for any payment.
+    ///
+    /// ```
+    /// use events::{PaymentId, QuoteRequestId};
+    ///
+    /// let payment = PaymentId::derive("eip155:0xabc", "order-1");
+    /// assert_ne!(QuoteRequestId::of_reassignment(&payment, 1), QuoteRequestId::of_reassignment(&payment, 2));
+    /// ```
+    pub fn of_reassignment(payment: &PaymentId, round: usize) -> Self {
+        Self(derive_of(Self::PREFIX, &["gw:reassignment:v1", payment.as_str(), &round.to_string()]))
+    }
+
     /// The id as text. It is also the id of the batch's auction.
     pub fn as_str(&self) -> &str {
         &self.0

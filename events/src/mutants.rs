@@ -1,8 +1,8 @@
 //! Deliberately broken variants of the engine, by which the simulation shows that it bites.
 //!
 //! [`mutant!`](crate::mutant) stands where a variant breaks something. It is `false` at compile time wherever debug assertions
-//! are off, as in every release. Elsewhere nothing is broken before a thread asks for it with `choose`, which only the
-//! simulation's own test does. It is not a feature, as one would have nearly everything built twice.
+//! are off, as in every release. Elsewhere nothing is broken before a thread asks for it with `choose`, which only tests
+//! do: the simulation's own, and those of the engine. It is not a feature, as one would have nearly everything built twice.
 
 /// Whether the broken variant of this name is in force in this thread.
 #[cfg(not(debug_assertions))]

@@ -72,6 +72,10 @@ pub struct AttestationResponse {
     /// For humans; why it is pending or refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Whether this verifier attests deliveries out of escrows that were reassigned. One of an older version does not, and does not
+    /// say so.
+    #[serde(default)]
+    pub follows_reassignments: bool,
 }
 
 impl Message for AttestationResponse {

@@ -74,8 +74,8 @@ pub struct AwardReceipt {
 
 impl Message for AwardReceipt {}
 
-/// Tells a winner that its award is over without a deposit, gateway → settler, durably: under the award's subject and in
-/// its place.
+/// Tells a winner that its award is over without a deposit or a reassignment, gateway → settler, durably: under the award's subject
+/// and in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AwardEnd {
     /// Version of the protocol.
@@ -86,6 +86,10 @@ pub struct AwardEnd {
     pub payment_id: PaymentId,
     /// Hash of the quote that was awarded.
     pub quote_hash: Hash32,
+    /// The auction that it won, whose tokens are free again; where it is absent, that of the payment.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,128}$"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auction_id: Option<String>,
     /// Why, a code: `AWARD_REFUSED`, `AWARD_UNANSWERED` or `NOT_DEPOSITED`.
     #[schemars(regex(pattern = "^[A-Z][A-Z0-9_]{0,127}$"))]
     pub ended: String,
@@ -93,10 +97,13 @@ pub struct AwardEnd {
 
 impl Message for AwardEnd {
     fn check(&self) -> Result<(), Error> {
-        if is_reason(&self.ended) {
-            return Ok(());
+        if !is_reason(&self.ended) {
+            return Err(Error::malformed("ended must be a code in SCREAMING_SNAKE_CASE"));
         }
-        Err(Error::malformed("ended must be a code in SCREAMING_SNAKE_CASE"))
+        if self.auction_id.as_deref().is_some_and(|auction_id| !is_token(auction_id)) {
+            return Err(Error::malformed("auction_id must be one token of a subject"));
+        }
+        Ok(())
     }
 }
 

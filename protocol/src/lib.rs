@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use events::{
-    Account, AssetId, ChainId, Did, Hash32, Payload, PaymentId, Terms, VerifierSet,
+    Account, Amount, AssetId, ChainId, Did, Hash32, Payload, PaymentId, Terms, VerifierSet,
     event::{EscrowPlan, VerifierRef},
     is_reason,
     time::Timestamp,
@@ -36,9 +36,10 @@ pub use self::{
     },
     awards::{AnswerStatus, AuctionOver, AwardAnswer, AwardDecision, AwardEnd, AwardMessage, AwardReceipt},
     subjects::{
-        AWARD_SUBJECTS, AWARDS_STREAM, REGISTRATION_SUBJECTS, REPORT_SUBJECTS, answer_subject, answer_subjects,
-        award_consumer, award_subject, award_subjects, bid_subject, bid_subjects, over_subject, over_subjects,
-        own_bid_subjects, registration_subject, report_subject, rfq_subject, rfq_subjects, split_subject,
+        AWARD_SUBJECTS, AWARDS_STREAM, AwardToken, REASSIGNMENTS_MAX, REGISTRATION_SUBJECTS, REPORT_SUBJECTS,
+        answer_subject, answer_subjects, award_consumer, award_subject, award_subjects, bid_subject, bid_subjects,
+        is_reassignment_auction, over_subject, over_subjects, own_bid_subjects, registration_subject, report_subject,
+        rfq_subject, rfq_subjects, split_subject,
     },
     text::{Seconds, Version},
 };
@@ -150,6 +151,10 @@ pub struct Registration {
     #[schemars(length(max = CREDENTIALS_MAX))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<Map<String, Value>>,
+    /// Whether it delivers out of escrows that are reassigned to it, see [`Escrowed`], and out of those that hold more than its price.
+    /// Whoever does not say so, as settlers of an older version do not, is not asked for the first, and gets none of the second.
+    #[serde(default)]
+    pub follows_reassignments: bool,
 }
 
 /// A settler's accounts on one chain.
@@ -207,7 +212,7 @@ pub struct Escrow {
     pub reserver: Account,
     /// Account that attests delivery and non-delivery.
     pub releaser: Account,
-    /// Last second in which the deposit may be made.
+    /// Last second in which the deposit may be made, and so in which a settler is named first.
     pub reserve_deadline: Seconds,
     /// Last second in which a delivery counts.
     pub fulfillment_deadline: Seconds,
@@ -258,12 +263,23 @@ impl From<Escrow> for EscrowPlan {
     }
 }
 
+/// Money that is in escrow already, reserved for a quote whose settler did not deliver in the time that it promised. The escrow is
+/// reassigned to the winner once it has accepted its award. Until then nothing may be delivered for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Escrowed {
+    /// What is in escrow, smallest unit of the source asset: no quote may ask for more.
+    pub amount: Amount,
+    /// Hash of the quote that it is reserved for until it is reassigned.
+    pub reserved_for: Hash32,
+}
+
 /// A request for quotes, gateway → settler. It may come more than once and is answered each time with the same quote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rfq {
     /// Version of the protocol.
     pub version: Version,
-    /// The auction: bears the id of the payment, or of the quote-request batch.
+    /// The auction: bears the id of the payment, or of the quote-request batch; with `escrowed` an id of its own, `qrq_` and the hash
+    /// of the payment's id and the auction's number.
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,128}$"))]
     pub auction_id: String,
     /// The payment; absent in a batch, whose payment comes about with the award.
@@ -288,6 +304,9 @@ pub struct Rfq {
     /// signed for yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub payloads: Vec<Payload>,
+    /// What is in escrow already, where another settler is looked for in the place of one that did not deliver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escrowed: Option<Escrowed>,
 }
 
 impl Message for Rfq {
@@ -384,8 +403,8 @@ impl From<Verifier> for VerifierRef {
     }
 }
 
-/// Tells the winner, gateway → settler, durably. The settler answers at once, see [`AwardAnswer`], and delivers once the
-/// escrow holds its reservation.
+/// Tells the winner, gateway → settler, durably. The settler answers at once, see [`AwardAnswer`], under the last token of the
+/// award's subject, and delivers once the escrow holds its reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AwardNotice {
     /// Version of the protocol.
@@ -407,6 +426,9 @@ pub struct AwardNotice {
     /// Payloads of the payer's signed messages, in their order; at most 8 KiB together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub payloads: Vec<Payload>,
+    /// What is in escrow already, to be reassigned to this winner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escrowed: Option<Escrowed>,
 }
 
 impl Message for AwardNotice {

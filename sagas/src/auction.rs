@@ -91,6 +91,7 @@ pub fn request_for_quotes(submitted: &Submitted) -> RequestForQuotes {
             Some(_) => Vec::new(),
             None => Payload::of_request(&submitted.request),
         },
+        escrowed: None,
     }
 }
 
@@ -109,12 +110,18 @@ pub fn request_for_batch(opened: &QuoteRequestOpened) -> RequestForQuotes {
         blacklist: opened.blacklist.clone(),
         required_policies: opened.required_policies.clone(),
         payloads: Vec::new(),
+        escrowed: None,
     }
 }
 
-/// Judges every bid against the payment at `at` and picks the winner, the best of the quotes as [`sift`] sorts them.
+/// Judges every bid of a payment's first auction at `at` and picks the winner, the best of the quotes as [`sift`] sorts them.
 pub fn judge(submitted: &Submitted, gathered: Gathered, at: Timestamp) -> Judgement {
-    let sifted = sift(&request_for_quotes(submitted), Some(submitted.authorization.permitted()), gathered, at);
+    judge_for(submitted, &request_for_quotes(submitted), gathered, at)
+}
+
+/// As [`judge`], of the auction that `request` was sent for.
+pub fn judge_for(submitted: &Submitted, request: &RequestForQuotes, gathered: Gathered, at: Timestamp) -> Judgement {
+    let sifted = sift(request, Some(submitted.authorization.permitted()), gathered, at);
     let Sifted { addressed, quotes: signed, declines, mut dropped, held_policies, passed_over } = sifted;
     let Some(selector) = &submitted.selector else {
         let quotes = signed.iter().map(received).collect();
@@ -330,6 +337,8 @@ pub fn check_content(
     require(permitted || mutant!("cap-not-compared"), "source amount exceeds what the payer permitted")?;
     let within = terms.max_source_amount.is_none_or(|max| quote.source_amount <= max);
     require(within || mutant!("cap-not-compared"), "source amount exceeds max_source_amount")?;
+    let covered = request.escrowed.is_none_or(|escrowed| quote.source_amount <= escrowed.amount);
+    require(covered || mutant!("escrowed-cap-not-compared"), "source amount exceeds what is in escrow")?;
     let source_family = terms.source.family();
     let escrow = &quote.escrow_contract;
     let is_planned = escrow.family() == source_family && *escrow == request.escrow.contract;

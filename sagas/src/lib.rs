@@ -3,9 +3,10 @@
 //! - [`payment`] is the pure state machine: [`payment::evolve`] folds events into a [`Payment`], [`payment::decide`] turns
 //!   a command into the events that record it, or refuses; it has a file for each leg, too.
 //! - [`handlers`] are pure functions from (state, now) to the next [`handlers::Action`]: one file for each leg of the
-//!   saga (auction, escrow, settlement, release, refund).
+//!   saga (auction, escrow, settlement, reassignment, release, refund).
 //! - [`auction`] judges bids and picks the winner, also purely.
 //! - [`quote_request`] is the same for a batch, with [`quote_request::award`], by which a payment comes out of it.
+//! - [`reassignment`] says for how many settlers in turn an escrow is reserved.
 //! - [`release`] says when the gateway brings the release of a delivered payment itself.
 //! - [`settler_record`] is what became of a settler's awards, and says until when one that missed is passed over.
 //! - [`ports`] are the traits through which actions touch the world.
@@ -18,6 +19,7 @@ pub mod handlers;
 pub mod payment;
 pub mod ports;
 pub mod quote_request;
+pub mod reassignment;
 pub mod release;
 pub mod runner;
 pub mod settler_record;

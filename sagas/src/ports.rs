@@ -20,13 +20,14 @@ use events::{StreamId, time::Timestamp};
 
 pub use self::{
     auction::{
-        ANSWER_WAIT_MAX, Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Gathered, Gathering,
-        OpenWindow, REPLACEABLE_ANSWER_WAIT, RequestForQuotes, SettlerRecords,
+        ANSWER_WAIT_MAX, Answer, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Escrowed, Gathered,
+        Gathering, OpenWindow, REPLACEABLE_ANSWER_WAIT, RequestForQuotes, SettlerRecords,
     },
     chains::Chains,
     orders::{
         DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, PayerDeposit,
-        PrepareError, RefundOrder, Refusal, ReleaseOrder, Reservation, Statement, TransactionState,
+        PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, Refusal, ReleaseOrder, Reservation, Statement,
+        TransactionState,
     },
     selector::{SelectionRequest, Selector},
     transient::Transient,

@@ -6,6 +6,7 @@ mod observer;
 mod parking;
 mod payer_deposit;
 mod payloads;
+mod reassignment;
 mod release;
 mod restored;
 mod selection;
@@ -50,7 +51,9 @@ fn submitted_in(plot: Plot) -> PaymentEvent {
     match plot {
         Plot::Selector(_) => PaymentEvent::Submitted(Box::new(selection::submission())),
         Plot::PayerDeposits(_) | Plot::Resubmitted(restored::Resubmitted::Unsold) => payer_deposit_submitted(),
-        Plot::Set(_) => PaymentEvent::Submitted(Box::new(verifier_sets::submission_to_a_set())),
+        Plot::Set(_) | Plot::Reassigns(reassignment::Course { is_set: true, .. }) => {
+            PaymentEvent::Submitted(Box::new(verifier_sets::submission_to_a_set()))
+        }
         _ => submitted(),
     }
 }
@@ -84,6 +87,7 @@ fn engine(world: &Arc<World>) -> Engine {
 }
 
 fn engine_with(world: &Arc<World>, options: Options) -> Engine {
+    world.state.lock().unwrap().reserved.forget();
     let ports = Ports {
         journal: world.clone(),
         chains: world.clone(),

@@ -2,6 +2,7 @@
 
 mod lapses;
 mod payer_deposit;
+mod reassignment;
 mod settlement;
 
 use std::collections::BTreeSet;
@@ -397,6 +398,7 @@ fn any_event() -> impl Strategy<Value = PaymentEvent> {
         (1u32..3).prop_map(refund_prepared),
         (1u32..3, 2u32..5).prop_map(|(attempt, version)| refund_repriced(attempt, version)),
         Just(refunded()),
+        reassignment::any_event(),
     ]
 }
 
@@ -410,7 +412,7 @@ proptest! {
         let mut accepted = Vec::new();
         for event in events {
             if let Ok(next) = evolve(state.clone(), &event) {
-                for attempts in [&next.deposit, &next.refund] {
+                for attempts in [&next.deposit, &next.reassignment, &next.refund] {
                     let nonces = attempts.live.iter().map(|version| (&version.sender, version.validity, version.attempt));
                     prop_assert!(nonces.collect::<BTreeSet<_>>().len() <= 1, "one nonce is alive at most");
                     let hashes: BTreeSet<_> = attempts.live.iter().map(|version| &version.transaction_hash).collect();
@@ -424,6 +426,7 @@ proptest! {
         let count = |name: &str| accepted.iter().filter(|event| event.type_name() == name).count();
         prop_assert!(count("Submitted") <= 1);
         prop_assert!(count("EscrowSecured") <= 1);
+        prop_assert!(count("EscrowReassigned") <= count("ReservationLapsed"));
         prop_assert!(count("FulfillmentConfirmed") <= 1);
         prop_assert!(count("Failed") + count("FulfillmentConfirmed") <= 1);
         prop_assert!(count("Failed") + count("FulfillmentFinalized") <= 1);

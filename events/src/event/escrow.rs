@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Account, Amount, ChainId, Failure, Hash32, time::Timestamp};
+use crate::{Account, Amount, ChainId, Did, Failure, Hash32, time::Timestamp};
 
 /// The escrow a payment's funds go into, and its windows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,6 +136,29 @@ pub struct FulfillmentConfirmed {
     /// before gateways released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_from: Option<Timestamp>,
+}
+
+/// Payload of [`PaymentEvent::ReservationLapsed`](super::PaymentEvent::ReservationLapsed).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservationLapsed {
+    /// The settler that did not deliver.
+    pub settler: Did,
+    /// Hash of its quote, for which the escrow is reserved until it is reassigned.
+    pub quote_hash: Hash32,
+    /// The releaser's signed non-delivery, hex with 0x: what reassigns the escrow, and what returns the money when nobody else
+    /// delivers.
+    pub attestation: String,
+    /// End of quote collection in the auction that follows.
+    pub quote_deadline: Timestamp,
+    /// When it was decided.
+    pub lapsed_at: Timestamp,
+}
+
+/// Payload of [`PaymentEvent::EscrowReassigned`](super::PaymentEvent::EscrowReassigned).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscrowReassigned {
+    /// The transaction that reassigned, in its settled block.
+    pub inclusion: Inclusion,
 }
 
 /// Payload of [`PaymentEvent::EscrowReleased`](super::PaymentEvent::EscrowReleased).

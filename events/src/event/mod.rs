@@ -21,8 +21,8 @@ pub use self::{
     authorization::{Authorization, PayerTransaction, Permit2, SolanaSpend, TronSpend},
     escrow::{
         AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan,
-        EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized,
-        FulfillmentSeen, Inclusion, MemberAttested, RefundDue,
+        EscrowReassigned, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,
+        FulfillmentFinalized, FulfillmentSeen, Inclusion, MemberAttested, RefundDue, ReservationLapsed,
     },
     payment::{CollectedQuote, CounterpartyDecision, PaymentEvent, SelectorRef, Submitted, VerifierRef},
     quote_request::QuoteRequestEvent,

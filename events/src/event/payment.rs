@@ -6,9 +6,9 @@ use super::{
     auction::{AuctionClosed, AwardLapsed, AwardWithdrawn, QuoteAwarded, SelectorAnswered, SelectorAsked, WinnerTold},
     authorization::Authorization,
     escrow::{
-        AttestationAwaited, AttestationMissed, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded,
-        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen,
-        MemberAttested,
+        AttestationAwaited, AttestationMissed, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan,
+        EscrowReassigned, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,
+        FulfillmentFinalized, FulfillmentSeen, MemberAttested, ReservationLapsed,
     },
     transaction::{PayerTransactionSent, TransactionAbandoned, TransactionPrepared},
 };
@@ -56,6 +56,17 @@ pub enum PaymentEvent {
     EscrowOpened(EscrowOpened),
     /// The payment failed before the escrow, and the payer's own transaction can't bring anything there any more.
     DepositRuledOut(DepositRuledOut),
+    /// The winner did not deliver by the time that it promised, and so many verifiers attest it that the escrow takes another
+    /// settler in its place: quotes are collected anew (ADR 148).
+    ReservationLapsed(ReservationLapsed),
+    /// The escrow's reassignment to the quote that won then is signed and about to be broadcast.
+    ReassignmentPrepared(TransactionPrepared),
+    /// The reassignment under way is signed again, with higher fees at its nonce, and about to be broadcast. Either may land.
+    ReassignmentRepriced(TransactionPrepared),
+    /// The reassignment that was prepared last can never land, in none of its versions.
+    ReassignmentAbandoned(TransactionAbandoned),
+    /// The escrow is reserved for the new winner, at the depth the source chain requires.
+    EscrowReassigned(EscrowReassigned),
     /// The delivery is on the destination chain, not yet deep enough; recorded again when it moves to another block.
     FulfillmentSeen(FulfillmentSeen),
     /// The delivery has its depth, which completes the payment, and the verifier did not attest it at once.
@@ -113,6 +124,11 @@ impl PaymentEvent {
             Self::EscrowSecured(_) => "EscrowSecured",
             Self::EscrowOpened(_) => "EscrowOpened",
             Self::DepositRuledOut(_) => "DepositRuledOut",
+            Self::ReservationLapsed(_) => "ReservationLapsed",
+            Self::ReassignmentPrepared(_) => "ReassignmentPrepared",
+            Self::ReassignmentRepriced(_) => "ReassignmentRepriced",
+            Self::ReassignmentAbandoned(_) => "ReassignmentAbandoned",
+            Self::EscrowReassigned(_) => "EscrowReassigned",
             Self::FulfillmentSeen(_) => "FulfillmentSeen",
             Self::FulfillmentFinalized(_) => "FulfillmentFinalized",
             Self::DeliveryAttested(_) => "DeliveryAttested",

@@ -149,7 +149,8 @@ impl Quote {
     }
 
     /// Whether the quote was asked for by `payment`, or by a quote-request batch, out of which any payment may come: which
-    /// one does is known with the award, and on chain by the payer's signature over the quote's hash.
+    /// one does is known with the award, and on chain by the payer's signature over the quote's hash. An auction for an escrow that
+    /// is to be reassigned has an id like a batch's; on chain the reserver's signature names the quote then.
     pub fn may_serve(&self, payment: &PaymentId) -> bool {
         self.auction_id == auction_of(payment) || self.auction_id.parse::<QuoteRequestId>().is_ok()
     }
@@ -277,6 +278,11 @@ fn signer(quote: &Quote) -> Result<DidDocument, Error> {
 /// The auction of a payment in the one-call flow bears the payment's id.
 pub fn auction_of(payment: &PaymentId) -> String {
     payment.to_string()
+}
+
+/// The auction of a payment whose escrow is to be reassigned, after its `round`-th lapsed reservation, counted from 1.
+pub fn reassignment_auction_of(payment: &PaymentId, round: usize) -> String {
+    QuoteRequestId::of_reassignment(payment, round).as_str().to_owned()
 }
 
 /// A document under the gateway's context.

@@ -85,6 +85,16 @@ pub fn abandoned() -> TransactionAbandoned {
     }
 }
 
+pub fn reservation_lapsed() -> ReservationLapsed {
+    ReservationLapsed {
+        settler: settler(1),
+        quote_hash: hash(0x41),
+        attestation: "0x1d".into(),
+        quote_deadline: at(53),
+        lapsed_at: at(51),
+    }
+}
+
 pub fn submitted() -> Submitted {
     let terms = Terms::new(
         owned("eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48", PAYER),

@@ -29,6 +29,11 @@ impl Purpose {
         Self(format!("{payment_id}/deposit/{attempt}"))
     }
 
+    /// An attempt at the reassignment of a payment's escrow to another settler.
+    pub fn reassignment(payment_id: &PaymentId, attempt: u32) -> Self {
+        Self(format!("{payment_id}/reassignment/{attempt}"))
+    }
+
     /// An attempt at the return of a payment's money: refund or cancellation.
     pub fn refund(payment_id: &PaymentId, attempt: u32) -> Self {
         Self(format!("{payment_id}/refund/{attempt}"))
@@ -176,4 +181,29 @@ pub trait Ledger: Send + Sync {
     /// # Errors
     /// See [`Error`].
     async fn open(&self, account: &SignerAccount) -> Result<Vec<Reservation>, Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_attempt_at_each_transaction_of_a_payment_has_a_purpose_of_its_own() {
+        let payments = ["one", "two"].map(|request| PaymentId::derive("tests", request));
+        let of = |payment_id: &PaymentId, attempt| {
+            [
+                Purpose::deposit(payment_id, attempt),
+                Purpose::reassignment(payment_id, attempt),
+                Purpose::release(payment_id, attempt),
+                Purpose::refund(payment_id, attempt),
+            ]
+        };
+        let all = payments.iter().flat_map(|payment_id| [1, 2, 12].map(|attempt| of(payment_id, attempt))).flatten();
+        assert_eq!(all.map(|purpose| purpose.0).collect::<BTreeSet<_>>().len(), 2 * 3 * 4);
+        let brings = of(&payments[0], 1).map(|purpose| (purpose.is_deposit(), purpose.is_exit()));
+        // A reassignment leaves the money where it is.
+        assert_eq!(brings, [(true, false), (false, false), (false, true), (false, true)]);
+    }
 }

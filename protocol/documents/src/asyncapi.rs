@@ -128,11 +128,12 @@ fn message_reference(name: &str) -> Value {
 
 fn messages_object() -> Value {
     let own = MESSAGES.iter().filter(|message| message.nats).map(|message| {
+        let examples: Vec<Value> = message.examples().into_iter().map(|example| json!({"payload": example})).collect();
         let object = json!({
             "summary": message.summary,
             "contentType": "application/json",
             "payload": {"$ref": format!("#/components/schemas/{}", message.name)},
-            "examples": [{"payload": (message.example)()}],
+            "examples": examples,
         });
         (message.name.to_owned(), object)
     });

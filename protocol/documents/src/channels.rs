@@ -63,15 +63,23 @@ pub(super) struct Role {
 }
 
 /// A parameter of an address.
-pub(super) const PARAMETERS: [(&str, &str); 5] = [
+pub(super) const PARAMETERS: [(&str, &str); 6] = [
     ("settler", "The settler's token: lower-case unpadded base32 of the first 16 bytes of the SHA-256 of its DID."),
     (
         "selector",
         "The selector's token: lower-case unpadded base32 of the first 16 bytes of the SHA-256 of its key as requests name \
          it.",
     ),
-    ("auction", "The auction's id: that of the payment, or of the quote-request batch."),
+    (
+        "auction",
+        "The auction's id: that of the payment, or of the quote-request batch, or one of the payment's further auctions.",
+    ),
     ("payment", "The payment's id."),
+    (
+        "award",
+        "Which award it is: the payment's id, or the quote's hash where the award has `escrowed`, as a payment may have several \
+         of these.",
+    ),
     ("delivery", "What the server wrote into the reply subject of the message; taken from there as it is."),
 ];
 
@@ -192,23 +200,24 @@ fn awards(own: &Permissions) -> Vec<Channel> {
     vec![
         Channel {
             name: "awards",
-            address: Some("auction.award.{settler}.{payment}".to_owned()),
+            address: Some("auction.award.{settler}.{award}".to_owned()),
             title: "Awards",
             description: format!(
                 "Durable: an award is there until its settler acknowledges it, after any absence that `x-kept` allows. When it \
-                 ends without a deposit its end takes its place, told apart by the member `ended`. The gateway creates the \
-                 settler's consumer when it first sees its registration. {TRACEPARENT}"
+                 ends without a deposit or a reassignment its end takes its place, told apart by the member `ended`. The gateway \
+                 creates the settler's consumer when it first sees its registration. {TRACEPARENT}"
             ),
-            parameters: &["settler", "payment"],
+            parameters: &["settler", "award"],
             messages: &["Award", "AwardEnd"],
             kept: Some(kept(&streams::awards())),
         },
         Channel {
             name: "answers",
-            address: named(&own.answers, "{payment}"),
+            address: named(&own.answers, "{award}"),
             title: "Answers to awards",
             description: format!(
-                "A request to the gateway, which keeps one answer of each award: the first that comes in time. That is {} s from the \
+                "A request to the gateway, under the last token of the award's own subject. The gateway keeps one answer of each \
+                 award: the first that comes in time. That is {} s from the \
                  award where another quote can be awarded in its place, unless the gateway's operator has chosen otherwise \
                  (`award_ack_ms`), and {} s where none can. The settler is not told which it is: answer at once. What stands is \
                  in the gateway's answer; whoever is late reads `withdrawn`, and another settler may have the award. Which awards \
@@ -216,7 +225,7 @@ fn awards(own: &Permissions) -> Vec<Channel> {
                 REPLACEABLE_ANSWER_WAIT.as_secs(),
                 ANSWER_WAIT_MAX.as_secs()
             ),
-            parameters: &["settler", "payment"],
+            parameters: &["settler", "award"],
             messages: &["AwardAnswer"],
             kept: None,
         },
@@ -357,7 +366,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         summary: "Fetch the auctions you won",
         description: "An award binds you to nothing that your quote does not say. Check it against your own quote, and \
                       deliver only when the escrow on chain, at the depth you require, holds the reservation for your \
-                      payout account under your quote's hash.",
+                      payout account under your quote's hash. With `escrowed` it holds another's until it is reassigned to you.",
         reply: Some("awards"),
     },
     Operation {
@@ -368,8 +377,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         summary: "Say whether you stand by your quote",
         description: "At once, before any money moves: accept and hold the tokens, or refuse with a reason when they are not \
                       there any more or the quote has lapsed. Without an answer the award is over. Sent as a request; without \
-                      the word of what stands, send it again. `accepted`: hold the tokens until the deposit's window ends, or \
-                      the award does. Anything else: it is over, let go and acknowledge.",
+                      the word of what stands, send it again. `accepted`: hold the tokens until the deposit's window ends, or, \
+                      with `escrowed`, the time that you promised, or the award does. Anything else: it is over, let go and acknowledge.",
         reply: Some("receipts"),
     },
     Operation {

@@ -1,4 +1,5 @@
-//! A message of each kind, from one auction of the demo's first settler.
+//! A message of each kind, from one auction that the demo's first settler wins; and, as it does not deliver, from the auction that
+//! its second wins for the same escrow.
 //!
 //! They are values of the types that go over the wire, and the quote is really signed, so an implementation in another
 //! language can compute its hash and check its proof.
@@ -10,14 +11,14 @@ use serde_json::Value;
 use events::{
     ChainId, Did, Hash32, OwnedAsset, Payload, PaymentId, Terms, VerifierMember, VerifierSet,
     event::VerifierRef,
-    quote::{Quote, SignedQuote},
+    quote::{Quote, SignedQuote, reassignment_auction_of},
     selection::{Choice, SelectorSigner, Shown},
     time::{Timestamp, from_unix_seconds},
 };
 use protocol::{
     AnswerStatus, AttestationRequest, AttestationResponse, AttestationStatus, AuctionOver, AwardAnswer, AwardDecision,
-    AwardEnd, AwardNotice, AwardReceipt, Bid, ChainAccounts, Corridor, Escrow, Registration, Report, Rfq, Seconds,
-    Verifier, Version,
+    AwardEnd, AwardNotice, AwardReceipt, Bid, ChainAccounts, Corridor, Escrow, Escrowed, Registration, Report, Rfq,
+    Seconds, Verifier, Version,
     selection::{SelectionAnswer, SelectionRequest},
 };
 use settler::dev;
@@ -27,6 +28,7 @@ const DESTINATION: &str = "eip155:10/erc20:0x0b2c639c533813f4aa9d7837caf62653d09
 const PAYER: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 const RECIPIENT: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 const SETTLER: &str = "0xdbf03b407c01e7cd3cbea99509d93f8dddc8c6fb";
+const NEXT_SETTLER: &str = "0x1f9090aae28b8a3dceadf281b0f12828e676c326";
 const ESCROW: &str = "0xd1220a0cf47c7b9be7a2e6ba89f429762e7b9adb";
 const PROXY: &str = "0x52908400098527886e0f7030069857d2e4169ee7";
 const RESERVER: &str = "0x8617e340b3d01fa5f11f306f4090fd50e238070d";
@@ -42,6 +44,10 @@ const QUOTE_DEADLINE: u64 = SENT + 10;
 const RESERVE_DEADLINE: u64 = SENT + 60;
 const FULFILLMENT_DEADLINE: u64 = SENT + 300;
 const REFUND_AFTER: u64 = SENT + 3_900;
+/// By when the winner promises to deliver, and does not.
+const PROMISED: u64 = SENT + 120;
+/// End of the auction that follows.
+const NEXT_QUOTE_DEADLINE: u64 = PROMISED + 12;
 
 pub(super) fn registration() -> Value {
     let account = |chain: u64| ChainAccounts {
@@ -59,6 +65,7 @@ pub(super) fn registration() -> Value {
         }],
         policies: Vec::new(),
         credentials: Vec::new(),
+        follows_reassignments: true,
     }))
 }
 
@@ -73,6 +80,27 @@ pub(super) fn request_for_quotes() -> Value {
             escrow: parts.escrow,
             fulfillment_proxies: vec![PROXY.parse().ok()?],
             quote_deadline: at(QUOTE_DEADLINE),
+            fulfillment_deadline: at(FULFILLMENT_DEADLINE),
+            required_policies: Vec::new(),
+            payloads: payloads(),
+            escrowed: None,
+        })
+    }))
+}
+
+/// The request of the auction that follows when the winner has not delivered.
+pub(super) fn reassignment_request() -> Value {
+    shown(parts().and_then(|parts| {
+        Some(Rfq {
+            version: Version,
+            auction_id: reassignment_auction_of(&parts.payment_id, 1),
+            payment_id: Some(parts.payment_id.clone()),
+            terms_hash: parts.terms.hash(),
+            escrowed: Some(parts.escrowed()),
+            terms: parts.terms,
+            escrow: parts.escrow,
+            fulfillment_proxies: vec![PROXY.parse().ok()?],
+            quote_deadline: at(NEXT_QUOTE_DEADLINE),
             fulfillment_deadline: at(FULFILLMENT_DEADLINE),
             required_policies: Vec::new(),
             payloads: payloads(),
@@ -96,6 +124,26 @@ pub(super) fn award() -> Value {
             quote_hash: parts.quote.hash(),
             verifier: Verifier::from(&verifiers()?),
             payloads: payloads(),
+            escrowed: None,
+        })
+    }))
+}
+
+/// The award of the auction that follows when the winner has not delivered.
+pub(super) fn reassignment_award() -> Value {
+    shown(parts().and_then(|parts| {
+        let (quote, escrowed) = (parts.next_quote()?, parts.escrowed());
+        Some(AwardNotice {
+            version: Version,
+            settler: quote.quote().settler.clone(),
+            payment_id: parts.payment_id,
+            terms: parts.terms,
+            escrow: parts.escrow,
+            quote: quote.document().to_owned(),
+            quote_hash: quote.hash(),
+            verifier: Verifier::from(&verifiers()?),
+            payloads: payloads(),
+            escrowed: Some(escrowed),
         })
     }))
 }
@@ -122,6 +170,7 @@ pub(super) fn award_end() -> Value {
     shown(parts().map(|parts| AwardEnd {
         version: Version,
         settler: parts.settler,
+        auction_id: Some(parts.payment_id.to_string()),
         payment_id: parts.payment_id,
         quote_hash: parts.quote.hash(),
         ended: "NOT_DEPOSITED".to_owned(),
@@ -190,6 +239,7 @@ pub(super) fn attestation_response() -> Value {
         status: AttestationStatus::Attested,
         signature: Some(format!("0x{}1b", "5a".repeat(64))),
         reason: None,
+        follows_reassignments: true,
     }))
 }
 
@@ -205,6 +255,29 @@ struct Parts {
     terms: Terms,
     escrow: Escrow,
     quote: SignedQuote,
+}
+
+impl Parts {
+    /// What the winner left when it did not deliver.
+    fn escrowed(&self) -> Escrowed {
+        Escrowed { amount: self.quote.quote().source_amount, reserved_for: self.quote.hash() }
+    }
+
+    /// The quote that wins then.
+    fn next_quote(&self) -> Option<SignedQuote> {
+        let key = dev::key(2)?;
+        let quote = Quote {
+            auction_id: reassignment_auction_of(&self.payment_id, 1),
+            settler: Did::from_ed25519(&key.verifying_key()),
+            source_amount: "25020000".parse().ok()?,
+            payout_account: NEXT_SETTLER.parse().ok()?,
+            delivery_account: NEXT_SETTLER.parse().ok()?,
+            fulfill_by: at(FULFILLMENT_DEADLINE),
+            valid_until: at(NEXT_QUOTE_DEADLINE + 30),
+            ..self.quote.quote().clone()
+        };
+        quote.sign(&key, at(PROMISED + 10)).ok()
+    }
 }
 
 /// `None` only if a constant here were malformed, which a test rules out.
@@ -229,7 +302,7 @@ fn parts() -> Option<Parts> {
         fulfillment_amount: amount,
         delivery_account: SETTLER.parse().ok()?,
         fulfillment_proxy: PROXY.parse().ok()?,
-        fulfill_by: at(FULFILLMENT_DEADLINE),
+        fulfill_by: at(PROMISED),
         valid_until: at(RESERVE_DEADLINE),
     };
     let quote = quote.sign(&key, at(SENT)).ok()?;

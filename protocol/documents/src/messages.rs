@@ -38,6 +38,8 @@ pub struct MessageDocument {
     schema: fn() -> Value,
     /// A message as it may be sent.
     pub example: fn() -> Value,
+    /// The same in other cases.
+    variants: &'static [fn() -> Value],
 }
 
 /// Every message there is.
@@ -49,6 +51,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<Registration>,
         example: examples::registration,
+        variants: &[],
     },
     MessageDocument {
         name: "RequestForQuotes",
@@ -57,6 +60,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<Rfq>,
         example: examples::request_for_quotes,
+        variants: &[examples::reassignment_request],
     },
     MessageDocument {
         name: "Bid",
@@ -65,6 +69,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<Bid>,
         example: examples::bid,
+        variants: &[],
     },
     MessageDocument {
         name: "Award",
@@ -73,6 +78,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<AwardNotice>,
         example: examples::award,
+        variants: &[examples::reassignment_award],
     },
     MessageDocument {
         name: "AwardAnswer",
@@ -81,6 +87,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<AwardAnswer>,
         example: examples::award_answer,
+        variants: &[],
     },
     MessageDocument {
         name: "AwardReceipt",
@@ -89,14 +96,16 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<AwardReceipt>,
         example: examples::award_receipt,
+        variants: &[],
     },
     MessageDocument {
         name: "AwardEnd",
         file: "award-end",
-        summary: "The gateway tells the winner that its award is over without a deposit",
+        summary: "The gateway tells the winner that its award is over without a deposit or a reassignment",
         nats: true,
         schema: generated::<AwardEnd>,
         example: examples::award_end,
+        variants: &[],
     },
     MessageDocument {
         name: "AuctionOver",
@@ -105,6 +114,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<AuctionOver>,
         example: examples::auction_over,
+        variants: &[],
     },
     MessageDocument {
         name: "Report",
@@ -113,6 +123,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<Report>,
         example: examples::report,
+        variants: &[],
     },
     MessageDocument {
         name: "SelectionRequest",
@@ -121,6 +132,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<SelectionRequest>,
         example: examples::selection_request,
+        variants: &[],
     },
     MessageDocument {
         name: "SelectionAnswer",
@@ -129,6 +141,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: true,
         schema: generated::<SelectionAnswer>,
         example: examples::selection_answer,
+        variants: &[],
     },
     MessageDocument {
         name: "Quote",
@@ -137,6 +150,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: false,
         schema: quote,
         example: examples::quote,
+        variants: &[],
     },
     MessageDocument {
         name: "AttestationRequest",
@@ -145,6 +159,7 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: false,
         schema: generated::<AttestationRequest>,
         example: examples::attestation_request,
+        variants: &[],
     },
     MessageDocument {
         name: "AttestationResponse",
@@ -153,10 +168,16 @@ pub const MESSAGES: &[MessageDocument] = &[
         nats: false,
         schema: generated::<AttestationResponse>,
         example: examples::attestation_response,
+        variants: &[],
     },
 ];
 
 impl MessageDocument {
+    /// Messages as they may be sent: [`MessageDocument::example`] first, then of cases in which it has other members.
+    pub fn examples(&self) -> Vec<Value> {
+        [self.example].iter().chain(self.variants).map(|example| example()).collect()
+    }
+
     /// The message's JSON Schema, a document of its own.
     pub fn schema(&self) -> Value {
         let Value::Object(generated) = (self.schema)() else { return Value::Null };

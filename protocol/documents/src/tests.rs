@@ -9,7 +9,7 @@ use devkit::tools;
 use events::quote::{self, SignedQuote};
 use protocol::{
     AttestationRequest, AttestationResponse, AuctionOver, AwardAnswer, AwardEnd, AwardNotice, AwardReceipt, Bid,
-    Message, Registration, Report, Rfq, read,
+    Escrowed, Message, Registration, Report, Rfq, is_reassignment_auction, read,
     selection::{SelectionAnswer, SelectionRequest},
 };
 
@@ -124,33 +124,60 @@ fn every_reference_of_the_asyncapi_document_leads_somewhere() {
 fn schema_and_reader_ask_for_the_same_members() {
     for message in MESSAGES.iter().filter(|message| message.name != "Quote") {
         let (validator, reads) = (validator(message), reader(message.name));
-        let example = (message.example)();
-        assert!(validator.is_valid(&example) && reads(&example), "{}: {example:#}", message.name);
-        let mut places = Vec::new();
-        objects(&example, "", &mut places);
-        // What a payer says in a payload may be of any type.
-        for place in places.into_iter().filter(|place| !place.starts_with("/payloads/")) {
-            let members: Vec<String> =
-                example.pointer(&place).and_then(Value::as_object).unwrap().keys().cloned().collect();
-            for member in members {
-                let mut altered = example.clone();
-                altered.pointer_mut(&place).and_then(Value::as_object_mut).unwrap().remove(&member);
-                // Without its cap the terms are others, so their hash in the request is wrong: no schema sees that.
-                if member == "max_source_amount" {
-                    assert!(validator.is_valid(&altered));
-                    continue;
-                }
-                let what = format!("{} without {place}/{member}", message.name);
-                assert_eq!(validator.is_valid(&altered), reads(&altered), "{what}");
-                *altered.pointer_mut(&place).unwrap() = example.pointer(&place).unwrap().clone();
-                altered.pointer_mut(&place).unwrap()[&member] = Value::Bool(true);
-                assert!(!validator.is_valid(&altered) && !reads(&altered), "{place}/{member} of another type");
-            }
-            let mut extended = example.clone();
-            extended.pointer_mut(&place).unwrap()["a_member_of_tomorrow"] = 1.into();
-            assert!(validator.is_valid(&extended) && reads(&extended), "{} with more at {place}", message.name);
+        for example in message.examples() {
+            assert!(validator.is_valid(&example) && reads(&example), "{}: {example:#}", message.name);
+            members_are_asked_for_alike(message.name, &validator, reads, &example);
         }
     }
+}
+
+fn members_are_asked_for_alike(name: &str, validator: &Validator, reads: fn(&Value) -> bool, example: &Value) {
+    let mut places = Vec::new();
+    objects(example, "", &mut places);
+    // What a payer says in a payload may be of any type.
+    for place in places.into_iter().filter(|place| !place.starts_with("/payloads/")) {
+        let members: Vec<String> =
+            example.pointer(&place).and_then(Value::as_object).unwrap().keys().cloned().collect();
+        for member in members {
+            let mut altered = example.clone();
+            altered.pointer_mut(&place).and_then(Value::as_object_mut).unwrap().remove(&member);
+            // Without its cap the terms are others, so their hash in the request is wrong: no schema sees that.
+            if member == "max_source_amount" {
+                assert!(validator.is_valid(&altered));
+                continue;
+            }
+            let what = format!("{name} without {place}/{member}");
+            assert_eq!(validator.is_valid(&altered), reads(&altered), "{what}");
+            *altered.pointer_mut(&place).unwrap() = example.pointer(&place).unwrap().clone();
+            let of_another_type =
+                if example.pointer(&place).unwrap()[&member].is_boolean() { 7.into() } else { true.into() };
+            altered.pointer_mut(&place).unwrap()[&member] = of_another_type;
+            assert!(!validator.is_valid(&altered) && !reads(&altered), "{place}/{member} of another type");
+        }
+        let mut extended = example.clone();
+        extended.pointer_mut(&place).unwrap()["a_member_of_tomorrow"] = 1.into();
+        assert!(validator.is_valid(&extended) && reads(&extended), "{name} with more at {place}");
+    }
+}
+
+/// Who reads the examples finds in them what a settler checks of an escrow that is to be reassigned.
+#[test]
+fn the_examples_of_a_reassignment_are_of_one_payment() {
+    let shown = |name: &str, number: usize| message(name).examples().swap_remove(number);
+    let [first, next] =
+        [0, 1].map(|number| read::<Rfq>(shown("RequestForQuotes", number).to_string().as_bytes()).unwrap());
+    let [won, won_next] =
+        [0, 1].map(|number| read::<AwardNotice>(shown("Award", number).to_string().as_bytes()).unwrap());
+    let payment_id = first.payment_id.unwrap();
+    assert_eq!(next.payment_id.as_ref(), Some(&payment_id));
+    assert!(is_reassignment_auction(&next.auction_id, &payment_id));
+    let lapsed = SignedQuote::parse(&won.quote).unwrap();
+    let escrowed = Escrowed { amount: lapsed.quote().source_amount, reserved_for: won.quote_hash };
+    assert_eq!((next.escrowed, won_next.escrowed, won.escrowed), (Some(escrowed), Some(escrowed), None));
+    let quote = SignedQuote::parse(&won_next.quote).unwrap();
+    assert_eq!((quote.quote().auction_id.as_str(), quote.hash()), (next.auction_id.as_str(), won_next.quote_hash));
+    assert!(quote.quote().source_amount <= escrowed.amount && quote.quote().settler != lapsed.quote().settler);
+    assert!(lapsed.quote().fulfill_by < next.quote_deadline);
 }
 
 /// Of a quote every byte is signed, so what is altered is sound to the schema or not, and never to the reader.
@@ -183,6 +210,7 @@ fn schema_and_reader_refuse_the_same_texts() {
         ("RequestForQuotes", "/terms_hash", "0x00"),
         ("RequestForQuotes", "/escrow/refund_after", "1e9"),
         ("Award", "/payment_id", "pay_1"),
+        ("AwardEnd", "/auction_id", "two.tokens"),
         ("Award", "/escrow/chain_id", "mainnet"),
         ("SelectionRequest", "/auction_id", "two.tokens"),
         ("AttestationResponse", "/status", "perhaps"),

@@ -31,6 +31,7 @@ pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -
         quote_hash: award.event.quote_hash,
         verifier: payment.submitted.verifier.clone(),
         replaceable_until: payment.replaceable_until(),
+        escrowed: None,
     };
     Step::Do(Box::new(Action::SecureDeposit {
         award: Box::new(notice),
@@ -50,6 +51,7 @@ pub(super) fn next_withdrawn(payment: &Payment, award: &Awarded) -> Step {
         settler: award.quote.settler.clone(),
         payment_id: payment.submitted.payment_id.clone(),
         quote_hash: award.event.quote_hash,
+        auction_id: award.quote.auction_id.clone(),
         code: code.to_owned(),
     })))
 }

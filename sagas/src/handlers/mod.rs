@@ -5,6 +5,7 @@
 
 mod auction;
 mod escrow;
+mod reassignment;
 mod refund;
 mod release;
 mod restored;
@@ -23,8 +24,8 @@ use events::{
 use crate::{
     payment::{Awarded, Payment, Stage},
     ports::{
-        Award, AwardEnd, DeliveryOrder, DepositOrder, ExpectedTerms, PayerDeposit, RefundOrder, ReleaseOrder,
-        RequestForQuotes, Reservation, SelectionRequest, Statement, VerificationCase,
+        Award, AwardEnd, DeliveryOrder, DepositOrder, ExpectedTerms, PayerDeposit, ReassignmentOrder, RefundOrder,
+        ReleaseOrder, RequestForQuotes, Reservation, SelectionRequest, Statement, VerificationCase,
     },
 };
 
@@ -83,6 +84,29 @@ pub enum Action {
         /// Its signed transaction in all its versions, oldest first.
         versions: Vec<TransactionPrepared>,
     },
+    /// Tell the winner of an escrow whose reservation lapsed, hear that it stands by its quote, then sign the reassignment.
+    SecureReassignment {
+        /// The notice.
+        award: Box<Award>,
+        /// The reassignment.
+        order: ReassignmentOrder,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// Broadcast the reassignment and see where it stands.
+    FollowReassignment {
+        /// The reassignment.
+        order: ReassignmentOrder,
+        /// Its signed transaction in all its versions, oldest first.
+        versions: Vec<TransactionPrepared>,
+    },
+    /// See whether a reassignment that was tried as often as it may be, each time in vain, was made by somebody all the same.
+    GiveUpReassignment {
+        /// The reassignment.
+        order: ReassignmentOrder,
+    },
+    /// End a payment whose escrow the copy that the journal was restored from has before its reassignment.
+    ForgoReassignment,
     /// Look for the delivery, and have it attested.
     FollowDelivery {
         /// The delivery.
@@ -161,11 +185,18 @@ impl Action {
     /// The chain whose blocks decide when it makes sense to look again.
     pub fn chain(&self) -> Option<&ChainId> {
         match self {
-            Self::GatherBids(_) | Self::AskSelector(_) | Self::GiveUpSelector | Self::TellWinner(_) => None,
+            Self::GatherBids(_)
+            | Self::AskSelector(_)
+            | Self::GiveUpSelector
+            | Self::TellWinner(_)
+            | Self::ForgoReassignment => None,
             Self::SecureDeposit { order, .. }
             | Self::RuleOutDeposit { order }
             | Self::GiveUpDeposit { order }
             | Self::FollowDeposit { order, .. } => Some(&order.escrow.chain_id),
+            Self::SecureReassignment { order, .. }
+            | Self::FollowReassignment { order, .. }
+            | Self::GiveUpReassignment { order } => Some(&order.escrow.chain_id),
             Self::FollowDelivery { order, .. } => Some(order.destination.asset().chain()),
             Self::FollowAttestation { delivery, .. } => Some(&delivery.chain_id),
             Self::FollowEscrow { escrow, .. } => Some(&escrow.chain_id),
@@ -210,6 +241,14 @@ impl Action {
                 payment_id: &order.payment_id,
                 contract: &order.escrow.contract,
                 deadline: order.escrow.reserve_deadline,
+                is_pushed: true,
+                until: u64::MAX,
+            }),
+            Self::FollowReassignment { order, .. } => Some(WakeCondition {
+                chain_id: &order.escrow.chain_id,
+                payment_id: &order.payment_id,
+                contract: &order.escrow.contract,
+                deadline: order.reservation.fulfill_by,
                 is_pushed: true,
                 until: u64::MAX,
             }),
@@ -258,6 +297,9 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
         (Stage::Awarded, Some(award)) => escrow::next_awarded(payment, award, now),
         (Stage::Depositing, Some(award)) => escrow::next_depositing(payment, award),
         (Stage::Secured | Stage::Finalizing, Some(award)) => settlement::next(payment, award, now),
+        (Stage::Reopened, _) => reassignment::next_reopened(payment),
+        (Stage::Reawarded, Some(award)) => reassignment::next_reawarded(payment, award),
+        (Stage::Reassigning, Some(award)) => reassignment::next_reassigning(payment, award),
         (Stage::Attesting, Some(award)) => settlement::next_attesting(payment, award, now),
         (Stage::Completed, award) => release::next(payment, award, now),
         (Stage::Withdrawn, Some(award)) => escrow::next_withdrawn(payment, award),
@@ -269,6 +311,8 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
             Stage::Awarded
             | Stage::Withdrawn
             | Stage::Depositing
+            | Stage::Reawarded
+            | Stage::Reassigning
             | Stage::Secured
             | Stage::Finalizing
             | Stage::Attesting,
@@ -285,6 +329,8 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
 pub fn next_of(payment: &Payment, now: Timestamp, is_copied: bool) -> Step {
     match payment.stage() {
         Stage::Auction | Stage::Awarded if is_copied => restored::next(payment),
+        // Its escrow may be reassigned already, to a settler that the copy does not know.
+        Stage::Reopened | Stage::Reawarded if is_copied => Step::Do(Box::new(Action::ForgoReassignment)),
         _ => next(payment, now),
     }
 }
@@ -297,7 +343,9 @@ fn is_past(now: Timestamp, seconds: u64) -> bool {
 /// What the escrow of `payment` commits to once something is in it; `None` while nothing can be.
 pub(crate) fn expected_terms(payment: &Payment) -> Option<ExpectedTerms<'_>> {
     let submitted = &payment.submitted;
-    let reservation = payment.award.as_deref().map(reservation);
+    // While it is to be reassigned, what is on chain is the reservation that lapsed; the order tells of the other.
+    let reserved = payment.reopened().map(|lapsed| &*lapsed.award).or(payment.award.as_deref());
+    let reservation = reserved.map(reservation);
     (reservation.is_some() || submitted.authorization.is_payer_deposit()).then_some(ExpectedTerms {
         payment_id: &submitted.payment_id,
         terms: &submitted.terms,
@@ -305,6 +353,11 @@ pub(crate) fn expected_terms(payment: &Payment) -> Option<ExpectedTerms<'_>> {
         escrow: &submitted.escrow,
         authorization: &submitted.authorization,
         reservation,
+        deposited: match (&payment.secured, payment.award.as_deref()) {
+            (Some(secured), _) => Some(secured.amount),
+            (None, Some(award)) if !submitted.authorization.is_payer_deposit() => Some(payment.deposit_up_to(award)),
+            (None, _) => None,
+        },
     })
 }
 
@@ -329,7 +382,7 @@ fn deposit_order(payment: &Payment, award: &Awarded) -> DepositOrder {
     }
 }
 
-fn payer_deposit(payment: &Payment) -> PayerDeposit {
+pub(crate) fn payer_deposit(payment: &Payment) -> PayerDeposit {
     let submitted = &payment.submitted;
     PayerDeposit {
         payment_id: submitted.payment_id.clone(),

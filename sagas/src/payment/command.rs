@@ -140,6 +140,40 @@ pub enum Command {
         /// When.
         at: Timestamp,
     },
+    /// No delivery was made and none can be made any more by the settler that the escrow is reserved for, and another may be found.
+    LapseReservation {
+        /// Members of the verifier set whose statements are not on record yet; none of a single verifier.
+        given: Vec<MemberAttested>,
+        /// The releaser's signed non-delivery.
+        attestation: String,
+        /// Until when quotes are collected anew.
+        quote_deadline: Timestamp,
+        /// When.
+        at: Timestamp,
+    },
+    /// A reassignment was signed.
+    PrepareReassignment(TransactionPrepared),
+    /// The reassignment under way was signed again with higher fees.
+    RepriceReassignment(TransactionPrepared),
+    /// The reassignment under way can never land.
+    AbandonReassignment {
+        /// What proves it.
+        evidence: String,
+        /// When that was found.
+        at: Timestamp,
+    },
+    /// The escrow is reserved for the new winner, by the transaction in this settled block.
+    ObserveReassignment(Inclusion),
+    /// The escrow was not reassigned and can't be any more.
+    GiveUpReassignment {
+        /// When.
+        at: Timestamp,
+    },
+    /// The journal was put in place from a copy that has the escrow before its reassignment, or it may be so.
+    ForgoReassignment {
+        /// When.
+        at: Timestamp,
+    },
     /// Members of the verifier set attested the delivery, too few so far.
     RecordAttestations {
         /// Whose attestations are not on record yet.
@@ -211,6 +245,13 @@ impl Command {
             Self::AwaitAttestation { .. } => "AwaitAttestation",
             Self::ConfirmDelivery { .. } => "ConfirmDelivery",
             Self::FailUndelivered { .. } => "FailUndelivered",
+            Self::LapseReservation { .. } => "LapseReservation",
+            Self::PrepareReassignment(_) => "PrepareReassignment",
+            Self::RepriceReassignment(_) => "RepriceReassignment",
+            Self::AbandonReassignment { .. } => "AbandonReassignment",
+            Self::ObserveReassignment(_) => "ObserveReassignment",
+            Self::GiveUpReassignment { .. } => "GiveUpReassignment",
+            Self::ForgoReassignment { .. } => "ForgoReassignment",
             Self::RecordAttestations { .. } => "RecordAttestations",
             Self::RecordNonDeliveries { .. } => "RecordNonDeliveries",
             Self::MissAttestation { .. } => "MissAttestation",

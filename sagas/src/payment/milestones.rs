@@ -10,14 +10,16 @@ use events::{PaymentEvent, time::Timestamp};
 /// A part of a payment's way that takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Leg {
-    /// From the submission to the end of the auction.
+    /// From the submission, or from the reservation's lapse, to the end of the auction.
     Auction,
-    /// From the award to the deposit's beginning, or to the award's withdrawal: the winner's answer.
+    /// From the award to the beginning of the deposit or of the reassignment, or to the award's withdrawal: the winner's answer.
     Award,
     /// From its beginning to the money in escrow at its depth.
     Deposit,
-    /// From the money in escrow to the delivery on chain.
+    /// From the money in escrow, or from its reassignment, to the delivery on chain.
     Delivery,
+    /// From the reservation's lapse to the escrow's reassignment at its depth.
+    Reassignment,
     /// From the delivery on chain to its depth.
     Finality,
     /// From the delivery at its depth to the settler's payment.
@@ -28,8 +30,16 @@ pub enum Leg {
 
 impl Leg {
     /// All of them, in order.
-    pub const ALL: [Self; 7] =
-        [Self::Auction, Self::Award, Self::Deposit, Self::Delivery, Self::Finality, Self::Release, Self::Refund];
+    pub const ALL: [Self; 8] = [
+        Self::Auction,
+        Self::Award,
+        Self::Deposit,
+        Self::Delivery,
+        Self::Reassignment,
+        Self::Finality,
+        Self::Release,
+        Self::Refund,
+    ];
 
     /// The leg as operators see it.
     pub fn as_str(self) -> &'static str {
@@ -38,6 +48,7 @@ impl Leg {
             Self::Award => "award",
             Self::Deposit => "deposit",
             Self::Delivery => "delivery",
+            Self::Reassignment => "reassignment",
             Self::Finality => "finality",
             Self::Release => "release",
             Self::Refund => "refund",
@@ -109,9 +120,16 @@ impl Passed {
 pub struct Milestones {
     submitted: Option<Timestamp>,
     awarded: Option<Timestamp>,
+    /// Whether the winner is yet to answer.
+    is_award_open: bool,
     deposit_begun: Option<Timestamp>,
+    /// When the escrow was secured for the settler that it is reserved for, or reassigned to it.
     secured: Option<Timestamp>,
+    /// When the reservation lapsed, while the escrow is to be reassigned.
+    lapsed: Option<Timestamp>,
     delivered: Option<Timestamp>,
+    /// Whether a delivery was on chain before, which counts once whatever became of it.
+    was_delivered: bool,
     completed: Option<Timestamp>,
     owed: Option<Timestamp>,
 }
@@ -128,6 +146,17 @@ impl Milestones {
         milestones
     }
 
+    /// Whether the escrow is to be reassigned.
+    pub fn is_reopened(&self) -> bool {
+        self.lapsed.is_some()
+    }
+
+    /// The milestone of a delivery, where there was none before.
+    fn first_delivery(&mut self) -> Option<Milestone> {
+        let is_first = !std::mem::replace(&mut self.was_delivered, true);
+        is_first.then_some(Milestone::Delivered)
+    }
+
     /// Takes in an event that was stored at `at`, and says what it brought.
     pub fn pass(&mut self, event: &PaymentEvent, at: Timestamp) -> Passed {
         let since = |leg, from: Option<Timestamp>| Some((leg, (at - from?).max(TimeDelta::zero())));
@@ -136,27 +165,43 @@ impl Milestones {
                 self.submitted = Some(at);
                 Passed::default()
             }
-            PaymentEvent::AuctionClosed(_) => Passed::leg(since(Leg::Auction, self.submitted)),
-            PaymentEvent::QuoteAwarded(_) => match self.awarded.replace(at) {
-                None => Passed::to(Milestone::Awarded, None),
-                Some(_) => Passed::default(),
-            },
+            PaymentEvent::AuctionClosed(_) => Passed::leg(since(Leg::Auction, self.lapsed.or(self.submitted))),
+            PaymentEvent::QuoteAwarded(_) => {
+                self.is_award_open = true;
+                match self.awarded.replace(at) {
+                    None => Passed::to(Milestone::Awarded, None),
+                    Some(_) => Passed::default(),
+                }
+            }
             PaymentEvent::PayerTransactionSent(_) | PaymentEvent::DepositPrepared(_)
                 if self.deposit_begun.is_none() =>
             {
                 self.deposit_begun = Some(at);
+                self.is_award_open = false;
                 Passed::leg(since(Leg::Award, self.awarded))
             }
-            PaymentEvent::AwardLapsed(_) | PaymentEvent::AwardWithdrawn(_) if self.deposit_begun.is_none() => {
+            PaymentEvent::ReassignmentPrepared(_) | PaymentEvent::AwardLapsed(_) | PaymentEvent::AwardWithdrawn(_)
+                if std::mem::take(&mut self.is_award_open) =>
+            {
                 Passed::leg(since(Leg::Award, self.awarded))
             }
             PaymentEvent::EscrowSecured(_) => {
                 self.secured = Some(at);
                 Passed::to(Milestone::Secured, since(Leg::Deposit, self.deposit_begun))
             }
+            PaymentEvent::ReservationLapsed(_) => {
+                (self.lapsed, self.delivered, self.is_award_open) = (Some(at), None, false);
+                Passed::default()
+            }
+            PaymentEvent::EscrowReassigned(_) => {
+                self.secured = Some(at);
+                self.is_award_open = false;
+                Passed::leg(since(Leg::Reassignment, self.lapsed.take()))
+            }
             PaymentEvent::FulfillmentSeen(_) if self.delivered.is_none() => {
                 self.delivered = Some(at);
-                Passed::to(Milestone::Delivered, since(Leg::Delivery, self.secured))
+                let reached = [self.first_delivery(), None];
+                Passed { reached, leg: since(Leg::Delivery, self.secured), completed_in: None }
             }
             PaymentEvent::FulfillmentFinalized(_) | PaymentEvent::FulfillmentConfirmed(_)
                 if self.completed.is_none() =>
@@ -167,14 +212,14 @@ impl Milestones {
                     Some(_) => ([Some(Milestone::Completed), None], since(Leg::Finality, self.delivered)),
                     None => {
                         self.delivered = Some(at);
-                        ([Some(Milestone::Delivered), Some(Milestone::Completed)], since(Leg::Delivery, self.secured))
+                        ([self.first_delivery(), Some(Milestone::Completed)], since(Leg::Delivery, self.secured))
                     }
                 };
                 Passed { reached, leg, completed_in }
             }
             PaymentEvent::EscrowReleased(_) => Passed::to(Milestone::Released, since(Leg::Release, self.completed)),
             PaymentEvent::Failed(_) => {
-                self.owed = Some(at);
+                (self.owed, self.lapsed) = (Some(at), None);
                 Passed::to(Milestone::Failed, None)
             }
             PaymentEvent::AttestationMissed(_) => {
@@ -195,7 +240,10 @@ mod tests {
 
     use events::{
         ChainId,
-        event::{FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion, QuoteAwarded},
+        event::{
+            AuctionClosed, AwardLapsed, EscrowReassigned, EscrowSecured, FulfillmentConfirmed, FulfillmentFinalized,
+            FulfillmentSeen, Inclusion, QuoteAwarded, ReservationLapsed, TransactionPrepared, Validity,
+        },
     };
 
     use super::*;
@@ -261,16 +309,117 @@ mod tests {
         assert_eq!(milestones.pass(&seen(), at(5)).leg, Some((Leg::Delivery, TimeDelta::zero())));
     }
 
-    #[test]
-    fn what_is_not_known_is_not_measured() {
-        let awarded = QuoteAwarded {
+    fn awarded() -> PaymentEvent {
+        PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
             quote_id: String::new(),
             quote_hash: events::Hash32::ZERO,
             document: String::new(),
             awarded_at: at(0),
-        };
+        }))
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_measured() {
         let (mut milestones, reached) = (Milestones::default(), [Some(Milestone::Awarded), None]);
-        assert_eq!(milestones.pass(&PaymentEvent::QuoteAwarded(Box::new(awarded)), at(1)).reached, reached);
+        assert_eq!(milestones.pass(&awarded(), at(1)).reached, reached);
         assert_eq!(milestones.pass(&seen(), at(2)).leg, None);
+    }
+
+    fn closed() -> PaymentEvent {
+        PaymentEvent::AuctionClosed(AuctionClosed {
+            addressed: Vec::new(),
+            quotes: Vec::new(),
+            declines: Vec::new(),
+            dropped: Vec::new(),
+            held_policies: Vec::new(),
+            passed_over: Vec::new(),
+            alternates: Vec::new(),
+            closed_at: at(0),
+        })
+    }
+
+    fn prepared() -> TransactionPrepared {
+        TransactionPrepared {
+            attempt: 1,
+            chain_id: "eip155:1".parse().unwrap(),
+            sender: "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed".parse().unwrap(),
+            validity: Validity::Nonce(1),
+            transaction_hash: String::new(),
+            raw: String::new(),
+            prepared_at: at(0),
+        }
+    }
+
+    fn secured() -> PaymentEvent {
+        let amount = "1".parse().unwrap();
+        PaymentEvent::EscrowSecured(EscrowSecured { inclusion: inclusion(), amount, deposit: None })
+    }
+
+    fn reservation_lapsed() -> PaymentEvent {
+        PaymentEvent::ReservationLapsed(ReservationLapsed {
+            settler: "did:web:a".parse().unwrap(),
+            quote_hash: events::Hash32::ZERO,
+            attestation: String::new(),
+            quote_deadline: at(0),
+            lapsed_at: at(0),
+        })
+    }
+
+    fn award_lapsed() -> PaymentEvent {
+        let settler = "did:web:b".parse().unwrap();
+        let quote_hash = events::Hash32::ZERO;
+        PaymentEvent::AwardLapsed(AwardLapsed { settler, quote_hash, refusal: None, lapsed_at: at(0) })
+    }
+
+    fn reassigned() -> PaymentEvent {
+        PaymentEvent::EscrowReassigned(EscrowReassigned { inclusion: inclusion() })
+    }
+
+    /// Each part of the way of a second settler is measured from where it begins, and what was reached before counts no more.
+    #[test]
+    fn a_second_settler_takes_its_own_time() {
+        let took = |leg, seconds| Some((leg, TimeDelta::seconds(seconds)));
+        let reassignment = || PaymentEvent::ReassignmentPrepared(prepared());
+        let mut milestones = Milestones { submitted: Some(at(0)), ..Milestones::default() };
+        let course = [
+            (closed(), 2, None, took(Leg::Auction, 2)),
+            (awarded(), 2, Some(Milestone::Awarded), None),
+            (PaymentEvent::DepositPrepared(prepared()), 3, None, took(Leg::Award, 1)),
+            (secured(), 10, Some(Milestone::Secured), took(Leg::Deposit, 7)),
+            (seen(), 20, Some(Milestone::Delivered), took(Leg::Delivery, 10)),
+            (reservation_lapsed(), 100, None, None),
+            (closed(), 101, None, took(Leg::Auction, 1)),
+            (awarded(), 101, None, None),
+            (award_lapsed(), 103, None, took(Leg::Award, 2)),
+            (awarded(), 103, None, None),
+            (reassignment(), 104, None, took(Leg::Award, 1)),
+            // Another attempt is no other answer.
+            (reassignment(), 110, None, None),
+            (reassigned(), 120, None, took(Leg::Reassignment, 20)),
+            (seen(), 125, None, took(Leg::Delivery, 5)),
+        ];
+        for (event, second, reached, leg) in course {
+            let passed = milestones.pass(&event, at(second));
+            assert_eq!(passed, Passed { reached: [reached, None], leg, completed_in: None }, "{}", event.type_name());
+        }
+        assert!(!milestones.is_reopened());
+        let completed = milestones.pass(&confirmed(), at(130));
+        assert_eq!(completed.reached, [Some(Milestone::Completed), None]);
+        assert_eq!(completed.leg, took(Leg::Finality, 5));
+        assert_eq!(completed.completed_in, Some(TimeDelta::seconds(130)));
+    }
+
+    #[test]
+    fn a_second_delivery_that_is_found_at_its_depth_is_none_that_was_first_reached() {
+        let mut milestones = begun();
+        for (event, second, is_reopened) in
+            [(seen(), 23, false), (reservation_lapsed(), 30, true), (awarded(), 31, true), (reassigned(), 40, false)]
+        {
+            milestones.pass(&event, at(second));
+            assert_eq!(milestones.is_reopened(), is_reopened, "{}", event.type_name());
+        }
+        let completed = milestones.pass(&confirmed(), at(44));
+        assert_eq!(completed.reached, [None, Some(Milestone::Completed)]);
+        assert_eq!(completed.leg, Some((Leg::Delivery, TimeDelta::seconds(4))));
     }
 }

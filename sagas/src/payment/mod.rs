@@ -11,21 +11,23 @@ pub use evolve::{IllegalTransition, evolve, fold};
 pub use milestones::{Leg, Milestone, Milestones, Passed};
 
 use events::{
-    Did, Hash32,
+    Amount, Did, Hash32,
     event::{
         AuctionClosed, CollectedDocument, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed,
-        FulfillmentFinalized, Inclusion, MemberAttested, PayerStep, QuoteAwarded, RefundDue, SelectorAsked, Submitted,
-        TransactionPrepared, WithdrawalCause,
+        FulfillmentFinalized, Inclusion, MemberAttested, PayerStep, QuoteAwarded, RefundDue, ReservationLapsed,
+        SelectorAsked, Submitted, TransactionPrepared, WithdrawalCause,
     },
     mutant,
-    quote::Quote,
+    quote::{Quote, auction_of, reassignment_auction_of},
     selection::Choice,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 
 use crate::{
-    auction::{AWARD_MARGIN_SECONDS, alternate_ends, next_alternate, request_for_quotes},
-    ports::{RequestForQuotes, SelectionRequest},
+    auction::{
+        ALTERNATES_MAX, AWARD_MARGIN_SECONDS, alternate_ends, next_alternate, request_for_quotes, takes_any_quote,
+    },
+    ports::{Escrowed, RequestForQuotes, SelectionRequest},
 };
 
 /// Everything known about a payment: the fold of its events.
@@ -44,7 +46,7 @@ pub struct Payment {
     pub alternates: Vec<CollectedDocument>,
     /// The quote that won.
     pub award: Option<Box<Awarded>>,
-    /// Settlers whose awards lapsed before that.
+    /// Settlers whose awards in the same auction lapsed before that.
     pub lapsed: Vec<Did>,
     /// Why the award was taken back, once it was.
     pub withdrawn: Option<WithdrawalCause>,
@@ -63,6 +65,14 @@ pub struct Payment {
     pub opened: Option<EscrowOpened>,
     /// Whether it is proven, after a failure, that the payer's own transaction can't deposit any more.
     pub ruled_out: bool,
+    /// The reservations of this escrow that lapsed, in order: the last is the one that is on chain while it is to be reassigned.
+    pub lapsed_reservations: Vec<LapsedReservation>,
+    /// Whether the escrow is to be reassigned: its reservation lapsed, and it is not known to be reserved for another winner.
+    pub is_reopened: bool,
+    /// The reassignment transactions so far.
+    pub reassignment: Attempts,
+    /// The transaction that reassigned the escrow last.
+    pub reassigned: Option<Inclusion>,
     /// Where the delivery was seen last.
     pub seen: Option<Inclusion>,
     /// The delivery at its depth, where that was recorded before it was attested.
@@ -98,6 +108,22 @@ pub struct Awarded {
     pub quote: Quote,
 }
 
+/// A reservation of the escrow that its settler did not deliver for in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LapsedReservation {
+    /// The event.
+    pub event: ReservationLapsed,
+    /// The quote that it was for.
+    pub award: Box<Awarded>,
+    /// The members of the verifier set that attested that nothing was delivered; none where a single verifier attests.
+    pub nondelivery_by: Vec<MemberAttested>,
+    /// Attempts at reassigning the escrow before it lapsed.
+    pub attempts_before: u32,
+}
+
+/// Most attempts at reassigning the escrow of a payment, over all its reservations. Each costs gas.
+pub const REASSIGNMENT_ATTEMPTS_MAX: u32 = 16;
+
 /// Most versions of one attempt: the first and its replacements with higher fees.
 pub const VERSIONS_MAX: usize = 8;
 
@@ -132,6 +158,12 @@ pub enum Stage {
     Depositing,
     /// The funds are in escrow and the delivery is awaited.
     Secured,
+    /// The reservation lapsed, and quotes are collected anew.
+    Reopened,
+    /// A quote won then; no reassignment of the escrow is under way.
+    Reawarded,
+    /// The reassignment is under way.
+    Reassigning,
     /// The delivery was seen and is accruing depth.
     Finalizing,
     /// Delivered for good; the attestation that pays the settler is awaited.
@@ -178,9 +210,10 @@ impl Payment {
         })
     }
 
-    /// The quote that is awarded at `at` if the winner is lost: the best of those that last, while the deposit's window is open.
+    /// The quote that is awarded at `at` if the winner is lost: the best of those that last, while the deposit's window is open, or
+    /// the delivery's where the money is in escrow.
     pub fn next_quote(&self, at: Timestamp) -> Option<&CollectedDocument> {
-        let window_open = unix_seconds(at) < self.submitted.escrow.reserve_deadline;
+        let window_open = unix_seconds(at) < self.award_deadline();
         let quotes = self.auction.as_ref().filter(|_| window_open).map(|auction| &auction.quotes)?;
         next_alternate(&self.alternates, quotes, at)
     }
@@ -191,7 +224,68 @@ impl Payment {
         let quotes = self.auction.as_ref().map(|auction| &auction.quotes)?;
         let last = self.alternates.iter().filter_map(|alternate| alternate_ends(alternate, quotes)).max()?;
         let seconds = unix_seconds(last).saturating_sub(AWARD_MARGIN_SECONDS).saturating_add(1);
-        from_unix_seconds(seconds.min(self.submitted.escrow.reserve_deadline))
+        from_unix_seconds(seconds.min(self.award_deadline()))
+    }
+
+    /// The UNIX second from which on nobody else can win.
+    fn award_deadline(&self) -> u64 {
+        let escrow = &self.submitted.escrow;
+        if self.is_reopened { escrow.fulfillment_deadline } else { escrow.reserve_deadline }
+    }
+
+    /// What is worth depositing for `award`, smallest unit of the source asset: what the dearest of the quotes asks for that come
+    /// next, so that the escrow can be reassigned to each of them; at least what `award` asks for, and never more than the payer permitted,
+    /// because no quote counts that asks for more. Just what `award` asks for where the payer chose the quote.
+    pub fn deposit_up_to(&self, award: &Awarded) -> Amount {
+        let price = award.quote.source_amount;
+        let quotes = self.auction.iter().filter(|_| takes_any_quote(&self.submitted)).flat_map(|closed| &closed.quotes);
+        let next = quotes.skip_while(|quote| quote.quote_hash != award.event.quote_hash).skip(1).take(ALTERNATES_MAX);
+        next.map(|quote| quote.source_amount).fold(price, Amount::max)
+    }
+
+    /// The reservation that is on chain and has lapsed, while the escrow is to be reassigned.
+    pub fn reopened(&self) -> Option<&LapsedReservation> {
+        self.lapsed_reservations.last().filter(|_| self.is_reopened)
+    }
+
+    /// Whether a reassignment to the winner was signed while the escrow is to be reassigned. Its call is open to everyone who saw it
+    /// up to the winner's promise, so the winner is not passed over any more, whatever became of the transaction.
+    pub fn is_reassignment_signed(&self) -> bool {
+        self.reopened().is_some_and(|lapsed| self.reassignment.count > lapsed.attempts_before)
+    }
+
+    /// The auction that is under way, or was the last.
+    pub fn auction_id(&self) -> String {
+        match self.lapsed_reservations.len() {
+            0 => auction_of(&self.submitted.payment_id),
+            round => reassignment_auction_of(&self.submitted.payment_id, round),
+        }
+    }
+
+    /// The request for quotes of that auction.
+    pub fn request_for_quotes(&self) -> RequestForQuotes {
+        let request = request_for_quotes(&self.submitted);
+        let (Some(lapsed), Some(secured)) = (self.lapsed_reservations.last(), &self.secured) else { return request };
+        let escrowed = Escrowed { amount: secured.amount, reserved_for: lapsed.event.quote_hash };
+        let faded = self.lapsed_reservations.iter().map(|lapsed| lapsed.event.settler.clone());
+        let faded = faded.filter(|_| !mutant!("faded-settler-wins-again"));
+        RequestForQuotes {
+            auction_id: self.auction_id(),
+            quote_deadline: lapsed.event.quote_deadline,
+            blacklist: request.blacklist.into_iter().chain(faded).collect(),
+            escrowed: Some(escrowed),
+            ..request
+        }
+    }
+
+    /// Whether the escrow may be reassigned when its reservation lapses at `at` and quotes are collected until `quote_deadline`: the
+    /// payer left the quote open, and there is time left, and an attempt.
+    pub fn may_reopen(&self, at: Timestamp, quote_deadline: Timestamp) -> bool {
+        takes_any_quote(&self.submitted)
+            && self.reassignment.count < REASSIGNMENT_ATTEMPTS_MAX
+            && quote_deadline > at
+            && unix_seconds(quote_deadline).saturating_add(AWARD_MARGIN_SECONDS)
+                < self.submitted.escrow.fulfillment_deadline
     }
 
     /// The settlers whose quotes may be awarded in the winner's place.
@@ -251,6 +345,12 @@ impl Payment {
                 Some(_) => Stage::Completed,
                 None if self.attestation_missed => Stage::Refunding,
                 None => Stage::Attesting,
+            }
+        } else if self.is_reopened {
+            match &self.award {
+                None => Stage::Reopened,
+                Some(_) if self.reassignment.live.is_empty() => Stage::Reawarded,
+                Some(_) => Stage::Reassigning,
             }
         } else if self.secured.is_some() {
             if self.seen.is_some() { Stage::Finalizing } else { Stage::Secured }

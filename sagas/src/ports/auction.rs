@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 
 use events::{
-    Account, Did, Hash32, Payload, PaymentId, SettlerToken, Terms,
+    Account, Amount, Did, Hash32, Payload, PaymentId, SettlerToken, Terms,
     event::{EscrowPlan, PassedOver, VerifierRef},
     identity::HeldPolicy,
     time::Timestamp,
@@ -44,6 +44,17 @@ pub struct RequestForQuotes {
     pub required_policies: Vec<String>,
     /// What the payer says of its signed messages; none in a batch.
     pub payloads: Vec<Payload>,
+    /// What is in escrow already, where this auction looks for another settler for it.
+    pub escrowed: Option<Escrowed>,
+}
+
+/// Money in escrow whose reservation has lapsed (ADR 148).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Escrowed {
+    /// How much it is, smallest unit of the source asset: no quote may ask for more.
+    pub amount: Amount,
+    /// The quote for which it is reserved until it is reassigned.
+    pub reserved_for: Hash32,
 }
 
 /// A settler's answer, not yet believed.
@@ -127,6 +138,8 @@ pub struct Award {
     pub verifier: VerifierRef,
     /// Until when another quote can be awarded in the place of this winner's; `None` where none can.
     pub replaceable_until: Option<Timestamp>,
+    /// What is in escrow already, to be reassigned to this winner.
+    pub escrowed: Option<Escrowed>,
 }
 
 impl Award {
@@ -174,6 +187,8 @@ pub struct AwardEnd {
     pub payment_id: PaymentId,
     /// Its quote's hash.
     pub quote_hash: Hash32,
+    /// The auction that it won.
+    pub auction_id: String,
     /// Why, as a code.
     pub code: String,
 }
@@ -217,6 +232,13 @@ pub trait Auction: Send + Sync {
     async fn other_settlers(&self, known: u64) {
         let _ = known;
         std::future::pending().await
+    }
+
+    /// Whether `settler` is known to deliver out of escrows that were reassigned, or that hold more than its price. One of an older
+    /// version takes such an escrow for another than it was promised, and does not deliver; what it registers says so.
+    fn follows_reassignments(&self, settler: &Did) -> bool {
+        let _ = settler;
+        false
     }
 
     /// Stores the award where the winner finds it, however long it was away. Repeating it has no further effect.

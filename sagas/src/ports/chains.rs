@@ -3,14 +3,14 @@
 use async_trait::async_trait;
 
 use events::{
-    Account, ChainId, PaymentId,
+    Account, Amount, ChainId, PaymentId,
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 
 use super::{
     orders::{
         DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, PayerDeposit,
-        PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState,
+        PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement, TransactionState,
     },
     transient::Transient,
     waiting::{Cursor, Look, Waiting},
@@ -33,6 +33,22 @@ pub trait Chains: Send + Sync {
     /// See [`PrepareError`].
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError>;
 
+    /// As [`Chains::prepare_deposit`], of `amount` instead of what the quote asks for, so that the escrow can be reassigned to a
+    /// dearer quote (ADR 148): no less than the one and no more than the payer permitted. What is over goes back to the payer when the settler is
+    /// paid. Where an escrow takes no such deposit it is made of what the quote asks for.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    async fn prepare_larger_deposit(
+        &self,
+        order: &DepositOrder,
+        amount: Amount,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let _ = amount;
+        self.prepare_deposit(order, attempt).await
+    }
+
     /// Simulates, takes a nonce for and signs the refund; broadcasts nothing.
     ///
     /// # Errors
@@ -46,6 +62,36 @@ pub trait Chains: Send + Sync {
     /// # Errors
     /// See [`PrepareError`].
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError>;
+
+    /// Whether the escrow of a payment takes a reassignment, as far as is known without asking: it is the chain's own, and not one
+    /// of an older version that is trusted for its last payments.
+    fn takes_reassignments(&self, escrow: &EscrowPlan) -> bool {
+        let _ = escrow;
+        false
+    }
+
+    /// Simulates, takes a nonce for and signs the reassignment of an escrow whose reservation has lapsed; broadcasts nothing. The
+    /// node that is shown it may bring it, up to the promise of the new quote.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    async fn prepare_reassignment(
+        &self,
+        order: &ReassignmentOrder,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let _ = attempt;
+        Err(Transient::misconfigured(format!("escrows of {} are not reassigned", order.escrow.chain_id)).into())
+    }
+
+    /// Where a reassignment stands at the required depth, in a block that is not older than any that this port concluded from
+    /// before.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn reassignment_state(&self, order: &ReassignmentOrder) -> Result<ReassignmentState, Transient> {
+        Err(Transient::misconfigured(format!("escrows of {} are not reassigned", order.escrow.chain_id)))
+    }
 
     /// Signs the transaction under way again, for the same call at the same nonce with higher fees; broadcasts nothing.
     /// `versions` are all that were journaled of it, oldest first. `None` while none is called for: the newest has not
@@ -167,7 +213,7 @@ pub trait Chains: Send + Sync {
         after: u64,
     ) -> Result<bool, Transient>;
 
-    /// Where a prepared refund or release transaction stands, of whose versions any may have landed; asked while
+    /// Where a prepared refund, release or reassignment transaction stands, of whose versions any may have landed; asked while
     /// [`Chains::escrow_state`] says `Held`.
     ///
     /// # Errors

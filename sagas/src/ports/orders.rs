@@ -62,6 +62,7 @@ impl DepositOrder {
             escrow: &self.escrow,
             authorization: &self.authorization,
             reservation: Some(self.reservation.clone()),
+            deposited: None,
         }
     }
 }
@@ -81,6 +82,9 @@ pub struct ExpectedTerms<'a> {
     pub authorization: &'a Authorization,
     /// What the awarded quote reserves; `None` before there is an award.
     pub reservation: Option<Reservation>,
+    /// What was deposited, smallest unit, once that is known of a settled block; before that what may be deposited besides what the
+    /// reservation asks for, where the gateway makes the deposit. `None` where it follows from scheme and reservation.
+    pub deposited: Option<Amount>,
 }
 
 /// What a reservation commits to on chain.
@@ -94,6 +98,68 @@ pub struct Reservation {
     pub source_amount: Amount,
     /// Last second in which a delivery counts, UNIX.
     pub fulfill_by: u64,
+}
+
+/// The reassignment of an escrow whose reservation has lapsed to another quote (ADR 148).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReassignmentOrder {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// Its economics.
+    pub terms: Terms,
+    /// Their hash.
+    pub terms_hash: Hash32,
+    /// The escrow and its windows.
+    pub escrow: EscrowPlan,
+    /// What the payer signed.
+    pub authorization: Authorization,
+    /// What is in escrow, smallest unit of the source asset.
+    pub deposited: Amount,
+    /// The reservation that has lapsed, for which the escrow is reserved until it is reassigned.
+    pub lapsed: Reservation,
+    /// The releaser's signed non-delivery of that.
+    pub non_delivery: String,
+    /// What the newly awarded quote reserves.
+    pub reservation: Reservation,
+}
+
+impl ReassignmentOrder {
+    /// What the escrow commits to before the reassignment.
+    pub fn terms_before(&self) -> ExpectedTerms<'_> {
+        self.terms_with(&self.lapsed)
+    }
+
+    /// What it commits to after it.
+    pub fn terms_after(&self) -> ExpectedTerms<'_> {
+        self.terms_with(&self.reservation)
+    }
+
+    fn terms_with(&self, reservation: &Reservation) -> ExpectedTerms<'_> {
+        ExpectedTerms {
+            payment_id: &self.payment_id,
+            terms: &self.terms,
+            terms_hash: self.terms_hash,
+            escrow: &self.escrow,
+            authorization: &self.authorization,
+            reservation: Some(reservation.clone()),
+            deposited: Some(self.deposited),
+        }
+    }
+}
+
+/// Where a reassignment stands at the required depth, whoever's transaction brought it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReassignmentState {
+    /// The escrow is reserved for the quote that lapsed, and may still be reassigned to the new one.
+    Open,
+    /// The escrow is, or was, reserved for the new quote.
+    Reassigned(Inclusion),
+    /// The escrow is not reserved for the new quote and never will be: it has ended, or a settled block is past the promise of the
+    /// new quote, after which no reassignment to it is taken.
+    Missed {
+        /// What proves it.
+        evidence: String,
+    },
 }
 
 /// The return of a payment's funds.

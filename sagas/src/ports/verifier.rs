@@ -41,6 +41,13 @@ pub trait Verifier: Send + Sync {
         case: &VerificationCase,
     ) -> Result<Option<String>, Transient>;
 
+    /// Whether `verifier` is known to attest deliveries out of escrows that were reassigned. One of an older version does not, and
+    /// whoever delivered then would not be paid; it says so with each answer, which is remembered.
+    fn follows_reassignments(&self, verifier: &VerifierMember) -> bool {
+        let _ = verifier;
+        false
+    }
+
     /// The signed statement of non-delivery, or `None` while the verifier does not (yet) give one.
     ///
     /// # Errors

@@ -14,9 +14,10 @@ use super::{
     attestation::Gathering,
     learned::Learned,
     outcome::{Outcome, ended, escrow_state},
+    reassignment,
 };
 use crate::{
-    handlers::ATTESTATION_PATIENCE,
+    handlers::{ATTESTATION_PATIENCE, payer_deposit},
     payment::{Command, Payment},
     ports::{DeliveryOrder, DeliveryState, EscrowState, Statement, Transient, VerificationCase},
 };
@@ -51,6 +52,11 @@ impl Delivery<'_> {
                     at: ports.clock.now(),
                 }))
             }
+            DeliveryState::NotSeen
+                if mutant!("reassigned-before-evidence") && unix_seconds(ports.clock.now()) > self.order.fulfill_by =>
+            {
+                Ok(reassignment::lapsed_without_evidence(ports, options, payment))
+            }
             DeliveryState::NotSeen if self.window_open => Err(Transient::unreachable(
                 "the refund window is open, but the destination chain is not settled past the delivery's deadline",
             )),
@@ -61,6 +67,9 @@ impl Delivery<'_> {
             DeliveryState::Seen(_) => Ok(Outcome::AwaitEvent),
             DeliveryState::Final(inclusion) => Ok(self.settled(ports, options, payment, learned, inclusion).await),
             DeliveryState::Impossible => {
+                if let Some(lost) = self.lost_reassignment(ports, options, payment).await? {
+                    return Ok(lost);
+                }
                 let statement = Statement::NonDelivery {
                     payment_id: self.order.payment_id.clone(),
                     quote_hash: self.order.quote_hash,
@@ -71,6 +80,14 @@ impl Delivery<'_> {
                 gathering.ask().await;
                 let (attestation, fault) = (gathering.attestation(), gathering.fault());
                 let given = gathering.given();
+                let at = if attestation.is_some() { ports.clock.now() } else { at };
+                let quote_deadline = reassignment::quote_deadline(ports, options, payment, at);
+                if let (Some(attestation), Some(quote_deadline), false) =
+                    (&attestation, quote_deadline, self.window_open)
+                {
+                    let attestation = attestation.clone();
+                    return Ok(Outcome::command(Command::LapseReservation { given, attestation, quote_deadline, at }));
+                }
                 if attestation.is_some() || self.window_open {
                     return Ok(Outcome::command(Command::FailUndelivered { given, attestation, at }));
                 }
@@ -81,6 +98,22 @@ impl Delivery<'_> {
                 }
             }
         }
+    }
+
+    /// What to record of an escrow that is reserved for another quote: it was reassigned, and a restored journal has lost that.
+    async fn lost_reassignment(
+        &self,
+        ports: &Ports,
+        options: &Options,
+        payment: &Payment,
+    ) -> Result<Option<Outcome>, Transient> {
+        if options.restored.is_none() {
+            return Ok(None);
+        }
+        let opened = ports.chains.escrow_found(&payer_deposit(payment)).await?;
+        let reserved_for = opened.and_then(|opened| opened.reserved_for);
+        let is_lost = reserved_for.is_some_and(|quote_hash| quote_hash != self.order.quote_hash);
+        Ok(is_lost.then(|| Outcome::command(Command::ForgoReassignment { at: ports.clock.now() })))
     }
 
     /// What to record of a delivery at its depth. It completes the payment, so that the verifier is waited for only as long as

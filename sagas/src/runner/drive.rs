@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::{Semaphore, broadcast};
 use tracing::Instrument;
 
-use events::{Did, Event, PaymentEvent, PaymentId, StreamId, quote::auction_of};
+use events::{Did, Event, PaymentEvent, PaymentId, StreamId};
 use journal::ReadError;
 
 use super::{
@@ -313,8 +313,12 @@ impl Engine {
             Ok(Outcome::DepositRefused(refusal)) => {
                 return self.deposit_refused(stream_id, action, state, refusal, memory).await;
             }
+            Ok(Outcome::ReassignmentRefused(refusal)) => {
+                memory.note_refused(payment_id, "reassignment", refusal.context.revert_reason);
+                self.pause(action)
+            }
             Ok(Outcome::ReleaseRefused(refusal)) => {
-                memory.note_release_refused(payment_id, refusal.context.revert_reason);
+                memory.note_refused(payment_id, "release", refusal.context.revert_reason);
                 self.await_event_or_pause(action, since)
             }
             Ok(Outcome::AwaitEvent) => self.await_event_or_pause(action, since),
@@ -414,7 +418,7 @@ impl Engine {
             return self.load(stream_id).await;
         };
         let payment = &loaded.state;
-        if closes && payment.stage() != Stage::Auction {
+        if closes && !matches!(payment.stage(), Stage::Auction | Stage::Reopened) {
             let auction = payment.auction.iter();
             let declined = |did: &&Did| {
                 auction.clone().flat_map(|auction| &auction.declines).any(|decline| decline.settler == **did)
@@ -422,7 +426,7 @@ impl Engine {
             let addressed = auction.clone().flat_map(|auction| &auction.addressed);
             let others = addressed.filter(|did| !declined(did)).cloned().collect();
             self.tell_losers(payment, others).await;
-        } else if payment.deposit.count == 0 && !waited.is_empty() {
+        } else if !matches!(payment.stage(), Stage::Depositing | Stage::Reassigning) && !waited.is_empty() {
             self.tell_losers(payment, waited).await;
         }
         Ok(Some(loaded))
@@ -435,7 +439,7 @@ impl Engine {
         let waiting = payment.waiting_settlers();
         settlers.retain(|did| Some(did) != winner && !waiting.contains(did) && !payment.lapsed.contains(did));
         if !settlers.is_empty() {
-            let over = AuctionOver { auction_id: auction_of(&payment.submitted.payment_id), settlers };
+            let over = AuctionOver { auction_id: payment.auction_id(), settlers };
             self.ports.auction.over(&over).await;
         }
     }

@@ -17,17 +17,17 @@ pub(super) struct Memory {
     /// The refusal by which the payment is to fail, once it is proven that nobody has sent the deposit or can send it.
     pub ruling_out: Option<Box<Refusal>>,
     /// Why the release was refused last, to be said once.
-    pub release_refused: Option<String>,
+    pub refused_for: Option<String>,
 }
 
 impl Memory {
-    /// Logs that the release was refused, unless that was so for the same reason before.
-    pub(super) fn note_release_refused(&mut self, payment_id: &PaymentId, reason: Option<String>) {
-        if reason != self.release_refused {
+    /// Logs that a release or a reassignment was refused, unless that was so for the same reason before.
+    pub(super) fn note_refused(&mut self, payment_id: &PaymentId, what: &str, reason: Option<String>) {
+        if reason != self.refused_for {
             let said = reason.as_deref();
-            tracing::info!(%payment_id, reason = said, "release refused, or not needed any more");
+            tracing::info!(%payment_id, what, reason = said, "refused by the source chain, or not needed any more");
         }
-        self.release_refused = reason;
+        self.refused_for = reason;
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Folded {
 impl From<Memory> for Folded {
     fn from(mut memory: Memory) -> Self {
         let window = memory.learned.window.take().map(Box::new);
-        let Memory { backoff, refusals, learned, refused, ruling_out, release_refused } = &memory;
+        let Memory { backoff, refusals, learned, refused, ruling_out, refused_for } = &memory;
         let Learned { window: _, agreed, unconfirmed, moved } = learned;
         let is_nothing = backoff.count() == 0
             && *refusals == 0
@@ -51,7 +51,7 @@ impl From<Memory> for Folded {
             && moved.is_none()
             && refused.is_none()
             && ruling_out.is_none()
-            && release_refused.is_none();
+            && refused_for.is_none();
         Self { agreed: *agreed, window, more: (!is_nothing).then(|| Box::new(memory)) }
     }
 }
@@ -80,12 +80,12 @@ mod tests {
         });
         assert!(folded.more.is_none());
         assert_eq!(Memory::from(folded).learned.agreed, Some(Hash32::ZERO));
-        let mut memory = Memory { refusals: 2, release_refused: Some("paused".to_owned()), ..Memory::default() };
+        let mut memory = Memory { refusals: 2, refused_for: Some("paused".to_owned()), ..Memory::default() };
         memory.backoff.another(now);
         memory.backoff.another(now);
         let memory = Memory::from(Folded::from(memory));
         assert_eq!((memory.refusals, memory.backoff.count(), memory.learned.agreed), (2, 2, None));
-        assert_eq!(memory.release_refused.as_deref(), Some("paused"));
+        assert_eq!(memory.refused_for.as_deref(), Some("paused"));
         let refusals = |refusals| Folded::from(Memory { refusals, ..Memory::default() }).more.is_some();
         assert!(refusals(1) && !refusals(0));
     }

@@ -26,6 +26,7 @@ mod observer;
 mod outcome;
 mod parking;
 mod perform;
+mod reassignment;
 mod spans;
 mod stream;
 mod wait;
@@ -45,6 +46,7 @@ use journal::{Journal, parking::Parking};
 
 use crate::{
     ports::{Auction, Chains, Clock, OpenStreams, Selector, Verifier},
+    reassignment::ReassignmentRule,
     release::ReleaseRule,
 };
 
@@ -86,6 +88,8 @@ pub struct Options {
     pub retry_max: Duration,
     /// From when on the gateway brings the release of a delivery that is confirmed now.
     pub release: ReleaseRule,
+    /// Whether and how another settler is found for an escrow whose reservation lapsed.
+    pub reassignment: ReassignmentRule,
     /// Where the journal was put in place from a copy: by shard, the last sequence that came out of it. What began up to there is
     /// driven by [`crate::handlers::next_of`].
     pub restored: Option<Arc<BTreeMap<u16, u64>>>,
@@ -111,6 +115,7 @@ impl Default for Options {
             retry_min: Duration::from_secs(1),
             retry_max: Duration::from_secs(60),
             release: ReleaseRule::DEFAULT,
+            reassignment: ReassignmentRule::DEFAULT,
             restored: None,
             sealed_look_every: Duration::from_secs(60),
             moment: Duration::from_secs(2),

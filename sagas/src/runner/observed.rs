@@ -50,6 +50,8 @@ fn ends_attempts(event: &PaymentEvent) -> bool {
         PaymentEvent::DepositAbandoned(_)
             | PaymentEvent::EscrowSecured(_)
             | PaymentEvent::EscrowOpened(_)
+            | PaymentEvent::ReassignmentAbandoned(_)
+            | PaymentEvent::EscrowReassigned(_)
             | PaymentEvent::Failed(_)
             | PaymentEvent::ReleaseAbandoned(_)
             | PaymentEvent::EscrowReleased(_)
@@ -61,6 +63,7 @@ fn ends_attempts(event: &PaymentEvent) -> bool {
 fn live(payment: &Payment, leg: TransactionLeg) -> &[TransactionPrepared] {
     match leg {
         TransactionLeg::Deposit => &payment.deposit.live,
+        TransactionLeg::Reassignment => &payment.reassignment.live,
         TransactionLeg::Release => &payment.release.live,
         TransactionLeg::Refund => &payment.refund.live,
     }
@@ -70,6 +73,7 @@ fn live(payment: &Payment, leg: TransactionLeg) -> &[TransactionPrepared] {
 fn is_over(payment: &Payment, leg: TransactionLeg) -> bool {
     match leg {
         TransactionLeg::Deposit => payment.secured.is_some() || payment.opened.is_some() || payment.failed.is_some(),
+        TransactionLeg::Reassignment => !payment.is_reopened || payment.failed.is_some(),
         TransactionLeg::Release | TransactionLeg::Refund => payment.released.is_some() || payment.refunded.is_some(),
     }
 }
@@ -78,6 +82,7 @@ fn is_over(payment: &Payment, leg: TransactionLeg) -> bool {
 fn landed(payment: &Payment, leg: TransactionLeg) -> Option<String> {
     let inclusion = match leg {
         TransactionLeg::Deposit => payment.secured.as_ref().map(|secured| &secured.inclusion),
+        TransactionLeg::Reassignment => payment.reassigned.as_ref().filter(|_| !payment.is_reopened),
         TransactionLeg::Release => payment.released.as_ref(),
         TransactionLeg::Refund => payment.refunded.as_ref().map(|refunded| &refunded.inclusion),
     };

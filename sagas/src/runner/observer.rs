@@ -16,6 +16,8 @@ use crate::payment::{Milestones, Payment};
 pub enum TransactionLeg {
     /// It brings money into escrow, or reserves it there.
     Deposit,
+    /// It reserves the escrow for another settler.
+    Reassignment,
     /// It pays the settler.
     Release,
     /// It pays the payer back.
@@ -24,12 +26,13 @@ pub enum TransactionLeg {
 
 impl TransactionLeg {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Deposit, Self::Release, Self::Refund];
+    pub const ALL: [Self; 4] = [Self::Deposit, Self::Reassignment, Self::Release, Self::Refund];
 
     /// The leg as operators see it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Deposit => "deposit",
+            Self::Reassignment => "reassignment",
             Self::Release => "release",
             Self::Refund => "refund",
         }

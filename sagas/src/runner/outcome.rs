@@ -27,6 +27,8 @@ pub(super) enum Outcome {
     DepositAwaited,
     /// The source chain refused the deposit, for now.
     DepositRefused(Box<Refusal>),
+    /// The source chain refused the reassignment, for now; look again when it has moved.
+    ReassignmentRefused(Box<Refusal>),
     /// The source chain refused the release, for now; look again as after [`Outcome::AwaitEvent`].
     ReleaseRefused(Box<Refusal>),
 }

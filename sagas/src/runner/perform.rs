@@ -4,7 +4,6 @@ use events::{
     Hash32, PaymentId,
     event::{EscrowPlan, TransactionPrepared, WithdrawalCause},
     mutant,
-    quote::auction_of,
 };
 
 use super::{
@@ -12,9 +11,10 @@ use super::{
     delivery::{Attesting, Delivery},
     learned::Learned,
     outcome::{Outcome, ended, escrow_state},
+    reassignment,
 };
 use crate::{
-    auction::judge,
+    auction::judge_for,
     handlers::Action,
     payment::{Command, Payment, Stage},
     ports::{
@@ -42,13 +42,13 @@ pub(super) async fn perform(
             };
             learned.window = None;
             let at = ports.clock.now();
-            let judgement = judge(&payment.submitted, gathered, at);
+            let judgement = judge_for(&payment.submitted, request, gathered, at);
             Ok(Outcome::command(Command::CloseAuction { judgement: Box::new(judgement), at }))
         }
         Action::AskSelector(request) => Ok(Box::pin(ask_selector(ports, request)).await),
         Action::GiveUpSelector => Ok(Outcome::command(Command::MissChoice { at: ports.clock.now() })),
         Action::SecureDeposit { award, order, attempt } => {
-            Box::pin(secure_deposit(ports, payment, award, order, *attempt, &mut learned.agreed)).await
+            Box::pin(secure_deposit(ports, options, payment, award, order, *attempt, &mut learned.agreed)).await
         }
         Action::TellWinner(end) => {
             ports.auction.end(end).await?;
@@ -70,6 +70,14 @@ pub(super) async fn perform(
         Action::FollowDeposit { order, versions } => {
             Box::pin(follow_deposit(ports, options, payment, order, versions)).await
         }
+        Action::SecureReassignment { award, order, attempt } => {
+            Box::pin(reassignment::secure(ports, payment, award, order, *attempt, &mut learned.agreed)).await
+        }
+        Action::FollowReassignment { order, versions } => {
+            Box::pin(reassignment::follow(ports, payment, order, versions)).await
+        }
+        Action::GiveUpReassignment { order } => Box::pin(reassignment::give_up(ports, payment, order)).await,
+        Action::ForgoReassignment => Ok(Outcome::command(Command::ForgoReassignment { at: ports.clock.now() })),
         Action::WatchDeposit { deposit } => Box::pin(watch_deposit(ports, options, deposit)).await,
         Action::FollowDelivery { order, case, verifier, payout_account, window_open } => {
             let delivery = Delivery { order, case, verifier, payout_account, window_open: *window_open };
@@ -96,6 +104,7 @@ pub(super) async fn perform(
 /// Signs a deposit for a winner that stands by its quote.
 async fn secure_deposit(
     ports: &Ports,
+    options: &Options,
     payment: &Payment,
     award: &Award,
     order: &DepositOrder,
@@ -103,17 +112,17 @@ async fn secure_deposit(
     agreed: &mut Option<Hash32>,
 ) -> Result<Outcome, Transient> {
     if *agreed != Some(award.quote_hash) {
-        if let Some(lost) = agree(ports, payment, award, attempt).await? {
+        if let Some(lost) = agree(ports, payment, award, attempt > 1).await? {
             return Ok(Outcome::command(lost));
         }
         *agreed = Some(award.quote_hash);
         // Nobody else can win any more, whatever becomes of the deposit.
-        let (auction_id, settlers) = (auction_of(&award.case.payment_id), payment.waiting_settlers());
+        let (auction_id, settlers) = (payment.auction_id(), payment.waiting_settlers());
         if !settlers.is_empty() {
             ports.auction.over(&AuctionOver { auction_id, settlers }).await;
         }
     }
-    match ports.chains.prepare_deposit(order, attempt).await {
+    match prepare_deposit(ports, options, payment, award, order, attempt).await {
         Ok(transaction) => {
             if mutant!("broadcast-before-journal") {
                 ports.chains.broadcast(&transaction).await?;
@@ -134,12 +143,43 @@ async fn secure_deposit(
     }
 }
 
+/// Signs a deposit; of more than the winner asks for where a dearer quote could be awarded after it, and everybody knows what to
+/// make of that.
+async fn prepare_deposit(
+    ports: &Ports,
+    options: &Options,
+    payment: &Payment,
+    award: &Award,
+    order: &DepositOrder,
+    attempt: u32,
+) -> Result<TransactionPrepared, PrepareError> {
+    let amount = payment.award.as_deref().map(|award| payment.deposit_up_to(award));
+    let rule = &options.reassignment;
+    let is_followed = rule.deposits_for_next
+        && rule.reassignments_max > 0
+        && reassignment::is_followed(ports, payment)
+        && ports.auction.follows_reassignments(&award.settler);
+    if let Some(amount) = amount.filter(|amount| is_followed && *amount > order.reservation.source_amount) {
+        match ports.chains.prepare_larger_deposit(order, amount, attempt).await {
+            // The payer may have what the winner asks for, and no more.
+            Err(PrepareError::Refused(_)) => {}
+            prepared => return prepared,
+        }
+    }
+    ports.chains.prepare_deposit(order, attempt).await
+}
+
 /// Tells the winner and hears its answer, before anything is signed for it or shown to a node; what follows when it is lost.
-async fn agree(ports: &Ports, payment: &Payment, award: &Award, attempt: u32) -> Result<Option<Command>, Transient> {
+pub(super) async fn agree(
+    ports: &Ports,
+    payment: &Payment,
+    award: &Award,
+    is_signed: bool,
+) -> Result<Option<Command>, Transient> {
     // Stored before anything is signed, so a deposit never exists whose settler was not told.
     ports.auction.award(award).await?;
     // The answer is final, so an attempt after the first had it already.
-    if attempt > 1 || mutant!("answer-not-awaited") {
+    if is_signed || mutant!("answer-not-awaited") {
         return Ok(None);
     }
     let refusal = match ports.auction.answer(award).await? {
@@ -149,12 +189,13 @@ async fn agree(ports: &Ports, payment: &Payment, award: &Award, attempt: u32) ->
         AwardAnswer::Silent => None,
     };
     let at = ports.clock.now();
-    if payment.next_quote(at).is_some() {
+    if payment.next_quote(at).is_some() || payment.is_reopened {
         // No award stands whose answer is final and no acceptance, so its end is stored before the next is journaled. Where
         // none follows, the failure is journaled first.
         let (settler, payment_id) = (award.settler.clone(), award.case.payment_id.clone());
         let code = WithdrawalCause::lost(refusal.clone()).code().to_owned();
-        ports.auction.end(&AwardEnd { settler, payment_id, quote_hash: award.quote_hash, code }).await?;
+        let auction_id = payment.award.as_ref().map(|award| award.quote.auction_id.clone()).unwrap_or_default();
+        ports.auction.end(&AwardEnd { settler, payment_id, quote_hash: award.quote_hash, auction_id, code }).await?;
     }
     Ok(Some(Command::LoseWinner { refusal, at }))
 }
@@ -316,7 +357,7 @@ pub(super) async fn rule_out(
 
 /// Sees to it that a transaction which may still land does: its newest version is sent again, or a better paid one is
 /// signed, which is journaled before it is sent.
-async fn keep_alive(
+pub(super) async fn keep_alive(
     ports: &Ports,
     versions: &[TransactionPrepared],
     reprice: impl FnOnce(TransactionPrepared) -> Command,

@@ -62,6 +62,10 @@ pub(super) fn name(action: &Action) -> &'static str {
         Action::FindDeposit { .. } => "find_deposit",
         Action::FollowDeposit { .. } => "follow_deposit",
         Action::WatchDeposit { .. } => "watch_deposit",
+        Action::SecureReassignment { .. } => "secure_reassignment",
+        Action::FollowReassignment { .. } => "follow_reassignment",
+        Action::GiveUpReassignment { .. } => "give_up_reassignment",
+        Action::ForgoReassignment => "forgo_reassignment",
         Action::FollowDelivery { .. } => "follow_delivery",
         Action::FollowAttestation { .. } => "follow_attestation",
         Action::FollowEscrow { .. } => "follow_escrow",
@@ -111,12 +115,15 @@ fn transaction(event: &PaymentEvent) -> Option<Told> {
     let told = match event {
         PaymentEvent::DepositPrepared(prepared)
         | PaymentEvent::DepositRepriced(prepared)
+        | PaymentEvent::ReassignmentPrepared(prepared)
+        | PaymentEvent::ReassignmentRepriced(prepared)
         | PaymentEvent::ReleasePrepared(prepared)
         | PaymentEvent::ReleaseRepriced(prepared)
         | PaymentEvent::RefundPrepared(prepared)
         | PaymentEvent::RefundRepriced(prepared) => Told::prepared(name, prepared),
         PaymentEvent::DepositMined(mined) => Told::seen(name, &mined.inclusion),
         PaymentEvent::EscrowSecured(secured) => Told::seen(name, &secured.inclusion),
+        PaymentEvent::EscrowReassigned(reassigned) => Told::seen(name, &reassigned.inclusion),
         PaymentEvent::EscrowOpened(opened) => Told::seen(name, &opened.inclusion),
         PaymentEvent::FulfillmentSeen(seen) => Told::seen(name, &seen.inclusion),
         PaymentEvent::FulfillmentFinalized(finalized) => Told::seen(name, &finalized.inclusion),

@@ -63,6 +63,20 @@ async fn an_undisturbed_engine_tells_everything_that_it_stores() {
 }
 
 #[tokio::test]
+async fn attempts_at_a_reassignment_are_told_when_they_end() {
+    let course = reassignment::Course { fading: 1, bidding: 4, is_set: false, chain: reassignment::Chain::Superseded };
+    let (_, told, _) = observed(World::new(Plot::Reassigns(course))).await;
+    let ended = told.ended.lock().unwrap();
+    let legs: Vec<_> = ended.iter().map(|ended| (ended.leg, ended.landed.clone())).collect();
+    let landed = Some(inclusion(6).transaction_hash);
+    assert_eq!(legs[1..], [(TransactionLeg::Reassignment, None), (TransactionLeg::Reassignment, landed)]);
+    // What was reached is reached once.
+    let reached =
+        [Milestone::Awarded, Milestone::Secured, Milestone::Delivered, Milestone::Completed, Milestone::Released];
+    assert_eq!(*told.reached.lock().unwrap(), reached);
+}
+
+#[tokio::test]
 async fn nothing_is_told_twice_and_one_commit_is_missed_at_most_whoever_dies_in_between() {
     for plot in [Plot::Delivers, Plot::Vanishes, Plot::Idle] {
         let (undisturbed, _, _) = observed(World::new(plot)).await;

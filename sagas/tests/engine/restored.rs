@@ -55,19 +55,32 @@ async fn restored(
     let world = Arc::new(World { stop_at, ..World::new(Plot::Restored(escrow)) });
     let stream_id = append(&world, copied[0].clone()).await;
     if copied.len() > 1 {
-        let stored = world.journal.load(&stream_id).await.unwrap();
-        let commit = Commit {
-            stream_id: stream_id.clone(),
-            expected: stored[0].position,
-            commit_id: CommitId::random(),
-            events: copied[1..].iter().cloned().map(Into::into).collect(),
-            correlation: "test".to_owned(),
-            causation: "test".to_owned(),
-        };
-        world.journal.append(&commit).await.unwrap();
+        append_rest(&world, &stream_id, &copied).await;
     }
     let options = Options { restored: Some(heads(&world).await), ..Options::default() };
     drive_restored(world, &stream_id, options).await
+}
+
+/// Stores what follows the first event of `copied`.
+async fn append_rest(world: &World, stream_id: &StreamId, copied: &[PaymentEvent]) {
+    let stored = world.journal.load(stream_id).await.unwrap();
+    let commit = Commit {
+        stream_id: stream_id.clone(),
+        expected: stored[0].position,
+        commit_id: CommitId::random(),
+        events: copied[1..].iter().cloned().map(Into::into).collect(),
+        correlation: "test".to_owned(),
+        causation: "test".to_owned(),
+    };
+    world.journal.append(&commit).await.unwrap();
+}
+
+/// The payment that the copy has up to the last of `copied`, driven in `world` to its rest.
+pub async fn copied(world: &Arc<World>, copied: &[PaymentEvent]) -> Vec<PaymentEvent> {
+    let stream_id = append(world, copied[0].clone()).await;
+    append_rest(world, &stream_id, copied).await;
+    let options = Options { restored: Some(heads(world).await), ..Options::default() };
+    drive_restored(world.clone(), &stream_id, options).await.1
 }
 
 /// Drives the payment to its rest, starting the process again when it dies.

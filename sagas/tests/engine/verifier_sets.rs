@@ -42,7 +42,7 @@ impl Members {
     }
 }
 
-fn account(n: u8) -> Account {
+pub fn account(n: u8) -> Account {
     format!("0x00000000000000000000000000000000000000a{n}").parse().unwrap()
 }
 

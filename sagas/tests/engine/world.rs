@@ -4,6 +4,7 @@
 //! delivered against, and everything that would cost money twice is counted.
 
 mod chains;
+pub mod escrow;
 mod stores;
 
 use journal::{ShardLeases, ShardLog, StreamStore};
@@ -87,6 +88,8 @@ pub enum Plot {
     Resubmitted(restored::Resubmitted),
     /// The payer deposits by transactions of its own.
     PayerDeposits(payer_deposit::PayerPlot),
+    /// Winners fade after the deposit, and the escrow is reassigned.
+    Reassigns(reassignment::Course),
 }
 
 /// Second up to which a deposit that was refused when it was tried out may be sent by whoever saw it.
@@ -117,6 +120,8 @@ pub struct State {
     /// Hashes of all that was ever sent.
     pub sent: BTreeSet<String>,
     pub payer_deposit: payer_deposit::PayerDepositState,
+    /// The escrow of a payment that is reassigned.
+    pub reserved: escrow::Reserved,
     /// The payloads that each port was shown, by what it was asked for.
     pub payloads: BTreeMap<&'static str, Vec<Payload>>,
     /// The payments of which the process that runs was told what their escrows commit to.
@@ -175,9 +180,7 @@ impl World {
         let number = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         let dies = |after| self.stop_at == Some((number, after));
         if dies(false) {
-            self.state.lock().unwrap().expected.clear();
-            self.stopped.notify_one();
-            std::future::pending::<()>().await;
+            self.die().await;
         }
         assert!(self.panic_at != Some(number), "as the test wants it");
         if self.fault_one_in.is_some_and(|n| toss(number).is_multiple_of(u64::from(n))) {
@@ -185,11 +188,15 @@ impl World {
         }
         let result = effect(&mut self.state.lock().unwrap());
         if dies(true) {
-            self.state.lock().unwrap().expected.clear();
-            self.stopped.notify_one();
-            std::future::pending::<()>().await;
+            self.die().await;
         }
         Ok(result)
+    }
+
+    async fn die(&self) {
+        self.state.lock().unwrap().expected.clear();
+        self.stopped.notify_one();
+        std::future::pending::<()>().await;
     }
 }
 
@@ -217,6 +224,8 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::MinedFirst | Plot::Selector(_) | Plot::Lapses(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
         Plot::Set(members) => members.vanishes(),
         Plot::PayerDeposits(plot) => plot.vanishes(),
+        // See `escrow`.
+        Plot::Reassigns(_) => false,
     }
 }
 
@@ -264,6 +273,9 @@ impl Verifier for World {
         if let Plot::Set(members) = self.plot {
             return verifier_sets::answer(self, members, verifier).await;
         }
+        if let Plot::Reassigns(_) = self.plot {
+            return self.verdict(&verifier.account, case, true).await;
+        }
         let silent = match self.plot {
             Plot::Unattested | Plot::AttestedElsewhere => true,
             Plot::AttestationHangs if self.state.lock().unwrap().asked == 0 => {
@@ -293,6 +305,9 @@ impl Verifier for World {
         if let Plot::Set(members) = self.plot {
             return verifier_sets::answer(self, members, verifier).await;
         }
+        if let Plot::Reassigns(_) = self.plot {
+            return self.verdict(&verifier.account, case, false).await;
+        }
         if self.plot == Plot::SilentVerifier {
             return Err(Transient::unreachable("verifier is silent"));
         }
@@ -301,6 +316,11 @@ impl Verifier for World {
             Some("0xgood".to_owned())
         })
         .await
+    }
+
+    fn follows_reassignments(&self, verifier: &VerifierMember) -> bool {
+        let is_known = matches!(self.plot, Plot::Reassigns(course) if course.is_larger());
+        is_known || self.state.lock().unwrap().reserved.follow.contains(&verifier.account)
     }
 }
 
@@ -318,6 +338,9 @@ impl Auction for World {
             state.now = state.now.max(10);
             assert_eq!(request.terms, submission().terms);
             state.payloads.insert("quotes", request.payloads.clone());
+            if let Plot::Reassigns(_) = self.plot {
+                return self.gathered_for_reserved(state, request);
+            }
             let addressed = vec![did(1)];
             let unsold = Plot::Resubmitted(restored::Resubmitted::Unsold);
             if matches!(self.plot, Plot::NoQuotes | Plot::Misconfigured) || self.plot == unsold {
@@ -349,6 +372,7 @@ impl Auction for World {
         self.call(|state| {
             state.payloads.insert("award", award.case.payloads.clone());
             state.awards += 1;
+            state.reserved.winners.insert(award.quote_hash, award.settler.clone());
         })
         .await
     }
@@ -360,10 +384,15 @@ impl Auction for World {
                 Plot::WinnerRefuses => AwardAnswer::Refused("INSUFFICIENT_LIQUIDITY".to_owned()),
                 Plot::WinnerIsSilent => AwardAnswer::Silent,
                 Plot::Lapses(lapse) => lapses::answer(lapse, award),
+                Plot::Reassigns(course) => reassignment::answer(course, award),
                 _ => AwardAnswer::Accepted,
             }
         })
         .await
+    }
+
+    fn follows_reassignments(&self, _: &events::Did) -> bool {
+        matches!(self.plot, Plot::Reassigns(course) if course.is_larger())
     }
 
     async fn over(&self, over: &AuctionOver) {

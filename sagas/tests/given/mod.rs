@@ -1,6 +1,7 @@
 //! Building blocks of the engine's tests: payments given by their events.
 
 pub mod batch;
+pub mod reassignment;
 
 use chrono::Duration;
 use ed25519_dalek::SigningKey;

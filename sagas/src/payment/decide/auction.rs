@@ -12,7 +12,7 @@ use events::{
     time::Timestamp,
 };
 
-use super::{Decided, escrow::withdrawn};
+use super::{Decided, escrow::withdrawn, reassignment::not_reassigned};
 use crate::{
     auction::Judgement,
     payment::{Payment, Stage},
@@ -20,12 +20,13 @@ use crate::{
 
 /// The collection window is over.
 pub(super) fn close(payment: &Payment, judgement: Judgement, at: Timestamp) -> Decided {
-    let is_open =
-        payment.stage() == Stage::Auction && payment.submitted.collected_quote.is_none() && payment.auction.is_none();
-    is_open.then(|| closed(judgement, at))
+    let is_open = matches!(payment.stage(), Stage::Auction | Stage::Reopened)
+        && payment.submitted.collected_quote.is_none()
+        && payment.auction.is_none();
+    is_open.then(|| closed(payment, judgement, at))
 }
 
-fn closed(judgement: Judgement, at: Timestamp) -> Vec<PaymentEvent> {
+fn closed(payment: &Payment, judgement: Judgement, at: Timestamp) -> Vec<PaymentEvent> {
     let Judgement { addressed, quotes, declines, dropped, held_policies, passed_over, alternates, winner, offered } =
         judgement;
     let nobody = addressed.is_empty();
@@ -37,6 +38,11 @@ fn closed(judgement: Judgement, at: Timestamp) -> Vec<PaymentEvent> {
             PaymentEvent::SelectorAsked(SelectorAsked { documents, asked_at: at })
         }
         Some(signed) => awarded(&signed, at),
+        None if payment.is_reopened => {
+            return std::iter::once(PaymentEvent::AuctionClosed(auction))
+                .chain(not_reassigned(payment, "and no other settler offered to", at))
+                .collect();
+        }
         None => PaymentEvent::Failed(Box::new(Failed {
             failure: Failure {
                 code: Failure::NO_QUOTES_RECEIVED.to_owned(),
@@ -119,13 +125,26 @@ fn unselected(code: &str, message: &str, at: Timestamp) -> PaymentEvent {
 /// The winner does not stand by its quote, or did not answer; nothing was signed for it. The next quote is awarded while there is
 /// one, else the payment fails.
 pub(super) fn lose_winner(payment: &Payment, refusal: Option<String>, at: Timestamp) -> Decided {
-    let lost = payment.award.as_ref().filter(|_| payment.stage() == Stage::Awarded && payment.deposit.count == 0)?;
-    let Some(next) = payment.next_quote(at) else { return Some(winner_lost(payment, refusal, at)) };
+    let is_unsigned = match payment.stage() {
+        Stage::Awarded => payment.deposit.count == 0,
+        stage => stage == Stage::Reawarded && !payment.is_reassignment_signed(),
+    };
+    let lost = payment.award.as_ref().filter(|_| is_unsigned)?;
+    let next = payment.next_quote(at);
+    if next.is_none() && !payment.is_reopened {
+        return Some(winner_lost(payment, refusal, at));
+    }
     let lapsed =
         AwardLapsed { settler: lost.quote.settler.clone(), quote_hash: lost.event.quote_hash, refusal, lapsed_at: at };
-    let CollectedDocument { quote_id, quote_hash, document, .. } = next.clone();
-    let awarded = QuoteAwarded { quote_id, quote_hash, document, awarded_at: at };
-    Some(vec![PaymentEvent::AwardLapsed(lapsed), PaymentEvent::QuoteAwarded(Box::new(awarded))])
+    let mut events = vec![PaymentEvent::AwardLapsed(lapsed)];
+    match next.cloned() {
+        Some(CollectedDocument { quote_id, quote_hash, document, .. }) => {
+            let awarded = QuoteAwarded { quote_id, quote_hash, document, awarded_at: at };
+            events.push(PaymentEvent::QuoteAwarded(Box::new(awarded)));
+        }
+        None => events.extend(not_reassigned(payment, "and the one that was to deliver in its place does not", at)),
+    }
+    Some(events)
 }
 
 fn winner_lost(payment: &Payment, refusal: Option<String>, at: Timestamp) -> Vec<PaymentEvent> {

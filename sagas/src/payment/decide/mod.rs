@@ -2,6 +2,7 @@
 
 mod auction;
 mod escrow;
+mod reassignment;
 mod refund;
 mod release;
 mod settlement;
@@ -49,6 +50,15 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
         Command::AdoptDeposit(secured) => escrow::adopt(payment, secured),
         Command::ObserveDeposit { state, at } => escrow::observe(payment, state, at),
         Command::ObserveMinedDeposit(inclusion) => escrow::observe_mined(payment, inclusion),
+        Command::LapseReservation { given, attestation, quote_deadline, at } => {
+            reassignment::lapse(payment, given, attestation, quote_deadline, at)
+        }
+        Command::PrepareReassignment(transaction) => reassignment::prepare(payment, transaction),
+        Command::RepriceReassignment(transaction) => reassignment::reprice(payment, transaction),
+        Command::AbandonReassignment { evidence, at } => reassignment::abandon(payment, evidence, at),
+        Command::ObserveReassignment(inclusion) => reassignment::observe(payment, inclusion),
+        Command::GiveUpReassignment { at } => reassignment::give_up(payment, at),
+        Command::ForgoReassignment { at } => reassignment::forgo(payment, at),
         Command::ObserveDelivery(inclusion) => settlement::observe_delivery(payment, inclusion),
         Command::FinalizeDelivery { inclusion, given, at } => settlement::finalize(payment, inclusion, given, at),
         Command::AwaitAttestation { at } => settlement::await_attestation(payment, at),

@@ -90,7 +90,10 @@ fn attestations(payment: &Payment, given: Vec<MemberAttested>) -> impl Iterator<
 }
 
 /// The statements of non-delivery that are not on record.
-fn nondeliveries(payment: &Payment, given: Vec<MemberAttested>) -> impl Iterator<Item = PaymentEvent> + use<'_> {
+pub(super) fn nondeliveries(
+    payment: &Payment,
+    given: Vec<MemberAttested>,
+) -> impl Iterator<Item = PaymentEvent> + use<'_> {
     given.into_iter().filter(|new| !is_on_record(&payment.nondelivery_by, new)).map(PaymentEvent::NonDeliveryAttested)
 }
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub(super) fn closed(payment: &mut Payment, stage: Stage, closed: &AuctionClosed) -> Followed {
-    if stage != Stage::Auction {
+    if !matches!(stage, Stage::Auction | Stage::Reopened) {
         return Err(NOT_LEGAL);
     }
     if payment.submitted.collected_quote.is_some() {
@@ -63,7 +63,8 @@ pub(super) fn selector_answered(payment: &mut Payment, stage: Stage, answered: &
 }
 
 pub(super) fn awarded(payment: &mut Payment, stage: Stage, awarded: &QuoteAwarded) -> Followed {
-    if stage != Stage::Auction || payment.auction.is_none() && payment.submitted.collected_quote.is_none() {
+    let is_open = matches!(stage, Stage::Auction | Stage::Reopened);
+    if !is_open || payment.auction.is_none() && payment.submitted.collected_quote.is_none() {
         return Err(NOT_LEGAL);
     }
     let signed = awarded.signed_quote().map_err(|error| error.to_string())?;
@@ -77,6 +78,10 @@ pub(super) fn awarded(payment: &mut Payment, stage: Stage, awarded: &QuoteAwarde
     }
     if let Some(collected) = &payment.submitted.collected_quote {
         check_collected(&payment.submitted, collected, &signed)?;
+    }
+    if payment.is_reopened {
+        let quote = signed.quote();
+        check_content(&payment.request_for_quotes(), None, &quote.settler, quote)?;
     }
     if payment.submitted.selector.is_some() {
         let chosen = payment.choice.as_ref().and_then(|choice| choice.quote_hash);
@@ -95,14 +100,21 @@ pub(super) fn awarded(payment: &mut Payment, stage: Stage, awarded: &QuoteAwarde
 
 /// The award is over, and the payment waits for the next, which is in the same commit.
 pub(super) fn lapsed(payment: &mut Payment, stage: Stage, lapsed: &AwardLapsed) -> Followed {
-    let Some(award) = payment.award.as_ref().filter(|_| stage == Stage::Awarded) else { return Err(NOT_LEGAL) };
+    let Some(award) = payment.award.as_ref().filter(|_| matches!(stage, Stage::Awarded | Stage::Reawarded)) else {
+        return Err(NOT_LEGAL);
+    };
     if award.event.quote_hash != lapsed.quote_hash || award.quote.settler != lapsed.settler {
         return Err("another quote is awarded".into());
     }
-    if payment.deposit.count > 0 {
+    if stage == Stage::Awarded && payment.deposit.count > 0 {
         return Err("a deposit was signed for the winner".into());
     }
-    if payment.alternates.is_empty() {
+    // Whoever was shown the reassignment may bring it, up to the winner's promise.
+    if payment.is_reassignment_signed() {
+        return Err("a reassignment was signed for the winner".into());
+    }
+    // What fails with the money in escrow is not taken back without a word to its winner.
+    if stage == Stage::Awarded && payment.alternates.is_empty() {
         return Err("no quote was kept to be awarded in its place".into());
     }
     payment.lapsed.push(lapsed.settler.clone());

@@ -4,6 +4,7 @@
 mod attempts;
 mod auction;
 mod escrow;
+mod reassignment;
 mod refund;
 mod release;
 mod settlement;
@@ -52,8 +53,12 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
     if payment.withdrawn.is_some() && payment.failed.is_none() && !matches!(event, PaymentEvent::Failed(_)) {
         return refuse("the award was taken back, and only the failure may follow");
     }
-    if payment.award.is_none() && !payment.lapsed.is_empty() && !matches!(event, PaymentEvent::QuoteAwarded(_)) {
-        return refuse("the award lapsed, and only the next may follow");
+    let follows_lapse = matches!(event, PaymentEvent::QuoteAwarded(_))
+        || payment.is_reopened && matches!(event, PaymentEvent::Failed(_));
+    if payment.award.is_none() && !payment.lapsed.is_empty() && payment.failed.is_none() && !follows_lapse {
+        return refuse(
+            "the award lapsed, and only the next, or the failure of an escrow that is to be reassigned, may follow",
+        );
     }
     follow(&mut payment, stage, event).map_err(|reason| illegal(format!("in stage {stage:?}"), &reason))?;
     Ok(payment)
@@ -77,6 +82,10 @@ fn begin(submitted: Box<Submitted>) -> Payment {
         secured: None,
         opened: None,
         ruled_out: false,
+        lapsed_reservations: Vec::new(),
+        is_reopened: false,
+        reassignment: Attempts::default(),
+        reassigned: None,
         seen: None,
         finalized: None,
         attested_by: Vec::new(),
@@ -111,6 +120,11 @@ fn follow(payment: &mut Payment, stage: Stage, event: &PaymentEvent) -> Followed
         PaymentEvent::EscrowSecured(secured) => escrow::secured(payment, stage, secured),
         PaymentEvent::EscrowOpened(opened) => escrow::opened(payment, stage, opened),
         PaymentEvent::DepositRuledOut(_) => escrow::ruled_out(payment, stage),
+        PaymentEvent::ReservationLapsed(lapsed) => reassignment::lapsed(payment, stage, lapsed),
+        PaymentEvent::ReassignmentPrepared(transaction) => reassignment::prepared(payment, stage, transaction),
+        PaymentEvent::ReassignmentRepriced(transaction) => reassignment::repriced(payment, stage, transaction),
+        PaymentEvent::ReassignmentAbandoned(abandoned) => reassignment::abandoned(payment, stage, abandoned),
+        PaymentEvent::EscrowReassigned(reassigned) => reassignment::reassigned(payment, stage, reassigned),
         PaymentEvent::FulfillmentSeen(seen) => settlement::seen(payment, stage, seen),
         PaymentEvent::FulfillmentFinalized(finalized) => settlement::finalized(payment, stage, finalized),
         PaymentEvent::DeliveryAttested(attested) => settlement::attested(payment, stage, attested),
@@ -129,6 +143,7 @@ fn follow(payment: &mut Payment, stage: Stage, event: &PaymentEvent) -> Followed
         PaymentEvent::Failed(failed) => match stage {
             Stage::Auction | Stage::Awarded | Stage::Depositing => escrow::failed(payment, failed),
             Stage::Secured | Stage::Finalizing => settlement::failed(payment, failed),
+            Stage::Reopened | Stage::Reawarded | Stage::Reassigning => reassignment::failed(payment, failed),
             _ => Err(NOT_LEGAL),
         },
     }

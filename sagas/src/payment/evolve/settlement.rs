@@ -61,7 +61,7 @@ fn add(given: &mut Vec<MemberAttested>, verifier: &VerifierRef, attested: &Membe
 }
 
 /// Whether as many members have signed as a set's word needs; a single verifier's signature speaks for itself.
-fn are_enough(given: &[MemberAttested], verifier: &VerifierRef) -> bool {
+pub(super) fn are_enough(given: &[MemberAttested], verifier: &VerifierRef) -> bool {
     verifier.set.as_ref().is_none_or(|set| given.len() >= set.threshold() || mutant!("one-speaks-for-all"))
 }
 

@@ -17,7 +17,10 @@ impl World {
 impl Chains for World {
     fn expect_terms(&self, expected: &ExpectedTerms<'_>) {
         assert!(expected.reservation.is_some() || expected.authorization.is_payer_deposit());
-        self.state.lock().unwrap().expected.insert(expected.payment_id.clone());
+        let mut state = self.state.lock().unwrap();
+        state.expected.insert(expected.payment_id.clone());
+        let reserved_for = expected.reservation.as_ref().map(|reservation| reservation.quote_hash);
+        state.reserved.expected = Some((reserved_for, expected.deposited));
     }
 
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
@@ -34,7 +37,46 @@ impl Chains for World {
                 valid_until: unix_seconds(at(REFUSED_UNTIL)),
             })));
         }
-        Ok(self.call(|_| transaction(attempt)).await?)
+        let prepared = self.call(|state| {
+            if let Plot::Reassigns(_) = self.plot {
+                state.reserved.deposit = Some(order.reservation.clone());
+            }
+            transaction(attempt)
+        });
+        Ok(prepared.await?)
+    }
+
+    async fn prepare_larger_deposit(
+        &self,
+        order: &DepositOrder,
+        amount: events::Amount,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        assert!(amount > order.reservation.source_amount);
+        let is_taken = self.call(|state| self.takes_larger(state, amount)).await?;
+        if !is_taken {
+            let refusal = Refusal { context: context("TRANSFER_FROM_FAILED"), valid_until: unix_seconds(at(30)) };
+            return Err(PrepareError::Refused(Box::new(refusal)));
+        }
+        self.prepare_deposit(order, attempt).await
+    }
+
+    fn takes_reassignments(&self, _: &EscrowPlan) -> bool {
+        matches!(self.plot, Plot::Reassigns(course) if course.chain != reassignment::Chain::OldEscrow)
+    }
+
+    async fn prepare_reassignment(
+        &self,
+        order: &ReassignmentOrder,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        self.expects(&order.payment_id);
+        self.sign_reassignment(order, attempt).await
+    }
+
+    async fn reassignment_state(&self, order: &ReassignmentOrder) -> Result<ReassignmentState, Transient> {
+        self.expects(&order.payment_id);
+        self.call(|state| self.state_of_reassignment(state, order)).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
@@ -46,10 +88,12 @@ impl Chains for World {
         let prepared = self
             .call(|state| {
                 assert!(order.non_delivery.is_some() || at(state.now) > at(100), "refund before its window");
-                transaction(attempt)
+                let is_taken = !matches!(self.plot, Plot::Reassigns(_)) || self.takes_refund(state, order);
+                is_taken.then(|| transaction(attempt))
             })
             .await?;
-        Ok(prepared)
+        let refused = || Refusal { context: context("NonDeliveryInvalid"), valid_until: 0 };
+        prepared.ok_or_else(|| PrepareError::Refused(Box::new(refused())))
     }
 
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
@@ -69,6 +113,9 @@ impl Chains for World {
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
         let is_dear = self.is_dear();
         self.call(|state| {
+            if let Some(repriced) = self.reprice_reassignment(state, versions) {
+                return Some(repriced);
+            }
             let next = u32::try_from(versions.len()).unwrap() + 1;
             let sent = |version: &TransactionPrepared| state.sent.contains(&version.transaction_hash);
             (is_dear && next <= PRICES && versions.last().is_some_and(sent)).then(|| version(versions[0].attempt, next))
@@ -84,6 +131,8 @@ impl Chains for World {
         let journaled = commits.iter().flat_map(Recorded::payment_events).any(|event| match event {
             PaymentEvent::DepositPrepared(prepared)
             | PaymentEvent::DepositRepriced(prepared)
+            | PaymentEvent::ReassignmentPrepared(prepared)
+            | PaymentEvent::ReassignmentRepriced(prepared)
             | PaymentEvent::ReleasePrepared(prepared)
             | PaymentEvent::ReleaseRepriced(prepared)
             | PaymentEvent::RefundPrepared(prepared)
@@ -94,6 +143,9 @@ impl Chains for World {
         let is_dear = self.is_dear();
         self.call(|state| {
             state.sent.insert(transaction.transaction_hash.clone());
+            if self.took_reassignment(state, transaction) {
+                return;
+            }
             if matches!(self.plot, Plot::MinedFirst | Plot::MinedOnForks) && state.effective.is_some() {
                 // The same bytes again; this world would take them for a refund.
                 *state.deposits.entry(transaction.transaction_hash.clone()).or_default() += 1;
@@ -118,6 +170,9 @@ impl Chains for World {
                     || matches!(self.plot, Plot::Resubmitted(_));
                 if !lost {
                     state.effective = Some(transaction.transaction_hash.clone());
+                    let second = state.now;
+                    let named = state.reserved.deposit.clone().map(|reservation| (reservation, second));
+                    state.reserved.reservations.extend(named);
                 }
             } else if idle(self.plot) && state.now <= 100 {
                 *state.releases.entry(transaction.transaction_hash.clone()).or_default() += 1;
@@ -151,7 +206,7 @@ impl Chains for World {
             if state.effective.is_some() {
                 return DepositState::Secured(EscrowSecured {
                     inclusion: inclusion(5),
-                    amount: drawn(self.plot),
+                    amount: state.reserved.deposited.unwrap_or(drawn(self.plot)),
                     deposit: None,
                 });
             }
@@ -181,8 +236,9 @@ impl Chains for World {
         .await
     }
 
-    async fn delivery_state(&self, _: &DeliveryOrder) -> Result<DeliveryState, Transient> {
+    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         self.call(|state| match self.plot {
+            Plot::Reassigns(_) => self.delivery_of_reserved(state, order),
             plot if vanishes(plot) && state.now > 60 => DeliveryState::Impossible,
             plot if vanishes(plot) => DeliveryState::NotSeen,
             _ if state.now < 16 => DeliveryState::NotSeen,
@@ -205,6 +261,9 @@ impl Chains for World {
             }
             if state.effective.is_none() {
                 return EscrowState::Absent;
+            }
+            if let Plot::Reassigns(_) = self.plot {
+                return self.state_of_reserved(state);
             }
             if let Plot::Restored(restored::Escrow::ReleasedForAnother) = self.plot {
                 return EscrowState::Released(inclusion(9));
@@ -276,6 +335,7 @@ impl Chains for World {
         let escrow = match self.plot {
             Plot::Restored(escrow) => escrow,
             Plot::Resubmitted(_) => restored::Escrow::OfAnother,
+            Plot::Reassigns(_) => return self.call(|state| Some(state.reserved.found(state.now))).await,
             _ => unreachable!("asked after a restore alone"),
         };
         self.call(|state| restored::found(escrow, state)).await
@@ -291,6 +351,9 @@ impl Chains for World {
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
         self.call(|state| match versions[0].attempt == 1 && self.is_lost(state) {
+            _ if self.is_reassignment_dead(state, versions) => {
+                TransactionState::Dead { evidence: "nonce taken".to_owned() }
+            }
             true if self.plot == Plot::IdleHidden => {
                 state.released = true;
                 TransactionState::Dead { evidence: "NoReceipt".to_owned() }
@@ -301,18 +364,31 @@ impl Chains for World {
         .await
     }
 
-    async fn attestation_holds(&self, _: &Statement, _: &EscrowPlan, signature: &str) -> Result<bool, Transient> {
-        self.call(|_| signature == "0xgood").await
+    async fn attestation_holds(
+        &self,
+        statement: &Statement,
+        _: &EscrowPlan,
+        signature: &str,
+    ) -> Result<bool, Transient> {
+        let good = match self.plot {
+            Plot::Reassigns(_) => escrow::word(statement, &submission().verifier.account),
+            _ => "0xgood".to_owned(),
+        };
+        self.call(|_| signature == good).await
     }
 
     async fn signed_by(
         &self,
-        _: &Statement,
+        statement: &Statement,
         _: &EscrowPlan,
         member: &Account,
         signature: &str,
     ) -> Result<bool, Transient> {
-        self.call(|_| signature == verifier_sets::signature(member)).await
+        let good = match self.plot {
+            Plot::Reassigns(_) => escrow::word(statement, member),
+            _ => verifier_sets::signature(member),
+        };
+        self.call(|_| signature == good).await
     }
 
     async fn next_block(&self, _: &ChainId) {

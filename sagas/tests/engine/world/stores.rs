@@ -29,6 +29,13 @@ impl StreamStore for World {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
         let unavailable = |fault: Transient| AppendError::Unavailable(fault.to_string());
         self.call(|_| ()).await.map_err(unavailable)?;
+        if let Plot::Reassigns(_) = self.plot {
+            commit
+                .events
+                .iter()
+                .filter_map(|event| event.clone().into_payment())
+                .for_each(|event| self.check_journaled(&event));
+        }
         let recorded = self.journal.append(commit).await?;
         // The acknowledgement may be lost, or the process may die, after the commit is durable.
         self.call(|_| ()).await.map_err(|fault| AppendError::Unknown(fault.to_string()))?;
