@@ -22,8 +22,8 @@ use tokio::{
 use events::{Hash32, PaymentId, SettlerToken};
 use journal_jetstream::{headerless::Message, rate_limited::RateLimitedSubscription};
 use protocol::{
-    AWARDS_STREAM, AnswerStatus, AwardDecision, AwardMessage, AwardReceipt, Version, answer_subjects, award_subject,
-    split_subject,
+    AWARDS_STREAM, AnswerStatus, AwardDecision, AwardMessage, AwardReceipt, AwardToken, Version, answer_subjects,
+    award_subject, split_subject,
 };
 use sagas::{
     auction::reason_code,
@@ -34,6 +34,7 @@ use super::{
     Inner, Options,
     awards::read_stored,
     streams::{ANSWERS_STREAM, answered_subject},
+    wire,
 };
 
 /// How long the server may take to store or to find something.
@@ -64,9 +65,31 @@ struct Kept {
 
 impl protocol::Message for Kept {}
 
+/// An award, as its answer names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Named {
+    /// Under which token it is stored, and its answer kept.
+    token: AwardToken,
+    payment_id: PaymentId,
+    quote_hash: Hash32,
+}
+
+impl Named {
+    fn of(award: &Award) -> Self {
+        let (payment_id, quote_hash) = (award.case.payment_id.clone(), award.quote_hash);
+        Self { token: wire::token(award), payment_id, quote_hash }
+    }
+}
+
 impl Kept {
-    fn of(payment_id: &PaymentId, quote_hash: Hash32, standing: AnswerStatus, reason: Option<String>) -> Self {
-        Self { version: Version, payment_id: payment_id.clone(), quote_hash, standing, reason }
+    fn of(award: &Named, standing: AnswerStatus, reason: Option<String>) -> Self {
+        let (payment_id, quote_hash) = (award.payment_id.clone(), award.quote_hash);
+        Self { version: Version, payment_id, quote_hash, standing, reason }
+    }
+
+    /// Whether it is an answer to this award: another's never counts for it.
+    fn is_of(&self, award: &Named) -> bool {
+        self.payment_id == award.payment_id && self.quote_hash == award.quote_hash
     }
 
     fn answer(&self) -> AwardAnswer {
@@ -80,10 +103,7 @@ impl Kept {
 
 /// Who waits for an answer in this process.
 #[derive(Default)]
-pub(super) struct Waiting(Mutex<HashMap<AwardKey, Waiter>>);
-
-/// A payment and the quote that it was awarded to: when that lapses, another follows.
-type AwardKey = (PaymentId, Hash32);
+pub(super) struct Waiting(Mutex<HashMap<Named, Waiter>>);
 
 struct Waiter {
     settler: SettlerToken,
@@ -95,14 +115,13 @@ struct Waiter {
 /// One that waits, as long as it lives.
 struct Wait<'a> {
     waiting: &'a Waiting,
-    award: AwardKey,
+    award: Named,
     kept: watch::Receiver<Option<Kept>>,
 }
 
 impl Waiting {
-    fn wait(&self, settler: &SettlerToken, payment_id: &PaymentId, quote_hash: Hash32) -> Wait<'_> {
+    fn wait(&self, settler: &SettlerToken, award: Named) -> Wait<'_> {
         let mut waiters = self.waiters();
-        let award = (payment_id.clone(), quote_hash);
         let waiter = waiters.entry(award.clone()).or_insert_with(|| Waiter {
             settler: settler.clone(),
             kept: watch::Sender::new(None),
@@ -113,18 +132,17 @@ impl Waiting {
     }
 
     /// Whether the award that an answer is for is stored: whoever waits here stored it.
-    fn is_awarded(&self, settler: &SettlerToken, payment_id: &PaymentId, quote_hash: Hash32) -> bool {
-        let waiters = self.waiters();
-        waiters.get(&(payment_id.clone(), quote_hash)).is_some_and(|waiter| waiter.settler == *settler)
+    fn is_awarded(&self, settler: &SettlerToken, award: &Named) -> bool {
+        self.waiters().get(award).is_some_and(|waiter| waiter.settler == *settler)
     }
 
-    fn tell(&self, kept: &Kept) {
-        if let Some(waiter) = self.waiters().get(&(kept.payment_id.clone(), kept.quote_hash)) {
+    fn tell(&self, award: &Named, kept: &Kept) {
+        if let Some(waiter) = self.waiters().get(award) {
             waiter.kept.send_replace(Some(kept.clone()));
         }
     }
 
-    fn waiters(&self) -> MutexGuard<'_, HashMap<AwardKey, Waiter>> {
+    fn waiters(&self) -> MutexGuard<'_, HashMap<Named, Waiter>> {
         // No holder of the lock leaves the map half changed where it could panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,13 +163,13 @@ impl Drop for Wait<'_> {
 impl Inner {
     /// See [`sagas::ports::Auction::answer`].
     pub(super) async fn answer(&self, award: &Award) -> Result<AwardAnswer, Transient> {
-        let (settler, payment_id) = (award.settler.token(), &award.case.payment_id);
-        let mut wait = self.waiting.wait(&settler, payment_id, award.quote_hash);
+        let (settler, named) = (award.settler.token(), Named::of(award));
+        let mut wait = self.waiting.wait(&settler, named.clone());
         let Options { answer_wait, replaceable_answer_wait, .. } = self.options;
         let is_replaceable = award.is_replaceable_after(Utc::now(), replaceable_answer_wait);
         let ends = Instant::now() + if is_replaceable { replaceable_answer_wait } else { answer_wait };
         loop {
-            if let Some(kept) = self.kept_answer(&settler, payment_id).await? {
+            if let Some(kept) = self.kept_answer(&settler, &named).await? {
                 return Ok(kept.answer());
             }
             let heard = async {
@@ -165,17 +183,17 @@ impl Inner {
                 kept = heard => if let Some(kept) = kept { return Ok(kept.answer()) },
                 () = sleep(LOOK_EVERY) => {}
                 () = sleep_until(ends) => {
-                    let silence = Kept::of(payment_id, award.quote_hash, AnswerStatus::Withdrawn, None);
-                    return Ok(self.keep(&settler, silence).await?.answer());
+                    let silence = Kept::of(&named, AnswerStatus::Withdrawn, None);
+                    return Ok(self.keep(&settler, &named, silence).await?.answer());
                 }
             }
         }
     }
 
-    /// Keeps `answer`, unless another is kept already; what is kept then.
-    async fn keep(&self, settler: &SettlerToken, answer: Kept) -> Result<Kept, Transient> {
+    /// Keeps `answer` to `award`, unless another is kept already; what is kept then.
+    async fn keep(&self, settler: &SettlerToken, award: &Named, answer: Kept) -> Result<Kept, Transient> {
         let unknown = |reason: String| Transient::unreachable(format!("answer is not known to be stored: {reason}"));
-        let subject = answered_subject(settler, &answer.payment_id);
+        let subject = answered_subject(settler, &award.token);
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Expected-Last-Subject-Sequence", "0");
         let payload = protocol::write(&answer).into();
@@ -191,16 +209,16 @@ impl Inner {
             }
             Err(_) => return Err(unknown("no acknowledgement in time".to_owned())),
         }
-        let kept = self.kept_answer(settler, &answer.payment_id).await?;
+        let kept = self.kept_answer(settler, award).await?;
         kept.ok_or_else(|| unknown("another is said to be stored, and is not found".to_owned()))
     }
 
     /// The answer that is kept, read from the leader: a replica may not have it yet.
-    async fn kept_answer(&self, settler: &SettlerToken, payment_id: &PaymentId) -> Result<Option<Kept>, Transient> {
-        let found = self.last_under(ANSWERS_STREAM, &answered_subject(settler, payment_id)).await?;
-        let Some(found) = found else { return Ok(None) };
-        let kept = protocol::read(&found.1);
-        kept.map(Some).map_err(|error| Transient::misconfigured(format!("a kept answer: {error}")))
+    async fn kept_answer(&self, settler: &SettlerToken, award: &Named) -> Result<Option<Kept>, Transient> {
+        let found = self.last_under(ANSWERS_STREAM, &answered_subject(settler, &award.token)).await?;
+        let Some((_, payload)) = found else { return Ok(None) };
+        let kept: Kept = protocol::read(&payload).map_err(|error| unusable(&error.to_string()))?;
+        if kept.is_of(award) { Ok(Some(kept)) } else { Err(unusable("it is of another award")) }
     }
 
     /// Follows answers, for ever: each settler's by a subscription of its own, so that nobody's flood is in another's way.
@@ -261,45 +279,43 @@ impl Inner {
                 return Ok(());
             }
         };
-        if answer.payment_id.as_str() != id {
-            return Ok(());
-        }
-        let (payment_id, quote_hash) = (&answer.payment_id, answer.quote_hash);
-        let standing = if self.is_awarded(&settler, payment_id, quote_hash).await? {
+        let (payment_id, quote_hash) = (answer.payment_id, answer.quote_hash);
+        let Some(token) = AwardToken::parse(id, &payment_id, quote_hash) else { return Ok(()) };
+        let named = Named { token, payment_id, quote_hash };
+        let standing = if self.is_awarded(&settler, &named).await? {
             let standing = match answer.word {
                 AwardDecision::Accept => AnswerStatus::Accepted,
                 AwardDecision::Refuse => AnswerStatus::Refused,
             };
-            let kept = self.keep(&settler, Kept::of(payment_id, quote_hash, standing, answer.reason)).await?;
-            self.waiting.tell(&kept);
+            let kept = self.keep(&settler, &named, Kept::of(&named, standing, answer.reason)).await?;
+            self.waiting.tell(&named, &kept);
             kept.standing
         } else {
             AnswerStatus::Unknown
         };
-        let receipt = AwardReceipt { version: Version, payment_id: payment_id.clone(), standing };
+        let receipt = AwardReceipt { version: Version, payment_id: named.payment_id, standing };
         let replied = self.client.publish(reply, protocol::write(&receipt).into()).await;
         replied.map_err(Transient::unreachable)
     }
 
-    async fn is_awarded(
-        &self,
-        settler: &SettlerToken,
-        payment_id: &PaymentId,
-        quote_hash: Hash32,
-    ) -> Result<bool, Transient> {
-        if self.waiting.is_awarded(settler, payment_id, quote_hash) {
+    async fn is_awarded(&self, settler: &SettlerToken, award: &Named) -> Result<bool, Transient> {
+        if self.waiting.is_awarded(settler, award) {
             return Ok(true);
         }
-        let found = self.last_under(AWARDS_STREAM, &award_subject(settler, payment_id)).await?;
-        found.map_or(Ok(false), |(_, payload)| is_award_of(&payload, quote_hash))
+        let found = self.last_under(AWARDS_STREAM, &award_subject(settler, &award.token)).await?;
+        found.map_or(Ok(false), |(_, payload)| is_award_of(&payload, award))
     }
 }
 
-/// Whether `payload`, stored under an award's subject, is the award of this quote. One that cannot be read may be: the settler
-/// would take [`AnswerStatus::Unknown`] as final, and free tokens that a deposit was promised.
-fn is_award_of(payload: &[u8], quote_hash: Hash32) -> Result<bool, Transient> {
-    let stored = read_stored(payload)?;
-    Ok(matches!(stored, AwardMessage::Award(notice) if notice.quote_hash == quote_hash))
+/// Whether `payload`, stored under an award's subject, is this award. One that cannot be read may be: the settler would take
+/// [`AnswerStatus::Unknown`] as final, and free tokens that a deposit was promised.
+fn is_award_of(payload: &[u8], award: &Named) -> Result<bool, Transient> {
+    let AwardMessage::Award(notice) = read_stored(payload)? else { return Ok(false) };
+    Ok(notice.quote_hash == award.quote_hash && notice.payment_id == award.payment_id)
+}
+
+fn unusable(why: &str) -> Transient {
+    Transient::misconfigured(format!("a kept answer: {why}"))
 }
 
 #[cfg(test)]
@@ -315,6 +331,7 @@ mod tests {
     #[test]
     fn a_stored_award_that_cannot_be_read_is_not_said_to_be_unknown() {
         let (quote_hash, payment_id) = (Hash32([7; 32]), PaymentId::derive("payer", "award-1"));
+        let named = Named { token: AwardToken::of_payment(&payment_id), payment_id: payment_id.clone(), quote_hash };
         let unusable = [
             json!({"version": "1.0", "payment_id": payment_id, "quote_hash": quote_hash, "escrow": {"contract": "?"}}),
             json!({"version": "2.0", "payment_id": payment_id, "quote_hash": quote_hash}),
@@ -322,12 +339,39 @@ mod tests {
         ];
         let unusable = unusable.iter().map(|message| message.to_string().into_bytes()).chain([b"?".to_vec()]);
         for payload in unusable {
-            let fault = is_award_of(&payload, quote_hash).unwrap_err();
+            let fault = is_award_of(&payload, &named).unwrap_err();
             assert!(fault.is_misconfigured(), "{fault:?}");
             assert!(fault.to_string().starts_with("a stored award: "), "{fault}");
         }
         let settler = Did::from_ed25519(&SigningKey::from_bytes(&[7; 32]).verifying_key());
-        let end = AwardEnd { version: Version, settler, payment_id, quote_hash, ended: "NOT_DEPOSITED".to_owned() };
-        assert_eq!(is_award_of(&protocol::write(&end), quote_hash), Ok(false));
+        let (auction_id, ended) = (None, "NOT_DEPOSITED".to_owned());
+        let end = AwardEnd { version: Version, settler, payment_id, quote_hash, auction_id, ended };
+        assert_eq!(is_award_of(&protocol::write(&end), &named), Ok(false));
+    }
+
+    #[test]
+    fn an_answer_counts_for_its_own_award_alone() {
+        let (payment_id, other) = (PaymentId::derive("payer", "1"), PaymentId::derive("payer", "2"));
+        let named = |payment_id: &PaymentId, quote: u8, is_reassignment| {
+            let (payment_id, quote_hash) = (payment_id.clone(), Hash32([quote; 32]));
+            Named { token: AwardToken::of(&payment_id, quote_hash, is_reassignment), payment_id, quote_hash }
+        };
+        let (first, next) = (named(&payment_id, 1, false), named(&payment_id, 2, true));
+        let kept = Kept::of(&first, AnswerStatus::Accepted, None);
+        assert!(kept.is_of(&first));
+        for award in [&next, &named(&payment_id, 2, false), &named(&other, 1, false)] {
+            assert!(!kept.is_of(award), "{award:?}");
+        }
+        // Whoever waits is told of no award but the one it waits for, under no other name either.
+        let (waiting, settler) = (Waiting::default(), SettlerToken::from_subject("abc"));
+        let wait = waiting.wait(&settler, next.clone());
+        for award in [&first, &named(&payment_id, 2, false), &named(&other, 2, true)] {
+            assert!(!waiting.is_awarded(&settler, award), "{award:?}");
+            waiting.tell(award, &Kept::of(award, AnswerStatus::Accepted, None));
+        }
+        assert!(wait.kept.borrow().is_none());
+        assert!(waiting.is_awarded(&settler, &next) && !waiting.is_awarded(&SettlerToken::from_subject("def"), &next));
+        waiting.tell(&next, &Kept::of(&next, AnswerStatus::Refused, None));
+        assert!(wait.kept.borrow().as_ref().is_some_and(|kept| kept.standing == AnswerStatus::Refused));
     }
 }

@@ -21,8 +21,7 @@ impl Inner {
         let token = award.settler.token();
         let consumer = self.ensure_settler(&token).await;
         consumer.map_err(Transient::unreachable)?;
-        let payment_id = &award.case.payment_id;
-        let subject = award_subject(&token, payment_id);
+        let subject = award_subject(&token, wire::token(award));
         let notice = wire::notice(award);
         // The server forgets message ids after minutes; that the subject is still empty it knows for as long as it
         // keeps the award.
@@ -37,21 +36,14 @@ impl Inner {
         let token = end.settler.token();
         let consumer = self.ensure_settler(&token).await;
         consumer.map_err(Transient::unreachable)?;
-        let subject = award_subject(&token, &end.payment_id);
+        let subject = award_subject(&token, wire::ended_token(end));
         let found = self.last_under(AWARDS_STREAM, &subject).await?;
         let sequence = found.as_ref().map_or(0, |(sequence, _)| *sequence);
         if found.is_some_and(|(_, payload)| matches!(AwardMessage::read(&payload), Ok(AwardMessage::End(_)))) {
             return Ok(());
         }
-        let message = protocol::AwardEnd {
-            version: Version,
-            settler: end.settler.clone(),
-            payment_id: end.payment_id.clone(),
-            quote_hash: end.quote_hash,
-            ended: end.code.clone(),
-        };
         let id = format!("{subject}.end");
-        match self.store_award(&subject, &id, sequence, protocol::write(&message).into()).await? {
+        match self.store_award(&subject, &id, sequence, protocol::write(&wire::end(end)).into()).await? {
             Stored::New => Ok(()),
             // What came in between is read in the next round.
             Stored::Other => Err(Transient::unreachable("the end of an award is not known to be stored")),
@@ -101,7 +93,7 @@ impl Inner {
             return Ok(());
         }
         let (found, awarded) = (stored.quote_hash(), notice.quote_hash);
-        tracing::error!(subject, stored = %found, %awarded, "two awards for one payment");
+        tracing::error!(subject, stored = %found, %awarded, "two awards under one subject");
         Err(Transient::misconfigured("award is not known to be stored: another award is stored for this payment"))
     }
 

@@ -186,6 +186,10 @@ impl Auction for NatsAuction {
         self.0.registry.other(known).await;
     }
 
+    fn follows_reassignments(&self, settler: &Did) -> bool {
+        self.0.registry.follows_reassignments(settler)
+    }
+
     async fn award(&self, award: &Award) -> Result<(), Transient> {
         self.0.award(award).await
     }

@@ -3,6 +3,8 @@
 //! A settler costs by what it changes, not by what it says: an unchanged renewal is known by its hash and not read, and
 //! changes beyond a settler's token bucket wait. Whatever one settler does, auctions are woken a few times a minute at most.
 
+#[cfg(test)]
+mod tests;
 mod token_bucket;
 
 use std::{
@@ -135,7 +137,8 @@ impl Registry {
     }
 
     /// The settlers that may be asked but for the required policies, in the order of their DIDs, each with the credentials
-    /// it presents for these: those with a corridor to one of the destinations, allowed by the lists (the blacklist wins).
+    /// it presents for these: those with a corridor to one of the destinations, allowed by the lists (the blacklist wins); where it is
+    /// about an escrow that is to be reassigned, of those that follow reassignments.
     pub fn eligible(&self, request: &RequestForQuotes) -> Vec<(Did, Vec<Map<String, Value>>)> {
         let settlers = self.settlers();
         let registrations = settlers.there.values().map(|entry| &entry.registration);
@@ -154,6 +157,11 @@ impl Registry {
     pub fn credentials(&self, settler: &Did) -> Vec<Map<String, Value>> {
         let settlers = self.settlers();
         settlers.there.get(&settler.token()).map(|entry| entry.registration.credentials.clone()).unwrap_or_default()
+    }
+
+    /// Whether a settler says that it follows reassignments; not when it is not there.
+    pub fn follows_reassignments(&self, settler: &Did) -> bool {
+        self.settlers().there.get(&settler.token()).is_some_and(|entry| entry.registration.follows_reassignments)
     }
 
     /// The settlers that are there with what they trade, in the order of their DIDs.
@@ -394,129 +402,7 @@ fn fits(registration: &Registration, request: &RequestForQuotes) -> bool {
     });
     let settler = &registration.settler;
     corridor
+        && (request.escrowed.is_none() || registration.follows_reassignments)
         && !request.blacklist.contains(settler)
         && (request.whitelist.is_empty() || request.whitelist.contains(settler))
-}
-
-#[cfg(test)]
-mod tests {
-    use ed25519_dalek::SigningKey;
-
-    use events::{Account, Did, OwnedAsset, Terms, event::EscrowPlan, time::from_unix_seconds};
-
-    use super::*;
-
-    fn registration(corridors: usize) -> (SettlerToken, Vec<u8>) {
-        let did = Did::from_ed25519(&SigningKey::from_bytes(&[1; 32]).verifying_key());
-        let corridors = (0..corridors).map(|n| {
-            let asset = |chain: usize| format!("eip155:{chain}/slip44:60").parse().unwrap();
-            protocol::Corridor { source_asset: asset(1), destination_asset: asset(n + 2) }
-        });
-        let registration = Registration {
-            version: protocol::Version,
-            settler: did.clone(),
-            accounts: Vec::new(),
-            corridors: corridors.collect(),
-            policies: Vec::new(),
-            credentials: Vec::new(),
-        };
-        (did.token(), protocol::write(&registration))
-    }
-
-    #[test]
-    fn one_that_flaps_wakes_auctions_a_few_times_and_then_waits() {
-        let (registry, now) = (Registry::default(), Instant::now());
-        let (token, one) = registration(1);
-        for _ in 0..1_000 {
-            registry.note(&token, &one, now).unwrap();
-            registry.note(&token, &[], now).unwrap();
-        }
-        let woken = *registry.changes().borrow();
-        assert_eq!(woken, u64::from(token_bucket::BURST));
-        assert!(registry.tokens().is_empty());
-        // Once it has come to rest it is there again.
-        let later = now + token_bucket::REFILL;
-        assert_eq!(registry.note(&token, &one, later), Ok(Noted::Changed));
-        assert_eq!(registry.tokens(), [token]);
-    }
-
-    #[test]
-    fn one_that_leaves_is_expected_back_for_a_moment_where_it_served() {
-        let (registry, now) = (Registry::default(), Instant::now());
-        let (token, one) = registration(1);
-        let asking = |chain: u64| {
-            let owned = |chain: u64| {
-                let account = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
-                OwnedAsset::new(format!("eip155:{chain}/slip44:60").parse().unwrap(), account).unwrap()
-            };
-            let one: events::Amount = "1".parse().unwrap();
-            request(Terms::new(owned(1), vec![owned(chain)], one, None))
-        };
-        let expected = |chain: u64| registry.expected_back_until(&asking(chain));
-        registry.note(&token, &[], now).unwrap();
-        assert_eq!(expected(2), None, "one that was never there");
-        registry.note(&token, &one, now).unwrap();
-        assert_eq!(expected(2), None, "one that is there");
-        registry.note(&token, &[], now).unwrap();
-        assert_eq!((expected(2), expected(3)), (Some(now + RETURN_MAX), None));
-        registry.note(&token, &one, now).unwrap();
-        assert_eq!(expected(2), None, "one that is back");
-    }
-
-    #[test]
-    fn one_that_took_its_registration_back_is_missing_as_one_whose_registration_lapsed() {
-        let found = |payload: Vec<u8>| LastMessage {
-            sequence: 1,
-            stored_at: from_unix_seconds(1_893_456_000).unwrap(),
-            payload: payload.into(),
-        };
-        assert!(is_missing(None));
-        assert!(is_missing(Some(&found(Vec::new()))));
-        assert!(!is_missing(Some(&found(registration(1).1))));
-    }
-
-    fn request(terms: Terms) -> RequestForQuotes {
-        let account: Account = "0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0".parse().unwrap();
-        let time = from_unix_seconds(1_893_456_000).unwrap();
-        RequestForQuotes {
-            auction_id: "a".to_owned(),
-            payment_id: None,
-            terms_hash: terms.hash(),
-            escrow: EscrowPlan {
-                chain_id: terms.source.asset().chain().clone(),
-                contract: account.clone(),
-                reserver: account.clone(),
-                releaser: account.clone(),
-                reserve_deadline: 0,
-                fulfillment_deadline: 0,
-                refund_after: 0,
-            },
-            terms,
-            fulfillment_proxies: vec![account],
-            quote_deadline: time,
-            fulfillment_deadline: time,
-            whitelist: Vec::new(),
-            blacklist: Vec::new(),
-            required_policies: Vec::new(),
-            payloads: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn one_that_changes_all_the_time_stays_as_it_was_and_its_renewals_cost_nothing() {
-        let (registry, now) = (Registry::default(), Instant::now());
-        let (token, one) = registration(1);
-        assert_eq!(registry.note(&token, &one, now), Ok(Noted::Changed));
-        for n in 2..100 {
-            registry.note(&token, &registration(n).1, now).unwrap();
-        }
-        assert_eq!(registry.note(&token, &registration(7).1, now), Ok(Noted::Deferred));
-        let woken = *registry.changes().borrow();
-        assert_eq!(woken, u64::from(token_bucket::BURST));
-        for _ in 0..100 {
-            assert_eq!(registry.note(&token, &registration(4).1, now), Ok(Noted::Renewed));
-        }
-        assert_eq!(*registry.changes().borrow(), woken);
-        assert!(registry.note(&token, &vec![b' '; REGISTRATION_BYTES_MAX + 1], now).is_err());
-    }
 }

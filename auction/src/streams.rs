@@ -13,10 +13,10 @@ use async_nats::jetstream::{
 };
 use futures::TryStreamExt;
 
-use events::{PaymentId, SettlerToken};
+use events::SettlerToken;
 use protocol::{
-    AWARD_SUBJECTS, AWARDS_STREAM, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_TTL, award_consumer,
-    award_subjects, own_bid_subjects, registration_subject,
+    AWARD_SUBJECTS, AWARDS_STREAM, AwardToken, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_TTL,
+    award_consumer, award_subjects, own_bid_subjects, registration_subject,
 };
 
 use super::Options;
@@ -69,8 +69,8 @@ pub(super) fn asked_subject(auction_id: &str) -> String {
 }
 
 /// Subject under which the answer to an award is kept. Only gateways write there.
-pub(super) fn answered_subject(settler: &SettlerToken, payment_id: &PaymentId) -> String {
-    format!("auction.answered.{settler}.{payment_id}")
+pub(super) fn answered_subject(settler: &SettlerToken, award: &AwardToken) -> String {
+    format!("auction.answered.{settler}.{award}")
 }
 
 /// Creates the streams that are missing.

@@ -3,8 +3,8 @@
 use async_nats::HeaderMap;
 use tracing::Span;
 
-use protocol::{AwardNotice, Bid, Rfq, Version};
-use sagas::ports::{Answer, Award, RequestForQuotes};
+use protocol::{AwardNotice, AwardToken, Bid, Rfq, Version, is_reassignment_auction};
+use sagas::ports::{Answer, Award, AwardEnd, Escrowed, RequestForQuotes};
 
 /// Longest text kept about a malformed bid, in characters.
 const MALFORMED_CHARS_MAX: usize = 200;
@@ -31,6 +31,7 @@ pub(super) fn rfq(request: &RequestForQuotes) -> Rfq {
         fulfillment_deadline: request.fulfillment_deadline,
         required_policies: request.required_policies.clone(),
         payloads: request.payloads.clone(),
+        escrowed: request.escrowed.map(escrowed),
     }
 }
 
@@ -56,5 +57,32 @@ pub(super) fn notice(award: &Award) -> AwardNotice {
         quote_hash: award.quote_hash,
         verifier: (&award.verifier).into(),
         payloads: award.case.payloads.clone(),
+        escrowed: award.escrowed.map(escrowed),
     }
+}
+
+/// The notice that an award is over.
+pub(super) fn end(end: &AwardEnd) -> protocol::AwardEnd {
+    protocol::AwardEnd {
+        version: Version,
+        settler: end.settler.clone(),
+        payment_id: end.payment_id.clone(),
+        quote_hash: end.quote_hash,
+        auction_id: Some(end.auction_id.clone()),
+        ended: end.code.clone(),
+    }
+}
+
+/// Under which token an award is stored and answered.
+pub(super) fn token(award: &Award) -> AwardToken {
+    AwardToken::of(&award.case.payment_id, award.quote_hash, award.escrowed.is_some())
+}
+
+/// Under which token the award lies that `end` ends.
+pub(super) fn ended_token(end: &AwardEnd) -> AwardToken {
+    AwardToken::of(&end.payment_id, end.quote_hash, is_reassignment_auction(&end.auction_id, &end.payment_id))
+}
+
+fn escrowed(escrowed: Escrowed) -> protocol::Escrowed {
+    protocol::Escrowed { amount: escrowed.amount, reserved_for: escrowed.reserved_for }
 }

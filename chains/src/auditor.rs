@@ -52,6 +52,19 @@ impl Case<'_> {
     }
 }
 
+/// A reassignment of an escrow as the payment's stream tells it (ADR 148); the quote that it names is that of the [`Case`].
+#[derive(Debug, Clone, Copy)]
+pub struct Reassignment<'a> {
+    /// Hash of the quote that the escrow was reserved for before.
+    pub previous: Hash32,
+    /// Last second of the delivery that this one promised, UNIX; the escrow is reassigned after it.
+    pub previous_fulfill_by: u64,
+    /// What is in escrow, smallest unit of the source asset.
+    pub deposited: Amount,
+    /// The transaction that reassigned.
+    pub inclusion: &'a Inclusion,
+}
+
 /// What kind of fault a [`Discrepancy`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -77,6 +90,8 @@ pub struct Discrepancy {
 pub struct EscrowSnapshot {
     /// What the escrow has on record for the payment; `None` also for an escrow of another plan.
     pub state: Option<State>,
+    /// The quote that it is, or was last, reserved for, by the same record; `None` where no settler was ever named.
+    pub reserved_for: Option<Hash32>,
     /// Number of the settled block; on Solana its slot.
     pub settled_number: u64,
     /// UNIX second of the settled block.
@@ -102,11 +117,23 @@ pub trait Audit: Debug + Send + Sync {
         authorization: &Authorization,
     ) -> Result<Vec<Discrepancy>, Transient>;
 
-    /// Checks that the deposit is on the chain with the amount, terms, quote and reservation of the case.
+    /// Checks that the deposit is on the chain with the amount, terms, quote and reservation of the case, which is that of the quote
+    /// that the escrow was reserved for first.
     ///
     /// # Errors
     /// [`Transient`].
     async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient>;
+
+    /// Checks that the transaction of `reassignment` took the escrow from the quote before, after its time, and reserved it for the
+    /// quote of the case, with its settler, amount and time of delivery.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn audit_reassignment(
+        &self,
+        case: &Case<'_>,
+        reassignment: &Reassignment<'_>,
+    ) -> Result<Vec<Discrepancy>, Transient>;
 
     /// Checks that the payer's own transaction brought the money into escrow, with the terms that the stream shows, where no
     /// settler was named for it.
@@ -247,6 +274,14 @@ impl Discrepancies {
         if !holds {
             self.add(Kind::Contradiction, what());
         }
+    }
+
+    /// A reassignment must come after the time of the quote before, and before that of its own ends.
+    pub fn reassigned_in_time(&mut self, time: u64, case: &Case<'_>, reassignment: &Reassignment<'_>) {
+        let (after, before) = (reassignment.previous_fulfill_by, unix_seconds(case.quote.fulfill_by));
+        self.require(after < time && time < before, || {
+            format!("the reassignment came at {time}, which is not after {after} and before {before}")
+        });
     }
 
     /// Compares what the escrow has on record with the case.

@@ -91,6 +91,8 @@ pub struct QuotedEscrow<'a> {
     pub source_amount: Amount,
     /// Last second of the delivery, UNIX.
     pub fulfill_by: u64,
+    /// What was deposited, smallest unit, to who was told that the escrow had another reservation before.
+    pub deposited: Option<Amount>,
 }
 
 /// What an escrow has on record, to somebody who can write down what he requires of it.

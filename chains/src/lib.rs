@@ -6,6 +6,7 @@
 //! - [`config`]: what the configuration file says about a chain; [`setup`] is why it cannot be used.
 //! - [`registry`]: the engine's port over all families that a gateway is connected to.
 //! - [`escrow`]: what an escrow has on record. [`settler`], [`verifier`] and [`auditor`] check payments against it.
+//! - [`reassignment`]: where the reassignment of an escrow to another settler stands, by its record.
 //! - [`vitals`]: what is measured of a chain that a gateway is connected to.
 //! - [`deployment`]: what puts the contracts there.
 //! - [`nodes`]: the pool of the nodes that one chain is asked through, and when two of them have to agree.
@@ -23,6 +24,7 @@ pub mod log_watcher;
 pub mod nodes;
 pub mod perform;
 pub mod readiness;
+pub mod reassignment;
 pub mod registry;
 pub mod reservers;
 pub mod settler;

@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use events::ChainId;
+use events::{Account, ChainId};
 use sagas::ports::Transient;
 
 /// A node that has not answered for so long counts as dead,
@@ -102,6 +102,16 @@ pub trait ReadinessProbe: Send + Sync {
     /// # Errors
     /// [`Transient`], where nothing follows.
     async fn look(&self, contracts: bool) -> Result<Look, Transient>;
+}
+
+/// Says that the chain's own escrow was found to take reassignments, or to take none. Nothing is lost without them, so the chain
+/// is ready all the same.
+pub fn say_reassignments(chain: &ChainId, escrow: &Account, takes: bool) {
+    match takes {
+        true => tracing::info!(%chain, %escrow, "the escrow takes reassignments"),
+        false => tracing::warn!(%chain, %escrow,
+            "the escrow is of a version without reassignments: where a settler does not deliver, the money goes back"),
+    }
 }
 
 /// The readiness of one chain.

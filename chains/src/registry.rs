@@ -12,12 +12,13 @@ use async_trait::async_trait;
 use tracing::{Instrument, Span, field::Empty, info_span};
 
 use events::{
-    Account, ChainId, PaymentId,
+    Account, Amount, ChainId, PaymentId,
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 use sagas::ports::{
     Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
-    PayerDeposit, PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
+    PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement,
+    TransactionState, Transient, Waiting,
 };
 
 use crate::{readiness::ChainsReadiness, setup::SetupError};
@@ -117,6 +118,17 @@ impl Chains for ChainRegistry {
         prepared("deposit", &order.escrow.chain_id, chain.prepare_deposit(order, attempt)).await
     }
 
+    async fn prepare_larger_deposit(
+        &self,
+        order: &DepositOrder,
+        amount: Amount,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        self.readiness.check_deposits(&order.escrow.chain_id)?;
+        let chain = self.of(&order.escrow.chain_id)?;
+        prepared("deposit", &order.escrow.chain_id, chain.prepare_larger_deposit(order, amount, attempt)).await
+    }
+
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let chain = self.of(&order.escrow.chain_id)?;
         prepared("refund", &order.escrow.chain_id, chain.prepare_refund(order, attempt)).await
@@ -125,6 +137,23 @@ impl Chains for ChainRegistry {
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let chain = self.of(&order.escrow.chain_id)?;
         prepared("release", &order.escrow.chain_id, chain.prepare_release(order, attempt)).await
+    }
+
+    fn takes_reassignments(&self, escrow: &EscrowPlan) -> bool {
+        self.of(&escrow.chain_id).is_ok_and(|chain| chain.takes_reassignments(escrow))
+    }
+
+    async fn prepare_reassignment(
+        &self,
+        order: &ReassignmentOrder,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let chain = self.of(&order.escrow.chain_id)?;
+        prepared("reassignment", &order.escrow.chain_id, chain.prepare_reassignment(order, attempt)).await
+    }
+
+    async fn reassignment_state(&self, order: &ReassignmentOrder) -> Result<ReassignmentState, Transient> {
+        self.of(&order.escrow.chain_id)?.reassignment_state(order).await
     }
 
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {

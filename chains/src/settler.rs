@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use ruint::aliases::U256;
 
 use events::{Account, Amount, AssetId, Hash32, PaymentId, event::EscrowPlan};
-use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
+use sagas::ports::{DeliveryOrder, DeliveryState, Escrowed, Statement, Transient};
 
 use crate::{
     escrow::{EscrowRecord, QuotedEscrow, QuotedRecord, State},
@@ -35,18 +35,22 @@ pub struct ReservationOrder {
     pub source_amount: Amount,
     /// Last second of the delivery, UNIX.
     pub fulfill_by: u64,
+    /// What is in escrow already, for another settler's quote that has lapsed; `None` where the deposit itself reserves.
+    pub escrowed: Option<Escrowed>,
 }
 
 /// State of a required reservation at the depth that the source chain requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReservationState {
-    /// Nothing is reserved, and the deposit's window is open.
+    /// The reservation may still come: nothing is reserved, and the deposit's window is open; or the escrow is still reserved for the
+    /// quote that has lapsed, and the promise of this one has not passed.
     Open,
-    /// Nothing is reserved, and a block at that depth is past the deposit's window: a reservation is impossible from now on.
+    /// It has not come, and a block at that depth is past the last second in which it could: it is impossible from now on.
     Lapsed,
     /// The escrow holds the reservation, every field as required.
     Reserved,
-    /// The escrow holds another reservation, which cannot change any more.
+    /// The escrow holds, or held, another reservation, and none that is waited for comes after it. An escrow may be reassigned once
+    /// its reservation has lapsed, but to this quote only where the settler was told so before ([`ReservationOrder::escrowed`]).
     Different {
         /// Which field differs.
         reason: String,
@@ -70,6 +74,16 @@ impl ReservationOrder {
             payout_account: &self.payout_account,
             source_amount: self.source_amount,
             fulfill_by: self.fulfill_by,
+            deposited: self.escrowed.map(|escrowed| escrowed.amount),
+        }
+    }
+
+    /// The last second in which a block may bring the reservation, UNIX.
+    fn reservable_until(&self) -> u64 {
+        match self.escrowed {
+            None => self.escrow.reserve_deadline,
+            // Whoever is named first is named by the reserve deadline; a further one while its promise lasts.
+            Some(_) => self.fulfill_by,
         }
     }
 }
@@ -87,11 +101,24 @@ impl ReservationState {
     /// The state that `record` shows to a settler that requires `order`. The record was read at a settled block with the
     /// UNIX second `settled_time`.
     pub fn of(record: Option<&EscrowRecord>, order: &ReservationOrder, settled_time: u64) -> Self {
-        let Some(record) = record.filter(|record| record.state != State::Deposited) else {
-            let lapsed = settled_time > order.escrow.reserve_deadline;
-            return if lapsed { Self::Lapsed } else { Self::Open };
+        let awaited = || match settled_time > order.reservable_until() {
+            true => Self::Lapsed,
+            false => Self::Open,
         };
-        if let Some(field) = difference(record, order) {
+        let Some(record) = record.filter(|record| record.state != State::Deposited) else { return awaited() };
+        if order.escrowed.is_some_and(|escrowed| escrowed.reserved_for == record.quote_hash)
+            && record.quote_hash != order.quote_hash
+        {
+            return match (first(deposit_fields(record, order)), record.state) {
+                (Some(field), _) => Self::Different { reason: field.to_owned() },
+                (None, State::Deposited | State::Reserved) => awaited(),
+                (None, State::Refunded) => Self::Refunded,
+                // It paid another.
+                (None, State::Released) => Self::Different { reason: QUOTE_HASH.to_owned() },
+            };
+        }
+        let different = first(award_fields(record, order)).or_else(|| first(deposit_fields(record, order)));
+        if let Some(field) = different {
             return Self::Different { reason: field.to_owned() };
         }
         match record.state {
@@ -102,26 +129,39 @@ impl ReservationState {
     }
 }
 
-/// The first field in which a reservation differs from the order.
-fn difference(record: &EscrowRecord, order: &ReservationOrder) -> Option<&'static str> {
-    let plan = &order.escrow;
-    let fields = [
-        ("quote hash", record.quote_hash == order.quote_hash),
-        ("terms hash", record.terms_hash == order.terms_hash),
+/// The field that tells one reservation of an escrow from another.
+const QUOTE_HASH: &str = "quote hash";
+
+/// The first field that is not the same.
+fn first<const N: usize>(fields: [(&'static str, bool); N]) -> Option<&'static str> {
+    fields.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
+}
+
+/// What a reservation says, and whether it is the same as in the order.
+fn award_fields(record: &EscrowRecord, order: &ReservationOrder) -> [(&'static str, bool); 4] {
+    [
+        (QUOTE_HASH, record.quote_hash == order.quote_hash),
         ("settler", record.settler.as_ref() == Some(&order.payout_account)),
+        ("source amount", record.source_amount == Some(order.source_amount)),
+        ("fulfill_by", record.fulfill_by == order.fulfill_by),
+    ]
+}
+
+/// What the deposit says, which no reservation changes, and whether it is as the order requires.
+fn deposit_fields(record: &EscrowRecord, order: &ReservationOrder) -> [(&'static str, bool); 9] {
+    let plan = &order.escrow;
+    [
+        ("terms hash", record.terms_hash == order.terms_hash),
         ("payer", record.payer.as_ref() == Some(&order.payer)),
         ("token", record.asset == order.asset),
-        ("source amount", record.source_amount == Some(order.source_amount)),
         ("deposit", record.deposited.is_some_and(|deposited| deposited >= order.source_amount)),
         ("releaser", record.releaser.as_ref() == Some(&plan.releaser)),
-        ("fulfill_by", record.fulfill_by == order.fulfill_by),
         // A verifier attests only what has all the accounts and windows of the plan.
         ("reserver", record.reserver.as_ref() == Some(&plan.reserver)),
         ("reserve_deadline", record.reserve_deadline == plan.reserve_deadline),
         ("fulfillment_deadline", record.fulfillment_deadline == plan.fulfillment_deadline),
         ("refund_after", record.refund_after == plan.refund_after),
-    ];
-    fields.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
+    ]
 }
 
 /// One chain, with the settler's account on it. No other process may send from the account.
@@ -263,6 +303,27 @@ mod tests {
             payout_account: account(SETTLER),
             source_amount: "1000".parse().unwrap(),
             fulfill_by: 150,
+            escrowed: None,
+        }
+    }
+
+    const LAPSED: Hash32 = Hash32([3; 32]);
+
+    /// The order of a settler that is to take the place of the one with the quote [`LAPSED`].
+    fn next_order() -> ReservationOrder {
+        let escrowed = Some(Escrowed { amount: "1200".parse().unwrap(), reserved_for: LAPSED });
+        ReservationOrder { escrowed, ..order() }
+    }
+
+    /// What the escrow shows for as long as it is not reassigned.
+    fn lapsed(state: State) -> EscrowRecord {
+        EscrowRecord {
+            quote_hash: LAPSED,
+            settler: Some(account(OTHER)),
+            deposited: Some("1200".parse().unwrap()),
+            source_amount: Some("1100".parse().unwrap()),
+            fulfill_by: 90,
+            ..record(state)
         }
     }
 
@@ -338,5 +399,72 @@ mod tests {
         // More than is paid may be in escrow.
         let more = EscrowRecord { deposited: Some("1001".parse().unwrap()), ..record(State::Reserved) };
         assert_eq!(ReservationState::of(Some(&more), &order(), 0), ReservationState::Reserved);
+    }
+
+    #[test]
+    fn the_next_settler_waits_past_the_reserve_deadline_for_as_long_as_its_own_promise() {
+        let (reserved, deposited) = (lapsed(State::Reserved), record(State::Deposited));
+        // A node that does not show the reservation that lapsed is behind.
+        for record in [Some(&reserved), Some(&deposited), None] {
+            for time in [0, 100, 101, 150] {
+                assert_eq!(ReservationState::of(record, &next_order(), time), ReservationState::Open, "{time}");
+            }
+            assert_eq!(ReservationState::of(record, &next_order(), 151), ReservationState::Lapsed);
+        }
+        assert_eq!(
+            ReservationState::of(Some(&record(State::Reserved)), &next_order(), 151),
+            ReservationState::Reserved
+        );
+        assert_eq!(
+            ReservationState::of(Some(&record(State::Released)), &next_order(), 151),
+            ReservationState::Released
+        );
+    }
+
+    #[test]
+    fn an_escrow_that_ended_before_its_reassignment_is_not_waited_for() {
+        let state = |state| ReservationState::of(Some(&lapsed(state)), &next_order(), 0);
+        assert_eq!(state(State::Refunded), ReservationState::Refunded);
+        assert_eq!(state(State::Released), ReservationState::Different { reason: "quote hash".to_owned() });
+    }
+
+    #[test]
+    fn a_reservation_for_a_third_quote_ends_the_waiting_of_all_others() {
+        let third = EscrowRecord { quote_hash: Hash32([4; 32]), ..lapsed(State::Reserved) };
+        let different = ReservationState::Different { reason: "quote hash".to_owned() };
+        for order in [order(), next_order()] {
+            for time in [0, 1_000] {
+                assert_eq!(ReservationState::of(Some(&third), &order, time), different);
+            }
+        }
+        // That of the first winner, whose own promise has passed, and of one that was told of no other.
+        assert_eq!(ReservationState::of(Some(&lapsed(State::Reserved)), &order(), 0), different);
+        let own = ReservationOrder { quote_hash: LAPSED, ..next_order() };
+        let settler = ReservationState::Different { reason: "settler".to_owned() };
+        assert_eq!(ReservationState::of(Some(&lapsed(State::Reserved)), &own, 0), settler, "it takes its own place");
+    }
+
+    #[test]
+    fn what_no_reassignment_changes_must_be_right_before_it() {
+        type Change = fn(&mut EscrowRecord);
+        let changes: [(&str, Change); 9] = [
+            ("terms hash", |record| record.terms_hash = Hash32::ZERO),
+            ("payer", |record| record.payer = Some(account(SETTLER))),
+            ("token", |record| {
+                record.asset = "eip155:1/erc20:0x1111111111111111111111111111111111111111".parse().unwrap()
+            }),
+            ("deposit", |record| record.deposited = Some("999".parse().unwrap())),
+            ("releaser", |record| record.releaser = None),
+            ("reserver", |record| record.reserver = None),
+            ("reserve_deadline", |record| record.reserve_deadline += 1),
+            ("fulfillment_deadline", |record| record.fulfillment_deadline += 1),
+            ("refund_after", |record| record.refund_after += 1),
+        ];
+        for (field, change) in changes {
+            let mut record = lapsed(State::Reserved);
+            change(&mut record);
+            let different = ReservationState::Different { reason: field.to_owned() };
+            assert_eq!(ReservationState::of(Some(&record), &next_order(), 0), different);
+        }
     }
 }

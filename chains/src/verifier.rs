@@ -305,10 +305,12 @@ fn quoted<'a>(case: &'a VerificationCase, quote: &'a SignedQuote) -> QuotedEscro
         payout_account: &offered.payout_account,
         source_amount: offered.source_amount,
         fulfill_by: unix_seconds(offered.fulfill_by),
+        deposited: None,
     }
 }
 
-/// What must hold between the case and what is committed on chain.
+/// What must hold between the case and what is committed on chain: of an escrow that was reassigned, the quote that it is reserved
+/// for now. Nothing is signed of one that lapsed before; its non-delivery was, or the escrow would not have been reassigned.
 fn is_committed(case: &VerificationCase, quote: &SignedQuote, record: &EscrowRecord) -> Vec<(&'static str, bool)> {
     let offered = quote.quote();
     let source = &case.terms.source;
@@ -320,6 +322,7 @@ fn is_committed(case: &VerificationCase, quote: &SignedQuote, record: &EscrowRec
         ("the escrow holds another token", record.asset == *source.asset()),
         ("the escrow pays another account", record.settler.as_ref() == Some(&offered.payout_account)),
         ("the escrow pays another amount", record.source_amount == Some(offered.source_amount)),
+        ("the escrow holds less than it pays", record.deposited >= Some(offered.source_amount)),
         ("the escrow allows another time", record.fulfill_by == unix_seconds(offered.fulfill_by)),
     ]
 }

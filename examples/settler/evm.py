@@ -23,9 +23,9 @@ class Chain:
         self.address, self.account = self.signer.address, self.signer.address.lower()
         self.flights, self.sending = {}, asyncio.Lock()
 
-    def contract(self, name, at):
+    def contract(self, name, at, part="functions"):
         abi = json.loads((ARTIFACTS / f"{name}.json").read_text())["abi"]
-        return self.eth.contract(address(at), abi=abi, decode_tuples=True).functions
+        return getattr(self.eth.contract(address(at), abi=abi, decode_tuples=True), part)
 
     async def check_id(self):
         answered = await self.eth.chain_id
@@ -36,6 +36,12 @@ class Chain:
         """The newest block that is deep enough to conclude from."""
         depth = self.config["required_depth"]
         return await self.eth.get_block(depth if depth == "finalized" else max(0, await self.eth.block_number - depth))
+
+    async def deposited(self, escrow, payment, block):
+        """What went into an escrow in that block: the price, or more, so that a dearer settler can take the place of one that fades."""
+        logs = await self.contract("GatewayEscrow", escrow, "events").Deposited.get_logs(
+            argument_filters={"paymentId": payment}, from_block=block, to_block=block)
+        return logs[0].args.amount
 
     async def send(self, purpose, function):
         """Sends a transaction, or once more the same bytes while they may still land. One that would revert is refused."""

@@ -7,6 +7,7 @@
 It keeps nothing: what must not happen twice is guarded by once-only keys on chain, and awards wait in a durable consumer.
 """
 import asyncio, json, random, signal, ssl, sys, time, tomllib, urllib.request
+from base64 import b32encode
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
@@ -24,6 +25,7 @@ from evm import Chain, address, token_of
 from quotes import Signer, rfc3339
 
 RESERVED, ENDS = 2, {3: "released", 4: "refunded"}  # GatewayEscrow.State
+REASSIGNMENTS_MAX = 16  # of one payment
 CHOICES_MAX = 64  # of members' signatures that are tried on the escrow, where one of them is untrue
 ESCROW = ("((bytes32,bytes32,bytes32,address,address,address,uint48,uint48,uint48),"
           "address,uint256,bytes32,address,uint256,uint48)")  # GatewayEscrow.Escrow
@@ -41,14 +43,28 @@ def parsed(data):
     return {}
 
 
-def escrow_terms(award, quote, quote_hash):
+def reassignment_auctions(payment):
+    """The auctions for the payment's escrow, once its winner has not delivered: hashes of parts, each after its length."""
+    for number in range(1, REASSIGNMENTS_MAX + 1):
+        parts = b"gw:reassignment:v1", payment.encode(), str(number).encode()
+        digest = sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+        yield "qrq_" + b32encode(digest).decode().rstrip("=").lower()
+
+
+def reserved_until(asked, fulfill_by):
+    """Until when the escrow can come to hold the reservation: by the deposit, or, once money is in it, within the own promise."""
+    return fulfill_by if "escrowed" in asked else int(asked["escrow"]["reserve_deadline"])
+
+
+def escrow_terms(award, quote, quote_hash, deposited=None):
     """What the escrow may commit to: the award's terms, whether or not the payer had agreed to the quote when it signed."""
     plan, source, price = award["escrow"], award["terms"]["source"], int(quote["sourceAmount"])
+    deposited = deposited or int(award.get("escrowed", {}).get("amount", price))
     won, windows = bytes.fromhex(quote_hash[2:]), ("reserve_deadline", "fulfillment_deadline", "refund_after")
     for agreed in won, bytes(32):
         deposit = (keccak(text=award["payment_id"]), bytes.fromhex(quote["termsHash"][2:]), agreed, address(source["account"]),
                    address(plan["reserver"]), address(plan["releaser"]), *(int(plan[window]) for window in windows))
-        yield (deposit, token_of(source["asset_identifier"]), price, won, address(quote["payoutAccount"]), price,
+        yield (deposit, token_of(source["asset_identifier"]), deposited, won, address(quote["payoutAccount"]), price,
                unix(quote["fulfillBy"]))
 
 
@@ -61,9 +77,16 @@ def is_usable(award, quote, quote_hash):
     with suppress(AttributeError, EncodingError, KeyError, TypeError, ValueError):  # what cannot be read cannot be used
         payment, auction = award["payment_id"], quote["auctionId"]
         [commitment(terms) for terms in escrow_terms(award, quote, quote_hash)]
+        if "escrowed" in award and (auction not in reassignment_auctions(payment)
+                                    or int(quote["sourceAmount"]) > int(award["escrowed"]["amount"])):
+            return False
         return (auction == payment or payment.startswith("pay_") and auction.startswith("qrq_")) \
             and award["quote_hash"] == quote_hash and terms_hash(award["terms"]) == quote["termsHash"]
     return False
+
+
+def answer_subject(award):
+    return award.subject.replace("auction.award.", "auction.answer.", 1)
 
 
 def unix(text):
@@ -114,6 +137,8 @@ class Settler:
         terms, escrow, deadline = rfq["terms"], rfq["escrow"], unix(rfq["quote_deadline"])
         if terms_hash(terms) != rfq["terms_hash"]:
             return {"decline": "TERMS_HASH_MISMATCH"}
+        if "escrowed" in rfq and rfq["auction_id"] not in reassignment_auctions(rfq.get("payment_id", "")):
+            return {"decline": "INVALID_REASSIGNMENT"}
         for destination, proxy in zip(terms["destination"], rfq["fulfillment_proxies"]):
             asset, amount = destination["asset_identifier"], int(terms["fulfillment_amount"])
             if corridor := self.corridors.get((terms["source"]["asset_identifier"], asset)):
@@ -127,19 +152,21 @@ class Settler:
         rate = corridor.get("rate", {"source": 1, "destination": 1})  # smallest units of the source for so many delivered
         price = -(-amount * rate["source"] * (10_000 + corridor.get("spread_bps", 0)) // (rate["destination"] * 10_000))
         price += int(corridor.get("gas_cost", 0))
-        now, ends = time.time(), (deadline, fulfill_by, int(escrow["reserve_deadline"]), int(escrow["refund_after"]))
+        caps = terms.get("max_source_amount", price), rfq.get("escrowed", {}).get("amount", price)
+        reserved_by = reserved_until(rfq, fulfill_by)
+        now, ends = time.time(), (deadline, fulfill_by, reserved_by, int(escrow["refund_after"]))
         most = now + self.quote_max, now + self.settlement_max, now + self.settlement_max, fulfill_by + self.refund_max
         reason = ("UNTRUSTED_CONTRACT" if (escrow["contract"], proxy) != contracts
                   else "UNTRUSTED_VERIFIER" if (escrow["chain_id"], escrow["releaser"]) not in self.verifiers
                   else "POLICY_NOT_HELD" if rfq.get("required_policies")
                   else "DEADLINE_TOO_LONG" if any(end > limit for end, limit in zip(ends, most))
-                  else "DEADLINE_TOO_SHORT" if time.time() >= deadline or int(escrow["reserve_deadline"]) < deadline
+                  else "DEADLINE_TOO_SHORT" if time.time() >= deadline or reserved_by < deadline
                   or fulfill_by < deadline + 5 or int(escrow["refund_after"]) < paid_by
-                  else "PRICE_ABOVE_CAP" if price > int(terms.get("max_source_amount", price))
+                  else "PRICE_ABOVE_CAP" if price > min(map(int, caps))
                   else "INSUFFICIENT_LIQUIDITY" if not await self.covers(target, asset, amount, rfq["auction_id"]) else None)
         if reason:
             return {"decline": reason}
-        valid_until = min(deadline + self.firm, int(escrow["reserve_deadline"]))
+        valid_until = min(deadline + self.firm, reserved_by)
         if "payment_id" in rfq:  # signed by its payer; for whoever asks nothing is held
             self.promises[rfq["auction_id"]] = asset, amount, min(now + self.firm, valid_until)
         return {"quote": self.signer.sign({
@@ -166,19 +193,28 @@ class Settler:
         source, target = self.chains[quote["sourceChain"]], self.chains[asset.split("/")[0]]
         escrow, settled = source.contract("GatewayEscrow", quote["escrowContract"]), await source.settled()
         held = await escrow.recordOf(payment).call(block_identifier=settled["number"])
+        is_over = settled["timestamp"] > reserved_until(award, fulfill_by)
         if held.state < RESERVED:
-            return "lapsed" if settled["timestamp"] > int(award["escrow"]["reserve_deadline"]) else None
+            return "lapsed" if is_over else None
         # The contract keeps a hash. It counts for the terms that this settler expects and for no others, whoever tells them.
-        expected = escrow_terms(award, quote, quote_hash)
-        terms = next((terms for terms in expected if commitment(terms) == held.commitment), None)
+        def committed(deposited=None):
+            expected = escrow_terms(award, quote, quote_hash, deposited)
+            return next((terms for terms in expected if commitment(terms) == held.commitment), None)
+        terms = committed()
+        if not terms and "escrowed" in award:
+            if held.state == RESERVED and not is_over:
+                return None  # another's, until it is reassigned
+        elif not terms:
+            deposited = await source.deposited(quote["escrowContract"], payment, held.depositedAt)
+            terms = committed(deposited) if deposited >= int(quote["sourceAmount"]) else None
         verifier = self.verifiers.get((quote["sourceChain"], award["escrow"]["releaser"].lower()))
         paid_by = fulfill_by + source.config["refund_delay_seconds"]
         if not terms or terms[4] != source.address or not verifier or int(award["escrow"]["refund_after"]) < paid_by:
             return "the escrow holds something else"
         if held.state != RESERVED:
             return ENDS[held.state]
-        if award["payment_id"] not in self.reserved:  # owed from here on, until it can no longer be delivered
-            self.reserved.add(award["payment_id"])
+        if quote_hash not in self.reserved:  # owed from here on, until it can no longer be delivered
+            self.reserved.add(quote_hash)
             self.promises[quote["auctionId"]] = asset, int(quote["fulfillmentAmount"]), fulfill_by + 60
         proxy, final = target.contract("FulfillmentProxy", quote["fulfillmentProxy"]), await target.settled()
         delivery = [token_of(asset), address(recipient), int(quote["fulfillmentAmount"]), fulfill_by]
@@ -227,10 +263,10 @@ class Settler:
                 return found
         return None
 
-    async def agree(self, award, quote, quote_hash):
+    async def agree(self, subject, award, quote, quote_hash):
         """Says whether it stands by its quote. What stands is the gateway's answer; the first word is final."""
         asset, amount, auction = quote["destination"]["asset_identifier"], int(quote["fulfillmentAmount"]), quote["auctionId"]
-        until, target = int(award["escrow"]["reserve_deadline"]), self.chains[asset.split("/")[0]]
+        until, target = reserved_until(award, unix(quote["fulfillBy"])), self.chains[asset.split("/")[0]]
         reason = ("QUOTE_EXPIRED" if time.time() > min(unix(quote["validUntil"]), until)
                   else "DEADLINE_TOO_LONG" if until > time.time() + self.settlement_max
                   else None if await self.covers(target, asset, amount, auction) else "INSUFFICIENT_LIQUIDITY")
@@ -238,7 +274,6 @@ class Settler:
         if not reason:
             self.promises[auction] = asset, amount, until
         answer = {"version": "1.0", "payment_id": award["payment_id"], "quote_hash": quote_hash, **word}
-        subject = f"auction.answer.{self.token}.{award['payment_id']}"
         standing = json.loads((await self.nats.request(subject, json.dumps(answer).encode(), timeout=3)).data)["standing"]
         if standing == "accepted":
             self.promises[auction] = asset, amount, until
@@ -253,41 +288,39 @@ class Settler:
             answer = {"version": "1.0", "payment_id": payment, "quote_hash": quote_hash, "word": "refuse",
                       "reason": "AWARD_INVALID"}
             with suppress(nats.errors.Error):  # a gateway that does not hear it gives up by itself
-                subject = f"auction.answer.{self.token}.{payment}"
-                await self.nats.request(subject, json.dumps(answer).encode(), timeout=3)
+                await self.nats.request(answer_subject(message), json.dumps(answer).encode(), timeout=3)
         await message.term()
 
     async def settle(self, message):
         award = parsed(message.data)
         payment, (quote, quote_hash) = award.get("payment_id"), self.signer.own(award.get("quote"))
         if "ended" in award and isinstance(payment, str):  # in the award's place: there is no deposit
-            if payment in self.working:
-                self.over[payment] = f"over, {award['ended']}"
-            self.promises.pop(payment, None)
+            self.over.update((won, f"over, {award['ended']}") for won in self.working if won == award.get("quote_hash"))
+            self.promises.pop(str(award.get("auction_id", payment)), None)
             return await message.ack()
         if not is_usable(award, quote, quote_hash):
             return await self.refuse(message, award)
-        if payment not in self.working:
-            self.working.add(payment)
+        if quote_hash not in self.working:  # a payment may be awarded again, by another quote
+            self.working.add(quote_hash)
             outcome, agreed = None, False
             while not outcome:
                 try:
                     await message.in_progress()
                     # The chain first: an award that is given again may be in escrow already.
                     outcome = await self.step(message.data, award, quote, quote_hash)
-                    if not outcome and payment not in self.reserved:
-                        outcome = self.over.get(payment)
+                    if not outcome and quote_hash not in self.reserved:
+                        outcome = self.over.get(quote_hash)
                         if not outcome and not agreed:
-                            outcome = await self.agree(award, quote, quote_hash)
+                            outcome = await self.agree(answer_subject(message), award, quote, quote_hash)
                             agreed = not outcome
                 except Exception as fault:  # whatever a node or a verifier does, they are asked again
                     print("award", payment, "is held up:", repr(fault), flush=True)
                 await asyncio.sleep(0.5)
             print("award", payment, "has ended:", outcome, flush=True)
             self.promises.pop(quote["auctionId"], None)
-            self.over.pop(payment, None)
-            self.reserved.discard(payment)
-            self.working.remove(payment)
+            self.over.pop(quote_hash, None)
+            self.reserved.discard(quote_hash)
+            self.working.remove(quote_hash)
             await message.ack()
 
     def begin(self, work):
@@ -299,7 +332,8 @@ class Settler:
         accounts = [{"chain_id": chain_id, "payout_account": chain.account, "delivery_account": chain.account}
                     for chain_id, chain in self.chains.items()]
         corridors = [{"source_asset": source, "destination_asset": target} for source, target in self.corridors]
-        entry = {"version": "1.0", "settler": self.signer.did, "accounts": accounts, "corridors": corridors}
+        entry = {"version": "1.0", "settler": self.signer.did, "accounts": accounts, "corridors": corridors,
+                 "follows_reassignments": True}
         while True:
             with suppress(nats.errors.Error):
                 await self.jetstream.publish(f"$KV.settlers.{self.token}", json.dumps(entry).encode())

@@ -7,8 +7,8 @@ use events::{
     quote::SignedQuote,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
-use protocol::{AttestationRequest, AwardNotice, Version};
-use sagas::ports::{DeliveryOrder, Statement};
+use protocol::{AttestationRequest, AwardNotice, AwardToken, Version, is_reassignment_auction};
+use sagas::ports::{DeliveryOrder, Escrowed, Statement};
 
 use crate::{
     config::{LimitsConfig, Options},
@@ -31,6 +31,8 @@ pub struct Job {
     pub verifier: VerifierRef,
     /// What the payer says of its signed messages, for the verifier.
     pub payloads: Vec<Payload>,
+    /// What is in escrow already, for another quote until it is reassigned to this one.
+    pub escrowed: Option<Escrowed>,
 }
 
 /// Reason codes of refusals, besides those of declines.
@@ -80,6 +82,13 @@ impl Job {
         let is_known = notice.verifier.set.is_none() || verifier.set.is_some();
         require(is_known, "the releaser is a set of verifiers, whose members are not configured")?;
 
+        if let Some(escrowed) = &notice.escrowed {
+            let is_its_auction = is_reassignment_auction(&quote.auction_id, &notice.payment_id);
+            require(is_its_auction, "the quote is not of an auction for the payment's escrow")?;
+            require(quote.source_amount <= escrowed.amount, "the price exceeds what is in escrow")?;
+            require(escrowed.reserved_for != notice.quote_hash, "the escrow is reserved for the quote already")?;
+        }
+
         let fulfill_by = unix_seconds(quote.fulfill_by);
         require(fulfill_by <= escrow.fulfillment_deadline, "the promised time is past the escrow's deadline")?;
         let delay = options.refund_delay_seconds(chain).unwrap_or(u64::MAX);
@@ -93,7 +102,24 @@ impl Job {
             quote: signed,
             verifier,
             payloads: notice.payloads,
+            escrowed: notice
+                .escrowed
+                .map(|protocol::Escrowed { amount, reserved_for }| Escrowed { amount, reserved_for }),
         })
+    }
+
+    /// The last token of the award's subject and of its answer's.
+    pub fn token(&self) -> AwardToken {
+        AwardToken::of(&self.payment_id, self.quote.hash(), self.escrowed.is_some())
+    }
+
+    /// Last second, UNIX, in which the escrow can come to be reserved for the quote: the end of the deposit's window, or, where the
+    /// money is in escrow, of the settler's own promise.
+    pub fn reserved_until(&self) -> u64 {
+        match self.escrowed {
+            Some(_) => unix_seconds(self.quote.quote().fulfill_by),
+            None => self.escrow.reserve_deadline,
+        }
     }
 
     /// The tokens that the inventory holds for this award.
@@ -112,22 +138,22 @@ impl Job {
     /// Whether the times of the award still allow the settler to accept it at `now`, whatever its tokens; a reason code
     /// when they do not.
     pub fn check_times(&self, limits: &LimitsConfig, now: Timestamp) -> Result<(), &'static str> {
-        let (quote, plan) = (self.quote.quote(), &self.escrow);
-        if now > quote.valid_until || unix_seconds(now) > plan.reserve_deadline {
+        let (plan, reserved_until) = (&self.escrow, self.reserved_until());
+        if now > self.quote.quote().valid_until || unix_seconds(now) > reserved_until {
             return Err(refusal::QUOTE_EXPIRED);
         }
         let seconds = unix_seconds(now);
-        let near = plan.reserve_deadline <= seconds.saturating_add(limits.settlement_seconds_max)
+        let near = reserved_until <= seconds.saturating_add(limits.settlement_seconds_max)
             && plan.fulfillment_deadline <= seconds.saturating_add(limits.settlement_seconds_max)
             && plan.refund_after <= plan.fulfillment_deadline.saturating_add(limits.refund_seconds_max);
         if near { Ok(()) } else { Err(Decline::DeadlineTooLong.code()) }
     }
 
-    /// Until when the tokens of an accepted award are held for a deposit that is not yet in escrow. It follows from the
-    /// award alone, so that a restarted settler holds them no longer.
+    /// Until when the tokens of an accepted award are held for a deposit or a reassignment that has not come yet. It follows from
+    /// the award alone, so that a restarted settler holds them no longer.
     pub fn deposit_awaited_until(&self, limits: &LimitsConfig) -> Timestamp {
         let since = unix_seconds(self.quote.quote().valid_until);
-        let until = since.saturating_add(limits.deposit_hold_seconds_max).min(self.escrow.reserve_deadline);
+        let until = since.saturating_add(limits.deposit_hold_seconds_max).min(self.reserved_until());
         from_unix_seconds(until).unwrap_or(self.quote.quote().valid_until)
     }
 
@@ -144,6 +170,7 @@ impl Job {
             payout_account: quote.payout_account.clone(),
             source_amount: quote.source_amount,
             fulfill_by: unix_seconds(quote.fulfill_by),
+            escrowed: self.escrowed,
         }
     }
 

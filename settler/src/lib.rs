@@ -28,6 +28,7 @@ mod agent_metrics;
 mod attestations;
 mod balances;
 mod nats;
+mod outcome;
 mod recent;
 mod reverts;
 mod settlement;

@@ -11,7 +11,7 @@ use events::{
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
-use protocol::{Bid, Rfq};
+use protocol::{Bid, Rfq, is_reassignment_auction};
 use sagas::ports::{DeliveryOrder, Transient};
 
 use crate::{
@@ -31,6 +31,8 @@ const BALANCE_READS_MAX: usize = 5;
 /// Why a settler does not quote, in the order in which it is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decline {
+    /// The request says that money is in escrow, and names no auction for the escrow of its payment.
+    InvalidReassignment,
     /// None of the destinations is traded against the source asset.
     UnsupportedCorridor,
     /// The escrow or the proxy is not the one this settler trusts.
@@ -45,7 +47,7 @@ pub enum Decline {
     DeadlineTooLong,
     /// The destination chain takes no delivery of so little to an account that may be new.
     AmountTooSmall,
-    /// The price exceeds the payer's cap.
+    /// The price exceeds the payer's cap, or what is in escrow.
     PriceAboveCap,
     /// Too few tokens are free.
     InsufficientLiquidity,
@@ -59,6 +61,7 @@ impl Decline {
     /// The reason code on the wire.
     pub fn code(self) -> &'static str {
         match self {
+            Self::InvalidReassignment => "INVALID_REASSIGNMENT",
             Self::UnsupportedCorridor => "UNSUPPORTED_CORRIDOR",
             Self::UntrustedContract => "UNTRUSTED_CONTRACT",
             Self::UntrustedVerifier => "UNTRUSTED_VERIFIER",
@@ -220,10 +223,12 @@ impl Quoter {
     }
 }
 
-/// End of the quote: its firm time after the auction, but not beyond the deposit's window; whole seconds.
+/// End of the quote: its firm time after the auction, but not beyond the deposit's window, or, where the money is in escrow, the
+/// promised delivery; whole seconds.
 fn valid_until(options: &Options, rfq: &Rfq) -> Option<Timestamp> {
     let firm = unix_seconds(rfq.quote_deadline).checked_add(options.quoting.firm_seconds)?;
-    from_unix_seconds(firm.min(rfq.escrow.reserve_deadline.0))
+    let latest = if rfq.escrowed.is_some() { fulfill_by(options, rfq) } else { rfq.escrow.reserve_deadline.0 };
+    from_unix_seconds(firm.min(latest))
 }
 
 /// Until when the tokens of a quote that is given now are held, unless it lapses before.
@@ -244,6 +249,10 @@ fn fulfill_by(options: &Options, rfq: &Rfq) -> u64 {
 /// The destinations that could be served, cheapest first. When none can, the reason of the destination that passed the
 /// most checks.
 fn candidates(options: &Options, rfq: &Rfq, now: Timestamp) -> Result<Vec<Candidate>, Decline> {
+    let is_its = |payment_id: &PaymentId| is_reassignment_auction(&rfq.auction_id, payment_id);
+    if rfq.escrowed.is_some() && !rfq.payment_id.as_ref().is_some_and(is_its) {
+        return Err(Decline::InvalidReassignment);
+    }
     let mut found = Vec::new();
     let mut furthest = Decline::UnsupportedCorridor;
     for destination in 0..rfq.terms.destination().len() {
@@ -297,14 +306,15 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
     }
     let price = pricing.price(rfq.terms.fulfillment_amount, source.family().amount_bits());
     let price = price.ok_or(Decline::PriceAboveCap)?;
-    if rfq.terms.max_source_amount.is_some_and(|cap| price > cap) {
+    let caps = [rfq.terms.max_source_amount, rfq.escrowed.map(|escrowed| escrowed.amount)];
+    if caps.into_iter().flatten().any(|cap| price > cap) {
         return Err(Decline::PriceAboveCap);
     }
     Ok(Candidate { price, destination, proxy: proxy.clone() })
 }
 
 /// Whether the deadlines are within the settler's limits. In a batch the payer chooses the deposit's window when it
-/// awards, so that window is checked then.
+/// awards, so that window is checked then; where the money is in escrow it does not matter any more.
 fn within_limits(limits: &LimitsConfig, rfq: &Rfq, now: Timestamp) -> Result<(), Decline> {
     let now = unix_seconds(now);
     let escrow = &rfq.escrow;
@@ -315,6 +325,8 @@ fn within_limits(limits: &LimitsConfig, rfq: &Rfq, now: Timestamp) -> Result<(),
     within(unix_seconds(rfq.quote_deadline), now, limits.quote_seconds_max)?;
     within(unix_seconds(rfq.fulfillment_deadline), now, limits.settlement_seconds_max)?;
     within(escrow.fulfillment_deadline.0, now, limits.settlement_seconds_max)?;
-    within(escrow.reserve_deadline.0, now, limits.settlement_seconds_max)?;
+    if rfq.escrowed.is_none() {
+        within(escrow.reserve_deadline.0, now, limits.settlement_seconds_max)?;
+    }
     within(escrow.refund_after.0, escrow.fulfillment_deadline.0, limits.refund_seconds_max)
 }

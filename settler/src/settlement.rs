@@ -21,8 +21,8 @@ use events::{
     time::{from_unix_seconds, unix_seconds},
 };
 use protocol::{
-    AnswerStatus, AttestationStatus, AwardAnswer, AwardDecision, AwardReceipt, Report, Version, answer_subject,
-    report_subject,
+    AnswerStatus, AttestationStatus, AwardAnswer, AwardDecision, AwardReceipt, AwardToken, Report, Version,
+    answer_subject, report_subject,
 };
 use sagas::ports::{DeliveryState, Transient};
 use trace::TraceParent;
@@ -34,6 +34,7 @@ use crate::{
     inventory::{Inventory, Refusal},
     job::{Job, refusal},
     nats::Nats,
+    outcome::Outcome,
     quoting::Decline,
     trials::{Bulkhead, Trial, Trials},
     verifier,
@@ -56,43 +57,6 @@ const RECEIPT_MAX: Duration = Duration::from_secs(3);
 const BALANCE_READS_MAX: usize = 5;
 /// Tokens that are owed are held this long beyond the last second of the delivery, in which a block may still come.
 const OWED_BEYOND_SECONDS: u64 = 60;
-
-/// How an award ended. From [`Outcome::Released`] on, each outcome is proven by a chain at the depth it requires.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The settler did not stand by its quote.
-    Refused,
-    /// The gateway withdrew the award before the settler answered, or afterwards without a deposit.
-    Withdrawn,
-    /// The escrow paid.
-    Released,
-    /// The money went back to the payer.
-    Refunded,
-    /// Nothing was reserved in time.
-    Lapsed,
-    /// Nothing was delivered in time.
-    NotDelivered,
-    /// The escrow holds another reservation than the one that was quoted.
-    Different {
-        /// Which field differs.
-        reason: String,
-    },
-}
-
-impl Outcome {
-    /// The outcome as operators see it.
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Refused => "refused",
-            Self::Withdrawn => "withdrawn",
-            Self::Released => "released",
-            Self::Refunded => "refunded",
-            Self::Lapsed => "lapsed",
-            Self::NotDelivered => "not_delivered",
-            Self::Different { .. } => "different",
-        }
-    }
-}
 
 /// A transient fault: the step is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -145,10 +109,10 @@ pub struct SettlementContext {
 }
 
 impl SettlementContext {
-    /// Sends `answer` to the gateway and returns which answer counts, within `longest`.
-    async fn answer(&self, answer: &AwardAnswer, longest: Duration) -> Result<AnswerStatus, Fault> {
+    /// Sends `answer` to the award under `token` to the gateway and returns which answer counts, within `longest`.
+    async fn answer(&self, token: &AwardToken, answer: &AwardAnswer, longest: Duration) -> Result<AnswerStatus, Fault> {
         let unsaid = |why: String| Fault::Gateway(why);
-        let subject = answer_subject(&self.nats.token, &answer.payment_id);
+        let subject = answer_subject(&self.nats.token, token);
         let said = self.nats.client.request(subject, protocol::write(answer).into());
         let receipt = tokio::time::timeout(longest, said).await.map_err(|_| unsaid("no answer".to_owned()))?;
         let receipt = receipt.map_err(|error| unsaid(error.to_string()))?;
@@ -159,9 +123,9 @@ impl SettlementContext {
         Ok(receipt.standing)
     }
 
-    /// Refuses an award that does not belong to this settler. A gateway that does not receive the refusal gives up by
-    /// itself.
-    pub async fn refuse(&self, payment_id: &PaymentId, quote_hash: Hash32) {
+    /// Refuses the award under `token`, which does not belong to this settler. A gateway that does not receive the refusal gives up
+    /// by itself.
+    pub async fn refuse(&self, token: &AwardToken, payment_id: &PaymentId, quote_hash: Hash32) {
         let answer = AwardAnswer {
             version: Version,
             payment_id: payment_id.clone(),
@@ -169,7 +133,7 @@ impl SettlementContext {
             word: AwardDecision::Refuse,
             reason: Some(refusal::AWARD_INVALID.to_owned()),
         };
-        if let Err(error) = self.answer(&answer, RECEIPT_MAX).await {
+        if let Err(error) = self.answer(token, &answer, RECEIPT_MAX).await {
             tracing::debug!(%payment_id, %error, "a refusal was not taken");
         }
     }
@@ -321,7 +285,7 @@ impl Settlement {
             ReservationState::Open if !self.is_agreed => return self.agree().await,
             ReservationState::Open => return Ok(Step::Wait),
             ReservationState::Lapsed => return Ok(Step::Done(Outcome::Lapsed)),
-            ReservationState::Different { reason } => return Ok(Step::Done(Outcome::Different { reason })),
+            ReservationState::Different { reason } => return Ok(Step::Done(self.different(reason))),
             ReservationState::Released => return Ok(Step::Done(Outcome::Released)),
             ReservationState::Refunded => return Ok(Step::Done(Outcome::Refunded)),
             ReservationState::Reserved => self.reserved(),
@@ -335,6 +299,17 @@ impl Settlement {
             }
             DeliveryState::Final(inclusion) => self.collect(&inclusion).await,
         }
+    }
+
+    /// The escrow holds another reservation.
+    fn different(&self, reason: String) -> Outcome {
+        let (payment_id, fulfill_by) = (&self.job.payment_id, self.job.delivery().fulfill_by);
+        let outcome = Outcome::of_different(reason, self.is_reserved, fulfill_by, unix_seconds(Utc::now()));
+        if outcome == Outcome::Reassigned {
+            let why = "nothing was delivered in the time that was promised, and the escrow is another settler's now";
+            tracing::warn!(%payment_id, fulfill_by, why, "award is lost");
+        }
+        outcome
     }
 
     /// The escrow holds the reservation: the tokens are owed until a delivery is impossible.
@@ -370,7 +345,7 @@ impl Settlement {
             reason: refused.map(str::to_owned),
         };
         let longest = if std::mem::replace(&mut self.was_told, true) { RECEIPT_MAX } else { RECEIPT_FIRST };
-        let standing = self.context.answer(&answer, longest).await?;
+        let standing = self.context.answer(&self.job.token(), &answer, longest).await?;
         span.record("answer", tracing::field::debug(standing));
         match standing {
             AnswerStatus::Accepted => {

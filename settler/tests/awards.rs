@@ -5,12 +5,12 @@ use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
 use events::{
-    Account, ChainId, Did, OwnedAsset, PaymentId, QuoteRequestId, Terms, VerifierMember, VerifierSet,
+    Account, ChainId, Did, Hash32, OwnedAsset, PaymentId, QuoteRequestId, Terms, VerifierMember, VerifierSet,
     event::{EscrowPlan, VerifierRef},
-    quote::{Quote, SignedQuote},
+    quote::{Quote, SignedQuote, reassignment_auction_of},
     time::from_unix_seconds,
 };
-use protocol::{AwardNotice, Version};
+use protocol::{AwardNotice, AwardToken, Escrowed, Version};
 use settler::{
     Config, Options,
     config::LimitsConfig,
@@ -120,7 +120,15 @@ fn notice(quote: &SignedQuote, refund_after: u64, verifier: &VerifierRef) -> Awa
         quote_hash: quote.hash(),
         verifier: verifier.into(),
         payloads: Vec::new(),
+        escrowed: None,
     }
+}
+
+/// The award of `quote` to the payment, whose escrow holds `amount`.
+fn accept_escrowed(quote: &SignedQuote, amount: &str, reserved_for: Hash32) -> Result<Job, Rejected> {
+    let verifier = VerifierRef::single(ACCOUNT.parse().unwrap(), "http://127.0.0.1:1".to_owned());
+    let escrowed = Some(Escrowed { amount: amount.parse().unwrap(), reserved_for });
+    Job::accept(AwardNotice { escrowed, ..notice(quote, FULFILL_BY + 60, &verifier) }, &options())
 }
 
 #[test]
@@ -169,6 +177,54 @@ fn an_award_is_stood_by_only_in_the_quotes_own_time_and_within_the_limits() {
     let job = accept(&lasting(FULFILL_BY), FULFILL_BY + 60).unwrap();
     assert_eq!(job.check_times(&limits, at(FULFILL_BY - 60)), Ok(()));
     assert_eq!(job.check_times(&limits, at(FULFILL_BY - 59)), Err("QUOTE_EXPIRED"));
+}
+
+const LAPSED: Hash32 = Hash32([3; 32]);
+
+#[test]
+fn an_escrow_is_waited_for_under_its_own_quote_until_the_settlers_own_promise() {
+    let signed = quote(reassignment_auction_of(&payment(), 2));
+    let mut job = accept_escrowed(&signed, "1010", LAPSED).unwrap();
+    let reservation = job.reservation();
+    assert_eq!((reservation.quote_hash, reservation.fulfill_by), (signed.hash(), FULFILL_BY));
+    let escrowed = reservation.escrowed.unwrap();
+    assert_eq!((escrowed.amount.to_string().as_str(), escrowed.reserved_for), ("1010", LAPSED));
+    // It is told apart from other awards of the payment, and what is held for it from what is held for these.
+    assert_eq!(job.token(), AwardToken::of_quote(signed.hash()));
+    assert_eq!(job.need().key, reassignment_auction_of(&payment(), 2));
+    let plain = accept(&quote(payment().to_string()), FULFILL_BY + 60).unwrap();
+    assert_eq!((plain.token(), plain.reservation().escrowed), (AwardToken::of_payment(&payment()), None));
+
+    // The deposit's window, which ended a minute before the promise, does not matter.
+    let limits = options().limits;
+    for reserve_deadline in [FULFILL_BY - 60, 0, u64::MAX] {
+        job.escrow.reserve_deadline = reserve_deadline;
+        assert_eq!(job.check_times(&limits, at(FULFILL_BY)), Ok(()));
+        assert_eq!(job.check_times(&limits, at(FULFILL_BY + 1)), Err("QUOTE_EXPIRED"));
+        assert_eq!(job.deposit_awaited_until(&limits), at(FULFILL_BY));
+    }
+    let early = Quote { valid_until: at(FULFILL_BY - 90), ..signed.quote().clone() };
+    let job = accept_escrowed(&early.sign(&key(), at(FULFILL_BY - 100)).unwrap(), "1010", LAPSED).unwrap();
+    assert_eq!(job.check_times(&limits, at(FULFILL_BY - 89)), Err("QUOTE_EXPIRED"));
+    let short = LimitsConfig { deposit_hold_seconds_max: 20, ..limits };
+    assert_eq!(job.deposit_awaited_until(&short), at(FULFILL_BY - 70));
+    let hasty = LimitsConfig { settlement_seconds_max: 89, ..limits };
+    assert_eq!(job.check_times(&hasty, at(FULFILL_BY - 90)), Err("DEADLINE_TOO_LONG"));
+}
+
+#[test]
+fn an_award_of_an_escrow_is_worked_on_for_its_own_payment_and_within_what_is_in_it() {
+    let own = quote(reassignment_auction_of(&payment(), 1));
+    let rejected =
+        |quote: &SignedQuote, amount, reserved_for| accept_escrowed(quote, amount, reserved_for).unwrap_err().0;
+    assert!(rejected(&own, "1009", LAPSED).contains("exceeds what is in escrow"));
+    assert!(rejected(&own, "1010", own.hash()).contains("reserved for the quote already"));
+    let other = PaymentId::derive("payer", "another");
+    let batch = QuoteRequestId::derive("payer", "batch-1").to_string();
+    for foreign in [payment().to_string(), batch, reassignment_auction_of(&other, 1)] {
+        let reason = rejected(&quote(foreign.clone()), "1010", LAPSED);
+        assert!(reason.contains("not of an auction for the payment's escrow"), "{foreign}: {reason}");
+    }
 }
 
 fn set(threshold: u8, endpoint: &str) -> VerifierSet {

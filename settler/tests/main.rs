@@ -7,6 +7,7 @@ mod awards;
 mod claims;
 mod configuration;
 mod quoting;
+mod reassignment;
 
 use chains::perform::PerformError;
 use events::{ChainId, failure::BlockchainContext};

@@ -30,13 +30,13 @@ use settler::{
 const ACCOUNT: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
 const OTHER: &str = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359";
 const USD_ONE: &str = "eip155:1/erc20:0x1111111111111111111111111111111111111111";
-const USD_TEN: &str = "eip155:10/erc20:0x2222222222222222222222222222222222222222";
+pub const USD_TEN: &str = "eip155:10/erc20:0x2222222222222222222222222222222222222222";
 const EUR_TEN: &str = "eip155:10/erc20:0x3333333333333333333333333333333333333333";
 const ETH_TEN: &str = "eip155:10/slip44:60";
 /// A contract that cannot be paid.
 const UNPAYABLE: &str = "0x6666666666666666666666666666666666666666";
 /// When every request here is made.
-const NOW: u64 = 1_800_000_000;
+pub const NOW: u64 = 1_800_000_000;
 
 static OWN: LazyLock<Account> = LazyLock::new(|| ACCOUNT.parse().unwrap());
 
@@ -121,12 +121,12 @@ fn options(config: Value) -> Options {
     serde_json::from_value::<Config>(config).unwrap().options().unwrap()
 }
 
-struct Fixture {
+pub struct Fixture {
     quoter: Quoter,
     inventory: Arc<Inventory>,
 }
 
-fn with_balance(balance: u64) -> Fixture {
+pub fn with_balance(balance: u64) -> Fixture {
     with_balance_under(config(), balance)
 }
 
@@ -138,11 +138,11 @@ fn with_balance_under(config: Value, balance: u64) -> Fixture {
     Fixture { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory }
 }
 
-fn at(seconds: u64) -> DateTime<Utc> {
+pub fn at(seconds: u64) -> DateTime<Utc> {
     from_unix_seconds(seconds).unwrap()
 }
 
-fn rfq(id: &str, destinations: &[&str], amount: u64, cap: Option<u64>) -> Rfq {
+pub fn rfq(id: &str, destinations: &[&str], amount: u64, cap: Option<u64>) -> Rfq {
     let owned = |asset: &&str| OwnedAsset::new(asset.parse().unwrap(), OTHER).unwrap();
     let units = |amount: u64| amount.to_string().parse().unwrap();
     let destinations: Vec<_> = destinations.iter().map(owned).collect();
@@ -169,22 +169,23 @@ fn rfq(id: &str, destinations: &[&str], amount: u64, cap: Option<u64>) -> Rfq {
         fulfillment_deadline: at(NOW + 120),
         required_policies: Vec::new(),
         payloads: Vec::new(),
+        escrowed: None,
     }
 }
 
 /// Whether `amount` dollars of `balance` are held for nobody.
-fn is_free(fixture: &Fixture, amount: u64, balance: u64) -> bool {
+pub fn is_free(fixture: &Fixture, amount: u64, balance: u64) -> bool {
     let (asset, amount) = (USD_TEN.parse().unwrap(), amount.to_string().parse().unwrap());
     let funds = Funds { version: fixture.inventory.version(), balance: U256::from(balance) };
     fixture.inventory.covers(Need { key: "free", asset: &asset, amount }, funds, at(NOW)).is_ok()
 }
 
-async fn answer(fixture: &Fixture, rfq: &Rfq, now: u64) -> Bid {
+pub async fn answer(fixture: &Fixture, rfq: &Rfq, now: u64) -> Bid {
     let fingerprint = Hash32::sha256(serde_json::to_vec(rfq).unwrap());
     fixture.quoter.answer(rfq, fingerprint, at(now)).await.unwrap()
 }
 
-async fn quoted(fixture: &Fixture, rfq: &Rfq) -> SignedQuote {
+pub async fn quoted(fixture: &Fixture, rfq: &Rfq) -> SignedQuote {
     let bid = answer(fixture, rfq, NOW).await;
     SignedQuote::parse(&bid.quote.unwrap_or_else(|| panic!("declined: {:?}", bid.decline))).unwrap()
 }

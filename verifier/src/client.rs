@@ -179,7 +179,12 @@ impl Asker {
         note(&span, &asked);
         let asked = asked.unwrap_or_else(|_| Err(unreachable(&ask.verifier, "did not answer in time")));
         let (answer, outcome) = match asked {
-            Ok(response) => self.judged(&ask, response).await,
+            Ok(response) => {
+                let follows = response.follows_reassignments;
+                let (answer, outcome) = self.judged(&ask, response).await;
+                self.records.said(&ask.origin, &ask.verifier.account, follows, matches!(outcome, Ok(Some(_))));
+                (answer, outcome)
+            }
             Err(fault) => (answer_of(&fault), Err(fault)),
         };
         let signed_with = matches!(outcome, Ok(Some(_))).then_some(&ask.verifier.account);
@@ -302,6 +307,11 @@ impl Verifier for HttpVerifier {
         let quote_hash = awarded_quote(case)?.hash();
         let statement = Statement::NonDelivery { payment_id: case.payment_id.clone(), quote_hash };
         self.attest(verifier, case, NON_DELIVERY_ATTESTATION_PATH, statement).await
+    }
+
+    fn follows_reassignments(&self, verifier: &VerifierMember) -> bool {
+        let origin = origin(&verifier.endpoint);
+        origin.is_some_and(|origin| self.asker.records.follows_reassignments(&origin, &verifier.account))
     }
 }
 

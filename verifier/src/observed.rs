@@ -112,6 +112,8 @@ struct Member {
 #[derive(Default)]
 struct Seen {
     accounts: BTreeSet<Account>,
+    /// Those with which it has signed beside the word that it follows reassignments, and has said nothing else since.
+    followers: BTreeSet<Account>,
     answers: BTreeMap<Answer, u64>,
     last_asked_at: Option<Timestamp>,
     last_answered_at: Option<Timestamp>,
@@ -192,6 +194,25 @@ impl VerifierRecords {
             seen.newest.pop_front();
         }
         seen.newest.push_back((took, answer));
+    }
+
+    /// The verifier at `origin`, asked as the owner of `account`, said whether it follows reassignments; `has_signed` with that
+    /// account in the same answer. Without a signature it is not known whose word it is, so then it can only take a word back. Of
+    /// verifiers that the configuration does not name nothing is kept: whoever a payer names could pass questions on to another, and
+    /// say more in its place than that one does.
+    pub(super) fn said(&self, origin: &str, account: &Account, follows: bool, has_signed: bool) {
+        let Some(member) = self.0.members.get(origin) else { return };
+        let mut seen = member.seen();
+        if !follows {
+            seen.followers.remove(account);
+        } else if has_signed && seen.followers.len() < ACCOUNTS_MAX && !seen.followers.contains(account) {
+            seen.followers.insert(account.clone());
+        }
+    }
+
+    /// Whether the owner of `account` at `origin` is known to follow reassignments, by its last answer.
+    pub(super) fn follows_reassignments(&self, origin: &str, account: &Account) -> bool {
+        self.0.members.get(origin).is_some_and(|member| member.seen().followers.contains(account))
     }
 
     /// The verifier at `origin` was not asked, because as many asks of it were under way as may be.
@@ -278,6 +299,31 @@ mod tests {
         assert_eq!((first.median_ms, first.p99_ms), (Some(30), Some(10_000)));
         assert_eq!((second.last_answered_at, second.median_ms, second.p99_ms), (None, None, None));
         assert!(second.answers.len() == Answer::ALL.len() && second.answers.values().all(|count| *count == 0));
+    }
+
+    #[test]
+    fn who_follows_reassignments_has_signed_beside_that_word_and_not_taken_it_back() {
+        const STRANGER: &str = "https://stranger.example";
+        let records = VerifierRecords::of(&[ORIGIN.to_owned()]);
+        let account: Account = ACCOUNT.parse().unwrap();
+        let other: Account = "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359".parse().unwrap();
+        let follows = |account: &Account| records.follows_reassignments(ORIGIN, account);
+        assert!(!follows(&account), "nothing is known");
+        records.said(ORIGIN, &account, true, false);
+        assert!(!follows(&account), "anybody can say so");
+        records.said(ORIGIN, &account, true, true);
+        assert!(follows(&account) && !follows(&other));
+        records.said(ORIGIN, &account, true, false);
+        assert!(follows(&account), "it said the same again");
+        records.said(ORIGIN, &account, false, false);
+        assert!(!follows(&account), "an older version has taken its place");
+        records.said(STRANGER, &account, true, true);
+        assert!(!records.follows_reassignments(STRANGER, &account));
+        // However many keys one signs with.
+        for number in 1..=2 * ACCOUNTS_MAX {
+            records.said(ORIGIN, &format!("0x{number:040x}").parse().unwrap(), true, true);
+        }
+        assert_eq!(records.0.members[ORIGIN].seen().followers.len(), ACCOUNTS_MAX);
     }
 
     #[test]

@@ -303,7 +303,7 @@ fn answer(verdict: Verdict) -> AttestationResponse {
         Verdict::Pending { reason } => (AttestationStatus::Pending, None, Some(reason)),
         Verdict::Refused { reason } => (AttestationStatus::Refused, None, Some(reason)),
     };
-    AttestationResponse { version: Version, status, signature, reason }
+    AttestationResponse { version: Version, status, signature, reason, follows_reassignments: true }
 }
 
 async fn read_ask(question: Question, caller: &Caller, request: Request, body_max: Duration) -> Result<Asked, Problem> {

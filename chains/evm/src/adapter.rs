@@ -14,7 +14,7 @@ use escrow_abi::{
     record::EscrowTerms,
 };
 use events::{
-    Account, ChainId, PaymentId,
+    Account, Amount, ChainId, PaymentId,
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
     time::unix_seconds,
 };
@@ -24,7 +24,8 @@ use journal::{
 };
 use sagas::ports::{
     Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
-    PayerDeposit, PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
+    PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement,
+    TransactionState, Transient, Waiting,
 };
 use signer::Secp256k1Key;
 
@@ -37,6 +38,7 @@ use super::{
     payer_budgets::PayerBudgets,
     preparation::{Intent, Preparation},
     query::Query,
+    reassignment,
     rpc::Fault,
     submitters::{SignerHealth, SubmitterAccounts, SubmitterKeys, maintain_every},
     transaction::{account_of, plain, raw_bytes},
@@ -56,7 +58,8 @@ pub struct Keys {
     pub draining_reservers: Vec<Secp256k1Key>,
     /// Send the gateway's transactions and pay for their gas; payments are spread over them.
     pub submitters: Vec<Secp256k1Key>,
-    /// Send refunds and releases and nothing else; when there are none, the submitters do, and deposits leave them a reserve.
+    /// Send refunds, releases and reassignments and nothing else; when there are none, the submitters do, and deposits leave them a
+    /// reserve.
     pub exit_submitters: Vec<Secp256k1Key>,
     /// Begin nothing any more: they end what has a nonce of theirs, and can be left out once all of it is final.
     pub draining_submitters: Vec<Secp256k1Key>,
@@ -184,6 +187,13 @@ impl EvmChain {
         Escrows::of(&self.node)
     }
 
+    /// The key of the reserver that `plan` names.
+    fn reserver(&self, plan: &EscrowPlan) -> Result<&Secp256k1Key, Transient> {
+        let reservers = self.reservers.as_ref();
+        let reservers = reservers.ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.id())))?;
+        Ok(reservers.of(&plan.reserver)?)
+    }
+
     fn transactions(&self) -> Transactions<'_> {
         Transactions::of(&self.node)
     }
@@ -210,6 +220,41 @@ impl EvmChain {
             Intent { senders, gas_max: None, payer: None, trial, trial_until: 0, call, escrow, purpose, attempt };
         self.preparation().prepare(intent).await
     }
+
+    /// Prepares the deposit of what the quote asks for, or of `larger`.
+    async fn prepare_deposit_of(
+        &self,
+        order: &DepositOrder,
+        larger: Option<Amount>,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let reserver = self.reserver(&order.escrow)?;
+        let escrow = address(&order.escrow.contract)?;
+        self.require_readable(&order.escrow.contract).await?;
+        let senders = self.submitters.senders(Leg::Deposit, &order.payment_id)?;
+        let sender = senders.preferred;
+        // Both clocks count: nodes judge by the head's time, or by that of the block they would make now.
+        let now = self.node.head().await?.time.max(unix_seconds(self.clock.now()));
+        // Never longer than what is sent after it: whatever proves that that can't land proves it of the trial, too.
+        let ends = |seconds: u64| now.saturating_add(seconds).min(order.escrow.reserve_deadline);
+        let admission_seconds = self.node.config().admission_seconds;
+        let (trial_until, until) = (ends(TRIAL_SECONDS.min(admission_seconds)), ends(admission_seconds));
+        // At once: where the key is elsewhere, each is a round trip.
+        let admitted = |until| deposit_call(order, larger, reserver, self.node.evm_id(), sender, until);
+        let (trial, call) = futures::try_join!(admitted(trial_until), admitted(until))?;
+        // What the chain would refuse then is no refusal of the payment.
+        if now < trial_until && unix_seconds(self.clock.now()) > trial_until {
+            return Err(
+                Transient::unreachable("the reserver's key took longer to sign than what is tried out holds").into()
+            );
+        }
+        let purpose = Purpose::deposit(&order.payment_id, attempt);
+        // Whoever pays: the payer's account may have code although a key signed (EIP-7702), and the token has some.
+        let gas_max = Some(self.node.config().gas.deposit_max);
+        let payer = Some(self.payers.payer(order).await?);
+        let intent = Intent { senders, gas_max, payer, trial, trial_until, call, escrow, purpose, attempt };
+        self.preparation().prepare(intent).await
+    }
 }
 
 impl Chain for EvmChain {
@@ -225,34 +270,16 @@ impl Chains for EvmChain {
     }
 
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        let reservers = self.reservers.as_ref();
-        let reservers = reservers.ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.id())))?;
-        let reserver = reservers.of(&order.escrow.reserver).map_err(Transient::from)?;
-        let escrow = address(&order.escrow.contract)?;
-        self.require_readable(&order.escrow.contract).await?;
-        let senders = self.submitters.senders(Leg::Deposit, &order.payment_id)?;
-        let sender = senders.preferred;
-        // Both clocks count: nodes judge by the head's time, or by that of the block they would make now.
-        let now = self.node.head().await?.time.max(unix_seconds(self.clock.now()));
-        // Never longer than what is sent after it: whatever proves that that can't land proves it of the trial, too.
-        let ends = |seconds: u64| now.saturating_add(seconds).min(order.escrow.reserve_deadline);
-        let admission_seconds = self.node.config().admission_seconds;
-        let (trial_until, until) = (ends(TRIAL_SECONDS.min(admission_seconds)), ends(admission_seconds));
-        // At once: where the key is elsewhere, each is a round trip.
-        let admitted = |until| deposit_call(order, reserver, self.node.evm_id(), sender, until);
-        let (trial, call) = futures::try_join!(admitted(trial_until), admitted(until))?;
-        // What the chain would refuse then is no refusal of the payment.
-        if now < trial_until && unix_seconds(self.clock.now()) > trial_until {
-            return Err(
-                Transient::unreachable("the reserver's key took longer to sign than what is tried out holds").into()
-            );
-        }
-        let purpose = Purpose::deposit(&order.payment_id, attempt);
-        // Whoever pays: the payer's account may have code although a key signed (EIP-7702), and the token has some.
-        let gas_max = Some(self.node.config().gas.deposit_max);
-        let payer = Some(self.payers.payer(order).await?);
-        let intent = Intent { senders, gas_max, payer, trial, trial_until, call, escrow, purpose, attempt };
-        self.preparation().prepare(intent).await
+        self.prepare_deposit_of(order, None, attempt).await
+    }
+
+    async fn prepare_larger_deposit(
+        &self,
+        order: &DepositOrder,
+        amount: Amount,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        self.prepare_deposit_of(order, Some(amount), attempt).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
@@ -276,6 +303,43 @@ impl Chains for EvmChain {
         let data = GatewayEscrow::releaseCall { e: terms, attestation }.abi_encode();
         let purpose = Purpose::release(&order.payment_id, attempt);
         self.prepare_exit(&order.payment_id, &order.escrow, data, purpose, attempt).await
+    }
+
+    /// The chain's own escrow, where its code is not known to be of a version before there were reassignments, with the key of the
+    /// reserver that the payment names.
+    fn takes_reassignments(&self, escrow: &EscrowPlan) -> bool {
+        escrow.contract == self.node.config().common.escrow_contract
+            && self.reserver(escrow).is_ok()
+            && !self.node.lacks_reassignments()
+    }
+
+    /// No stranger's code is run but a contract's that the payment trusts: its releaser's and its reserver's (ERC-1271), as in an
+    /// exit. So no gas is set aside for it, and no payer is charged.
+    async fn prepare_reassignment(
+        &self,
+        order: &ReassignmentOrder,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let reserver = self.reserver(&order.escrow)?;
+        let (escrow, lapsed_at) = (address(&order.escrow.contract)?, order.lapsed.fulfill_by);
+        let head = self.node.head().await?;
+        // By this chain's clock the settler may still have time; every block on top of one that is past it is past it.
+        if head.time <= lapsed_at {
+            let (number, time) = (head.number, head.time);
+            return Err(PrepareError::Waiting(format!(
+                "block {number} has time {time}, and the reservation lapses after {lapsed_at}"
+            )));
+        }
+        let senders = self.submitters.senders(Leg::Reassignment, &order.payment_id)?;
+        let call = reassignment::call(order, reserver, self.node.evm_id(), senders.preferred).await?;
+        let purpose = Purpose::reassignment(&order.payment_id, attempt);
+        let (trial, trial_until) = (call.clone(), order.reservation.fulfill_by);
+        let intent = Intent { senders, gas_max: None, payer: None, trial, trial_until, call, escrow, purpose, attempt };
+        self.preparation().prepare(intent).await
+    }
+
+    async fn reassignment_state(&self, order: &ReassignmentOrder) -> Result<ReassignmentState, Transient> {
+        reassignment::state(&self.node, order).await
     }
 
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {

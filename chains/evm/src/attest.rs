@@ -1,11 +1,11 @@
 //! Signatures for the escrow: the reserver's award, the releaser's statement about a delivery.
 
-use alloy::primitives::Address;
+use alloy::{primitives::Address, sol_types::SolStruct};
 
 use escrow_abi::{
     attest::{SignError, sign_preimage, statement_digest, statement_preimage},
     contracts::address,
-    eip712::{self, Admission, escrow_domain},
+    eip712::{self, escrow_domain},
     signature,
 };
 use sagas::ports::Statement;
@@ -39,13 +39,14 @@ pub fn verify_statement(
     }
 }
 
-/// The reserver's signed award together with the deposit, its token and its end, for deposits with a permit.
+/// The reserver's signed award together with the deposit, its token and its end, for deposits with a permit; with the amount, too,
+/// where that is more than the award asks for ([`LargerAdmission`](eip712::LargerAdmission)).
 ///
 /// # Errors
 /// [`signer::SignError`].
-pub async fn sign_admission(
+pub async fn sign_admission<T: SolStruct>(
     key: &Secp256k1Key,
-    admission: &Admission,
+    admission: &T,
     evm_id: u64,
     escrow: Address,
 ) -> Result<String, signer::SignError> {

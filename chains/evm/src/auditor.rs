@@ -11,13 +11,13 @@ use async_trait::async_trait;
 use serde::Deserialize;
 
 use chains::{
-    auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind},
+    auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind, Reassignment},
     config::CommonConfig,
 };
 use escrow_abi::{
     contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
     eip712::{self, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
-    evidence::{Agreement, Evidence, Parties},
+    evidence::{Agreement, Evidence, Parties, Replaced},
     signature,
 };
 use events::{
@@ -126,7 +126,9 @@ impl Audit for Auditor {
             Ok(parties) => parties,
             Err(error) => return Ok(unreadable(error)),
         };
-        discrepancies.same("the amount in escrow", secured.amount, case.quote.source_amount);
+        // More is there for the settlers that may have to deliver in this one's place; how much is a rule of the stream's.
+        let (amount, price) = (secured.amount, case.quote.source_amount);
+        discrepancies.require(amount >= price, || format!("{amount} are in escrow, and the quote asks for {price}"));
         let deposits: Vec<GatewayEscrow::Deposited> = mined.events(parties.escrow);
         let reservations: Vec<GatewayEscrow::Reserved> = mined.events(parties.escrow);
         let deposit = deposits.iter().find(|event| event.paymentId == parties.id);
@@ -156,6 +158,24 @@ impl Audit for Auditor {
         discrepancies.require(mined.time <= case.plan.reserve_deadline, || {
             format!("the deposit came at {}, after the reserve deadline {}", mined.time, case.plan.reserve_deadline)
         });
+        Ok(discrepancies.0)
+    }
+
+    async fn audit_reassignment(
+        &self,
+        case: &Case<'_>,
+        reassignment: &Reassignment<'_>,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Reassignment { previous, previous_fulfill_by, deposited, inclusion } = *reassignment;
+        let Some(mined) = self.mined(inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
+        let before = Replaced { quote_hash: previous, fulfill_by: previous_fulfill_by };
+        match parties(case) {
+            Ok((parties, payout)) => {
+                mined.reassigned(case, (&parties, payout), before, inclusion, deposited, &mut discrepancies);
+            }
+            Err(error) => return Ok(unreadable(error)),
+        }
         Ok(discrepancies.0)
     }
 
@@ -212,8 +232,11 @@ impl Audit for Auditor {
         if let (Some(record), Some(case)) = (&record, case) {
             discrepancies.committed(case, record);
         }
-        let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
-        Ok((EscrowSnapshot { state, settled_number: block.number, settled_time: block.time }, discrepancies.0))
+        let record = record.filter(|record| record.is_of(plan));
+        let (state, reserved_for) =
+            (record.as_ref().map(|record| record.state), record.and_then(|record| record.reserved_for()));
+        let (settled_number, settled_time) = (block.number, block.time);
+        Ok((EscrowSnapshot { state, reserved_for, settled_number, settled_time }, discrepancies.0))
     }
 
     async fn attestation_holds(

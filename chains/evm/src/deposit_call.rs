@@ -1,19 +1,19 @@
 //! The call of the escrow that deposits a payer's money and reserves it for a settler.
 
 use alloy::{
-    primitives::{Address, Bytes, U256},
+    primitives::{Address, Bytes, U256, aliases::U48},
     sol_types::SolCall,
 };
 
 use chains::escrow::QuotedEscrow;
 use escrow_abi::{
     contracts::{self, ConvertError, GatewayEscrow, address, units},
-    eip712::{self, Admission},
+    eip712::{self, Admission, LargerAdmission},
     record::EscrowTerms,
     signature,
 };
 use events::{
-    Hash32,
+    Amount, Hash32,
     event::{Authorization, Permit2},
 };
 use sagas::ports::{DepositOrder, ExpectedTerms, Transient};
@@ -26,12 +26,14 @@ use super::{
     transaction::{plain, raw_bytes},
 };
 
-/// The deposit-and-reserve, admitted by the reserver up to the UNIX second `admitted_until`.
+/// The deposit-and-reserve, admitted by the reserver up to the UNIX second `admitted_until`; of `larger` where that is given, which is
+/// more than the quote asks for.
 ///
 /// # Errors
 /// [`Transient`] for an order that fits no EVM chain, and where the key does not sign.
 pub(crate) async fn deposit_call(
     order: &DepositOrder,
+    larger: Option<Amount>,
     reserver: &Secp256k1Key,
     evm_id: u64,
     sender: Address,
@@ -60,20 +62,61 @@ pub(crate) async fn deposit_call(
     };
     let p = permit_of(permit, token, wrapped.as_ref().map_or(raw, |wrapped| wrapped.signature.clone()));
     let until = contracts::time(admitted_until)?;
-    let admission = Admission { deposit, reservation, token, admittedUntil: until };
-    let signed = attest::sign_admission(reserver, &admission, evm_id, escrow).await?;
-    let signature =
-        raw_bytes(&signed).ok_or_else(|| Transient::misconfigured("the reserver's signature is not hex"))?;
-    let data = match with_witness {
-        true => GatewayEscrow::depositWithWitnessCall { d, p, r, admittedUntil: until, reserverSignature: signature }
-            .abi_encode(),
-        false => GatewayEscrow::depositWithPermitCall { d, p, r, admittedUntil: until, reserverSignature: signature }
-            .abi_encode(),
+    let larger = larger.map(units);
+    let signed = match larger {
+        None => {
+            let admission = Admission { deposit, reservation, token, admittedUntil: until };
+            attest::sign_admission(reserver, &admission, evm_id, escrow).await?
+        }
+        Some(amount) => {
+            let admission = LargerAdmission { deposit, reservation, token, amount, admittedUntil: until };
+            attest::sign_admission(reserver, &admission, evm_id, escrow).await?
+        }
     };
+    let reserver_signature =
+        raw_bytes(&signed).ok_or_else(|| Transient::misconfigured("the reserver's signature is not hex"))?;
+    let data = encoded(d, p, r, larger, until, reserver_signature, with_witness);
     Ok(match wrapped {
         None => plain(sender, escrow, data),
         Some(wrapped) => erc6492::deposit(sender, payer, &wrapped, escrow, data),
     })
+}
+
+fn encoded(
+    d: GatewayEscrow::GatewayDeposit,
+    p: GatewayEscrow::Permit,
+    r: GatewayEscrow::Reservation,
+    larger: Option<U256>,
+    #[allow(non_snake_case)] admittedUntil: U48,
+    #[allow(non_snake_case)] reserverSignature: Bytes,
+    with_witness: bool,
+) -> Vec<u8> {
+    match (larger, with_witness) {
+        (None, true) => {
+            GatewayEscrow::depositWithWitnessCall { d, p, r, admittedUntil, reserverSignature }.abi_encode()
+        }
+        (None, false) => {
+            GatewayEscrow::depositWithPermitCall { d, p, r, admittedUntil, reserverSignature }.abi_encode()
+        }
+        (Some(amount), true) => {
+            GatewayEscrow::depositMoreWithWitnessCall { d, p, r, amount, admittedUntil, reserverSignature }.abi_encode()
+        }
+        (Some(amount), false) => {
+            GatewayEscrow::depositMoreWithPermitCall { d, p, r, amount, admittedUntil, reserverSignature }.abi_encode()
+        }
+    }
+}
+
+/// The last second in which the escrow takes the deposit that `data` calls, as its reserver admitted it; `None` when it is none.
+pub(crate) fn admitted_until(data: &[u8]) -> Option<u64> {
+    let until = GatewayEscrow::depositWithWitnessCall::abi_decode(data).map(|call| call.admittedUntil);
+    let until =
+        until.or_else(|_| GatewayEscrow::depositWithPermitCall::abi_decode(data).map(|call| call.admittedUntil));
+    let until =
+        until.or_else(|_| GatewayEscrow::depositMoreWithWitnessCall::abi_decode(data).map(|call| call.admittedUntil));
+    let until =
+        until.or_else(|_| GatewayEscrow::depositMoreWithPermitCall::abi_decode(data).map(|call| call.admittedUntil));
+    until.ok().map(contracts::seconds)
 }
 
 /// The terms that the escrow commits to once the deposit is made, which reserves at once; `None` before there is an award, and
@@ -82,7 +125,7 @@ pub(crate) async fn deposit_call(
 /// # Errors
 /// [`ConvertError`] for what fits no EVM chain.
 pub(crate) fn terms(expected: &ExpectedTerms<'_>) -> Result<Option<EscrowTerms>, ConvertError> {
-    let ExpectedTerms { payment_id, terms, terms_hash, escrow, authorization, reservation } = expected;
+    let ExpectedTerms { payment_id, terms, terms_hash, escrow, authorization, reservation, deposited } = expected;
     let (Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit)) = authorization else {
         return Ok(None);
     };
@@ -91,12 +134,14 @@ pub(crate) fn terms(expected: &ExpectedTerms<'_>) -> Result<Option<EscrowTerms>,
     let deposit = eip712::deposit(payment_id, *terms_hash, permit.quote_hash, payer, escrow)?;
     let eip712::Reservation { quoteHash, settler, sourceAmount, fulfillBy, .. } =
         eip712::reservation(payment_id, reservation)?;
-    let deposited = EscrowTerms::deposited(&deposit, contracts::erc20(terms.source.asset())?, sourceAmount);
+    // What the reservation asks for, unless another came before it.
+    let amount = deposited.map_or(sourceAmount, units);
+    let deposited = EscrowTerms::deposited(&deposit, contracts::erc20(terms.source.asset())?, amount);
     Ok(Some(deposited.reserved(quoteHash, settler, sourceAmount, fulfillBy)))
 }
 
 /// The terms that the escrow may commit to once the quote is reserved: its payer had agreed to it when it signed, or to none. A
-/// deposit on an EVM chain is of what the quote asks for.
+/// deposit on an EVM chain is of what the quote asks for, where no other was reserved before.
 ///
 /// # Errors
 /// [`ConvertError`] for what fits no EVM chain.
@@ -107,7 +152,7 @@ pub(crate) fn quoted_terms(quoted: &QuotedEscrow<'_>) -> Result<[EscrowTerms; 2]
     let fulfill_by = contracts::time(quoted.fulfill_by)?;
     let of = |agreed| -> Result<EscrowTerms, ConvertError> {
         let deposit = eip712::deposit(payment_id, terms_hash, agreed, payer, plan)?;
-        let deposited = EscrowTerms::deposited(&deposit, token, amount);
+        let deposited = EscrowTerms::deposited(&deposit, token, quoted.deposited.map_or(amount, units));
         Ok(deposited.reserved(contracts::word(quote_hash), settler, amount, fulfill_by))
     };
     Ok([of(Hash32::ZERO)?, of(quote_hash)?])

@@ -7,6 +7,7 @@ use alloy::{
 
 use chains::escrow::{EscrowRecord, QuotedEscrow, QuotedRecord, State};
 use escrow_abi::{
+    artefacts,
     attest::statement_digest,
     claims,
     contracts::{self, GatewayEscrow, account, address, word},
@@ -62,8 +63,12 @@ impl<'a> Escrows<'a> {
     /// Keeps the terms that the escrow of a payment commits to, so that no event has to tell them. What fits no EVM chain has
     /// none.
     pub(crate) fn expect(&self, expected: &ExpectedTerms<'_>) {
-        if let Ok(Some(terms)) = deposit_call::terms(expected) {
-            self.node.known_terms().keep(terms);
+        // Of what is not settled yet either amount may be deposited.
+        let of_price = ExpectedTerms { deposited: None, ..expected.clone() };
+        for expected in [expected, &of_price] {
+            if let Ok(Some(terms)) = deposit_call::terms(expected) {
+                self.node.known_terms().keep(terms);
+            }
         }
     }
 
@@ -91,18 +96,27 @@ impl<'a> Escrows<'a> {
         block: BlockRef,
     ) -> Result<Option<Committed>, Transient> {
         let Some((stored, _)) = self.stored(payment_id, contract, block).await? else { return Ok(None) };
-        let id = word(payment_id.on_chain());
-        let known = self.node.known_terms();
-        let terms = match known.get(stored.commitment).filter(|terms| terms.0.deposit.paymentId == id) {
-            Some(terms) => terms,
-            None => {
-                let terms = Logs::of(self.node).terms(contract, id, &stored, block).await?;
-                known.keep(terms.clone());
-                terms
-            }
-        };
+        let terms = self.terms_of(payment_id, contract, &stored, block).await?;
         let record = self.read(payment_id, contract, &stored, &terms)?;
         Ok(record.map(|record| Committed { record, terms }))
+    }
+
+    /// The terms to which `stored` commits at `block`: those that are known here, or those that events tell.
+    async fn terms_of(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+        stored: &Stored,
+        block: BlockRef,
+    ) -> Result<EscrowTerms, Transient> {
+        let id = word(payment_id.on_chain());
+        let known = self.node.known_terms();
+        if let Some(terms) = known.get(stored.commitment).filter(|terms| terms.0.deposit.paymentId == id) {
+            return Ok(terms);
+        }
+        let terms = Logs::of(self.node).terms(contract, id, stored, block).await?;
+        known.keep(terms.clone());
+        Ok(terms)
     }
 
     /// What the escrow stores of the payment at `block`, with its state; `None` when it knows nothing, or there is no contract.
@@ -135,8 +149,8 @@ impl<'a> Escrows<'a> {
         self.node.contradiction(format!("the record of {payment_id} in {contract}: {error}"))
     }
 
-    /// What the escrow has on record at the newest settled block, to somebody who knows all that it is to commit to. No events are
-    /// asked for: a reservation of something else is told as such.
+    /// What the escrow has on record at the newest settled block, to somebody who knows all that it is to commit to. Events are
+    /// asked for only where more was deposited than the quote asks for, or something else is reserved.
     ///
     /// # Errors
     /// [`Transient`].
@@ -151,11 +165,16 @@ impl<'a> Escrows<'a> {
                 let may_be = deposit_call::quoted_terms(quoted).ok();
                 let terms = may_be.into_iter().flatten().find(|terms| terms.commitment() == stored.commitment);
                 match terms {
-                    None => QuotedRecord::Other,
                     Some(terms) => {
                         let record = self.read(quoted.payment_id, contract, &stored, &terms)?;
                         self.node.known_terms().keep(terms);
                         record.into()
+                    }
+                    // More may be deposited than the quote asks for. Only its reserver lets anything in, and what a record commits
+                    // to is looked for once.
+                    None => {
+                        let committed = self.terms_of(quoted.payment_id, contract, &stored, block).await?;
+                        self.read(quoted.payment_id, contract, &stored, &committed)?.into()
                     }
                 }
             }
@@ -192,6 +211,16 @@ impl<'a> Escrows<'a> {
             Err(CallError::Reverted(_)) => Ok(Some(false)),
             Err(CallError::Transient(fault)) => Err(fault),
         }
+    }
+
+    /// Whether the code at `contract` has a call that reassigns; `None` where there is no contract.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn has_reassignments(&self, contract: &Account) -> Result<Option<bool>, Transient> {
+        let head = At::Block(self.node.head().await?);
+        let code = Query::of(self.node).code(address(contract)?, head).await?;
+        Ok((!code.is_empty()).then(|| artefacts::takes_reassignments(&code)))
     }
 
     /// The escrow at `contract` at the newest settled block.

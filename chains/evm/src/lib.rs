@@ -7,7 +7,7 @@
 //! - [`escrows`], [`deliveries`] and `transaction_status` conclude from that where an escrow, a delivery and a transaction of the
 //!   gateway stand; `logs` finds their events, `log_source` tells the chain's log watcher of them.
 //! - [`adapter`]: the engine's port of one chain. `preparation` makes its transactions, `deposit_call` what a deposit calls,
-//!   `transaction` their bytes; [`submitters`] are the accounts that send them, `payer_budgets` what they may cost in vain.
+//!   `reassignment` what a reassignment does, and whether it is there, `transaction` their bytes; [`submitters`] are the accounts that send them, `payer_budgets` what they may cost in vain.
 //! - [`settler`], `verifier` and [`auditor`] are the other parties' views; a settler sends through its [`wallet`].
 //!   [`wrapping`] is what a payer sends who holds the chain's own coin.
 //! - [`attest`] signs what the escrow is told. The contracts' types are in [`escrow_abi`].
@@ -36,6 +36,7 @@ mod preparation;
 pub mod query;
 mod questions;
 mod readiness;
+mod reassignment;
 mod rpc;
 pub mod settler;
 pub mod signed_digest;

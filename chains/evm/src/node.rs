@@ -8,7 +8,10 @@ mod header_cache;
 mod several;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -127,6 +130,8 @@ struct Inner {
     header_cache: Mutex<HeaderCache>,
     known_terms: KnownTerms,
     searching: tokio::sync::Mutex<()>,
+    /// Whether the chain's own escrow was seen to have no reassignments.
+    lacks_reassignments: AtomicBool,
     poller: BlockPoller<BlockRef>,
     head_feed: Option<HeadFeed>,
 }
@@ -196,6 +201,7 @@ impl Node {
             header_cache: Mutex::default(),
             known_terms: KnownTerms::default(),
             searching: tokio::sync::Mutex::default(),
+            lacks_reassignments: AtomicBool::default(),
             poller: BlockPoller::new(config.common.poll_ms).hinted(head_feed.clone()),
             head_feed,
         })))
@@ -229,6 +235,16 @@ impl Node {
     /// The terms of payments in escrow that are known here.
     pub(crate) fn known_terms(&self) -> &KnownTerms {
         &self.0.known_terms
+    }
+
+    /// Whether the chain's own escrow is known to be of a version before there were reassignments.
+    pub(crate) fn lacks_reassignments(&self) -> bool {
+        self.0.lacks_reassignments.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether it is one; whether that is another word than before.
+    pub(crate) fn note_reassignments(&self, lacks: bool) -> bool {
+        self.0.lacks_reassignments.swap(lacks, Ordering::Relaxed) != lacks
     }
 
     /// The turn of a search through many blocks: there is one at a time.

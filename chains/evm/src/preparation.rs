@@ -26,7 +26,7 @@ pub(crate) struct Intent<'a> {
     pub senders: Senders<'a>,
     /// The most gas that it may take, where it runs code that a stranger chose.
     pub gas_max: Option<u64>,
-    /// Whom it is charged to when it comes to nothing; nobody where it takes money out of escrow.
+    /// Whom it is charged to when it comes to nothing; nobody where it brings no money into escrow.
     pub payer: Option<Payer>,
     /// What is tried out.
     pub trial: Call,

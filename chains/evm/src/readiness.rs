@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use chains::readiness::{Look, ReadinessProbe};
+use chains::readiness::{self, Look, ReadinessProbe};
 use escrow_abi::contracts::address;
 use events::ChainId;
 use sagas::ports::Transient;
@@ -30,6 +30,11 @@ impl ReadinessProbe for Node {
                 Some(true) => {}
                 Some(false) => return Ok(Look::ContractUnreadable),
                 None => return Ok(Look::ContractMissing),
+            }
+            if let Some(has) = Escrows::of(self).has_reassignments(&common.escrow_contract).await?
+                && self.note_reassignments(!has)
+            {
+                readiness::say_reassignments(Node::chain_id(self), &common.escrow_contract, has);
             }
             let proxy = address(&common.fulfillment_proxy)?;
             if Query::of(self).code(proxy, At::Block(head)).await?.is_empty() {

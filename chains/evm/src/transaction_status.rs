@@ -1,9 +1,9 @@
 //! Transaction status: what became of the gateway's own transactions.
 
-use alloy::{primitives::Address, sol_types::SolCall};
+use alloy::primitives::Address;
 
 use chains::escrow::{EscrowRecord, State};
-use escrow_abi::contracts::{GatewayEscrow, account, address, seconds, text, units, word};
+use escrow_abi::contracts::{GatewayEscrow, account, address, text, units, word};
 use events::{
     PaymentId,
     event::{EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
@@ -14,7 +14,7 @@ use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
 
 use super::{
     calls::Calls,
-    erc6492,
+    deposit_call, erc6492,
     escrows::{Escrows, SettledEscrow},
     logs::{Found, Logs},
     node::{At, BlockRef, Node},
@@ -283,12 +283,9 @@ fn admitted_until(transaction: &TransactionPrepared, order: &DepositOrder) -> u6
     let reserve_deadline = order.escrow.reserve_deadline;
     let admitted_until = call_of(&transaction.raw, Address::ZERO).and_then(|call| {
         let deposit = if call.to.is_some() { call.data } else { erc6492::deposit_in(&call.data)? };
-        GatewayEscrow::depositWithWitnessCall::abi_decode(&deposit)
-            .map(|call| call.admittedUntil)
-            .or_else(|_| GatewayEscrow::depositWithPermitCall::abi_decode(&deposit).map(|call| call.admittedUntil))
-            .ok()
+        deposit_call::admitted_until(&deposit)
     });
-    admitted_until.map_or(reserve_deadline, |until| seconds(until).min(reserve_deadline))
+    admitted_until.map_or(reserve_deadline, |until| until.min(reserve_deadline))
 }
 
 /// Whether the record is this payment's money, reserved under this quote.

@@ -277,8 +277,8 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
     let blind = Verifier::default().with_chains([world.source.node.clone()], Some(key(3).into()));
     assert!(matches!(blind.attest_delivery(&right).await?, Outcome::Refused(_)));
 
-    // Whoever asks brings the terms. A node that tells no events is asked for none, neither for the payment that is meant nor
-    // for a stranger's, of which nothing here is known.
+    // Whoever asks brings the terms, and a node that tells no events is asked for none where they are right. Where they are not, it
+    // is asked once: more may be in escrow than the quote asks for.
     let liar = Liar::before(&world.source.anvil.url()).await?;
     liar.say("eth_getLogs", json!([]));
     let mut config = world.source.config.clone();
@@ -290,8 +290,16 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
     assert!(matches!(verifier.attest_delivery(&right).await?, Outcome::Attested(_)));
     let mut windows = theirs.case();
     windows.escrow.refund_after += 1;
-    let refused = verifier.attest_delivery(&windows).await?;
-    assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
+    let unknown = verifier.attest_delivery(&windows).await;
+    assert!(unknown.is_err(), "{unknown:?}");
+    for is_told in [true, false] {
+        match is_told {
+            true => liar.be_honest(),
+            false => liar.say("eth_getLogs", json!([])),
+        }
+        let refused = verifier.attest_delivery(&windows).await?;
+        assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
+    }
 
     let settler = SettlerChain::new(Node::connect(&config)?, world.settler.clone());
     let quote = payment.quote.quote();
@@ -305,8 +313,10 @@ async fn a_verifier_refuses_whatever_does_not_match() -> Result<()> {
         payout_account: quote.payout_account.clone(),
         source_amount: quote.source_amount,
         fulfill_by: payment.fulfill_by(),
+        escrowed: None,
     };
     assert_eq!(settler.reservation_state(&order).await?, ReservationState::Reserved);
+    // It holds the terms of the payment by now.
     let other = ReservationOrder { fulfill_by: order.fulfill_by - 1, ..order };
     assert!(matches!(settler.reservation_state(&other).await?, ReservationState::Different { .. }));
     Ok(())

@@ -13,6 +13,7 @@ mod deposit;
 mod head_feed;
 mod native_coins;
 mod nodes;
+mod reassignment;
 mod release;
 mod reorganisations;
 mod reservers;

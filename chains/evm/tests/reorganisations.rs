@@ -14,7 +14,7 @@ use crate::support::*;
 
 impl Chain {
     /// Replaces the newest `depth` blocks by empty ones.
-    async fn forget(&self, depth: u64) -> Result<()> {
+    pub async fn forget(&self, depth: u64) -> Result<()> {
         let _: Value = self.dev.rpc("anvil_reorg", (depth, Vec::<Value>::new())).await?;
         Ok(())
     }
@@ -22,7 +22,7 @@ impl Chain {
 
 impl World {
     /// Sends a transaction and waits until it is in a block.
-    async fn send(&self, transaction: &TransactionPrepared) -> Result<Receipt> {
+    pub async fn send(&self, transaction: &TransactionPrepared) -> Result<Receipt> {
         self.chains.broadcast(transaction).await?;
         let hash = transaction.transaction_hash.parse()?;
         eventually("it is mined", async || Ok(self.source.query().receipt(hash).await?.is_some())).await?;

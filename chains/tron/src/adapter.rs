@@ -18,8 +18,9 @@ use events::{
     event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
 };
 use sagas::ports::{
-    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Look, PayerDeposit,
-    PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
+    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
+    PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement,
+    TransactionState, Transient, Waiting,
 };
 use signer::Secp256k1Key;
 
@@ -32,7 +33,7 @@ use super::{
     escrows::Escrows,
     log_source::Logs,
     node::{Answer, Block, BroadcastError, Node},
-    reservation,
+    reassignment, reservation,
     submitters::{Senders, Warnings},
     transaction::{Call, Draft, Reference},
     transaction_status::Transactions,
@@ -53,7 +54,8 @@ pub struct Keys {
     pub draining_reservers: Vec<Secp256k1Key>,
     /// Send the gateway's transactions and pay for them; payments are spread over them.
     pub submitters: Vec<Secp256k1Key>,
-    /// Send refunds and releases and nothing else; when there are none, the submitters do, and deposits leave them a reserve.
+    /// Send refunds, releases and reassignments and nothing else; when there are none, the submitters do, and deposits leave them a
+    /// reserve.
     pub exit_submitters: Vec<Secp256k1Key>,
 }
 
@@ -223,6 +225,10 @@ impl Chain for TronChain {
 
 #[async_trait]
 impl Chains for TronChain {
+    fn expect_terms(&self, expected: &ExpectedTerms<'_>) {
+        Deposits::of(&self.node).expect(expected);
+    }
+
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         let submitters = self.senders(Leg::Deposit, &order.payment_id)?;
         let Authorization::Tron(spend) = &order.authorization else {
@@ -244,6 +250,29 @@ impl Chains for TronChain {
         let submitters = self.senders(Leg::Exit, &order.payment_id)?;
         let call = calls::release(&self.node, order).await?;
         self.prepare(&submitters, call, attempt).await
+    }
+
+    /// The chain's own escrow, where its code is not known to be of a version before there were reassignments, with the key of the
+    /// reserver that the payment names.
+    fn takes_reassignments(&self, escrow: &EscrowPlan) -> bool {
+        escrow.contract == self.node.config().common.escrow_contract
+            && self.keys.as_ref().is_some_and(|keys| keys.reservers.of(&escrow.reserver).is_ok())
+            && !self.node.lacks_reassignments()
+    }
+
+    async fn prepare_reassignment(
+        &self,
+        order: &ReassignmentOrder,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let submitters = self.senders(Leg::Reassignment, &order.payment_id)?;
+        let reserver = self.keys()?.reservers.of(&order.escrow.reserver).map_err(Transient::from)?;
+        let call = reassignment::call(&self.node, order, reserver).await?;
+        self.prepare(&submitters, call, attempt).await
+    }
+
+    async fn reassignment_state(&self, order: &ReassignmentOrder) -> Result<ReassignmentState, Transient> {
+        reassignment::state(&self.node, order).await
     }
 
     async fn reprice(&self, _versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {

@@ -10,12 +10,12 @@ use alloy::primitives::Address;
 use async_trait::async_trait;
 
 use chains::{
-    auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind},
+    auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind, Reassignment},
     config::CommonConfig,
 };
 use escrow_abi::{
     contracts::GatewayEscrow,
-    evidence::{Evidence, Parties},
+    evidence::{Evidence, Parties, Replaced},
 };
 use events::{
     Account, Amount, PaymentId, Terms,
@@ -109,8 +109,11 @@ impl Audit for Auditor {
             discrepancies.add(Kind::Missing, "the escrow has no record of the payment");
             return Ok(discrepancies.0);
         };
-        let reserved_at = record.reserved_at.unwrap_or_default();
-        discrepancies.same("the block of the reservation on record", secured.inclusion.block_number, reserved_at);
+        // Of a reservation that another took the place of no block is on record any more.
+        if record.escrow.reserved_for() == Some(case.quote_hash) {
+            let reserved_at = record.reserved_at.unwrap_or_default();
+            discrepancies.same("the block of the reservation on record", secured.inclusion.block_number, reserved_at);
+        }
         let known = payer_deposit_id(case.authorization);
         let scope = SearchScope {
             contract: parties.escrow,
@@ -166,6 +169,24 @@ impl Audit for Auditor {
             None => parties,
         };
         self.gave_back(&parties, refunded, deposited).await
+    }
+
+    async fn audit_reassignment(
+        &self,
+        case: &Case<'_>,
+        reassignment: &Reassignment<'_>,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Reassignment { previous, previous_fulfill_by, deposited, inclusion } = *reassignment;
+        let (parties, payout) = match parties_of(case) {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        let before = Replaced { quote_hash: previous, fulfill_by: previous_fulfill_by };
+        if let Some(evidence) = self.executed_as(inclusion, &mut discrepancies).await? {
+            evidence.reassigned(case, (&parties, payout), before, inclusion, deposited, &mut discrepancies);
+        }
+        Ok(discrepancies.0)
     }
 
     async fn audit_delivery(&self, case: &Case<'_>, inclusion: &Inclusion) -> Result<Vec<Discrepancy>, Transient> {
@@ -224,9 +245,11 @@ impl Audit for Auditor {
         {
             discrepancies.committed(case, &record.escrow);
         }
-        let record = found.record.map(|record| record.escrow);
-        let state = record.filter(|record| record.is_of(plan)).map(|record| record.state);
-        Ok((EscrowSnapshot { state, settled_number: found.settled.number, settled_time: found.time }, discrepancies.0))
+        let record = found.record.map(|record| record.escrow).filter(|record| record.is_of(plan));
+        let (state, reserved_for) =
+            (record.as_ref().map(|record| record.state), record.and_then(|record| record.reserved_for()));
+        let (settled_number, settled_time) = (found.settled.number, found.time);
+        Ok((EscrowSnapshot { state, reserved_for, settled_number, settled_time }, discrepancies.0))
     }
 
     async fn attestation_holds(

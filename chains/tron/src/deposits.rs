@@ -12,7 +12,7 @@ use events::{
     Account, Hash32, PaymentId,
     event::{Authorization, EscrowOpened, EscrowPlan, EscrowSecured, TransactionPrepared},
 };
-use sagas::ports::{DepositOrder, DepositState, PayerDeposit, Transient};
+use sagas::ports::{DepositOrder, DepositState, ExpectedTerms, PayerDeposit, Transient};
 
 use super::{
     address::{address, trc20},
@@ -45,7 +45,7 @@ impl<'a> Deposits<'a> {
         order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
-        self.expect(order);
+        self.expect(&order.expected_terms());
         let found = self.settled(&order.payment_id, &order.escrow).await?;
         if let Some(record) = found.record.as_ref().filter(|record| is_of_order(record, order)) {
             return self.reserved(order, record, versions).await.map(DepositState::Secured);
@@ -88,7 +88,7 @@ impl<'a> Deposits<'a> {
     /// # Errors
     /// [`Transient`].
     pub async fn secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
-        self.expect(order);
+        self.expect(&order.expected_terms());
         let found = self.settled(&order.payment_id, &order.escrow).await?;
         match found.record.filter(|record| is_of_order(record, order)) {
             Some(record) => self.reserved(order, &record, &[]).await.map(Some),
@@ -157,13 +157,11 @@ impl<'a> Deposits<'a> {
         Ok(!found.record.is_some_and(|record| record.escrow.is_of(plan)))
     }
 
-    /// Keeps the terms that the escrow of this order commits to before and after the reservation, so that no event has to tell
-    /// them. An order that fits no Tron chain has none.
-    fn expect(&self, order: &DepositOrder) {
-        if let Ok(Some(terms)) = terms(order) {
-            for terms in terms {
-                self.node.known_terms().keep(terms);
-            }
+    /// Keeps the terms that the escrow of a payment commits to before and after the reservation, so that no event has to tell
+    /// them. What fits no Tron chain has none.
+    pub fn expect(&self, expected: &ExpectedTerms<'_>) {
+        for terms in terms(expected).into_iter().flatten() {
+            self.node.known_terms().keep(terms);
         }
     }
 
@@ -241,15 +239,19 @@ pub(super) fn agreement(
     })
 }
 
-/// The terms of an order's escrow before and after the reservation; `None` when the payer signed for another family.
-fn terms(order: &DepositOrder) -> Result<Option<[EscrowTerms; 2]>, OrderError> {
-    let Authorization::Tron(spend) = &order.authorization else { return Ok(None) };
-    let (source, award) = (&order.terms.source, &order.reservation);
-    let deposit = agreement(&order.payment_id, source.account(), order.terms_hash, spend.quote_hash, &order.escrow)?;
-    let deposited = EscrowTerms::deposited(&deposit, trc20(source.asset())?, units(spend.amount));
+/// The terms of a payment's escrow before the reservation, and after it where there is an award; none when the payer signed for
+/// another family.
+fn terms(expected: &ExpectedTerms<'_>) -> Result<Vec<EscrowTerms>, OrderError> {
+    let ExpectedTerms { payment_id, terms, terms_hash, escrow, authorization, reservation, deposited } = expected;
+    let Authorization::Tron(spend) = authorization else { return Ok(Vec::new()) };
+    let source = &terms.source;
+    let deposit = agreement(payment_id, source.account(), *terms_hash, spend.quote_hash, escrow)?;
+    let amount = units(deposited.unwrap_or(spend.amount));
+    let deposited = EscrowTerms::deposited(&deposit, trc20(source.asset())?, amount);
+    let Some(award) = reservation else { return Ok(vec![deposited]) };
     let (quote, settler) = (word(award.quote_hash), address(&award.payout_account)?);
     let reserved = deposited.clone().reserved(quote, settler, units(award.source_amount), time(award.fulfill_by)?);
-    Ok(Some([deposited, reserved]))
+    Ok(vec![deposited, reserved])
 }
 
 /// The id of the payer deposit. Its wallet may have brought another with the same call.

@@ -33,7 +33,9 @@ pub(super) struct DatedRecord {
     pub terms: EscrowTerms,
     /// Number of the block that has the deposit.
     pub deposited_at: u64,
-    /// Number of the block that has the reservation.
+    /// How many reservations it has had: more than one where it was reassigned.
+    pub round: u8,
+    /// Number of the block that has the reservation, the last one.
     pub reserved_at: Option<u64>,
     /// Number of the block that has the release or the refund.
     pub ended_at: Option<u64>,
@@ -71,7 +73,12 @@ impl DatedRecord {
         Ok(address(payer.ok_or_else(|| node.contradiction("an escrow of nobody's money"))?)?)
     }
 
-    /// The record as it was at block `number`; `None` when its deposit came later.
+    /// The number of the block that reassigned it last.
+    fn reassigned_at(&self) -> Option<u64> {
+        self.reserved_at.filter(|_| self.round > 1)
+    }
+
+    /// The record as it was at block `number`; `None` when its deposit came later. It must not have been reassigned later.
     fn up_to(mut self, number: u64) -> Option<Self> {
         if self.deposited_at > number {
             return None;
@@ -85,6 +92,7 @@ impl DatedRecord {
         }
         if self.reserved_at.is_some_and(|reserved| reserved > number) {
             self.reserved_at = None;
+            self.round = 0;
             self.terms = self.terms.unreserved();
             let record = &mut self.escrow;
             record.state = escrow::State::Deposited;
@@ -206,6 +214,7 @@ impl<'a> Escrows<'a> {
             escrow,
             terms,
             deposited_at: deposited,
+            round: stored.round,
             reserved_at: (reserved != 0).then_some(reserved),
             ended_at: (ended != 0).then_some(ended),
         };
@@ -246,31 +255,57 @@ impl<'a> Escrows<'a> {
     /// [`Transient`].
     pub(super) async fn settled(&self, payment_id: &PaymentId, contract: &Account) -> Result<SettledEscrow, Transient> {
         let contract = address(contract)?;
-        let settled = self.node.settled().await?;
-        let look = async || -> Result<SettledEscrow, Transient> {
+        if let Some(found) = self.as_of(payment_id, contract, self.node.settled().await?).await? {
+            return Ok(found);
+        }
+        // What it was reserved for before is on record nowhere. The solidified state is ahead of a block that was asked for earlier.
+        let settled = self.node.watch_settled().await?;
+        let found = self.as_of(payment_id, contract, settled).await?;
+        found.ok_or_else(|| {
+            let number = settled.number;
+            Transient::unreachable(format!("the escrow of {payment_id} was reassigned after solidified block {number}"))
+        })
+    }
+
+    /// The escrow as of the solidified block `settled`; `None` where it was reassigned since.
+    async fn as_of(
+        &self,
+        payment_id: &PaymentId,
+        contract: Address,
+        settled: Block,
+    ) -> Result<Option<SettledEscrow>, Transient> {
+        let look = async || -> Result<Option<SettledEscrow>, Transient> {
             let read = self.record(payment_id, contract, State::Solidified).await?;
             let read = read.at_least(&settled, self.node)?;
             let (time, unsettled) = (settled.seconds(), read.record.is_some());
             if let Some(record) = &read.record {
                 self.is_in_time(record, &settled)?;
+                if record.reassigned_at().is_some_and(|reassigned| reassigned > settled.number) {
+                    return Ok(None);
+                }
             }
             let record = read.record.and_then(|record| record.up_to(settled.number));
-            Ok(SettledEscrow { settled, time, unsettled: unsettled && record.is_none(), record })
+            Ok(Some(SettledEscrow { settled, time, unsettled: unsettled && record.is_none(), record }))
         };
-        let (found, again) = (look().await?, look().await?);
+        let (Some(found), Some(again)) = (look().await?, look().await?) else { return Ok(None) };
         match found == again {
-            true => Ok(found),
+            true => Ok(Some(found)),
             // A deposit that came between the two answers came after the settled block.
-            false if found.record.is_none() && again.record.is_none() => Ok(SettledEscrow { unsettled: true, ..again }),
+            false if found.record.is_none() && again.record.is_none() => {
+                Ok(Some(SettledEscrow { unsettled: true, ..again }))
+            }
             false => Err(self.node.contradiction(format!("two records as of settled block {}", settled.number))),
         }
     }
 
-    /// The escrow takes deposits and reservations up to and in the second of the reserve deadline, so none can be in a block
-    /// that comes after a later one.
+    /// The escrow takes deposits and first reservations up to and in the second of the reserve deadline, and a reassignment before
+    /// the new promise's last second, so none can be in a block that comes after a later one.
     fn is_in_time(&self, record: &DatedRecord, settled: &Block) -> Result<(), Transient> {
-        let changed = record.reserved_at.unwrap_or(record.deposited_at);
-        if changed > settled.number && settled.seconds() > record.escrow.reserve_deadline {
+        let (changed, last) = match record.reassigned_at() {
+            Some(reassigned) => (reassigned, record.escrow.fulfill_by.saturating_sub(1)),
+            None => (record.reserved_at.unwrap_or(record.deposited_at), record.escrow.reserve_deadline),
+        };
+        if changed > settled.number && settled.seconds() > last {
             return Err(self.node.contradiction(format!("a record of block {changed}, after its deadline")));
         }
         Ok(())

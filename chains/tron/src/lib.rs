@@ -3,7 +3,7 @@
 //! - [`authorization`]: what the payer signs, decoded and checked field by field, and then by the chain; `permission` says
 //!   whether its key may sign.
 //! - [`adapter`]: the engine's port, an object a chain. `reservation` is the next step of a deposit, `payer_deposit` sends the
-//!   payer's own transactions, `calls` makes refunds and releases, `submitters` who sends them, `cost` what that takes.
+//!   payer's own transactions, `calls` makes refunds and releases, `reassignment` what is between, `submitters` who sends them, `cost` what that takes.
 //! - [`connection`]: one chain's node, and what may be believed of it; `query` is what it is asked, `rpc` the HTTP under that. A
 //!   [`node`] is a connection with a chain's configuration.
 //! - [`escrows`] and `deliveries`: what the contracts have on record, which `reads` dates; `search` says where in a block an
@@ -40,6 +40,7 @@ mod proto;
 mod query;
 mod readiness;
 mod reads;
+mod reassignment;
 mod reservation;
 mod rpc;
 mod search;

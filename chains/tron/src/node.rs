@@ -1,6 +1,13 @@
 //! Node: a connection to one Tron chain with its configuration, and what those who use it share.
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use alloy::primitives::{Address, B256};
 
@@ -26,6 +33,8 @@ struct Inner {
     connection: Connection,
     known_terms: KnownTerms,
     block_logs: BlockLogs,
+    /// Whether the chain's own escrow was seen to have no reassignments.
+    lacks_reassignments: AtomicBool,
     poller: BlockPoller<B256>,
 }
 
@@ -61,6 +70,7 @@ impl Node {
             connection,
             known_terms: KnownTerms::default(),
             block_logs: BlockLogs::default(),
+            lacks_reassignments: AtomicBool::default(),
             poller: BlockPoller::new(common.poll_ms),
         })))
     }
@@ -68,6 +78,16 @@ impl Node {
     /// The terms of payments in escrow that are known here.
     pub(crate) fn known_terms(&self) -> &KnownTerms {
         &self.0.known_terms
+    }
+
+    /// Whether the chain's own escrow is known to be of a version before there were reassignments.
+    pub(crate) fn lacks_reassignments(&self) -> bool {
+        self.0.lacks_reassignments.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether it is one; whether that is another word than before.
+    pub(crate) fn note_reassignments(&self, lacks: bool) -> bool {
+        self.0.lacks_reassignments.swap(lacks, Ordering::Relaxed) != lacks
     }
 
     /// What the configuration says.

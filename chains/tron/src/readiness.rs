@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 
-use chains::readiness::{Look, ReadinessProbe};
+use chains::readiness::{self, Look, ReadinessProbe};
+use escrow_abi::artefacts;
 use events::ChainId;
 use sagas::ports::Transient;
 
@@ -21,13 +22,18 @@ impl ReadinessProbe for Node {
         let head = self.head().await?;
         if contracts {
             let common = &self.config().common;
-            for contract in [&common.escrow_contract, &common.fulfillment_proxy] {
-                if self.nodes().contract_code(address(contract)?).await?.is_none() {
-                    return Ok(Look::ContractMissing);
-                }
+            let Some(escrow) = self.nodes().contract_code(address(&common.escrow_contract)?).await? else {
+                return Ok(Look::ContractMissing);
+            };
+            if self.nodes().contract_code(address(&common.fulfillment_proxy)?).await?.is_none() {
+                return Ok(Look::ContractMissing);
             }
             if !Escrows::of(self).is_readable(&common.escrow_contract).await? {
                 return Ok(Look::ContractUnreadable);
+            }
+            let takes = artefacts::takes_reassignments(&escrow.runtime);
+            if self.note_reassignments(!takes) {
+                readiness::say_reassignments(&common.chain_id, &common.escrow_contract, takes);
             }
         }
         Ok(Look::Head(head.number))

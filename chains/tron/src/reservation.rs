@@ -10,13 +10,14 @@ use escrow_abi::{
     record::EscrowTerms,
     signature,
 };
-use events::{Hash32, event::TronSpend};
-use sagas::ports::{DepositOrder, PrepareError, Transient};
+use events::{Hash32, PaymentId, event::TronSpend};
+use sagas::ports::{DepositOrder, PrepareError, Reservation, Transient};
 use signer::Secp256k1Key;
 
 use super::{
     address::address,
     calls::{GatewayCall, RECORD_WAITS, refused, reservable_until, waiting},
+    deliveries::OrderError,
     escrows::Escrows,
     node::Node,
     payer_deposit::PayerTransactions,
@@ -80,6 +81,20 @@ fn unreservable(order: &DepositOrder, spend: &TronSpend, escrow: Address) -> Res
     })
 }
 
+/// A reservation as it is signed and logged.
+///
+/// # Errors
+/// [`OrderError`] when the account or the time is not one of Tron's contracts'.
+pub(super) fn message(payment_id: &PaymentId, reservation: &Reservation) -> Result<eip712::Reservation, OrderError> {
+    Ok(eip712::Reservation {
+        paymentId: word(payment_id.on_chain()),
+        quoteHash: word(reservation.quote_hash),
+        settler: address(&reservation.payout_account)?,
+        sourceAmount: units(reservation.source_amount),
+        fulfillBy: contracts::time(reservation.fulfill_by)?,
+    })
+}
+
 async fn call(
     node: &Node,
     order: &DepositOrder,
@@ -87,14 +102,7 @@ async fn call(
     EscrowTerms(deposit): EscrowTerms,
     reserver: &Secp256k1Key,
 ) -> Result<GatewayCall, Transient> {
-    let terms = &order.reservation;
-    let message = eip712::Reservation {
-        paymentId: word(order.payment_id.on_chain()),
-        quoteHash: word(terms.quote_hash),
-        settler: address(&terms.payout_account)?,
-        sourceAmount: units(terms.source_amount),
-        fulfillBy: contracts::time(terms.fulfill_by)?,
-    };
+    let message = message(&order.payment_id, &order.reservation)?;
     let preimage = eip712::preimage(&message, &escrow_domain(u64::from(node.reference()), contract));
     let signed = attest::sign_preimage(reserver, &preimage).await?;
     let signature = signature::bytes(&signed).map_err(Transient::misconfigured)?;

@@ -9,12 +9,15 @@ use expect_test::expect_file;
 
 use chains_tron::node::{Info, State};
 use escrow_abi::contracts::GatewayEscrow;
-use events::event::TransactionPrepared;
-use sagas::ports::Chains;
+use events::{Hash32, event::TransactionPrepared};
+use sagas::ports::{Chains, DepositOrder, Reservation};
 
-use crate::support::{
-    REFUND_DELAY, World,
-    payment::{deposited_terms, spend},
+use crate::{
+    evm_support::reassignment::reassignment,
+    support::{
+        REFUND_DELAY, World,
+        payment::{CAP, deposited_terms, spend},
+    },
 };
 
 fn energy(info: &Info) -> Result<u64> {
@@ -33,6 +36,7 @@ impl World {
 #[tokio::test]
 async fn each_call_costs_the_energy_that_is_committed() -> Result<()> {
     const WINDOW: u64 = 3_600;
+    const PROMISE: u64 = 60;
     let world = World::start().await?;
     let chains = world.chains();
     let mut costs = BTreeMap::new();
@@ -51,6 +55,23 @@ async fn each_call_costs_the_energy_that_is_committed() -> Result<()> {
         calls.insert("releaseWithRemainder", energy(&world.release(&order).await?)?);
         costs.insert(nth, calls);
     }
+
+    let mut order = world.order(WINDOW).await?;
+    order.reservation.fulfill_by = world.time().await? + PROMISE;
+    world.secured(&chains, &order).await?;
+    world.advance(Duration::from_secs(PROMISE + 1)).await?;
+    world.solidify().await?;
+    let next = Reservation {
+        quote_hash: Hash32([10; 32]),
+        fulfill_by: order.escrow.fulfillment_deadline,
+        ..order.reservation.clone()
+    };
+    let word = world.attest(&world.non_delivery(&order));
+    let reassignment = reassignment(&order, &DepositOrder { reservation: next, ..order.clone() }, CAP, word);
+    let prepared = chains.prepare_reassignment(&reassignment, 1).await?;
+    chains.broadcast(&prepared).await?;
+    world.mine(1).await?;
+    costs.entry("further").or_default().insert("reassign", world.energy_of(&prepared).await?);
 
     let order = world.order(WINDOW).await?;
     world.deposit(&order).await?;

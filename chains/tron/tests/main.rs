@@ -17,6 +17,7 @@ mod endpoint;
 #[allow(dead_code, reason = "what the EVM tests share, of which few is for payments between the families")]
 mod evm_support;
 mod nodes;
+mod reassignment;
 mod release;
 mod reservers;
 mod settlement;

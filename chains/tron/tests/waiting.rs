@@ -9,13 +9,17 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use chains_tron::adapter::TronChain;
-use sagas::ports::{Chains, DeliveryOrder, DeliveryState, Waiting};
+use events::Hash32;
+use sagas::ports::{Chains, DeliveryOrder, DeliveryState, DepositOrder, ReassignmentState, Reservation, Waiting};
 
-use crate::belief::{calls, words};
 use crate::support::{
     LAG, WITHIN, World, account,
     liar::{Heard, Liar},
-    payment::spend,
+    payment::{CAP, spend},
+};
+use crate::{
+    belief::{calls, words},
+    evm_support::reassignment::reassignment,
 };
 
 /// Blocks in which the engine looks at a payment without a hint: `UNSEEN_MAX` in blocks of three seconds.
@@ -306,5 +310,36 @@ async fn a_delivery_that_only_a_block_told_of_is_not_seen_and_no_fault() -> Resu
     counted.liar.be_honest();
     let state = counted.chains.delivery_state(&order).await;
     assert!(matches!(state, Ok(DeliveryState::Final(_))), "{state:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reassignment_wakes_who_follows_it() -> Result<()> {
+    let counted = Counted::start().await?;
+    let (world, chains) = (&counted.world, counted.chains.clone());
+    let mut first = world.order(36_000).await?;
+    first.reservation.fulfill_by = world.time().await? + 60;
+    world.secured(&chains, &first).await?;
+    let next = Reservation {
+        quote_hash: Hash32([10; 32]),
+        fulfill_by: first.escrow.fulfillment_deadline,
+        ..first.reservation.clone()
+    };
+    let next = DepositOrder { reservation: next, ..first.clone() };
+    world.advance(Duration::from_secs(61)).await?;
+    world.solidify().await?;
+    let order = reassignment(&first, &next, CAP, world.attest(&world.non_delivery(&first)));
+    let delivery = world.delivery(&next);
+    counted.begin(&delivery).await?;
+    let happens = async {
+        let prepared = chains.prepare_reassignment(&order, 1).await?;
+        Ok(chains.broadcast(&prepared).await?)
+    };
+    assert!(counted.is_woken(&delivery, false, happens, 2).await?, "it is in a block");
+    for _ in 0..LAG + 2 {
+        counted.is_woken(&delivery, false, async { Ok(()) }, 1).await?;
+    }
+    let state = chains.reassignment_state(&order).await?;
+    ensure!(matches!(state, ReassignmentState::Reassigned(_)), "{state:?}");
     Ok(())
 }

@@ -16,8 +16,8 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use events::{ChainId, PaymentId, SettlerToken, quote::auction_of};
-use protocol::{AWARDS_STREAM, AwardEnd, AwardMessage, AwardNotice, award_consumer};
+use events::{ChainId, Hash32, PaymentId, SettlerToken, quote::auction_of};
+use protocol::{AWARDS_STREAM, AwardEnd, AwardMessage, AwardNotice, AwardToken, award_consumer, split_subject};
 use trace::TraceParent;
 
 use super::{ENDS_MAX, RETRY_PAUSE};
@@ -27,8 +27,9 @@ use crate::{
     claims,
     job::{Job, Rejected},
     nats::traceparent,
+    outcome::Outcome,
     recent::RecentSet,
-    settlement::{Outcome, Settlement, SettlementContext},
+    settlement::{Settlement, SettlementContext},
 };
 
 /// How long one pull request for awards stands, and the interval of the server's heartbeats. An award has to be answered
@@ -59,12 +60,15 @@ pub(super) struct Awards {
     work: Mutex<Work>,
 }
 
+/// An award: a payment, and which of the settler's quotes. The same payment may be awarded to the settler again, by another quote.
+type AwardKey = (PaymentId, Hash32);
+
 /// Awards that are worked on, and those that have ended.
 struct Work {
-    /// Payments under way, each with the token that cancels it; an award that is redelivered meanwhile is not begun twice.
-    underway: HashMap<PaymentId, CancellationToken>,
-    /// Payments whose award has ended; a late redelivery is not begun.
-    ended: RecentSet<PaymentId>,
+    /// Awards under way, each with the token that cancels it; one that is redelivered meanwhile is not begun twice.
+    underway: HashMap<AwardKey, CancellationToken>,
+    /// Awards that have ended; a late redelivery is not begun.
+    ended: RecentSet<AwardKey>,
 }
 
 impl Awards {
@@ -103,7 +107,8 @@ impl Awards {
             match AwardMessage::read(&message.payload) {
                 Ok(AwardMessage::Award(notice)) => {
                     let said = traceparent(message.headers.as_ref());
-                    settlements.spawn(self.clone().settle(*notice, is_redelivery, said, acker));
+                    let token = token_of(&message.subject, &notice.payment_id, notice.quote_hash);
+                    settlements.spawn(self.clone().settle(*notice, token, is_redelivery, said, acker));
                 }
                 Ok(AwardMessage::End(end)) => {
                     self.end(end);
@@ -114,7 +119,8 @@ impl Awards {
                     let awards = self.clone();
                     settlements.spawn(async move {
                         if let Some((payment_id, quote_hash)) = AwardMessage::awarded(&message.payload) {
-                            awards.context.refuse(&payment_id, quote_hash).await;
+                            let token = token_of(&message.subject, &payment_id, quote_hash);
+                            awards.context.refuse(&token, &payment_id, quote_hash).await;
                         }
                         acknowledge(&acker, AckKind::Term).await;
                     });
@@ -127,21 +133,25 @@ impl Awards {
     /// Ends the work on an award that is over. An award whose reservation is in escrow is worked on all the same.
     fn end(&self, end: AwardEnd) {
         tracing::info!(payment_id = %end.payment_id, reason = end.ended, "award is over");
+        let AwardEnd { payment_id, quote_hash, auction_id, .. } = end;
+        // Gateways of older versions do not name the auction. For a quote from a batch nothing is held before its award.
+        let auction_id = auction_id.unwrap_or_else(|| auction_of(&payment_id));
+        let award = (payment_id, quote_hash);
         let underway = {
             let mut work = self.work();
-            work.ended.insert(end.payment_id.clone(), ());
-            work.underway.get(&end.payment_id).cloned()
+            work.ended.insert(award.clone(), ());
+            work.underway.get(&award).cloned()
         };
         match underway {
             Some(over) => over.cancel(),
-            // For a quote from a batch nothing is held before its award.
-            None => self.context.inventory.lose(&auction_of(&end.payment_id)),
+            None => self.context.inventory.lose(&auction_id),
         }
     }
 
     async fn settle(
         self: Arc<Self>,
         notice: AwardNotice,
+        token: AwardToken,
         is_redelivery: bool,
         said: Option<TraceParent>,
         acker: Acker,
@@ -153,12 +163,12 @@ impl Awards {
             Ok(settlement) => settlement,
             Err(Rejected(reason)) => {
                 tracing::error!(%payment_id, reason, "award is not this settler's to settle");
-                self.context.refuse(&payment_id, quote_hash).await;
+                self.context.refuse(&token, &payment_id, quote_hash).await;
                 acknowledge(&acker, AckKind::Term).await;
                 return;
             }
         };
-        let working = match Working::begin(&self, &payment_id) {
+        let working = match Working::begin(&self, (payment_id.clone(), quote_hash)) {
             Begun::Work(working) => working,
             Begun::Underway => return,
             Begun::Ended => return acknowledge(&acker, AckKind::Ack).await,
@@ -200,10 +210,10 @@ impl Awards {
     }
 }
 
-/// Guard: the payment counts as under way until it is dropped.
+/// Guard: the award counts as under way until it is dropped.
 struct Working<'a> {
     awards: &'a Awards,
-    payment_id: PaymentId,
+    award: AwardKey,
     over: CancellationToken,
 }
 
@@ -218,24 +228,30 @@ enum Begun<'a> {
 }
 
 impl<'a> Working<'a> {
-    fn begin(awards: &'a Awards, payment_id: &PaymentId) -> Begun<'a> {
+    fn begin(awards: &'a Awards, award: AwardKey) -> Begun<'a> {
         let mut work = awards.work();
-        if work.ended.contains(payment_id) {
+        if work.ended.contains(&award) {
             return Begun::Ended;
         }
-        if work.underway.contains_key(payment_id) {
+        if work.underway.contains_key(&award) {
             return Begun::Underway;
         }
         let over = CancellationToken::new();
-        work.underway.insert(payment_id.clone(), over.clone());
-        Begun::Work(Self { awards, payment_id: payment_id.clone(), over })
+        work.underway.insert(award.clone(), over.clone());
+        Begun::Work(Self { awards, award, over })
     }
 }
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
-        self.awards.work().underway.remove(&self.payment_id);
+        self.awards.work().underway.remove(&self.award);
     }
+}
+
+/// The last token of an award's subject, under which it is answered; the payment's where it is none of the two that there are.
+fn token_of(subject: &str, payment_id: &PaymentId, quote_hash: Hash32) -> AwardToken {
+    let said = split_subject(subject, "award").and_then(|(_, id)| AwardToken::parse(id, payment_id, quote_hash));
+    said.unwrap_or_else(|| AwardToken::of_payment(payment_id))
 }
 
 /// A handle to the settler's consumer of awards that is good for pulling messages, and that is made without asking the

@@ -76,5 +76,6 @@ fn registration(options: &Options, chains: &Chains) -> Registration {
         corridors,
         policies,
         credentials: options.credentials.clone(),
+        follows_reassignments: true,
     }
 }

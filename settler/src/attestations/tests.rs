@@ -86,7 +86,7 @@ impl Does {
                 (AttestationStatus::Attested, Some(signature(account)), None)
             }
         };
-        Ok(AttestationResponse { version: Version, status, signature, reason })
+        Ok(AttestationResponse { version: Version, status, signature, reason, follows_reassignments: true })
     }
 }
 

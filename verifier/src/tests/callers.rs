@@ -302,7 +302,9 @@ async fn a_case_that_is_not_ours_takes_no_permit() {
         let mut junk: Value = serde_json::from_str(&body(n)).unwrap();
         junk["escrow"]["contract"] = json!("0x0000000000000000000000000000000000000bad");
         let answer = listening.ask(DELIVERY_ATTESTATION_PATH, HeaderMap::new(), junk.to_string()).await;
-        let refused = json!({"version": "1.0", "status": "refused", "reason": "somebody else's escrow"});
+        let refused = json!({
+            "version": "1.0", "status": "refused", "reason": "somebody else's escrow", "follows_reassignments": true,
+        });
         assert_eq!(answer, (StatusCode::OK, refused));
     }
     assert_eq!(judge.shown().len(), 1);

@@ -104,3 +104,32 @@ async fn of_one_verifier_so_much_is_asked_and_no_more() {
     drop(asks);
     assert!(client.attest_delivery(&silent, &case).now_or_never().is_none());
 }
+
+/// What a verifier's last answer says of itself counts, and that of an older version says nothing.
+#[tokio::test]
+async fn whether_a_verifier_follows_reassignments_is_learnt_from_its_answers() {
+    let current = Listening::judge(FixedJudge::attesting(GOOD_SIGNATURE)).await;
+    let older = || json!({"version": "1.0", "status": "attested", "signature": GOOD_SIGNATURE}).to_string();
+    let older = Listening::answering(older).await;
+    let liar = json!({"version": "1.0", "status": "attested", "signature": "0xbad0", "follows_reassignments": true});
+    let liar = Listening::answering(move || liar.to_string()).await;
+    for (listening, follows) in [(&current, true), (&older, false), (&liar, false)] {
+        for case in [case(), case_of_set(listening.origin())] {
+            let (client, reference) = (listening.client(&Arc::default()), listening.reference());
+            assert!(!client.follows_reassignments(&reference), "it was not asked");
+            drop(client.attest_delivery(&reference, &case).await);
+            assert_eq!(client.follows_reassignments(&reference), follows);
+            let other =
+                VerifierMember { account: "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359".parse().unwrap(), ..reference };
+            assert!(!client.follows_reassignments(&other));
+        }
+    }
+    let pending = Ok(Verdict::Pending { reason: String::new() });
+    let signed = Ok(Verdict::Attested { signature: GOOD_SIGNATURE.to_owned() });
+    let listening = Listening::judge(FixedJudge::new(pending, signed)).await;
+    let (client, reference) = (listening.client(&Arc::default()), listening.reference());
+    assert_eq!(client.attest_delivery(&reference, &case()).await, Ok(None));
+    assert!(!client.follows_reassignments(&reference), "nothing shows whose word it is");
+    assert_eq!(client.attest_non_delivery(&reference, &case()).await, Ok(Some(GOOD_SIGNATURE.to_owned())));
+    assert!(client.follows_reassignments(&reference));
+}

@@ -8,7 +8,9 @@ async fn the_service_speaks_plain_json() {
     let body = request_body().to_string();
     for path in [DELIVERY_ATTESTATION_PATH, NON_DELIVERY_ATTESTATION_PATH] {
         let (status, answer) = listening.post(path, "application/json; charset=utf-8", body.clone()).await;
-        let expected = json!({"version": "1.0", "status": "attested", "signature": GOOD_SIGNATURE});
+        let expected = json!({
+            "version": "1.0", "status": "attested", "signature": GOOD_SIGNATURE, "follows_reassignments": true,
+        });
         assert_eq!((status, answer), (StatusCode::OK, expected));
     }
     let health = reqwest::get(format!("{}/healthz", listening.origin())).await.unwrap();

@@ -2,6 +2,7 @@
 
 #[allow(dead_code, reason = "the tests of other families use the rest")]
 pub mod liar;
+pub mod reassignment;
 pub mod release;
 
 use std::{
