@@ -171,7 +171,12 @@ impl Assembled {
             clock: clock.clone(),
         };
         let copied = restored.as_ref().map(|restored| Arc::new(restored.mark.heads.clone()));
-        let options = EngineOptions { release: config.release.into(), restored: copied, ..EngineOptions::default() };
+        let options = EngineOptions {
+            release: config.release.into(),
+            reassignment: config.settlers.reassignment(),
+            restored: copied,
+            ..EngineOptions::default()
+        };
         let engine = Engine::new(ports, options);
         let spending = Arc::new(Spending::new(&vitals));
         let is_measured = config.metrics.listen.is_some() || config.console.listen.is_some();

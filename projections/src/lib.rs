@@ -71,6 +71,6 @@ pub use service::{Located, Projections, RunError};
 pub use settler_records::{RecentRecords, SETTLERS_PAGE_MAX, SettlerPage};
 pub use shards::{ShardState, ShardStatus};
 pub use view::{
-    Applied, AwardProgress, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, RefundOwed,
-    Transaction, Windows,
+    Applied, AwardProgress, AwardedQuote, Confirmation, DeclineCount, LapsedQuote, PaymentStatus, PaymentView,
+    RefundOwed, Reopened, Transaction, Windows,
 };

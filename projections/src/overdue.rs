@@ -15,7 +15,7 @@ use sagas::{ports::Transient, release::attestation_due};
 use crate::{
     fault::Fault,
     service::Projections,
-    view::{PaymentStatus, PaymentView, RefundOwed, Transaction},
+    view::{PaymentStatus, PaymentView, RefundOwed, Reopened, Transaction},
 };
 
 /// The overdue step of a payment.
@@ -26,6 +26,9 @@ pub enum OverdueStage {
     Undeposited,
     /// The money is in escrow, the time for the delivery is over, and it is neither confirmed nor failed.
     Undelivered,
+    /// The settler that the escrow is reserved for did not deliver in time, and for long now the escrow is not reassigned to
+    /// another, and the payment has not failed either.
+    Unreassigned,
     /// Delivered for good, and the verifier has not attested it while the refund window comes near: without the attestation
     /// the settler is not paid.
     Unattested,
@@ -41,6 +44,7 @@ impl OverdueStage {
         match self {
             Self::Undeposited => "undeposited",
             Self::Undelivered => "undelivered",
+            Self::Unreassigned => "unreassigned",
             Self::Unattested => "unattested",
             Self::Unreleased => "unreleased",
             Self::Unrefunded => "unrefunded",
@@ -84,6 +88,8 @@ pub enum OpenLeg {
     Deposit,
     /// The money is in escrow, and no delivery was seen.
     Delivery,
+    /// The money is in escrow for a settler that did not deliver in time, and another is looked for in its place.
+    Reassignment,
     /// A delivery was seen that has not its depth.
     Finality,
     /// Delivered, and the settler is not paid.
@@ -94,8 +100,16 @@ pub enum OpenLeg {
 
 impl OpenLeg {
     /// All of them, in order.
-    pub const ALL: [Self; 7] =
-        [Self::Auction, Self::Award, Self::Deposit, Self::Delivery, Self::Finality, Self::Release, Self::Refund];
+    pub const ALL: [Self; 8] = [
+        Self::Auction,
+        Self::Award,
+        Self::Deposit,
+        Self::Delivery,
+        Self::Reassignment,
+        Self::Finality,
+        Self::Release,
+        Self::Refund,
+    ];
 
     /// The leg as operators see it.
     pub fn as_str(self) -> &'static str {
@@ -104,6 +118,7 @@ impl OpenLeg {
             Self::Award => "award",
             Self::Deposit => "deposit",
             Self::Delivery => "delivery",
+            Self::Reassignment => "reassignment",
             Self::Finality => "finality",
             Self::Release => "release",
             Self::Refund => "refund",
@@ -114,6 +129,7 @@ impl OpenLeg {
     pub fn of(view: &PaymentView) -> Self {
         match view.status {
             _ if view.refund_owed.is_some() => Self::Refund,
+            PaymentStatus::Pending if view.reopened.is_some() => Self::Reassignment,
             PaymentStatus::Pending if view.escrowed.is_some() => Self::Delivery,
             PaymentStatus::Pending if view.deposit.is_some() => Self::Deposit,
             PaymentStatus::Pending if view.quote.is_some() => Self::Award,
@@ -220,6 +236,9 @@ struct Step<'a> {
 }
 
 fn pending(view: &PaymentView) -> Option<Step<'_>> {
+    if let Some(reopened) = &view.reopened {
+        return Some(unreassigned(view, reopened));
+    }
     let windows = &view.windows;
     let (stage, since, waits_for) = if view.escrowed.is_some() {
         let waits_for = "proof that nothing was delivered: a settled block past the deadline on the destination chain";
@@ -231,7 +250,24 @@ fn pending(view: &PaymentView) -> Option<Step<'_>> {
         return None;
     };
     let since = from_unix_seconds(since)?;
-    Some(Step { stage, since, waits_for, transaction: view.deposit.as_ref(), needs_proof: true })
+    Some(Step { stage, since, waits_for, transaction: on_source(view), needs_proof: true })
+}
+
+/// The last transaction on the source chain before the money leaves the escrow.
+fn on_source(view: &PaymentView) -> Option<&Transaction> {
+    view.reassignment.as_ref().or(view.deposit.as_ref())
+}
+
+/// Quotes are collected within seconds and the winner answers within a minute, so that what takes long is the chain.
+fn unreassigned<'a>(view: &'a PaymentView, reopened: &Reopened) -> Step<'a> {
+    let waits_for = match reopened.is_awarded {
+        false => "quotes of settlers that deliver in the place of the one that did not",
+        true => {
+            "the escrow to be reassigned to the settler that won in the place of the one that did not deliver, or proof that it cannot be"
+        }
+    };
+    let (stage, since) = (OverdueStage::Unreassigned, reopened.since);
+    Step { stage, since, waits_for, transaction: on_source(view), needs_proof: true }
 }
 
 fn finalizing(view: &PaymentView, grace: Duration) -> Option<Step<'_>> {
@@ -243,7 +279,7 @@ fn finalizing(view: &PaymentView, grace: Duration) -> Option<Step<'_>> {
         stage: OverdueStage::Undelivered,
         since: from_unix_seconds(view.windows.fulfillment_deadline)?,
         waits_for: "the delivery to have its depth, or to be gone for good",
-        transaction: view.fulfillment.as_ref().or(view.deposit.as_ref()),
+        transaction: view.fulfillment.as_ref().or(on_source(view)),
         needs_proof: true,
     })
 }
@@ -307,6 +343,6 @@ fn unrefunded<'a>(view: &'a PaymentView, owed: &RefundOwed) -> Option<Step<'a>> 
         Some(refund) if refund.block_number.is_none() => "the refund transaction to be mined and settled",
         Some(_) => "the refund to be settled",
     };
-    let transaction = view.refund.as_ref().or(view.deposit.as_ref());
+    let transaction = view.refund.as_ref().or(on_source(view));
     Some(Step { stage: OverdueStage::Unrefunded, since, waits_for, transaction, needs_proof: true })
 }

@@ -34,7 +34,7 @@ const CUT: u8 = 0xfe;
 /// Kinds of texts that are searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A transaction's hash or the awarded quote's, in hex with or without `0x`, or a transaction's signature in
+    /// A transaction's hash, or that of a quote that the escrow is or was reserved for, in hex with or without `0x`, or a transaction's signature in
     /// Base58.
     Hash,
     /// The id of the batch that the payment was awarded from.
@@ -122,14 +122,20 @@ impl Kind {
         let quote = view.quote.as_ref();
         match self {
             Self::Hash => {
-                let shown = [&view.deposit, &view.reservation, &view.fulfillment, &view.release, &view.refund];
+                let PaymentView { deposit, reservation, reassignment, fulfillment, release, refund, .. } = view;
+                let shown = [deposit, reservation, reassignment, fulfillment, release, refund];
                 let shown = shown.into_iter().flatten().map(hash);
                 let own = view.own_deposit.iter().map(|own| Cow::Borrowed(own.as_str()));
-                shown.chain(own).chain(quote.map(|quote| Cow::Owned(quote.quote_hash.to_string()))).collect()
+                let lapsed = view.lapsed.iter().map(|lapsed| lapsed.quote_hash);
+                let quotes = quote.map(|quote| quote.quote_hash).into_iter().chain(lapsed);
+                shown.chain(own).chain(quotes.map(|hash| Cow::Owned(hash.to_string()))).collect()
             }
             Self::Batch => view.quote_request_id.iter().map(|id| Cow::Borrowed(id.as_str())).collect(),
             Self::RequestId => vec![Cow::Borrowed(view.request_id.as_str())],
-            Self::QuoteId => quote.map(|quote| Cow::Borrowed(quote.quote_id.as_str())).into_iter().collect(),
+            Self::QuoteId => {
+                let lapsed = view.lapsed.iter().map(|lapsed| Cow::Borrowed(lapsed.quote_id.as_str()));
+                quote.map(|quote| Cow::Borrowed(quote.quote_id.as_str())).into_iter().chain(lapsed).collect()
+            }
         }
     }
 

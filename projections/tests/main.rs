@@ -9,6 +9,7 @@ mod overdue;
 mod owners;
 mod payment_list;
 mod quote_requests;
+mod reassignment;
 mod rebuild;
 mod search;
 mod settler_records;

@@ -267,7 +267,7 @@ async fn chosen_request_ids_neither_hide_a_payment_nor_make_a_search_long() {
 
 /// The texts by which a payment is found, in the form in which its view has them.
 fn texts(view: &PaymentView) -> Vec<String> {
-    let shown = [&view.deposit, &view.reservation, &view.fulfillment, &view.release, &view.refund];
+    let shown = [&view.deposit, &view.reservation, &view.reassignment, &view.fulfillment, &view.release, &view.refund];
     let hashes = shown.into_iter().flatten().map(|transaction| transaction.transaction_hash.clone());
     let ids = [view.payment_id.as_str().to_owned(), view.request_id.clone()];
     ids.into_iter().chain(hashes).collect()

@@ -1,5 +1,7 @@
 //! Settlers' records: given the events of payments and batches, what is on record of whom.
 
+mod reassigned;
+
 use std::{sync::Arc, time::Duration};
 
 use tempfile::TempDir;

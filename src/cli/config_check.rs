@@ -136,8 +136,21 @@ fn settler_notes(settlers: &SettlersConfig) -> Vec<String> {
         ),
     };
     let ack = settlers.award_ack_ms;
-    let mut notes =
-        vec![format!("  {:<44} a winner has {ack} ms while another quote waits; {passed_over}", "settlers")];
+    let reassigned = match settlers.reassignments_max {
+        0 => "no escrow is reassigned".to_owned(),
+        max if !settlers.reassign_deposits => format!(
+            "an escrow is reassigned up to {max} times, each after {} ms of quotes, to nobody dearer",
+            settlers.reassign_window_ms
+        ),
+        max => format!(
+            "an escrow is reassigned up to {max} times, each after {} ms of quotes",
+            settlers.reassign_window_ms
+        ),
+    };
+    let mut notes = vec![format!(
+        "  {:<44} a winner has {ack} ms while another quote waits; {reassigned}; {passed_over}",
+        "settlers"
+    )];
     notes.extend(settlers.policies.iter().map(|(name, policy)| {
         let issuers = policy.issuers.len();
         let mut asked = format!("{} by {issuers} issuer{}", policy.kind, if issuers == 1 { "" } else { "s" });
@@ -209,9 +222,13 @@ mod tests {
         let told = |settlers: &SettlersConfig| settler_notes(settlers).join("\n");
         let mut settlers = SettlersConfig::default();
         let defaults = told(&settlers);
-        let said =
-            "a winner has 1000 ms while another quote waits; passed over after 3 missed of 10 awards, 60 to 3600 s";
+        let said = "a winner has 1000 ms while another quote waits; an escrow is reassigned up to 8 times, each after 2000 ms of \
+             quotes; passed over after 3 missed of 10 awards, 60 to 3600 s";
         assert!(defaults.ends_with(said), "{defaults}");
+        settlers.reassign_deposits = false;
+        assert!(told(&settlers).contains("each after 2000 ms of quotes, to nobody dearer; "));
+        settlers.reassignments_max = 0;
+        assert!(told(&settlers).contains("; no escrow is reassigned; "));
         settlers.pauses.missed = 0;
         settlers.policies.insert(
             "proven".to_owned(),

@@ -100,6 +100,12 @@ pub const TABLE: &[Metric] = &[
     ),
     counter("gw_awards_total", &["answer"], "Awards, by the winner's answer"),
     counter("gw_awards_replaced_total", &["answer"], "Of these, awards after which the next quote was awarded"),
+    counter(
+        "gw_reservations_lapsed_total",
+        &[],
+        "Escrows whose settlers did not deliver in time, after which another was looked for",
+    ),
+    counter("gw_reassignments_total", &["outcome"], "What came of these"),
     // Verifiers.
     counter("gw_verifier_asks_total", &["verifier", "answer"], "Asks of verifiers, by what became of them"),
     seconds("gw_verifier_ask_seconds", CALL, &["verifier"], "How long an ask of a verifier took, seconds"),

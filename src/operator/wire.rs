@@ -371,7 +371,8 @@ pub struct OverdueReport {
 pub struct OverduePayment {
     /// The payment.
     pub payment_id: PaymentId,
-    /// What should have happened: `undeposited`, `undelivered`, `unattested`, `unreleased`, `unrefunded`.
+    /// What should have happened: `undeposited`, `undelivered`, `unreassigned`, `unattested`, `unreleased`,
+    /// `unrefunded`.
     pub stage: OverdueStage,
     /// The asset that pays.
     pub asset: AssetId,

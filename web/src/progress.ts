@@ -68,7 +68,10 @@ function verifiersOf(verifier: Record<string, unknown>, entries: readonly Timeli
   const { threshold, members } = verifier;
   if (typeof threshold !== 'number' || !Array.isArray(members) || members.length < 2) return undefined;
   const accounts = members.map((member: Record<string, unknown> | null) => text(member?.['account']) ?? '');
-  const attested = entries.filter(({ event }) => event === 'DeliveryAttested' || event === 'NonDeliveryAttested').map((entry) => data(entry)['verifier']);
+  // What was attested of a settler says nothing of the one that took its place.
+  const since = entries.findLastIndex(({ event }) => event === 'EscrowReassigned') + 1;
+  const said = entries.slice(since).filter(({ event }) => event === 'DeliveryAttested' || event === 'NonDeliveryAttested');
+  const attested = said.map((entry) => data(entry)['verifier']);
   return { threshold, members: accounts, attested: new Set(attested).size };
 }
 

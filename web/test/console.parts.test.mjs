@@ -156,6 +156,8 @@ test('a verifier set is shown with those who have attested, each once', () => {
   const seen = verifiersOf(of({ set }, ['DeliveryAttested', third], ['DeliveryAttested', third], ['FulfillmentConfirmed', first]));
   assert.deepEqual(seen, { threshold: 2, members: [first, second, third], attested: [third] });
   assert.deepEqual(verifiersOf(of({ set }, ['NonDeliveryAttested', second])).attested, [second]);
+  const another = [['NonDeliveryAttested', second], ['ReservationLapsed', second], ['EscrowReassigned', second], ['DeliveryAttested', third]];
+  assert.deepEqual(verifiersOf(of({ set }, ...another)).attested, [third]);
   for (const nothing of [{ account: first }, { set: { threshold: 2 } }, undefined, 'text']) assert.equal(verifiersOf(of(nothing)), undefined);
   const [mark] = marksOf([{ version: 1, stored_at: 'x', events: [{ type: 'DeliveryAttested', data: { member: first } }] }]);
   assert.deepEqual([LANES[mark.lane], mark.detail, mark.isBad], ['verifier', shortId(first), false]);

@@ -27,6 +27,9 @@ test('of a verifier set it is told how many have to attest, and how many have', 
   assert.deepEqual(told(set), { threshold: 2, members, attested: 0 });
   assert.equal(told(set, said('DeliveryAttested', 0), said('DeliveryAttested', 2)).attested, 2);
   assert.equal(told(set, said('NonDeliveryAttested', 1), said('NonDeliveryAttested', 1)).attested, 1);
+  const another = [said('NonDeliveryAttested', 0), said('NonDeliveryAttested', 1), entry('ReservationLapsed')];
+  assert.equal(told(set, ...another).attested, 2);
+  assert.equal(told(set, ...another, entry('EscrowReassigned'), said('DeliveryAttested', 2)).attested, 1);
   assert.equal(orderOf([submitted(set)]).verifier, set.account);
   // A single verifier, as gateways show it and as older ones did.
   for (const single of [{ ...set, threshold: 1, members: MEMBERS.slice(0, 1) }, { account: '0x00', endpoint: '' }, undefined]) assert.equal(told(single), undefined);
@@ -42,4 +45,17 @@ test('what members of a set attest moves a payment as far as it is', () => {
   const denied = [...secured, entry('NonDeliveryAttested')];
   assert.deepEqual(stagesOf(denied).map(({ stage, state }) => [stage, state]).at(-1), ['delivered', 'open']);
   assert.equal(waitingFor(denied), 'waiting.non_delivery');
+});
+
+test('a payment whose settler did not deliver waits for another, and its money stays in escrow', () => {
+  const told = (...events) => {
+    const entries = [submitted(set), entry('QuoteAwarded'), entry('EscrowSecured'), ...events.map((event) => entry(event))];
+    return { waiting: waitingFor(entries), states: stagesOf(entries).map(({ state }) => state).join(' '), last: stagesOf(entries).at(-1).entry?.event };
+  };
+  const lapsed = told('FulfillmentSeen', 'ReservationLapsed');
+  assert.deepEqual(lapsed, { waiting: 'waiting.another_settler', states: 'done done done running', last: 'ReservationLapsed' });
+  assert.equal(told('ReservationLapsed', 'AuctionClosed').states, 'done running done running');
+  assert.equal(told('ReservationLapsed', 'AuctionClosed', 'QuoteAwarded', 'ReassignmentPrepared').waiting, 'waiting.reassignment');
+  const reassigned = told('ReservationLapsed', 'AuctionClosed', 'QuoteAwarded', 'ReassignmentPrepared', 'EscrowReassigned');
+  assert.deepEqual([reassigned.waiting, reassigned.states], ['waiting.delivery.another', 'done done done running']);
 });

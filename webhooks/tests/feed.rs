@@ -8,7 +8,10 @@ use devkit::NatsServer;
 
 use events::{
     Account, Amount, ChainId, CommitId, Event, Failure, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
-    event::{Authorization, EscrowPlan, Failed, Permit2, RefundDue, Submitted, VerifierRef},
+    event::{
+        Authorization, EscrowPlan, EscrowReassigned, Failed, FulfillmentSeen, Inclusion, Permit2, RefundDue,
+        ReservationLapsed, Submitted, VerifierRef,
+    },
 };
 use journal::{Commit, Position, StreamStore, memory::MemoryJournal};
 use webhooks::{
@@ -180,6 +183,47 @@ async fn owners_hear_of_their_payments_from_when_they_registered_and_of_no_other
     repeated.retain(|stored| stored.due.payment_id != last);
     assert_eq!(repeated, []);
     again.stop().await;
+}
+
+/// A delivery that was seen is gone, and another settler is looked for: the payment is pending again, and its owner hears of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_whose_settler_did_not_deliver_is_told_to_be_pending_again() {
+    let (server, endpoints) = (NatsServer::open().await.unwrap(), Arc::<SetEndpoints>::default());
+    let gateway = Gateway::start(&server, &endpoints, &[60_000]).await;
+    let webhook = register(&gateway, SHOP, Scope::Owner, &[]).await;
+    let first = submitted(SHOP, "reassigned");
+    let payment_id = first.payment_id.clone();
+    let inclusion = |chain, digit: &str| Inclusion {
+        chain_id: ChainId::evm(chain),
+        transaction_hash: format!("0x{}", digit.repeat(64)),
+        block_number: 1,
+        block_hash: Hash32::ZERO.to_string(),
+        block_time: 1_800_000_000,
+    };
+    let seen = |digit| PaymentEvent::FulfillmentSeen(FulfillmentSeen { inclusion: inclusion(10, digit) });
+    let lapsed = ReservationLapsed {
+        settler: "did:web:settler.example".parse().unwrap(),
+        quote_hash: Hash32::ZERO,
+        attestation: "0x".to_owned(),
+        quote_deadline: Utc::now(),
+        lapsed_at: Utc::now(),
+    };
+    let mut at = Position::START;
+    for event in [
+        PaymentEvent::Submitted(Box::new(first)),
+        seen("1"),
+        PaymentEvent::ReservationLapsed(lapsed),
+        // The status stays what it is, and of that nothing is told.
+        PaymentEvent::EscrowReassigned(EscrowReassigned { inclusion: inclusion(1, "2") }),
+        seen("3"),
+        failed(),
+    ] {
+        at = append(&gateway.log, &payment_id, at, event).await;
+    }
+    let (pending, finalizing) = (EventType::Pending, EventType::Finalizing);
+    let told = [pending, finalizing, pending, finalizing, EventType::Failed];
+    eventually(async || kinds(&gateway, &webhook, &payment_id).await == told).await;
+    gateway.stop().await;
 }
 
 /// The feed does not move on over a commit that the stream has no room for, and goes on where it was given more.

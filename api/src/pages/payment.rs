@@ -192,6 +192,7 @@ fn technical(view: &PaymentView, entries: &[Value]) -> Vec<Row> {
     let transactions = [
         ("transaction.deposit", &view.deposit),
         ("transaction.reservation", &view.reservation),
+        ("transaction.reassignment", &view.reassignment),
         ("transaction.fulfillment", &view.fulfillment),
         ("transaction.release", &view.release),
         ("transaction.refund", &view.refund),
@@ -221,6 +222,9 @@ fn technical(view: &PaymentView, entries: &[Value]) -> Vec<Row> {
 /// How many of a set have to attest and how many have, and who is in it.
 fn verifiers(set: &VerifierSet, entries: &[Value]) -> String {
     let is_attestation = |entry: &&Value| ["DeliveryAttested", "NonDeliveryAttested"].contains(&words(entry, "event"));
+    // What was attested of a settler says nothing of the one that took its place.
+    let since = entries.iter().rposition(|entry| words(entry, "event") == "EscrowReassigned");
+    let entries = &entries[since.unwrap_or_default()..];
     let attested = entries.iter().filter(is_attestation).map(|entry| words(&entry["data"], "verifier"));
     let attested = attested.collect::<BTreeSet<_>>().len();
     let [threshold, count, attested] =
@@ -261,6 +265,8 @@ mod tests {
         assert_eq!(verifiers(&set, &entries), format!("2 of 3 have to attest, 1 have{listed}"));
         let denied = [1, 2].map(|by| said("NonDeliveryAttested", by));
         assert_eq!(verifiers(&set, &denied), format!("2 of 3 have to attest, 2 have{listed}"));
+        let another = [said("NonDeliveryAttested", 1), said("EscrowReassigned", 0), said("DeliveryAttested", 2)];
+        assert_eq!(verifiers(&set, &another), format!("2 of 3 have to attest, 1 have{listed}"));
     }
 
     #[test]

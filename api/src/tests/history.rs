@@ -1,6 +1,7 @@
 //! The history of a payment: by its request id, and as a timeline.
 
 mod payer_deposit;
+mod reassigned;
 
 use events::{
     ChainId,

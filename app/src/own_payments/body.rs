@@ -89,7 +89,7 @@ pub struct OwnPaymentBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OwnPaymentOverdue")]
 pub struct OverdueBody {
-    /// `undeposited`, `undelivered`, `unattested`, `unreleased` or `unrefunded`.
+    /// `undeposited`, `undelivered`, `unreassigned`, `unattested`, `unreleased` or `unrefunded`.
     pub step: &'static str,
     /// When it should have happened at the latest.
     #[schemars(with = "Timestamp")]
@@ -108,7 +108,9 @@ pub struct PaidBody {
     /// The most that the payer's signature permits, smallest unit, decimal.
     #[schemars(with = "String")]
     pub permitted_amount: Amount,
-    /// What was taken into escrow, smallest unit, decimal. Absent until it is there at the required depth.
+    /// What was taken into escrow, smallest unit, decimal. Absent until it is there at the required depth. What is over the
+    /// settler's price comes back with the release: a deposit may leave room for another settler, and on Tron it is the most that
+    /// is permitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub paid_amount: Option<Amount>,
@@ -153,6 +155,9 @@ pub struct OwnTransactionsBody {
     /// On Tron: reserves the deposit for the settler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<OwnTransactionBody>,
+    /// Reserves the escrow for another settler, in the place of one that did not deliver in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reassignment: Option<OwnTransactionBody>,
     /// Pays the recipient.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fulfillment: Option<OwnTransactionBody>,
@@ -217,13 +222,15 @@ impl OwnPaymentBody {
                 paid_amount: view.escrowed,
                 refunded: view.at_rest && view.refund.as_ref().is_some_and(|refund| refund.block_number.is_some()),
             },
-            rate: rate.map(|(offer, paid)| RateBody::of(offer.fulfillment_amount, paid)),
+            // What is over its price comes back.
+            rate: rate.map(|(offer, paid)| RateBody::of(offer.fulfillment_amount, paid.min(offer.source_amount))),
             settler: offer.as_ref().map(|offer| offer.settler.clone()),
             destination: offer.map(|offer| DeliveredBody::of(&offer.destination, offer.fulfillment_amount, completed)),
             verifier: view.verifier.account.to_string(),
             transactions: OwnTransactionsBody {
                 deposit: view.deposit.as_ref().map(OwnTransactionBody::of),
                 reservation: view.reservation.as_ref().map(OwnTransactionBody::of),
+                reassignment: view.reassignment.as_ref().map(OwnTransactionBody::of),
                 fulfillment: view.fulfillment.as_ref().map(OwnTransactionBody::of),
                 release: view.release.as_ref().map(OwnTransactionBody::of),
                 refund: view.refund.as_ref().map(OwnTransactionBody::of),

@@ -177,8 +177,12 @@ impl Filter {
         let of_chain = |chain: &ChainId| {
             source == chain || offer.as_ref().is_some_and(|offer| offer.destination.asset().chain() == chain)
         };
-        is(self.chain.as_ref().map(of_chain))
-            && is(self.settler.as_ref().map(|settler| offer.as_ref().is_some_and(|offer| offer.settler == *settler)))
+        // Also of one that the escrow was reserved for, and that did not deliver.
+        let of_settler = |settler: &Did| {
+            offer.as_ref().is_some_and(|offer| offer.settler == *settler)
+                || view.lapsed.iter().any(|lapsed| lapsed.settler == *settler)
+        };
+        is(self.chain.as_ref().map(of_chain)) && is(self.settler.as_ref().map(of_settler))
     }
 }
 

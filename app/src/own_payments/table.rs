@@ -14,7 +14,7 @@ pub enum TableFormat {
 }
 
 /// The columns of the CSV, in order. More may be added behind them.
-pub const COLUMNS: [&str; 27] = [
+pub const COLUMNS: [&str; 28] = [
     "payment_id",
     "request_id",
     "originator",
@@ -42,6 +42,7 @@ pub const COLUMNS: [&str; 27] = [
     "fulfillment_transaction",
     "release_transaction",
     "refund_transaction",
+    "reassignment_transaction",
 ];
 
 impl TableFormat {
@@ -105,6 +106,7 @@ fn cells(payment: &OwnPaymentBody) -> [String; COLUMNS.len()] {
         hash(&transactions.fulfillment),
         hash(&transactions.release),
         hash(&transactions.refund),
+        hash(&transactions.reassignment),
     ]
 }
 

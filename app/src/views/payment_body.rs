@@ -75,7 +75,8 @@ pub struct StatusBody {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     claims: Vec<ClaimBody>,
-    /// Settlers the auction was broadcast to. Absent means unknown, never zero.
+    /// Settlers the auction was broadcast to; the last auction, where another followed a settler that did not deliver. Absent
+    /// means unknown, never zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_count: Option<u64>,
     /// Why the payment drew few or no quotes. Empty means none declined. Absent means unknown.
@@ -131,6 +132,10 @@ pub struct TransactionsBody {
     /// On Tron: reserves the deposit for the settler. On other chains the deposit does.
     #[serde(skip_serializing_if = "Option::is_none")]
     reservation: Option<TransactionBody>,
+    /// Reserves the escrow for another settler, in the place of one that did not deliver by the time that it promised; the last
+    /// one where there are more. Absent where no settler failed to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reassignment: Option<TransactionBody>,
     /// Pays the recipient on the destination chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     fulfillment: Option<TransactionBody>,
@@ -139,6 +144,7 @@ pub struct TransactionsBody {
 impl TransactionsBody {
     /// The same with how many confirmations there are of what is not settled.
     fn confirmed_by(mut self, heads: &dyn ChainHeads) -> Self {
+        // A reassignment is shown in no block before it is settled.
         for transaction in [&mut self.deposit, &mut self.reservation, &mut self.fulfillment].into_iter().flatten() {
             if let (Some(false), Some(block)) = (transaction.settled, transaction.block_number) {
                 // A head that lags behind the block says nothing.
@@ -345,10 +351,11 @@ pub fn transactions(view: &PaymentView) -> Option<TransactionsBody> {
     };
     let deposit = view.deposit.as_ref().map(|deposit| body(deposit, view.deposit_settled()));
     let reservation = view.reservation.as_ref().map(|reservation| body(reservation, view.deposit_settled()));
+    let reassignment = view.reassignment.as_ref().map(|reassignment| body(reassignment, true));
     let delivered = view.status == PaymentStatus::Completed;
     let fulfillment = view.fulfillment.as_ref().map(|fulfillment| body(fulfillment, delivered));
     let known = deposit.is_some() || fulfillment.is_some() || view.status.is_final();
-    known.then_some(TransactionsBody { deposit, reservation, fulfillment })
+    known.then_some(TransactionsBody { deposit, reservation, reassignment, fulfillment })
 }
 
 fn document(quote: &AwardedQuote) -> Option<Box<RawValue>> {

@@ -1,12 +1,15 @@
-//! Settings of a gateway that are about settlers: how long they are waited for, who is passed over, what policies mean.
+//! Settings of a gateway that are about settlers: how long they are waited for, how often another takes the place of one that did not
+//! deliver, who is passed over, what policies mean.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use serde::Deserialize;
 
 use events::Did;
 use sagas::{
+    payment::REASSIGNMENT_ATTEMPTS_MAX,
     ports::{ANSWER_WAIT_MAX, REPLACEABLE_ANSWER_WAIT},
+    reassignment::ReassignmentRule,
     settler_record::{OUTCOMES_KEPT, PauseRule},
 };
 
@@ -16,6 +19,11 @@ use crate::{Error, rules::require};
 const ABSENCE_MS_LIMIT: u64 = 86_400_000;
 /// The least that a winner may be given to answer, milliseconds: some round trips to another continent.
 const AWARD_ACK_MS_LEAST: u64 = 100;
+/// Most reassignments of one escrow that may be configured: the payment tries no more transactions for them.
+const REASSIGNMENTS_LIMIT: u32 = REASSIGNMENT_ATTEMPTS_MAX;
+/// The least and the most for which quotes may be collected for an escrow that is to be reassigned, milliseconds. While they are,
+/// the payer waits.
+const REASSIGN_WINDOW_MS: RangeInclusive<u64> = 100..=30_000;
 /// The longest pause that may be configured, seconds: a day.
 const PAUSE_SECONDS_LIMIT: u64 = 86_400;
 
@@ -27,6 +35,12 @@ pub struct SettlersConfig {
     pub absence_ms_max: u64,
     /// How long a winner is waited for while another quote can be awarded in its place, in milliseconds.
     pub award_ack_ms: u64,
+    /// How often an escrow whose settler did not deliver in time is reserved for another, at most; 0 for never.
+    pub reassignments_max: u32,
+    /// How long quotes are collected then, in milliseconds, unless all that were asked answer before.
+    pub reassign_window_ms: u64,
+    /// Whether more is deposited than the winner asks for, so that the escrow can be reserved for one of the next quotes.
+    pub reassign_deposits: bool,
     /// Who is passed over for awards that it missed.
     pub pauses: SettlerPausesConfig,
     /// What each policy means that payers may require of settlers (`settler_auth_required`), by its name.
@@ -38,6 +52,9 @@ impl Default for SettlersConfig {
         Self {
             absence_ms_max: 0,
             award_ack_ms: milliseconds(REPLACEABLE_ANSWER_WAIT),
+            reassignments_max: ReassignmentRule::DEFAULT.reassignments_max,
+            reassign_window_ms: milliseconds(ReassignmentRule::DEFAULT.window),
+            reassign_deposits: ReassignmentRule::DEFAULT.deposits_for_next,
             pauses: SettlerPausesConfig::default(),
             policies: BTreeMap::new(),
         }
@@ -50,6 +67,15 @@ impl SettlersConfig {
         Duration::from_millis(self.award_ack_ms)
     }
 
+    /// How another settler is found for an escrow whose settler did not deliver in time.
+    pub fn reassignment(&self) -> ReassignmentRule {
+        ReassignmentRule {
+            reassignments_max: self.reassignments_max,
+            window: Duration::from_millis(self.reassign_window_ms),
+            deposits_for_next: self.reassign_deposits,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         let absence = self.absence_ms_max;
         require(absence <= ABSENCE_MS_LIMIT, "settlers.absence_ms_max", "must be at most 86400000")?;
@@ -57,6 +83,10 @@ impl SettlersConfig {
         let rule = format!("must be {AWARD_ACK_MS_LEAST} to {longest}");
         let range = AWARD_ACK_MS_LEAST..=longest;
         require(range.contains(&self.award_ack_ms), "settlers.award_ack_ms", &rule)?;
+        let rule = format!("must be at most {REASSIGNMENTS_LIMIT}; 0 reassigns no escrow");
+        require(self.reassignments_max <= REASSIGNMENTS_LIMIT, "settlers.reassignments_max", &rule)?;
+        let rule = format!("must be {} to {}", REASSIGN_WINDOW_MS.start(), REASSIGN_WINDOW_MS.end());
+        require(REASSIGN_WINDOW_MS.contains(&self.reassign_window_ms), "settlers.reassign_window_ms", &rule)?;
         self.pauses.check()?;
         self.policies.iter().try_for_each(|(name, policy)| policy.check(name))
     }

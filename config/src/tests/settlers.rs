@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sagas::settler_record::PauseRule;
+use sagas::{reassignment::ReassignmentRule, settler_record::PauseRule};
 
 use super::*;
 
@@ -17,6 +17,7 @@ fn refused(variables: &[(&str, &str)]) -> String {
 fn without_a_word_the_engines_own_rules_hold() {
     let settlers = gateway(GATEWAY, &[]).unwrap().settlers;
     assert_eq!(settlers.award_ack(), Duration::from_secs(1));
+    assert_eq!(settlers.reassignment(), ReassignmentRule::DEFAULT);
     assert_eq!(PauseRule::from(settlers.pauses), PauseRule::DEFAULT);
     assert!(settlers.policies.is_empty());
 }
@@ -26,6 +27,9 @@ fn waits_and_pauses_have_bounds_that_are_named() {
     for (name, value, key) in [
         ("AWARD_ACK_MS", "99", "settlers.award_ack_ms"),
         ("AWARD_ACK_MS", "30001", "settlers.award_ack_ms"),
+        ("REASSIGNMENTS_MAX", "17", "settlers.reassignments_max"),
+        ("REASSIGN_WINDOW_MS", "99", "settlers.reassign_window_ms"),
+        ("REASSIGN_WINDOW_MS", "30001", "settlers.reassign_window_ms"),
         ("PAUSES__OF", "0", "settlers.pauses.of"),
         ("PAUSES__OF", "21", "settlers.pauses.of"),
         ("PAUSES__MISSED", "11", "settlers.pauses.missed"),
@@ -45,6 +49,22 @@ fn waits_and_pauses_have_bounds_that_are_named() {
     let settlers = gateway(&text, &[]).unwrap().settlers;
     assert_eq!(settlers.award_ack(), Duration::from_secs(30));
     assert_eq!(PauseRule::from(settlers.pauses), PauseRule { missed: 0, of: 20, ..PauseRule::DEFAULT });
+}
+
+#[test]
+fn escrows_are_reassigned_as_often_as_is_said() {
+    for (max, window_ms, deposits) in [(0, 100, "false"), (16, 30_000, "true")] {
+        let (max_text, window_text) = (max.to_string(), window_ms.to_string());
+        let variables = [
+            ("GW_SETTLERS__REASSIGNMENTS_MAX", max_text.as_str()),
+            ("GW_SETTLERS__REASSIGN_WINDOW_MS", window_text.as_str()),
+            ("GW_SETTLERS__REASSIGN_DEPOSITS", deposits),
+        ];
+        let rule = gateway(GATEWAY, &variables).unwrap().settlers.reassignment();
+        let window = Duration::from_millis(window_ms);
+        let deposits_for_next = deposits == "true";
+        assert_eq!(rule, ReassignmentRule { reassignments_max: max, window, deposits_for_next });
+    }
 }
 
 #[test]

@@ -19,9 +19,9 @@ pub struct AwardProgress {
     pub settler: Did,
     /// By when it promised to deliver, UNIX seconds.
     pub fulfill_by: u64,
-    /// Whether a deposit was signed for it, or found.
+    /// Whether a deposit, or the escrow's reassignment, was signed for it, or found.
     pub is_acknowledged: bool,
-    /// The time of the block that secured the escrow for it, UNIX seconds; absent before.
+    /// The time of the block that secured the escrow for it, or reassigned it to it, UNIX seconds; absent before.
     pub secured_at: Option<u64>,
     /// Whether the award ended: delivered, missed, refused or not answered.
     pub is_over: bool,
@@ -29,8 +29,8 @@ pub struct AwardProgress {
     pub awarded_at: Timestamp,
     /// Quotes that were kept to follow it, at most. Where there were, its silence may have been a short one.
     pub followers: usize,
-    /// Settlers of the same payment whose awards lapsed before without an answer. That they missed it is shown by another that
-    /// acknowledges its award: where none does, what carries awards may have stood still.
+    /// Settlers of the same auction whose awards lapsed before without an answer. That they missed it is shown by another that
+    /// acknowledges its award, with which they are gone from here: where none does, what carries awards may have stood still.
     pub silent: Vec<Did>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum AwardStep {
         /// When.
         at: Timestamp,
     },
-    /// A deposit was signed for it.
+    /// A deposit, or the escrow's reassignment, was signed for it.
     Acknowledged,
     /// It refused.
     Refused {
@@ -72,7 +72,7 @@ pub(crate) enum AwardStep {
     Delivered {
         /// The time of the block that holds the delivery.
         at: Timestamp,
-        /// Seconds since the block that secured the escrow; absent where that is not known.
+        /// Seconds since the block that secured the escrow, or reassigned it; absent where that is not known.
         seconds: Option<u32>,
         /// Whether the last quarter was used of the time from there to its promise.
         is_late: bool,
@@ -107,8 +107,10 @@ impl AwardProgress {
             PaymentEvent::AuctionClosed(closed) => Some(closed.alternates.len()),
             _ => None,
         });
-        let (left, silent) =
-            before.map_or((0, Vec::new()), |before| (before.followers.saturating_sub(1), before.silent));
+        // Another auction of the same payment has nothing of what was kept and left silent in the one before.
+        let (left, silent) = before
+            .filter(|_| kept.is_none())
+            .map_or((0, Vec::new()), |before| (before.followers.saturating_sub(1), before.silent));
         Some(Self {
             settler,
             fulfill_by,
@@ -121,21 +123,22 @@ impl AwardProgress {
         })
     }
 
-    /// Takes in what happened since. `is_bound` says whether the settler's quote had to hold until it was answered.
-    pub(super) fn take_in(&mut self, event: &PaymentEvent, is_bound: bool) -> Option<AwardStep> {
+    /// Takes in what happened since. `is_bound` says whether the settler's quote had to hold until it was answered, and
+    /// `is_reopened` whether it won an escrow that is to be reassigned, of which nothing is its own before it is.
+    pub(super) fn take_in(&mut self, event: &PaymentEvent, is_bound: bool, is_reopened: bool) -> Option<AwardStep> {
         if self.is_over {
             return None;
         }
         match event {
-            PaymentEvent::DepositPrepared(_) => self.acknowledge(),
-            PaymentEvent::EscrowSecured(secured) => {
-                self.secured_at = Some(secured.inclusion.block_time);
-                self.acknowledge()
-            }
+            PaymentEvent::DepositPrepared(_) | PaymentEvent::ReassignmentPrepared(_) => self.acknowledge(),
+            PaymentEvent::EscrowSecured(secured) => self.secure(&secured.inclusion),
+            PaymentEvent::EscrowReassigned(reassigned) => self.secure(&reassigned.inclusion),
             PaymentEvent::AwardLapsed(lapsed) => {
                 let at = lapsed.lapsed_at;
                 Some(match &lapsed.refusal {
                     Some(reason) => self.refuse(at, reason, is_bound),
+                    // Nobody follows it where the escrow is to be reassigned and no other quote was kept.
+                    None if is_reopened && self.followers == 0 => self.unanswered(at, is_bound),
                     None => {
                         self.silent.push(self.settler.clone());
                         self.end(AwardStep::Unanswered { at, is_missed: false })
@@ -146,27 +149,35 @@ impl AwardProgress {
                 let at = withdrawn.withdrawn_at;
                 match &withdrawn.cause {
                     WithdrawalCause::Refused { reason } => Some(self.refuse(at, reason, is_bound)),
-                    WithdrawalCause::Unanswered => {
-                        let is_missed = is_bound && self.followers == 0;
-                        Some(self.end(AwardStep::Unanswered { at, is_missed }))
-                    }
+                    WithdrawalCause::Unanswered => Some(self.unanswered(at, is_bound)),
                     WithdrawalCause::NotDeposited => None,
                 }
             }
             PaymentEvent::FulfillmentFinalized(finalized) => self.deliver(&finalized.inclusion),
             PaymentEvent::FulfillmentConfirmed(confirmed) => self.deliver(&confirmed.inclusion),
-            // A failure before the escrow is not the settler's.
-            PaymentEvent::Failed(failed) => {
-                let secured_at = self.secured_at?;
-                let (left, whole) = (
-                    self.fulfill_by.saturating_sub(secured_at),
-                    self.fulfill_by.saturating_sub(unix_seconds(self.awarded_at)),
-                );
-                let is_missed = left.saturating_mul(2) >= whole;
-                Some(self.end(AwardStep::Missed { at: failed.failed_at, is_missed }))
-            }
+            PaymentEvent::ReservationLapsed(lapsed) => self.miss(lapsed.lapsed_at),
+            PaymentEvent::Failed(failed) => self.miss(failed.failed_at),
             _ => None,
         }
+    }
+
+    fn secure(&mut self, inclusion: &Inclusion) -> Option<AwardStep> {
+        self.secured_at = Some(inclusion.block_time);
+        self.acknowledge()
+    }
+
+    /// What ends before the escrow is reserved for the settler is not the settler's.
+    fn miss(&mut self, at: Timestamp) -> Option<AwardStep> {
+        let secured_at = self.secured_at?;
+        let (left, whole) =
+            (self.fulfill_by.saturating_sub(secured_at), self.fulfill_by.saturating_sub(unix_seconds(self.awarded_at)));
+        let is_missed = left.saturating_mul(2) >= whole;
+        Some(self.end(AwardStep::Missed { at, is_missed }))
+    }
+
+    fn unanswered(&mut self, at: Timestamp, is_bound: bool) -> AwardStep {
+        let is_missed = is_bound && self.followers == 0;
+        self.end(AwardStep::Unanswered { at, is_missed })
     }
 
     fn refuse(&mut self, at: Timestamp, reason: &str, is_bound: bool) -> AwardStep {

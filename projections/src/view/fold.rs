@@ -4,7 +4,8 @@ use events::{
     ChainId, Did, PaymentEvent,
     event::{
         AuctionClosed, AwardWithdrawn, Claim, EscrowOpened, EscrowSecured, Failed, FulfillmentConfirmed, Inclusion,
-        PayerStep, PayerTransactionSent, QuoteAwarded, RefundDue, Submitted, TransactionPrepared, WithdrawalCause,
+        PayerStep, PayerTransactionSent, QuoteAwarded, RefundDue, ReservationLapsed, Submitted, TransactionPrepared,
+        WithdrawalCause,
     },
     failure::BlockchainContext,
     mutant,
@@ -14,8 +15,8 @@ use events::{
 use journal::Recorded;
 
 use super::{
-    Applied, AwardProgress, AwardStep, AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView,
-    RefundOwed, Transaction,
+    Applied, AwardProgress, AwardStep, AwardedQuote, Confirmation, DeclineCount, LapsedQuote, PaymentStatus,
+    PaymentView, RefundOwed, Reopened, Transaction,
 };
 
 impl PaymentView {
@@ -126,6 +127,9 @@ impl PaymentView {
             award: None,
             deposit: None,
             reservation: None,
+            reassignment: None,
+            lapsed: Vec::new(),
+            reopened: None,
             fulfillment: None,
             fulfilled_at: None,
             verifier: submitted.verifier.clone(),
@@ -158,6 +162,7 @@ impl PaymentView {
             | PaymentEvent::SelectorAnswered(_)
             | PaymentEvent::DeliveryAttested(_)
             | PaymentEvent::NonDeliveryAttested(_)
+            | PaymentEvent::ReassignmentAbandoned(_)
             | PaymentEvent::ReleaseAbandoned(_)
             | PaymentEvent::RefundAbandoned(_) => false,
             PaymentEvent::DepositAbandoned(_) => self.deposit_is_in_no_block(),
@@ -175,6 +180,14 @@ impl PaymentView {
             }
             PaymentEvent::DepositMined(mined) => self.deposit_mined(&mined.inclusion),
             PaymentEvent::EscrowSecured(secured) => self.secured(secured),
+            PaymentEvent::ReservationLapsed(lapsed) => self.reservation_lapsed(lapsed),
+            PaymentEvent::ReassignmentPrepared(prepared) | PaymentEvent::ReassignmentRepriced(prepared) => {
+                replace(&mut self.reassignment, Some(prepared.into()))
+            }
+            PaymentEvent::EscrowReassigned(reassigned) => {
+                self.reopened = None;
+                replace(&mut self.reassignment, Some((&reassigned.inclusion).into()))
+            }
             // Those that change the status do so while it is not final.
             PaymentEvent::FulfillmentSeen(_) | PaymentEvent::FulfillmentFinalized(_) | PaymentEvent::Failed(_)
                 if self.status.is_final() =>
@@ -292,6 +305,20 @@ impl PaymentView {
         replace(&mut self.reservation, inclusion) || deposited || settled
     }
 
+    /// The settler did not deliver, and whatever was taken for its delivery is on chain no more.
+    fn reservation_lapsed(&mut self, lapsed: &ReservationLapsed) -> bool {
+        let quote = self.quote.clone().filter(|quote| quote.quote_hash == lapsed.quote_hash);
+        self.lapsed.push(LapsedQuote {
+            settler: lapsed.settler.clone(),
+            quote_id: quote.as_ref().map(|quote| quote.quote_id.clone()).unwrap_or_default(),
+            quote_hash: lapsed.quote_hash,
+        });
+        self.reopened = Some(Reopened { since: lapsed.lapsed_at, quote, is_awarded: false });
+        self.unattested = false;
+        let gone = replace(&mut self.fulfillment, None);
+        replace(&mut self.status, PaymentStatus::Pending) || gone
+    }
+
     /// The delivery has its depth: the status follows the chain (spec 3.1).
     fn completed(&mut self, inclusion: &Inclusion) -> bool {
         let fulfilled = replace(&mut self.fulfilled_at, from_unix_seconds(inclusion.block_time));
@@ -319,15 +346,17 @@ impl PaymentView {
             _ => {
                 // Quotes of batches hold nothing.
                 let is_bound = self.quote_request_id.is_none();
-                self.award.as_mut().and_then(|award| award.take_in(event, is_bound))
+                let is_reopened = self.reopened.is_some();
+                self.award.as_mut().and_then(|award| award.take_in(event, is_bound, is_reopened))
             }
         };
-        if let (Some(step), Some(award)) = (step, &self.award) {
+        if let (Some(step), Some(award)) = (step, &mut self.award) {
             let originator = self.originator.as_str();
             tell(&award.settler, originator, step);
             if step == AwardStep::Acknowledged {
                 let overtaken = AwardStep::Overtaken { at: award.awarded_at };
-                award.silent.iter().for_each(|silent| tell(silent, originator, overtaken));
+                // Told once, though others may acknowledge awards of the same payment later.
+                std::mem::take(&mut award.silent).iter().for_each(|silent| tell(silent, originator, overtaken));
             }
         }
     }
@@ -340,6 +369,9 @@ impl PaymentView {
         });
         // A failure from here on rests on the proof, unless the winner is lost.
         self.watched = false;
+        if let Some(reopened) = &mut self.reopened {
+            reopened.is_awarded = true;
+        }
         true
     }
 
@@ -366,6 +398,10 @@ impl PaymentView {
 
     fn failed(&mut self, failed: &Failed) -> bool {
         self.status = PaymentStatus::Failed;
+        if let Some(Reopened { quote: Some(quote), .. }) = self.reopened.take() {
+            // Whoever won in its place has nothing in escrow.
+            self.quote = Some(quote);
+        }
         self.failed_at = Some(failed.failed_at);
         self.at_rest = failed.refund == RefundDue::Nothing && !self.watched && !self.winner_untold;
         let after_window = match &failed.refund {

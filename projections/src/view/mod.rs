@@ -11,7 +11,7 @@ pub use self::award::AwardProgress;
 pub(crate) use self::award::AwardStep;
 
 use events::{
-    Amount, ChainId, Failure, Hash32, OwnedAsset, PaymentId, QuoteRequestId,
+    Amount, ChainId, Did, Failure, Hash32, OwnedAsset, PaymentId, QuoteRequestId,
     event::{Claim, Decline, EscrowPlan, Inclusion, TransactionPrepared, VerifierRef},
     time::Timestamp,
 };
@@ -87,6 +87,28 @@ pub struct AwardedQuote {
     pub quote_hash: Hash32,
     /// The signed document as it came, JSON.
     pub document: String,
+}
+
+/// A quote that its settler did not deliver for in time, while the escrow was reserved for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LapsedQuote {
+    /// The settler.
+    pub settler: Did,
+    /// Its quote's id.
+    pub quote_id: String,
+    /// Its quote's hash, as committed on chain until the escrow is reassigned.
+    pub quote_hash: Hash32,
+}
+
+/// An escrow whose reservation lapsed, and that is to be reassigned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reopened {
+    /// When the reservation was found to have lapsed.
+    pub since: Timestamp,
+    /// The quote that the escrow is reserved for until it is reassigned.
+    pub quote: Option<AwardedQuote>,
+    /// Whether a quote won in its place.
+    pub is_awarded: bool,
 }
 
 /// The seconds, UNIX, at which the payment's escrow closes one door and opens the next.
@@ -190,7 +212,7 @@ pub struct PaymentView {
     pub requested_count: Option<u64>,
     /// Declines by reason, in order of the reasons; absent until the auction closed, and for a payment out of a batch.
     pub declines: Option<Vec<DeclineCount>>,
-    /// The awarded quote.
+    /// The awarded quote: the last that won, or once a payment failed the one that its escrow is reserved for.
     pub quote: Option<AwardedQuote>,
     /// How far the winner is with its award; absent before there is one.
     pub award: Option<AwardProgress>,
@@ -198,6 +220,12 @@ pub struct PaymentView {
     pub deposit: Option<Transaction>,
     /// The transaction that reserves the payer's own deposit for the settler; absent where the deposit does.
     pub reservation: Option<Transaction>,
+    /// The transaction that reserves the escrow for another settler, the last of them; absent where the first delivers.
+    pub reassignment: Option<Transaction>,
+    /// The reservations of the escrow that lapsed, in order (ADR 148).
+    pub lapsed: Vec<LapsedQuote>,
+    /// What the escrow is reserved for while another settler is looked for in the place of one that did not deliver.
+    pub reopened: Option<Reopened>,
     /// The transaction that pays the recipient. Its block is provisional while `finalizing`, settled once `completed`.
     pub fulfillment: Option<Transaction>,
     /// The time of the block that holds the settled delivery.

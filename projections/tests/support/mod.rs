@@ -165,6 +165,34 @@ pub fn secured(hash: String, block: u64) -> PaymentEvent {
     })
 }
 
+/// Of the settler with this DID, or this name, and of its quote with this hash.
+pub fn reservation_lapsed(settler: &str, quote_hash: Hash32, second: u64) -> PaymentEvent {
+    PaymentEvent::ReservationLapsed(ReservationLapsed {
+        settler: settler.parse().unwrap_or_else(|_| did(settler)),
+        quote_hash,
+        attestation: "0x02".to_owned(),
+        quote_deadline: at(second + 2),
+        lapsed_at: at(second),
+    })
+}
+
+pub fn reassignment_prepared(attempt: u32, hash: String) -> PaymentEvent {
+    PaymentEvent::ReassignmentPrepared(prepared(attempt, hash))
+}
+
+pub fn reassignment_repriced(attempt: u32, hash: String) -> PaymentEvent {
+    PaymentEvent::ReassignmentRepriced(prepared(attempt, hash))
+}
+
+pub fn reassignment_abandoned(attempt: u32) -> PaymentEvent {
+    let evidence = "nonce consumed".to_owned();
+    PaymentEvent::ReassignmentAbandoned(TransactionAbandoned { attempt, evidence, abandoned_at: at(36) })
+}
+
+pub fn reassigned(hash: String, block: u64) -> PaymentEvent {
+    PaymentEvent::EscrowReassigned(EscrowReassigned { inclusion: inclusion(1, hash, block) })
+}
+
 pub fn escrow_opened(hash: String, block: u64) -> PaymentEvent {
     PaymentEvent::EscrowOpened(EscrowOpened {
         inclusion: inclusion(1, hash, block),

@@ -60,6 +60,18 @@ def test_what_is_overdue_goes_back_with_the_terms_of_the_escrows_own_events() ->
             assert world.asked == []
 
 
+def test_what_was_reassigned_goes_back_with_the_terms_of_the_last_settler() -> None:
+    def shown(asked: dict[str, Any]) -> list[dict[str, Any]]:
+        first = log(RESERVED_TOPIC, on_chain(PAYMENT), word(76), word(3), data=word(100) + word(5))
+        return [*logs(asked), first] if asked["fromBlock"] == "0xb" else logs(asked)
+
+    reassigned = b"".join(map(word, [2, 2, 11, 12, 0])) + keccak256(RESERVED_TERMS)
+    with World(contract=answering(reassigned), logs=shown, now=DUE).serving() as world:
+        back = refund(world.wallet, PAYMENT, escrow=ESCROW)
+        assert calls(world) == [(bytes.fromhex(ESCROW[2:]), 0, selector(REFUND) + RESERVED_TERMS)]
+        assert (back.owner, back.amount) == (PAYER, 100)
+
+
 def test_before_its_time_nothing_is_sent() -> None:
     with World(contract=answering(record()), logs=logs, now=DUE - 5).serving() as world:
         with pytest.raises(NotDue, match="in 5 s") as refused:

@@ -10,7 +10,7 @@ import pytest
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from gateway_client import Order, owned, payment_id, quotes
+from gateway_client import NotDue, Order, owned, payment_id, quotes
 from gateway_client.escrow_abi import DEPOSITED_TOPIC, TERMS, selector
 from gateway_client.keccak import keccak256, on_chain
 from gateway_client.solana import message as solana_message
@@ -82,6 +82,24 @@ def test_deposits_on_solana() -> None:
     assert found == [vectors["addresses"][name]["key"] for name in ("escrow", "vault")]
     account = program.token_account(payer, program.TOKEN_PROGRAM, Pubkey.from_string(fields["mint"]))
     assert str(account) == vectors["addresses"]["payer_token"]["key"]
+
+
+def test_escrows_on_solana_are_read_however_often_they_were_reassigned() -> None:
+    vectors = read("contracts/solana/vectors.json")
+    assert isinstance(vectors, dict)
+    account = bytes.fromhex(vectors["escrow_account"])
+    fields = vectors["deposit"]["fields"]
+    payment, program_id = bytes.fromhex(fields["payment_id"]), Pubkey.from_string(vectors["domain"]["program_id"])
+
+    def escrow(state: int) -> program.Escrow:
+        return program.Escrow.read(program_id, payment, account[:2] + bytes([state]) + account[3:])
+
+    # Above the state it stands how often.
+    for state in (1, 0b101, 0b11111101):
+        escrow(state).insist_due(int(fields["refund_after"]))
+    for state, ended in ((2, "released"), (0b110, "released"), (3, "refunded"), (0b111, "refunded")):
+        with pytest.raises(NotDue, match=ended):
+            escrow(state).insist_due(int(fields["refund_after"]))
 
 
 def trondev() -> list[dict[str, str]]:

@@ -170,7 +170,7 @@ pub struct Payment {
 }
 
 impl Payment {
-    /// A transaction by its stage: `deposit`, `reservation`, `fulfillment`.
+    /// A transaction by its stage: `deposit`, `reservation`, `reassignment`, `fulfillment`.
     pub fn transaction(&self, stage: &str) -> Option<&str> {
         self.more.get("transactions")?.get(stage)?.get("transaction_hash")?.as_str()
     }

@@ -680,6 +680,8 @@ export interface components {
             deposit?: components["schemas"]["PaymentTransaction"];
             /** @description On Tron: reserves the deposit for the settler. On other chains the deposit does. */
             reservation?: components["schemas"]["PaymentTransaction"];
+            /** @description Reserves the escrow for another settler, in the place of one that did not deliver by the time that it promised; the last one where there are more. Absent where no settler failed to. */
+            reassignment?: components["schemas"]["PaymentTransaction"];
             /** @description Pays the recipient on the destination chain. */
             fulfillment?: components["schemas"]["PaymentTransaction"];
         };
@@ -807,7 +809,7 @@ export interface components {
             claims?: components["schemas"]["PaymentClaim"][];
             /**
              * Format: int64
-             * @description Settlers the auction was broadcast to. Absent means unknown, never zero.
+             * @description Settlers the auction was broadcast to; the last auction, where another followed a settler that did not deliver. Absent means unknown, never zero.
              */
             requested_count?: number;
             /** @description Why the payment drew few or no quotes. Empty means none declined. Absent means unknown. */
@@ -891,10 +893,10 @@ export interface components {
             at: string;
             status: components["schemas"]["PaymentStatus"];
             /**
-             * @description What made it happen. `payment_request`: the payer's request. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested the delivery. `attestation_missing`: the fulfillment verifier, or so many of a set as have to, has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
+             * @description What made it happen. `payment_request`: the payer's request. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested the delivery. `attestation_missing`: the fulfillment verifier, or so many of a set as have to, has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_reassigned`: nobody else was found to deliver, or the escrow could not be reassigned in time. `reassignment_settled`: a settled block of the source chain holds the reassignment. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
              * @enum {string}
              */
-            cause: "payment_request" | "quote_award" | "all_settlers_answered" | "no_settler_asked" | "quote_deadline" | "quotes_collected" | "best_quote" | "selector_choice" | "selector_silent" | "no_quotes" | "award_accepted" | "award_refused" | "award_unanswered" | "award_withdrawn" | "payer_deposit" | "fee_too_low" | "cannot_land" | "attempt_failed" | "not_deposited" | "deposit_mined" | "deposit_settled" | "delivery_mined" | "delivery_settled" | "delivery_attested" | "attestation_missing" | "not_delivered" | "not_reserved" | "not_released" | "release_settled" | "refund_window" | "non_delivery_attested" | "refund_settled";
+            cause: "payment_request" | "quote_award" | "all_settlers_answered" | "no_settler_asked" | "quote_deadline" | "quotes_collected" | "best_quote" | "selector_choice" | "selector_silent" | "no_quotes" | "award_accepted" | "award_refused" | "award_unanswered" | "award_withdrawn" | "payer_deposit" | "fee_too_low" | "cannot_land" | "attempt_failed" | "not_deposited" | "deposit_mined" | "deposit_settled" | "delivery_mined" | "delivery_settled" | "delivery_attested" | "attestation_missing" | "not_delivered" | "not_reserved" | "not_reassigned" | "reassignment_settled" | "not_released" | "release_settled" | "refund_window" | "non_delivery_attested" | "refund_settled";
             /** @description For humans; may be reworded. */
             summary: string;
             /** @description Transactions by stage. */
@@ -905,6 +907,8 @@ export interface components {
                 deposit?: components["schemas"]["PaymentTransaction"];
                 /** @description On Tron: reserves the deposit for the settler. */
                 reservation?: components["schemas"]["PaymentTransaction"];
+                /** @description Reserves the escrow for another settler, in the place of one that did not deliver. */
+                reassignment?: components["schemas"]["PaymentTransaction"];
                 /** @description Pays the recipient. */
                 fulfillment?: components["schemas"]["PaymentTransaction"];
                 /** @description Pays the settler out of the escrow. */
@@ -945,7 +949,7 @@ export interface components {
              * @description What the payment waits for, or `ended`.
              * @enum {string}
              */
-            stage: "auction" | "award" | "deposit" | "delivery" | "finality" | "release" | "refund" | "ended";
+            stage: "auction" | "award" | "deposit" | "delivery" | "reassignment" | "finality" | "release" | "refund" | "ended";
             /** @description Which step is past its time, and since when. Absent where none is. */
             overdue?: components["schemas"]["OwnPaymentOverdue"];
             /** @description Why it failed: the code of the failure. */
@@ -963,7 +967,7 @@ export interface components {
         };
         /** @description A step that is past its time. */
         OwnPaymentOverdue: {
-            /** @description `undeposited`, `undelivered`, `unattested`, `unreleased` or `unrefunded`. */
+            /** @description `undeposited`, `undelivered`, `unreassigned`, `unattested`, `unreleased` or `unrefunded`. */
             step: string;
             /**
              * Format: date-time
@@ -979,7 +983,7 @@ export interface components {
             account: string;
             /** @description The most that the payer's signature permits, smallest unit, decimal. */
             permitted_amount: string;
-            /** @description What was taken into escrow, smallest unit, decimal. Absent until it is there at the required depth. */
+            /** @description What was taken into escrow, smallest unit, decimal. Absent until it is there at the required depth. What is over the settler's price comes back with the release: a deposit may leave room for another settler, and on Tron it is the most that is permitted. */
             paid_amount?: string;
             /** @description Whether the payer has it back. */
             refunded: boolean;
@@ -1008,6 +1012,8 @@ export interface components {
             deposit?: components["schemas"]["OwnPaymentTransaction"];
             /** @description On Tron: reserves the deposit for the settler. */
             reservation?: components["schemas"]["OwnPaymentTransaction"];
+            /** @description Reserves the escrow for another settler, in the place of one that did not deliver in time. */
+            reassignment?: components["schemas"]["OwnPaymentTransaction"];
             /** @description Pays the recipient. */
             fulfillment?: components["schemas"]["OwnPaymentTransaction"];
             /** @description Pays the settler out of the escrow. */
@@ -2375,7 +2381,7 @@ export interface operations {
                 /** @description Those with this status. */
                 status?: "pending" | "finalizing" | "completed" | "failed";
                 /** @description Those that wait for this, or have `ended`. */
-                stage?: "auction" | "award" | "deposit" | "delivery" | "finality" | "release" | "refund" | "ended";
+                stage?: "auction" | "award" | "deposit" | "delivery" | "reassignment" | "finality" | "release" | "refund" | "ended";
                 /** @description Those paid on this chain, or to be delivered on it. */
                 chain_id?: string;
                 /** @description Those awarded to the settler with this DID. */

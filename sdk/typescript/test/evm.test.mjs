@@ -193,7 +193,7 @@ test('what is signed is what was rebuilt, by a wallet or by a key', async () => 
 });
 
 /** A payment in an escrow, as a node shows it: the terms that `refund` takes, and the events that they are read from. */
-function escrowed(paymentId, { state = 2, refundAfter = 1000, reserved = true } = {}) {
+function escrowed(paymentId, { state = 2, refundAfter = 1000, reserved = true, reassigned = false, ownNumbers = true } = {}) {
   const id = keccak256(stringToHex(paymentId));
   const hash = (text) => keccak256(stringToHex(text));
   const address = (digit) => `0x${digit.repeat(40)}`;
@@ -214,7 +214,7 @@ function escrowed(paymentId, { state = 2, refundAfter = 1000, reserved = true } 
   const terms = { deposit, token: TOKEN, deposited: 100n, ...reservation };
   const parameter = ESCROW_ABI.find(({ name, type }) => type === 'function' && name === 'refund').inputs;
   const encoded = encodeAbiParameters(parameter, [terms]);
-  const record = [state, 1, 7, reserved ? 9 : 0, 0, BigInt(keccak256(encoded))].map((value) => word(value).slice(2)).join('');
+  const record = [state, reassigned ? 2 : 1, 7, reserved ? 9 : 0, 0, BigInt(keccak256(encoded))].map((value) => word(value).slice(2)).join('');
   const event = (eventName, args) => {
     const { inputs } = ESCROW_ABI.find(({ name, type }) => type === 'event' && name === eventName);
     const data = inputs.filter(({ indexed }) => !indexed);
@@ -226,17 +226,19 @@ function escrowed(paymentId, { state = 2, refundAfter = 1000, reserved = true } 
       ),
     };
   };
-  const logs = {
-    '0x7': event('Deposited', {
-      ...terms,
-      paymentId: id,
-      quoteHash: deposit.quoteHash,
-      payer: deposit.payer,
-      deposit,
-      amount: 100n,
-    }),
-    '0x9': event('Reserved', { ...reservation, paymentId: id }),
-  };
+  const before = { quoteHash: hash('before'), settler: address('5'), sourceAmount: 100n, fulfillBy: 12, paymentId: id };
+  const deposited = event('Deposited', {
+    ...terms,
+    paymentId: id,
+    quoteHash: deposit.quoteHash,
+    payer: deposit.payer,
+    deposit,
+    amount: 100n,
+  });
+  const first = [deposited, ...(reassigned ? [event('Reserved', before)] : [])];
+  const last = [event('Reserved', { ...reservation, paymentId: id })];
+  // Where the contract's block numbers are another chain's, nothing is in the blocks that it names.
+  const logs = ownNumbers ? { '0x7': first, '0x9': last } : { '0x0': [...first, ...last] };
   const sent = [];
   const methods = {
     eth_chainId: () => '0x7a69',
@@ -244,8 +246,8 @@ function escrowed(paymentId, { state = 2, refundAfter = 1000, reserved = true } 
     eth_call: () => `0x${record}`,
     eth_getLogs: ([{ address: from, fromBlock, topics }]) => {
       assert.equal(from, ESCROW);
-      const log = logs[fromBlock];
-      return log && log.topics[0] === topics[0] && log.topics[1] === topics[1] ? [log] : [];
+      const named = logs[fromBlock] ?? [];
+      return named.filter((log) => log.topics[0] === topics[0] && log.topics[1] === topics[1]);
     },
     eth_getBlockByNumber: () => ({ timestamp: '0x3e8' }),
     eth_sendTransaction: ([transaction]) => {
@@ -260,7 +262,8 @@ function escrowed(paymentId, { state = 2, refundAfter = 1000, reserved = true } 
 
 test('an overdue payment is refunded with the terms that the chain has', async () => {
   const payment = { paymentId: 'pay_a', chainId: CHAIN, escrow: ESCROW };
-  for (const options of [{}, { reserved: false, state: 1 }]) {
+  const reassigned = [{ reassigned: true }, { reassigned: true, ownNumbers: false }];
+  for (const options of [{}, { reserved: false, state: 1 }, { ownNumbers: false }, ...reassigned]) {
     const { provider, sent, terms } = escrowed('pay_a', options);
     await refund(await evmWallet({ provider }), payment);
     const { functionName, args } = decodeFunctionData({ abi: ESCROW_ABI, data: sent[0].data });

@@ -73,6 +73,9 @@ test('a refund is the instruction of the vectors of the program, from what its e
   const terms = readEscrow(Uint8Array.from(Buffer.from(account, 'hex')));
   assert.equal(terms.refundAfter, BigInt(deposit.fields.refund_after));
   assert.equal(terms.isReserved, true);
+  // Above the state it stands how often the escrow was reassigned.
+  const inState = (state) => readEscrow(Uint8Array.from(Buffer.from(account, 'hex')).fill(state, 2, 3)).isReserved;
+  assert.deepEqual([1, 2, 3, 0b101, 0b11111101, 0b110, 0b111].map(inState), [true, false, false, true, true, false, false]);
   const own = refundInstruction(bytes(domain.program_id), Buffer.from(deposit.fields.payment_id, 'hex'), terms);
   const { refund } = instructions;
   assert.equal(Buffer.from(own.data).toString('hex'), refund.data);

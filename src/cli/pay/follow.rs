@@ -19,7 +19,7 @@ use super::text::plain;
 const STAGES: [(&[&str], &str); 5] = [
     (&["Submitted"], "accepted; settlers are asked"),
     (&["QuoteAwarded"], "a settler won"),
-    (&["EscrowSecured"], "the money is in escrow"),
+    (&["EscrowSecured", "ReservationLapsed", "EscrowReassigned"], "the money is in escrow"),
     (&["FulfillmentSeen"], "delivered, and gathering confirmations"),
     (&["FulfillmentFinalized", "FulfillmentConfirmed"], "delivered"),
 ];

@@ -38,7 +38,17 @@ type Members = Record<string, unknown>;
 
 const members = (value: unknown): Members => (typeof value === 'object' && value !== null ? (value as Members) : {});
 
-const BAD = new Set(['Failed', 'AwardLapsed', 'AwardWithdrawn', 'AttestationMissed', 'DepositAbandoned', 'ReleaseAbandoned', 'RefundAbandoned']);
+const BAD = new Set([
+  'Failed',
+  'AwardLapsed',
+  'AwardWithdrawn',
+  'ReservationLapsed',
+  'AttestationMissed',
+  'DepositAbandoned',
+  'ReassignmentAbandoned',
+  'ReleaseAbandoned',
+  'RefundAbandoned',
+]);
 
 function detailOf({ data }: StoredEvent): string {
   const { inclusion, attempt, failure, cause, step, choice, quotes, member } = members(data);
@@ -78,7 +88,7 @@ export function marksOf(commits: readonly Commit[]): Mark[] {
 export interface SeenVerifiers {
   threshold: number;
   members: string[];
-  /** Those whose attestation is on record. */
+  /** Those whose attestation is on record, of the settler that the escrow is reserved for. */
   attested: string[];
 }
 
@@ -89,7 +99,9 @@ export function verifiersOf(commits: readonly Commit[]): SeenVerifiers | undefin
   const { threshold, members: listed } = members(members(members(submitted?.data)['verifier'])['set']);
   if (typeof threshold !== 'number' || !Array.isArray(listed)) return undefined;
   const accounts = (values: unknown[], name: string): string[] => values.map((value) => members(value)[name]).filter((value) => typeof value === 'string');
-  const said = events.filter(({ type }) => type === 'DeliveryAttested' || type === 'NonDeliveryAttested').map(({ data }) => data);
+  // What was attested of a settler says nothing of the one that took its place.
+  const since = events.findLastIndex(({ type }) => type === 'EscrowReassigned') + 1;
+  const said = events.slice(since).filter(({ type }) => type === 'DeliveryAttested' || type === 'NonDeliveryAttested').map(({ data }) => data);
   return { threshold, members: accounts(listed, 'account'), attested: [...new Set(accounts(said, 'member'))] };
 }
 

@@ -1,8 +1,13 @@
 //! What is listed, in which order and form.
 
+use events::{
+    event::{EscrowReassigned, EscrowSecured, ReservationLapsed},
+    quote::SignedQuote,
+};
 use net::callers::limits::{LimitsConfig, RateConfig};
 
 use super::*;
+use crate::tests::reads::{DOCUMENT, awarded, closed, confirmed, inclusion, seen};
 
 #[tokio::test]
 async fn an_owner_is_shown_his_own_payments_newest_first() {
@@ -211,4 +216,68 @@ async fn a_table_that_cannot_go_on_breaks_off_and_many_are_not_open_at_once() {
     assert!(to_bytes(begun.into_body(), usize::MAX).await.is_err(), "a table that lacks lines ended in order");
     gateway.owned.set_away(false);
     assert_eq!(gateway.send(ask()).await.expect(200).text.lines().count(), 202);
+}
+
+/// A quote as it was signed and stored once.
+const QUOTE: &str = include_str!("../../../../events/tests/quotes/jcs.json");
+
+#[tokio::test]
+async fn a_payment_is_listed_under_every_settler_that_its_escrow_was_reserved_for() {
+    let gateway = Gateway::new();
+    let alice = wallet(1);
+    let id = gateway.pay(&alice, "order-1").await;
+    let token = gateway.session(&alice).await;
+    let lapsed = ReservationLapsed {
+        settler: "did:web:1".parse().unwrap(),
+        quote_hash: Hash32([5; 32]),
+        attestation: "0x22".to_owned(),
+        quote_deadline: at("2030-01-01T00:00:01Z"),
+        lapsed_at: at("2030-01-01T00:00:01Z"),
+    };
+    // More than the next settler asks for.
+    let secured =
+        EscrowSecured { inclusion: inclusion(31_337, 1), amount: "900000000000".parse().unwrap(), deposit: None };
+    for events in [
+        vec![closed(&[]), awarded(DOCUMENT)],
+        vec![PaymentEvent::EscrowSecured(secured)],
+        vec![PaymentEvent::ReservationLapsed(lapsed)],
+    ] {
+        gateway.append(&id, events).await;
+    }
+    let found = async |query: &str| !gateway.list(&token, query).await.expect(200).request_ids().is_empty();
+    assert!(found("?stage=reassignment&settler=did:web:1").await && !found("?stage=delivery").await);
+
+    let reassigned = EscrowReassigned { inclusion: inclusion(31_337, 8) };
+    for events in [
+        vec![closed(&[]), awarded(QUOTE)],
+        vec![PaymentEvent::EscrowReassigned(reassigned)],
+        vec![seen()],
+        vec![confirmed()],
+    ] {
+        gateway.append(&id, events).await;
+    }
+    let signed = SignedQuote::parse_stored(QUOTE).unwrap();
+    let settler = &signed.quote().settler;
+    for settler in ["did:web:1", settler.as_str()] {
+        assert!(found(&format!("?stage=release&settler={settler}")).await, "{settler}");
+    }
+    let shown = gateway.list(&token, "").await.expect(200).body["payments"][0].clone();
+    assert_eq!(shown["settler"], settler.as_str());
+    let hash = Hash32([8; 32]).to_string();
+    assert_eq!(shown["transactions"]["reassignment"]["transaction_hash"], hash);
+    // Delivered for the price, not for what was deposited.
+    let [numerator, denominator] = ["numerator", "denominator"].map(|part| number(&shown["rate"][part]));
+    let [delivered, price] = [signed.quote().fulfillment_amount, signed.quote().source_amount]
+        .map(|units| units.to_string().parse::<u128>().unwrap());
+    assert_eq!(
+        (shown["source"]["paid_amount"].as_str(), numerator * price),
+        (Some("900000000000"), denominator * delivered)
+    );
+    let csv = gateway.list_as(&token, "", "text/csv").await.expect(200).text;
+    assert!(csv.lines().next().unwrap().ends_with(",reassignment_transaction"), "{csv}");
+    assert!(csv.lines().nth(1).unwrap().ends_with(&format!(",{hash}")), "{csv}");
+}
+
+fn number(text: &Value) -> u128 {
+    text.as_str().unwrap().parse().unwrap()
 }

@@ -7,6 +7,7 @@ use events::{
     Failure, PaymentEvent,
     event::{AuctionClosed, Failed, RefundDue, Submitted, WithdrawalCause},
     failure::Domain,
+    time::Timestamp,
 };
 use projections::PaymentView;
 
@@ -52,6 +53,8 @@ causes! {
     AttestationMissing "attestation_missing" "the fulfillment verifier, or so many of a set as have to, has not attested the delivery";
     NotDelivered "not_delivered" "a settled block past the deadline holds no delivery";
     NotReserved "not_reserved" "no settler could be named for the deposit in time";
+    NotReassigned "not_reassigned" "nobody else was found to deliver, or the escrow could not be reassigned in time";
+    ReassignmentSettled "reassignment_settled" "a settled block of the source chain holds the reassignment";
     NotReleased "not_released" "the settler had not released the escrow";
     ReleaseSettled "release_settled" "a settled block of the source chain holds the release";
     RefundWindow "refund_window" "the refund window is open";
@@ -76,12 +79,43 @@ impl JsonSchema for Cause {
     }
 }
 
-/// What made `event` happen to a payment that began with `submitted`. `view` is the payment after the commit that holds the event.
-pub(super) fn cause(event: &PaymentEvent, submitted: &Submitted, view: &PaymentView) -> Cause {
+/// What the cause of an event depends on, of the events before it.
+pub(super) struct Course<'a> {
+    submitted: &'a Submitted,
+    /// End of quote collection in the auction that is under way, or was the last.
+    quote_deadline: Timestamp,
+    /// Whether the escrow is to be reassigned.
+    is_reopened: bool,
+    /// Whether a reassignment to the winner came to nothing.
+    is_retry: bool,
+}
+
+impl<'a> Course<'a> {
+    /// That of a payment which begins.
+    pub(super) fn of(submitted: &'a Submitted) -> Self {
+        Self { submitted, quote_deadline: submitted.quote_deadline, is_reopened: false, is_retry: false }
+    }
+
+    /// Takes in an event whose cause was told.
+    pub(super) fn go_on(&mut self, event: &PaymentEvent) {
+        match event {
+            PaymentEvent::ReservationLapsed(lapsed) => {
+                *self = Self { quote_deadline: lapsed.quote_deadline, is_reopened: true, is_retry: false, ..*self }
+            }
+            PaymentEvent::ReassignmentAbandoned(_) => self.is_retry = true,
+            PaymentEvent::EscrowReassigned(_) => self.is_reopened = false,
+            _ => {}
+        }
+    }
+}
+
+/// What made `event` happen to a payment of this course. `view` is the payment after the commit that holds the event.
+pub(super) fn cause(event: &PaymentEvent, course: &Course<'_>, view: &PaymentView) -> Cause {
+    let submitted = course.submitted;
     match event {
         PaymentEvent::Submitted(submitted) if submitted.collected_quote.is_some() => Cause::QuoteAward,
         PaymentEvent::Submitted(_) => Cause::PaymentRequest,
-        PaymentEvent::AuctionClosed(closed) => auction_closed(closed, submitted),
+        PaymentEvent::AuctionClosed(closed) => auction_closed(closed, course.quote_deadline),
         PaymentEvent::SelectorAsked(_) => Cause::QuotesCollected,
         PaymentEvent::SelectorAnswered(_) => Cause::SelectorChoice,
         PaymentEvent::QuoteAwarded(_) if submitted.collected_quote.is_some() => Cause::QuoteAward,
@@ -99,12 +133,18 @@ pub(super) fn cause(event: &PaymentEvent, submitted: &Submitted, view: &PaymentV
         PaymentEvent::DepositPrepared(prepared) if prepared.attempt > 1 => Cause::AttemptFailed,
         PaymentEvent::DepositPrepared(_) if view.is_payer_deposit() => Cause::PayerDeposit,
         PaymentEvent::DepositPrepared(_) => Cause::AwardAccepted,
-        PaymentEvent::DepositRepriced(_) | PaymentEvent::ReleaseRepriced(_) | PaymentEvent::RefundRepriced(_) => {
-            Cause::FeeTooLow
-        }
-        PaymentEvent::DepositAbandoned(_) | PaymentEvent::ReleaseAbandoned(_) | PaymentEvent::RefundAbandoned(_) => {
-            Cause::CannotLand
-        }
+        PaymentEvent::DepositRepriced(_)
+        | PaymentEvent::ReassignmentRepriced(_)
+        | PaymentEvent::ReleaseRepriced(_)
+        | PaymentEvent::RefundRepriced(_) => Cause::FeeTooLow,
+        PaymentEvent::DepositAbandoned(_)
+        | PaymentEvent::ReassignmentAbandoned(_)
+        | PaymentEvent::ReleaseAbandoned(_)
+        | PaymentEvent::RefundAbandoned(_) => Cause::CannotLand,
+        PaymentEvent::ReservationLapsed(_) => Cause::NonDeliveryAttested,
+        PaymentEvent::ReassignmentPrepared(_) if course.is_retry => Cause::AttemptFailed,
+        PaymentEvent::ReassignmentPrepared(_) => Cause::AwardAccepted,
+        PaymentEvent::EscrowReassigned(_) => Cause::ReassignmentSettled,
         PaymentEvent::DepositMined(_) => Cause::DepositMined,
         PaymentEvent::EscrowSecured(_) | PaymentEvent::EscrowOpened(_) => Cause::DepositSettled,
         PaymentEvent::DepositRuledOut(_) => Cause::NotDeposited,
@@ -118,6 +158,7 @@ pub(super) fn cause(event: &PaymentEvent, submitted: &Submitted, view: &PaymentV
         PaymentEvent::ReleasePrepared(prepared) if prepared.attempt > 1 => Cause::AttemptFailed,
         PaymentEvent::ReleasePrepared(_) => Cause::NotReleased,
         PaymentEvent::EscrowReleased(_) => Cause::ReleaseSettled,
+        PaymentEvent::Failed(_) if course.is_reopened => Cause::NotReassigned,
         PaymentEvent::Failed(failed) => self::failed(failed),
         PaymentEvent::RefundPrepared(prepared) if prepared.attempt > 1 => Cause::AttemptFailed,
         PaymentEvent::RefundPrepared(_) => match view.refund_owed {
@@ -128,10 +169,10 @@ pub(super) fn cause(event: &PaymentEvent, submitted: &Submitted, view: &PaymentV
     }
 }
 
-fn auction_closed(closed: &AuctionClosed, submitted: &Submitted) -> Cause {
+fn auction_closed(closed: &AuctionClosed, quote_deadline: Timestamp) -> Cause {
     if closed.addressed.is_empty() {
         Cause::NoSettlerAsked
-    } else if closed.closed_at < submitted.quote_deadline {
+    } else if closed.closed_at < quote_deadline {
         Cause::AllSettlersAnswered
     } else {
         Cause::QuoteDeadline

@@ -12,12 +12,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use events::{PaymentEvent, PaymentId, event::Submitted, time::Timestamp};
+use events::{PaymentEvent, PaymentId, time::Timestamp};
 use journal::Recorded;
 use projections::{Applied, PaymentView};
 
 use self::{
-    cause::{Cause, cause},
+    cause::{Cause, Course, cause},
     shown::{Shown, shown},
 };
 use super::payment_body::{TransactionBody, date_time};
@@ -86,6 +86,7 @@ fn transactions_by_stage(generator: &mut SchemaGenerator) -> Schema {
             "approval": stage("On Tron: the payer's own transaction that gives the escrow its allowance."),
             "deposit": stage("Commits the payer's funds; on Tron the payer's own transaction."),
             "reservation": stage("On Tron: reserves the deposit for the settler."),
+            "reassignment": stage("Reserves the escrow for another settler, in the place of one that did not deliver."),
             "fulfillment": stage("Pays the recipient."),
             "release": stage("Pays the settler out of the escrow."),
             "refund": stage("Returns the escrow to the payer."),
@@ -137,11 +138,11 @@ impl History {
         let (first, rest) = commits.split_first()?;
         let mut view = PaymentView::begin(first)?;
         let PaymentEvent::Submitted(submitted) = first.payment_events().next()? else { return None };
-        let mut entries = Vec::new();
-        add(first, submitted, &view, base_url, &mut entries);
+        let (mut entries, mut course) = (Vec::new(), Course::of(submitted));
+        add(first, &mut course, &view, base_url, &mut entries);
         for recorded in rest {
             match view.apply(recorded) {
-                Applied::Next => add(recorded, submitted, &view, base_url, &mut entries),
+                Applied::Next => add(recorded, &mut course, &view, base_url, &mut entries),
                 Applied::Skipped => {}
                 Applied::Gap => break,
             }
@@ -156,7 +157,7 @@ impl From<History> for TimelineBody {
     }
 }
 
-fn add(recorded: &Recorded, submitted: &Submitted, view: &PaymentView, base_url: &str, entries: &mut Vec<Entry>) {
+fn add(recorded: &Recorded, course: &mut Course<'_>, view: &PaymentView, base_url: &str, entries: &mut Vec<Entry>) {
     let version = recorded.position.version;
     for (index, event) in recorded.payment_events().enumerate() {
         let Shown { summary, transactions, data } = shown(event, view, base_url);
@@ -166,10 +167,11 @@ fn add(recorded: &Recorded, submitted: &Submitted, view: &PaymentView, base_url:
             event: event.type_name(),
             at: date_time(recorded.stored_at),
             status: view.status.as_str(),
-            cause: cause(event, submitted, view),
+            cause: cause(event, course, view),
             summary,
             transactions: transactions.into_iter().collect(),
             data,
         });
+        course.go_on(event);
     }
 }

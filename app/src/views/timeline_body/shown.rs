@@ -7,15 +7,16 @@ use serde_json::{Map, Value, json};
 use events::{
     ChainId, PaymentEvent,
     event::{
-        AttestationAwaited, AuctionClosed, AwardLapsed, AwardWithdrawn, DepositMined, EscrowOpened, EscrowRefunded,
-        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, Inclusion, MemberAttested,
-        PayerStep, PayerTransactionSent, QuoteAwarded, RefundDue, SelectorAnswered, Submitted, TransactionAbandoned,
-        TransactionPrepared, WithdrawalCause,
+        AttestationAwaited, AuctionClosed, AwardLapsed, AwardWithdrawn, DepositMined, EscrowOpened, EscrowReassigned,
+        EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, Inclusion,
+        MemberAttested, PayerStep, PayerTransactionSent, QuoteAwarded, RefundDue, ReservationLapsed, SelectorAnswered,
+        Submitted, TransactionAbandoned, TransactionPrepared, WithdrawalCause,
     },
+    quote::SignedQuote,
     selection::Choice,
     time::{Timestamp, from_unix_seconds},
 };
-use projections::PaymentView;
+use projections::{PaymentStatus, PaymentView};
 
 use crate::views::{
     payment_body::{ClaimBody, FailureBody, TransactionBody, date_time},
@@ -24,6 +25,8 @@ use crate::views::{
 
 /// The stage in which the payer's own deposit is reserved for the settler.
 const RESERVATION: &str = "reservation";
+/// The stage in which the escrow is reserved for another settler than the one that did not deliver.
+const REASSIGNMENT: &str = "reassignment";
 
 /// What an event shows of itself.
 pub(super) struct Shown {
@@ -91,7 +94,7 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
         ),
         PaymentEvent::SelectorAnswered(answered) => selector_answered(answered),
         PaymentEvent::QuoteAwarded(awarded) => quote_awarded(awarded),
-        PaymentEvent::AwardLapsed(lapsed) => award_lapsed(lapsed),
+        PaymentEvent::AwardLapsed(lapsed) => award_lapsed(lapsed, view),
         PaymentEvent::AwardWithdrawn(withdrawn) => award_withdrawn(withdrawn),
         PaymentEvent::WinnerTold(_) => {
             Shown::new("The settler that had won finds that its award is over, and lets go of its tokens.", json!({}))
@@ -108,6 +111,16 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
         PaymentEvent::DepositRuledOut(_) => {
             Shown::new("The payer's own transaction can deposit nothing any more. No money was taken.", json!({}))
         }
+        PaymentEvent::ReservationLapsed(lapsed) => reservation_lapsed(lapsed),
+        PaymentEvent::ReassignmentPrepared(prepared) => {
+            let summary = "The escrow's reassignment to the settler that won now is signed and being sent.";
+            attempt(summary, prepared.attempt).sent(REASSIGNMENT, prepared)
+        }
+        PaymentEvent::ReassignmentRepriced(prepared) => repriced(REASSIGNMENT, prepared),
+        PaymentEvent::ReassignmentAbandoned(abandoned) => {
+            self::abandoned(REASSIGNMENT, "another attempt may follow", abandoned)
+        }
+        PaymentEvent::EscrowReassigned(reassigned) => escrow_reassigned(reassigned, view),
         PaymentEvent::FulfillmentSeen(seen) => {
             let data = json!({"block_time": block_time(&seen.inclusion)});
             let summary = "The delivery is on chain and gathers confirmations.";
@@ -198,7 +211,15 @@ fn deposit_mined(mined: &DepositMined, view: &PaymentView) -> Shown {
 
 fn escrow_secured(secured: &EscrowSecured, view: &PaymentView) -> Shown {
     let data = json!({"amount": secured.amount, "block_time": block_time(&secured.inclusion)});
-    let shown = Shown::new("The funds are in escrow, reserved for the settler.", data);
+    let quote = view.quote.as_ref().and_then(|quote| SignedQuote::parse_stored(&quote.document).ok());
+    let price = quote.map(|signed| signed.quote().source_amount);
+    let summary = match price.is_some_and(|price| price < secured.amount) {
+        false => "The funds are in escrow, reserved for the settler.",
+        true => {
+            "The funds are in escrow, reserved for the settler. What is over its price comes back with its payment."
+        }
+    };
+    let shown = Shown::new(summary, data);
     if !view.is_payer_deposit() {
         return shown.at("deposit", &secured.inclusion);
     }
@@ -221,6 +242,27 @@ fn escrow_opened(opened: &EscrowOpened) -> Shown {
     let summary = "The payer's own transaction brought the funds into escrow, where no settler can be named any more; they \
                    go back to the payer when the refund window opens.";
     Shown::new(summary, data).at("deposit", &opened.inclusion)
+}
+
+fn reservation_lapsed(lapsed: &ReservationLapsed) -> Shown {
+    let data = json!({
+        "settler": lapsed.settler,
+        "quote_hash": lapsed.quote_hash,
+        "quote_deadline": date_time(lapsed.quote_deadline),
+    });
+    let summary = "The settler did not deliver by the time that it promised; another is asked to deliver in its place. The money \
+                   stays in escrow.";
+    Shown::new(summary, data)
+}
+
+fn escrow_reassigned(reassigned: &EscrowReassigned, view: &PaymentView) -> Shown {
+    let data = json!({
+        "block_time": block_time(&reassigned.inclusion),
+        "settler": view.settler(),
+        "quote_hash": view.quote.as_ref().map(|quote| quote.quote_hash),
+    });
+    Shown::new("The escrow is reserved for another settler, which delivers now.", data)
+        .at(REASSIGNMENT, &reassigned.inclusion)
 }
 
 /// Who attests: the verifier, or so many of a set as have to.
@@ -366,11 +408,14 @@ fn quote_awarded(awarded: &QuoteAwarded) -> Shown {
     Shown::new("A quote was awarded.", data)
 }
 
-fn award_lapsed(lapsed: &AwardLapsed) -> Shown {
-    let summary = match &lapsed.refusal {
-        Some(_) => "The settler that won does not stand by its quote; the next one is awarded.",
-        None => "The settler that won did not answer its award in time; the next one is awarded.",
+fn award_lapsed(lapsed: &AwardLapsed, view: &PaymentView) -> Shown {
+    let lost = match &lapsed.refusal {
+        Some(_) => "The settler that won does not stand by its quote",
+        None => "The settler that won did not answer its award in time",
     };
+    // The next award, or the failure, is in the same commit.
+    let next = if view.status == PaymentStatus::Failed { "no other quote is left" } else { "the next one is awarded" };
+    let summary = format!("{lost}; {next}.");
     let data = json!({"settler": lapsed.settler, "quote_hash": lapsed.quote_hash, "reason": lapsed.refusal});
     Shown::new(summary, data)
 }

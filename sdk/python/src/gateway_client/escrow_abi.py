@@ -121,17 +121,19 @@ class EscrowTerms:
 
     @classmethod
     def found(cls, record: Record, payment: bytes, logs: Sequence[Log]) -> EscrowTerms:
-        """The terms out of the payment's events. Nobody is believed: they have to hash to the record's commitment."""
-        deposited = _event(logs, DEPOSITED_TOPIC, payment, 11)
+        """The terms out of the payment's events. Nobody is believed: they have to hash to the record's commitment.
+
+        Of an escrow that was reassigned the events may be there of each settler that it was reserved for."""
+        deposited = _events(logs, DEPOSITED_TOPIC, payment, 11)[0]
         if record.reserved_at:
-            reserved = _event(logs, RESERVED_TOPIC, payment, 2)
-            rest = reserved.topics[2] + reserved.topics[3] + reserved.data
+            found = _events(logs, RESERVED_TOPIC, payment, 2)
+            rests = [reserved.topics[2] + reserved.topics[3] + reserved.data for reserved in found]
         else:
-            rest = deposited.topics[2] + bytes(3 * WORD)
-        terms = cls(deposited.data + rest)
-        if keccak256(terms.encoded) != record.commitment:
-            raise NodeError("the node's events are not what the escrow has committed to")
-        return terms
+            rests = [deposited.topics[2] + bytes(3 * WORD)]
+        for rest in rests:
+            if keccak256(deposited.data + rest) == record.commitment:
+                return cls(deposited.data + rest)
+        raise NodeError("the node's events are not what the escrow has committed to")
 
     @property
     def payer(self) -> bytes:
@@ -159,11 +161,15 @@ class EscrowTerms:
             raise NotDue(f"it can be refunded from {self.refund_after} on, in {self.refund_after - now} s", self.refund_after)
 
 
-def _event(logs: Sequence[Log], first: bytes, payment: bytes, size: int) -> Log:
-    for log in logs:
-        if len(log.topics) == 4 and log.topics[0] == first and log.topics[1] == payment and len(log.data) == size * WORD:
-            return log
-    raise NodeError("the node does not show the payment's events in the blocks that the escrow names")
+def _events(logs: Sequence[Log], first: bytes, payment: bytes, size: int) -> list[Log]:
+    def is_one(log: Log) -> bool:
+        topics = log.topics
+        return len(topics) == 4 and topics[0] == first and topics[1] == payment and len(log.data) == size * WORD
+
+    found = [log for log in logs if is_one(log)]
+    if not found:
+        raise NodeError("the node does not show the payment's events in the blocks that the escrow names")
+    return found
 
 
 def opening(deposit: dict[str, Any], token: str, amount: int, chain_id: int, escrow: str) -> dict[str, Any]:

@@ -196,6 +196,10 @@ class Transactions(TypedDict):
     """
     On Tron: reserves the deposit for the settler.
     """
+    reassignment: NotRequired[PaymentTransaction]
+    """
+    Reserves the escrow for another settler, in the place of one that did not deliver.
+    """
     fulfillment: NotRequired[PaymentTransaction]
     """
     Pays the recipient.
@@ -260,6 +264,8 @@ class TimelineEntry(TypedDict):
         "attestation_missing",
         "not_delivered",
         "not_reserved",
+        "not_reassigned",
+        "reassignment_settled",
         "not_released",
         "release_settled",
         "refund_window",
@@ -267,7 +273,7 @@ class TimelineEntry(TypedDict):
         "refund_settled",
     ]
     """
-    What made it happen. `payment_request`: the payer's request. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested the delivery. `attestation_missing`: the fulfillment verifier, or so many of a set as have to, has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
+    What made it happen. `payment_request`: the payer's request. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested the delivery. `attestation_missing`: the fulfillment verifier, or so many of a set as have to, has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_reassigned`: nobody else was found to deliver, or the escrow could not be reassigned in time. `reassignment_settled`: a settled block of the source chain holds the reassignment. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
     """
     summary: str
     """
@@ -290,7 +296,7 @@ class OwnPaymentOverdue(TypedDict):
 
     step: str
     """
-    `undeposited`, `undelivered`, `unattested`, `unreleased` or `unrefunded`.
+    `undeposited`, `undelivered`, `unreassigned`, `unattested`, `unreleased` or `unrefunded`.
     """
     since: str
     """
@@ -317,7 +323,7 @@ class OwnPaymentSource(TypedDict):
     """
     paid_amount: NotRequired[str]
     """
-    What was taken into escrow, smallest unit, decimal. Absent until it is there at the required depth.
+    What was taken into escrow, smallest unit, decimal. Absent until it is there at the required depth. What is over the settler's price comes back with the release: a deposit may leave room for another settler, and on Tron it is the most that is permitted.
     """
     refunded: bool
     """
@@ -1300,6 +1306,10 @@ class PaymentTransactions(TypedDict):
     """
     On Tron: reserves the deposit for the settler. On other chains the deposit does.
     """
+    reassignment: NotRequired[PaymentTransaction]
+    """
+    Reserves the escrow for another settler, in the place of one that did not deliver by the time that it promised; the last one where there are more. Absent where no settler failed to.
+    """
     fulfillment: NotRequired[PaymentTransaction]
     """
     Pays the recipient on the destination chain.
@@ -1393,7 +1403,7 @@ class PaymentStatusRead(TypedDict):
     """
     requested_count: NotRequired[int]
     """
-    Settlers the auction was broadcast to. Absent means unknown, never zero.
+    Settlers the auction was broadcast to; the last auction, where another followed a settler that did not deliver. Absent means unknown, never zero.
     """
     decline_summary: NotRequired[list[DeclineSummary]]
     """
@@ -1433,6 +1443,10 @@ class OwnPaymentTransactions(TypedDict):
     reservation: NotRequired[OwnPaymentTransaction]
     """
     On Tron: reserves the deposit for the settler.
+    """
+    reassignment: NotRequired[OwnPaymentTransaction]
+    """
+    Reserves the escrow for another settler, in the place of one that did not deliver in time.
     """
     fulfillment: NotRequired[OwnPaymentTransaction]
     """
@@ -2128,6 +2142,7 @@ class OwnPayment(TypedDict):
         "award",
         "deposit",
         "delivery",
+        "reassignment",
         "finality",
         "release",
         "refund",

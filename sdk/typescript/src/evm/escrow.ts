@@ -55,29 +55,28 @@ export async function refundTerms(reader: EscrowReader, paymentId: string): Prom
       `the escrow has nothing of ${paymentId} to refund: it is ${STATES[Number(state)] ?? 'unknown'}`,
     );
   }
-  const deposited = await only(reader, DEPOSITED, id, depositedAt, DEPOSITED_WORDS);
-  const reserved = reservedAt === 0n ? undefined : await only(reader, RESERVED, id, reservedAt, RESERVED_WORDS);
   const topic = (log: Log, at: number): Uint8Array => hexWord(log.topics[at] ?? '');
-  const terms = concatBytes(
-    unhex(deposited.data)!,
-    ...(reserved
-      ? [topic(reserved, 2), topic(reserved, 3), unhex(reserved.data)!]
-      : [topic(deposited, 2), new Uint8Array(3 * WORD)]),
-  );
+  const [deposited] = await events(reader, DEPOSITED, id, depositedAt, DEPOSITED_WORDS);
+  // Of an escrow that was reassigned, a node that is asked for all blocks shows every settler that it was reserved for.
+  const awards =
+    reservedAt === 0n
+      ? [[topic(deposited, 2), new Uint8Array(3 * WORD)]]
+      : (await events(reader, RESERVED, id, reservedAt, RESERVED_WORDS)).map((log) => [topic(log, 2), topic(log, 3), unhex(log.data)!]);
   const commitment = record.slice(5 * WORD, 6 * WORD);
-  if (!isEqual(keccak(terms), commitment))
-    throw new WalletError('failed', `the node shows other events than those of ${paymentId}`);
+  const candidates = awards.map((award) => concatBytes(unhex(deposited.data)!, ...award));
+  const terms = candidates.find((candidate) => isEqual(keccak(candidate), commitment));
+  if (!terms) throw new WalletError('failed', `the node shows other events than those of ${paymentId}`);
   const [refundAfter, now] = [wordAt(terms, REFUND_AFTER), await reader.now()];
   if (now < refundAfter)
     throw new WalletError('failed', `${paymentId} can be refunded from ${new Date(Number(refundAfter) * 1000).toISOString()} on`);
   return terms;
 }
 
-async function only(reader: EscrowReader, topic: string, id: string, block: bigint, words: number): Promise<Log> {
-  const found = (await reader.logs(topic, id, block)).filter(({ data }) => unhex(data)?.length === words * WORD);
-  const [log] = found;
+/** The events that there are; one at least. */
+async function events(reader: EscrowReader, topic: string, id: string, block: bigint, words: number): Promise<[Log, ...Log[]]> {
+  const [log, ...more] = (await reader.logs(topic, id, block)).filter(({ data }) => unhex(data)?.length === words * WORD);
   if (!log) throw new WalletError('failed', `the node does not show the event of block ${block}: ask one that keeps it`);
-  return log;
+  return [log, ...more];
 }
 
 /** The bytes of the call that refunds a payment on an EVM chain. */

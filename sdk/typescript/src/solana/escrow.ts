@@ -16,6 +16,8 @@ const ESCROW_TAG = 2;
 const LAYOUT = 1;
 const ESCROW_BYTES = 389;
 const RESERVED = 1;
+/** Bits of the state; those above them count reassignments. */
+const STATE_BITS = 0b11;
 /** Where its members are. */
 const AT = { state: 2, payer: 37, rentPayer: 69, mint: 165, tokenProgram: 197, refundAfter: 365 };
 const REFUND = 4;
@@ -83,7 +85,7 @@ export function readEscrow(data: Uint8Array): EscrowTerms | undefined {
   if (data.length !== ESCROW_BYTES || data[0] !== ESCROW_TAG || data[1] !== LAYOUT) return undefined;
   const key = (at: number): Uint8Array => data.slice(at, at + 32);
   return {
-    isReserved: data[AT.state] === RESERVED,
+    isReserved: (data[AT.state]! & STATE_BITS) === RESERVED,
     payer: key(AT.payer),
     rentPayer: key(AT.rentPayer),
     mint: key(AT.mint),

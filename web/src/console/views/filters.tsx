@@ -12,7 +12,7 @@ import { named, t } from '../texts.js';
 import type { Asset } from '../types.js';
 
 const STATUSES = ['pending', 'finalizing', 'completed', 'failed'];
-const STAGES = ['auction', 'award', 'deposit', 'delivery', 'finality', 'release', 'refund', 'ended'];
+const STAGES = ['auction', 'award', 'deposit', 'delivery', 'reassignment', 'finality', 'release', 'refund', 'ended'];
 const FLAGS = ['in_flight', 'overdue', 'parked'] as const;
 /** Filters that are folded away while none of them is set. */
 const FURTHER: readonly Filter[] = ['settler', 'originator', 'submitted_from', 'submitted_until', 'amount_from', 'amount_to'];

@@ -20,6 +20,8 @@ CLOCK = Pubkey.from_string("SysvarC1ock11111111111111111111111111111111")
 _APPROVE, _SYNC_NATIVE, _CREATE_IDEMPOTENT, _REFUND = 4, 17, 1, 4
 _ESCROW_TAG, _LAYOUT, _ESCROW_BYTES, _TOKEN_ACCOUNT_BYTES = 2, 1, 389, 165
 _RESERVED, _RELEASED = 1, 2
+#: Bits of the state; those above them count reassignments.
+_STATE_BITS = 0b11
 
 
 def token_account(owner: Pubkey, token_program: Pubkey, mint: Pubkey) -> Pubkey:
@@ -110,7 +112,7 @@ class Escrow:
         def key(at: int) -> Pubkey:
             return Pubkey(data[at : at + 32])
 
-        return cls(escrow, vault, data[2], key(37), key(69), key(165), key(197), _u64(data, 261), _u64(data, 365))
+        return cls(escrow, vault, data[2] & _STATE_BITS, key(37), key(69), key(165), key(197), _u64(data, 261), _u64(data, 365))
 
     def insist_due(self, now: int) -> None:
         """Raises `NotDue` where there is nothing to be refunded, or not yet."""
