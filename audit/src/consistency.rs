@@ -1,12 +1,13 @@
-//! Consistency of a stream with itself: ids, hashes, signatures of settlers, the choice of the winner, windows, and that what
-//! verifiers said together is what each of them said. No chain is asked.
+//! Consistency of a stream with itself: ids, hashes, signatures of settlers, the choice of the winner, windows, that the escrow was
+//! reassigned by the rules, and that what verifiers said together is what each of them said. No chain is asked.
 
+pub(super) mod reassignment;
 mod verifiers;
 
 use events::{
-    Amount, Failure, Hash32, PaymentEvent, PaymentId, StreamId,
+    Amount, Event, Failure, Hash32, PaymentEvent, PaymentId, StreamId,
     event::{EscrowPlan, QuoteReceived, RefundDue},
-    quote::{Quote, SignedQuote},
+    quote::SignedQuote,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 use identity::{OriginatorCheck, check_originator};
@@ -20,6 +21,7 @@ use sagas::{
 use super::{
     Finding, JournalLocation, Severity,
     examine::{Examined, State},
+    rounds::{self, Round, request_of},
 };
 
 /// The findings in a stream that was examined without a fault.
@@ -41,9 +43,12 @@ struct Consistency<'a> {
 impl Consistency<'_> {
     fn require(&mut self, holds: bool, check: &str, event: &str, what: impl FnOnce() -> String) {
         if !holds {
-            let location = self.examined.location_of(event);
-            self.findings.push(Finding::new(Severity::Contradiction, check, location, what()));
+            self.contradicts(check, self.examined.location_of(event), what());
         }
+    }
+
+    fn contradicts(&mut self, check: &str, location: JournalLocation, what: String) {
+        self.findings.push(Finding::new(Severity::Contradiction, check, location, what));
     }
 
     fn is_subject(&mut self, id: &StreamId, event: &str) {
@@ -78,9 +83,15 @@ impl Consistency<'_> {
             format!("the quote deadline {} is not before the reserve deadline {}", deadlines[0], plan.reserve_deadline)
         });
         self.selection(payment);
-        if let Some(award) = &payment.award {
-            self.award(payment, &award.quote, &award.event.document);
+        let rounds = rounds::of(self.examined, payment);
+        for round in &rounds {
+            self.award(payment, round);
         }
+        // With a selector whose choice it was, and that it is followed, is a rule of the transitions.
+        if submitted.selector.is_none() && !rounds.is_empty() {
+            self.winners(plan);
+        }
+        self.reassignments(payment, &rounds);
         if let Some(delivery) = payment.delivery() {
             let quote = payment.award.as_ref().map(|award| &award.quote);
             let by = quote.map_or(plan.fulfillment_deadline, |quote| unix_seconds(quote.fulfill_by));
@@ -95,7 +106,7 @@ impl Consistency<'_> {
                 format!("at its depth by {depth:?}, and attested by {attested:?}")
             });
         }
-        self.attestations(payment);
+        self.attestations(payment, &rounds);
         self.unattested(payment);
         if let Some(released) = &payment.released {
             let (at, end) = (released.block_time, plan.refund_after);
@@ -104,11 +115,11 @@ impl Consistency<'_> {
             });
         }
         self.payer_deposit(payment);
-        self.conservation(payment);
+        self.conservation(payment, rounds.first());
     }
 
     /// That what went into the escrow is what was agreed, and came out whole.
-    fn conservation(&mut self, payment: &Payment) {
+    fn conservation(&mut self, payment: &Payment, first: Option<&Round<'_>>) {
         let escrowed = payment.secured.as_ref().map(|secured| secured.amount);
         let escrowed = escrowed.or(payment.opened.as_ref().map(|opened| opened.amount));
         if let (Some(escrowed), Some(refunded)) = (escrowed, &payment.refunded) {
@@ -116,13 +127,18 @@ impl Consistency<'_> {
                 format!("{escrowed} went into the escrow and {} came back", refunded.amount)
             });
         }
-        if let (Some(secured), Some(award)) = (&payment.secured, &payment.award) {
-            // The payer's own transaction deposits before anybody knows the price: what is left over goes back on release.
-            let is_payer_deposit = payment.submitted.authorization.is_payer_deposit();
-            let expected =
-                if is_payer_deposit { payment.submitted.authorization.permitted() } else { award.quote.source_amount };
-            self.require(secured.amount == expected, "conservation", "EscrowSecured", || {
-                format!("{} is in escrow, and not {expected}", secured.amount)
+        if let (Some(secured), Some(first)) = (&payment.secured, first) {
+            let authorization = &payment.submitted.authorization;
+            // The payer's own transaction deposits before anybody knows the price; what is left over goes back on release, as does what
+            // was deposited for others that might have to deliver.
+            let (least, most) = match authorization.is_payer_deposit() {
+                true => (authorization.permitted(), authorization.permitted()),
+                false => (first.award.quote.source_amount, self.deposit_up_to(payment, first)),
+            };
+            self.require((least..=most).contains(&secured.amount), "conservation", "EscrowSecured", || {
+                let expected =
+                    if least == most { format!("not {least}") } else { format!("not from {least} to {most}") };
+                format!("{} is in escrow, and {expected}", secured.amount)
             });
         }
         if let Some(failed) = &payment.failed {
@@ -133,6 +149,16 @@ impl Consistency<'_> {
                 "whether money is to be returned does not fit whether there was any".to_owned()
             });
         }
+    }
+
+    /// The most that the gateway deposits for the quote that the escrow is reserved for first, by the auction that it won.
+    fn deposit_up_to(&self, payment: &Payment, first: &Round<'_>) -> Amount {
+        let mut events = self.examined.commits.iter().flat_map(Recorded::payment_events);
+        let auction = events.find_map(|event| match event {
+            PaymentEvent::AuctionClosed(closed) => Some(closed.clone()),
+            _ => None,
+        });
+        Payment { auction, ..payment.clone() }.deposit_up_to(first.award)
     }
 
     /// A delivery that was made and not attested: in time as any. Once the escrow is to be returned for what was delivered, or
@@ -243,56 +269,65 @@ impl Consistency<'_> {
         }
     }
 
-    fn award(&mut self, payment: &Payment, quote: &Quote, document: &str) {
-        let submitted = &payment.submitted;
-        self.require(quote.may_serve(&submitted.payment_id), "quote", "QuoteAwarded", || {
-            format!("the quote answers auction {}", quote.auction_id)
+    fn award(&mut self, payment: &Payment, round: &Round<'_>) {
+        let (submitted, quote) = (&payment.submitted, &round.award.quote);
+        let location = self.examined.location_where(|event| {
+            matches!(event, Event::Payment(PaymentEvent::QuoteAwarded(awarded)) if **awarded == round.award.event)
         });
-        let request = request_for_quotes(submitted);
+        let mut found = |check: &str, what: String| self.contradicts(check, location.clone(), what);
+        if !quote.may_serve(&submitted.payment_id) {
+            found("quote", format!("the quote answers auction {}", quote.auction_id));
+        }
+        let request = request_of(payment, round.number);
         let content = check_content(&request, Some(submitted.authorization.permitted()), &quote.settler, quote);
         if let Err(rule) = content {
-            self.require(false, "quote", "QuoteAwarded", || rule);
+            found("quote", rule);
         }
-        let hash = match SignedQuote::parse_stored(document) {
+        let hash = match SignedQuote::parse_stored(&round.award.event.document) {
             Ok(signed) => signed.hash(),
-            Err(error) => return self.require(false, "quote-signature", "QuoteAwarded", || error.to_string()),
+            Err(error) => return found("quote-signature", error.to_string()),
         };
-        if let Some(signed_for) = submitted.authorization.quote_hash() {
-            let agreed = signed_for == Hash32::ZERO || signed_for == hash;
-            self.require(agreed, "quote", "QuoteAwarded", || format!("the payer signed for {signed_for}"));
-        }
-        // With a selector whose choice it was, and that it is followed, is a rule of the transitions.
-        if submitted.selector.is_none() {
-            self.winners();
+        let signed_for = submitted.authorization.quote_hash();
+        if let Some(signed_for) = signed_for.filter(|signed_for| *signed_for != Hash32::ZERO && *signed_for != hash) {
+            found("quote", format!("the payer signed for {signed_for}"));
         }
     }
 
-    /// That each award went to the best quote that could be awarded then: the first to the best on record, and each that followed
-    /// one that lapsed to the next best of those kept.
-    fn winners(&mut self) {
+    /// That each award went to the best quote that could be awarded then: the first of an auction to the best on record, and each
+    /// that followed one that lapsed to the next best of those kept. While the escrow is to be reassigned nobody is left out.
+    fn winners(&mut self, plan: &EscrowPlan) {
         let examined = self.examined;
-        let mut auction = None;
-        for event in examined.commits.iter().flat_map(Recorded::payment_events) {
+        let (mut auction, mut is_reopened) = (None, false);
+        for (commit, event) in examined.payment_events() {
+            let location = || examined.location_at(commit);
             match (event, &mut auction) {
                 (PaymentEvent::AuctionClosed(closed), _) => {
-                    let sorted = closed.alternates.is_empty() || closed.quotes.is_sorted_by_key(rank);
-                    self.require(sorted, "selection", "AuctionClosed", || {
-                        "the quotes that may follow are not in order, best first".to_owned()
-                    });
+                    if !closed.alternates.is_empty() && !closed.quotes.is_sorted_by_key(rank) {
+                        let what = "the quotes that may follow are not in order, best first";
+                        self.contradicts("selection", location(), what.to_owned());
+                    }
                     auction =
                         Some((closed, closed.alternates.as_slice(), best(&closed.quotes).map(|best| best.quote_hash)));
                 }
                 (PaymentEvent::AwardLapsed(lapsed), Some((closed, left, expected))) => {
-                    let next = next_alternate(left, &closed.quotes, lapsed.lapsed_at);
+                    let is_open = !is_reopened || unix_seconds(lapsed.lapsed_at) < plan.fulfillment_deadline;
+                    let next = next_alternate(left, &closed.quotes, lapsed.lapsed_at).filter(|_| is_open);
                     *expected = next.map(|next| next.quote_hash);
                     let behind = left.iter().position(|kept| Some(kept.quote_hash) == *expected);
                     *left = behind.map_or(&[], |behind| &left[behind + 1..]);
                 }
                 (PaymentEvent::QuoteAwarded(awarded), Some((_, _, expected))) => {
-                    let (hash, expected) = (awarded.quote_hash, *expected);
-                    self.require(expected == Some(hash), "selection", "QuoteAwarded", || {
-                        format!("{hash} won, and the best quote on record is {expected:?}")
-                    });
+                    let (hash, expected) = (awarded.quote_hash, expected.take());
+                    if expected != Some(hash) {
+                        let what = format!("{hash} won, and the best quote on record is {expected:?}");
+                        self.contradicts("selection", location(), what);
+                    }
+                }
+                (PaymentEvent::ReservationLapsed(_), _) => (auction, is_reopened) = (None, true),
+                (PaymentEvent::EscrowReassigned(_), _) => is_reopened = false,
+                (PaymentEvent::Failed(_), Some((_, _, Some(left_out)))) if is_reopened => {
+                    let what = format!("the money goes back, and quote {left_out} was there to be awarded");
+                    self.contradicts("selection", location(), what);
                 }
                 _ => {}
             }

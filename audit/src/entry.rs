@@ -50,20 +50,29 @@ impl Entry {
                 format!("the payer's {} {} is with a node", sent.step.as_str(), short(&sent.transaction_hash))
             }
             PaymentEvent::DepositPrepared(transaction)
+            | PaymentEvent::ReassignmentPrepared(transaction)
             | PaymentEvent::ReleasePrepared(transaction)
             | PaymentEvent::RefundPrepared(transaction) => prepared(transaction),
             PaymentEvent::DepositRepriced(transaction)
+            | PaymentEvent::ReassignmentRepriced(transaction)
             | PaymentEvent::ReleaseRepriced(transaction)
             | PaymentEvent::RefundRepriced(transaction) => {
                 format!("{} signed with higher fees", short(&transaction.transaction_hash))
             }
             PaymentEvent::DepositAbandoned(abandoned)
+            | PaymentEvent::ReassignmentAbandoned(abandoned)
             | PaymentEvent::ReleaseAbandoned(abandoned)
             | PaymentEvent::RefundAbandoned(abandoned) => abandoned.evidence.clone(),
             PaymentEvent::DepositMined(mined) => placed("not settled yet:", &mined.inclusion),
             PaymentEvent::EscrowSecured(secured) => placed(&format!("{} by", secured.amount), &secured.inclusion),
             PaymentEvent::EscrowOpened(opened) => placed(&format!("{} by", opened.amount), &opened.inclusion),
             PaymentEvent::DepositRuledOut(_) => "nothing was taken, and nothing can be any more".to_owned(),
+            PaymentEvent::ReservationLapsed(lapsed) => format!(
+                "{} did not deliver in time; quotes are collected anew until {}",
+                lapsed.settler,
+                lapsed.quote_deadline.format("%H:%M:%S UTC")
+            ),
+            PaymentEvent::EscrowReassigned(reassigned) => placed("by", &reassigned.inclusion),
             PaymentEvent::FulfillmentSeen(seen) => placed("by", &seen.inclusion),
             PaymentEvent::FulfillmentFinalized(finalized) => placed("at its depth:", &finalized.inclusion),
             PaymentEvent::AttestationMissed(_) => "no release can land any more; the escrow goes back".to_owned(),

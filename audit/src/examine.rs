@@ -1,6 +1,6 @@
 //! Examination of one stream by itself: are these the messages that a gateway wrote, in the order in which it wrote them?
 
-use events::{Event, Hash32, StreamId, event::Mark};
+use events::{Event, Hash32, PaymentEvent, StreamId, event::Mark};
 use journal::{Recorded, envelope};
 use journal_jetstream::raw::RawMessage;
 use sagas::{
@@ -52,10 +52,17 @@ impl Examined {
     /// The location of the last commit that holds such an event; the whole stream's without one.
     pub fn location_where(&self, is: impl Fn(&Event) -> bool) -> JournalLocation {
         let commit = self.commits.iter().rev().find(|commit| commit.events.iter().any(&is));
-        commit.map_or_else(
-            || self.location(),
-            |commit| JournalLocation::at(&self.stream, commit.position.sequence, Some(&self.subject)),
-        )
+        commit.map_or_else(|| self.location(), |commit| self.location_at(commit))
+    }
+
+    /// The events of the payment, each with the commit that holds it.
+    pub fn payment_events(&self) -> impl Iterator<Item = (&Recorded, &PaymentEvent)> {
+        self.commits.iter().flat_map(|commit| commit.payment_events().map(move |event| (commit, event)))
+    }
+
+    /// The location of a commit of the stream.
+    pub fn location_at(&self, commit: &Recorded) -> JournalLocation {
+        JournalLocation::at(&self.stream, commit.position.sequence, Some(&self.subject))
     }
 }
 
@@ -204,7 +211,7 @@ pub(super) mod tests {
     use serde_json::Value;
 
     use events::{
-        CommitId, PaymentEvent, PaymentId,
+        CommitId, PaymentId,
         event::{Moved, TransactionAbandoned},
     };
     use journal::{Commit, Position, envelope::EncodedCommit};

@@ -2,7 +2,8 @@
 //!
 //! - [`source`] is where messages come from: a server, or files that [`export`] made ([`json_lines`] is their format), in the
 //!   epochs of the journal's [`layout`].
-//! - [`replay`] shows one stream; `examine` and `consistency` check it by itself, [`onchain`] against the chains.
+//! - [`replay`] shows one stream; `examine` and `consistency` check it by itself, [`onchain`] against the chains; `rounds` are the
+//!   reservations of an escrow that it tells.
 //! - [`verify`] does that for one payment or for all, with the signed `checkpoints`, which the [`audit_state`] of
 //!   earlier runs guards in their turn; [`report`] is what it comes to.
 //! - [`signing`] is the gateway's part: it signs the checkpoints.
@@ -25,6 +26,7 @@ pub mod onchain;
 pub mod progress;
 pub mod replay;
 pub mod report;
+mod rounds;
 pub mod signing;
 pub mod source;
 mod uniqueness;

@@ -1,6 +1,9 @@
-//! On-chain checks of a payment: every transaction the stream names, what it did, where the money is, and whether each verifier
-//! said what is so.
+//! On-chain checks of a payment: every transaction the stream names, what it did, where the money is, whom it is reserved for, and
+//! whether each verifier said what is so.
 
+mod reassignment;
+#[cfg(test)]
+mod told;
 mod verifiers;
 
 use std::collections::HashMap;
@@ -20,10 +23,12 @@ use sagas::{
     ports::{EscrowState, PayerDeposit, Transient},
 };
 
+use self::verifiers::Said;
 use super::{
-    Finding, Severity,
+    Finding, JournalLocation, Severity,
     adapters::{self, AuditedChain},
     examine::Examined,
+    rounds::{self, Round},
 };
 
 /// The chains to ask, and how far the journal may be behind them.
@@ -39,7 +44,8 @@ impl Chains {
     /// The findings about a payment whose stream is in order. A payment that is still under way is a finding of
     /// [`Severity::Open`].
     pub async fn check(&self, examined: &Examined, payment: &Payment) -> Vec<Finding> {
-        let mut check = Check { chains: self, examined, payment, findings: Vec::new() };
+        let rounds = rounds::of(examined, payment);
+        let mut check = Check { chains: self, examined, payment, rounds: &rounds, findings: Vec::new() };
         check.prepared();
         check.source().await;
         check.destination().await;
@@ -51,6 +57,7 @@ struct Check<'a> {
     chains: &'a Chains,
     examined: &'a Examined,
     payment: &'a Payment,
+    rounds: &'a [Round<'a>],
     findings: Vec<Finding>,
 }
 
@@ -61,6 +68,12 @@ impl<'a> Check<'a> {
 
     /// Takes over what a chain said about an event.
     fn take(&mut self, check: &str, event: &str, asked: Result<Vec<Discrepancy>, Transient>) {
+        self.take_at(check, &self.examined.location_of(event), asked);
+    }
+
+    /// Takes over what a chain said about what is recorded at `location`.
+    fn take_at(&mut self, check: &str, location: &JournalLocation, asked: Result<Vec<Discrepancy>, Transient>) {
+        let mut found = |severity, what| self.findings.push(Finding::new(severity, check, location.clone(), what));
         match asked {
             Ok(discrepancies) => {
                 for Discrepancy { kind, what } in discrepancies {
@@ -69,10 +82,10 @@ impl<'a> Check<'a> {
                         Kind::Contradiction => Severity::Contradiction,
                         Kind::Unverifiable => Severity::Unverifiable,
                     };
-                    self.find(severity, check, event, what);
+                    found(severity, what);
                 }
             }
-            Err(fault) => self.find(Severity::Unverifiable, check, event, fault.to_string()),
+            Err(fault) => found(Severity::Unverifiable, fault.to_string()),
         }
     }
 
@@ -84,17 +97,21 @@ impl<'a> Check<'a> {
         chain
     }
 
-    fn case(&self) -> Option<Case<'a>> {
-        let payment = self.payment;
-        let award = payment.award.as_ref()?;
-        Some(Case {
-            payment_id: &payment.submitted.payment_id,
-            terms: &payment.submitted.terms,
-            authorization: &payment.submitted.authorization,
-            plan: &payment.submitted.escrow,
-            quote: &award.quote,
-            quote_hash: award.event.quote_hash,
-        })
+    /// The reservation that the escrow holds, or held last, by the stream; before the deposit the award that is to be.
+    fn reserved(&self) -> Option<&'a Round<'a>> {
+        self.rounds.iter().rfind(|round| round.is_reserved())
+    }
+
+    fn case_of(&self, round: &'a Round<'a>) -> Case<'a> {
+        let submitted = &self.payment.submitted;
+        Case {
+            payment_id: &submitted.payment_id,
+            terms: &submitted.terms,
+            authorization: &submitted.authorization,
+            plan: &submitted.escrow,
+            quote: &round.award.quote,
+            quote_hash: round.quote_hash(),
+        }
     }
 
     /// Every transaction that was journaled before it was sent must be the one it says it is.
@@ -122,29 +139,25 @@ impl<'a> Check<'a> {
         let signed =
             node.audit_authorization(&submitted.payment_id, &submitted.terms, plan, &submitted.authorization).await;
         self.take("authorization", "Submitted", signed);
-        let case = self.case();
-        if let (Some(case), Some(secured)) = (&case, &self.payment.secured) {
-            let asked = node.audit_deposit(case, secured).await;
+        if let (Some(first), Some(last), Some(secured)) = (self.rounds.first(), self.reserved(), &self.payment.secured)
+        {
+            let asked = node.audit_deposit(&self.case_of(first), secured).await;
             self.take("deposit", "EscrowSecured", asked);
+            self.reassignments(node).await;
+            let case = self.case_of(last);
             if let Some(released) = &self.payment.released {
-                let asked = node.audit_release(case, released, secured.amount).await;
+                let asked = node.audit_release(&case, released, secured.amount).await;
                 self.take("release", "EscrowReleased", asked);
             }
             if let Some(refunded) = &self.payment.refunded {
-                let asked = node.audit_refund(case, refunded, secured.amount).await;
+                let asked = node.audit_refund(&case, refunded, secured.amount).await;
                 self.take("refund", "EscrowRefunded", asked);
             }
         }
         self.payer_deposit(node).await;
         self.claims(node).await;
         self.attestations(node).await;
-        match node.audit_escrow(&submitted.payment_id, plan, case.as_ref()).await {
-            Ok((snapshot, discrepancies)) => {
-                self.take("escrow", "EscrowSecured", Ok(discrepancies));
-                self.snapshot(node, &snapshot).await;
-            }
-            Err(fault) => self.find(Severity::Unverifiable, "escrow", "EscrowSecured", fault.to_string()),
-        }
+        self.escrow(node).await;
     }
 
     /// The payer deposit for which nobody was named to be paid, and its way back.
@@ -224,6 +237,7 @@ impl<'a> Check<'a> {
     async fn snapshot(&mut self, node: &dyn Audit, snapshot: &EscrowSnapshot) {
         let payment = self.payment;
         let last = payment.refunded.as_ref().map(|refunded| &refunded.inclusion).or(payment.released.as_ref());
+        let last = last.or(payment.reassigned.as_ref());
         let last = last.or(payment.secured.as_ref().map(|secured| &secured.inclusion));
         let last = last.or(payment.opened.as_ref().map(|opened| &opened.inclusion));
         let (severity, check, what) = match last {
@@ -326,17 +340,25 @@ impl<'a> Check<'a> {
     }
 
     async fn destination(&mut self) {
-        let Some(case) = self.case() else { return };
-        let payment = self.payment;
+        // An award that is not reserved yet is no promise to anybody.
+        for round in self.rounds.iter().filter(|round| round.is_reserved()) {
+            self.delivery(round).await;
+        }
+    }
+
+    /// The delivery for one reservation, which the stream tells, or that there is none, where the reservation lapsed.
+    async fn delivery(&mut self, round: &'a Round<'a>) {
+        let (payment, case) = (self.payment, self.case_of(round));
         let told = match (&payment.confirmed, &payment.finalized, &payment.seen) {
+            _ if round.lapsed.is_some() => None,
             (Some(confirmed), ..) => Some((&confirmed.inclusion, "FulfillmentConfirmed")),
             (None, Some(finalized), _) => Some((&finalized.inclusion, "FulfillmentFinalized")),
             (None, None, Some(seen)) if payment.attestation_awaited => Some((seen, "AttestationAwaited")),
             _ => None,
         };
-        let said = self.said(&case).await;
-        let event = told.map(|(_, event)| event).or(said.first().map(|said| said.event()));
-        let Some(event) = event else { return };
+        let said = self.said(&case, round).await;
+        let event = told.map(|(_, event)| event).or(round.lapsed.map(|_| "ReservationLapsed"));
+        let Some(event) = event.or(said.first().map(Said::event)) else { return };
         let Some(chain) = self.chain(case.quote.destination.asset().chain(), event) else { return };
         let node = chain.audit.as_ref();
         let proxy = &case.quote.fulfillment_proxy;
@@ -348,7 +370,7 @@ impl<'a> Check<'a> {
             let asked = node.audit_delivery(&case, inclusion).await;
             self.take("delivery", event, asked);
         }
-        self.judge(chain, &case, &said).await;
+        self.judge(chain, round, &said).await;
     }
 }
 
@@ -357,6 +379,8 @@ fn transaction_of(event: &PaymentEvent) -> Option<&TransactionPrepared> {
     match event {
         PaymentEvent::DepositPrepared(transaction)
         | PaymentEvent::DepositRepriced(transaction)
+        | PaymentEvent::ReassignmentPrepared(transaction)
+        | PaymentEvent::ReassignmentRepriced(transaction)
         | PaymentEvent::ReleasePrepared(transaction)
         | PaymentEvent::ReleaseRepriced(transaction)
         | PaymentEvent::RefundPrepared(transaction)

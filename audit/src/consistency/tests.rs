@@ -13,7 +13,7 @@ use events::{
         FulfillmentFinalized, FulfillmentSeen, Inclusion, PayerTransaction, Permit2, QuoteAwarded, SelectorAnswered,
         SelectorAsked, SelectorRef, Submitted, TronSpend, VerifierRef,
     },
-    quote::auction_of,
+    quote::{Quote, auction_of},
     selection::{Choice, SelectorSigner, Shown},
     time::from_unix_seconds,
 };

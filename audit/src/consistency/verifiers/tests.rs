@@ -16,7 +16,7 @@ use super::{
     },
     *,
 };
-use crate::examine::State;
+use crate::{Finding, Severity, examine::State};
 
 /// What the member signed, made of its byte.
 fn said(byte: u8) -> MemberAttested {

@@ -1,152 +1,34 @@
 //! What members of a verifier set signed, held against chains that tell what the test has them tell.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
-use async_trait::async_trait;
-use serde_json::json;
-
-use chains::{
-    auditor::{Discrepancy, EscrowSnapshot},
-    config::CommonConfig,
-    escrow::{EscrowRecord, State},
-    verifier::VerifiedChain,
-};
+use chains::escrow::State;
 use events::{
-    Account, Amount, ChainId, Failure, Family, Hash32, PaymentId, StreamId, Terms,
-    event::{
-        Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured, FulfillmentConfirmed,
-        FulfillmentSeen, Inclusion,
-    },
-    time::unix_seconds,
-    verifier_set::SetAttestation,
+    ChainId, Failure, StreamId,
+    event::{EscrowReleased, FulfillmentConfirmed, FulfillmentSeen},
 };
-use sagas::{
-    payment,
-    ports::{DeliveryOrder, EscrowState, PayerDeposit, Transient},
-};
+use sagas::payment;
 
 use super::*;
 use crate::{
     consistency::tests::{
-        ACCOUNT, at, examined, failed_with, inclusion, member, quote, refunded, secured_for, submitted, verifier_set,
+        at, examined, failed_with, inclusion, member, quote, refunded, secured_for, submitted, verifier_set,
     },
     examine,
-    onchain::Chains,
+    onchain::{
+        Chains,
+        told::{Held, signature, told},
+    },
 };
 
-/// The hexadecimal text that stands for a statement signed by a member: another one for everything that differs.
-fn signature(statement: &Statement, member: &Account) -> String {
-    let hash = Hash32::keccak256(format!("{statement:?} {member}"));
-    let text = hash.to_string();
-    format!("{text}{}1b", &text[2..])
+/// A destination that holds this of the quote; `None` where it can't be asked.
+fn destination(delivery: Option<DeliveryState>) -> (ChainId, AuditedChain) {
+    let deliveries = delivery.map(|delivery| (quote(1, "1010").hash(), delivery)).into_iter().collect();
+    told(10, Held { deliveries, ..Held::escrow(State::Reserved) })
 }
 
-/// A chain that bears out every transaction, takes signatures as [`signature`] makes them, and holds this delivery.
-#[derive(Debug)]
-struct Told {
-    config: CommonConfig,
-    delivery: Option<DeliveryState>,
-    escrow: State,
-}
-
-#[async_trait]
-impl VerifiedChain for Told {
-    fn config(&self) -> &CommonConfig {
-        &self.config
-    }
-
-    async fn escrow_record(&self, _: &PaymentId, _: &Account) -> Result<Option<EscrowRecord>, Transient> {
-        Ok(None)
-    }
-
-    async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {
-        assert_eq!(order.quote_hash, quote(1, "1010").hash());
-        self.delivery.clone().ok_or_else(|| Transient::unreachable("the node is gone"))
-    }
-}
-
-#[async_trait]
-impl Audit for Told {
-    fn config(&self) -> &CommonConfig {
-        &self.config
-    }
-
-    async fn audit_authorization(
-        &self,
-        _: &PaymentId,
-        _: &Terms,
-        _: &EscrowPlan,
-        _: &Authorization,
-    ) -> Result<Vec<Discrepancy>, Transient> {
-        Ok(Vec::new())
-    }
-
-    async fn audit_deposit(&self, _: &Case<'_>, _: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient> {
-        Ok(Vec::new())
-    }
-
-    async fn audit_delivery(&self, _: &Case<'_>, _: &Inclusion) -> Result<Vec<Discrepancy>, Transient> {
-        Ok(Vec::new())
-    }
-
-    async fn audit_release(&self, _: &Case<'_>, _: &Inclusion, _: Amount) -> Result<Vec<Discrepancy>, Transient> {
-        Ok(Vec::new())
-    }
-
-    async fn audit_refund(&self, _: &Case<'_>, _: &EscrowRefunded, _: Amount) -> Result<Vec<Discrepancy>, Transient> {
-        Ok(Vec::new())
-    }
-
-    async fn audit_escrow(
-        &self,
-        _: &PaymentId,
-        _: &EscrowPlan,
-        _: Option<&Case<'_>>,
-    ) -> Result<(EscrowSnapshot, Vec<Discrepancy>), Transient> {
-        let settled_time = unix_seconds(at(80));
-        Ok((EscrowSnapshot { state: Some(self.escrow), settled_number: 100, settled_time }, Vec::new()))
-    }
-
-    async fn attestation_holds(&self, statement: &Statement, plan: &EscrowPlan, text: &str) -> Result<bool, Transient> {
-        Ok(SetAttestation::parse(Family::Evm, text).is_some_and(|word| {
-            let signed = |(member, bytes): &(Account, Vec<u8>)| {
-                signature(statement, member) == format!("0x{}", data_encoding::HEXLOWER.encode(bytes))
-            };
-            word.id == plan.releaser && word.signatures.iter().all(signed)
-        }))
-    }
-
-    async fn signed_by(
-        &self,
-        statement: &Statement,
-        _: &EscrowPlan,
-        member: &Account,
-        text: &str,
-    ) -> Result<bool, Transient> {
-        Ok(text == signature(statement, member))
-    }
-
-    async fn escrow_state(&self, _: &PaymentId, _: &EscrowPlan) -> Result<EscrowState, Transient> {
-        Ok(EscrowState::Absent)
-    }
-
-    async fn escrow_found(&self, _: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
-        Ok(None)
-    }
-}
-
-fn told(chain: u64, delivery: Option<DeliveryState>, escrow: State) -> (ChainId, AuditedChain) {
-    let config = json!({
-        "chain_id": format!("eip155:{chain}"),
-        "escrow_contract": ACCOUNT,
-        "fulfillment_proxy": ACCOUNT,
-        "reserver": ACCOUNT,
-        "releaser": ACCOUNT,
-        "required_depth": "finalized",
-        "refund_delay_seconds": 40,
-    });
-    let chain = Arc::new(Told { config: serde_json::from_value(config).unwrap(), delivery, escrow });
-    (chain.config.chain_id.clone(), AuditedChain { audit: chain.clone(), verified: chain })
+fn source(escrow: State) -> (ChainId, AuditedChain) {
+    told(1, Held::escrow(escrow))
 }
 
 /// What the source and the destination, which holds this delivery, make of a history with a commit for each event.
@@ -165,7 +47,7 @@ async fn found(delivery: Option<DeliveryState>, events: Vec<PaymentEvent>) -> Ve
         Some("EscrowRefunded") => State::Refunded,
         _ => State::Reserved,
     };
-    found_on([told(1, None, escrow), told(10, delivery, State::Reserved)].into(), events).await
+    found_on([source(escrow), destination(delivery)].into(), events).await
 }
 
 fn statement(fact: Fact) -> Statement {
@@ -327,8 +209,8 @@ async fn what_is_not_settled_or_cannot_be_asked_blames_nobody() {
     }
     let silent = found(None, seen([delivered(1), delivered(2)])).await;
     assert_eq!(short(&silent), [(Severity::Unverifiable, "verifier", Some(6))]);
-    let unknown = found_on([told(1, None, State::Reserved)].into(), seen([not_delivered(1)])).await;
+    let unknown = found_on([source(State::Reserved)].into(), seen([not_delivered(1)])).await;
     assert_eq!(short(&unknown), [(Severity::Unverifiable, "chain", Some(6))]);
-    let sourceless = [told(10, Some(DeliveryState::Impossible), State::Reserved)].into();
+    let sourceless = [destination(Some(DeliveryState::Impossible))].into();
     assert_eq!(short(&found_on(sourceless, seen([delivered(1)])).await), [(Severity::Unverifiable, "chain", Some(1))]);
 }
