@@ -133,6 +133,7 @@ fn registration(number: usize) -> Registration {
         corridors: vec![corridor],
         policies: Vec::new(),
         credentials: Vec::new(),
+        follows_reassignments: true,
     }
 }
 

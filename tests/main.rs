@@ -42,6 +42,7 @@ mod python_settler;
 mod quote_command;
 mod quote_requests;
 mod read_your_writes;
+mod reassignment;
 mod refunds;
 mod remote_signer;
 mod reorganisations;

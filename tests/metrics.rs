@@ -216,6 +216,8 @@ async fn what_happens_to_payments_is_counted_once_under_documented_names() -> Re
         "gw_permits_refused_total",
         "gw_settlers_passed_over_total",
         "gw_awards_replaced_total",
+        "gw_reservations_lapsed_total",
+        "gw_reassignments_total",
     ];
     for metric in TABLE.iter().filter(|metric| reading.has(metric.name)) {
         let sum = match metric.kind {

@@ -1,5 +1,7 @@
 //! The settler agent over a real nats-server, with a chain that does as the test says.
 
+mod reassignment;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -63,6 +65,11 @@ pub struct World {
     pub balances: AtomicU32,
     /// Every call up to this number fails, counted over all calls.
     faults: AtomicU32,
+    /// How often it was looked for a delivery.
+    looks: AtomicU32,
+    /// The last reservation that was looked for, and the last delivery that was made.
+    looked_for: Mutex<Option<ReservationOrder>>,
+    delivered: Mutex<Option<DeliveryOrder>>,
     /// What the escrow takes for the word of its releaser.
     word: Mutex<String>,
     account: Account,
@@ -79,6 +86,9 @@ impl World {
             trials: AtomicU32::new(0),
             balances: AtomicU32::new(0),
             faults: AtomicU32::new(0),
+            looks: AtomicU32::new(0),
+            looked_for: Mutex::new(None),
+            delivered: Mutex::new(None),
             word: Mutex::new(ATTESTATION.to_owned()),
             account: ACCOUNT.parse().unwrap(),
         })
@@ -136,13 +146,15 @@ impl DeliveryChain for World {
         unreachable!("the test says where the reservation stands")
     }
 
-    async fn reservation_state(&self, _: &ReservationOrder) -> Result<ReservationState, Transient> {
+    async fn reservation_state(&self, order: &ReservationOrder) -> Result<ReservationState, Transient> {
         self.fault()?;
+        *self.looked_for.lock().unwrap() = Some(order.clone());
         Ok(self.escrow.lock().unwrap().clone())
     }
 
     async fn delivery_state(&self, _: &DeliveryOrder) -> Result<DeliveryState, Transient> {
         self.fault()?;
+        self.looks.fetch_add(1, Ordering::SeqCst);
         Ok(self.delivery.lock().unwrap().clone())
     }
 
@@ -154,8 +166,9 @@ impl DeliveryChain for World {
         }
     }
 
-    async fn deliver(&self, _: &DeliveryOrder) -> Result<String, PerformError> {
+    async fn deliver(&self, order: &DeliveryOrder) -> Result<String, PerformError> {
         self.fault()?;
+        *self.delivered.lock().unwrap() = Some(order.clone());
         self.deliveries.fetch_add(1, Ordering::SeqCst);
         self.set_delivery(DeliveryState::Seen(inclusion()));
         Ok(inclusion().transaction_hash)
@@ -301,7 +314,14 @@ impl Environment {
         };
         // The endpoint came from a payer; the settler asks the one it is configured with.
         let verifier = VerifierRef::single(request.escrow.releaser.clone(), "http://127.0.0.1:1");
-        let award = Award { settler: did(1), case, quote_hash: quote.hash(), verifier, replaceable_until: None };
+        let award = Award {
+            settler: did(1),
+            case,
+            quote_hash: quote.hash(),
+            verifier,
+            replaceable_until: None,
+            escrowed: request.escrowed,
+        };
         self.auction.award(&award).await?;
         Ok(award)
     }

@@ -89,6 +89,7 @@ pub(super) fn registration(number: usize, variant: usize) -> Vec<u8> {
         corridors: vec![corridor],
         policies: vec![format!("variant-{variant}")],
         credentials: Vec::new(),
+        follows_reassignments: true,
     })
 }
 

@@ -74,6 +74,7 @@ fn end(request: &RequestForQuotes, quote: &SignedQuote) -> AwardEnd {
         settler: did(1),
         payment_id: paid_by(request),
         quote_hash: quote.hash(),
+        auction_id: request.auction_id.clone(),
         code: "NOT_DEPOSITED".to_owned(),
     }
 }

@@ -123,7 +123,14 @@ fn award(number: usize) -> Award {
         payloads: Vec::new(),
     };
     let verifier = VerifierRef::single(RELEASER.parse().unwrap(), String::new());
-    Award { settler: did(number), case, quote_hash: Hash32::sha256(b"quote"), verifier, replaceable_until: None }
+    Award {
+        settler: did(number),
+        case,
+        quote_hash: Hash32::sha256(b"quote"),
+        verifier,
+        replaceable_until: None,
+        escrowed: None,
+    }
 }
 
 /// The number of awards that `client` gets when it asks for those of settler `number`.

@@ -67,6 +67,7 @@ pub fn request(window: Duration) -> RequestForQuotes {
     let seconds = |at: DateTime<Utc>| u64::try_from(at.timestamp()).unwrap();
     RequestForQuotes {
         auction_id: auction_of(&id),
+        escrowed: None,
         payment_id: Some(id),
         terms_hash: terms.hash(),
         terms,

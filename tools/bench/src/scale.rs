@@ -160,6 +160,7 @@ async fn bid(
         }],
         policies: Vec::new(),
         credentials: Vec::new(),
+        follows_reassignments: true,
     };
     let registration = bytes::Bytes::from(protocol::write(&registration));
     let mut requests = client.subscribe(rfq_subjects(&token)).await?;

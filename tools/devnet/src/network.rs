@@ -3,6 +3,7 @@
 //! and any number of gateways, each a process of its own on loopback. The Tron chain alone is in this process.
 
 mod config;
+mod settlers;
 mod verifiers;
 
 use std::{
@@ -23,7 +24,6 @@ use super::{
     nats::Nats,
     solana::{SolanaChain, SolanaOptions},
     tron::{TronChain, TronOptions},
-    users::NatsUser,
 };
 
 /// A file by which a directory is known to be a network's.
@@ -325,12 +325,6 @@ impl Network {
         }
     }
 
-    fn spawn_settler(&self, n: u8) -> Result<Process> {
-        let name = format!("settler-{n}");
-        let config = self.write(&name, &config::settler(self, n)?)?;
-        self.spawn(&name, "settler", &config)
-    }
-
     /// Starts gateway `n` on the data it left.
     ///
     /// # Errors
@@ -412,35 +406,6 @@ impl Network {
         }
     }
 
-    /// Ends settler `n`, counted from 1, as `kill -9` does.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub async fn kill_settler(&mut self, n: u8) -> Result<()> {
-        match self.settlers[usize::from(n) - 1].take() {
-            Some(mut process) => process.kill().await,
-            None => Ok(()),
-        }
-    }
-
-    /// Starts settler `n`, counted from 1, again.
-    ///
-    /// # Errors
-    /// When it cannot be started.
-    pub fn start_settler(&mut self, n: u8) -> Result<()> {
-        self.settlers[usize::from(n) - 1] = Some(self.spawn_settler(n)?);
-        Ok(())
-    }
-
-    /// Stops settler `n`, counted from 1, where it stands, or lets it go on.
-    ///
-    /// # Errors
-    /// When it does not run or the system refuses.
-    pub async fn signal_settler(&self, n: u8, signal: Signal) -> Result<()> {
-        let process = self.settlers[usize::from(n) - 1].as_ref();
-        process.context("the settler does not run")?.signal(signal).await
-    }
-
     /// Waits until gateway `n` says that it can take payments.
     ///
     /// # Errors
@@ -455,23 +420,6 @@ impl Network {
         };
         let waited = tokio::time::timeout(Duration::from_secs(30), ready).await;
         waited.with_context(|| format!("gateway is not ready, see {}.log", self.gateways[n].name))
-    }
-
-    /// Waits until every gateway knows all three settlers: any of them may be the one to ask.
-    async fn settlers_registered(&self) -> Result<()> {
-        let settlers = [1, 2, 3].map(|n| NatsUser::Settler(n).did().token());
-        let is_known = |gateway: &Gateway| {
-            let log = self.log(&gateway.name).unwrap_or_default();
-            let told = |line: &&str| line.contains("settler is registered");
-            settlers.iter().all(|token| log.lines().filter(told).any(|line| line.contains(&token.to_string())))
-        };
-        let registered = async {
-            while !self.gateways.iter().all(is_known) {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        let waited = tokio::time::timeout(Duration::from_secs(30), registered).await;
-        waited.context("the settlers did not register, see settler-*.log")
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod corridors;
 mod examples;
+mod reassignment;
 mod solana;
 mod tron;
 mod verifiers;
@@ -75,6 +76,7 @@ pub async fn run(network: &mut Network) -> Result<()> {
     environment.is_refunded().await.context("payment 4")?;
     environment.lapses().await.context("payment 5")?;
     environment.misses_a_verifier().await?;
+    environment.is_reassigned().await.context("the payment whose winner fades")?;
     environment.solana().await?;
     environment.tron().await?;
     environment.buys_a_page().await.context("the shop")?;

@@ -55,6 +55,7 @@ impl SilentSettler {
             corridors: vec![corridor],
             policies: Vec::new(),
             credentials: Vec::new(),
+            follows_reassignments: true,
         };
         let stored = jetstream::new(client.clone())
             .publish(registration_subject(&token), protocol::write(&registration).into())

@@ -31,6 +31,8 @@ pub enum NatsUser {
     Settler(usize),
     /// The settler that answers no award: see [`SilentSettler`](crate::silent_settler::SilentSettler).
     Silent,
+    /// The settler that accepts its awards and never delivers: see [`Network::start_fading_settler`](crate::network::Network::start_fading_settler).
+    Fading,
 }
 
 impl NatsUser {
@@ -47,6 +49,7 @@ impl NatsUser {
             },
             Self::Settler(number) => settler::dev::key(number).unwrap_or_else(|| named(&format!("settler {number}"))),
             Self::Silent => named("silent settler"),
+            Self::Fading => named("fading settler"),
         }
     }
 
@@ -73,7 +76,9 @@ impl NatsUser {
             Self::Operator => options.custom_inbox_prefix("_INBOX_operator"),
             Self::Auditor => options.custom_inbox_prefix(AUDITOR_INBOX_PREFIX),
             Self::Selector => options.custom_inbox_prefix("_INBOX_selector"),
-            Self::Settler(_) | Self::Silent => options.custom_inbox_prefix(inbox_prefix(&self.did().token())),
+            Self::Settler(_) | Self::Silent | Self::Fading => {
+                options.custom_inbox_prefix(inbox_prefix(&self.did().token()))
+            }
         }
     }
 
@@ -92,6 +97,7 @@ impl NatsUser {
             Self::Selector => "nats/selector.seed".to_owned(),
             Self::Settler(number) => format!("nats/settler-{number}.seed"),
             Self::Silent => "nats/settler-silent.seed".to_owned(),
+            Self::Fading => "nats/settler-fading.seed".to_owned(),
         }
     }
 }
@@ -103,7 +109,7 @@ pub fn users() -> Users {
         operator: NatsUser::Operator.nkey(),
         auditors: vec![NatsUser::Auditor.nkey()],
         selectors: vec![(keys::selector_signer().key(), NatsUser::Selector.nkey())],
-        settlers: settler::dev::dids().into_iter().chain([NatsUser::Silent.did()]).collect(),
+        settlers: settler::dev::dids().into_iter().chain([NatsUser::Silent.did(), NatsUser::Fading.did()]).collect(),
     }
 }
 

@@ -43,6 +43,9 @@ struct Arguments {
     /// One payment, one honest settler, and no faults.
     #[arg(long)]
     fair: bool,
+    /// Reservations lapse in every seed.
+    #[arg(long, conflicts_with_all = ["fair", "storm"])]
+    lapses: bool,
     /// The first process of the gateway crashes at this call of its ports.
     #[arg(long)]
     dies_after: Option<u64>,
@@ -56,10 +59,11 @@ struct Arguments {
 
 impl Arguments {
     fn plan(&self, seed: u64) -> Plan {
-        let mut plan = match (self.fair, self.storm) {
-            (true, _) => Plan::fair(seed),
-            (false, true) => Plan::storm(seed),
-            (false, false) => Plan::draw(seed),
+        let mut plan = match (self.fair, self.storm, self.lapses) {
+            (true, ..) => Plan::fair(seed),
+            (_, true, _) => Plan::storm(seed),
+            (.., true) => Plan::lapsing(seed),
+            _ => Plan::draw(seed),
         };
         if self.dies_after.is_some() {
             plan.gateways[0].dies_after = self.dies_after;

@@ -26,20 +26,35 @@ pub struct Mutant {
     pub fault: &'static str,
     /// Seeds within which it must be caught.
     pub within: u64,
-    /// Whether it shows only where chains and nodes are at their worst.
-    pub storm: bool,
+    /// The worlds in which it shows.
+    pub worlds: Worlds,
+}
+
+/// Which plans are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worlds {
+    /// Any.
+    All,
+    /// Those with chains and nodes at their worst.
+    Storms,
+    /// Those in which reservations lapse.
+    Lapses,
 }
 
 const fn mutant(name: &'static str, within: u64, fault: &'static str) -> Mutant {
-    Mutant { name, fault, within, storm: false }
+    Mutant { name, fault, within, worlds: Worlds::All }
 }
 
 const fn in_storms(mutant: Mutant) -> Mutant {
-    Mutant { storm: true, ..mutant }
+    Mutant { worlds: Worlds::Storms, ..mutant }
+}
+
+const fn in_lapses(mutant: Mutant) -> Mutant {
+    Mutant { worlds: Worlds::Lapses, ..mutant }
 }
 
 /// The broken variants.
-pub const MUTANTS: [Mutant; 29] = [
+pub const MUTANTS: [Mutant; 37] = [
     mutant("accepted-award-lapses", 200, "another quote is awarded although the winner has agreed"),
     mutant("answer-not-awaited", 200, "a deposit is signed for a winner that has not agreed"),
     mutant("broadcast-before-journal", 20, "a deposit is broadcast before it is stored"),
@@ -73,6 +88,18 @@ pub const MUTANTS: [Mutant; 29] = [
     mutant("folded-wait-forgotten", 100, "a payment that waits without a task is forgotten"),
     mutant("folded-timer-not-armed", 200, "nothing wakes a payment that waits without a task for a time"),
     mutant("projection-skips-a-commit", 20, "the read model leaves one commit out"),
+    in_lapses(mutant("escrowed-cap-not-compared", 150, "a quote above what is in escrow wins it")),
+    in_lapses(mutant("faded-settler-wins-again", 50, "a settler that did not deliver is asked again")),
+    in_lapses(mutant(
+        "reassigned-before-evidence",
+        50,
+        "a reservation lapses by the gateway's clock, with nobody's word for it",
+    )),
+    in_lapses(mutant("reassigned-taken-for-granted", 50, "a reassignment that was sent counts as settled")),
+    in_lapses(mutant("round-keeps-attestations", 100, "words about a reservation count for the next")),
+    in_lapses(mutant("older-verifiers-follow", 50, "verifiers are taken to follow reassignments that do not")),
+    in_lapses(mutant("older-settlers-follow", 150, "settlers are taken to follow reassignments that do not")),
+    in_lapses(mutant("any-reservation-is-mine", 50, "a settler delivers while the escrow is reserved for another")),
 ];
 
 /// The first run of `mutant` that breaks something that must hold, from seed 1 on; `None` when none does in time.
@@ -84,7 +111,11 @@ pub fn hunt(mutant: &Mutant) -> Result<Option<Report>, SetupError> {
     events::mutants::choose(Some(mutant.name));
     let mut found = Ok(None);
     for seed in 1..=mutant.within {
-        let plan = if mutant.storm { Plan::storm(seed) } else { Plan::draw(seed) };
+        let plan = match mutant.worlds {
+            Worlds::All => Plan::draw(seed),
+            Worlds::Storms => Plan::storm(seed),
+            Worlds::Lapses => Plan::lapsing(seed),
+        };
         match run(seed, plan, false) {
             Ok(report) if report.violation.is_some() => {
                 found = Ok(Some(report));

@@ -1,9 +1,11 @@
 //! The plan of a run: its parties and fault rates, drawn from the seed before the run begins.
 
+mod lapses;
 mod verifiers;
 
 use std::time::Duration;
 
+pub use self::lapses::{LapsesPlan, Offer};
 pub use self::verifiers::{Conduct, MemberPlan, Span, VerifiersPlan};
 use crate::random::RandomSource;
 
@@ -40,6 +42,14 @@ pub enum Character {
     Greedy,
     /// Declines.
     Declining,
+    /// Agrees to its award and never delivers.
+    Fading,
+    /// Delivers only when its promise is over, which the proxy refuses.
+    Overdue,
+    /// Agrees to its award, and dies before it delivers or right after.
+    Dying,
+    /// Refuses its first award of each payment, and stands by the next.
+    Reluctant,
 }
 
 /// Behaviours of settlers that win auctions and do not deliver as quoted.
@@ -67,6 +77,12 @@ pub struct SettlerPlan {
     pub margin: u64,
     /// How long it takes to answer.
     pub answers_after: Duration,
+    /// Seconds from its quote to the end of its promise; to the end that the payer allows when `None`.
+    pub promise: Option<u64>,
+    /// What it answers where the money is in escrow already.
+    pub offer: Offer,
+    /// Whether it delivers out of escrows that were reassigned, or that hold more than its price. One of an older version does not.
+    pub follows: bool,
 }
 
 /// How the payer of a payment behaves.
@@ -282,11 +298,18 @@ pub struct Plan {
     pub verifiers: VerifiersPlan,
     /// When no verifier answers anybody, from the start of the run.
     pub verifier_outage: Option<Outage>,
+    /// Who follows a settler that does not deliver, and who gets in the way.
+    pub lapses: LapsesPlan,
 }
 
 impl Plan {
     /// The plan of `seed`.
     pub fn draw(seed: u64) -> Self {
+        let plan = Self::drawn(seed);
+        if lapses::are_in(seed) { plan.with_lapses(seed) } else { plan }
+    }
+
+    fn drawn(seed: u64) -> Self {
         let random = RandomSource::new(seed, "plan");
         let chains = (0..2)
             .map(|_| ChainPlan {
@@ -327,6 +350,7 @@ impl Plan {
             submitters: random.pick(&[1, 1, 2]),
             verifiers,
             verifier_outage,
+            lapses: LapsesPlan::default(),
         }
     }
 
@@ -340,7 +364,7 @@ impl Plan {
 
     /// The plan of `seed` without anything that goes wrong, with one honest settler and one payment.
     pub fn fair(seed: u64) -> Self {
-        let mut plan = Self::draw(seed);
+        let mut plan = Self::drawn(seed);
         plan.faults = Faults::default();
         plan.verifiers = plan.verifiers.calmed();
         plan.verifier_outage = None;
@@ -375,6 +399,9 @@ fn settlers(random: &RandomSource) -> Vec<SettlerPlan> {
             character,
             margin: random.number(1..=9),
             answers_after: Duration::from_millis(random.number(10..=4000)),
+            promise: None,
+            offer: Offer::AtMost,
+            follows: true,
         })
         .collect()
 }

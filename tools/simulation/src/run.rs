@@ -19,7 +19,7 @@ use crate::{
         BEGIN, SetupError, World, client,
         gateway::{self, Gateway},
         invariants::{Violation, require},
-        operator, reports, sim_journal, thief,
+        operator, reports, sim_journal, stranger, thief,
     },
 };
 
@@ -94,6 +94,8 @@ async fn live(seed: u64, plan: Plan, print: bool) -> Result<Report, SetupError> 
     tasks.spawn(operator::look(world.clone()));
     tasks.spawn(reports::bring(world.clone(), gateways.clone()));
     tasks.spawn(thief::steal(world.clone()));
+    tasks.spawn(thief::reserver::usurp(world.clone()));
+    tasks.spawn(stranger::meddle(world.clone()));
     for index in 0..gateways.len() {
         tasks.spawn(gateway::keep(world.clone(), gateways.clone(), index));
     }

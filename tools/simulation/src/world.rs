@@ -2,6 +2,7 @@
 
 pub mod auction;
 pub mod batch;
+mod bids;
 mod chain_handle;
 pub mod client;
 pub mod gateway;
@@ -15,6 +16,7 @@ pub mod rpc_faults;
 pub mod selector;
 pub mod settlers;
 pub mod sim_journal;
+pub mod stranger;
 pub mod thief;
 pub mod verifiers;
 

@@ -76,6 +76,17 @@ fn a_fair_world_completes_its_payment() {
     }
 }
 
+/// The escrow of a settler that does not deliver is reassigned, and the next one is paid.
+#[test]
+fn where_one_fades_the_next_settler_completes_the_payment() {
+    for seed in 0..5 {
+        let report = run(seed, Plan::fading(seed), false).unwrap();
+        assert_eq!((report.completed, report.failed, &report.violation), (1, 0, &None), "seed {seed}");
+        let shown = report.coverage.to_string();
+        assert!(shown.contains("1  escrow is reassigned"), "seed {seed}: {shown}");
+    }
+}
+
 #[test]
 fn a_seed_is_the_same_run_again() {
     for seed in 0..15 {
@@ -104,20 +115,33 @@ fn a_death_at_any_call_does_no_harm() {
     plan.verifiers = VerifiersPlan::honest(2, 3);
     // Time enough for another process to be there.
     plan.payments[0] = PaymentPlan { at: Duration::from_millis(500), quote: 40, reserve: 120, ..plan.payments[0] };
-    let whole = run(3, plan.clone(), false).unwrap();
-    let calls = whole.steps[0];
-    assert!(calls > 300, "{whole:?}");
     // Every call of the beginning, where money moves, and every ninth of the waiting behind it.
-    let deaths: Vec<_> = (1..=calls).filter(|call| *call < 60 || call % 9 == 0).collect();
+    die(3, &plan, |call| call < 60 || call % 9 == 0);
+}
+
+/// As before, where the first winner does not deliver and another is found in its place.
+#[test]
+fn a_death_while_another_settler_is_found_does_no_harm() {
+    let mut plan = Plan::fading(3);
+    plan.payments[0] = PaymentPlan { at: Duration::from_millis(500), quote: 40, reserve: 120, ..plan.payments[0] };
+    die(3, &plan, |call| call % 17 == 0);
+}
+
+/// The first process dies at each call that `is_deadly`, one run each, and the payment is completed all the same.
+fn die(seed: u64, plan: &Plan, is_deadly: impl Fn(u64) -> bool) {
+    let whole = run(seed, plan.clone(), false).unwrap();
+    let calls = whole.steps[0];
+    assert!(calls > 300 && whole.violation.is_none() && whole.completed == 1, "{whole:?}");
+    let deaths: Vec<_> = (1..=calls).filter(|call| is_deadly(*call)).collect();
     let (next, threads) = (AtomicUsize::new(0), thread::available_parallelism().map_or(1, usize::from));
     thread::scope(|scope| {
         for _ in 0..threads {
-            let (plan, next, deaths) = (plan.clone(), &next, &deaths);
+            let (next, deaths) = (&next, &deaths);
             scope.spawn(move || {
-                let mut plan = plan;
+                let mut plan = plan.clone();
                 while let Some(&dies_after) = deaths.get(next.fetch_add(1, Ordering::SeqCst)) {
                     plan.gateways[0].dies_after = Some(dies_after);
-                    let report = run(3, plan.clone(), false).unwrap();
+                    let report = run(seed, plan.clone(), false).unwrap();
                     assert_eq!(report.violation, None, "dies after {dies_after}");
                     assert_eq!((report.completed, report.failed), (1, 0), "dies after {dies_after}: {report:?}");
                 }

@@ -25,6 +25,9 @@ const COIN_RATE: (u64, u64) = (3, 20);
 const TRX_RATE: (u64, u64) = (1, 4);
 /// The settler that wins and never delivers.
 const VANISHING: u8 = 3;
+/// Margin of the settler that fades, which is cheaper than all others, and how soon it promises to deliver.
+const FADING_SPREAD_BPS: u32 = 5;
+const FADING_PROMISED_SECONDS: u64 = 5;
 
 /// The gateway's file.
 pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Path) -> Result<String> {
@@ -176,14 +179,30 @@ pub(super) fn selector(network: &Network) -> Result<String> {
 pub(super) fn settler(network: &Network, n: u8) -> Result<String> {
     let index = usize::from(n) - 1;
     let seed = settler::dev::SEEDS.get(index).context("the network has three settlers")?;
+    let mut members = settler_members(network, n, seed, SPREADS_BPS[index])?;
+    members["deliver"] = (n != VANISHING).into();
+    write(&members)
+}
+
+/// The file of the settler that offers the best price and accepts its awards, and that never delivers. It shows the tokens of the first
+/// settler, of which it needs none.
+pub(super) fn fading_settler(network: &Network) -> Result<String> {
+    let mut members = settler_members(network, 1, &NatsUser::Fading.key().to_bytes(), FADING_SPREAD_BPS)?;
+    members["deliver"] = false.into();
+    members["quoting"] =
+        json!({"delivery_seconds_promised": FADING_PROMISED_SECONDS, "delivery_seconds_min": FADING_PROMISED_SECONDS});
+    write(&members)
+}
+
+/// What every settler has, with the accounts of settler `n`.
+fn settler_members(network: &Network, n: u8, seed: &[u8; 32], spread_bps: u32) -> Result<Value> {
     let mut members = json!({
         "nats": nats(network, None)?,
         "telemetry": telemetry(network),
         "seed": hex::encode(seed),
         "evm_private_key": Role::Settler(n).secret_hex(),
-        "deliver": n != VANISHING,
         "chains": all_chains(network)?,
-        "corridors": corridors(network, SPREADS_BPS[index])?,
+        "corridors": corridors(network, spread_bps)?,
     });
     let mut verifiers = vec![verifier_of(network, network.source.id(), Family::Evm)?];
     if let Some(solana) = &network.solana {
@@ -195,7 +214,7 @@ pub(super) fn settler(network: &Network, n: u8) -> Result<String> {
         verifiers.push(verifier_of(network, tron.id()?, Family::Tron)?);
     }
     members["verifiers"] = verifiers.into();
-    write(&members)
+    Ok(members)
 }
 
 /// The verifier, or the set, that attests for the escrows of a chain.

@@ -34,7 +34,7 @@ pub use self::{
     mining::{BaseFee, Dropped, Reorganised},
     node_kind::NodeKind,
     transport::{RpcOutcome, SimTransport},
-    world::{PaymentEvents, Payout},
+    world::{Change, PaymentChange, PaymentEvents},
 };
 
 /// A chain that its transports and the world share.

@@ -20,7 +20,7 @@ use escrow_abi::{
     contracts::{DevToken, FulfillmentProxy, GatewayEscrow, account, text, word},
     record::{self, EscrowTerms},
 };
-use events::{Account, ChainId, PaymentId};
+use events::{Account, ChainId, Hash32, PaymentId};
 
 use super::{
     NodeKind, SimChain, SimError,
@@ -41,6 +41,8 @@ pub struct PaymentEvents {
     pub deposited: u32,
     /// `Reserved` of the escrow.
     pub reserved: u32,
+    /// `Reassigned` of the escrow, each with a `Reserved` of its own.
+    pub reassigned: u32,
     /// `Released` of the escrow.
     pub released: u32,
     /// `Refunded` of the escrow.
@@ -55,13 +57,26 @@ fn known(address: Address) -> Account {
     account(address).expect("nothing of the genesis has the zero address")
 }
 
-/// A payout of an escrow in a canonical block, to its settler or back to its payer.
+/// What happened to a payment in a canonical block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payout {
+pub enum Change {
+    /// Its escrow was reserved for another quote.
+    Reassigned,
+    /// Its escrow was paid out to the settler.
+    Released,
+    /// Its escrow was paid back to the payer.
+    Refunded,
+    /// Something was delivered for it.
+    Delivered(FulfillmentProxy::Fulfilled),
+}
+
+/// A change of a payment, with the call that made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentChange {
     /// The payment, as contracts have it.
     pub payment_id: B256,
-    /// Whether the settler got it.
-    pub is_release: bool,
+    /// What happened.
+    pub change: Change,
     /// The transaction.
     pub transaction: B256,
     /// The contract that the transaction called.
@@ -301,6 +316,7 @@ impl SimChain {
             let count = match *signature {
                 GatewayEscrow::Deposited::SIGNATURE_HASH if log.address == escrow => &mut events.deposited,
                 GatewayEscrow::Reserved::SIGNATURE_HASH if log.address == escrow => &mut events.reserved,
+                GatewayEscrow::Reassigned::SIGNATURE_HASH if log.address == escrow => &mut events.reassigned,
                 GatewayEscrow::Released::SIGNATURE_HASH if log.address == escrow => &mut events.released,
                 GatewayEscrow::Refunded::SIGNATURE_HASH if log.address == escrow => &mut events.refunded,
                 FulfillmentProxy::Fulfilled::SIGNATURE_HASH if log.address == proxy => &mut events.fulfilled,
@@ -311,31 +327,49 @@ impl SimChain {
         events
     }
 
-    /// The payouts in canonical blocks that a reorganisation can drop, of those blocks that `is_new`.
-    pub fn payouts(&self, mut is_new: impl FnMut(B256) -> bool) -> Vec<Payout> {
-        let escrow = self.contracts().escrow;
-        let mut payouts = Vec::new();
+    /// The changes in canonical blocks that a reorganisation can drop, of those blocks that `is_new`.
+    pub fn changes(&self, mut is_new: impl FnMut(B256) -> bool) -> Vec<PaymentChange> {
+        let (escrow, proxy) = (self.contracts().escrow, self.contracts().proxy);
+        let mut changes = Vec::new();
         let first = usize::try_from(self.finalized).unwrap_or(usize::MAX);
         for block in self.branch.iter().skip(first).filter(|block| is_new(block.hash)) {
             for mined in &block.transactions {
-                for log in mined.logs.iter().filter(|log| log.address == escrow) {
+                for log in &mined.logs {
                     let [signature, payment_id, ..] = log.data.topics() else { continue };
-                    let is_release = *signature == GatewayEscrow::Released::SIGNATURE_HASH;
-                    if is_release || *signature == GatewayEscrow::Refunded::SIGNATURE_HASH {
-                        let envelope = &mined.transaction.envelope;
-                        payouts.push(Payout {
-                            payment_id: *payment_id,
-                            is_release,
-                            transaction: mined.transaction.hash(),
-                            to: envelope.to(),
-                            input: envelope.input().clone(),
-                            time: block.header.timestamp,
-                        });
-                    }
+                    let change = match *signature {
+                        GatewayEscrow::Reassigned::SIGNATURE_HASH if log.address == escrow => Change::Reassigned,
+                        GatewayEscrow::Released::SIGNATURE_HASH if log.address == escrow => Change::Released,
+                        GatewayEscrow::Refunded::SIGNATURE_HASH if log.address == escrow => Change::Refunded,
+                        FulfillmentProxy::Fulfilled::SIGNATURE_HASH if log.address == proxy => {
+                            let Ok(event) = FulfillmentProxy::Fulfilled::decode_log(log) else { continue };
+                            Change::Delivered(event.data)
+                        }
+                        _ => continue,
+                    };
+                    let envelope = &mined.transaction.envelope;
+                    changes.push(PaymentChange {
+                        payment_id: *payment_id,
+                        change,
+                        transaction: mined.transaction.hash(),
+                        to: envelope.to(),
+                        input: envelope.input().clone(),
+                        time: block.header.timestamp,
+                    });
                 }
             }
         }
-        payouts
+        changes
+    }
+
+    /// Whether a payment was ever reserved for this quote, in a settled block.
+    pub fn was_reserved(&self, payment_id: &PaymentId, quote_hash: Hash32) -> bool {
+        let (id, quote) = (word(payment_id.on_chain()), word(quote_hash));
+        let escrow = self.contracts().escrow;
+        let settled = usize::try_from(self.finalized).unwrap_or(usize::MAX);
+        let mined = self.branch.iter().take(settled.saturating_add(1)).flat_map(|block| &block.transactions);
+        let is = |event: GatewayEscrow::Reserved| event.paymentId == id && event.quoteHash == quote;
+        let mut logs = mined.flat_map(|mined| &mined.logs).filter(|log| log.address == escrow);
+        logs.any(|log| GatewayEscrow::Reserved::decode_log(log).is_ok_and(|event| is(event.data)))
     }
 
     fn view<C: SolCall>(&self, contract: Address, call: &C) -> Result<C::Return, SimError> {

@@ -63,11 +63,14 @@ pub struct MemberPlan {
     pub stolen: bool,
     /// Nodes of its own, behind the others' or on a branch that they left, and when; until faults end.
     pub apart: Option<(NodeKind, Span)>,
+    /// Whether it attests deliveries out of escrows that were reassigned, and says so.
+    pub follows: bool,
 }
 
 const ALWAYS: Span = Span { after: Duration::ZERO, lasts: None };
 
-const HONEST: MemberPlan = MemberPlan { conduct: Conduct::Honest, span: ALWAYS, stolen: false, apart: None };
+const HONEST: MemberPlan =
+    MemberPlan { conduct: Conduct::Honest, span: ALWAYS, stolen: false, apart: None, follows: true };
 
 /// The verifiers of all payments of a run.
 ///
@@ -142,6 +145,24 @@ impl VerifiersPlan {
             };
         }
         plan
+    }
+
+    /// Makes some of the verifiers of an older version, which does not follow reassignments: either so few that the others can still
+    /// sign, whoever withholds its word, or so many that nobody may rest on the others.
+    pub(super) fn age(&mut self, random: &RandomSource) {
+        let (n, k) = (self.members.len(), usize::from(self.threshold));
+        let keeps_word = |member: &&mut MemberPlan| matches!(member.conduct, Conduct::Honest | Conduct::Perjured);
+        if random.chance(if self.is_set() { 850 } else { 200 }) {
+            let spare = self.members.iter_mut().filter(keeps_word).count().saturating_sub(k);
+            self.members.iter_mut().filter(keeps_word).take(spare).for_each(|member| member.follows = false);
+        } else {
+            self.members.iter_mut().take(n - k + 1).for_each(|member| member.follows = false);
+        }
+    }
+
+    /// Whether as many follow reassignments as have to sign.
+    pub fn follow(&self) -> bool {
+        self.members.iter().filter(|member| member.follows).count() >= usize::from(self.threshold)
     }
 
     /// The same verifiers with nothing wrong.

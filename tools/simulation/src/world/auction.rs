@@ -10,13 +10,13 @@ use std::{
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
-use events::{Did, Hash32, PaymentId};
+use events::{Did, Hash32, PaymentId, mutant};
 use sagas::ports::{
     ANSWER_WAIT_MAX, Auction, AuctionOver, Award, AwardAnswer, AwardEnd, Bid, Clock, Gathered, Gathering, OpenWindow,
     REPLACEABLE_ANSWER_WAIT, RequestForQuotes, Transient,
 };
 
-use super::{World, ports::PortContext, settlers};
+use super::{World, bids, ports::PortContext, settlers};
 
 /// How often a gathering looks for new answers.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -70,6 +70,17 @@ impl AuctionState {
     /// Keeps an award; whether it is new.
     fn award(&self, award: &Award) -> bool {
         self.lock().awards.insert(key(award), award.clone()).is_none()
+    }
+
+    /// The award of `quote_hash`, once its settler was told.
+    pub fn award_of(&self, payment_id: &PaymentId, quote_hash: Hash32) -> Option<Award> {
+        self.lock().awards.get(&(payment_id.clone(), quote_hash)).cloned()
+    }
+
+    /// How many awards of a payment this settler was told of.
+    pub fn awards_to(&self, payment_id: &PaymentId, settler: &Did) -> usize {
+        let inner = self.lock();
+        inner.awards.values().filter(|award| award.case.payment_id == *payment_id && award.settler == *settler).count()
     }
 
     /// Keeps an answer, unless there is one; what stands.
@@ -131,13 +142,16 @@ impl Auction for SimAuction {
         let settlers = world.settlers();
         let addressed: Vec<Did> = settlers
             .iter()
+            .filter(|settler| request.escrowed.is_none() || settler.plan.follows)
             .map(|settler| settler.did.clone())
             .filter(|did| !request.blacklist.contains(did))
             .filter(|did| request.whitelist.is_empty() || request.whitelist.contains(did))
             .collect();
         if world.auctions.open(&request.auction_id) {
+            let held = world.invariants().asked(&addressed, request);
+            world.judge(held);
             for settler in settlers.iter().filter(|settler| addressed.contains(&settler.did)) {
-                tokio::spawn(settlers::bid(world.clone(), settler.clone(), request.clone()));
+                tokio::spawn(bids::bid(world.clone(), settler.clone(), request.clone()));
             }
         }
         self.0.process.crash_point().await;
@@ -155,11 +169,18 @@ impl Auction for SimAuction {
         Ok(Gathering::Open(OpenWindow { begun: now, ask_again: now, pause: LOOK_EVERY, settlers: 0, rest: LOOK_EVERY }))
     }
 
+    fn follows_reassignments(&self, settler: &Did) -> bool {
+        let mut settlers = self.world().settlers().iter();
+        settlers.any(|known| known.did == *settler && known.plan.follows) || mutant!("older-settlers-follow")
+    }
+
     async fn award(&self, award: &Award) -> Result<(), Transient> {
         self.0.process.crash_point().await;
         self.fault()?;
         if self.world().auctions.award(award) {
             self.world().note(format!("award {} to {}", award.case.payment_id, award.settler));
+            let held = self.world().invariants().told(award);
+            self.world().judge(held);
             settlers::won(self.world(), award);
         }
         self.0.process.crash_point().await;

@@ -11,7 +11,10 @@ use tokio_util::sync::CancellationToken;
 use chains::registry::ChainRegistry;
 use chains_evm::adapter::{EvmChain, Keys};
 use events::PaymentId;
-use sagas::runner::{Engine, Options, Ports, Runner};
+use sagas::{
+    reassignment::ReassignmentRule,
+    runner::{Engine, Options, Ports, Runner},
+};
 
 use super::{
     SetupError, World,
@@ -23,7 +26,7 @@ use super::{
     signer,
     sim_journal::SimJournal,
 };
-use crate::{coverage, process::Process, random::RandomSource};
+use crate::{coverage, plan::LapsesPlan, process::Process, random::RandomSource};
 
 /// A slot for one process at a time.
 pub struct Gateway {
@@ -142,13 +145,15 @@ fn start(
         journal: journal.clone(),
         chains: Arc::new(registry),
         auction: Arc::new(SimAuction(context.clone())),
-        verifier: Arc::new(SimVerifier { context: context.clone() }),
+        verifier: Arc::new(SimVerifier::new(context.clone())),
         selector: Arc::new(context.clone()),
         open_streams: Arc::new(SimOpenStreams(gateway.store.clone())),
         parking: Arc::new(SimParking(context.clone())),
         clock: clock.clone(),
     };
-    let engine = Engine::new(ports, Options::default());
+    let LapsesPlan { reassignments_max, window, .. } = world.plan.lapses;
+    let reassignment = ReassignmentRule { reassignments_max, window, ..ReassignmentRule::DEFAULT };
+    let engine = Engine::new(ports, Options { reassignment, ..Options::default() });
     let runner = Runner::new(engine.clone(), format!("gateway {index} process {incarnation}"));
     let mut tasks = JoinSet::new();
     tasks.spawn(runner.run(CancellationToken::new()));

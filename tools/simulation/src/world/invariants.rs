@@ -4,6 +4,7 @@
 //! must not hide itself.
 
 mod entry;
+mod reassignment;
 mod word;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use chains::escrow::State;
 use escrow_abi::contracts::{address, units};
 use events::{
-    Account, ChainId, Event, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
+    Account, ChainId, Event, Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
     event::{Submitted, TransactionPrepared, Validity},
 };
 use journal::Recorded;
@@ -156,20 +157,7 @@ impl Invariants {
             if let PaymentEvent::Submitted(submitted) = event {
                 require(!self.payments.contains_key(payment_id), "one payment per id", || payment_id.to_string())?;
                 self.begun(submitted)?;
-                let entry = Entry {
-                    submitted: submitted.as_ref().clone(),
-                    quote: None,
-                    end: None,
-                    free: false,
-                    state: None,
-                    version: 0,
-                    deposits: BTreeMap::new(),
-                    refunds: BTreeMap::new(),
-                    releases: BTreeMap::new(),
-                    finalized_at: None,
-                    confirmed_at: None,
-                    on_record: BTreeSet::new(),
-                };
+                let entry = Entry::new(submitted.as_ref().clone());
                 self.payments.insert(payment_id.clone(), entry);
             }
             let Some(entry) = self.payments.get_mut(payment_id) else {
@@ -182,6 +170,8 @@ impl Invariants {
             entry.look(world, payment_id, event)?;
             if let PaymentEvent::DepositPrepared(prepared)
             | PaymentEvent::DepositRepriced(prepared)
+            | PaymentEvent::ReassignmentPrepared(prepared)
+            | PaymentEvent::ReassignmentRepriced(prepared)
             | PaymentEvent::ReleasePrepared(prepared)
             | PaymentEvent::ReleaseRepriced(prepared)
             | PaymentEvent::RefundPrepared(prepared)
@@ -189,6 +179,7 @@ impl Invariants {
             {
                 let leg = match event {
                     PaymentEvent::DepositPrepared(_) | PaymentEvent::DepositRepriced(_) => "deposit",
+                    PaymentEvent::ReassignmentPrepared(_) | PaymentEvent::ReassignmentRepriced(_) => "reassignment",
                     PaymentEvent::ReleasePrepared(_) | PaymentEvent::ReleaseRepriced(_) => "release",
                     _ => "refund",
                 };
@@ -215,8 +206,13 @@ impl Invariants {
             && view.at_rest == (state.stage() == Stage::Rest)
             && view.unattested == (state.delivery().is_some() && state.confirmed.is_none())
             && view.escrowed == state.secured.as_ref().map(|secured| secured.amount)
-            && view.quote.as_ref().map(|quote| quote.quote_hash)
-                == state.award.as_ref().map(|award| award.event.quote_hash)
+            && view.quote.as_ref().map(|quote| quote.quote_hash) == shown_quote(state)
+            && view
+                .lapsed
+                .iter()
+                .map(|quote| quote.quote_hash)
+                .eq(state.lapsed_reservations.iter().map(|lapsed| lapsed.event.quote_hash))
+            && view.reopened.is_some() == (state.is_reopened && state.failed.is_none())
             && view.failure.as_ref() == state.failed.as_ref().map(|failed| &failed.failure);
         require(holds, "projection equals fold", || format!("{view:?} is shown of {state:?}"))
     }
@@ -292,14 +288,22 @@ impl Invariants {
         let token = handle.contracts.tokens[0];
         let balance = |account: Address| chain.token_balance(token, account);
         let (mut held, mut released, mut spent) = (U256::ZERO, U256::ZERO, BTreeMap::<Address, U256>::new());
-        for (payment_id, entry) in &self.payments {
+        for (payment_id, entry) in &mut self.payments {
             if entry.submitted.escrow.chain_id != handle.chain_id {
                 continue;
             }
             let counts = chain.payment_events(payment_id);
-            require(counts.deposited <= 1 && counts.reserved <= 1, "at most one effective deposit", || {
-                format!("{payment_id}: {counts:?}")
-            })?;
+            if counts.reassigned < entry.reassigned_in_blocks {
+                coverage::fault("reorganisation takes a reassignment away");
+            }
+            entry.reassigned_in_blocks = counts.reassigned;
+            let is_once = counts.deposited <= 1 && counts.reserved <= 1 + counts.reassigned;
+            require(is_once, "at most one effective deposit", || format!("{payment_id}: {counts:?}"))?;
+            require(
+                counts.reassigned <= world.plan.lapses.reassignments_max,
+                "reassigned no more often than allowed",
+                || format!("{payment_id}: {counts:?}"),
+            )?;
             require(counts.released + counts.refunded <= 1, "an escrow pays out once", || {
                 format!("{payment_id}: {counts:?}")
             })?;
@@ -309,9 +313,8 @@ impl Invariants {
                 format!("{payment_id} is in escrow: {record:?}")
             })?;
             let deposited = record.deposited.map(units).unwrap_or_default();
-            let quoted = entry.quote.as_ref().map(|quote| units(quote.quote().source_amount));
-            require(quoted.is_some_and(|quoted| deposited <= quoted), "no more is taken than was quoted", || {
-                format!("{payment_id}: {deposited} of {quoted:?}")
+            require(deposited <= entry.may_draw(), "no more is taken than was quoted", || {
+                format!("{payment_id}: {deposited} of {}", entry.may_draw())
             })?;
             let payer = record.payer.as_ref().and_then(|payer| address(payer).ok()).unwrap_or_default();
             match record.state {
@@ -321,8 +324,13 @@ impl Invariants {
                     *spent.entry(payer).or_default() += deposited;
                 }
                 State::Released => {
-                    released += deposited;
-                    *spent.entry(payer).or_default() += deposited;
+                    // Whoever took the place of another may have asked for less; the rest is the payer's.
+                    let paid = record.source_amount.map(units).unwrap_or_default();
+                    require(paid <= deposited, "no more is taken than was quoted", || {
+                        format!("{payment_id}: {paid} of {deposited} deposited")
+                    })?;
+                    released += paid;
+                    *spent.entry(payer).or_default() += paid;
                     require(entry.end != Some(End::Failed), "who failed keeps the money", || {
                         format!("{payment_id} failed, and its escrow was released")
                     })?;
@@ -342,7 +350,7 @@ impl Invariants {
             format!("settlers and recipients have {have}, not {began} and {released}")
         })?;
         drop(chain);
-        self.payouts(world, handle)?;
+        self.changes(world, handle)?;
         self.deadlines(world)
     }
 
@@ -358,6 +366,7 @@ impl Invariants {
                 format!("{payment_id} is {:?} past its deadline", entry.state.as_ref().map(Payment::stage))
             })?;
             entry.attested_in_time(world)?;
+            entry.moves_on(world, calm)?;
         }
         Ok(())
     }
@@ -386,6 +395,14 @@ impl Invariants {
         }
         Ok(())
     }
+}
+
+/// The quote that won last; of an escrow that is not reassigned the one that it is reserved for, while no other has won and once the
+/// payment failed.
+fn shown_quote(state: &Payment) -> Option<Hash32> {
+    let is_nobodys = state.is_reopened && state.failed.is_some();
+    let won = state.award.as_ref().filter(|_| !is_nobodys).map(|award| award.event.quote_hash);
+    won.or_else(|| state.reopened().map(|lapsed| lapsed.event.quote_hash))
 }
 
 /// The escrow's record of the payment cannot be read, which is not the same as that there is none.

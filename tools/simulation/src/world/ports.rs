@@ -1,6 +1,11 @@
 //! The simulated ports of one process: clock, chains, verifier and signer ledger.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    future::pending,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use chrono::TimeDelta;
@@ -9,15 +14,16 @@ use tokio::time::sleep;
 use chains::registry::Chain;
 use chains_evm::adapter::EvmChain;
 use events::{
-    Account, ChainId, PaymentId, VerifierMember,
+    Account, Amount, ChainId, PaymentId, VerifierMember,
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
+    mutant,
     time::Timestamp,
 };
 use journal::ledger::{self, Ledger, Purpose, Reservation, SignerAccount};
 use sagas::ports::{
     Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
-    PayerDeposit, PrepareError, RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, VerificationCase,
-    Verifier, Waiting,
+    PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement,
+    TransactionState, Transient, VerificationCase, Verifier, Waiting,
 };
 
 use super::{
@@ -106,12 +112,37 @@ impl Chains for SimAdapter {
         self.inner.prepare_deposit(order, attempt).await
     }
 
+    async fn prepare_larger_deposit(
+        &self,
+        order: &DepositOrder,
+        amount: Amount,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        self.inner.prepare_larger_deposit(order, amount, attempt).await
+    }
+
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         self.inner.prepare_refund(order, attempt).await
     }
 
     async fn prepare_release(&self, order: &ReleaseOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
         self.inner.prepare_release(order, attempt).await
+    }
+
+    fn takes_reassignments(&self, escrow: &EscrowPlan) -> bool {
+        self.inner.takes_reassignments(escrow)
+    }
+
+    async fn prepare_reassignment(
+        &self,
+        order: &ReassignmentOrder,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        self.inner.prepare_reassignment(order, attempt).await
+    }
+
+    async fn reassignment_state(&self, order: &ReassignmentOrder) -> Result<ReassignmentState, Transient> {
+        self.inner.reassignment_state(order).await
     }
 
     async fn reprice(&self, versions: &[TransactionPrepared]) -> Result<Option<TransactionPrepared>, Transient> {
@@ -256,10 +287,21 @@ impl Chains for SimAdapter {
 /// The fulfillment verifiers, as they are reached over an unreliable network.
 pub struct SimVerifier {
     /// Who asks.
-    pub context: PortContext,
+    context: PortContext,
+    /// Those who said in an answer that they follow reassignments. The process remembers it, and the next one hears it anew.
+    follow: Mutex<BTreeSet<Account>>,
 }
 
 impl SimVerifier {
+    /// The verifiers as the process of `context` reaches them.
+    pub fn new(context: PortContext) -> Self {
+        let known = context.world.plan.lapses.verifiers_are_known;
+        let members = context.world.verifiers().members().iter();
+        let follow =
+            members.filter(|member| known && member.plan.follows).map(|member| member.account.clone()).collect();
+        Self { context, follow: Mutex::new(follow) }
+    }
+
     async fn ask(
         &self,
         verifier: &VerifierMember,
@@ -296,6 +338,14 @@ impl SimVerifier {
         }
         let answer = world.verifiers().answer(world, &verifier.account, case, question).await;
         process.crash_point().await;
+        let follows = world.verifiers().member(&verifier.account).is_some_and(|member| member.plan.follows);
+        match (answer.is_ok(), follows || mutant!("older-verifiers-follow")) {
+            (true, true) => {
+                self.follow.lock().unwrap_or_else(PoisonError::into_inner).insert(verifier.account.clone());
+            }
+            (true, false) => coverage::fault("verifier does not follow reassignments"),
+            (false, _) => {}
+        }
         answer
     }
 }
@@ -316,6 +366,10 @@ impl Verifier for SimVerifier {
         case: &VerificationCase,
     ) -> Result<Option<String>, Transient> {
         self.ask(verifier, case, Question::NonDelivery).await
+    }
+
+    fn follows_reassignments(&self, verifier: &VerifierMember) -> bool {
+        self.follow.lock().unwrap_or_else(PoisonError::into_inner).contains(&verifier.account)
     }
 }
 

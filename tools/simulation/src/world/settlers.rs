@@ -17,32 +17,33 @@ use escrow_abi::{
     record::EscrowTerms,
 };
 use events::{
-    Account, Amount, Did,
+    Account, Did, mutant,
     quote::{Quote, SignedQuote},
-    time::{from_unix_seconds, unix_seconds},
+    time::unix_seconds,
 };
 use sagas::ports::{
-    ANSWER_WAIT_MAX, Answer, Award, AwardAnswer, Bid, DeliveryOrder, DeliveryState, REPLACEABLE_ANSWER_WAIT,
-    RequestForQuotes, Statement,
+    ANSWER_WAIT_MAX, Award, AwardAnswer, DeliveryOrder, DeliveryState, REPLACEABLE_ANSWER_WAIT, Statement,
 };
 
-use super::{ChainHandle, World};
+use super::{ChainHandle, World, verifiers::Question};
 use crate::{
     coverage,
     plan::{Character, SettlerPlan},
 };
 
-/// How long a quote is firm after the auction.
-const FIRM_SECONDS: u64 = 30;
 /// How often a settler looks at the chains.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How long after its promise a settler still hopes for a reservation that it has not seen.
+const HOPES_FOR: u64 = 60;
+/// How often one that is late tries to deliver all the same, at two looks each.
+const LATE_TRIES: u64 = 12;
 
 /// A settler.
 #[derive(Clone)]
 pub struct Settler {
     /// Its identity.
     pub did: Did,
-    key: SigningKey,
+    pub(super) key: SigningKey,
     /// Its account on every chain: it delivers from it and is paid to it.
     pub signer: PrivateKeySigner,
     /// Its behaviour.
@@ -59,101 +60,27 @@ impl Settler {
     }
 
     #[expect(clippy::expect_used, reason = "no private key has the zero address")]
-    fn account(&self) -> Account {
+    pub(super) fn account(&self) -> Account {
         account(self.signer.address()).expect("no private key has the zero address")
     }
-}
-
-/// Answers a request for quotes.
-pub async fn bid(world: Arc<World>, settler: Settler, request: RequestForQuotes) {
-    let character = settler.plan.character;
-    let now = world.now();
-    let wait = match character {
-        Character::LateBidder => (request.quote_deadline - now).to_std().unwrap_or_default() + Duration::from_secs(1),
-        _ => settler.plan.answers_after,
-    };
-    sleep(wait).await;
-    coverage::party(named(character));
-    let answers = match character {
-        Character::Malformed => {
-            vec![Answer::Quote("{\"type\": \"GatewayQuote\"".to_owned()), Answer::Malformed("no JSON".to_owned())]
-        }
-        Character::Declining => vec![Answer::Decline("NO_INVENTORY".to_owned())],
-        Character::Impostor => impostures(&world, &settler, &request),
-        _ => quote(&world, &settler, &request).into_iter().map(answer).collect(),
-    };
-    for answer in answers {
-        let bid = Bid { settler: settler.did.token(), received_at: world.now(), answer };
-        world.auctions.bid(&request.auction_id, bid.clone());
-        // A message bus delivers at least once.
-        world.auctions.bid(&request.auction_id, bid);
-    }
-}
-
-fn named(character: Character) -> &'static str {
-    match character {
-        Character::Honest => "settler is honest",
-        Character::Idle => "settler fetches its money late",
-        Character::Gone => "settler delivers and is gone",
-        Character::Vanishing => "settler vanishes",
-        Character::Tardy => "settler delivers late",
-        Character::Twice => "settler delivers twice",
-        Character::Liar => "settler claims without a delivery",
-        Character::WrongAmount => "settler delivers another amount",
-        Character::WrongRecipient => "settler delivers to another",
-        Character::WrongToken => "settler delivers another token",
-        Character::Malformed => "settler sends no quote",
-        Character::LateBidder => "settler bids late",
-        Character::Impostor => "settler bids as another",
-        Character::Greedy => "settler asks too much",
-        Character::Declining => "settler declines",
-    }
-}
-
-fn answer(quote: SignedQuote) -> Answer {
-    Answer::Quote(quote.document().to_owned())
-}
-
-/// A quote of another settler under one's own name, and one's own for another auction.
-fn impostures(world: &World, settler: &Settler, request: &RequestForQuotes) -> Vec<Answer> {
-    let others = world.settlers().iter().filter(|other| other.did != settler.did);
-    let stolen = others.filter_map(|other| quote(world, other, request)).map(answer).next();
-    let elsewhere = RequestForQuotes { auction_id: "pay_another".to_owned(), ..request.clone() };
-    stolen.into_iter().chain(quote(world, settler, &elsewhere).map(answer)).collect()
-}
-
-fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option<SignedQuote> {
-    let destination = request.terms.destination().first()?.clone();
-    let amount = units(request.terms.fulfillment_amount);
-    let price = amount + amount * U256::from(settler.plan.margin) / U256::from(1000) + U256::from(1);
-    let price = match settler.plan.character {
-        Character::Greedy => amount * U256::from(10),
-        _ => price,
-    };
-    let quote = Quote {
-        kind: Quote::kind(),
-        auction_id: request.auction_id.clone(),
-        terms_hash: request.terms_hash,
-        settler: settler.did.clone(),
-        source_chain: request.terms.source.asset().chain().clone(),
-        source_amount: Amount::new(price)?,
-        payout_account: settler.account(),
-        escrow_contract: request.escrow.contract.clone(),
-        destination,
-        fulfillment_amount: request.terms.fulfillment_amount,
-        delivery_account: settler.account(),
-        fulfillment_proxy: request.fulfillment_proxies.first()?.clone(),
-        fulfill_by: from_unix_seconds(request.escrow.fulfillment_deadline)?,
-        valid_until: from_unix_seconds(unix_seconds(request.quote_deadline) + FIRM_SECONDS)?,
-    };
-    quote.sign(&settler.key, from_unix_seconds(unix_seconds(world.now()))?).ok()
 }
 
 /// Sends the winner to work.
 pub fn won(world: &Arc<World>, award: &Award) {
     let Some(settler) = world.settlers().iter().find(|settler| settler.did == award.settler) else { return };
+    if award.escrowed.is_some() {
+        coverage::party("settler wins what is in escrow");
+    }
+    let won_before = world.auctions.awards_to(&award.case.payment_id, &settler.did) > 1;
+    if won_before {
+        coverage::party("settler wins the same payment again");
+    }
     // Of the awards of one that vanishes some are refused, some answered late, and some not even that.
     let answer = match (settler.plan.character, award.quote_hash.0[0] % 4) {
+        (Character::Reluctant, _) if !won_before => {
+            coverage::party("settler refuses its first award");
+            AwardAnswer::Refused("NOT_NOW".to_owned())
+        }
         (Character::Vanishing, 0) => return coverage::party("settler does not answer its award"),
         (Character::Vanishing, 1) => {
             coverage::party("settler refuses its award");
@@ -192,6 +119,14 @@ struct Job {
     order: DeliveryOrder,
 }
 
+/// When a settler dies that has agreed to deliver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Death {
+    BeforeDelivery,
+    AfterDelivery,
+    AfterReport,
+}
+
 async fn work(world: Arc<World>, settler: Settler, award: Award) {
     let Ok(signed) = SignedQuote::parse(&award.case.quote_document) else { return };
     let quote = signed.quote().clone();
@@ -212,15 +147,20 @@ async fn work(world: Arc<World>, settler: Settler, award: Award) {
 
 impl Job {
     async fn run(self) {
-        let fulfill_by = self.order.fulfill_by;
         let refund_after = self.award.case.escrow.refund_after;
         // A third party that saw the award spends the key that it takes for the delivery's.
         let mut extra = true;
         let mut reported = false;
         let mut forged = self.settler.plan.character == Character::Liar;
+        let dies = self.death();
         while self.world.seconds() <= refund_after + 600 {
             sleep(LOOK_EVERY).await;
-            let Some(escrow) = self.escrow().await else { continue };
+            let Some(escrow) = self.escrow().await else {
+                match self.world.seconds() <= self.order.fulfill_by + HOPES_FOR {
+                    true => continue,
+                    false => return,
+                }
+            };
             if matches!(escrow, State::Released | State::Refunded) {
                 return;
             }
@@ -232,17 +172,29 @@ impl Job {
                 self.world.reports.report_delivery(&self.order.payment_id);
                 continue;
             }
-            if self.settler.plan.character == Character::Tardy && self.world.seconds() + 8 < fulfill_by {
+            if self.settler.plan.character == Character::Fading || dies == Some(Death::BeforeDelivery) {
+                return;
+            }
+            if self.settler.plan.character == Character::Overdue {
+                return self.deliver_late().await;
+            }
+            if self.settler.plan.character == Character::Tardy && self.world.seconds() + 8 < self.order.fulfill_by {
                 continue;
             }
             let state = Deliveries::of(&self.destination.node).state(&self.order).await;
             if matches!(state, Ok(DeliveryState::Seen(_) | DeliveryState::Final(_))) && !reported {
                 self.world.reports.report_delivery(&self.order.payment_id);
                 reported = true;
+                if dies == Some(Death::AfterReport) {
+                    return;
+                }
             }
             match state {
                 Ok(DeliveryState::NotSeen) => {
                     self.deliver(extra);
+                    if dies == Some(Death::AfterDelivery) {
+                        return;
+                    }
                     extra = false;
                     // A transaction has a few blocks to be mined before it is sent again.
                     sleep(Duration::from_secs(25)).await;
@@ -255,15 +207,52 @@ impl Job {
         }
     }
 
+    /// When the settler dies of this award, if it does.
+    fn death(&self) -> Option<Death> {
+        (self.settler.plan.character == Character::Dying).then(|| match self.award.quote_hash.0[2] % 3 {
+            0 => Death::BeforeDelivery,
+            1 => Death::AfterDelivery,
+            _ => Death::AfterReport,
+        })
+    }
+
+    /// Delivers as soon as the promise is over, again and again, whoever the escrow is reserved for by then: as promised, and once
+    /// with a promise that nobody was given.
+    async fn deliver_late(&self) {
+        while self.world.seconds() <= self.order.fulfill_by {
+            sleep(Duration::from_secs(1)).await;
+        }
+        let amount = units(self.order.amount);
+        let token = contracts::token_or_coin(self.order.destination.asset()).unwrap_or_default();
+        let recipient = address(self.order.destination.account()).unwrap_or_default();
+        for tried in 0..LATE_TRIES {
+            let record = self.source.lock().escrow_record(&self.order.payment_id).ok().flatten();
+            let is_taken = record.is_some_and(|record| record.quote_hash != self.order.quote_hash);
+            coverage::fault(match is_taken {
+                true => "delivery after another settler took the place",
+                false => "delivery after the promise",
+            });
+            self.fulfill(token, recipient, amount);
+            if tried == LATE_TRIES / 2 {
+                self.fulfill_by(token, recipient, amount, self.world.seconds() + 600);
+            }
+            sleep(LOOK_EVERY * 2).await;
+        }
+    }
+
     /// The escrow's state at the depth that a settler trusts; `None` unless the escrow is the one the quote is for.
     async fn escrow(&self) -> Option<State> {
         let contract = &self.award.case.escrow.contract;
         let settled = Escrows::of(&self.source.node).settled(&self.order.payment_id, contract).await;
         let record = settled.ok()?.record?;
-        let right = record.quote_hash == self.award.quote_hash
+        let is_mine = record.quote_hash == self.award.quote_hash
             && record.settler == Some(self.settler.account())
-            && record.source_amount == Some(self.quote.source_amount)
-            && record.is_of(&self.award.case.escrow);
+            && record.source_amount == Some(self.quote.source_amount);
+        // One of an older version takes a larger deposit for that of another quote.
+        if !self.settler.plan.follows && record.deposited != record.source_amount {
+            return None;
+        }
+        let right = record.is_of(&self.award.case.escrow) && (is_mine || mutant!("any-reservation-is-mine"));
         right.then_some(record.state)
     }
 
@@ -290,13 +279,17 @@ impl Job {
     }
 
     fn fulfill(&self, token: Address, recipient: Address, amount: U256) {
+        self.fulfill_by(token, recipient, amount, self.order.fulfill_by);
+    }
+
+    fn fulfill_by(&self, token: Address, recipient: Address, amount: U256, fulfill_by: u64) {
         let call = FulfillmentProxy::fulfillCall {
             paymentId: word(self.order.payment_id.on_chain()),
             quoteHash: word(self.order.quote_hash),
             token,
             recipient,
             amount,
-            fulfillBy: contracts::time(self.order.fulfill_by).unwrap_or_default(),
+            fulfillBy: contracts::time(fulfill_by).unwrap_or_default(),
         };
         let value = if token.is_zero() { amount } else { U256::ZERO };
         self.world.note(format!("{:?} delivers {amount} for {}", self.settler.plan.character, self.order.payment_id));
@@ -317,7 +310,10 @@ impl Job {
         if self.world.verifiers_are_away() {
             return;
         }
-        let Some(attestation) = self.world.verifiers().word(&self.world, &self.award.case).await else { return };
+        let Some(attestation) = self.world.verifiers().word(&self.world, &self.award.case, Question::Delivery).await
+        else {
+            return;
+        };
         self.release(&attestation);
         sleep(Duration::from_secs(20)).await;
     }

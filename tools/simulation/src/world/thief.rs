@@ -1,6 +1,8 @@
 //! A thief with the keys of members of the verifier set, fewer than its threshold. It signs what it likes with them, and tries to
 //! have escrows paid out or returned.
 
+pub mod reserver;
+
 use std::{sync::Arc, time::Duration};
 
 use alloy::{
@@ -13,7 +15,7 @@ use tokio::time::sleep;
 
 use chains_evm::attest;
 use escrow_abi::{contracts::GatewayEscrow, record::EscrowTerms};
-use events::{Account, PaymentId, VerifierMember, VerifierSet, quote::SignedQuote};
+use events::{Account, Hash32, PaymentId, VerifierMember, VerifierSet, quote::SignedQuote};
 use sagas::ports::Statement;
 
 use super::{ChainHandle, World, invariants::require, signer};
@@ -33,8 +35,10 @@ pub struct Prey {
     pub payment_id: PaymentId,
     /// The chain of its escrow.
     pub source: ChainHandle,
-    /// The quote that it was awarded to.
+    /// The quote that it is reserved for.
     pub quote: SignedQuote,
+    /// The non-deliveries of its reservations that are recorded, and the quotes that they are of. Anybody can have them.
+    pub nondeliveries: Vec<(Hash32, String)>,
 }
 
 /// Tries for as long as it runs; in worlds whose payers trust a single verifier there is nothing to steal.
@@ -71,11 +75,9 @@ async fn rob(world: &World, random: &RandomSource, prey: &Prey) {
         false => GatewayEscrow::cancelCall { e: terms, nonDelivery: attestation.into() }.abi_encode(),
     };
     let (sender, escrow) = (world.third_party(), prey.source.contracts.escrow);
-    let call =
-        json!([{ "from": sender.address(), "to": escrow, "data": format!("0x{}", hex::encode(&data)) }, "latest"]);
-    let answer = prey.source.lock().rpc(&NodeKind::Honest, "eth_call", &call);
+    let answer = prey.try_out(world, &data);
     let refusal = GatewayEscrow::ReleaserSignatureInvalid::SELECTOR;
-    if answer.as_ref().is_err_and(|fault| returned(fault.data.as_ref()).starts_with(&refusal)) {
+    if answer.as_ref().is_err_and(|returned| returned.starts_with(&refusal)) {
         coverage::fault("stolen keys of a verifier set are tried");
     }
     world.judge(require(answer.is_err(), "too few keys move nothing", || {
@@ -88,6 +90,17 @@ async fn rob(world: &World, random: &RandomSource, prey: &Prey) {
     ));
     // A refusal concerns the thief alone.
     drop(prey.source.send(sender, escrow, U256::ZERO, data.into()));
+}
+
+impl Prey {
+    /// What the escrow answers to a call of a stranger in the newest block; what it returns when it refuses.
+    pub fn try_out(&self, world: &World, data: &[u8]) -> Result<(), Vec<u8>> {
+        let (sender, escrow) = (world.third_party().address(), self.source.contracts.escrow);
+        let data = format!("0x{}", hex::encode(data));
+        let call = json!([{ "from": sender, "to": escrow, "data": data }, "latest"]);
+        let answer = self.source.lock().rpc(&NodeKind::Honest, "eth_call", &call);
+        answer.map(|_| ()).map_err(|fault| returned(fault.data.as_ref()))
+    }
 }
 
 fn returned(data: Option<&Value>) -> Vec<u8> {

@@ -12,7 +12,10 @@ use alloy::{
 };
 use tokio::time::sleep;
 
-use chains::verifier::{Outcome, Verifier};
+use chains::{
+    escrow::State,
+    verifier::{Outcome, Verifier},
+};
 use chains_evm::attest;
 use escrow_abi::contracts::{account, address};
 use events::{Account, VerifierMember, VerifierSet, event::VerifierRef, quote::SignedQuote};
@@ -157,6 +160,10 @@ impl Verifiers {
         let Some(member) = self.member(account) else {
             return Err(Transient::unreachable(format!("{account} is no verifier")));
         };
+        if question == Question::Delivery && !member.plan.follows && is_unknown_to_older(world, case) {
+            coverage::fault("older verifier takes a larger deposit for another");
+            return Ok(None);
+        }
         let conduct = member.conduct(world);
         if let Some(name) = fault_of(conduct) {
             coverage::fault(name);
@@ -185,16 +192,16 @@ impl Verifiers {
         }
     }
 
-    /// What the escrow takes for the word of all that `case` was delivered, as a settler gathers it: it asks one after the other,
+    /// What the escrow takes for the word of all about `case`, as a settler or a stranger gathers it: it asks one after the other,
     /// another one first for each payment, and believes nobody.
-    pub async fn word(&self, world: &World, case: &VerificationCase) -> Option<String> {
-        let statement = Question::Delivery.statement(case)?;
+    pub async fn word(&self, world: &World, case: &VerificationCase, question: Question) -> Option<String> {
+        let statement = question.statement(case)?;
         let handle = world.chain(&case.escrow.chain_id)?;
         let escrow = address(&case.escrow.contract).ok()?;
         let first = usize::from(case.payment_id.on_chain().0[0]) % self.members.len().max(1);
         let mut signed: Vec<(&Account, String)> = Vec::new();
         for member in self.members.iter().cycle().skip(first).take(self.members.len()) {
-            let answer = self.answer(world, &member.account, case, Question::Delivery).await;
+            let answer = self.answer(world, &member.account, case, question).await;
             let Ok(Some(signature)) = answer else { continue };
             if attest::verify_statement(member.key.address(), &statement, handle.evm_id, escrow, &signature) {
                 signed.push((&member.account, signature));
@@ -225,6 +232,17 @@ impl Member {
             Outcome::NotYet(_) | Outcome::Refused(_) => None,
         })
     }
+}
+
+/// Whether the escrow holds more than its settler asks for, which older versions take for the price.
+fn is_unknown_to_older(world: &World, case: &VerificationCase) -> bool {
+    let record = world.chain(&case.escrow.chain_id).map(|handle| handle.lock().escrow_record(&case.payment_id));
+    record.is_some_and(|record| {
+        record
+            .ok()
+            .flatten()
+            .is_some_and(|record| record.state == State::Reserved && record.deposited != record.source_amount)
+    })
 }
 
 /// The statement that is asked for, signed by `key`, whatever the chains say.

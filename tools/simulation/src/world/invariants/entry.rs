@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use chains::escrow::EscrowRecord;
 use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, units, word};
 use events::{
-    Account, Hash32, PaymentEvent, PaymentId,
+    Account, Amount, Did, Hash32, PaymentEvent, PaymentId,
     event::{
         Failed, FulfillmentConfirmed, Inclusion, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
         WithdrawalCause,
     },
-    quote::{Quote, SignedQuote},
+    quote::SignedQuote,
+    time::unix_seconds,
 };
 use sagas::{
     payment::{Payment, Stage},
@@ -46,7 +47,22 @@ pub(super) enum End {
 /// The record of one payment.
 pub(super) struct Entry {
     pub(super) submitted: Submitted,
+    /// The quote awarded last.
     pub(super) quote: Option<SignedQuote>,
+    /// All that were ever awarded.
+    pub(super) quotes: BTreeMap<Hash32, SignedQuote>,
+    /// Those that the escrow was reserved for, in a settled block, in order.
+    pub(super) reserved: Vec<Hash32>,
+    /// Those of them whose time ended without a delivery, and when that was recorded, in the world's UNIX seconds.
+    pub(super) lapsed: Vec<(Hash32, u64)>,
+    /// Reassignments in canonical blocks when they were looked at last.
+    pub(super) reassigned_in_blocks: u32,
+    /// The settlers of those that lapsed.
+    pub(super) faded: BTreeSet<Did>,
+    /// The most that a quote of the first auction asks for, smallest unit.
+    pub(super) dearest: Option<Amount>,
+    /// What was deposited, smallest unit.
+    pub(super) deposited: Option<Amount>,
     pub(super) end: Option<End>,
     /// Failed with nothing to refund, so nothing may ever be in escrow.
     pub(super) free: bool,
@@ -56,21 +72,44 @@ pub(super) struct Entry {
     pub(super) deposits: BTreeMap<u32, Vec<TransactionPrepared>>,
     pub(super) refunds: BTreeMap<u32, Vec<TransactionPrepared>>,
     pub(super) releases: BTreeMap<u32, Vec<TransactionPrepared>>,
+    pub(super) reassignments: BTreeMap<u32, Vec<TransactionPrepared>>,
     /// When its delivery was found at its depth without an attestation, in the world's UNIX seconds.
     pub(super) finalized_at: Option<u64>,
     /// When its delivery was found attested, in the world's UNIX seconds.
     pub(super) confirmed_at: Option<u64>,
-    /// Members of the verifier set whose statements are on record, and whether they are of a delivery.
-    pub(super) on_record: BTreeSet<(Account, bool)>,
+    /// Members of the verifier set whose statements are on record, the quote, and whether they are of its delivery.
+    pub(super) on_record: BTreeSet<(Account, Hash32, bool)>,
 }
 
 impl Entry {
-    pub(super) fn rests(&self) -> bool {
-        self.state.as_ref().is_some_and(|state| state.stage() == Stage::Rest)
+    /// The record of a payment that begins.
+    pub(super) fn new(submitted: Submitted) -> Self {
+        Self {
+            submitted,
+            quote: None,
+            quotes: BTreeMap::new(),
+            reserved: Vec::new(),
+            lapsed: Vec::new(),
+            reassigned_in_blocks: 0,
+            faded: BTreeSet::new(),
+            dearest: None,
+            deposited: None,
+            end: None,
+            free: false,
+            state: None,
+            version: 0,
+            deposits: BTreeMap::new(),
+            refunds: BTreeMap::new(),
+            releases: BTreeMap::new(),
+            reassignments: BTreeMap::new(),
+            finalized_at: None,
+            confirmed_at: None,
+            on_record: BTreeSet::new(),
+        }
     }
 
-    fn quote(&self) -> Option<&Quote> {
-        self.quote.as_ref().map(SignedQuote::quote)
+    pub(super) fn rests(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.stage() == Stage::Rest)
     }
 
     pub(super) fn look(
@@ -92,18 +131,13 @@ impl Entry {
                 require(quote.quote().source_amount <= permitted, "no more is taken than was permitted", || {
                     format!("{payment_id}: {:?}", quote.quote())
                 })?;
+                self.awarded_anew(quote.quote())?;
+                self.quotes.insert(quote.hash(), quote.clone());
                 self.quote = Some(quote);
             }
             PaymentEvent::DepositPrepared(prepared) => {
-                let is = |holds: fn(&AuctionState, &PaymentId, Hash32) -> bool| {
-                    self.quote.as_ref().is_some_and(|quote| holds(&world.auctions, payment_id, quote.hash()))
-                };
-                require(is(AuctionState::is_awarded), "the winner is told before money moves", || {
-                    payment_id.to_string()
-                })?;
-                require(is(AuctionState::has_accepted), "the winner agrees before money moves", || {
-                    payment_id.to_string()
-                })?;
+                self.agreed(world)?;
+                self.draws(world, prepared)?;
                 self.deposits.entry(prepared.attempt).or_default().push(prepared.clone());
             }
             PaymentEvent::DepositRepriced(prepared) => {
@@ -126,6 +160,8 @@ impl Entry {
                 let right = record
                     .is_some_and(|record| self.quote.as_ref().is_some_and(|quote| record.quote_hash == quote.hash()));
                 require(right, "a secured escrow is settled", || format!("{payment_id} is not in escrow"))?;
+                self.deposited = Some(secured.amount);
+                self.reserved.extend(self.quote.as_ref().map(SignedQuote::hash));
             }
             PaymentEvent::FulfillmentFinalized(finalized) => {
                 self.ended(payment_id, End::Completed)?;
@@ -175,6 +211,17 @@ impl Entry {
                 })?;
                 self.left_unreleased(world, payment_id)?;
             }
+            PaymentEvent::ReservationLapsed(lapsed) => self.reservation_lapsed(world, lapsed)?,
+            PaymentEvent::ReassignmentPrepared(prepared) => {
+                self.reassigns(world)?;
+                self.reassignments.entry(prepared.attempt).or_default().push(prepared.clone());
+            }
+            PaymentEvent::ReassignmentRepriced(prepared) => {
+                coverage::party("reassignment is signed again with higher fees");
+                self.reassignments.entry(prepared.attempt).or_default().push(prepared.clone());
+            }
+            PaymentEvent::ReassignmentAbandoned(abandoned) => self.abandoned(world, abandoned, &self.reassignments)?,
+            PaymentEvent::EscrowReassigned(reassigned) => self.reassigned(world, &reassigned.inclusion)?,
             // Only where the payer's own transaction deposits, which no chain of the simulation has.
             PaymentEvent::EscrowOpened(_) | PaymentEvent::DepositRuledOut(_) => {
                 require(false, "a deposit is reserved at once", || payment_id.to_string())?;
@@ -202,8 +249,12 @@ impl Entry {
             PaymentEvent::Submitted(_)
             | PaymentEvent::SelectorAsked(_)
             | PaymentEvent::SelectorAnswered(_)
-            | PaymentEvent::AuctionClosed(_)
             | PaymentEvent::FulfillmentSeen(_) => {}
+            PaymentEvent::AuctionClosed(closed) => {
+                if self.reserved.is_empty() {
+                    self.dearest = closed.quotes.iter().map(|quote| quote.source_amount).max();
+                }
+            }
         }
         Ok(())
     }
@@ -236,20 +287,34 @@ impl Entry {
         require(before.is_none(), "terminal states never change", || format!("{payment_id}: {before:?}, then {end:?}"))
     }
 
-    fn record(&self, world: &World, payment_id: &PaymentId) -> Result<Option<EscrowRecord>, Violation> {
+    /// The winner was told and agreed, before its escrow is signed for.
+    pub(super) fn agreed(&self, world: &World) -> Result<(), Violation> {
+        let payment_id = &self.submitted.payment_id;
+        let is = |holds: fn(&AuctionState, &PaymentId, Hash32) -> bool| {
+            self.quote.as_ref().is_some_and(|quote| holds(&world.auctions, payment_id, quote.hash()))
+        };
+        require(is(AuctionState::is_awarded), "the winner is told before money moves", || payment_id.to_string())?;
+        require(is(AuctionState::has_accepted), "the winner agrees before money moves", || payment_id.to_string())
+    }
+
+    pub(super) fn record(&self, world: &World, payment_id: &PaymentId) -> Result<Option<EscrowRecord>, Violation> {
         let Some(chain) = world.chain(&self.submitted.escrow.chain_id) else { return Ok(None) };
         chain.lock().escrow_record(payment_id).map_err(|error| unreadable(payment_id, &error))
     }
 
-    /// Whether the very delivery that was quoted is on its chain.
+    /// Whether the very delivery that an awarded quote is for is on its chain.
     pub(super) fn delivered(&self, world: &World) -> bool {
-        self.delivery(world).is_some()
+        self.quotes.values().any(|quote| self.delivery_of(world, quote).is_some())
     }
 
-    /// The block of the very delivery that was quoted.
+    /// The block of the very delivery that the quote awarded last is for.
     fn delivery(&self, world: &World) -> Option<u64> {
-        let (quote, signed) = (self.quote()?, self.quote.as_ref()?);
-        let handle = world.chain(quote.destination.asset().chain())?;
+        self.delivery_of(world, self.quote.as_ref()?)
+    }
+
+    /// The block of the very delivery that a quote is for.
+    pub(super) fn delivery_of(&self, world: &World, signed: &SignedQuote) -> Option<u64> {
+        let handle = world.chain(signed.quote().destination.asset().chain())?;
         let filter = json!([{
             "address": handle.contracts.proxy,
             "topics": [FulfillmentProxy::Fulfilled::SIGNATURE_HASH, word(self.submitted.payment_id.on_chain())],
@@ -258,15 +323,20 @@ impl Entry {
         }]);
         let logs = ask(handle, "eth_getLogs", filter);
         logs.as_array()?.iter().find_map(|log| {
-            let event = decode(log)?;
-            let right = event.quoteHash == word(signed.hash())
-                && Ok(event.settler) == address(&quote.delivery_account)
-                && Ok(event.token) == contracts::token_or_coin(quote.destination.asset())
-                && Ok(event.recipient) == address(quote.destination.account())
-                && event.amount == units(self.submitted.terms.fulfillment_amount)
-                && contracts::seconds(event.fulfillBy) <= self.submitted.escrow.fulfillment_deadline;
+            let right = self.is_delivery(&decode(log)?, signed);
             right.then(|| number(log, "blockNumber")).flatten()
         })
+    }
+
+    /// Whether `event` is the very delivery that a quote is for.
+    pub(super) fn is_delivery(&self, event: &FulfillmentProxy::Fulfilled, signed: &SignedQuote) -> bool {
+        let quote = signed.quote();
+        event.quoteHash == word(signed.hash())
+            && Ok(event.settler) == address(&quote.delivery_account)
+            && Ok(event.token) == contracts::token_or_coin(quote.destination.asset())
+            && Ok(event.recipient) == address(quote.destination.account())
+            && event.amount == units(self.submitted.terms.fulfillment_amount)
+            && contracts::seconds(event.fulfillBy) == unix_seconds(quote.fulfill_by)
     }
 
     /// The delivery is where it is said to be, for good.
@@ -286,9 +356,8 @@ impl Entry {
     ) -> Result<(), Violation> {
         self.settled_delivery(world, payment_id, &confirmed.inclusion)?;
         let attestation = &confirmed.attestation;
-        require(self.is_attested(world, attestation), "a completed payment is attested", || {
-            format!("{payment_id}: {attestation}")
-        })
+        let holds = self.quote.as_ref().is_some_and(|quote| self.is_attested(world, quote, attestation));
+        require(holds, "a completed payment is attested", || format!("{payment_id}: {attestation}"))
     }
 
     fn failed(&mut self, world: &World, payment_id: &PaymentId, failed: &Failed) -> Result<(), Violation> {
@@ -305,20 +374,22 @@ impl Entry {
                 format!("{payment_id} could be deposited until {open:?}, and {time} is settled: {said:?}")
             });
         }
-        let Some(quote) = self.quote() else {
+        // What is on chain is what counts, and not what was to take its place.
+        let Some(signed) = self.reservation() else {
             return Err(Violation::new(invariant, format!("{payment_id} has no quote and owes a refund")));
         };
+        let quote = signed.quote();
         require(!self.delivered(world), "a delivered payment never fails", || {
             format!("{payment_id} fails with {}", failed.failure.code)
         })?;
         let Some(destination) = world.chain(quote.destination.asset().chain()) else { return Ok(()) };
         let (_, time) = settled(&destination.lock());
-        let fulfill_by = events::time::unix_seconds(quote.fulfill_by);
+        let fulfill_by = unix_seconds(quote.fulfill_by);
         if let RefundDue::ByNonDelivery { attestation } = &failed.refund {
-            require(self.is_nondelivery(world, attestation), "a refund ahead of its time is attested", || {
-                format!("{payment_id}: {attestation}")
-            })?;
+            let holds = self.is_nondelivery(world, signed, attestation);
+            require(holds, "a refund ahead of its time is attested", || format!("{payment_id}: {attestation}"))?;
         }
+        self.not_reassigned(world, handle)?;
         require(time > fulfill_by, invariant, || {
             format!("{payment_id} could be delivered until {fulfill_by}, and {time} is settled")
         })
@@ -356,9 +427,11 @@ fn admitted_until(prepared: &TransactionPrepared) -> Option<u64> {
     let raw = hex::decode(prepared.raw.trim_start_matches("0x")).ok()?;
     let envelope = TxEnvelope::decode_2718(&mut raw.as_slice()).ok()?;
     let input = envelope.input();
-    let with_witness = GatewayEscrow::depositWithWitnessCall::abi_decode(input).map(|call| call.admittedUntil);
-    let until = with_witness
-        .or_else(|_| GatewayEscrow::depositWithPermitCall::abi_decode(input).map(|call| call.admittedUntil));
+    let until = GatewayEscrow::depositWithWitnessCall::abi_decode(input)
+        .map(|call| call.admittedUntil)
+        .or_else(|_| GatewayEscrow::depositWithPermitCall::abi_decode(input).map(|call| call.admittedUntil))
+        .or_else(|_| GatewayEscrow::depositMoreWithWitnessCall::abi_decode(input).map(|call| call.admittedUntil))
+        .or_else(|_| GatewayEscrow::depositMoreWithPermitCall::abi_decode(input).map(|call| call.admittedUntil));
     until.ok().map(contracts::seconds)
 }
 
@@ -369,7 +442,7 @@ fn decode(log: &Value) -> Option<FulfillmentProxy::Fulfilled> {
 }
 
 /// The transaction is in a settled block, the one that it is said to be in.
-fn included(world: &World, inclusion: &Inclusion, invariant: &'static str) -> Result<(), Violation> {
+pub(super) fn included(world: &World, inclusion: &Inclusion, invariant: &'static str) -> Result<(), Violation> {
     let Some(handle) = world.chain(&inclusion.chain_id) else {
         return Err(Violation::new(invariant, format!("{} is not a chain", inclusion.chain_id)));
     };

@@ -7,12 +7,15 @@ use alloy::sol_types::SolCall;
 
 use chains_evm::attest;
 use escrow_abi::contracts::{GatewayEscrow, address, word};
-use events::{Account, Family, event::MemberAttested, time::unix_seconds, verifier_set::SetAttestation};
+use events::{
+    Account, Family, Hash32, event::MemberAttested, quote::SignedQuote, time::unix_seconds,
+    verifier_set::SetAttestation,
+};
 use sagas::ports::Statement;
 
 use super::{Invariants, Violation, entry::Entry, require, settled};
 use crate::{
-    chain::Payout,
+    chain::{Change, PaymentChange},
     world::{ChainHandle, World, thief::Prey},
 };
 
@@ -49,33 +52,31 @@ fn is_word(world: &World, handle: &ChainHandle, statement: &Statement, attestati
 }
 
 impl Entry {
-    fn delivery_statement(&self) -> Option<Statement> {
-        let quote = self.quote.as_ref()?;
-        Some(Statement::Delivery {
+    fn delivery_statement(&self, quote: &SignedQuote) -> Statement {
+        Statement::Delivery {
             payment_id: self.submitted.payment_id.clone(),
             quote_hash: quote.hash(),
             payout_account: quote.quote().payout_account.clone(),
-        })
+        }
     }
 
-    fn nondelivery_statement(&self) -> Option<Statement> {
-        let quote_hash = self.quote.as_ref()?.hash();
-        Some(Statement::NonDelivery { payment_id: self.submitted.payment_id.clone(), quote_hash })
+    fn nondelivery_statement(&self, quote: &SignedQuote) -> Statement {
+        Statement::NonDelivery { payment_id: self.submitted.payment_id.clone(), quote_hash: quote.hash() }
     }
 
-    fn holds(&self, world: &World, statement: Option<Statement>, attestation: &str) -> bool {
+    fn holds(&self, world: &World, statement: &Statement, attestation: &str) -> bool {
         let handle = world.chain(&self.submitted.escrow.chain_id);
-        statement.zip(handle).is_some_and(|(statement, handle)| is_word(world, handle, &statement, attestation))
+        handle.is_some_and(|handle| is_word(world, handle, statement, attestation))
     }
 
-    /// The delivery is confirmed by the word of the verifiers.
-    pub(super) fn is_attested(&self, world: &World, attestation: &str) -> bool {
-        self.holds(world, self.delivery_statement(), attestation)
+    /// Whether it is the word of the verifiers that `quote` was delivered.
+    pub(super) fn is_attested(&self, world: &World, quote: &SignedQuote, attestation: &str) -> bool {
+        self.holds(world, &self.delivery_statement(quote), attestation)
     }
 
-    /// The refund rests on the word of the verifiers.
-    pub(super) fn is_nondelivery(&self, world: &World, attestation: &str) -> bool {
-        self.holds(world, self.nondelivery_statement(), attestation)
+    /// Whether it is the word of the verifiers that `quote` was not delivered.
+    pub(super) fn is_nondelivery(&self, world: &World, quote: &SignedQuote, attestation: &str) -> bool {
+        self.holds(world, &self.nondelivery_statement(quote), attestation)
     }
 
     /// A member of the set is on record with its own statement, once.
@@ -86,16 +87,18 @@ impl Entry {
         is_delivery: bool,
     ) -> Result<(), Violation> {
         let payment_id = &self.submitted.payment_id;
-        let statement = if is_delivery { self.delivery_statement() } else { self.nondelivery_statement() };
+        let Some(quote) = &self.quote else {
+            return Err(Violation::new("a member on record made its statement", format!("{payment_id} has no quote")));
+        };
+        let statement = if is_delivery { self.delivery_statement(quote) } else { self.nondelivery_statement(quote) };
         let handle = world.chain(&self.submitted.escrow.chain_id);
-        let is_own = statement
-            .zip(handle)
-            .is_some_and(|(statement, handle)| is_signed_by(handle, &attested.member, &statement, &attested.signature));
+        let is_own =
+            handle.is_some_and(|handle| is_signed_by(handle, &attested.member, &statement, &attested.signature));
         let is_member = world.plan.verifiers.is_set() && world.verifiers().member(&attested.member).is_some();
         require(is_own && is_member, "a member on record made its statement", || {
             format!("{payment_id}: {attested:?}")
         })?;
-        let is_new = self.on_record.insert((attested.member.clone(), is_delivery));
+        let is_new = self.on_record.insert((attested.member.clone(), quote.hash(), is_delivery));
         require(is_new, "a member is on record once", || format!("{payment_id}: {attested:?}"))
     }
 
@@ -123,33 +126,46 @@ impl Entry {
         })
     }
 
-    /// A payout ahead of the refund window rests on the word of the verifiers, and that word is true.
-    fn paid_out(&self, world: &World, handle: &ChainHandle, payout: &Payout) -> Result<(), Violation> {
-        if !payout.is_release && payout.time >= self.submitted.escrow.refund_after {
+    /// A payout ahead of the refund window rests on the word of the verifiers about the quote that it names, and that word is true.
+    fn paid_out(&self, world: &World, handle: &ChainHandle, change: &PaymentChange) -> Result<(), Violation> {
+        let is_release = change.change == Change::Released;
+        if !is_release && change.time >= self.submitted.escrow.refund_after {
             return Ok(());
         }
-        let (payment_id, input) = (&self.submitted.payment_id, &payout.input);
-        let attestation = match payout.is_release {
-            _ if payout.to != Some(handle.contracts.escrow) => None,
-            true => GatewayEscrow::releaseCall::abi_decode(input).ok().map(|call| call.attestation),
-            false => GatewayEscrow::cancelCall::abi_decode(input).ok().map(|call| call.nonDelivery),
+        let (payment_id, input) = (&self.submitted.payment_id, &change.input);
+        let called = match is_release {
+            _ if change.to != Some(handle.contracts.escrow) => None,
+            true => GatewayEscrow::releaseCall::abi_decode(input).ok().map(|call| (call.e, call.attestation)),
+            false => GatewayEscrow::cancelCall::abi_decode(input).ok().map(|call| (call.e, call.nonDelivery)),
         };
-        let attestation = attestation.map(|bytes| format!("0x{}", hex::encode(bytes)));
-        let said = || format!("{payment_id} by {}: {attestation:?}", payout.transaction);
-        if payout.is_release {
-            let holds = attestation.as_ref().is_some_and(|attestation| self.is_attested(world, attestation));
-            require(holds, "an escrow is released on its verifiers' word", said)?;
-            return require(self.delivered(world), "an escrow is released on its verifiers' word", || {
-                format!("{payment_id} is released, and was not delivered")
+        let invariant = match is_release {
+            true => "an escrow is released on its verifiers' word",
+            false => "an escrow is cancelled on its verifiers' word",
+        };
+        let Some((terms, attestation)) = called else {
+            return Err(Violation::new(invariant, format!("{payment_id} by {}", change.transaction)));
+        };
+        let Some(quote) = self.quotes.get(&Hash32(terms.quoteHash.0)) else {
+            return Err(Violation::new(invariant, format!("{payment_id} for {}, which won nothing", terms.quoteHash)));
+        };
+        let attestation = format!("0x{}", hex::encode(attestation));
+        let said = || format!("{payment_id} by {}: {attestation}", change.transaction);
+        if is_release {
+            require(self.is_attested(world, quote, &attestation), invariant, said)?;
+            let is_paid = address(&quote.quote().payout_account) == Ok(terms.settler);
+            return require(is_paid && self.delivery_of(world, quote).is_some(), invariant, || {
+                format!("{payment_id} is released to {}, and was not delivered", terms.settler)
             });
         }
-        let holds = attestation.as_ref().is_some_and(|attestation| self.is_nondelivery(world, attestation));
-        require(holds, "an escrow is cancelled on its verifiers' word", said)?;
-        let destination = self.quote.as_ref().and_then(|quote| world.chain(quote.quote().destination.asset().chain()));
+        require(self.is_nondelivery(world, quote, &attestation), invariant, said)?;
+        let fulfill_by = unix_seconds(quote.quote().fulfill_by);
+        require(change.time > fulfill_by, "a reservation lasts as long as its promise", || {
+            format!("{payment_id} is cancelled at {}, and may be delivered until {fulfill_by}", change.time)
+        })?;
+        let destination = world.chain(quote.quote().destination.asset().chain());
         let time = destination.map(|destination| settled(&destination.lock()).1);
-        let fulfill_by = self.quote.as_ref().map(|quote| unix_seconds(quote.quote().fulfill_by));
-        require(time > fulfill_by && !self.delivered(world), "an escrow is cancelled on its verifiers' word", || {
-            format!("{payment_id} is cancelled, could be delivered until {fulfill_by:?}, and {time:?} is settled")
+        require(time > Some(fulfill_by) && !self.delivered(world), invariant, || {
+            format!("{payment_id} is cancelled, could be delivered until {fulfill_by}, and {time:?} is settled")
         })
     }
 }
@@ -160,16 +176,20 @@ fn calm(world: &World) -> u64 {
 }
 
 impl Invariants {
-    /// Looks at all payouts in blocks that were not looked at before.
-    pub(super) fn payouts(&mut self, world: &World, handle: &ChainHandle) -> Result<(), Violation> {
+    /// Looks at all that happened in blocks that were not looked at before.
+    pub(super) fn changes(&mut self, world: &World, handle: &ChainHandle) -> Result<(), Violation> {
         let blocks = &mut self.blocks;
-        let payouts = handle.lock().payouts(|block| blocks.insert(block));
-        for payout in payouts {
+        let changes = handle.lock().changes(|block| blocks.insert(block));
+        for change in changes {
             let mut entries = self.payments.iter();
-            let found = entries.find(|(payment_id, _)| word(payment_id.on_chain()) == payout.payment_id);
-            match found {
-                Some((_, entry)) => entry.paid_out(world, handle, &payout)?,
-                None => return Err(Violation::new("an escrow pays out once", format!("nobody's payment: {payout:?}"))),
+            let found = entries.find(|(payment_id, _)| word(payment_id.on_chain()) == change.payment_id);
+            let Some((_, entry)) = found else {
+                return Err(Violation::new("an escrow pays out once", format!("nobody's payment: {change:?}")));
+            };
+            match &change.change {
+                Change::Released | Change::Refunded => entry.paid_out(world, handle, &change)?,
+                Change::Reassigned => entry.taken_over(world, handle, &change)?,
+                Change::Delivered(event) => entry.handed_over(world, event, change.time)?,
             }
         }
         Ok(())
@@ -180,10 +200,14 @@ impl Invariants {
         let secured = |entry: &Entry| entry.state.as_ref().is_some_and(|state| state.secured.is_some());
         let open = self.payments.iter().filter(|(_, entry)| secured(entry) && !entry.rests());
         let prey = open.filter_map(|(payment_id, entry)| {
+            let nondeliveries = entry.state.as_ref()?.lapsed_reservations.iter();
             Some(Prey {
                 payment_id: payment_id.clone(),
                 source: world.chain(&entry.submitted.escrow.chain_id)?.clone(),
-                quote: entry.quote.clone()?,
+                quote: entry.reservation()?.clone(),
+                nondeliveries: nondeliveries
+                    .map(|lapsed| (lapsed.event.quote_hash, lapsed.event.attestation.clone()))
+                    .collect(),
             })
         });
         prey.collect()
