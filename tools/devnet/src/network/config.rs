@@ -25,8 +25,7 @@ const COIN_RATE: (u64, u64) = (3, 20);
 const TRX_RATE: (u64, u64) = (1, 4);
 /// The settler that wins and never delivers.
 const VANISHING: u8 = 3;
-/// Margin of the settler that fades, which is cheaper than all others, and how soon it promises to deliver.
-const FADING_SPREAD_BPS: u32 = 5;
+/// How soon the settler that fades promises to deliver. It is as cheap as the cheapest, and wins by its promise.
 const FADING_PROMISED_SECONDS: u64 = 5;
 
 /// The gateway's file.
@@ -187,7 +186,7 @@ pub(super) fn settler(network: &Network, n: u8) -> Result<String> {
 /// The file of the settler that offers the best price and accepts its awards, and that never delivers. It shows the tokens of the first
 /// settler, of which it needs none.
 pub(super) fn fading_settler(network: &Network) -> Result<String> {
-    let mut members = settler_members(network, 1, &NatsUser::Fading.key().to_bytes(), FADING_SPREAD_BPS)?;
+    let mut members = settler_members(network, 1, &NatsUser::Fading.key().to_bytes(), SPREADS_BPS[0])?;
     members["deliver"] = false.into();
     members["quoting"] =
         json!({"delivery_seconds_promised": FADING_PROMISED_SECONDS, "delivery_seconds_min": FADING_PROMISED_SECONDS});

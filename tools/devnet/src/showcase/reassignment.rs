@@ -10,13 +10,14 @@ use super::{Environment, ordinary};
 use crate::{payer::PaymentSpec, users::NatsUser};
 
 impl Environment<'_> {
-    /// Starts the settler that fades, makes a payment that it wins, and shows who delivers.
+    /// Starts the settler that fades, makes a payment that it wins, and shows who delivers: both others are dearer, so more is deposited
+    /// than the winner asks for.
     pub(super) async fn is_reassigned(&mut self) -> Result<()> {
         self.title("A payment whose winner fades after the deposit");
         let _fading = self.network.start_fading_settler().await?;
         let (payers, recipients) = (self.payers_balance().await?, self.recipients_balance().await?);
         let spec = PaymentSpec {
-            whitelist: vec![NatsUser::Fading.did(), NatsUser::Settler(1).did(), NatsUser::Settler(2).did()],
+            whitelist: vec![NatsUser::Fading.did(), NatsUser::Settler(2).did(), NatsUser::Settler(3).did()],
             ..ordinary(self.network, "showcase-7")?
         };
         let body = self.payer.sign(&self.base, &spec).await?;
