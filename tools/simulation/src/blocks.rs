@@ -20,6 +20,8 @@ use crate::{
 
 /// Base fee of a quiet chain, wei.
 const BASE_FEE: u64 = 1_000_000_000;
+/// So many times as often as else a chain is reorganised while that decides who is paid.
+const MOMENT_FACTOR: u32 = 4;
 
 /// Makes the blocks of chain `index` for as long as it runs.
 pub async fn produce(world: Arc<World>, index: usize) {
@@ -50,11 +52,15 @@ pub async fn produce(world: Arc<World>, index: usize) {
 
 fn inject_faults(world: &World, handle: &ChainHandle, random: &RandomSource, spike: &mut u64) {
     let faults = world.plan.faults;
-    if world.draws(random, faults.reorganisation) {
+    let is_moment = world.plan.lapses.are_wanted && world.invariants().is_moment(world, handle);
+    if world.draws(random, faults.reorganisation * if is_moment { MOMENT_FACTOR } else { 1 }) {
         let mut chain = handle.lock();
         let depth_max = chain.head().number - chain.finalized().number;
         if depth_max > 0 {
             let depth = random.number(1..=depth_max);
+            if is_moment {
+                coverage::fault("reorganisation about a reassignment or the end of a promise");
+            }
             let dropped = random.pick(&[Dropped::Forgotten, Dropped::Pooled, Dropped::Reordered]);
             coverage::fault(match dropped {
                 Dropped::Forgotten => "reorganisation, transactions forgotten",

@@ -119,6 +119,7 @@ pub const EXPECTED: [(Kind, &[&str]); 3] = [
             "node refuses",
             "older verifier takes a larger deposit for another",
             "read model is lost",
+            "reorganisation about a reassignment or the end of a promise",
             "reorganisation takes a reassignment away",
             "reorganisation, transactions forgotten",
             "reorganisation, transactions pooled",

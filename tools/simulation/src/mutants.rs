@@ -98,7 +98,7 @@ pub const MUTANTS: [Mutant; 37] = [
     in_lapses(mutant("reassigned-taken-for-granted", 50, "a reassignment that was sent counts as settled")),
     in_lapses(mutant("round-keeps-attestations", 100, "words about a reservation count for the next")),
     in_lapses(mutant("older-verifiers-follow", 50, "verifiers are taken to follow reassignments that do not")),
-    in_lapses(mutant("older-settlers-follow", 150, "settlers are taken to follow reassignments that do not")),
+    in_lapses(mutant("older-settlers-follow", 250, "settlers are taken to follow reassignments that do not")),
     in_lapses(mutant("any-reservation-is-mine", 50, "a settler delivers while the escrow is reserved for another")),
 ];
 

@@ -137,6 +137,9 @@ impl Plan {
             // So that what waits is signed again with higher fees.
             (self.faults.spike, self.faults.stuck) = (self.faults.spike.max(150), self.faults.stuck.max(200));
         }
+        if random.chance(500) {
+            self.faults.reorganisation = self.faults.reorganisation.max(60);
+        }
         if random.chance(450) {
             self.verifiers.age(&random);
         }

@@ -27,11 +27,13 @@ use super::{
     require, settled,
 };
 use crate::{
-    chain::PaymentChange,
+    chain::{Change, PaymentChange},
     coverage,
     world::{ChainHandle, World},
 };
 
+/// So near to the end of a promise a reorganisation decides whether it was kept.
+const MOMENT_SECONDS: u64 = 25;
 const NOT_EARLY: &str = "a reservation lasts as long as its promise";
 const ATTESTED: &str = "a reservation ends on its verifiers' word";
 const AS_DEPOSITED: &str = "no reassignment above what was deposited, or past the payer's deadline";
@@ -285,6 +287,18 @@ impl Entry {
 }
 
 impl Invariants {
+    /// Whether a reorganisation of this chain could take a reassignment away now, or a delivery at the end of its promise.
+    pub fn is_moment(&self, world: &World, handle: &ChainHandle) -> bool {
+        let is_reassigned = |change: &PaymentChange| change.change == Change::Reassigned;
+        let mut promises = self.payments.values().filter(|entry| entry.end.is_none()).filter_map(Entry::reservation);
+        let is_about_over = |signed: &SignedQuote| {
+            let quote = signed.quote();
+            quote.destination.asset().chain() == &handle.chain_id
+                && world.seconds().abs_diff(unix_seconds(quote.fulfill_by)) < MOMENT_SECONDS
+        };
+        promises.any(is_about_over) || handle.lock().changes(|_| true).iter().any(is_reassigned)
+    }
+
     /// Whoever is asked for quotes may be, and is told the truth about what is in escrow.
     pub fn asked(&self, settlers: &[Did], request: &RequestForQuotes) -> Result<(), Violation> {
         let Some(payment_id) = &request.payment_id else { return Ok(()) };
