@@ -222,8 +222,8 @@ impl Chains for SolanaChain {
         let senders = self.senders(Leg::Exit, &order.payment_id)?;
         self.look_at_escrow(&order.payment_id, &order.escrow, false)?;
         let Release { call, submitter, remainder } = release(&self.node, order, &senders).await?;
-        // A payer who spoils his account between the simulation and the block holds up one attempt.
-        if let Some(remainder) = remainder.filter(|_| attempt == 1) {
+        // A payer who spoils his account between each simulation and its block holds up every other attempt, and no more.
+        if let Some(remainder) = remainder.filter(|_| attempt % 2 == 1) {
             let mut whole = call.clone();
             whole.instructions.push(remainder);
             match self.prepare(submitter, None, whole, attempt).await {

@@ -27,9 +27,6 @@ const ESCROW_IN_DEPOSIT: usize = 3;
 /// Its index among the accounts of release, cancellation and refund.
 const ESCROW_IN_END: usize = 0;
 
-/// How often an escrow is read whose reassignment is newer than what was settled before.
-const SETTLED_READS: usize = 2;
-
 /// The escrows of one chain.
 #[derive(Debug, Clone, Copy)]
 pub struct Escrows<'a> {
@@ -91,16 +88,21 @@ impl<'a> Escrows<'a> {
     /// # Errors
     /// [`Transient`], also where it was reassigned so lately that what it was before is not known.
     pub async fn settled(&self, payment_id: &PaymentId, program: &Key) -> Result<SettledEscrow, Transient> {
-        for _ in 0..SETTLED_READS {
-            if let Some(found) = self.settled_once(payment_id, program).await? {
-                return Ok(found);
-            }
+        if let Some(found) = self.settled_at(self.node.settled().await?, payment_id, program).await? {
+            return Ok(found);
         }
-        Err(Transient::unreachable(format!("the reassignment of {payment_id} is not finalized yet")))
+        // What is kept of the settled slot may be older than the reassignment.
+        let found = self.settled_at(self.node.ask_settled().await?, payment_id, program).await?;
+        found.ok_or_else(|| Transient::unreachable(format!("the reassignment of {payment_id} is not finalized yet")))
     }
 
-    async fn settled_once(&self, payment_id: &PaymentId, program: &Key) -> Result<Option<SettledEscrow>, Transient> {
-        let settled = self.node.settled().await?;
+    /// As [`Self::settled`], where the cluster has finalized so far; `None` where the escrow was reassigned since.
+    async fn settled_at(
+        &self,
+        settled: Settled,
+        payment_id: &PaymentId,
+        program: &Key,
+    ) -> Result<Option<SettledEscrow>, Transient> {
         let read = self.record(payment_id, program, Commitment::Finalized, settled.slot).await?;
         let Some(record) = read.record else {
             let again = self.record(payment_id, program, Commitment::Finalized, settled.slot).await?;

@@ -359,7 +359,11 @@ impl Node {
         Ok(settled)
     }
 
-    async fn ask_settled(&self) -> Result<Settled, Transient> {
+    /// How far the cluster has finalized now, whatever is kept of it.
+    ///
+    /// # Errors
+    /// As [`settled`](Self::settled).
+    pub(super) async fn ask_settled(&self) -> Result<Settled, Transient> {
         let known = self.settled_before();
         let found = self.said_to_be_settled().await?;
         if known != Some(found) {

@@ -4,6 +4,8 @@ mod audit;
 mod delivery;
 mod families;
 mod reassignment;
+mod reassignment_audit;
+mod remainder;
 mod verifier;
 mod verifier_sets;
 

@@ -95,10 +95,10 @@ impl Evidence {
     /// What of the deposit a release in this transaction left for the payer: it went there in the same transaction, or is in the
     /// vault.
     pub(super) fn left_for_payer(&self, parties: &Parties) -> u64 {
-        let returned = self.end_of(parties, &[Tag::ReturnRemainder]);
-        let returned = returned.map_or(0, |(_, effect)| effect.paid(parties, &parties.payer));
-        let (_, in_vault) = self.token_balance(&parties.vault);
-        returned.saturating_add(in_vault)
+        match self.end_of(parties, &[Tag::ReturnRemainder]) {
+            Some((_, returned)) => returned.paid(parties, &parties.payer),
+            None => self.token_balance(&parties.vault).1,
+        }
     }
 }
 

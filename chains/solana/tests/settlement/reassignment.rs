@@ -20,37 +20,38 @@ use chains_solana::{
 use ed25519_dalek::SigningKey;
 use events::{
     Hash32,
-    event::{Claim, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared},
-    quote::Quote,
-    time::from_unix_seconds,
+    event::{EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared},
 };
-use gateway_program::{host, log::REASSIGN_SAID};
+use gateway_program::log::REASSIGN_SAID;
 use sagas::ports::{
     Chains, DepositState, EscrowState, Escrowed, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder,
     ReleaseOrder, Reservation, TransactionState, Transient,
 };
+use serde_json::json;
 
 use super::{
-    Payment, amount, delivered, ended, kinds, native, secure, verifier,
+    Payment, amount, delivered, ended, kinds, native,
+    reassignment_audit::Proven,
+    secure, verifier,
     verifier_sets::{Verifiers, world_of},
 };
 use crate::{
-    evm_support::release::statement,
+    evm_support::{liar::Liar, release::statement},
     support::{PRICE, TOKENS, World, key, settle, until, wallet},
 };
 
 /// What the next settler asks less than the first one.
-const LESS: u64 = 7;
+pub(super) const LESS: u64 = 7;
 
 /// A payment in escrow for a settler whose time is over, and the next settler's quote.
-struct Lapsed {
-    first: Payment,
-    next: Payment,
-    deposited: TransactionPrepared,
-    secured: EscrowSecured,
+pub(super) struct Lapsed {
+    pub(super) first: Payment,
+    pub(super) next: Payment,
+    pub(super) deposited: TransactionPrepared,
+    pub(super) secured: EscrowSecured,
 }
 
-fn next_settler() -> SigningKey {
+pub(super) fn next_settler() -> SigningKey {
     key(9)
 }
 
@@ -66,19 +67,19 @@ async fn reserved(world: &World) -> Result<Lapsed> {
     Ok(Lapsed { first, next, deposited, secured })
 }
 
-async fn lapsed(world: &World) -> Result<Lapsed> {
+pub(super) async fn lapsed(world: &World) -> Result<Lapsed> {
     let lapsed = reserved(world).await?;
     world.surfnet.travel_to(lapsed.first.fulfill_by() + 1).await?;
     Ok(lapsed)
 }
 
 impl Lapsed {
-    fn order(&self, world: &World) -> ReassignmentOrder {
+    pub(super) fn order(&self, world: &World) -> ReassignmentOrder {
         order(&self.first, &self.next, world.attest(&world.non_delivery(&self.first.deposit())))
     }
 }
 
-fn order(lapsed: &Payment, next: &Payment, non_delivery: String) -> ReassignmentOrder {
+pub(super) fn order(lapsed: &Payment, next: &Payment, non_delivery: String) -> ReassignmentOrder {
     let deposit = next.deposit();
     ReassignmentOrder {
         payment_id: deposit.payment_id,
@@ -93,7 +94,7 @@ fn order(lapsed: &Payment, next: &Payment, non_delivery: String) -> Reassignment
     }
 }
 
-async fn reassigned(chain: &SolanaChain, order: &ReassignmentOrder) -> Result<Inclusion> {
+pub(super) async fn reassigned(chain: &SolanaChain, order: &ReassignmentOrder) -> Result<Inclusion> {
     match until(|| chain.reassignment_state(order), |state| *state != ReassignmentState::Open).await? {
         ReassignmentState::Reassigned(inclusion) => Ok(inclusion),
         other => bail!("{other:?}"),
@@ -111,7 +112,7 @@ async fn refusal(chain: &SolanaChain, order: &ReassignmentOrder) -> Result<Strin
     }
 }
 
-fn releasing(payment: &Payment, attestation: String) -> ReleaseOrder {
+pub(super) fn releasing(payment: &Payment, attestation: String) -> ReleaseOrder {
     let deposit = payment.deposit();
     ReleaseOrder {
         payment_id: deposit.payment_id,
@@ -201,79 +202,6 @@ fn reservation_order(first: &Payment, next: &Payment) -> ReservationOrder {
         source_amount,
         fulfill_by,
         escrowed: Some(Escrowed { amount: amount(PRICE), reserved_for: first.quote.hash() }),
-    }
-}
-
-/// A reassignment that went well: every field that a chain can contradict is altered, one at a time.
-struct Proven<'a> {
-    auditor: Auditor,
-    lapsed: &'a Lapsed,
-    inclusion: &'a Inclusion,
-}
-
-impl Proven<'_> {
-    fn reassignment(&self) -> auditor::Reassignment<'_> {
-        auditor::Reassignment {
-            previous: self.lapsed.first.quote.hash(),
-            previous_fulfill_by: self.lapsed.first.fulfill_by(),
-            deposited: amount(PRICE),
-            inclusion: self.inclusion,
-        }
-    }
-
-    async fn is_clean(&self, delivery: &Inclusion, release: &Inclusion) -> Result<()> {
-        let Self { auditor, lapsed: Lapsed { first, next, secured, .. }, .. } = self;
-        assert_eq!(auditor.audit_deposit(&first.audited(), secured).await?, []);
-        assert_eq!(auditor.audit_reassignment(&next.audited(), &self.reassignment()).await?, []);
-        assert_eq!(auditor.audit_delivery(&next.audited(), delivery).await?, []);
-        assert_eq!(auditor.audit_release(&next.audited(), release, secured.amount).await?, []);
-        let (snapshot, found) = auditor.audit_escrow(&first.id, &first.plan, Some(&next.audited())).await?;
-        assert_eq!((snapshot.reserved_for, found), (Some(next.quote.hash()), vec![]));
-        let (_, found) = auditor.audit_escrow(&first.id, &first.plan, Some(&first.audited())).await?;
-        assert!(!found.is_empty(), "the escrow is not the first settler's any more");
-        Ok(())
-    }
-
-    async fn every_field_is_compared(&self, release: &Inclusion) -> Result<()> {
-        let Self { auditor, lapsed: Lapsed { first, next, secured, .. }, inclusion } = self;
-        let (case, told) = (next.audited(), self.reassignment());
-        let quote = next.quote.quote();
-        let quotes = [
-            Quote { payout_account: wallet(&key(99)), ..quote.clone() },
-            Quote { source_amount: amount(PRICE), ..quote.clone() },
-            Quote { fulfill_by: from_unix_seconds(next.fulfill_by() + 1).unwrap(), ..quote.clone() },
-        ];
-        for quote in &quotes {
-            let found = auditor.audit_reassignment(&Case { quote, ..case }, &told).await?;
-            assert_eq!(kinds(&found), [Kind::Contradiction], "{quote:?}");
-        }
-        let plans = [
-            EscrowPlan { reserver: wallet(&key(99)), ..case.plan.clone() },
-            EscrowPlan { releaser: wallet(&key(99)), ..case.plan.clone() },
-        ];
-        for plan in &plans {
-            let found = auditor.audit_reassignment(&Case { plan, ..case }, &told).await?;
-            assert_eq!(kinds(&found), [Kind::Contradiction], "{plan:?}");
-        }
-        let other = Case { quote_hash: Hash32([3; 32]), ..case };
-        assert_eq!(kinds(&auditor.audit_reassignment(&other, &told).await?), [Kind::Contradiction]);
-        let later = Inclusion { block_time: inclusion.block_time + 1, ..(*inclusion).clone() };
-        for told in [
-            auditor::Reassignment { previous: Hash32([3; 32]), ..told },
-            auditor::Reassignment { previous_fulfill_by: inclusion.block_time, ..told },
-            auditor::Reassignment { inclusion: &later, ..told },
-        ] {
-            assert_eq!(kinds(&auditor.audit_reassignment(&case, &told).await?), [Kind::Contradiction], "{told:?}");
-        }
-        for elsewhere in [release, &secured.inclusion] {
-            let told = auditor::Reassignment { inclusion: elsewhere, ..told };
-            assert_eq!(kinds(&auditor.audit_reassignment(&case, &told).await?), [Kind::Missing]);
-        }
-        // More was left for the payer than is said to have been deposited is no fault of anybody's; less is.
-        let more = auditor.audit_release(&next.audited(), release, amount(PRICE + 1)).await?;
-        assert_eq!(kinds(&more), [Kind::Contradiction]);
-        assert!(!auditor.audit_release(&first.audited(), release, secured.amount).await?.is_empty());
-        Ok(())
     }
 }
 
@@ -429,61 +357,6 @@ async fn one_after_the_other_and_the_history_tells_them_all() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_payer_without_an_account_holds_up_nobody_and_is_owed_the_rest() -> Result<()> {
-    let world = World::start().await?;
-    let chain = world.chain();
-    let lapsed = lapsed(&world).await?;
-    let Lapsed { first, next, .. } = &lapsed;
-    let order = lapsed.order(&world);
-    chain.broadcast(&chain.prepare_reassignment(&order, 1).await?).await?;
-    reassigned(&chain, &order).await?;
-    world.dev.close(&world.token, &world.payer).await?;
-
-    let attestation = world.attest(&statement(&next.deposit()));
-    chain.broadcast(&chain.prepare_release(&releasing(next, attestation), 1).await?).await?;
-    let EscrowState::Released(release) = ended(&world, next).await? else { bail!("not released") };
-    assert_eq!(world.tokens(&next_settler()).await?, 1 + PRICE - LESS);
-    let owed = Claim { owner: wallet(&world.payer), amount: amount(LESS) };
-    assert_eq!(chain.claims(&first.id, &first.plan, &release).await?, std::slice::from_ref(&owed));
-    let auditor = Auditor::new(world.node());
-    assert_eq!(auditor.claims(&first.id, &first.plan, &release).await?, [owed]);
-    assert_eq!(auditor.audit_release(&next.audited(), &release, amount(PRICE)).await?, []);
-
-    world.dev.mint(&world.token, &account(&world.payer), 5).await?;
-    let escrow = host::EscrowAccounts {
-        payment_id: first.id.on_chain().0,
-        settler: next_settler().verifying_key().to_bytes(),
-        payer: world.payer.verifying_key().to_bytes(),
-        rent_payer: world.submitter_of(&first.deposit()).await?,
-        mint: chains_solana::program::parse_key(&world.token.mint)?,
-        token_program: gateway_program::ids::TOKEN_PROGRAM,
-    };
-    world.send(&[host::return_remainder(&program_key(&first.plan.contract)?, &escrow)]).await?;
-    assert_eq!(world.tokens(&world.payer).await?, 5 + LESS);
-    until(|| chain.claims(&first.id, &first.plan, &release), Vec::is_empty).await?;
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_settler_that_brings_its_release_returns_the_rest() -> Result<()> {
-    let world = World::start().await?;
-    let chain = world.chain();
-    let lapsed = lapsed(&world).await?;
-    let order = lapsed.order(&world);
-    chain.broadcast(&chain.prepare_reassignment(&order, 1).await?).await?;
-    reassigned(&chain, &order).await?;
-    let settler = SettlerChain::new(world.node(), next_settler());
-    let attestation = world.attest(&statement(&lapsed.next.deposit()));
-    let released_by = settler.release(&lapsed.first.id, &lapsed.first.plan, &attestation).await?;
-    let EscrowState::Released(release) = ended(&world, &lapsed.next).await? else { bail!("not released") };
-    assert_eq!(release.transaction_hash, released_by);
-    assert_eq!(world.tokens(&next_settler()).await?, 1 + PRICE - LESS);
-    assert_eq!(world.tokens(&world.payer).await?, TOKENS - PRICE + LESS);
-    until(|| chain.claims(&lapsed.first.id, &lapsed.first.plan, &release), Vec::is_empty).await?;
-    Ok(())
-}
-
-#[tokio::test]
 async fn the_word_of_a_set_reassigns_and_each_of_these_transactions_fits() -> Result<()> {
     for (threshold, count, who) in [(2, 3, &[0, 2][..]), (3, 5, &[0, 1, 4])] {
         let verifiers = Verifiers::new(threshold, count)?;
@@ -512,6 +385,54 @@ async fn the_word_of_a_set_reassigns_and_each_of_these_transactions_fits() -> Re
         let other = Case { plan: &plan, ..lapsed.next.audited() };
         assert_eq!(kinds(&auditor.audit_reassignment(&other, &told).await?), [Kind::Contradiction]);
     }
+    Ok(())
+}
+
+/// Where a node says that it has finalized no more than this, whatever it has.
+fn stand_still(liar: &Liar, slot: u64, height: u64) {
+    liar.tell(move |request, mut truth| {
+        match request["method"].as_str() {
+            Some("getSlot") => truth["result"] = json!(slot),
+            Some("getBlockHeight") => truth["result"] = json!(height),
+            _ => {}
+        }
+        truth
+    });
+}
+
+#[tokio::test]
+async fn nothing_is_concluded_from_a_reassignment_that_is_not_settled() -> Result<()> {
+    let world = World::start().await?;
+    let chain = world.chain();
+    let lapsed = lapsed(&world).await?;
+    let Lapsed { first, next, .. } = &lapsed;
+    let order = lapsed.order(&world);
+    let liar = Liar::before(&world.surfnet.url()).await?;
+    let behind = world.chain_at(&liar.url);
+    let until_now = world.node_at(&liar.url).settled().await?;
+    stand_still(&liar, until_now.slot, until_now.height);
+    assert_eq!(until(|| behind.reassignment_state(&order), |_| true).await?, ReassignmentState::Open);
+
+    chain.broadcast(&chain.prepare_reassignment(&order, 1).await?).await?;
+    let inclusion = reassigned(&chain, &order).await?;
+    // The record does not keep whom it was reserved for at that slot.
+    let fault = behind.reassignment_state(&order).await.expect_err("concluded");
+    assert!(fault.to_string().contains("is not finalized yet"), "{fault}");
+    behind.escrow_state(&first.id, &first.plan).await.expect_err("concluded");
+    behind.deposit_secured(&first.deposit()).await.expect_err("concluded");
+    liar.be_honest();
+    let state = until(|| behind.reassignment_state(&order), |_| true).await?;
+    assert_eq!(state, ReassignmentState::Reassigned(inclusion.clone()));
+
+    // An end that is not settled is none, and the reassignment before it stays.
+    let until_now = world.node_at(&liar.url).settled().await?;
+    stand_still(&liar, until_now.slot, until_now.height);
+    let behind = world.chain_at(&liar.url);
+    let attestation = world.attest(&statement(&next.deposit()));
+    chain.broadcast(&chain.prepare_release(&releasing(next, attestation), 1).await?).await?;
+    ended(&world, next).await?;
+    assert_eq!(behind.escrow_state(&first.id, &first.plan).await?, EscrowState::Held);
+    assert_eq!(behind.reassignment_state(&order).await?, ReassignmentState::Reassigned(inclusion));
     Ok(())
 }
 

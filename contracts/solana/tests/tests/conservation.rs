@@ -40,6 +40,7 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
 struct Expected {
     locked: [u64; PAYMENTS],
     deposited: [u64; PAYMENTS],
+    asked: [u64; PAYMENTS],
     ended: [Option<State>; PAYMENTS],
     to_settler: u64,
     from_payer: u64,
@@ -84,6 +85,7 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                     expected.from_payer += amount;
                     expected.ended[index] = Some(State::Reserved);
                     expected.deposited[index] = amount;
+                    expected.asked[index] = amount;
                 }
             }
             Operation::Reassign { amount } => {
@@ -98,6 +100,7 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                     assert_eq!(expected.ended[index], Some(State::Reserved));
                     assert!(over && amount > 0 && amount <= expected.deposited[index]);
                     *payment = payment.reassigned(&to);
+                    expected.asked[index] = amount;
                 }
             }
             Operation::ReturnRemainder => {
@@ -105,7 +108,7 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                 if world.send(&[remainder], &[&third_party]).is_ok() {
                     assert_eq!(expected.ended[index], Some(State::Released));
                     let left = std::mem::take(&mut expected.locked[index]);
-                    assert!(left >= expected.deposited[index] - payment.data.source_amount && left > 0);
+                    assert!(left >= expected.deposited[index] - expected.asked[index] && left > 0);
                     expected.from_payer -= left;
                 }
             }
@@ -114,7 +117,7 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                 if world.send(&instructions, &[&third_party]).is_ok() {
                     assert_eq!(expected.ended[index], Some(State::Reserved));
                     assert!(world.now < payment.data.refund_after);
-                    let left = expected.deposited[index] - payment.data.source_amount;
+                    let left = expected.deposited[index] - expected.asked[index];
                     expected.to_settler += std::mem::replace(&mut expected.locked[index], left) - left;
                     expected.ended[index] = Some(State::Released);
                 }
