@@ -114,7 +114,7 @@ async fn operators_go_through_a_hundred_thousand_payments() -> Result<()> {
         "console.parts.test.mjs",
         "console.test.mjs",
     ]);
-    passed(command, 40).await
+    passed(command, 41).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -67,14 +67,15 @@ async fn the_next_settler_delivers_what_the_winner_did_not() -> Result<()> {
     let before = world.balances().await?;
 
     let payment_id = world.submit(&won_by_fading(world.spec("reassigned")?, &[2, 3])).await?;
-    let unserved = world.submit(&won_by_fading(world.spec("unserved")?, &[])).await?;
-    let from_tron = world.submit_by(&tron_payer()?, &won_by_fading(world.spec_from_tron("from-tron")?, &[1])).await?;
-    let from_solana =
-        world.submit_by(&solana_payer()?, &won_by_fading(world.spec_from_solana("from-solana")?, &[1])).await?;
-    // It dies with the escrows to be reassigned.
-    world.until(&payment_id, "ReservationLapsed").await?;
+    // It dies when the reassignment is signed, which nobody need have seen.
+    world.until(&payment_id, "ReassignmentPrepared").await?;
     world.network.kill_gateway(0).await?;
     world.network.start_gateway(0).await?;
+    let unserved = world.submit(&won_by_fading(world.spec("unserved")?, &[])).await?;
+    let spec = won_by_fading(world.spec_from_tron("from-tron")?, &[1]);
+    let from_tron = world.submit_by(&tron_payer()?, &spec).await?;
+    let spec = won_by_fading(world.spec_from_solana("from-solana")?, &[1]);
+    let from_solana = world.submit_by(&solana_payer()?, &spec).await?;
 
     world.reassigned_to(&payment_id, 2).await?;
     world.settled_once(std::slice::from_ref(&payment_id)).await?;

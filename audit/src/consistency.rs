@@ -135,9 +135,9 @@ impl Consistency<'_> {
                 true => (authorization.permitted(), authorization.permitted()),
                 false => (first.award.quote.source_amount, self.deposit_up_to(payment, first)),
             };
-            self.require((least..=most).contains(&secured.amount), "conservation", "EscrowSecured", || {
+            self.require([least, most].contains(&secured.amount), "conservation", "EscrowSecured", || {
                 let expected =
-                    if least == most { format!("not {least}") } else { format!("not from {least} to {most}") };
+                    if least == most { format!("not {least}") } else { format!("neither {least} nor {most}") };
                 format!("{} is in escrow, and {expected}", secured.amount)
             });
         }

@@ -18,7 +18,7 @@ pub enum Leg {
     Exit,
 }
 
-/// Where exits have no accounts of their own, deposits leave the coins of one in so many exits besides, for reassignments.
+/// Where exits have no accounts of their own, deposits leave the coins of one exit more for every so many, for reassignments.
 const REASSIGNMENTS_SHARE: u64 = 5;
 
 /// The keys of a chain's submitters.

@@ -23,8 +23,8 @@ pub struct ReassignmentRule {
 }
 
 impl ReassignmentRule {
-    /// Up to eight, each after two seconds.
-    pub const DEFAULT: Self = Self { reassignments_max: 8, window: Duration::from_secs(2), deposits_for_next: true };
+    /// Up to three, each after two seconds.
+    pub const DEFAULT: Self = Self { reassignments_max: 3, window: Duration::from_secs(2), deposits_for_next: true };
 
     /// Until when quotes are collected for an escrow whose reservation lapses at `at`, after `before` others; `None` where the
     /// money goes back.

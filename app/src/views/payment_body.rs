@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use events::{
-    Amount, AssetId, ChainId, Failure, PaymentId,
+    Amount, AssetId, ChainId, Failure, Family, PaymentId,
     event::Claim,
     failure::{BlockchainContext, Domain, RetryClassification},
     time::Timestamp,
@@ -101,7 +101,7 @@ pub struct ClaimBody {
     /// The escrow that holds it.
     pub escrow_contract: String,
     /// The call of the escrow that brings it to its owner, by anyone: `claimFor(owner, token)`. The owner itself takes it to
-    /// any account by `claim(token, to)`.
+    /// any account by `claim(token, to)`. On Solana the instruction `return_remainder`, which brings the payer what a release left.
     pub call: String,
 }
 
@@ -115,7 +115,10 @@ impl ClaimBody {
             amount: claim.amount,
             chain_id: asset.chain().clone(),
             escrow_contract: view.escrow_contract.clone(),
-            call: format!("claimFor({}, {})", claim.owner, asset.reference()),
+            call: match claim.owner.family() {
+                Family::Solana => "return_remainder".to_owned(),
+                Family::Evm | Family::Tron => format!("claimFor({}, {})", claim.owner, asset.reference()),
+            },
         };
         view.claims.iter().map(claim).collect()
     }

@@ -22,7 +22,7 @@ use crate::{
 pub type Stored = GatewayEscrow::Record;
 
 impl Stored {
-    /// Whether the settler who is paid took another's place (`reassign`): then what was deposited need not be what it asks for.
+    /// Whether the escrow was reassigned. What was deposited may be more than the settler asks for without that, too.
     pub fn is_reassigned(&self) -> bool {
         self.round > 1
     }

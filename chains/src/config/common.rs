@@ -41,8 +41,8 @@ pub struct CommonConfig {
     /// A submitter whose coins pay for fewer deposits than this is warned of.
     #[serde(default = "submitter_deposits_warning")]
     pub submitter_deposits_warning: u64,
-    /// Where exits have no submitters of their own: how many refunds or releases deposits leave the coins of in each
-    /// submitter's account.
+    /// Where exits have no submitters of their own: how many refunds or releases deposits and reassignments leave the coins of in
+    /// each submitter's account; deposits those of a fifth more.
     #[serde(default = "exits_reserved")]
     pub exits_reserved: u64,
     /// WebSocket of a provider that tells of new blocks, a hint and no more; EVM and Solana only.

@@ -121,6 +121,9 @@ pub struct LapsedReservation {
     pub attempts_before: u32,
 }
 
+/// By how much of the winner's price another may be dearer for the deposit to leave room for it, as a power of two: a sixteenth.
+pub const NEXT_PRICE_MARGIN: usize = 4;
+
 /// Most attempts at reassigning the escrow of a payment, over all its reservations. Each costs gas.
 pub const REASSIGNMENT_ATTEMPTS_MAX: u32 = 16;
 
@@ -234,13 +237,15 @@ impl Payment {
     }
 
     /// What is worth depositing for `award`, smallest unit of the source asset: what the dearest of the quotes asks for that come
-    /// next, so that the escrow can be reassigned to each of them; at least what `award` asks for, and never more than the payer permitted,
+    /// next and are at most a sixteenth dearer ([`NEXT_PRICE_MARGIN`]), so that the escrow can be reassigned to each of them; at least what `award` asks for, and never more than the payer permitted,
     /// because no quote counts that asks for more. Just what `award` asks for where the payer chose the quote.
     pub fn deposit_up_to(&self, award: &Awarded) -> Amount {
         let price = award.quote.source_amount;
         let quotes = self.auction.iter().filter(|_| takes_any_quote(&self.submitted)).flat_map(|closed| &closed.quotes);
         let next = quotes.skip_while(|quote| quote.quote_hash != award.event.quote_hash).skip(1).take(ALTERNATES_MAX);
-        next.map(|quote| quote.source_amount).fold(price, Amount::max)
+        // What is beyond that says more of who asks for it than of the market, and the payer's money would be locked for it.
+        let most = price.get().saturating_add(price.get() >> NEXT_PRICE_MARGIN);
+        next.map(|quote| quote.source_amount).filter(|amount| amount.get() <= most).fold(price, Amount::max)
     }
 
     /// The reservation that is on chain and has lapsed, while the escrow is to be reassigned.

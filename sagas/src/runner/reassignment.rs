@@ -5,7 +5,7 @@ use events::{
     Hash32,
     event::{Inclusion, TransactionPrepared, WithdrawalCause},
     mutant,
-    time::Timestamp,
+    time::{Timestamp, unix_seconds},
 };
 
 use super::{
@@ -16,7 +16,8 @@ use super::{
 use crate::{
     payment::{Command, Payment},
     ports::{
-        AuctionOver, Award, AwardEnd, PrepareError, ReassignmentOrder, ReassignmentState, TransactionState, Transient,
+        AuctionOver, Award, AwardEnd, EscrowState, PrepareError, ReassignmentOrder, ReassignmentState,
+        TransactionState, Transient,
     },
 };
 
@@ -123,7 +124,11 @@ pub(super) async fn give_up(ports: &Ports, payment: &Payment, order: &Reassignme
 /// What to record of a reassignment that is there, or cannot come any more. Of the latter the winner is told before it is journaled,
 /// as nothing is driven for its award any more then.
 async fn known(ports: &Ports, payment: &Payment, order: &ReassignmentOrder) -> Result<Option<Outcome>, Transient> {
-    Ok(match ports.chains.reassignment_state(order).await? {
+    let state = match ports.chains.reassignment_state(order).await {
+        Ok(state) => state,
+        Err(fault) => return unknown(ports, order, fault).await.map(Some),
+    };
+    Ok(match state {
         ReassignmentState::Open => None,
         ReassignmentState::Reassigned(inclusion) => Some(Outcome::command(Command::ObserveReassignment(inclusion))),
         ReassignmentState::Missed { evidence } => {
@@ -141,6 +146,21 @@ async fn known(ports: &Ports, payment: &Payment, order: &ReassignmentOrder) -> R
             Some(Outcome::command(Command::GiveUpReassignment { at: ports.clock.now() }))
         }
     })
+}
+
+/// What follows when the chain does not tell whether the escrow was reassigned, such as where it is reserved for a quote that the
+/// journal does not know: look again, until no settler can be paid any more.
+async fn unknown(ports: &Ports, order: &ReassignmentOrder, fault: Transient) -> Result<Outcome, Transient> {
+    if unix_seconds(ports.clock.now()) < order.escrow.refund_after {
+        return Err(fault);
+    }
+    match ports.chains.escrow_state(&order.payment_id, &order.escrow).await? {
+        EscrowState::Absent | EscrowState::Held => Err(fault),
+        EscrowState::Lapsed | EscrowState::Released(_) | EscrowState::Refunded(_) => {
+            tracing::error!(payment_id = %order.payment_id, %fault, "whether the escrow was reassigned was never known");
+            Ok(Outcome::command(Command::ForgoReassignment { at: ports.clock.now() }))
+        }
+    }
 }
 
 /// A block that nobody looked for, for a broken variant.

@@ -408,11 +408,14 @@ fn a_payment_out_of_a_copy_is_not_reassigned_and_who_asks_is_told_to_reconcile()
         refunds(failed);
     }
     given(&undisturbed()).refuses(Command::ForgoReassignment { at: at(34) });
-    // What is signed is on chain, or proven not to be.
+    // What is signed is on chain, or proven not to be; where neither can be told, it is given up when the refund window opens.
     let under_way = given(&[until_reawarded(), vec![reassignment_prepared(1)]].concat()).0;
     assert_eq!(next_of(&under_way, at(34), true), next(&under_way, at(34)));
-    given(&[until_reawarded(), vec![reassignment_prepared(1)]].concat())
-        .refuses(Command::ForgoReassignment { at: at(34) });
+    let history = [until_reawarded(), vec![reassignment_prepared(1)]].concat();
+    let failed = [history.clone(), given(&history).when(Command::ForgoReassignment { at: at(34) })].concat();
+    let (reason, refund) = failure(&failed);
+    assert_eq!(reason.retry_classification, Some(RetryClassification::ReconcileThenDecide));
+    assert!(matches!(refund, RefundDue::ByNonDelivery { .. }), "{refund:?}");
 }
 
 /// Any event of the leg, and of what may come before and after it.

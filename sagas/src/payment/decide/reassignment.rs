@@ -66,12 +66,13 @@ pub(super) fn give_up(payment: &Payment, at: Timestamp) -> Decided {
 
 /// The journal does not know whether the escrow was reassigned, and to whom: another settler may deliver, or have delivered.
 pub(super) fn forgo(payment: &Payment, at: Timestamp) -> Decided {
-    let message = "the settler did not deliver before the time that it promised, and the gateway's journal was restored from a \
-                   copy in which it may be missing that the escrow was reassigned; another settler may have delivered and be \
-                   paid, otherwise the escrow is returned";
+    let message = "the settler did not deliver before the time that it promised, and the gateway does not know whether the escrow \
+                   was reassigned; another settler may have delivered and be paid, otherwise the escrow is returned";
     let failure = failure(message.to_owned(), Domain::PaymentGateway, RetryClassification::ReconcileThenDecide);
     let refund = match payment.stage() {
-        Stage::Reopened | Stage::Reawarded => return failed(payment, failure, at).map(|failed| vec![failed]),
+        Stage::Reopened | Stage::Reawarded | Stage::Reassigning => {
+            return failed(payment, failure, at).map(|failed| vec![failed]);
+        }
         // Nobody has a word that returns what is reserved for a settler that the journal does not know.
         Stage::Secured | Stage::Finalizing => RefundDue::AfterWindow,
         _ => return None,
