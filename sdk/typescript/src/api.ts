@@ -827,7 +827,7 @@ export interface components {
             chain_id: string;
             /** @description The escrow that holds it. */
             escrow_contract: string;
-            /** @description The call of the escrow that brings it to its owner, by anyone: `claimFor(owner, token)`. The owner itself takes it to any account by `claim(token, to)`. */
+            /** @description The call of the escrow that brings it to its owner, by anyone: `claimFor(owner, token)`. The owner itself takes it to any account by `claim(token, to)`. On Solana the instruction `return_remainder`, which brings the payer what a release left. */
             call: string;
         };
         /** @description How many settlers declined for one reason, each counted once under its most recent one. */

@@ -144,7 +144,7 @@ class PaymentClaim(TypedDict):
     """
     call: str
     """
-    The call of the escrow that brings it to its owner, by anyone: `claimFor(owner, token)`. The owner itself takes it to any account by `claim(token, to)`.
+    The call of the escrow that brings it to its owner, by anyone: `claimFor(owner, token)`. The owner itself takes it to any account by `claim(token, to)`. On Solana the instruction `return_remainder`, which brings the payer what a release left.
     """
 
 
