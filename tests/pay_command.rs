@@ -336,6 +336,7 @@ async fn a_payer_who_is_killed_goes_on_with_the_same_signature_and_pays_once() -
     let again = shell.run(&mut pay).await?;
     assert!(again.said().contains("paid before"), "{}", again.said());
     assert_eq!(payment_of(&again.with(Some(0))?)?, payment_of(&paid)?);
+    world.completed(&payment_of(&paid)?).await?;
     assert_eq!(left().await?, U256::from(TOKENS - 3 * PRICE));
 
     // Another link under the same id is not taken for the one that was paid.
