@@ -222,7 +222,7 @@ mod tests {
         let told = |settlers: &SettlersConfig| settler_notes(settlers).join("\n");
         let mut settlers = SettlersConfig::default();
         let defaults = told(&settlers);
-        let said = "a winner has 1000 ms while another quote waits; an escrow is reassigned up to 8 times, each after 2000 ms of \
+        let said = "a winner has 1000 ms while another quote waits; an escrow is reassigned up to 3 times, each after 2000 ms of \
              quotes; passed over after 3 missed of 10 awards, 60 to 3600 s";
         assert!(defaults.ends_with(said), "{defaults}");
         settlers.reassign_deposits = false;
