@@ -62,6 +62,10 @@ const HINTS_MAX: usize = 1024;
 /// Reports heard a second, of all settlers together; what is missed the watchers of the chains find by themselves.
 const REPORTS_MAX: u64 = 512;
 
+/// Settlers look for the auction of a reassignment among so many; the engine tries no more transactions for them, nor can more be
+/// configured.
+const _: () = assert!(protocol::REASSIGNMENTS_MAX == sagas::payment::REASSIGNMENT_ATTEMPTS_MAX as usize);
+
 /// How the auction's streams are laid out, and how long and for whom it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {

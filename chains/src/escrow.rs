@@ -2,7 +2,7 @@
 //!
 //! An account that is not set is the zero address on chain, which is nobody's, and `None` here.
 
-use events::{Account, Amount, AssetId, ChainId, Hash32, PaymentId, event::EscrowPlan};
+use events::{Account, Amount, AssetId, ChainId, Hash32, OwnedAsset, PaymentId, event::EscrowPlan};
 
 /// Where an escrow stands that holds, or held, a payment's money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,14 @@ impl EscrowRecord {
     /// The quote that it is, or was, reserved for; `None` where no settler was ever named.
     pub fn reserved_for(&self) -> Option<Hash32> {
         (self.quote_hash != Hash32::ZERO).then_some(self.quote_hash)
+    }
+
+    /// Whether it is the deposit under `plan` for a payment of these terms, whatever has become of it since.
+    pub fn is_deposit_of(&self, source: &OwnedAsset, terms_hash: Hash32, plan: &EscrowPlan) -> bool {
+        self.is_of(plan)
+            && self.payer.as_ref() == Some(source.account())
+            && self.asset == *source.asset()
+            && self.terms_hash == terms_hash
     }
 
     /// Whether the record carries the accounts and windows of `plan`. A payment id is public before its deposit is mined,

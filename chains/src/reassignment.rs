@@ -1,7 +1,7 @@
 //! Reassignment: where it stands, by what the escrow has on record at a settled block, whatever the chain's family (ADR 148).
 
 use events::Hash32;
-use sagas::ports::{ReassignmentOrder, Reservation};
+use sagas::ports::{ReassignmentOrder, ReassignmentState, Reservation};
 
 use crate::escrow::{EscrowRecord, State};
 
@@ -25,6 +25,19 @@ pub enum Miss {
     Refunded,
     /// The promise of the quote has passed.
     TooLate,
+    /// The refund window is open, and the escrow is reserved for a quote that the payment does not know.
+    Replaced,
+}
+
+impl Miss {
+    /// The engine's state of it, as it was found `at` a settled block.
+    pub fn state(self, at: &str) -> ReassignmentState {
+        let evidence = format!("{at}: {self}");
+        match self {
+            Self::Refunded | Self::TooLate => ReassignmentState::Missed { evidence },
+            Self::Released | Self::Replaced => ReassignmentState::Lost { evidence },
+        }
+    }
 }
 
 /// Why what is on record says nothing of a reassignment.
@@ -46,6 +59,7 @@ impl std::fmt::Display for Miss {
         f.write_str(match self {
             Self::Released => "the escrow has released under another reservation",
             Self::Refunded => "the escrow has given the money back",
+            Self::Replaced => "the refund window is open, and the escrow is reserved for another quote",
             Self::TooLate => "the promise of the new quote has passed, and the escrow is not reserved for it",
         })
     }
@@ -57,7 +71,7 @@ impl Standing {
     /// # Errors
     /// [`Unknown`], where nothing may be concluded.
     pub fn of(record: &EscrowRecord, order: &ReassignmentOrder, settled_time: u64) -> Result<Self, Unknown> {
-        if !is_deposit_of(record, order) {
+        if !record.is_deposit_of(&order.terms.source, order.terms_hash, &order.escrow) {
             return Err(Unknown::Other);
         }
         if is_reserved_under(record, &order.reservation) {
@@ -67,22 +81,16 @@ impl Standing {
             State::Released => Ok(Self::Missed(Miss::Released)),
             State::Refunded => Ok(Self::Missed(Miss::Refunded)),
             State::Deposited => Err(Unknown::Unreserved),
-            // Another may have come after the new one, once that lapsed as well.
-            State::Reserved if !is_reserved_under(record, &order.lapsed) => Err(Unknown::Third(record.quote_hash)),
+            // Another may have come after the new one, once that lapsed as well. From the refund window on it is paid to nobody.
+            State::Reserved if !is_reserved_under(record, &order.lapsed) => match settled_time >= record.refund_after {
+                true => Ok(Self::Missed(Miss::Replaced)),
+                false => Err(Unknown::Third(record.quote_hash)),
+            },
             // The contract takes none in a block that is not before the new promise's end, and later blocks are no earlier.
             State::Reserved if settled_time > order.reservation.fulfill_by => Ok(Self::Missed(Miss::TooLate)),
             State::Reserved => Ok(Self::Open),
         }
     }
-}
-
-/// Whether the record is that of the payment's deposit, whomever it is reserved for.
-pub fn is_deposit_of(record: &EscrowRecord, order: &ReassignmentOrder) -> bool {
-    let source = &order.terms.source;
-    record.is_of(&order.escrow)
-        && record.payer.as_ref() == Some(source.account())
-        && record.asset == *source.asset()
-        && record.terms_hash == order.terms_hash
 }
 
 /// Whether the escrow is, or was until it ended, reserved under this reservation, every field the same.
@@ -210,6 +218,17 @@ mod tests {
     }
 
     #[test]
+    fn a_third_reservation_is_over_with_the_refund_window_and_somebody_may_have_been_paid() {
+        let third = record(State::Reserved, &reservation(3, FIRST, 200));
+        assert_eq!(standing(&third, 600), Ok(Standing::Missed(Miss::Replaced)));
+        for (miss, is_lost) in
+            [(Miss::Replaced, true), (Miss::Released, true), (Miss::Refunded, false), (Miss::TooLate, false)]
+        {
+            assert_eq!(matches!(miss.state("here"), ReassignmentState::Lost { .. }), is_lost, "{miss}");
+        }
+    }
+
+    #[test]
     fn every_field_of_the_new_reservation_counts() {
         type Change = fn(&mut EscrowRecord);
         let changes: [Change; 4] = [
@@ -243,7 +262,7 @@ mod tests {
         }
         assert_eq!(standing(&record(State::Deposited, &order().lapsed), 1_000), Err(Unknown::Unreserved));
         let third = record(State::Reserved, &reservation(3, FIRST, 200));
-        for time in [300, 301] {
+        for time in [300, 301, 599] {
             assert_eq!(standing(&third, time), Err(Unknown::Third(Hash32([3; 32]))));
         }
     }

@@ -79,7 +79,7 @@ impl ReservationOrder {
     }
 
     /// The last second in which a block may bring the reservation, UNIX.
-    fn reservable_until(&self) -> u64 {
+    pub fn reservable_until(&self) -> u64 {
         match self.escrowed {
             None => self.escrow.reserve_deadline,
             // Whoever is named first is named by the reserve deadline; a further one while its promise lasts.

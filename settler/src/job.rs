@@ -116,10 +116,7 @@ impl Job {
     /// Last second, UNIX, in which the escrow can come to be reserved for the quote: the end of the deposit's window, or, where the
     /// money is in escrow, of the settler's own promise.
     pub fn reserved_until(&self) -> u64 {
-        match self.escrowed {
-            Some(_) => unix_seconds(self.quote.quote().fulfill_by),
-            None => self.escrow.reserve_deadline,
-        }
+        self.reservation().reservable_until()
     }
 
     /// The tokens that the inventory holds for this award.

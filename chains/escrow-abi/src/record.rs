@@ -21,13 +21,6 @@ use crate::{
 /// What the contract stores of a payment.
 pub type Stored = GatewayEscrow::Record;
 
-impl Stored {
-    /// Whether the escrow was reassigned. What was deposited may be more than the settler asks for without that, too.
-    pub fn is_reassigned(&self) -> bool {
-        self.round > 1
-    }
-}
-
 /// Why what a node says of a payment is not its record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
@@ -325,7 +318,6 @@ mod tests {
         let terms = reserved().reserved(B256::repeat_byte(10), next, U256::from(800), U48::from(190));
         for (state, round) in [(2, 2), (2, u8::MAX), (3, 2), (4, 2)] {
             let held = stored(state, round, &terms);
-            assert!(held.is_reassigned());
             let record = read(&held, &terms, &chain).unwrap().unwrap();
             assert_eq!(record.settler, Account::from_bytes(Family::Evm, next.as_slice()));
             assert_eq!(record.quote_hash, Hash32([10; 32]));
@@ -337,9 +329,6 @@ mod tests {
             // Those of the settler before are over.
             let fault = RecordError::Terms { committed: terms.commitment(), given: reserved().commitment() };
             assert_eq!(read(&held, &reserved(), &chain), Err(fault));
-        }
-        for round in [0, 1] {
-            assert!(!stored(2, round, &reserved()).is_reassigned());
         }
         let unnamed = stored(2, 2, &deposited());
         assert!(matches!(read(&unnamed, &deposited(), &chain), Err(RecordError::Reservation { reservations: 2, .. })));

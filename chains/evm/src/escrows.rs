@@ -64,8 +64,10 @@ impl<'a> Escrows<'a> {
     /// none.
     pub(crate) fn expect(&self, expected: &ExpectedTerms<'_>) {
         // Of what is not settled yet either amount may be deposited.
-        let of_price = ExpectedTerms { deposited: None, ..expected.clone() };
-        for expected in [expected, &of_price] {
+        let price = expected.reservation.as_ref().map(|reservation| reservation.source_amount);
+        let is_larger = expected.deposited.is_some() && expected.deposited != price;
+        let of_price = is_larger.then(|| ExpectedTerms { deposited: None, ..expected.clone() });
+        for expected in std::iter::once(expected).chain(&of_price) {
             if let Ok(Some(terms)) = deposit_call::terms(expected) {
                 self.node.known_terms().keep(terms);
             }

@@ -68,7 +68,7 @@ pub(crate) async fn state(node: &Node, order: &ReassignmentOrder) -> Result<Reas
     let standing = Standing::of(&record, order, settled.time);
     match standing.map_err(|unknown| node.contradiction(format!("{unknown} for {} at {}", order.payment_id, at())))? {
         Standing::Open => Ok(ReassignmentState::Open),
-        Standing::Missed(miss) => Ok(ReassignmentState::Missed { evidence: format!("{}: {miss}", at()) }),
+        Standing::Missed(miss) => Ok(miss.state(&at())),
         Standing::Reassigned => {
             let contract = address(&order.escrow.contract)?;
             let quote = word(order.reservation.quote_hash);

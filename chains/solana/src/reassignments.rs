@@ -121,7 +121,7 @@ impl<'a> Reassignments<'a> {
             Ok(Standing::Reassigned) => self.last(&record, &program).await.map(ReassignmentState::Reassigned),
             Ok(Standing::Missed(miss)) => match self.earlier(&record, &program, order).await? {
                 Some(inclusion) => Ok(ReassignmentState::Reassigned(inclusion)),
-                None => Ok(ReassignmentState::Missed { evidence: format!("{}: {miss}", at()) }),
+                None => Ok(miss.state(&at())),
             },
             // It may have been reserved for the new quote, and for another since.
             Err(unknown @ Unknown::Third(_)) => match self.earlier(&record, &program, order).await? {

@@ -57,11 +57,7 @@ pub(super) struct SettledEscrow {
 impl DatedRecord {
     /// Whether it is the payer deposit under `plan` for a payment of these terms, whatever has become of it since.
     pub fn is_deposit_of(&self, source: &OwnedAsset, terms_hash: Hash32, plan: &EscrowPlan) -> bool {
-        let record = &self.escrow;
-        record.is_of(plan)
-            && record.payer.as_ref() == Some(source.account())
-            && record.asset == *source.asset()
-            && record.terms_hash == terms_hash
+        self.escrow.is_deposit_of(source, terms_hash, plan)
     }
 
     /// Whose money it is.

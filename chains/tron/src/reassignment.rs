@@ -4,7 +4,7 @@ use alloy::sol_types::SolCall;
 
 use chains::{
     escrow,
-    reassignment::{Standing, is_deposit_of, is_reserved_under},
+    reassignment::{Standing, is_reserved_under},
 };
 use escrow_abi::{
     attest,
@@ -44,7 +44,7 @@ pub(super) async fn call(
     let valid_until = order.reservation.fulfill_by;
     let refuse = |reason: &str| Err(refused(node.refusal(contract, reason.to_owned()), valid_until));
     let EscrowTerms(terms) = match read.record {
-        Some(record) if !is_deposit_of(&record.escrow, order) => {
+        Some(record) if !record.is_deposit_of(&order.terms.source, order.terms_hash, &order.escrow) => {
             return refuse("the payment's id is used by another deposit");
         }
         Some(record) if record.escrow.state != escrow::State::Reserved => {
@@ -99,7 +99,7 @@ pub(super) async fn state(node: &Node, order: &ReassignmentOrder) -> Result<Reas
     let standing = Standing::of(&record.escrow, order, time);
     match standing.map_err(|unknown| node.contradiction(format!("{unknown} for {} at {}", order.payment_id, at())))? {
         Standing::Open => Ok(ReassignmentState::Open),
-        Standing::Missed(miss) => Ok(ReassignmentState::Missed { evidence: format!("{}: {miss}", at()) }),
+        Standing::Missed(miss) => Ok(miss.state(&at())),
         Standing::Reassigned => inclusion(node, order, &record).await.map(ReassignmentState::Reassigned),
     }
 }

@@ -9,7 +9,7 @@ use events::{
 use super::{Action, Step, case, deposit_order, is_past};
 use crate::{
     payment::{Awarded, DEPOSIT_ATTEMPTS_MAX, Payment},
-    ports::{Award, AwardEnd},
+    ports::Award,
 };
 
 pub(super) fn next_awarded(payment: &Payment, award: &Awarded, now: Timestamp) -> Step {
@@ -47,11 +47,5 @@ pub(super) fn next_depositing(payment: &Payment, award: &Awarded) -> Step {
 
 pub(super) fn next_withdrawn(payment: &Payment, award: &Awarded) -> Step {
     let code = payment.withdrawn.as_ref().map(WithdrawalCause::code).unwrap_or_default();
-    Step::Do(Box::new(Action::TellWinner(AwardEnd {
-        settler: award.quote.settler.clone(),
-        payment_id: payment.submitted.payment_id.clone(),
-        quote_hash: award.event.quote_hash,
-        auction_id: award.quote.auction_id.clone(),
-        code: code.to_owned(),
-    })))
+    Step::Do(Box::new(Action::TellWinner(award.ended(&payment.submitted.payment_id, code))))
 }

@@ -11,7 +11,7 @@ pub use evolve::{IllegalTransition, evolve, fold};
 pub use milestones::{Leg, Milestone, Milestones, Passed};
 
 use events::{
-    Amount, Did, Hash32,
+    Amount, Did, Hash32, PaymentId,
     event::{
         AuctionClosed, CollectedDocument, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed,
         FulfillmentFinalized, Inclusion, MemberAttested, PayerStep, QuoteAwarded, RefundDue, ReservationLapsed,
@@ -27,7 +27,7 @@ use crate::{
     auction::{
         ALTERNATES_MAX, AWARD_MARGIN_SECONDS, alternate_ends, next_alternate, request_for_quotes, takes_any_quote,
     },
-    ports::{Escrowed, RequestForQuotes, SelectionRequest},
+    ports::{AwardEnd, Escrowed, RequestForQuotes, SelectionRequest},
 };
 
 /// Everything known about a payment: the fold of its events.
@@ -106,6 +106,19 @@ pub struct Awarded {
     pub event: QuoteAwarded,
     /// What the document says.
     pub quote: Quote,
+}
+
+impl Awarded {
+    /// Word to its settler that the award is over, and why, as a code.
+    pub(crate) fn ended(&self, payment_id: &PaymentId, code: &str) -> AwardEnd {
+        AwardEnd {
+            settler: self.quote.settler.clone(),
+            payment_id: payment_id.clone(),
+            quote_hash: self.event.quote_hash,
+            auction_id: self.quote.auction_id.clone(),
+            code: code.to_owned(),
+        }
+    }
 }
 
 /// A reservation of the escrow that its settler did not deliver for in time.

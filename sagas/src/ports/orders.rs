@@ -154,9 +154,15 @@ pub enum ReassignmentState {
     Open,
     /// The escrow is, or was, reserved for the new quote.
     Reassigned(Inclusion),
-    /// The escrow is not reserved for the new quote and never will be: it has ended, or a settled block is past the promise of the
-    /// new quote, after which no reassignment to it is taken.
+    /// The escrow is not reserved for the new quote and never will be: it has given the money back, or a settled block is past the
+    /// promise of the new quote, after which no reassignment to it is taken.
     Missed {
+        /// What proves it.
+        evidence: String,
+    },
+    /// It never will be, either, because it is, or was, reserved for a quote that the payment does not know, and has paid or takes
+    /// no release any more: somebody else may have delivered.
+    Lost {
         /// What proves it.
         evidence: String,
     },

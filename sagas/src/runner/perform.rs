@@ -18,7 +18,7 @@ use crate::{
     handlers::Action,
     payment::{Command, Payment, Stage},
     ports::{
-        AuctionOver, Award, AwardAnswer, AwardEnd, DepositOrder, DepositState, EscrowState, Gathering, PayerDeposit,
+        AuctionOver, Award, AwardAnswer, DepositOrder, DepositState, EscrowState, Gathering, PayerDeposit,
         PrepareError, RefundOrder, Refusal, ReleaseOrder, SelectionRequest, TransactionState, Transient,
     },
 };
@@ -111,16 +111,8 @@ async fn secure_deposit(
     attempt: u32,
     agreed: &mut Option<Hash32>,
 ) -> Result<Outcome, Transient> {
-    if *agreed != Some(award.quote_hash) {
-        if let Some(lost) = agree(ports, payment, award, attempt > 1).await? {
-            return Ok(Outcome::command(lost));
-        }
-        *agreed = Some(award.quote_hash);
-        // Nobody else can win any more, whatever becomes of the deposit.
-        let (auction_id, settlers) = (payment.auction_id(), payment.waiting_settlers());
-        if !settlers.is_empty() {
-            ports.auction.over(&AuctionOver { auction_id, settlers }).await;
-        }
+    if let Some(lost) = agree(ports, payment, award, attempt > 1, agreed).await? {
+        return Ok(Outcome::command(lost));
     }
     match prepare_deposit(ports, options, payment, award, order, attempt).await {
         Ok(transaction) => {
@@ -169,8 +161,31 @@ async fn prepare_deposit(
     ports.chains.prepare_deposit(order, attempt).await
 }
 
-/// Tells the winner and hears its answer, before anything is signed for it or shown to a node; what follows when it is lost.
+/// Agrees with the winner once in this process, and then tells those who waited that they can't win any more; what follows when
+/// the winner is lost. `is_signed` when something was signed for it before, so that it has answered.
 pub(super) async fn agree(
+    ports: &Ports,
+    payment: &Payment,
+    award: &Award,
+    is_signed: bool,
+    agreed: &mut Option<Hash32>,
+) -> Result<Option<Command>, Transient> {
+    if *agreed == Some(award.quote_hash) {
+        return Ok(None);
+    }
+    if let Some(lost) = lost_winner(ports, payment, award, is_signed).await? {
+        return Ok(Some(lost));
+    }
+    *agreed = Some(award.quote_hash);
+    let (auction_id, settlers) = (payment.auction_id(), payment.waiting_settlers());
+    if !settlers.is_empty() {
+        ports.auction.over(&AuctionOver { auction_id, settlers }).await;
+    }
+    Ok(None)
+}
+
+/// Tells the winner and hears its answer, before anything is signed for it or shown to a node; what follows when it is lost.
+async fn lost_winner(
     ports: &Ports,
     payment: &Payment,
     award: &Award,
@@ -189,13 +204,13 @@ pub(super) async fn agree(
         AwardAnswer::Silent => None,
     };
     let at = ports.clock.now();
-    if payment.next_quote(at).is_some() || payment.is_reopened {
+    if let Some(awarded) = payment.award.as_deref()
+        && (payment.is_reopened || payment.next_quote(at).is_some())
+    {
         // No award stands whose answer is final and no acceptance, so its end is stored before the next is journaled. Where
         // none follows, the failure is journaled first.
-        let (settler, payment_id) = (award.settler.clone(), award.case.payment_id.clone());
-        let code = WithdrawalCause::lost(refusal.clone()).code().to_owned();
-        let auction_id = payment.award.as_ref().map(|award| award.quote.auction_id.clone()).unwrap_or_default();
-        ports.auction.end(&AwardEnd { settler, payment_id, quote_hash: award.quote_hash, auction_id, code }).await?;
+        let code = WithdrawalCause::lost(refusal.clone()).code();
+        ports.auction.end(&awarded.ended(&award.case.payment_id, code)).await?;
     }
     Ok(Some(Command::LoseWinner { refusal, at }))
 }

@@ -5,7 +5,7 @@ use events::{
     Hash32,
     event::{Inclusion, TransactionPrepared, WithdrawalCause},
     mutant,
-    time::{Timestamp, unix_seconds},
+    time::Timestamp,
 };
 
 use super::{
@@ -15,10 +15,7 @@ use super::{
 };
 use crate::{
     payment::{Command, Payment},
-    ports::{
-        AuctionOver, Award, AwardEnd, EscrowState, PrepareError, ReassignmentOrder, ReassignmentState,
-        TransactionState, Transient,
-    },
+    ports::{Award, PrepareError, ReassignmentOrder, ReassignmentState, TransactionState, Transient},
 };
 
 /// Until when quotes are collected for the escrow of `payment`, whose reservation lapses at `at` with the word of as many
@@ -62,15 +59,8 @@ pub(super) async fn secure(
     attempt: u32,
     agreed: &mut Option<Hash32>,
 ) -> Result<Outcome, Transient> {
-    if *agreed != Some(award.quote_hash) {
-        if let Some(lost) = agree(ports, payment, award, payment.is_reassignment_signed()).await? {
-            return Ok(Outcome::command(lost));
-        }
-        *agreed = Some(award.quote_hash);
-        let (auction_id, settlers) = (payment.auction_id(), payment.waiting_settlers());
-        if !settlers.is_empty() {
-            ports.auction.over(&AuctionOver { auction_id, settlers }).await;
-        }
+    if let Some(lost) = agree(ports, payment, award, payment.is_reassignment_signed(), agreed).await? {
+        return Ok(Outcome::command(lost));
     }
     if let Some(known) = known(ports, payment, order).await? {
         return Ok(known);
@@ -124,43 +114,20 @@ pub(super) async fn give_up(ports: &Ports, payment: &Payment, order: &Reassignme
 /// What to record of a reassignment that is there, or cannot come any more. Of the latter the winner is told before it is journaled,
 /// as nothing is driven for its award any more then.
 async fn known(ports: &Ports, payment: &Payment, order: &ReassignmentOrder) -> Result<Option<Outcome>, Transient> {
-    let state = match ports.chains.reassignment_state(order).await {
-        Ok(state) => state,
-        Err(fault) => return unknown(ports, order, fault).await.map(Some),
+    let at = ports.clock.now();
+    let (command, evidence) = match ports.chains.reassignment_state(order).await? {
+        ReassignmentState::Open => return Ok(None),
+        ReassignmentState::Reassigned(inclusion) => {
+            return Ok(Some(Outcome::command(Command::ObserveReassignment(inclusion))));
+        }
+        ReassignmentState::Missed { evidence } => (Command::GiveUpReassignment { at }, evidence),
+        ReassignmentState::Lost { evidence } => (Command::ForgoReassignment { at }, evidence),
     };
-    Ok(match state {
-        ReassignmentState::Open => None,
-        ReassignmentState::Reassigned(inclusion) => Some(Outcome::command(Command::ObserveReassignment(inclusion))),
-        ReassignmentState::Missed { evidence } => {
-            tracing::info!(payment_id = %order.payment_id, evidence, "the escrow was not reassigned");
-            if let Some(award) = payment.award.as_deref() {
-                let end = AwardEnd {
-                    settler: award.quote.settler.clone(),
-                    payment_id: order.payment_id.clone(),
-                    quote_hash: award.event.quote_hash,
-                    auction_id: award.quote.auction_id.clone(),
-                    code: WithdrawalCause::NotDeposited.code().to_owned(),
-                };
-                ports.auction.end(&end).await?;
-            }
-            Some(Outcome::command(Command::GiveUpReassignment { at: ports.clock.now() }))
-        }
-    })
-}
-
-/// What follows when the chain does not tell whether the escrow was reassigned, such as where it is reserved for a quote that the
-/// journal does not know: look again, until no settler can be paid any more.
-async fn unknown(ports: &Ports, order: &ReassignmentOrder, fault: Transient) -> Result<Outcome, Transient> {
-    if unix_seconds(ports.clock.now()) < order.escrow.refund_after {
-        return Err(fault);
+    tracing::info!(payment_id = %order.payment_id, command = command.name(), evidence, "the escrow was not reassigned");
+    if let Some(award) = payment.award.as_deref() {
+        ports.auction.end(&award.ended(&order.payment_id, WithdrawalCause::NotDeposited.code())).await?;
     }
-    match ports.chains.escrow_state(&order.payment_id, &order.escrow).await? {
-        EscrowState::Absent | EscrowState::Held => Err(fault),
-        EscrowState::Lapsed | EscrowState::Released(_) | EscrowState::Refunded(_) => {
-            tracing::error!(payment_id = %order.payment_id, %fault, "whether the escrow was reassigned was never known");
-            Ok(Outcome::command(Command::ForgoReassignment { at: ports.clock.now() }))
-        }
-    }
+    Ok(Some(Outcome::command(command)))
 }
 
 /// A block that nobody looked for, for a broken variant.
