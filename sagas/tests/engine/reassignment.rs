@@ -49,6 +49,8 @@ pub enum Chain {
     Dear,
     /// No reassignment that is sent gets into a block.
     NeverLands,
+    /// As `NeverLands`, because the escrow is reserved for a quote that the journal does not know.
+    Lost,
     /// A stranger cancels the escrow while the reassignment is being signed.
     Cancelled,
     /// The verifiers are of a version that knows no reassignment.
@@ -269,6 +271,16 @@ async fn a_reassignment_that_never_comes_is_waited_for_up_to_the_promise_and_the
         let ends: Vec<_> = state.ends.iter().map(|end| (&end.settler, end.code.as_str())).collect();
         assert_eq!(ends, [(&did(2), "NOT_DEPOSITED")], "{chain:?}");
     }
+}
+
+#[tokio::test]
+async fn a_reservation_that_nobody_here_knows_is_said_to_be_unknown() {
+    let expected = [&SECURED[..], &AUCTION, &["ReassignmentPrepared"], &RETURNED].concat();
+    let (world, events) = whoever_dies(disturbed(Chain::Lost), &expected).await;
+    let reason = &failure(&events).failure;
+    assert_eq!(reason.retry_classification, Some(RetryClassification::ReconcileThenDecide), "{}", reason.message);
+    let state = world.state.lock().unwrap();
+    assert_eq!(state.ends.iter().map(|end| &end.settler).collect::<Vec<_>>(), [&did(2)]);
 }
 
 #[tokio::test]

@@ -249,7 +249,7 @@ impl World {
         let lands = match self.course().chain {
             Chain::Superseded => transaction.raw != reassignment_transaction(1, 1).raw,
             Chain::Dear => *transaction == reassignment_transaction(1, PRICES),
-            Chain::NeverLands => false,
+            Chain::NeverLands | Chain::Lost => false,
             _ => true,
         };
         if lands {
@@ -283,6 +283,8 @@ impl World {
         let second = i64::try_from(order.reservation.fulfill_by - unix_seconds(at(0))).unwrap();
         if is_reserved {
             ReassignmentState::Reassigned(inclusion(6))
+        } else if self.course().chain == Chain::Lost && state.now > second + DEPTH {
+            ReassignmentState::Lost { evidence: "it is reserved for another".to_owned() }
         } else if state.reserved.cancelled || state.now > second + DEPTH {
             ReassignmentState::Missed { evidence: "it has ended, or the promise is over".to_owned() }
         } else {
