@@ -10,6 +10,11 @@ use serde_json::{Map, Value, json};
 use super::Error;
 use crate::json::Document;
 
+/// Most types that what is signed may be made of, each as often as it is used, and each dimension of a list another.
+const USES_MAX: usize = 512;
+/// Most types of structs. All that a struct depends on are hashed for every value of it.
+const STRUCTS_MAX: usize = 64;
+
 /// The digest that a wallet signed.
 pub(super) fn digest(document: &Document, options: &Map<String, Value>) -> Result<[u8; 32], Error> {
     let wrong = |reason: &str| Error::TypedData(reason.to_owned());
@@ -28,6 +33,9 @@ pub(super) fn digest(document: &Document, options: &Map<String, Value>) -> Resul
     proof.retain(|name, _| name != "eip712" && name != "eip712Domain");
     message.insert("proof".to_owned(), Value::Object(proof));
     let message = Value::Object(message);
+    are_plain(types)?;
+    let mut left = USES_MAX;
+    expand(types, primary_type, &mut left).ok_or_else(|| wrong("has types of too many others"))?;
     covers(types, primary_type, &message, "message")?;
     if types.contains_key("EIP712Domain") {
         covers(types, "EIP712Domain", domain, "domain")?;
@@ -36,6 +44,34 @@ pub(super) fn digest(document: &Document, options: &Map<String, Value>) -> Resul
     let data: TypedData = serde_json::from_value(data).map_err(|error| Error::TypedData(error.to_string()))?;
     let digest = data.eip712_signing_hash().map_err(|error| Error::TypedData(error.to_string()))?;
     Ok(digest.0)
+}
+
+/// Refuses too many types, and those that are tuples, of which EIP-712 has none: they could be nested as deep as the document
+/// is long.
+fn are_plain(types: &Map<String, Value>) -> Result<(), Error> {
+    if types.len() > STRUCTS_MAX {
+        return Err(Error::TypedData(format!("has more than {STRUCTS_MAX} types")));
+    }
+    let fields = types.values().filter_map(Value::as_array).flatten();
+    let names =
+        fields.filter_map(|field| field.get("type").and_then(Value::as_str)).chain(types.keys().map(String::as_str));
+    for name in names {
+        if name.contains(['(', ')', ',']) {
+            return Err(Error::TypedData("has a type that is a tuple".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Counts the types that `name` stands for off `left`; `None` where there are more. Each use of a type is resolved by itself, so a
+/// few that hold the next one twice are as many as the powers of two, and a list may be empty, so that nothing of the document
+/// has to stand for them.
+fn expand(types: &Map<String, Value>, name: &str, left: &mut usize) -> Option<()> {
+    *left = left.checked_sub(1 + name.matches('[').count())?;
+    let stem = name.split('[').next().unwrap_or(name);
+    let fields = types.get(stem).and_then(Value::as_array).into_iter().flatten();
+    let mut names = fields.filter_map(|field| field.get("type").and_then(Value::as_str));
+    names.try_for_each(|name| expand(types, name, left))
 }
 
 /// Refuses a value of which a type does not name every member, each once and as what it is.
@@ -73,4 +109,38 @@ fn covers(types: &Map<String, Value>, name: &str, value: &Value, at: &str) -> Re
         covers(types, field, value, &format!("{at}/{member}"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a document with an empty list comes to under these types, of which the list's items are the first.
+    fn digest_of(item: &str, types: Value) -> Result<[u8; 32], Error> {
+        let Value::Object(mut types) = types else { panic!("types are an object") };
+        types
+            .insert("Document".to_owned(), json!([{"name": "list", "type": item}, {"name": "proof", "type": "Proof"}]));
+        types.insert("Proof".to_owned(), json!([{"name": "type", "type": "string"}]));
+        let document = Document::parse(r#"{"list": []}"#).unwrap();
+        let options = json!({"type": "x", "eip712": {"types": types, "primaryType": "Document", "domain": {}}});
+        let Value::Object(options) = options else { panic!("options are an object") };
+        digest(&document, &options)
+    }
+
+    #[test]
+    fn types_that_nothing_stands_for_are_bounded() {
+        assert!(digest_of("string[]", json!({})).is_ok());
+        assert!(digest_of("A[]", json!({"A": [{"name": "a", "type": "string[][2]"}]})).is_ok());
+        // Each holds the next one twice.
+        let pair = |next: &str| json!([{"name": "a", "type": next}, {"name": "b", "type": next}]);
+        let chain: Map<String, Value> = (0..40).map(|n| (format!("T{n}"), pair(&format!("T{}", n + 1)))).collect();
+        assert!(matches!(digest_of("T0[]", chain.into()), Err(Error::TypedData(_))));
+        // As deep as a document is long, and around itself.
+        assert!(matches!(digest_of(&format!("string{}", "[]".repeat(25_000)), json!({})), Err(Error::TypedData(_))));
+        assert!(matches!(digest_of("A[]", json!({"A": [{"name": "a", "type": "A[]"}]})), Err(Error::TypedData(_))));
+        let nested = format!("{}string{}", "(".repeat(20_000), ")".repeat(20_000));
+        assert!(matches!(digest_of(&format!("{nested}[]"), json!({})), Err(Error::TypedData(_))));
+        let unused = json!({"Unused": [{"name": "a", "type": nested}]});
+        assert!(matches!(digest_of("string[]", unused), Err(Error::TypedData(_))));
+    }
 }
