@@ -212,7 +212,8 @@ pub(crate) fn account_rule(rule: &caip::Error) -> String {
 pub fn date_time(text: &str) -> Result<Timestamp, &'static str> {
     const RULE: &str = "must be an RFC 3339 date-time with an offset, such as 2030-01-31T12:00:00Z";
     let separated = text.len() <= DATE_TIME_CHARS_MAX && matches!(text.as_bytes().get(10), Some(b'T' | b't'));
-    if !separated {
+    // The reader takes U+2212 for the sign of an offset, too, which no RFC 3339 has.
+    if !separated || !text.is_ascii() {
         return Err(RULE);
     }
     if text.get(17..19) == Some("60") {
