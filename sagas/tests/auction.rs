@@ -3,14 +3,15 @@
 use crate::given::*;
 use events::{
     Account, Did, Payload, PaymentEvent, QuoteRequestId,
-    event::{CollectedQuote, EscrowPlan, Submitted},
+    event::{CollectedQuote, EscrowPlan, SelectorRef, Submitted},
     identity::HeldPolicy,
     quote::Quote,
+    selection::SelectorSigner,
     time::Timestamp,
 };
 use proptest::prelude::*;
 use sagas::{
-    auction::{judge, request_for_quotes},
+    auction::{judge, next_alternate, request_for_quotes},
     handlers::{Action, Step, next},
     ports::{Answer, Bid, Gathered},
 };
@@ -92,6 +93,46 @@ fn late_foreign_and_malformed_bids_are_dropped_and_counted() {
     let judged = judge(&submission(), gathered(&[1, 2], vec![late, foreign, malformed]), at(10));
     assert_eq!(judged.dropped.len(), 3);
     assert_eq!(judged.winner, None);
+}
+
+#[test]
+fn a_bid_at_the_quote_deadline_itself_counts() {
+    let last = Bid { received_at: at(10), ..offers(1, "1000") };
+    assert_eq!(winner(gathered(&[1], vec![last])), Some(did(1)));
+}
+
+/// The selector has until `answer_by`, and what it chooses then has to be valid still.
+#[test]
+fn a_selector_is_shown_the_quotes_that_last_until_it_has_to_answer() {
+    let selector = SelectorRef { key: SelectorSigner::Ed25519(settler(100)).key(), answer_by: at(20) };
+    let submitted = Submitted { selector: Some(selector), ..submission() };
+    let lasting = |n: u8, until: i64| {
+        let quote = Quote { valid_until: at(until), ..quote(n, "1010") };
+        bid(n, at(2), Answer::Quote(signed(n, quote).document().to_owned()))
+    };
+    let judged = judge(&submitted, gathered(&[1, 2, 3], vec![lasting(1, 19), lasting(2, 20), lasting(3, 21)]), at(10));
+    let mut offered: Vec<_> = judged.offered.iter().map(|signed| signed.quote().settler.clone()).collect();
+    offered.sort();
+    let mut expected = [did(2), did(3)];
+    expected.sort();
+    assert_eq!((offered.as_slice(), judged.dropped.len()), (expected.as_slice(), 1));
+}
+
+/// The next quote in turn is one whose validity and promise are both not over, by its own record.
+#[test]
+fn the_next_quote_is_one_that_can_still_be_awarded() {
+    let soon = |n: u8, valid: i64, by: i64| {
+        let quote = Quote { valid_until: at(valid), fulfill_by: at(by), ..quote(n, &format!("100{n}")) };
+        bid(n, at(2), Answer::Quote(signed(n, quote).document().to_owned()))
+    };
+    let bids = vec![soon(1, 30, 60), soon(2, 13, 60), soon(3, 30, 15), soon(4, 30, 60)];
+    let judged = judge(&submission(), gathered(&[1, 2, 3, 4], bids), at(10));
+    let next = |seconds: i64| {
+        let next = next_alternate(&judged.alternates, &judged.quotes, at(seconds))?;
+        judged.quotes.iter().find(|quote| quote.quote_hash == next.quote_hash).map(|quote| quote.settler.clone())
+    };
+    // A quote is awarded with two seconds to spare.
+    assert_eq!([11, 12, 13, 14, 28, 29].map(next), [2, 3, 3, 4, 4, 0].map(|n| (n > 0).then(|| did(n))));
 }
 
 #[test]
@@ -226,5 +267,23 @@ fn a_required_policy_is_held_by_evidence_that_lasts_until_the_quotes_are_in() {
         vec![held(1, "kyc", None), held(1, "licence", Some(10))],
     ] {
         assert!(judged(short.clone()).winner.is_none(), "{short:?}");
+    }
+}
+
+/// A credential for one policy is none for another, nor is another settler's.
+#[test]
+fn a_required_policy_is_held_by_the_settlers_own_credential_for_it() {
+    let requiring = Submitted { required_policies: vec!["licence".to_owned()], ..submission() };
+    for (holder, policy, wins) in [(1, "licence", true), (1, "kyc", false), (2, "licence", false)] {
+        let held = HeldPolicy {
+            settler: did(holder),
+            policy: policy.to_owned(),
+            issuer: did(9),
+            credential_hash: events::Hash32([7; 32]),
+            expires: None,
+        };
+        let judged =
+            judge(&requiring, Gathered { held: vec![held], ..gathered(&[1], vec![offers(1, "1009")]) }, at(10));
+        assert_eq!(judged.winner.is_some(), wins, "settler {holder} holds {policy}");
     }
 }

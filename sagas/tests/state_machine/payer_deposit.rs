@@ -40,6 +40,21 @@ fn a_deposit_that_can_not_be_reserved_fails_the_payment_and_is_owed_in_the_same_
     }
 }
 
+/// What the payer's own transaction lacks of gas is said to be the payer's, and what ours takes too much of is not.
+#[test]
+fn a_refusal_for_gas_says_whose_gas_it_is() {
+    let lacking = BlockchainContext { estimated_gas_needed: Some("131000".to_owned()), ..*context() };
+    let said = |history: &[PaymentEvent]| {
+        let refuse = Command::RefuseDeposit { context: Box::new(lacking.clone()), at: at(31) };
+        let events = given(history).when(refuse);
+        failure(&events).0.message.clone()
+    };
+    let [own, _, _] = payer_deposit_histories();
+    assert!(said(&own).contains("check balance and allowance of the payer"), "{}", said(&own));
+    let ours = [submitted(), auction_closed(), awarded()];
+    assert!(said(&ours).contains("more gas than one may take"), "{}", said(&ours));
+}
+
 #[test]
 fn a_payment_that_failed_in_the_auction_is_watched_until_its_deposit_is_found_or_ruled_out() {
     let [_, _, unsold] = payer_deposit_histories();

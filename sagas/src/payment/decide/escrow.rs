@@ -44,9 +44,11 @@ pub(super) fn reprice(payment: &Payment, transaction: TransactionPrepared) -> De
 
 /// The source chain keeps refusing the deposit.
 pub(super) fn refuse(payment: &Payment, context: BlockchainContext, at: Timestamp) -> Decided {
+    // What the payer's own transaction lacks is the payer's to pay for.
+    let is_ours = !payment.submitted.authorization.is_payer_deposit();
     let message = match &context.estimated_gas_needed {
-        None => "the source chain refuses the deposit; check balance and allowance of the payer",
-        Some(_) => "the deposit needs more gas than one may take; nothing was taken from the payer",
+        Some(_) if is_ours => "the deposit needs more gas than one may take; nothing was taken from the payer",
+        _ => "the source chain refuses the deposit; check balance and allowance of the payer",
     };
     (payment.stage() == Stage::Awarded).then(|| not_deposited(message, Some(context), at))
 }
