@@ -115,6 +115,15 @@ impl SolanaChain {
         Ok(Self { node, keys, clock, warnings: Warnings::default(), failures: SignFailures::default(), record_watcher })
     }
 
+    /// Sees what happened in the newest blocks, as [`Chains::next_event`] does by itself: for who learns of blocks in another
+    /// way.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn watch_records(&self) -> Result<(), Transient> {
+        self.record_watcher.watch_newest().await
+    }
+
     /// The node it asks.
     pub(super) fn node(&self) -> &Node {
         &self.node

@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use gateway_program::{Key, ids};
 
+use super::node::{bytes32, instruction_data};
+
 /// `Transfer` and `TransferChecked` of the token programs.
 const TOKEN_TRANSFER: u8 = 3;
 const TOKEN_TRANSFER_CHECKED: u8 = 12;
@@ -125,7 +127,7 @@ impl RawEvidence {
         let meta = self.meta.ok_or("a transaction without its outcome")?;
         let inner_instructions = meta.inner_instructions.ok_or("a transaction without what it called")?;
         let loaded = meta.loaded_addresses.iter().flat_map(|loaded| loaded.writable.iter().chain(&loaded.readonly));
-        let keys = self.transaction.message.account_keys.iter().chain(loaded).map(|text| key(text));
+        let keys = self.transaction.message.account_keys.iter().chain(loaded).map(|text| bytes32(text));
         let keys = keys.collect::<Option<Vec<Key>>>().ok_or("an account that is not Base58 of 32 bytes")?;
         let call = |compiled: &Compiled| compiled.read(&keys).ok_or("an instruction that cannot be read");
         let top = self.transaction.message.instructions.iter().map(call).collect::<Result<Vec<_>, _>>()?;
@@ -152,7 +154,7 @@ impl RawEvidence {
 impl Compiled {
     fn read(&self, keys: &[Key]) -> Option<Call> {
         let accounts = self.accounts.iter().map(|index| keys.get(*index).copied()).collect::<Option<Vec<_>>>()?;
-        let data = bs58::decode(&self.data).into_vec().ok()?;
+        let data = instruction_data(&self.data)?;
         Some(Call { program: *keys.get(self.program_id_index)?, accounts, data, height: self.stack_height })
     }
 }
@@ -220,11 +222,6 @@ impl Effect {
     }
 }
 
-/// Not only accounts in the sense of the contract: the system program's address is zero.
-fn key(text: &str) -> Option<Key> {
-    bs58::decode(text).into_vec().ok()?.try_into().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -287,7 +284,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_together_is_no_evidence() {
         type Spoil = fn(&mut Value);
-        let spoilt: [(&str, Spoil); 7] = [
+        let spoilt: [(&str, Spoil); 9] = [
             ("signature", |answer| answer["transaction"]["signatures"] = json!(["other"])),
             ("outcome", |answer| answer["meta"] = Value::Null),
             ("calls", |answer| answer["meta"]["innerInstructions"] = Value::Null),
@@ -295,6 +292,13 @@ mod tests {
             ("balance of no account", |answer| answer["meta"]["preTokenBalances"][0]["accountIndex"] = json!(9)),
             ("unnamed account", |answer| answer["meta"]["loadedAddresses"] = Value::Null),
             ("account", |answer| answer["transaction"]["message"]["accountKeys"][0] = json!("0x12")),
+            // Base58 is decoded in the square of its length: these would take minutes.
+            ("long account", |answer| {
+                answer["transaction"]["message"]["accountKeys"][0] = json!("z".repeat(1_000_000))
+            }),
+            ("long data", |answer| {
+                answer["transaction"]["message"]["instructions"][0]["data"] = json!("z".repeat(1_000_000));
+            }),
         ];
         for (name, spoil) in spoilt {
             let mut answer = answer();

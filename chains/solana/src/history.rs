@@ -8,7 +8,7 @@ use gateway_program::Key;
 use sagas::ports::Transient;
 
 use super::{
-    node::{Commitment, Contextual, Node},
+    node::{Commitment, Contextual, Node, instruction_data},
     program::text,
 };
 
@@ -186,11 +186,11 @@ impl<'a> History<'a> {
     fn executed(&self, raw: &RawInstruction, keys: &[Key]) -> Result<Executed, Transient> {
         let named =
             |index: usize| keys.get(index).copied().ok_or_else(|| self.node.contradiction("an unnamed account"));
-        let data = bs58::decode(&raw.data).into_vec();
+        let data = instruction_data(&raw.data);
         Ok(Executed {
             program: named(raw.program_id_index)?,
             accounts: raw.accounts.iter().map(|index| named(*index)).collect::<Result<_, _>>()?,
-            data: data.map_err(|error| self.node.contradiction(format!("an instruction: {error}")))?,
+            data: data.ok_or_else(|| self.node.contradiction("an instruction whose data are none"))?,
         })
     }
 

@@ -10,7 +10,7 @@
 //!   executed transaction moved. [`wallet`] is the account that a settler sends from. [`wrapping`] is what a payer sends who holds
 //!   SOL.
 //! - [`program`] converts between the engine's types and the program's, [`transaction`] and [`keys`] are bytes and signatures,
-//!   `rpc` is the endpoint.
+//!   `rpc` is the endpoint, [`transport`] the way there.
 //! - [`deploy`] puts the program on a cluster and compares what is there; [`dev`] sets the program up on a local cluster and is for nothing else.
 
 pub mod adapter;
@@ -40,6 +40,7 @@ pub mod settler;
 mod submitters;
 pub mod transaction;
 mod transaction_status;
+pub mod transport;
 pub mod verifier;
 mod vitals;
 pub mod wallet;

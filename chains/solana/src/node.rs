@@ -5,6 +5,8 @@
 //! slot that was finalized already is a [`Transient`] fault and never a fact. The accounts are the truth: history only
 //! says which transaction made them so.
 
+mod connect;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -18,72 +20,29 @@ use data_encoding::BASE64;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use url::Url;
 
-use chains::{
-    block_poller::BlockPoller,
-    config::{Depth, NodeConfig, SolanaConfig},
-    head_feed::{Dialect, HeadFeed, WsUrl},
-    nodes::NodeReport,
-};
-use events::{ChainId, Family, event::Inclusion};
-use gateway_program::{
-    Hash, Key,
-    message::{DOMAIN_VERSION, Domain},
-};
+use chains::{block_poller::BlockPoller, config::SolanaConfig, head_feed::HeadFeed, nodes::NodeReport};
+use events::{ChainId, event::Inclusion};
+use gateway_program::{Hash, Key, message::Domain};
 use sagas::ports::Transient;
 
+pub use self::connect::ConnectError;
 use super::{
-    authorization::ClusterId,
     nodes::{CLOCK_SYSVAR, Nodes},
     program::text,
-    rpc::{Fault, Rpc},
+    rpc::Fault,
 };
 
-/// Characters of the genesis hash in a CAIP-2 id.
-const CHAIN_REFERENCE_CHARS: usize = 32;
 /// Most accounts that nodes give in one answer.
 pub(super) const ACCOUNTS_MAX: usize = 100;
 /// For so long the settled slot that a record watcher found last is the newest for everybody while it goes on asking.
 const SETTLED_KEPT: Duration = Duration::from_secs(2);
+/// Most digits of an instruction's data: 10 KiB, as much as one program may give another, in Base58.
+const DATA_DIGITS_MAX: usize = 14_000;
 /// Most accounts of which it is remembered which transaction made them what they are.
 const MADE_BY_MAX: usize = 4_096;
 /// Owner of the sysvars.
 const SYSVAR_OWNER: &str = "Sysvar1111111111111111111111111111111111111";
-
-/// Why a chain's configuration cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The chain is not of the Solana family.
-    #[error("{0} is not a Solana chain")]
-    Family(ChainId),
-    /// The endpoint cannot be used.
-    #[error("rpc_url of {chain_id} {reason}")]
-    Url {
-        /// The chain.
-        chain_id: ChainId,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The cluster is not named, or is not the chain.
-    #[error("signature_cluster_id of {chain_id} must be the genesis hash whose first 32 characters the chain id has")]
-    Cluster {
-        /// The chain.
-        chain_id: ChainId,
-    },
-    /// What is signed has another domain.
-    #[error("signature_domain_version of {chain_id} must be {DOMAIN_VERSION}")]
-    DomainVersion {
-        /// The chain.
-        chain_id: ChainId,
-    },
-    /// Only the cluster's own finality settles a slot.
-    #[error("required_depth of {chain_id} must be \"finalized\"")]
-    Depth {
-        /// The chain.
-        chain_id: ChainId,
-    },
-}
 
 /// How sure the cluster is of what is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,47 +172,6 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// A connection by `config`. Nothing is sent before the first use; then the node is asked for its genesis hash, and
-    /// nothing else is asked of a node of another cluster.
-    ///
-    /// # Errors
-    /// [`ConnectError`] when the configuration cannot be meant.
-    pub fn connect(config: &SolanaConfig) -> Result<Self, ConnectError> {
-        let chain_id = config.common.chain_id.clone();
-        if chain_id.family() != Some(Family::Solana) {
-            return Err(ConnectError::Family(chain_id));
-        }
-        let mut nodes = Vec::new();
-        for NodeConfig { url, weight, .. } in config.common.nodes() {
-            let refused = |reason| ConnectError::Url { chain_id: chain_id.clone(), reason };
-            let parsed: Url =
-                url.parse().map_err(|error: url::ParseError| refused(format!("is not a URL: {error}")))?;
-            let rpc = Rpc::new(&parsed, Duration::from_millis(config.common.rpc_timeout_ms));
-            nodes.push((rpc.map_err(|error| refused(error.to_string()))?, url, weight));
-        }
-        let cluster = cluster(config).ok_or_else(|| ConnectError::Cluster { chain_id: chain_id.clone() })?;
-        if config.signature_domain_version != DOMAIN_VERSION {
-            return Err(ConnectError::DomainVersion { chain_id });
-        }
-        if config.common.required_depth != Depth::Finalized {
-            return Err(ConnectError::Depth { chain_id });
-        }
-        let feed = |url: WsUrl| HeadFeed::new(chain_id.clone(), url, Dialect::Solana);
-        let head_feed = config.common.ws_url.clone().map(feed);
-        Ok(Self(Arc::new(Inner {
-            config: config.clone(),
-            cluster,
-            nodes: Nodes::new(&chain_id, cluster, nodes),
-            settled: Mutex::new(None),
-            settled_watched: Mutex::new(None),
-            made_by: Mutex::default(),
-            finalized_read: Mutex::new(0),
-            lacks_reassignments: AtomicBool::default(),
-            poller: BlockPoller::new(config.common.poll_ms).hinted(head_feed.clone()),
-            head_feed,
-        })))
-    }
-
     /// What the configuration says.
     pub fn config(&self) -> &SolanaConfig {
         &self.0.config
@@ -497,18 +415,16 @@ impl Node {
 
 /// The 32 bytes of a Base58 text, where it has so many.
 pub(super) fn bytes32(base58: &str) -> Option<[u8; 32]> {
+    // Decoding is quadratic, and a node may say anything; 32 bytes take 44 digits at most.
+    let base58 = Some(base58).filter(|base58| base58.len() <= 44)?;
     bs58::decode(base58).into_vec().ok()?.try_into().ok()
 }
 
-/// The cluster's genesis hash, when the chain id is made of it.
-fn cluster(config: &SolanaConfig) -> Option<Hash> {
-    let genesis_hash = config.signature_cluster_id.as_str();
-    ClusterId::parse(genesis_hash)?;
-    let begins = genesis_hash.get(..CHAIN_REFERENCE_CHARS)? == config.common.chain_id.reference();
-    if !begins {
-        return None;
-    }
-    bytes32(genesis_hash)
+/// The data of an instruction as nodes write it; `None` when it is not Base58, or longer than any that a transaction has.
+pub(super) fn instruction_data(base58: &str) -> Option<Vec<u8>> {
+    Some(base58)
+        .filter(|base58| base58.len() <= DATA_DIGITS_MAX)
+        .and_then(|base58| bs58::decode(base58).into_vec().ok())
 }
 
 /// Slot and UNIX second of the clock sysvar: slot, start of the epoch, epoch, epoch of the leader schedule, time.

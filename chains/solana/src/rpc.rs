@@ -12,6 +12,8 @@ use chains::{
 };
 use sagas::ports::Transient;
 
+use super::transport::Transport;
+
 /// What providers answer, instead of the HTTP status, to whoever asks too often.
 const RATE_LIMITED_CODES: [i64; 2] = [429, -32_429];
 /// How they word it where the code is another.
@@ -66,7 +68,7 @@ struct RpcError {
 /// The endpoint.
 #[derive(Debug)]
 pub(super) struct Rpc {
-    http: Http,
+    transport: Box<dyn Transport>,
     timeout: Duration,
     /// By method and parameters.
     reads: SingleFlight<(&'static str, String), Result<Answer, Fault>>,
@@ -78,12 +80,17 @@ impl Rpc {
     /// # Errors
     /// [`ClientError`].
     pub fn new(url: &Url, timeout: Duration) -> Result<Self, ClientError> {
-        Ok(Self { http: Http::new(url.clone(), timeout)?, timeout, reads: SingleFlight::default() })
+        Ok(Self::over(Box::new(Http::new(url.clone(), timeout)?), timeout))
+    }
+
+    /// An endpoint behind `transport`, which bounds the time of each call; `timeout` is that of a call with all its repetitions.
+    pub fn over(transport: Box<dyn Transport>, timeout: Duration) -> Self {
+        Self { transport, timeout, reads: SingleFlight::default() }
     }
 
     /// The origin of its address, which is all that may be shown of it.
     pub fn endpoint(&self) -> &str {
-        self.http.origin()
+        self.transport.origin()
     }
 
     /// Reads what `method` answers to `params`, an array; once for all who want to read it at the same time.
@@ -98,7 +105,7 @@ impl Rpc {
         let asked = async {
             for _ in 0..RETRIES_MAX {
                 match self.answer(method, &params).await {
-                    Err(Fault::Unanswered(Transient::RateLimited(_))) => self.http.pause_over().await,
+                    Err(Fault::Unanswered(Transient::RateLimited(_))) => self.transport.pause_over().await,
                     answer => return answer,
                 }
             }
@@ -115,7 +122,7 @@ impl Rpc {
     pub async fn answer(&self, method: &'static str, params: &Value) -> Result<Value, Fault> {
         let place = format!("{method} at {}", self.endpoint());
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        let answer = self.http.post(body.into_bytes()).await.map_err(|fault| fault.transient(&place))?;
+        let answer = self.transport.post(body.into_bytes()).await.map_err(|fault| fault.transient(&place))?;
         if !answer.is_success() {
             let text = format!("{place}: HTTP status {}", answer.status);
             return Err(Transient::of_http_status(answer.status, text).into());
@@ -138,7 +145,7 @@ impl Rpc {
         let RpcError { code, message, data } = error;
         let text = format!("{place}: {} (code {code})", shortened(message));
         if RATE_LIMITED_CODES.contains(code) || message.to_ascii_lowercase().contains(RATE_LIMITED) {
-            self.http.pause(None);
+            self.transport.pause(None);
             Fault::Unanswered(Transient::rate_limited(text))
         } else if data["err"] == "AlreadyProcessed" || message.contains(ALREADY_PROCESSED) {
             // Not every node puts the transaction's error into the answer's data.

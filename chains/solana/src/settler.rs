@@ -34,6 +34,8 @@ use super::{
 /// Lamports that a settler keeps for fees and rent, and that are never promised: some five deliveries, each of which makes
 /// its record (0.0022 SOL, back 30 days after its time) and may make the recipient's token account (0.0021 SOL).
 pub const FEE_RESERVE_LAMPORTS: u64 = 25_000_000;
+/// A block that holds a release is waited for so many blocks long to be confirmed.
+const CONFIRMED_WITHIN_BLOCKS: u32 = 32;
 
 /// A settler's account on one cluster, its own process's alone.
 #[derive(Debug)]
@@ -120,11 +122,24 @@ impl SettlerChain {
         if record.remainder() == 0 {
             return;
         }
+        self.release_confirmed(program, payment_id).await;
         let instructions = vec![host::return_remainder(program, &EscrowAccounts::from(record))];
         let purpose = format!("remainder/{}/{payment_id}", text(program));
         let task = Task { purpose, program: *program, instructions, contended: Vec::new() };
         if let Err(error) = self.wallet.execute(&task).await {
             tracing::warn!(%payment_id, %error, "what is left of the deposit is in the vault, for the payer");
+        }
+    }
+
+    /// Returns when the release is in a confirmed block, where what follows it is tried out; or when so many blocks came without it.
+    async fn release_confirmed(&self, program: &Key, payment_id: &PaymentId) {
+        for _ in 0..CONFIRMED_WITHIN_BLOCKS {
+            let read = Escrows::of(self.node()).record(payment_id, program, Commitment::Confirmed, 0).await;
+            let record = read.ok().and_then(|read| read.record);
+            if record.is_some_and(|record| record.state() == Some(State::Released)) {
+                return;
+            }
+            self.node().next_block().await;
         }
     }
 

@@ -100,3 +100,20 @@ fn uint(value: &Value) -> Option<u64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Base58 is decoded in the square of its length: these would take minutes.
+    #[test]
+    fn what_only_looks_like_a_key_costs_nothing_to_refuse() {
+        for name in ["delegate_signer", "allowance_delegate"] {
+            let refused = Choice::from_payload(Some(&json!({name: "z".repeat(1_000_000)}))).unwrap_err();
+            assert_eq!(refused.field(), format!("payload.{name}"));
+        }
+        assert!(
+            Choice::from_payload(Some(&json!({"allowance_delegate": bs58::encode([7; 32]).into_string()}))).is_ok()
+        );
+    }
+}

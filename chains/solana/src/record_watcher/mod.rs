@@ -169,6 +169,17 @@ impl RecordWatcher {
         }
     }
 
+    /// Looks for the newest slot and reads what happened up to it, once: what those who wait do by themselves, for who learns of
+    /// blocks in another way.
+    ///
+    /// # Errors
+    /// [`Transient`] where no newest slot is known.
+    pub async fn watch_newest(&self) -> Result<(), Transient> {
+        self.0.node.head().await?;
+        self.watch().await;
+        Ok(())
+    }
+
     /// Reads what happened, where the last round is some time ago. Where another lasts still, the next slot's reads it.
     async fn watch(&self) {
         let Ok(mut began) = self.0.at_work.try_lock() else { return };

@@ -1,6 +1,6 @@
 //! Seen records: what is known of the records of the payments that wait, and whether that is news to one of them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use events::Hash32;
 use gateway_program::Key;
@@ -74,7 +74,7 @@ pub(super) struct Seen {
     /// A settled second, as late as deadlines needed it.
     pub settled_time: u64,
     settled: u64,
-    watches: HashMap<Hash32, Watch>,
+    watches: BTreeMap<Hash32, Watch>,
     /// Those that are still to be read before any is read again.
     queue: Vec<Hash32>,
     /// Rounds in a row in which something could not be read.
