@@ -1,0 +1,3 @@
+mod journal;
+mod payment;
+mod replay;
