@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use events::{Hash32, PaymentId, SettlerToken};
+use events::{Hash32, PaymentId, SettlerToken, mutant};
 use journal_jetstream::{headerless::Message, rate_limited::RateLimitedSubscription};
 use protocol::{
     AWARDS_STREAM, AnswerStatus, AwardDecision, AwardMessage, AwardReceipt, AwardToken, Version, answer_subjects,
@@ -195,7 +195,9 @@ impl Inner {
         let unknown = |reason: String| Transient::unreachable(format!("answer is not known to be stored: {reason}"));
         let subject = answered_subject(settler, &award.token);
         let mut headers = HeaderMap::new();
-        headers.insert("Nats-Expected-Last-Subject-Sequence", "0");
+        if !mutant!("answer-overwritten") {
+            headers.insert("Nats-Expected-Last-Subject-Sequence", "0");
+        }
         let payload = protocol::write(&answer).into();
         let store = async { self.jetstream.publish_with_headers(subject, headers, payload).await?.await };
         match tokio::time::timeout(STORE_TIMEOUT, store).await {

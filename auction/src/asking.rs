@@ -1,10 +1,12 @@
 //! Asking: who is sent a request for quotes, by policies and records, and who was passed over.
 
+use std::time::Duration;
+
 use async_nats::connection::State;
 use bytes::Bytes;
 use chrono::Utc;
 use serde_json::{Map, Value};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::info_span;
 
 use config::PolicyRecordConfig;
@@ -13,6 +15,9 @@ use protocol::{bid_subject, rfq_subject};
 use sagas::ports::Transient;
 
 use super::{Inner, streams::asked_subject, window::Window, wire};
+
+/// How long it may take to keep who was asked.
+const KEEP_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Inner {
     /// Sends the request to the eligible settlers that it was not sent to, and `again` to those that have not answered; whether it
@@ -48,9 +53,8 @@ impl Inner {
                 self.ask_one(window, settler, &credentials, &mut payload).await?;
             }
         }
-        if window.addressed.len() > addressed_before {
-            self.keep_addressed(window).await.map_err(|error| unasked(&error))?;
-        }
+        window.is_kept &= window.addressed.len() == addressed_before;
+        self.keep_addressed(window).await;
         Ok(payload.is_some())
     }
 
@@ -113,10 +117,23 @@ impl Inner {
         holds_all
     }
 
-    pub(super) async fn keep_addressed(&self, window: &Window<'_>) -> Result<(), async_nats::PublishError> {
+    /// Has the stream keep who was asked, where it does not yet, so that another gateway finds what they answer. What is not
+    /// acknowledged is tried again with the next look at the window.
+    pub(super) async fn keep_addressed(&self, window: &mut Window<'_>) {
+        if window.is_kept {
+            return;
+        }
         // Serialization cannot fail: it is an array of strings.
         let asked = serde_json::to_vec(&window.dids()).unwrap_or_default();
-        self.client.publish(asked_subject(&window.request.auction_id), asked.into()).await
+        let subject = asked_subject(&window.request.auction_id);
+        let keep = async { self.jetstream.publish(subject, asked.into()).await?.await };
+        match timeout(KEEP_TIMEOUT, keep).await {
+            Ok(Ok(_)) => window.is_kept = true,
+            Ok(Err(error)) => {
+                tracing::debug!(auction_id = window.request.auction_id, %error, "who was asked is not kept for now");
+            }
+            Err(_) => tracing::debug!(auction_id = window.request.auction_id, "who was asked is not known to be kept"),
+        }
     }
 
     /// Judges which policies those hold that another gateway asked; they were not judged here yet.

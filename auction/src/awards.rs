@@ -6,6 +6,7 @@ use async_nats::jetstream::context::PublishErrorKind;
 use bytes::Bytes;
 use tracing::Instrument;
 
+use events::mutant;
 use journal_jetstream::last_message;
 use protocol::{AWARDS_STREAM, AwardMessage, AwardNotice, Version, award_subject, over_subject};
 use sagas::ports::{AuctionOver, Award, AwardEnd, Transient};
@@ -65,13 +66,16 @@ impl Inner {
     async fn store_award(&self, subject: &str, id: &str, after: u64, payload: Bytes) -> Result<Stored, Transient> {
         let span = tracing::info_span!(target: trace::TARGET, "award", otel.kind = "producer", id);
         let mut headers = wire::trace_headers(&span).unwrap_or_default();
-        headers.insert("Nats-Msg-Id", id);
-        headers.insert("Nats-Expected-Last-Subject-Sequence", after.to_string().as_str());
+        if !mutant!("award-not-conditional") {
+            headers.insert("Nats-Msg-Id", id);
+            headers.insert("Nats-Expected-Last-Subject-Sequence", after.to_string().as_str());
+        }
         let store = async { self.jetstream.publish_with_headers(subject.to_owned(), headers, payload).await?.await };
         match tokio::time::timeout(STORE_TIMEOUT, store).instrument(span).await {
             Ok(Ok(stored)) if !stored.duplicate => Ok(Stored::New),
             Ok(Ok(_)) => Ok(Stored::Other),
             Ok(Err(error)) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(Stored::Other),
+            Ok(Err(_)) | Err(_) if mutant!("awarded-without-acknowledgement") => Ok(Stored::New),
             Ok(Err(error)) => {
                 if error.kind() == PublishErrorKind::StreamNotFound {
                     self.restore_streams().await;

@@ -6,7 +6,7 @@ use chrono::Utc;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use events::{Did, SettlerToken, time::Timestamp};
+use events::{Did, SettlerToken, mutant, time::Timestamp};
 use journal_jetstream::{
     headerless::{Message, Subscription},
     last_message::{self, LastMessage},
@@ -264,6 +264,7 @@ impl Inner {
             }
             Err(error) => return Err(Transient::unreachable(format!("who was asked cannot be read: {error}"))),
         };
+        let asked = if mutant!("take-over-forgets-who-was-asked") { Vec::new() } else { asked };
         let addressed_before = window.addressed.len();
         window.addressed.extend(asked.into_iter().map(|settler| (settler.token(), settler)));
         let silent = window.addressed.keys().filter(|token| !window.has_answered(token)).cloned().collect();
@@ -273,18 +274,17 @@ impl Inner {
             window.take(settler, bid.stored_at, wire::answer(&bid.payload));
         }
         // What another gateway has kept is there already, unless this one has asked others, too.
-        if window.addressed.len() > addressed_before && addressed_before > 0 {
-            let kept = self.keep_addressed(window).await;
-            kept.map_err(|error| Transient::unreachable(format!("cannot keep who was asked: {error}")))?;
-        }
+        window.is_kept &= window.addressed.len() == addressed_before || addressed_before == 0;
+        self.keep_addressed(window).await;
         Ok(())
     }
 
-    /// Who was asked in an auction, as gateways have kept it.
+    /// Who was asked in an auction, as gateways have kept it; by the stream's leader. A replica that is behind, or servers of which
+    /// none answers for a moment, would say that nobody was, and bids that were given would count for nothing.
     pub(super) async fn asked(&self, auction_id: &str) -> Result<Vec<Did>, last_message::Error> {
         let subject = asked_subject(auction_id);
-        let record = last_message::by_any_replica(&self.client, ASKED_STREAM, &subject, ANSWER_TIMEOUT).await?;
-        Ok(record.map(|record| addressed(&subject, &record)).unwrap_or_default())
+        let record = last_message::by_leader(&self.client, ASKED_STREAM, &subject, ANSWER_TIMEOUT).await?;
+        Ok(record.map(|record| addressed(&subject, &record.payload)).unwrap_or_default())
     }
 
     /// The last answer of each of these settlers that is kept. Whose it is says the stream that it was found in. A stream that

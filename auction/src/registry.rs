@@ -24,7 +24,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior},
 };
 
-use events::{Did, Hash32, SettlerToken};
+use events::{Did, Hash32, SettlerToken, mutant};
 use journal_jetstream::{
     headerless::Message,
     last_message::{self, LastMessage},
@@ -403,6 +403,6 @@ fn fits(registration: &Registration, request: &RequestForQuotes) -> bool {
     let settler = &registration.settler;
     corridor
         && (request.escrowed.is_none() || registration.follows_reassignments)
-        && !request.blacklist.contains(settler)
+        && (!request.blacklist.contains(settler) || mutant!("excluded-settler-asked"))
         && (request.whitelist.is_empty() || request.whitelist.contains(settler))
 }

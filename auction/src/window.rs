@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use chrono::Utc;
 
-use events::{Did, SettlerToken, event::PassedOver, identity::HeldPolicy, time::Timestamp};
+use events::{Did, SettlerToken, event::PassedOver, identity::HeldPolicy, mutant, time::Timestamp};
 use journal_jetstream::headerless::{Message, Subscription};
 use protocol::split_subject;
 use sagas::{
@@ -25,6 +25,8 @@ pub(super) struct Window<'a> {
     /// Answers as they come; `None` before anyone is known to have been asked.
     pub(super) live: Option<Subscription>,
     pub(super) addressed: HashMap<SettlerToken, Did>,
+    /// Whether the stream has who was asked.
+    pub(super) is_kept: bool,
     pub(super) bids: Vec<Bid>,
     /// Answers kept of each settler.
     answers: HashMap<SettlerToken, usize>,
@@ -40,7 +42,19 @@ pub(super) struct Window<'a> {
 impl<'a> Window<'a> {
     pub(super) fn new(request: &'a RequestForQuotes, listens: bool) -> Self {
         let (addressed, bids, answers, held) = Default::default();
-        Self { request, listens, live: None, addressed, bids, answers, held, had_time: false, late: 0, foreign: 0 }
+        Self {
+            request,
+            listens,
+            live: None,
+            addressed,
+            is_kept: true,
+            bids,
+            answers,
+            held,
+            had_time: false,
+            late: 0,
+            foreign: 0,
+        }
     }
 
     /// Takes what comes in while the window is open.
@@ -58,17 +72,18 @@ impl<'a> Window<'a> {
     }
 
     pub(super) fn take(&mut self, settler: SettlerToken, received_at: Timestamp, answer: Answer) {
-        if received_at > self.request.quote_deadline {
+        if received_at > self.request.quote_deadline && !mutant!("late-bid-counts") {
             self.late += 1;
             return;
         }
         // The server lets nobody else answer; a gateway that has not yet read whom another asked finds the answer stored.
-        if !self.addressed.contains_key(&settler) {
+        if !self.addressed.contains_key(&settler) && !mutant!("unasked-bid-counts") {
             self.foreign += 1;
             return;
         }
         // The same answer is found in the stream after it was heard, and is given again when the request was.
-        if self.bids.iter().any(|bid| bid.settler == settler && bid.answer == answer) {
+        let is_known = |bid: &Bid| bid.settler == settler && bid.answer == answer;
+        if self.bids.iter().any(is_known) && !mutant!("bid-counted-twice") {
             return;
         }
         let answers = self.answers.entry(settler.clone()).or_default();

@@ -141,7 +141,7 @@ pub enum ReadError {
     Unreadable {
         /// Shard of the message.
         shard: u16,
-        /// Its stream sequence.
+        /// Its stream sequence; 0 when the server does not tell which message it lost.
         sequence: u64,
         /// Its subject, by which its payment or batch is known; `None` when the message is missing.
         subject: Option<String>,

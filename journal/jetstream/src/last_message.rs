@@ -66,20 +66,6 @@ pub async fn by_leader(
     Ok(Some(LastMessage { sequence: found.seq, stored_at, payload }))
 }
 
-/// The body of the last message under `subject` in `stream`, which gateways alone write, as any replica has it.
-///
-/// # Errors
-/// See [`Error`].
-pub async fn by_any_replica(
-    client: &Client,
-    stream: &str,
-    subject: &str,
-    timeout: Duration,
-) -> Result<Option<Bytes>, Error> {
-    let found = requests::direct_message(client, stream, subject, timeout).await?;
-    Ok(found.map(|message| message.payload))
-}
-
 #[cfg(test)]
 mod tests {
     use async_nats::{
@@ -102,7 +88,6 @@ mod tests {
         let server = NatsServer::open().await?;
         let client = async_nats::connect(server.url()).await?;
         assert_eq!(last(&client, "kept.a").await.unwrap_err(), Error::Missing);
-        assert_eq!(by_any_replica(&client, "KEPT", "kept.a", TIMEOUT).await, Err(Error::Missing));
 
         let context = jetstream::new(client.clone());
         let config = stream::Config {
@@ -114,7 +99,6 @@ mod tests {
         };
         context.create_stream(config).await?;
         assert!(last(&client, "kept.a").await?.is_none());
-        assert_eq!(by_any_replica(&client, "KEPT", "kept.a", TIMEOUT).await, Ok(None));
 
         let before = Utc::now();
         let largest = Bytes::from(vec![0xff; 64 * 1024]);
@@ -127,9 +111,8 @@ mod tests {
         }
         context.publish("kept.b", "".into()).await?.await?;
         let found = last(&client, "kept.a").await?.expect("it is stored");
-        assert_eq!((found.sequence, found.payload), (2, largest.clone()));
+        assert_eq!((found.sequence, found.payload), (2, largest));
         assert!(found.stored_at >= before, "{}", found.stored_at);
-        assert_eq!(by_any_replica(&client, "KEPT", "kept.a", TIMEOUT).await, Ok(Some(largest)));
         let empty = last(&client, "kept.b").await?.expect("it is stored");
         assert_eq!((empty.sequence, empty.payload.len()), (3, 0));
         Ok(())

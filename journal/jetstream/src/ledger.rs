@@ -1,7 +1,7 @@
 //! The signer ledger on NATS JetStream: stream `SIG`, one subject an account, everything kept as an audit trail.
 //!
-//! The server must permit publishing to `gw.sig.>` and `$JS.API.STREAM.MSG.GET.SIG`, and for [`NatsLedger::connect`] to
-//! `$JS.API.STREAM.INFO.SIG` and `$JS.API.STREAM.CREATE.SIG`.
+//! The server must permit publishing to `gw.sig.>`, `$JS.API.STREAM.MSG.GET.SIG`, `$JS.API.DIRECT.GET.SIG` and
+//! `$JS.API.STREAM.INFO.SIG`, and for [`NatsLedger::connect`] to `$JS.API.STREAM.CREATE.SIG`.
 
 use std::{
     collections::HashMap,
@@ -15,20 +15,24 @@ use rand::Rng;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::debug;
 
-use events::{CommitId, time::Timestamp};
+use events::{CommitId, mutant, time::Timestamp};
 use journal::ledger::{
     Error, Ledger, Purpose, Reservation, SignerAccount,
     state::{Changed, Decision, Entry, decide, give_back, retire},
 };
 
 pub use crate::requests::ConnectError;
-use crate::requests::{self, Pick, Published, StreamPlan};
+use crate::requests::{self, BatchRequest, Pick, Published, Stored, StreamPlan};
 
 /// Name of the JetStream stream that holds the ledger.
 pub const STREAM: &str = "SIG";
 /// Most times that others may come first before a reservation gives up.
 const CONFLICTS_MAX: u32 = 64;
 const PAUSE: Duration = Duration::from_millis(10);
+/// Looks after which an entry that the server counts and does not find is taken for lost.
+const LOST_LOOKS: u32 = 4;
+/// Most bytes of the last entry and one behind it.
+const LAST_BYTES: usize = 2 * 1024 * 1024;
 
 /// Options of the ledger: layout and time-outs.
 #[derive(Debug, Clone)]
@@ -57,6 +61,16 @@ enum Step<T> {
     Done(T),
     /// This entry is to be stored; then this is the answer.
     Store(T, Box<Entry>),
+}
+
+/// What is found of an account.
+enum Found {
+    /// No entry.
+    Nothing,
+    /// Its last entry.
+    Last(Stored),
+    /// The server has lost an entry.
+    Lost(String),
 }
 
 struct Inner {
@@ -92,17 +106,51 @@ fn subject(account: &SignerAccount) -> String {
 impl Inner {
     /// The last entry of a subject, with its sequence; sequence 0 for none.
     async fn last(&self, subject: &str, deadline: Instant) -> Result<(Option<Entry>, u64), Error> {
+        let mut lost = 0;
         loop {
             if !requests::connected_by(&self.client, deadline).await {
                 return Err(Error::Unavailable("no connection".into()));
             }
             let timeout = self.options.attempt_timeout;
-            match requests::leader_get(&self.client, STREAM, &Pick::Last { subject }, timeout).await {
-                Ok(None) => return Ok((None, 0)),
-                Ok(Some(stored)) => return Ok((Some(Entry::decode(&stored.body)?), stored.sequence)),
+            let last = requests::leader_get(&self.client, STREAM, &Pick::Last { subject }, timeout).await;
+            match self.is_last(subject, last, timeout).await {
+                Ok(Found::Nothing) => return Ok((None, 0)),
+                Ok(Found::Last(stored)) => return Ok((Some(Entry::decode(&stored.body)?), stored.sequence)),
+                // A leader that was elected a moment ago may not know its newest entries yet, so one look proves nothing.
+                Ok(Found::Lost(reason)) => {
+                    lost += 1;
+                    if lost == LOST_LOOKS {
+                        return Err(Error::Damaged(reason));
+                    }
+                    sleep(PAUSE).await;
+                }
                 Err(reason) if Instant::now() + PAUSE >= deadline => return Err(Error::Unavailable(reason)),
                 Err(_) => sleep(PAUSE).await,
             }
+        }
+    }
+
+    /// Whether `last` is the last entry of a subject. One that is damaged on its disk the server finds no more, and answers with
+    /// the one before, or that there is none; it goes on counting it. Nonces would be given twice.
+    async fn is_last(
+        &self,
+        subject: &str,
+        last: Result<Option<Stored>, String>,
+        timeout: Duration,
+    ) -> Result<Found, String> {
+        let Some(last) = last? else {
+            return Ok(match requests::count_of(&self.client, STREAM, subject, timeout).await? {
+                0 => Found::Nothing,
+                counted => Found::Lost(format!("the server counts {counted} entries, and finds no last one")),
+            });
+        };
+        let request = BatchRequest { seq: last.sequence, subject: Some(subject), batch: 2, max_bytes: LAST_BYTES };
+        let behind = requests::direct_batch_counted(&self.client, STREAM, &request, timeout).await?;
+        match &behind.messages[..] {
+            [only] if only.sequence == last.sequence && behind.pending > 0 => {
+                Ok(Found::Lost(format!("the server counts an entry behind {}, and does not find it", last.sequence)))
+            }
+            _ => Ok(Found::Last(last)),
         }
     }
 
@@ -130,6 +178,7 @@ impl Inner {
             let timeout = self.options.attempt_timeout;
             let reason = match requests::publish(&self.client, &subject, headers, body, timeout).await {
                 Published::Stored { .. } => return Ok(result),
+                Published::Unclear(_) if mutant!("nonce-without-acknowledgement") => return Ok(result),
                 Published::TooLarge(reason) => return Err(Error::Damaged(reason)),
                 Published::WrongSequence => {
                     conflicts += 1;

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use async_nats::{Client, Subscriber};
+use async_nats::{Client, HeaderMap, Subscriber};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -24,7 +24,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use events::{CommitId, Epoch, StreamId};
+use events::{CommitId, Epoch, StreamId, mutant};
 use journal::parking::{Entry, Error, Parked, Parking, ParkingPartition, Record, Replayed};
 
 pub use crate::requests::ConnectError;
@@ -205,7 +205,10 @@ impl Inner {
     }
 
     async fn publish(&self, subject: &str, message_id: &CommitId, after: u64, body: &[u8]) -> Published {
-        let headers = requests::conditional(message_id.as_str(), after);
+        let mut headers = requests::conditional(message_id.as_str(), after);
+        if mutant!("replay-not-conditional") {
+            headers = HeaderMap::new();
+        }
         let body = Bytes::copy_from_slice(body);
         requests::publish(&self.client, subject, headers, body, self.options.attempt_timeout).await
     }

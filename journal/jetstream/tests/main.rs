@@ -5,6 +5,8 @@
 
 mod budget;
 mod checkpoints;
+mod damage;
+mod faults;
 mod group_commit;
 mod journal_cluster;
 mod journal_cluster_faults;

@@ -42,6 +42,17 @@ pub struct NatsCluster {
     _temporary: Option<TempDir>,
 }
 
+/// Where a server runs, if not beside the others: in a network namespace of its own, on a disk of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Program and arguments that begin what is to run there, as `ip netns exec NAME` does.
+    pub launcher: Vec<String>,
+    /// The address that the other servers and everybody else reach it on.
+    pub host: Ipv4Addr,
+    /// Where its streams go.
+    pub store: PathBuf,
+}
+
 struct Node {
     name: String,
     process: Option<Process>,
@@ -50,6 +61,7 @@ struct Node {
     config: PathBuf,
     env: Vec<(String, String)>,
     directory: PathBuf,
+    place: Option<Place>,
 }
 
 impl NatsCluster {
@@ -61,7 +73,7 @@ impl NatsCluster {
         let temporary = TempDir::new()?;
         let config = temporary.path().join("nats.cluster.conf");
         std::fs::write(&config, OPEN)?;
-        let nodes = nodes(3, &config, temporary.path())?;
+        let nodes = nodes(3, &[], &config, temporary.path())?;
         Self::start(nodes, Some(temporary)).await
     }
 
@@ -71,7 +83,15 @@ impl NatsCluster {
     /// # Errors
     /// When nats-server is missing, or the servers do not come together.
     pub async fn in_directory(count: usize, config: &Path, directory: &Path) -> Result<Self> {
-        Self::start(nodes(count, config, directory)?, None).await
+        Self::in_places(count, &[], config, directory).await
+    }
+
+    /// The same, with as many of the servers in a place of their own as there are `places`.
+    ///
+    /// # Errors
+    /// As [`NatsCluster::in_directory`].
+    pub async fn in_places(count: usize, places: &[Place], config: &Path, directory: &Path) -> Result<Self> {
+        Self::start(nodes(count, places, config, directory)?, None).await
     }
 
     async fn start(mut nodes: Vec<Node>, temporary: Option<TempDir>) -> Result<Self> {
@@ -103,7 +123,17 @@ impl NatsCluster {
 
     /// Address of server `n`.
     pub fn url_of(&self, n: usize) -> String {
-        format!("nats://127.0.0.1:{}", self.nodes[n].port)
+        format!("nats://{}:{}", self.nodes[n].host(), self.nodes[n].port)
+    }
+
+    /// The port that clients reach server `n` on.
+    pub fn port_of(&self, n: usize) -> u16 {
+        self.nodes[n].port
+    }
+
+    /// The process id of server `n`, while it runs.
+    pub fn id_of(&self, n: usize) -> Option<u32> {
+        self.nodes[n].process.as_ref()?.id()
     }
 
     /// The server that calls itself `name`, as the leader of a stream is named.
@@ -120,6 +150,21 @@ impl NatsCluster {
             Some(mut process) => process.kill().await,
             None => Ok(()),
         }
+    }
+
+    /// Ends server `n` in order: it writes the state of its streams beside them.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn stop(&mut self, n: usize) -> Result<()> {
+        let Some(mut process) = self.nodes[n].process.take() else { return Ok(()) };
+        process.signal(Signal::Terminate).await?;
+        process.wait().await.map(drop)
+    }
+
+    /// Where server `n` has its data and log.
+    pub fn directory_of(&self, n: usize) -> &Path {
+        &self.nodes[n].directory
     }
 
     /// Starts a killed server again on the same ports and data; [`NatsCluster::ready`] waits until it takes part.
@@ -192,10 +237,11 @@ impl NatsCluster {
         judge: impl for<'t> Fn(&'t str) -> Result<(), &'t str>,
     ) -> Result<()> {
         let node = &mut self.nodes[n];
+        let monitor = (node.host(), node.monitor);
         let process = node.process.as_mut().with_context(|| format!("{} does not run", node.name))?;
         let started = Instant::now();
         loop {
-            let problem = match timeout(HEALTH_WAIT, get(node.monitor, path)).await {
+            let problem = match timeout(HEALTH_WAIT, get(monitor, path)).await {
                 Ok(Ok(answer)) => match judge(&answer) {
                     Ok(()) => return Ok(()),
                     Err(problem) => problem.to_owned(),
@@ -213,17 +259,18 @@ impl NatsCluster {
     }
 }
 
-fn nodes(count: usize, config: &Path, directory: &Path) -> Result<Vec<Node>> {
-    let routes = (0..count).map(|_| free_port()).collect::<Result<Vec<_>>>()?;
-    let urls: Vec<String> = routes.iter().map(|port| format!("\"nats-route://127.0.0.1:{port}\"")).collect();
+fn nodes(count: usize, places: &[Place], config: &Path, directory: &Path) -> Result<Vec<Node>> {
+    let host = |n: usize| places.get(n).map_or(Ipv4Addr::LOCALHOST, |place| place.host);
+    let routes = (0..count).map(|n| Ok(format!("{}:{}", host(n), free_port()?))).collect::<Result<Vec<String>>>()?;
+    let urls: Vec<String> = routes.iter().map(|route| format!("\"nats-route://{route}\"")).collect();
     let urls = format!("[{}]", urls.join(","));
-    let node = |(n, route): (usize, &u16)| {
+    let node = |(n, route): (usize, &String)| {
         let name = format!("nats_{}", n + 1);
         let directory = directory.join(&name);
         std::fs::create_dir_all(&directory)?;
         let own = [
             ("GW_NATS_SERVER_NAME", name.clone()),
-            ("GW_NATS_CLUSTER_LISTEN", format!("\"127.0.0.1:{route}\"")),
+            ("GW_NATS_CLUSTER_LISTEN", format!("\"{route}\"")),
             ("GW_NATS_CLUSTER_ROUTES", urls.clone()),
         ];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
@@ -235,17 +282,36 @@ fn nodes(count: usize, config: &Path, directory: &Path) -> Result<Vec<Node>> {
             config: config.to_owned(),
             env: own.collect(),
             directory,
+            place: places.get(n).cloned(),
         })
     };
     routes.iter().enumerate().map(node).collect()
 }
 
 impl Node {
+    fn host(&self) -> Ipv4Addr {
+        self.place.as_ref().map_or(Ipv4Addr::LOCALHOST, |place| place.host)
+    }
+
     fn spawn(&mut self) -> Result<()> {
-        let mut command = Command::new(tools::program("nats-server")?);
-        command.arg("--config").arg(&self.config).args(["--addr", "127.0.0.1", "--port", &self.port.to_string()]);
-        command.args(["--http_port", &self.monitor.to_string()]);
-        command.arg("--store_dir").arg(self.directory.join("jetstream"));
+        let program = tools::program("nats-server")?;
+        let (launcher, store) = match &self.place {
+            Some(place) => (place.launcher.as_slice(), place.store.clone()),
+            None => (&[][..], self.directory.join("jetstream")),
+        };
+        let mut command = match launcher {
+            [] => Command::new(program),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+        };
+        // In a place of its own it has every address there.
+        let address = if self.place.is_some() { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
+        command.arg("--config").arg(&self.config).args(["--addr", &address.to_string()]);
+        command.args(["--port", &self.port.to_string(), "--http_port", &self.monitor.to_string()]);
+        command.arg("--store_dir").arg(store);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         self.process = Some(Process::spawn(&self.name, &mut command, &self.directory.join("nats-server.log"))?);
         Ok(())
@@ -253,8 +319,8 @@ impl Node {
 }
 
 /// The answer to a GET of `path`, as it came.
-async fn get(port: u16, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+async fn get(monitor: (Ipv4Addr, u16), path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(monitor).await?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;

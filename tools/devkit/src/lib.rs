@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod denying;
 pub mod holder;
 pub mod nats;
+pub mod natsfaults;
 mod ports;
 mod process;
 pub mod surfnet;

@@ -32,9 +32,17 @@ impl NatsServer {
     /// # Errors
     /// When nats-server is missing or does not start.
     pub async fn open() -> Result<Self> {
+        Self::written("jetstream { sync_interval: always }\n").await
+    }
+
+    /// A server with this configuration, in a temporary directory.
+    ///
+    /// # Errors
+    /// When nats-server is missing or does not start.
+    pub async fn written(configuration: &str) -> Result<Self> {
         let temporary = TempDir::new()?;
         let config = temporary.path().join("nats.conf");
-        std::fs::write(&config, "jetstream { sync_interval: always }\n")?;
+        std::fs::write(&config, configuration)?;
         let directory = temporary.path().to_owned();
         Self::start(config, directory, free_port()?, Some(temporary)).await
     }
@@ -119,6 +127,15 @@ impl NatsServer {
     /// When the system refuses.
     pub async fn kill(&mut self) -> Result<()> {
         self.process.kill().await
+    }
+
+    /// Ends the server in order, as its service manager does: it writes the state of its streams beside them.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn stop(&mut self) -> Result<()> {
+        self.process.signal(Signal::Terminate).await?;
+        self.process.wait().await.map(drop)
     }
 
     /// Starts a killed server again on the same port and data.

@@ -19,6 +19,10 @@ use journal::{
 use super::store::{Appended, Found, ReadError, Store};
 use crate::raw::{BATCH_MESSAGES, RawReader, Unavailable};
 
+/// Looks after which a message that a stream's leader does not have is missing, and the pause between two.
+const MISSING_LOOKS: usize = 4;
+const MISSING_PAUSE: Duration = Duration::from_millis(25);
+
 /// How checkpoints are made.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -312,11 +316,32 @@ impl Checkpointer {
                 }
             }
         }
+        if rolling.sequence < head {
+            // A replica that answered may be behind. What the leader has not either is lost, though it counts it.
+            let sequence = rolling.sequence + 1;
+            if self.is_missing(&stream, sequence).await? {
+                return Err(Alarm::Missing { shard, sequence }.into());
+            }
+        }
         if signed.peek().is_some() {
             // The leader has these messages; the replica that answered does not have them yet.
             return Err(Unavailable { what: stream, reason: "a replica is behind".to_owned() }.into());
         }
         Ok((rolling, CommitId::from_stored(commit_id)))
+    }
+
+    /// Whether a stream's leader counts a message and does not have it. A leader that was elected a moment ago may not know its
+    /// newest messages yet, so one look proves nothing.
+    async fn is_missing(&self, stream: &str, sequence: u64) -> Result<bool, Unavailable> {
+        for _ in 0..MISSING_LOOKS {
+            let next = self.reader.next_of_leader(stream, sequence, ">").await?;
+            let is_there = next.is_some_and(|next| next.sequence == sequence);
+            if is_there || self.reader.head(stream).await? < sequence {
+                return Ok(false);
+            }
+            sleep(MISSING_PAUSE).await;
+        }
+        Ok(true)
     }
 
     fn sign(

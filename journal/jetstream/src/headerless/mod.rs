@@ -17,9 +17,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::codec::Decoder;
 
 use super::connection::Identity;
 
@@ -86,6 +87,20 @@ struct State {
     is_connected: bool,
     /// How often it was made.
     connects: u64,
+}
+
+/// The messages in what a server sends to a client without headers, up to where it ends, whole or not.
+///
+/// # Errors
+/// What no server sends.
+pub fn messages(sent: &[u8]) -> std::io::Result<Vec<Message>> {
+    let (mut codec, mut sent, mut messages) = (codec::Codec::default(), BytesMut::from(sent), Vec::new());
+    while let Some(op) = codec.decode(&mut sent)? {
+        if let codec::ServerOp::Message(_, message) = op {
+            messages.push(message);
+        }
+    }
+    Ok(messages)
 }
 
 #[derive(Debug)]

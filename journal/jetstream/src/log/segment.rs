@@ -107,19 +107,40 @@ pub(super) struct Entry<'a> {
 
 /// Why a message is not a segment.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Defect {
+pub enum Defect {
+    /// A message without the header that tells a segment.
     #[error("it is not a segment")]
     Foreign,
+    /// A header is missing, or of the wrong form.
     #[error("header {0} is missing or is not a number")]
     Header(&'static str),
+    /// A frame is not one.
     #[error("a frame is damaged: {0}")]
     Frame(&'static str),
+    /// Headers and body disagree.
     #[error("it has {found} commits and says {said}")]
-    Count { said: u64, found: u64 },
+    Count {
+        /// Commits by the header.
+        said: u64,
+        /// Frames in the body.
+        found: u64,
+    },
+    /// Its sequence is another than the one behind the message before it.
     #[error("it does not follow the message before it")]
     Place,
+    /// A frame holds no commit.
     #[error(transparent)]
     Commit(#[from] envelope::Error),
+}
+
+/// The commits of a message of a shard's log, for whoever has the message and no journal.
+///
+/// # Errors
+/// [`Defect`] of the message, or of the first commit that is none.
+pub fn commits(shard: u16, sequence: u64, headers: HeaderMap, body: Bytes) -> Result<Vec<Recorded>, Defect> {
+    let stored = Stored { subject: subject(shard), sequence, headers, body, stored_at: Utc::now() };
+    let segment = Segment::read(stored)?;
+    segment.entries().map(|(_, entry)| Ok(entry?.open(shard)?)).collect()
 }
 
 impl Filling {

@@ -27,6 +27,8 @@ struct NamesAnswer {
 #[derive(Deserialize)]
 struct InfoState {
     last_seq: u64,
+    /// Messages by subject, where they were asked for.
+    subjects: Option<HashMap<String, u64>>,
 }
 
 #[derive(Deserialize)]
@@ -117,6 +119,18 @@ pub(crate) async fn last_sequence(client: &Client, stream: &str, timeout: Durati
     match (answer.state, answer.error) {
         (_, Some(error)) => Err(format!("{} ({})", error.description, error.err_code)),
         (Some(state), None) => Ok(state.last_seq),
+        (None, None) => Err("answer holds neither a state nor an error".into()),
+    }
+}
+
+/// How many messages a stream's leader counts under `subject`. The count is kept apart from the messages, so a message that the
+/// server cannot read any more is counted and not found.
+pub(crate) async fn count_of(client: &Client, stream: &str, subject: &str, timeout: Duration) -> Result<u64, String> {
+    let ask = serde_json::json!({"subjects_filter": subject});
+    let answer: InfoAnswer = api(client, format!("{API}.STREAM.INFO.{stream}"), &ask, timeout).await?;
+    match (answer.state, answer.error) {
+        (_, Some(error)) => Err(format!("{} ({})", error.description, error.err_code)),
+        (Some(state), None) => Ok(state.subjects.unwrap_or_default().get(subject).copied().unwrap_or_default()),
         (None, None) => Err("answer holds neither a state nor an error".into()),
     }
 }

@@ -6,6 +6,7 @@ use async_nats::{Client, HeaderMap, HeaderName, HeaderValue, Request, jetstream:
 use bytes::Bytes;
 use serde::Deserialize;
 
+use events::mutant;
 use journal::envelope::{EXPECTED_SEQUENCE, EncodedCommit, MESSAGE_ID};
 
 use super::{ApiError, request};
@@ -73,7 +74,8 @@ impl Outgoing {
     }
 
     fn headers(&self) -> HeaderMap {
-        header_map(self.commit.headers(self.expected))
+        let headers = self.commit.headers(self.expected);
+        header_map(headers.filter(|(name, _)| *name != EXPECTED_SEQUENCE || !mutant!("append-not-conditional")))
     }
 
     /// Publishes it by itself and waits for the acknowledgement.

@@ -25,6 +25,8 @@ const NO_MESSAGE_FOUND: u64 = 10037;
 /// "Stream not found".
 const STREAM_NOT_FOUND: u64 = 10059;
 
+/// Header of the end of a batch: how many messages of the request are behind it.
+const NUM_PENDING: &str = "Nats-Num-Pending";
 /// Header of a message that was brought back from a copy: when it was stored first, RFC 3339 (ADR 136).
 pub(crate) const STORED_AT: &str = "Gw-Stored-At";
 
@@ -160,6 +162,16 @@ pub(crate) async fn leader_text(
     }
 }
 
+/// What a replica gives in answer to a Direct Get of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// The messages, in order.
+    pub messages: Vec<Stored>,
+    /// How many it counts behind these: beyond the limits of the request, or damaged. Of a message that the server cannot read
+    /// it says nothing, as if it had never been, and counts it all the same.
+    pub pending: u64,
+}
+
 /// Messages by Direct Get, from whichever replica answers; it may be behind the leader.
 ///
 /// Complete up to the limits of the request: a batch whose end did not arrive is an error.
@@ -169,6 +181,16 @@ pub(crate) async fn direct_batch(
     request: &BatchRequest<'_>,
     timeout: Duration,
 ) -> Result<Vec<Stored>, String> {
+    direct_batch_counted(client, stream, request, timeout).await.map(|batch| batch.messages)
+}
+
+/// The same, with the replica's count of what is behind.
+pub(crate) async fn direct_batch_counted(
+    client: &Client,
+    stream: &str,
+    request: &BatchRequest<'_>,
+    timeout: Duration,
+) -> Result<Batch, String> {
     let body = serde_json::to_vec(request).map_err(|error| error.to_string())?;
     let inbox = client.new_inbox();
     let ask = async {
@@ -186,8 +208,12 @@ pub(crate) async fn direct_batch(
         match message.status {
             None | Some(StatusCode::OK) => messages.push(Stored::from_direct(message)?),
             // End of the batch.
-            Some(status) if status.as_u16() == 204 => return Ok(messages),
-            Some(StatusCode::NOT_FOUND) => return Ok(messages),
+            Some(status) if status.as_u16() == 204 => {
+                let pending = message.headers.as_ref().and_then(|headers| headers.get(NUM_PENDING));
+                let pending = pending.and_then(|pending| pending.as_str().parse().ok()).unwrap_or_default();
+                return Ok(Batch { messages, pending });
+            }
+            Some(StatusCode::NOT_FOUND) => return Ok(Batch { messages, pending: 0 }),
             Some(StatusCode::NO_RESPONDERS) => return Err("no replica answers Direct Gets".into()),
             Some(status) => return Err(format!("Direct Get was refused with {status}")),
         }
@@ -212,7 +238,7 @@ pub(crate) async fn direct_last(
 }
 
 /// The same as it comes.
-pub(crate) async fn direct_message(
+async fn direct_message(
     client: &Client,
     stream: &str,
     subject: &str,

@@ -6,6 +6,7 @@ use chrono::Utc;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 
+use events::mutant;
 use journal::{
     AppendError, Commit, Recorded,
     envelope::{self, EncodedCommit, Envelope},
@@ -152,7 +153,15 @@ impl Attempt<'_> {
                     self.may_be_stored = true;
                     "the server takes it for a duplicate".into()
                 }
+                Published::WrongSequence if mutant!("conflict-without-reading") => return Ok(Placed::Another(None)),
                 Published::WrongSequence => "wrong last sequence".into(),
+                Published::Unclear(_) if mutant!("ack-loss-is-success") => {
+                    let sequence = self.commit.expected.sequence + 1;
+                    return Ok(Placed::Mine(self.encoded.recorded(self.commit, sequence, Utc::now())));
+                }
+                Published::Unclear(reason) if mutant!("ack-loss-is-failure") => {
+                    return Err(AppendError::Unavailable(reason));
+                }
                 Published::Unclear(reason) => {
                     self.may_be_stored = true;
                     reason
@@ -204,6 +213,14 @@ impl Attempt<'_> {
         let stream = envelope::stream(self.encoded.shard);
         let subject = &self.encoded.envelope.subject;
         let expected = self.commit.expected.sequence;
+        if mutant!("resolved-by-a-replica") {
+            let last = requests::direct_last(client, &stream, subject, timeout).await?;
+            return Ok(match last.filter(|last| last.sequence > expected) {
+                Some(last) if is_mine(self.commit, &last) => Successor::Mine(last),
+                Some(last) => Successor::Another(last),
+                None => Successor::None { is_below_expected: true },
+            });
+        }
         let next = Pick::Next { from: expected + 1, subject };
         if let Some(next) = requests::leader_get(client, &stream, &next, timeout).await? {
             let mine = is_mine(self.commit, &next);
