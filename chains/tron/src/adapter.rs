@@ -141,6 +141,15 @@ impl TronChain {
         keys.map(Secp256k1Key::address).collect()
     }
 
+    /// Sees what happened in the newest blocks, as [`Chains::next_event`] does by itself: for who learns of blocks in another
+    /// way.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn watch_logs(&self) -> Result<(), Transient> {
+        self.log_watcher.watch_newest().await
+    }
+
     fn keys(&self) -> Result<&Held, Transient> {
         self.keys.as_ref().ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.node.chain_id())))
     }

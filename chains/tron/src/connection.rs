@@ -30,7 +30,8 @@ pub use error::ConnectError;
 use super::{
     nodes::Nodes,
     query::{AccountResources, Answer, Block, BlockInfos, BroadcastError, Header, Info, Prices, State, Trial, Tried},
-    rpc::{ClientError, Rpc, base, is_loopback},
+    rpc::{Rpc, base, is_loopback},
+    transport::{ClientError, Transport},
 };
 
 /// Milliseconds from one block to the next, when none is missed.
@@ -91,10 +92,7 @@ impl Connection {
     /// # Errors
     /// [`ConnectError`] when that cannot be meant.
     pub fn through(chain_id: &ChainId, nodes: &[NodeConfig], timeout: Duration) -> Result<Self, ConnectError> {
-        if chain_id.family() != Some(Family::Tron) {
-            return Err(ConnectError::Family(chain_id.clone()));
-        }
-        let reference = chain_id.reference().parse().map_err(|_| ConnectError::Reference(chain_id.clone()))?;
+        let reference = reference(chain_id)?;
         let refused = |reason| ConnectError::Url { chain_id: chain_id.clone(), reason };
         let mut members = Vec::with_capacity(nodes.len());
         for NodeConfig { url: text, weight, api_key } in nodes {
@@ -108,7 +106,25 @@ impl Connection {
             })?;
             members.push((Arc::new(rpc), text.clone(), *weight));
         }
-        let (first, ..) = members.first().ok_or_else(|| refused("must be an address".to_owned()))?;
+        Self::with(chain_id, reference, members)
+    }
+
+    /// As [`through`](Self::through), over transports of the caller's own instead of HTTP, each with the name by which messages call
+    /// its node and its vote is told from others'.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when that cannot be meant.
+    pub fn over(
+        chain_id: &ChainId,
+        nodes: impl IntoIterator<Item = (String, Arc<dyn Transport>)>,
+    ) -> Result<Self, ConnectError> {
+        let nodes = nodes.into_iter().map(|(name, transport)| (Arc::new(Rpc::over(name.clone(), transport)), name, 1));
+        Self::with(chain_id, reference(chain_id)?, nodes.collect())
+    }
+
+    fn with(chain_id: &ChainId, reference: u32, members: Vec<(Arc<Rpc>, String, u32)>) -> Result<Self, ConnectError> {
+        let nobody = || ConnectError::Url { chain_id: chain_id.clone(), reason: "must be an address".to_owned() };
+        let (first, ..) = members.first().ok_or_else(nobody)?;
         Ok(Self {
             chain_id: chain_id.clone(),
             reference,
@@ -385,4 +401,12 @@ impl Connection {
     pub async fn broadcast(&self, signed: &[u8]) -> Result<(), BroadcastError> {
         self.nodes.send(signed).await
     }
+}
+
+/// The number of a chain of this family.
+fn reference(chain_id: &ChainId) -> Result<u32, ConnectError> {
+    if chain_id.family() != Some(Family::Tron) {
+        return Err(ConnectError::Family(chain_id.clone()));
+    }
+    chain_id.reference().parse().map_err(|_| ConnectError::Reference(chain_id.clone()))
 }

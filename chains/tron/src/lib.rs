@@ -4,8 +4,8 @@
 //!   whether its key may sign.
 //! - [`adapter`]: the engine's port, an object a chain. `reservation` is the next step of a deposit, `payer_deposit` sends the
 //!   payer's own transactions, `calls` makes refunds and releases, `reassignment` what is between, `submitters` who sends them, `cost` what that takes.
-//! - [`connection`]: one chain's node, and what may be believed of it; `query` is what it is asked, `rpc` the HTTP under that. A
-//!   [`node`] is a connection with a chain's configuration.
+//! - [`connection`]: one chain's node, and what may be believed of it; `query` is what it is asked, `rpc` the
+//!   calls under that, [`transport`] their way, HTTP or another. A [`node`] is a connection with a chain's configuration.
 //! - [`escrows`] and `deliveries`: what the contracts have on record, which `reads` dates; `search` says where in a block an
 //!   event is, `log_source` tells the chain's log watcher of the newest ones, which `block_logs` keeps.
 //! - `deposits` and `transaction_status`: what became of a deposit, and of a transaction by itself.
@@ -48,6 +48,7 @@ pub mod settler;
 mod submitters;
 pub mod transaction;
 mod transaction_status;
+pub mod transport;
 mod verifier;
 mod vitals;
 pub mod wallet;

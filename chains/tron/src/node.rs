@@ -18,7 +18,7 @@ use chains::{
 use escrow_abi::known_terms::KnownTerms;
 use events::failure::BlockchainContext;
 
-use super::{address::text, block_logs::BlockLogs};
+use super::{address::text, block_logs::BlockLogs, transport::Transport};
 
 pub(super) use super::connection::{BLOCK_MS, Span};
 pub use super::connection::{ConnectError, Connection};
@@ -59,9 +59,24 @@ impl Node {
     /// # Errors
     /// [`ConnectError`] when the configuration cannot be meant.
     pub fn connect(config: &TronConfig) -> Result<Self, ConnectError> {
+        let timeout = Duration::from_millis(config.common.rpc_timeout_ms);
+        Self::with(config, Connection::through(&config.common.chain_id, &config.nodes(), timeout)?)
+    }
+
+    /// As [`connect`](Self::connect), over transports of the caller's own instead of HTTP, each with the name by which messages
+    /// call its node and its vote is told from others'. A transport limits the time of a call by itself.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when the configuration cannot be meant.
+    pub fn over(
+        config: &TronConfig,
+        nodes: impl IntoIterator<Item = (String, Arc<dyn Transport>)>,
+    ) -> Result<Self, ConnectError> {
+        Self::with(config, Connection::over(&config.common.chain_id, nodes)?)
+    }
+
+    fn with(config: &TronConfig, connection: Connection) -> Result<Self, ConnectError> {
         let common = &config.common;
-        let timeout = Duration::from_millis(common.rpc_timeout_ms);
-        let connection = Connection::through(&common.chain_id, &config.nodes(), timeout)?;
         if common.required_depth != Depth::Finalized {
             return Err(ConnectError::Depth { chain_id: common.chain_id.clone() });
         }

@@ -1,5 +1,4 @@
-//! HTTP endpoint: calls with limits of time and size, one pause for everybody when it asks for one, faults sorted where
-//! they arise.
+//! Endpoint: calls to one node, one pause for everybody when it asks for one, faults sorted where they arise.
 
 use std::{
     fmt,
@@ -7,11 +6,6 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{
-    Client, Response, StatusCode,
-    header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER},
-    redirect::Policy,
-};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -20,10 +14,12 @@ use url::{Host, Url};
 use chains::{config::ApiKey, single_flight::SingleFlight};
 use sagas::ports::Transient;
 
-/// The header that providers read an API key from.
-const API_KEY_HEADER: HeaderName = HeaderName::from_static("tron-pro-api-key");
-/// Largest answer that is read. All results of a full block fit several times over.
-const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
+use super::transport::{ClientError, Http, Reply, Transport};
+
+/// The status of an answer.
+const OK: u16 = 200;
+/// Statuses by which a node asks to be left alone. TronGrid answers 403 to who asks too often, too, which others can bring about.
+const PAUSING: [u16; 3] = [403, 429, 503];
 /// Longest text of a node that is kept, in characters: it ends up in events and logs.
 const TEXT_CHARS_MAX: usize = 400;
 /// The pause after a refusal that names none.
@@ -57,25 +53,13 @@ impl From<Transient> for Fault {
     }
 }
 
-/// Why there is no client.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ClientError {
-    /// The API key cannot be sent.
-    #[error("api_key has characters that no HTTP header can have")]
-    ApiKey,
-    /// The HTTP client cannot be built.
-    #[error(transparent)]
-    Http(#[from] reqwest::Error),
-}
-
 /// The bytes of an answer that several read.
 pub(super) type Bytes = Arc<[u8]>;
 type Answer = Result<Bytes, Fault>;
 
 /// The endpoint.
 pub(super) struct Rpc {
-    http: Client,
-    base: String,
+    transport: Arc<dyn Transport>,
     endpoint: String,
     /// Until when nothing is sent.
     paused: Mutex<Option<Instant>>,
@@ -95,23 +79,14 @@ impl Rpc {
     /// # Errors
     /// [`ClientError`].
     pub fn new(url: &Url, timeout: Duration, api_key: Option<&ApiKey>) -> Result<Self, ClientError> {
-        let mut headers = HeaderMap::new();
-        if let Some(key) = api_key {
-            let mut value = HeaderValue::from_str(key.expose()).map_err(|_| ClientError::ApiKey)?;
-            value.set_sensitive(true);
-            headers.insert(API_KEY_HEADER, value);
-        }
-        // A redirect would take the key elsewhere.
-        let http = Client::builder()
-            .timeout(timeout)
-            .connect_timeout(timeout)
-            .redirect(Policy::none())
-            .default_headers(headers)
-            .build()?;
-        let base = url.as_str().trim_end_matches('/').to_owned();
         // Only the origin goes into messages: paths and queries of providers hold keys.
         let endpoint = url.origin().ascii_serialization();
-        Ok(Self { http, base, endpoint, paused: Mutex::new(None), reads: SingleFlight::default() })
+        Ok(Self::over(endpoint, Arc::new(Http::new(url, timeout, api_key)?)))
+    }
+
+    /// The endpoint at the end of `transport`, which messages call `name`.
+    pub fn over(name: String, transport: Arc<dyn Transport>) -> Self {
+        Self { transport, endpoint: name, paused: Mutex::new(None), reads: SingleFlight::default() }
     }
 
     /// The origin of its address, which is all that may be shown of it.
@@ -158,13 +133,11 @@ impl Rpc {
             let what = format!("{}: paused for {} ms more", self.place(path), left.as_millis());
             return Err(Fault::Unanswered(Transient::rate_limited(what)));
         }
-        // The errors' own texts may hold the whole URL, and so a key.
-        let response = self.http.post(format!("{}/{path}", self.base)).json(body).send().await;
-        let response = response.map_err(|error| self.unanswered(path, kind(&error)))?;
-        if response.status() != StatusCode::OK {
-            return Err(Fault::Unanswered(self.status_fault(&self.place(path), &response)));
+        let reply = self.transport.post(path, body).await.map_err(|silence| self.unanswered(path, silence))?;
+        if reply.status != OK {
+            return Err(Fault::Unanswered(self.status_fault(&self.place(path), &reply)));
         }
-        let bytes = read(response).await.map_err(|what| self.unanswered(path, what))?;
+        let bytes = reply.body;
         match refusal(&bytes) {
             Some(error) => Err(Fault::Rejected(format!("{}: {}", self.place(path), shortened(&error)))),
             None => Ok(bytes),
@@ -172,17 +145,13 @@ impl Rpc {
     }
 
     /// What a status other than 200 says. Where it asks to be left alone, nothing is sent for a while.
-    fn status_fault(&self, place: &str, response: &Response) -> Transient {
-        let status = response.status();
-        let what = format!("{place}: HTTP status {}", status.as_u16());
-        match status {
-            // TronGrid answers 403 to who asks too often, too, which others can bring about.
-            StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                let pause_ms = self.pause(asked_for(response.headers())).as_millis();
-                Transient::rate_limited(format!("{what}, nothing is sent for {pause_ms} ms"))
-            }
-            other => Transient::of_http_status(other.as_u16(), what),
+    fn status_fault(&self, place: &str, reply: &Reply) -> Transient {
+        let what = format!("{place}: HTTP status {}", reply.status);
+        if PAUSING.contains(&reply.status) {
+            let pause_ms = self.pause(reply.retry_after.as_deref().and_then(asked_for)).as_millis();
+            return Transient::rate_limited(format!("{what}, nothing is sent for {pause_ms} ms"));
         }
+        Transient::of_http_status(reply.status, what)
     }
 
     fn pause_left(&self) -> Option<Duration> {
@@ -242,23 +211,8 @@ pub(super) fn shortened(text: &str) -> String {
 }
 
 /// The seconds of `Retry-After`. A date is not read: clocks differ.
-fn asked_for(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
-}
-
-async fn read(mut response: Response) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    loop {
-        let chunk = match response.chunk().await {
-            Ok(chunk) => chunk,
-            Err(error) => return Err(kind(&error).to_owned()),
-        };
-        let Some(chunk) = chunk else { return Ok(bytes) };
-        if bytes.len() + chunk.len() > BODY_BYTES_MAX {
-            return Err(format!("more than {BODY_BYTES_MAX} bytes"));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
+fn asked_for(retry_after: &str) -> Option<Duration> {
+    retry_after.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// Nodes say that they refuse in a member of an answer with status 200.
@@ -276,16 +230,6 @@ fn refusal(body: &[u8]) -> Option<String> {
     Some(error.as_str().map_or_else(|| error.to_string(), str::to_owned))
 }
 
-fn kind(error: &reqwest::Error) -> &'static str {
-    if error.is_timeout() {
-        "no answer in time"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "no answer"
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,11 +245,9 @@ mod tests {
 
     #[test]
     fn a_pause_is_in_seconds() {
-        let headers = |value: &'static str| HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(value))]);
-        assert_eq!(asked_for(&headers("7")), Some(Duration::from_secs(7)));
+        assert_eq!(asked_for("7"), Some(Duration::from_secs(7)));
         for other in ["", "-1", "1.5", "Wed, 21 Oct 2015 07:28:00 GMT"] {
-            assert_eq!(asked_for(&headers(other)), None, "{other}");
+            assert_eq!(asked_for(other), None, "{other}");
         }
-        assert_eq!(asked_for(&HeaderMap::new()), None);
     }
 }

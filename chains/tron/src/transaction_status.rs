@@ -5,7 +5,10 @@
 
 use alloy::primitives::B256;
 
-use events::event::{Inclusion, TransactionPrepared};
+use events::{
+    event::{Inclusion, TransactionPrepared},
+    mutant,
+};
 use sagas::ports::{TransactionState, Transient};
 
 use super::node::{Block, Connection, Info, Node, State};
@@ -119,7 +122,9 @@ impl<'a> Transactions<'a> {
                         failed = Some(format!("{id} failed in solidified block {number}: {failure}"));
                     }
                 },
-                None if settled.time_ms < expiration => return Ok(TransactionStatus::Open),
+                None if settled.time_ms < expiration && !mutant!("expiration-not-waited-out") => {
+                    return Ok(TransactionStatus::Open);
+                }
                 // Asked again: that it is in no block is the word of one node each time.
                 None if self.settled_info(id, settled).await?.is_some() => {
                     return Err(self.node.contradiction(format!("{id} was in no solidified block, and then was")));

@@ -11,10 +11,10 @@ use std::{
     time::Instant,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
 
-use events::Hash32;
+use events::{Family, Hash32};
 use simulation::{
     coverage::FaultCoverage,
     plan::Plan,
@@ -28,6 +28,9 @@ struct Arguments {
     /// Number of seeds.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
+    /// Goes on until so many payments have ended, however many seeds that takes.
+    #[arg(long, conflicts_with_all = ["seeds", "seed"])]
+    payments: Option<usize>,
     /// First seed.
     #[arg(long, default_value_t = 1)]
     from: u64,
@@ -46,6 +49,9 @@ struct Arguments {
     /// Reservations lapse in every seed.
     #[arg(long, conflicts_with_all = ["fair", "storm"])]
     lapses: bool,
+    /// Every seed is on chains of several families; of these two where they are named, as in tron-evm.
+    #[arg(long, conflicts_with_all = ["fair", "storm", "lapses"], num_args = 0..=1, default_missing_value = "any")]
+    families: Option<String>,
     /// The first process of the gateway crashes at this call of its ports.
     #[arg(long)]
     dies_after: Option<u64>,
@@ -58,18 +64,32 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn plan(&self, seed: u64) -> Plan {
-        let mut plan = match (self.fair, self.storm, self.lapses) {
+    fn plan(&self, seed: u64) -> Result<Plan> {
+        let mut plan = match (self.fair, self.storm, self.lapses, self.families.as_deref()) {
             (true, ..) => Plan::fair(seed),
-            (_, true, _) => Plan::storm(seed),
-            (.., true) => Plan::lapsing(seed),
+            (_, true, ..) => Plan::storm(seed),
+            (_, _, true, _) => Plan::lapsing(seed),
+            (.., Some("any")) => Plan::mixed(seed),
+            (.., Some(named)) => Plan::on(seed, pair(named)?),
             _ => Plan::draw(seed),
         };
         if self.dies_after.is_some() {
             plan.gateways[0].dies_after = self.dies_after;
         }
-        plan
+        Ok(plan)
     }
+}
+
+/// The families of `source-destination`.
+fn pair(named: &str) -> Result<(Family, Family)> {
+    let family = |name: &str| match name {
+        "evm" => Ok(Family::Evm),
+        "solana" => Ok(Family::Solana),
+        "tron" => Ok(Family::Tron),
+        other => anyhow::bail!("{other} is no family of chains"),
+    };
+    let (source, destination) = named.split_once('-').context("two families, as in tron-evm")?;
+    Ok((family(source)?, family(destination)?))
 }
 
 fn main() -> Result<ExitCode> {
@@ -83,11 +103,12 @@ fn main() -> Result<ExitCode> {
     let work = || -> Result<()> {
         loop {
             let number = next.fetch_add(1, Ordering::SeqCst);
-            if number >= count {
+            let ended = completed.load(Ordering::SeqCst) + failed.load(Ordering::SeqCst);
+            if arguments.payments.map_or(number >= count, |wanted| ended >= wanted) {
                 return Ok(());
             }
             let seed = first + number;
-            let report = run(seed, arguments.plan(seed), arguments.trace)?;
+            let report = run(seed, arguments.plan(seed)?, arguments.trace)?;
             completed.fetch_add(report.completed, Ordering::SeqCst);
             failed.fetch_add(report.failed, Ordering::SeqCst);
             locked(&coverage).add(&report.coverage);
@@ -95,13 +116,16 @@ fn main() -> Result<ExitCode> {
             if report.violation.is_some() {
                 broken.fetch_add(1, Ordering::SeqCst);
                 show(&report, arguments.trace);
-            } else if count == 1 {
+            } else if count == 1 && arguments.payments.is_none() {
                 println!(
                     "seed {seed}: {} completed, {} failed, {} simulated seconds, trace of {} lines {}",
                     report.completed, report.failed, report.seconds, report.lines, report.digest
                 );
-            } else if (number + 1) % 500 == 0 {
-                println!("{} of {count} seeds", number + 1);
+            }
+            if (number + 1) % 500 == 0 {
+                // Other threads may still be at seeds before this one.
+                let next = (seed + 1).saturating_sub(arguments.threads as u64).max(first);
+                println!("{} seeds, {ended} payments; go on with FROM={next}", number + 1);
             }
         }
     };
@@ -113,14 +137,14 @@ fn main() -> Result<ExitCode> {
         })
     });
     outcome?;
-    let broken = broken.load(Ordering::SeqCst);
+    let (broken, played) = (broken.load(Ordering::SeqCst), locked(&digests).len());
     if arguments.coverage {
         print!("{}", locked(&coverage));
     }
     // The same for the same seeds, however many threads they ran in.
     let digests: Vec<u8> = locked(&digests).values().flat_map(|digest| digest.0).collect();
     println!(
-        "{count} seeds from {first}: {broken} broken; {} payments completed, {} failed; {:.1} s; digest {}",
+        "{played} seeds from {first}: {broken} broken; {} payments completed, {} failed; {:.1} s; digest {}",
         completed.load(Ordering::SeqCst),
         failed.load(Ordering::SeqCst),
         started.elapsed().as_secs_f64(),

@@ -1,9 +1,12 @@
 //! The plan of a run: its parties and fault rates, drawn from the seed before the run begins.
 
+mod families;
 mod lapses;
 mod verifiers;
 
 use std::time::Duration;
+
+use events::Family;
 
 pub use self::lapses::{LapsesPlan, Offer};
 pub use self::verifiers::{Conduct, MemberPlan, Span, VerifiersPlan};
@@ -199,6 +202,8 @@ pub struct PaymentPlan {
 /// How a chain runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainPlan {
+    /// Its family.
+    pub family: Family,
     /// Seconds from block to block.
     pub block: u64,
     /// Blocks until one is settled.
@@ -305,7 +310,15 @@ pub struct Plan {
 impl Plan {
     /// The plan of `seed`.
     pub fn draw(seed: u64) -> Self {
+        if families::are_in(seed) { Self::mixed(seed) } else { Self::whole(seed, None) }
+    }
+
+    fn whole(seed: u64, families: Option<(Family, Family)>) -> Self {
         let plan = Self::drawn(seed);
+        let plan = match families {
+            Some(pair) => plan.with_families(seed, pair),
+            None => plan,
+        };
         if lapses::are_in(seed) { plan.with_lapses(seed) } else { plan }
     }
 
@@ -313,6 +326,7 @@ impl Plan {
         let random = RandomSource::new(seed, "plan");
         let chains = (0..2)
             .map(|_| ChainPlan {
+                family: Family::Evm,
                 block: random.number(4..=12),
                 depth: random.number(1..=4),
                 by_tag: random.chance(500),

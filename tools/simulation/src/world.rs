@@ -3,7 +3,6 @@
 pub mod auction;
 pub mod batch;
 mod bids;
-mod chain_handle;
 pub mod client;
 pub mod gateway;
 pub mod invariants;
@@ -21,7 +20,7 @@ pub mod thief;
 pub mod verifiers;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -29,12 +28,11 @@ use std::{
     time::Duration,
 };
 
-use alloy::{primitives::Address, signers::local::PrivateKeySigner};
 use chrono::TimeDelta;
 use tokio::{sync::Notify, time::Instant};
 
 use events::{
-    ChainId, Hash32, PaymentId, StreamId,
+    ChainId, Family, Hash32, PaymentId, StreamId,
     event::VerifierRef,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
@@ -43,10 +41,8 @@ use journal::{
     parking::memory::MemoryParking,
 };
 
-pub use self::chain_handle::{ChainHandle, SetupError, signer};
 use self::{
     auction::AuctionState,
-    chain_handle::{chain_handle, templates},
     invariants::{Invariants, Violation},
     reports::Reports,
     selector::Choices,
@@ -54,39 +50,58 @@ use self::{
     sim_journal::{SHARDS, Shards},
     verifiers::Verifiers,
 };
-use crate::{coverage, plan::Plan, random::RandomSource, trace::Trace};
+pub use crate::family::{BEGIN, ChainHandle, REFUND_DELAY, SetupError, TOKENS};
+use crate::{
+    coverage, evm,
+    family::{Allows, Beginning, FamilyChain, FaultSource, Party},
+    plan::{Faults, Funding, Plan},
+    random::RandomSource,
+    solana,
+    trace::Trace,
+    tron,
+};
 
-/// The UNIX second at which every run begins.
-pub const BEGIN: u64 = 1_800_000_000;
-/// How long a call to a node may take.
-pub const RPC_TIMEOUT: Duration = Duration::from_secs(2);
-/// Least seconds between the end of the delivery and the refund.
-pub const REFUND_DELAY: u64 = 120;
-/// Units of each token that payers and settlers have.
-pub const TOKENS: u64 = 1_000_000_000;
+/// The name of a third party, which takes part in no payment.
+pub const THIRD_PARTY: &str = "stranger";
 
-/// The accounts of all parties, the same on every chain.
+/// The names of all parties, the same on every chain.
 pub struct Parties {
-    /// Accounts of payers.
-    pub payers: BTreeSet<Address>,
-    /// Accounts that may deliver: settlers and the third party.
-    pub deliverers: BTreeSet<Address>,
-    /// Accounts of recipients.
-    pub recipients: BTreeSet<Address>,
-    /// Accounts that the gateway sends from.
-    pub submitters: BTreeSet<Address>,
+    /// Payers, each once.
+    pub payers: Vec<String>,
+    /// Those that may deliver: settlers and the third party.
+    pub deliverers: Vec<String>,
+    /// Recipients.
+    pub recipients: Vec<String>,
+    /// Those that the gateway sends from.
+    pub submitters: Vec<String>,
+    /// Who has what when the run begins.
+    begins_with: Vec<Party>,
 }
 
 impl Parties {
     fn of(plan: &Plan, settlers: &[Settler]) -> Self {
         let payments = 0..plan.payments.len();
-        let mut deliverers: BTreeSet<_> = settlers.iter().map(|settler| settler.signer.address()).collect();
-        deliverers.insert(signer("stranger").address());
+        let payers: BTreeMap<String, bool> = payments.clone().fold(BTreeMap::new(), |mut payers, number| {
+            // One who makes several payments has given its allowance if any of them needs it.
+            let allows = plan.payments[number].funding != Funding::NoAllowance;
+            *payers.entry(client::payer(&plan.payments, number)).or_default() |= allows;
+            payers
+        });
+        let mut deliverers: Vec<_> = settlers.iter().map(|settler| settler.name.clone()).collect();
+        deliverers.push(THIRD_PARTY.to_owned());
+        let submitters: Vec<_> = (0..plan.submitters).map(|number| format!("submitter {number}")).collect();
+        let party = |name: &str, tokens, allows| Party { name: name.to_owned(), has_coins: true, tokens, allows };
+        let of_submitters = submitters.iter().map(|name| party(name, 0, Allows::Nobody));
+        let of_deliverers = deliverers.iter().map(|name| party(name, TOKENS, Allows::Deliveries));
+        let of_payers = payers
+            .iter()
+            .map(|(name, allows)| party(name, TOKENS, if *allows { Allows::Deposits } else { Allows::Nobody }));
         Self {
-            payers: payments.clone().map(|number| client::payer(&plan.payments, number).address()).collect(),
+            begins_with: of_submitters.chain(of_deliverers).chain(of_payers).collect(),
+            payers: payers.into_keys().collect(),
             deliverers,
-            recipients: payments.map(|number| signer(&format!("recipient {number}")).address()).collect(),
-            submitters: (0..plan.submitters).map(|number| signer(&format!("submitter {number}")).address()).collect(),
+            recipients: payments.map(client::recipient).collect(),
+            submitters,
         }
     }
 }
@@ -123,9 +138,8 @@ pub struct World {
     pub reports: Reports,
     settlers: Vec<Settler>,
     poisons: Mutex<BTreeMap<StreamId, Duration>>,
-    third_party: PrivateKeySigner,
-    /// What payers name as the verifiers of their payments.
-    pub verifier: VerifierRef,
+    /// What payers name as the verifiers of their payments, by the family of the source.
+    named: BTreeMap<Family, VerifierRef>,
     verifiers: OnceLock<Verifiers>,
     started: Instant,
     calm: AtomicBool,
@@ -141,20 +155,24 @@ impl World {
     pub fn new(seed: u64, plan: Plan, print: bool) -> Result<Arc<Self>, SetupError> {
         let started = Instant::now();
         let clock = move || at(started.elapsed());
-        let settlers: Vec<_> = plan
-            .settlers
-            .iter()
-            .enumerate()
-            .map(|(index, plan)| Settler::new(index, signer(&format!("settler {index}")), *plan))
-            .collect();
-        let verifier = verifiers::named(&plan.verifiers)?;
+        let settlers: Vec<_> =
+            plan.settlers.iter().enumerate().map(|(index, plan)| Settler::new(index, *plan)).collect();
         coverage::party(plan.verifiers.name());
-        let mut chains = Vec::new();
-        for (index, template) in templates()?.iter().enumerate() {
-            chains.push(chain_handle(template, &plan, index, &settlers, &verifier.account)?);
-        }
         let parties = Parties::of(&plan, &settlers);
-        let submitters = parties.submitters.clone();
+        let (mut chains, mut named) = (Vec::new(), BTreeMap::new());
+        for (at, chain) in plan.chains.iter().enumerate() {
+            let family = chain.family;
+            let verifier = verifiers::named(&plan.verifiers, family)?;
+            let beginning = Beginning {
+                index: plan.chains[..at].iter().filter(|other| other.family == family).count(),
+                time: BEGIN - 1,
+                plan: *chain,
+                releaser: verifier.account.clone(),
+                parties: &parties.begins_with,
+            };
+            chains.push(ChainHandle::new(begin(family, &beginning)?)?);
+            named.insert(family, verifier);
+        }
         let world = Arc::new(Self {
             seed,
             chains,
@@ -165,14 +183,13 @@ impl World {
             parking: MemoryParking::with_clock(clock),
             auctions: AuctionState::default(),
             parties,
-            invariants: Mutex::new(Invariants::new(submitters)),
+            invariants: Mutex::default(),
             changed: Notify::new(),
             choices: Choices::default(),
             reports: Reports::default(),
             settlers,
             poisons: Mutex::default(),
-            third_party: signer("stranger"),
-            verifier,
+            named,
             verifiers: OnceLock::new(),
             started,
             calm: AtomicBool::new(false),
@@ -214,16 +231,12 @@ impl World {
 
     /// Draws whether a fault of this rate strikes now, and counts it under `name`.
     pub fn strikes(&self, random: &RandomSource, name: &'static str, per_mille: u32) -> bool {
-        let strikes = self.draws(random, per_mille);
-        if strikes {
-            coverage::fault(name);
-        }
-        strikes
+        FaultSource::strikes(self, random, name, per_mille)
     }
 
     /// Draws whether a fault of this rate strikes now; the caller counts it.
     pub fn draws(&self, random: &RandomSource, per_mille: u32) -> bool {
-        !self.faults_ended() && random.chance(per_mille)
+        FaultSource::draws(self, random, per_mille)
     }
 
     /// Makes the stream unreadable in the journal for a time.
@@ -271,9 +284,9 @@ impl World {
         &self.settlers
     }
 
-    /// The key of a third party, which takes part in no payment.
-    pub fn third_party(&self) -> &PrivateKeySigner {
-        &self.third_party
+    /// What payers name as the verifiers of payments whose source is on a chain of `family`.
+    pub fn verifier(&self, family: Family) -> Option<&VerifierRef> {
+        self.named.get(&family)
     }
 
     /// The fulfillment verifiers, made with the world.
@@ -336,6 +349,41 @@ impl World {
     /// The first violation.
     pub fn violation(&self) -> Option<Violation> {
         self.violation.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl FaultSource for World {
+    fn faults(&self) -> &Faults {
+        &self.plan.faults
+    }
+
+    fn faults_ended(&self) -> bool {
+        Self::faults_ended(self)
+    }
+
+    fn strikes(&self, random: &RandomSource, name: &'static str, per_mille: u32) -> bool {
+        let strikes = FaultSource::draws(self, random, per_mille);
+        if strikes {
+            coverage::fault(name);
+        }
+        strikes
+    }
+
+    fn draws(&self, random: &RandomSource, per_mille: u32) -> bool {
+        !Self::faults_ended(self) && random.chance(per_mille)
+    }
+
+    fn note(&self, line: String) {
+        Self::note(self, line);
+    }
+}
+
+/// A chain of `family`.
+fn begin(family: Family, beginning: &Beginning<'_>) -> Result<Arc<dyn FamilyChain>, SetupError> {
+    match family {
+        Family::Evm => evm::begin(beginning),
+        Family::Tron => tron::begin(beginning),
+        Family::Solana => solana::begin(beginning),
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use events::Family;
 use simulation::{
     coverage::FaultCoverage,
     plan::{PaymentPlan, Plan, VerifiersPlan},
@@ -17,10 +18,13 @@ use simulation::{
 };
 
 /// Seeds from 1 on that are run when `SIM_SEEDS` does not say how many.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 700;
 /// The first of the seeds in which everything has to happen, and how many they are: enough to make it certain.
 const EVERYTHING_FROM: u64 = 100_000;
 const EVERYTHING_SEEDS: u64 = 600;
+/// The first of the seeds that are played on chains of each two families, and how many they are.
+const FAMILIES_FROM: u64 = 200_000;
+const FAMILIES_SEEDS: u64 = 8;
 
 fn play(seed: u64) -> Report {
     run(seed, Plan::draw(seed), false).unwrap()
@@ -76,6 +80,48 @@ fn a_fair_world_completes_its_payment() {
     }
 }
 
+/// Source and destination, of each family.
+fn pairs() -> Vec<(Family, Family)> {
+    let families = [Family::Evm, Family::Solana, Family::Tron];
+    families.iter().flat_map(|source| families.map(|destination| (*source, destination))).collect()
+}
+
+#[test]
+fn a_fair_world_of_any_families_completes_its_payment() {
+    for pair in pairs() {
+        for seed in 0..2 {
+            let report = run(seed, Plan::fair_on(seed, pair), false).unwrap();
+            let found = (report.completed, report.failed, report.violation);
+            assert_eq!(found, (1, 0, None), "{pair:?}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn nothing_breaks_between_any_two_families() {
+    let (count, pairs) = (FAMILIES_SEEDS, pairs());
+    let worlds: Vec<_> =
+        pairs.iter().flat_map(|pair| (0..count).map(|number| (*pair, FAMILIES_FROM + number))).collect();
+    let next = AtomicUsize::new(0);
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let broken: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut broken = Vec::new();
+                    while let Some((pair, seed)) = worlds.get(next.fetch_add(1, Ordering::SeqCst)) {
+                        let report = run(*seed, Plan::on(*seed, *pair), false).unwrap();
+                        broken.extend(report.violation.map(|violation| (*pair, *seed, violation.to_string())));
+                    }
+                    broken
+                })
+            })
+            .collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    assert!(broken.is_empty(), "again with `sim --families SOURCE-DESTINATION --seed SEED --trace`: {broken:#?}");
+}
+
 /// The escrow of a settler that does not deliver is reassigned, and the next one is paid.
 #[test]
 fn where_one_fades_the_next_settler_completes_the_payment() {
@@ -95,6 +141,10 @@ fn a_seed_is_the_same_run_again() {
         assert!(one.lines > 20, "{one:?}");
     }
     assert_ne!(play(1).digest, play(2).digest);
+    for (seed, pair) in (300_000..).zip(pairs()) {
+        let play = || run(seed, Plan::on(seed, pair), false).unwrap();
+        assert_eq!(play(), play(), "{pair:?}");
+    }
 }
 
 #[test]
@@ -125,6 +175,16 @@ fn a_death_while_another_settler_is_found_does_no_harm() {
     let mut plan = Plan::fading(3);
     plan.payments[0] = PaymentPlan { at: Duration::from_millis(500), quote: 40, reserve: 120, ..plan.payments[0] };
     die(3, &plan, |call| call % 17 == 0);
+}
+
+/// As before, where the source is a chain on which the payer's own transaction deposits, or one without nonces.
+#[test]
+fn a_death_on_other_families_does_no_harm() {
+    for (seed, pair) in [(3, (Family::Tron, Family::Solana)), (4, (Family::Solana, Family::Tron))] {
+        let mut plan = Plan::fair_on(seed, pair);
+        plan.payments[0] = PaymentPlan { at: Duration::from_millis(500), quote: 40, reserve: 240, ..plan.payments[0] };
+        die(seed, &plan, |call| call % 53 == 0);
+    }
 }
 
 /// The first process dies at each call that `is_deadly`, one run each, and the payment is completed all the same.

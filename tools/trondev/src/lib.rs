@@ -16,6 +16,7 @@
 mod address;
 mod chain;
 mod http;
+mod local;
 mod node;
 mod options;
 pub mod proto;
@@ -25,6 +26,7 @@ mod transaction;
 
 pub use address::{Address, AddressError, PREFIX};
 pub use chain::{StartError, deployed_at};
+pub use local::{BlockRef, Held, LocalNode, Reply, Run};
 pub use node::TronDev;
 pub use options::{Blocks, Options, SUN_PER_TRX};
 pub use refusal::Refusal;

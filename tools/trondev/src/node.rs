@@ -9,7 +9,11 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{Blocks, Options, StartError, chain::Chain, http};
+use crate::{
+    Blocks, Options, StartError,
+    chain::{Chain, Clock},
+    http,
+};
 
 /// A running development node. Dropping it ends it, and its chain with it.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ impl TronDev {
         let listener = TcpListener::bind(options.bind).await?;
         let address = listener.local_addr()?;
         let blocks = options.blocks;
-        let mut chain = Chain::new(options)?;
+        let mut chain = Chain::new(options, Clock::Machine { ahead: 0 })?;
         // Clients name the head in their transactions, and read block 0 as one without a number.
         chain.mine()?;
         let chain = Arc::new(Mutex::new(chain));

@@ -116,6 +116,11 @@ impl Transaction {
         proto::Transaction { raw_data: Some(self.raw.clone()), signature: self.signatures.clone() }
     }
 
+    /// The encoded message, which nodes take.
+    pub fn encoded(&self) -> Vec<u8> {
+        self.message().encode_to_vec()
+    }
+
     /// Bytes of the encoded message.
     pub fn size(&self) -> usize {
         self.message().encoded_len()

@@ -27,7 +27,7 @@ const PERMIT2: Address = address!("000000000022d473030f116ddee9f6b43ac78ba3");
 const DEPLOYER: Address = address!("00000000000000000000000000000000000de900");
 /// Base fee of the first block, wei per unit of gas.
 const BASE_FEE: u64 = 1_000_000_000;
-/// A token's balances are looked for in so many slots of its storage.
+/// A token's balances and supply are looked for in so many slots of its storage.
 const SLOTS_MAX: u64 = 16;
 
 /// The configuration of a genesis state.
@@ -76,6 +76,8 @@ pub(super) struct Deployed {
     pub contracts: Contracts,
     /// The slot of the tokens' mapping of balances.
     pub balances: U256,
+    /// The slot of the tokens' supply.
+    pub supply: U256,
     state: State,
 }
 
@@ -117,9 +119,10 @@ impl Template {
             let artefact = include_bytes!("../../../../contracts/artifacts/DevToken.json");
             tokens.push(deploy("DevToken", artefact, arguments.abi_encode())?);
         }
-        let balances = tokens.first().map_or(Ok(U256::ZERO), |token| balances_slot(&state, genesis.evm_id, *token))?;
+        let slots = tokens.first().map_or(Ok((U256::ZERO, U256::ZERO)), |token| slots(&state, genesis.evm_id, *token));
+        let (balances, supply) = slots?;
         let contracts = Contracts { permit2: PERMIT2, escrow, proxy, account_factory, tokens };
-        Ok(Self(Arc::new(Deployed { genesis: genesis.clone(), contracts, balances, state })))
+        Ok(Self(Arc::new(Deployed { genesis: genesis.clone(), contracts, balances, supply, state })))
     }
 
     /// A new chain whose block 0 has the UNIX second `time`.
@@ -155,13 +158,16 @@ pub(super) fn balance_slot(account: Address, slot: U256) -> U256 {
     keccak256((account, slot).abi_encode()).into()
 }
 
-/// Finds the mapping of balances by minting on a copy.
-fn balances_slot(state: &State, evm_id: u64, token: Address) -> Result<U256, SimError> {
+/// Finds the mapping of balances and the supply by minting on a copy.
+fn slots(state: &State, evm_id: u64, token: Address) -> Result<(U256, U256), SimError> {
     let (mut copy, amount) = (state.clone(), U256::from(123_456_789_u64));
     let mint = DevToken::mintCall { to: DEPLOYER, amount }.abi_encode();
     alter(&mut copy, evm_id, DEPLOYER, TxKind::Call(token), mint.into())?;
-    let found = (0..SLOTS_MAX).map(U256::from).find(|slot| copy.stored(token, balance_slot(DEPLOYER, *slot)) == amount);
-    found.ok_or_else(|| SimError::Artefact("DevToken", "its balances are nowhere to be found".to_owned()))
+    let found = |place: fn(U256) -> U256| {
+        let found = (0..SLOTS_MAX).map(U256::from).find(|slot| copy.stored(token, place(*slot)) == amount);
+        found.ok_or_else(|| SimError::Artefact("DevToken", "what it stores is nowhere to be found".to_owned()))
+    };
+    Ok((found(|slot| balance_slot(DEPLOYER, slot))?, found(|slot| slot)?))
 }
 
 fn parse(name: &'static str, artefact: &[u8]) -> Result<Artefact, SimError> {

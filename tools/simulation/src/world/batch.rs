@@ -81,7 +81,7 @@ async fn look(world: &World, journal: &dyn Journal, order: &Order) -> Found {
     if world.now() >= order.quote_deadline {
         return Found::TooLate;
     }
-    let Some(opened) = order.opened(world) else { return Found::TooLate };
+    let Some(opened) = order.opened(world).await else { return Found::TooLate };
     let commit = Commit {
         stream_id,
         expected: Position::START,
@@ -109,7 +109,7 @@ async fn take(
 ) {
     let payment_id = PaymentId::derive(&order.originator, &request_id);
     let fit = "an award of a collected quote is fit";
-    let Some((authorization, escrow)) = order.sign(&payment_id, quote.quote_hash) else {
+    let Some((authorization, escrow)) = order.sign(world, &payment_id, quote.quote_hash).await else {
         return world.judge(require(false, fit, || format!("{payment_id} cannot be signed")));
     };
     let call = AwardCall {

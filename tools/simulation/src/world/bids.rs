@@ -105,6 +105,9 @@ fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option
         },
         (_, None) => price,
     };
+    let account = |chain| Some(world.chain(chain)?.account(&settler.name));
+    let source_chain = request.terms.source.asset().chain();
+    let (payout_account, delivery_account) = (account(source_chain)?, account(destination.asset().chain())?);
     let deadline = request.escrow.fulfillment_deadline;
     let promise = settler.plan.promise.map_or(deadline, |promise| unix_seconds(world.now()) + promise);
     let quote = Quote {
@@ -112,13 +115,13 @@ fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option
         auction_id: request.auction_id.clone(),
         terms_hash: request.terms_hash,
         settler: settler.did.clone(),
-        source_chain: request.terms.source.asset().chain().clone(),
+        source_chain: source_chain.clone(),
         source_amount: Amount::new(price)?,
-        payout_account: settler.account(),
+        payout_account,
         escrow_contract: request.escrow.contract.clone(),
         destination,
         fulfillment_amount: request.terms.fulfillment_amount,
-        delivery_account: settler.account(),
+        delivery_account,
         fulfillment_proxy: request.fulfillment_proxies.first()?.clone(),
         fulfill_by: from_unix_seconds(promise.min(deadline))?,
         valid_until: from_unix_seconds(unix_seconds(request.quote_deadline) + FIRM_SECONDS)?,

@@ -2,29 +2,22 @@
 
 use std::{sync::Arc, time::Duration};
 
-use alloy::{
-    primitives::U256,
-    signers::{SignerSync, local::PrivateKeySigner},
-    sol_types::SolCall,
-};
+use alloy::primitives::U256;
 use chrono::TimeDelta;
 use tokio::time::{sleep, timeout};
 
-use chains_evm::permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
-use escrow_abi::contracts::{DevToken, text};
 use events::{
-    Amount, CommitId, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId, StreamId, Terms,
+    Amount, CommitId, Family, Hash32, OwnedAsset, PaymentEvent, PaymentId, QuoteRequestId, StreamId, Terms,
     event::{Authorization, EscrowPlan, SelectorRef, Submitted, VerifierRef},
     quote_request::QuoteRequestOpened,
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 use journal::{AppendError, Commit, Journal, Position};
 
-use super::{
-    ChainHandle, REFUND_DELAY, World, batch, gateway::Gateway, invariants::Violation, operator, selector, signer,
-};
+use super::{ChainHandle, REFUND_DELAY, World, batch, gateway::Gateway, invariants::Violation, operator, selector};
 use crate::{
     coverage,
+    family::SpendOrder,
     plan::{Funding, PaymentPlan, Route},
     random::RandomSource,
 };
@@ -32,10 +25,15 @@ use crate::{
 /// How long a client waits for an answer.
 pub const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
 
-/// The payer of payment `number`.
-pub fn payer(payments: &[PaymentPlan], number: usize) -> PrivateKeySigner {
+/// The name of the payer of payment `number`.
+pub fn payer(payments: &[PaymentPlan], number: usize) -> String {
     let first = (0..number).rev().take_while(|before| payments[*before].shares_payer).last().unwrap_or(number);
-    signer(&format!("payer {first}"))
+    format!("payer {first}")
+}
+
+/// The name of the recipient of payment `number`.
+pub fn recipient(number: usize) -> String {
+    format!("recipient {number}")
 }
 
 /// The result of a submission.
@@ -56,6 +54,7 @@ pub async fn pay(world: Arc<World>, gateways: Arc<Vec<Gateway>>, number: usize) 
     match Order::of(&world, number) {
         Some(order) => {
             world.note(format!("payment {number} is {}, {:?}", order.payment_id, plan.route));
+            coverage::party(corridor(order.source.family, order.destination.family));
             tokio::spawn(change_allowance(world.clone(), order.source.clone(), order.payer.clone(), plan));
             if let Some(poison) = plan.poison {
                 tokio::spawn(operator::poison(world.clone(), order.poisoned(), poison));
@@ -73,9 +72,24 @@ pub async fn pay(world: Arc<World>, gateways: Arc<Vec<Gateway>>, number: usize) 
     world.changed.notify_one();
 }
 
+/// The name of a payment between chains of these families.
+fn corridor(source: Family, destination: Family) -> &'static str {
+    match (source, destination) {
+        (Family::Evm, Family::Evm) => "payment from EVM to EVM",
+        (Family::Evm, Family::Solana) => "payment from EVM to Solana",
+        (Family::Evm, Family::Tron) => "payment from EVM to Tron",
+        (Family::Solana, Family::Evm) => "payment from Solana to EVM",
+        (Family::Solana, Family::Solana) => "payment from Solana to Solana",
+        (Family::Solana, Family::Tron) => "payment from Solana to Tron",
+        (Family::Tron, Family::Evm) => "payment from Tron to EVM",
+        (Family::Tron, Family::Solana) => "payment from Tron to Solana",
+        (Family::Tron, Family::Tron) => "payment from Tron to Tron",
+    }
+}
+
 /// Submits, and asks again.
 async fn submit(world: &World, gateways: &[Gateway], random: &RandomSource, order: &Order) {
-    let Some(submission) = order.submission(world) else {
+    let Some(submission) = order.submission(world).await else {
         world.judge(Err(Violation::new("every payment can be signed", order.payment_id.to_string())));
         return;
     };
@@ -152,7 +166,7 @@ pub struct Order {
     /// End of the delivery.
     pub fulfillment_deadline: Timestamp,
     number: usize,
-    payer: PrivateKeySigner,
+    payer: String,
     verifier: VerifierRef,
     source: ChainHandle,
     destination: ChainHandle,
@@ -164,13 +178,13 @@ impl Order {
         let plan = world.plan.payments[number];
         let payer = payer(&world.plan.payments, number);
         let (source, destination) = (&world.chains[plan.corridor.0], &world.chains[plan.corridor.1]);
-        let recipient = text(signer(&format!("recipient {number}")).address());
-        let asset = if plan.coin { &destination.coin } else { &destination.token };
+        let recipient = destination.account(&recipient(number));
+        let asset = if plan.coin { destination.coin() } else { destination.token() };
         let amount = Amount::new(U256::from(plan.amount))?;
         let cap = Amount::new(U256::from(plan.amount + plan.amount * plan.headroom / 1000 + 2))?;
         let terms = Terms::new(
-            OwnedAsset::new(source.token.clone(), &text(payer.address())).ok()?,
-            vec![OwnedAsset::new(asset.clone(), &recipient).ok()?],
+            OwnedAsset::new(source.token().clone(), source.account(&payer).as_str()).ok()?,
+            vec![OwnedAsset::new(asset.clone(), recipient.as_str()).ok()?],
             amount,
             Some(cap),
         );
@@ -187,7 +201,7 @@ impl Order {
             fulfillment_deadline: quote_deadline + seconds(plan.reserve + plan.fulfill),
             number,
             payer,
-            verifier: world.verifier.clone(),
+            verifier: world.verifier(source.family)?.clone(),
             source: source.clone(),
             destination: destination.clone(),
         })
@@ -206,56 +220,48 @@ impl Order {
         }
     }
 
-    fn spend(&self, payment_id: &PaymentId, quote_hash: Hash32) -> (SpendRequest, Choice) {
-        let (plan, source) = (&self.plan, &self.source);
-        let scheme = if plan.bare_permit { Scheme::EvmPermit2 } else { Scheme::EvmPermit2Escrow };
-        let spend = SpendRequest {
-            scheme,
-            payment_id: payment_id.clone(),
-            terms: self.terms.clone(),
-            quote_deadline: self.quote_deadline,
-            fulfillment_deadline: self.fulfillment_deadline,
-            escrow: EscrowSettings {
-                contract: source.config.common.escrow_contract.clone(),
-                reserver: source.config.common.reserver.clone(),
-                releaser: source.config.common.releaser.clone(),
-                permit2: source.config.permit2.clone(),
-                refund_delay_seconds: REFUND_DELAY,
-            },
-            quote_hash,
-        };
-        let choice = match scheme {
-            Scheme::EvmPermit2 => Choice::default(),
-            Scheme::EvmPermit2Escrow => Choice {
-                reserve_deadline: Some(unix_seconds(self.quote_deadline) + plan.reserve),
-                refund_after: Some(unix_seconds(self.fulfillment_deadline) + REFUND_DELAY + plan.refund),
-                ..Choice::default()
-            },
-        };
-        (spend, choice)
-    }
-
-    /// Signs for the payment and the quote, which is zero before the auction.
-    pub fn sign(&self, payment_id: &PaymentId, quote_hash: Hash32) -> Option<(Authorization, EscrowPlan)> {
-        let (spend, choice) = self.spend(payment_id, quote_hash);
-        let prepared = permit2::prepare(&spend, &choice).ok()?;
-        let signature = self.payer.sign_hash_sync(&prepared.digest.0.into()).ok()?;
-        if self.plan.bare_permit {
+    /// What the payer signs for this payment and quote, as the gateway takes it.
+    pub async fn sign(
+        &self,
+        world: &World,
+        payment_id: &PaymentId,
+        quote_hash: Hash32,
+    ) -> Option<(Authorization, EscrowPlan)> {
+        if self.plan.bare_permit && self.source.family == Family::Evm {
             coverage::party("payer signs without a witness");
         }
-        let signed = SignedMessage {
-            message: prepared.digest.to_string(),
-            message_prehash: Some(prepared.typed_data.to_string()),
-            signature: format!("0x{}", hex::encode(signature.as_bytes())),
-            payload: Some(prepared.payload),
+        let signed = self.authorize(payment_id, quote_hash, false).await?;
+        world.invariants().signed(payment_id, &self.source.chain_id);
+        Some(signed)
+    }
+
+    async fn authorize(
+        &self,
+        payment_id: &PaymentId,
+        quote_hash: Hash32,
+        is_draft: bool,
+    ) -> Option<(Authorization, EscrowPlan)> {
+        let plan = &self.plan;
+        let order = SpendOrder {
+            payer: &self.payer,
+            payment_id,
+            terms: &self.terms,
+            quote_deadline: self.quote_deadline,
+            fulfillment_deadline: self.fulfillment_deadline,
+            releaser: &self.verifier.account,
+            quote_hash,
+            reserve_deadline: unix_seconds(self.quote_deadline) + plan.reserve,
+            refund_after: unix_seconds(self.fulfillment_deadline) + REFUND_DELAY + plan.refund,
+            other_scheme: plan.bare_permit,
+            with_approval: plan.funding != Funding::NoAllowance,
+            is_draft,
         };
-        permit2::authorize(&spend, &signed).ok()
+        self.source.authorize(&order).await
     }
 
     /// The batch as the gateway opens it.
-    pub fn opened(&self, world: &World) -> Option<QuoteRequestOpened> {
-        let (spend, choice) = self.spend(&self.payment_id, Hash32::ZERO);
-        let prepared = permit2::prepare(&spend, &choice).ok()?.plan;
+    pub async fn opened(&self, world: &World) -> Option<QuoteRequestOpened> {
+        let (_, prepared) = self.authorize(&self.payment_id, Hash32::ZERO, true).await?;
         Some(QuoteRequestOpened {
             quote_request_id: self.batch_id(),
             request_id: self.request_id.clone(),
@@ -267,7 +273,7 @@ impl Order {
             fulfillment_deadline: self.fulfillment_deadline,
             fulfillment_deadline_text: self.fulfillment_deadline.to_rfc3339(),
             escrow: prepared.of_batch(unix_seconds(self.fulfillment_deadline), REFUND_DELAY),
-            fulfillment_proxies: vec![self.destination.config.common.fulfillment_proxy.clone()],
+            fulfillment_proxies: vec![self.destination.common().fulfillment_proxy.clone()],
             verifier: self.verifier.clone(),
             whitelist: Vec::new(),
             blacklist: Vec::new(),
@@ -282,8 +288,8 @@ impl Order {
         })
     }
 
-    fn submission(&self, world: &World) -> Option<Submitted> {
-        let (authorization, escrow) = self.sign(&self.payment_id, Hash32::ZERO)?;
+    async fn submission(&self, world: &World) -> Option<Submitted> {
+        let (authorization, escrow) = self.sign(world, &self.payment_id, Hash32::ZERO).await?;
         let selector = match self.plan.route {
             Route::Selector(_) => {
                 coverage::party("payment by a selector");
@@ -304,7 +310,7 @@ impl Order {
             fulfillment_deadline: self.fulfillment_deadline,
             authorization,
             escrow,
-            fulfillment_proxies: vec![self.destination.config.common.fulfillment_proxy.clone()],
+            fulfillment_proxies: vec![self.destination.common().fulfillment_proxy.clone()],
             verifier: self.verifier.clone(),
             whitelist: Vec::new(),
             blacklist: Vec::new(),
@@ -324,12 +330,10 @@ fn seconds(seconds: u64) -> TimeDelta {
 }
 
 /// Changes the allowance of a payer as planned: revokes it, and may grant it again.
-async fn change_allowance(world: Arc<World>, source: ChainHandle, payer: PrivateKeySigner, plan: PaymentPlan) {
-    let approve = |value: U256| {
-        let call = DevToken::approveCall { spender: source.contracts.permit2, value };
-        world.note(format!("a payer allows {value}"));
-        let token = source.contracts.tokens[0];
-        if let Err(error) = source.send(&payer, token, U256::ZERO, call.abi_encode().into()) {
+async fn change_allowance(world: Arc<World>, source: ChainHandle, payer: String, plan: PaymentPlan) {
+    let allow = |is_allowed: bool| {
+        world.note(format!("{payer} {} deposits", if is_allowed { "allows" } else { "no longer allows" }));
+        if let Err(error) = source.allow(&payer, is_allowed) {
             world.note(format!("a payer's transaction is refused: {error}"));
         }
     };
@@ -339,11 +343,11 @@ async fn change_allowance(world: Arc<World>, source: ChainHandle, payer: Private
     if matches!(plan.funding, Funding::Withdraws | Funding::Wavers) {
         coverage::party("payer takes its allowance away");
         sleep(Duration::from_secs(plan.quote + plan.fulfill % 20)).await;
-        approve(U256::ZERO);
+        allow(false);
     }
     if plan.funding == Funding::Wavers {
         coverage::party("payer gives its allowance again");
         sleep(Duration::from_secs(plan.reserve)).await;
-        approve(U256::MAX);
+        allow(true);
     }
 }

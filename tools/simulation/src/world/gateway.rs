@@ -9,7 +9,6 @@ use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use chains::registry::ChainRegistry;
-use chains_evm::adapter::{EvmChain, Keys};
 use events::PaymentId;
 use sagas::{
     reassignment::ReassignmentRule,
@@ -23,10 +22,9 @@ use super::{
     ports::{PortContext, SimAdapter, SimLedger, SimVerifier},
     projection::{ProjectionStore, SimOpenStreams, follow},
     rpc_faults::rpc_faults,
-    signer,
     sim_journal::SimJournal,
 };
-use crate::{coverage, plan::LapsesPlan, process::Process, random::RandomSource};
+use crate::{coverage, family::GatewayProcess, plan::LapsesPlan, process::Process, random::RandomSource};
 
 /// A slot for one process at a time.
 pub struct Gateway {
@@ -121,24 +119,20 @@ fn start(
     let index = gateway.index;
     let skew_ms = world.plan.gateways[index].skew_ms;
     let context = PortContext { world: world.clone(), process: process.clone(), random: random.clone(), skew_ms };
-    let submitters: Vec<_> = (0..world.plan.submitters).map(|number| signer(&format!("submitter {number}"))).collect();
     let clock = Arc::new(context.clone());
-    let (ledger, budgets) = (Arc::new(SimLedger(context.clone())), Arc::new(world.budgets.clone()));
-    let (mut chains, mut registry) = (Vec::new(), ChainRegistry::new(clock.clone()));
+    let brings = GatewayProcess {
+        submitters: world.parties.submitters.clone(),
+        ledger: Arc::new(SimLedger(context.clone())),
+        budgets: Arc::new(world.budgets.clone()),
+        clock: clock.clone(),
+    };
+    let (mut upkeep, mut registry) = (Vec::new(), ChainRegistry::new(clock.clone()));
     for handle in &world.chains {
-        let node = handle.connect(rpc_faults(Arc::downgrade(world), Some(process.clone()), random.clone()))?;
-        let keys = Keys {
-            reserver: signer("reserver").into(),
-            draining_reservers: Vec::new(),
-            submitters: submitters.iter().cloned().map(Into::into).collect(),
-            exit_submitters: Vec::new(),
-            draining_submitters: Vec::new(),
-        };
-        let inner = EvmChain::new(node, Some(keys), ledger.clone(), budgets.clone(), clock.clone());
-        let inner = Arc::new(inner.map_err(|error| SetupError::Connect(error.to_string()))?);
-        let adapter = Arc::new(SimAdapter { inner: inner.clone(), context: context.clone() });
-        registry = registry.with(adapter).map_err(|error| SetupError::Connect(error.to_string()))?;
-        chains.push(inner);
+        let faults = rpc_faults(Arc::downgrade(world), Some(process.clone()), random.clone());
+        let adapter = handle.adapter(Box::new(faults), &brings)?;
+        upkeep.extend(adapter.upkeep);
+        let adapter = SimAdapter { inner: adapter.chain, watch: adapter.watch, context: context.clone() };
+        registry = registry.with(Arc::new(adapter)).map_err(|error| SetupError::Connect(error.to_string()))?;
     }
     let journal = Arc::new(SimJournal::new(world.clone(), process.clone(), random.clone()));
     let ports = Ports {
@@ -157,7 +151,9 @@ fn start(
     let runner = Runner::new(engine.clone(), format!("gateway {index} process {incarnation}"));
     let mut tasks = JoinSet::new();
     tasks.spawn(runner.run(CancellationToken::new()));
-    tasks.spawn(async move { EvmChain::maintain(&chains, &*clock).await });
+    for task in upkeep {
+        tasks.spawn(task);
+    }
     tasks.spawn(follow(world.clone(), journal.clone(), gateway.store.clone(), random.clone()));
     let running = Running { process: process.clone(), journal, engine };
     *gateway.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);

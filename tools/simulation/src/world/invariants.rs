@@ -4,16 +4,13 @@
 //! must not hide itself.
 
 mod entry;
+mod money;
 mod reassignment;
 mod word;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use alloy::primitives::{Address, B256, U256};
-use serde_json::{Value, json};
-
 use chains::escrow::State;
-use escrow_abi::contracts::{address, units};
 use events::{
     Account, ChainId, Event, Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
     event::{Submitted, TransactionPrepared, Validity},
@@ -25,12 +22,12 @@ use sagas::{
     quote_request::{self, QuoteRequest, Stage as BatchStage},
 };
 
-use self::entry::{End, Entry};
-use super::{ChainHandle, TOKENS, World, projection::View};
-use crate::{
-    chain::{NodeKind, SimChain, SimError},
-    coverage,
+use self::{
+    entry::{End, Entry},
+    money::Ledger,
 };
+use super::{ChainHandle, World, projection::View};
+use crate::{coverage, family::EscrowCall};
 
 /// After its deadline, and after faults ended, a payment is final within so many seconds.
 const FINAL_WITHIN: u64 = 300;
@@ -66,6 +63,8 @@ pub struct Invariants {
     payments: BTreeMap<PaymentId, Entry>,
     batches: BTreeMap<QuoteRequestId, QuoteRequest>,
     accepted: BTreeSet<PaymentId>,
+    /// What payers signed deposits for, and on which chain, whether or not anything came of it.
+    signed: BTreeMap<PaymentId, ChainId>,
     clients_done: usize,
     /// What each nonce of the gateway's accounts was signed for.
     nonces: BTreeMap<(ChainId, Account, Validity), String>,
@@ -73,35 +72,19 @@ pub struct Invariants {
     swept: BTreeMap<PaymentId, u64>,
     /// Hashes of all transactions that were stored.
     journaled: BTreeSet<String>,
-    submitters: BTreeSet<Address>,
     /// Hashes of all blocks that were looked at.
-    blocks: BTreeSet<B256>,
-}
-
-/// The answer of an honest node, without any fault.
-fn ask(handle: &ChainHandle, method: &str, params: Value) -> Value {
-    handle.lock().rpc(&NodeKind::Honest, method, &params).unwrap_or(Value::Null)
-}
-
-fn number(value: &Value, member: &str) -> Option<u64> {
-    u64::from_str_radix(value.get(member)?.as_str()?.trim_start_matches("0x"), 16).ok()
-}
-
-/// The settled block's number and time.
-fn settled(chain: &SimChain) -> (u64, u64) {
-    let finalized = chain.finalized();
-    (finalized.number, finalized.time)
+    blocks: BTreeSet<Hash32>,
 }
 
 impl Invariants {
-    /// A checker without records, of a gateway that sends from `submitters`.
-    pub fn new(submitters: BTreeSet<Address>) -> Self {
-        Self { submitters, ..Self::default() }
-    }
-
     /// A client was told that its payment is accepted.
     pub fn accepted(&mut self, payment_id: &PaymentId) {
         self.accepted.insert(payment_id.clone());
+    }
+
+    /// A payer signed for a deposit, which whoever has it may send where it is a transaction.
+    pub fn signed(&mut self, payment_id: &PaymentId, chain_id: &ChainId) {
+        self.signed.insert(payment_id.clone(), chain_id.clone());
     }
 
     /// A client is done.
@@ -128,22 +111,43 @@ impl Invariants {
         (count(End::Completed), count(End::Failed))
     }
 
-    /// Payments on this source that were completed and whose money nobody fetched in time.
-    pub fn left_behind(&mut self, world: &World, handle: &ChainHandle) -> Vec<PaymentId> {
+    /// What was signed for on this source and is no payment of any gateway.
+    fn strays(&self, handle: &ChainHandle) -> Vec<PaymentId> {
+        let here = self.signed.iter().filter(|(_, chain_id)| **chain_id == handle.chain_id);
+        here.map(|(payment_id, _)| payment_id).filter(|id| !self.payments.contains_key(*id)).cloned().collect()
+    }
+
+    /// What payers with money left on this source do about it: of payments that were completed and whose money nobody fetched in
+    /// time, of those whose release left something over, and of what is no payment.
+    pub fn left_behind(&mut self, world: &World, handle: &ChainHandle) -> Vec<(PaymentId, EscrowCall)> {
+        let now = world.seconds();
         let mut left = Vec::new();
         for (payment_id, entry) in &self.payments {
             let plan = &entry.submitted.escrow;
-            let due = plan.chain_id == handle.chain_id
-                && entry.end == Some(End::Completed)
-                && !entry.rests()
-                && world.seconds() > plan.refund_after + 60;
-            // Again after a while: the transaction may be forgotten.
-            let now = world.seconds();
-            if due && self.swept.get(payment_id).is_none_or(|before| now > before + 60) {
-                self.swept.insert(payment_id.clone(), now);
-                left.push(payment_id.clone());
+            if plan.chain_id != handle.chain_id || entry.end != Some(End::Completed) {
+                continue;
+            }
+            if entry.rests() && !handle.remainder(payment_id).is_zero() {
+                left.push((payment_id.clone(), EscrowCall::Remainder));
+            } else if !entry.rests() && now > plan.refund_after + 60 {
+                left.push((payment_id.clone(), EscrowCall::Refund));
             }
         }
+        for payment_id in self.strays(handle) {
+            let record = handle.escrow_record(&payment_id).ok().flatten();
+            if record.is_some_and(|record| record.state == State::Deposited && now > record.refund_after) {
+                left.push((payment_id, EscrowCall::Refund));
+            }
+        }
+        // Again after a while: the transaction may be forgotten.
+        left.retain(|(payment_id, call)| {
+            let every = if *call == EscrowCall::Remainder { 15 } else { 60 };
+            let is_due = self.swept.get(payment_id).is_none_or(|before| now > before + every);
+            if is_due {
+                self.swept.insert(payment_id.clone(), now);
+            }
+            is_due
+        });
         left
     }
 
@@ -202,10 +206,11 @@ impl Invariants {
             Payment { seen: Some(_), .. } => PaymentStatus::Finalizing,
             _ => PaymentStatus::Pending,
         };
+        let opened = state.opened.as_ref().map(|opened| opened.amount);
         let holds = view.status == status
             && view.at_rest == (state.stage() == Stage::Rest)
             && view.unattested == (state.delivery().is_some() && state.confirmed.is_none())
-            && view.escrowed == state.secured.as_ref().map(|secured| secured.amount)
+            && view.escrowed == state.secured.as_ref().map(|secured| secured.amount).or(opened)
             && view.quote.as_ref().map(|quote| quote.quote_hash) == shown_quote(state)
             && view
                 .lapsed
@@ -251,105 +256,45 @@ impl Invariants {
 
     /// Intent before effect, and a nonce for one purpose only.
     fn prepared(&mut self, world: &World, prepared: &TransactionPrepared, purpose: String) -> Result<(), Violation> {
-        let key = (prepared.chain_id.clone(), prepared.sender.clone(), prepared.validity);
-        let before = self.nonces.entry(key).or_insert_with(|| purpose.clone());
-        require(*before == purpose, "a nonce serves one purpose", || {
-            format!("{:?} of {} is of {before} and of {purpose}", prepared.validity, prepared.sender)
-        })?;
+        if prepared.validity.nonce().is_some() {
+            let key = (prepared.chain_id.clone(), prepared.sender.clone(), prepared.validity);
+            let before = self.nonces.entry(key).or_insert_with(|| purpose.clone());
+            require(*before == purpose, "a nonce serves one purpose", || {
+                format!("{:?} of {} is of {before} and of {purpose}", prepared.validity, prepared.sender)
+            })?;
+        }
         let Some(handle) = world.chain(&prepared.chain_id) else { return Ok(()) };
         self.journaled.insert(prepared.transaction_hash.clone());
-        let known = ask(handle, "eth_getTransactionByHash", json!([prepared.transaction_hash]));
-        require(known.is_null(), "intent before effect", || {
+        let is_known = handle.knows(&prepared.transaction_hash);
+        require(!is_known, "intent before effect", || {
             format!("{purpose} was sent before it was stored: {}", prepared.transaction_hash)
         })
     }
 
     /// Looks at what waits to be mined: of the gateway's accounts nothing goes to the escrow that was not stored before.
-    pub fn pending(&self, handle: &ChainHandle) -> Result<(), Violation> {
-        let pending = handle.lock().pending();
-        for hash in pending {
-            let found = ask(handle, "eth_getTransactionByHash", json!([hash]));
-            let party =
-                |name: &str| found.get(name).and_then(Value::as_str).and_then(|text| text.parse::<Address>().ok());
-            let ours = party("from").is_some_and(|from| self.submitters.contains(&from));
-            let to_escrow = party("to") == Some(handle.contracts.escrow);
-            require(
-                !(ours && to_escrow) || self.journaled.contains(&hash.to_string()),
-                "intent before effect",
-                || format!("{hash} is on its way and nowhere stored"),
-            )?;
+    pub fn pending(&self, world: &World, handle: &ChainHandle) -> Result<(), Violation> {
+        for waits in handle.waiting() {
+            let mut submitters = world.parties.submitters.iter();
+            let is_ours = waits.is_to_escrow && submitters.any(|name| handle.account(name) == waits.sender);
+            require(!is_ours || self.journaled.contains(&waits.hash), "intent before effect", || {
+                format!("{} is on its way and nowhere stored", waits.hash)
+            })?;
         }
         Ok(())
     }
 
     /// Looks at a chain after a block.
     pub fn block(&mut self, world: &World, handle: &ChainHandle) -> Result<(), Violation> {
-        let chain = handle.lock();
-        let token = handle.contracts.tokens[0];
-        let balance = |account: Address| chain.token_balance(token, account);
-        let (mut held, mut released, mut spent) = (U256::ZERO, U256::ZERO, BTreeMap::<Address, U256>::new());
+        let mut ledger = Ledger::default();
         for (payment_id, entry) in &mut self.payments {
-            if entry.submitted.escrow.chain_id != handle.chain_id {
-                continue;
-            }
-            let counts = chain.payment_events(payment_id);
-            if counts.reassigned < entry.reassigned_in_blocks {
-                coverage::fault("reorganisation takes a reassignment away");
-            }
-            entry.reassigned_in_blocks = counts.reassigned;
-            let is_once = counts.deposited <= 1 && counts.reserved <= 1 + counts.reassigned;
-            require(is_once, "at most one effective deposit", || format!("{payment_id}: {counts:?}"))?;
-            require(
-                counts.reassigned <= world.plan.lapses.reassignments_max,
-                "reassigned no more often than allowed",
-                || format!("{payment_id}: {counts:?}"),
-            )?;
-            require(counts.released + counts.refunded <= 1, "an escrow pays out once", || {
-                format!("{payment_id}: {counts:?}")
-            })?;
-            let record = chain.escrow_record(payment_id).map_err(|error| unreadable(payment_id, &error))?;
-            let Some(record) = record else { continue };
-            require(!entry.free, "a payment that failed free of charge stays so", || {
-                format!("{payment_id} is in escrow: {record:?}")
-            })?;
-            let deposited = record.deposited.map(units).unwrap_or_default();
-            require(deposited <= entry.may_draw(), "no more is taken than was quoted", || {
-                format!("{payment_id}: {deposited} of {}", entry.may_draw())
-            })?;
-            let payer = record.payer.as_ref().and_then(|payer| address(payer).ok()).unwrap_or_default();
-            match record.state {
-                State::Refunded => {}
-                State::Deposited | State::Reserved => {
-                    held += deposited;
-                    *spent.entry(payer).or_default() += deposited;
-                }
-                State::Released => {
-                    // Whoever took the place of another may have asked for less; the rest is the payer's.
-                    let paid = record.source_amount.map(units).unwrap_or_default();
-                    require(paid <= deposited, "no more is taken than was quoted", || {
-                        format!("{payment_id}: {paid} of {deposited} deposited")
-                    })?;
-                    released += paid;
-                    *spent.entry(payer).or_default() += paid;
-                    require(entry.end != Some(End::Failed), "who failed keeps the money", || {
-                        format!("{payment_id} failed, and its escrow was released")
-                    })?;
-                }
+            if entry.submitted.escrow.chain_id == handle.chain_id {
+                entry.escrow_in_block(world, handle, payment_id, &mut ledger)?;
             }
         }
-        for payer in &world.parties.payers {
-            let (has, left) = (balance(*payer), U256::from(TOKENS) - spent.remove(payer).unwrap_or_default());
-            require(has == left, "money in is money out", || format!("payer {payer} has {has}, not {left}"))?;
+        for payment_id in self.strays(handle) {
+            ledger.stray(handle, &payment_id)?;
         }
-        let escrow = balance(handle.contracts.escrow);
-        require(escrow == held, "money in is money out", || format!("the escrow holds {escrow}, not {held}"))?;
-        let began = U256::from(TOKENS) * U256::from(world.parties.deliverers.len() as u64);
-        let others = world.parties.deliverers.iter().chain(&world.parties.recipients);
-        let have = others.fold(U256::ZERO, |sum, account| sum + balance(*account));
-        require(have == began + released, "money in is money out", || {
-            format!("settlers and recipients have {have}, not {began} and {released}")
-        })?;
-        drop(chain);
+        ledger.balances(world, handle)?;
         self.changes(world, handle)?;
         self.deadlines(world)
     }
@@ -388,9 +333,10 @@ impl Invariants {
             })?;
             require(entry.end.is_some(), "every payment comes to an end", || payment_id.to_string())?;
             let Some(handle) = world.chain(&entry.submitted.escrow.chain_id) else { continue };
-            let record = handle.lock().escrow_record(payment_id).map_err(|error| unreadable(payment_id, &error))?;
+            let record = handle.escrow_record(payment_id).map_err(|error| unreadable(payment_id, &error))?;
             let empty = record.is_none_or(|record| matches!(record.state, State::Released | State::Refunded));
-            require(empty, "every escrow is empty in the end", || payment_id.to_string())?;
+            let left = handle.remainder(payment_id);
+            require(empty && left.is_zero(), "every escrow is empty in the end", || format!("{payment_id}: {left}"))?;
             shown(views, &payment_id.into())?;
         }
         Ok(())
@@ -406,7 +352,7 @@ fn shown_quote(state: &Payment) -> Option<Hash32> {
 }
 
 /// The escrow's record of the payment cannot be read, which is not the same as that there is none.
-fn unreadable(payment_id: &PaymentId, error: &SimError) -> Violation {
+fn unreadable(payment_id: &PaymentId, error: &str) -> Violation {
     Violation::new("every escrow can be read", format!("{payment_id}: {error}"))
 }
 

@@ -12,7 +12,6 @@ use chrono::TimeDelta;
 use tokio::time::sleep;
 
 use chains::registry::Chain;
-use chains_evm::adapter::EvmChain;
 use events::{
     Account, Amount, ChainId, PaymentId, VerifierMember,
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
@@ -27,10 +26,10 @@ use sagas::ports::{
 };
 
 use super::{
-    World, signer,
+    World,
     verifiers::{Question, sign},
 };
-use crate::{coverage, process::Process, random::RandomSource};
+use crate::{coverage, family::Task, process::Process, random::RandomSource};
 
 /// Longest wait for a block that does not come.
 const NEXT_BLOCK_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -88,10 +87,12 @@ impl Clock for PortContext {
     }
 }
 
-/// The adapter of one EVM chain, woken by the world's blocks.
+/// The adapter of one chain, woken by the world's blocks.
 pub struct SimAdapter {
     /// The real one.
-    pub inner: Arc<EvmChain>,
+    pub inner: Arc<dyn Chain>,
+    /// Looks once for what happened up to the newest block; where it is `None` the adapter looks by itself.
+    pub watch: Option<Arc<dyn Fn() -> Task + Send + Sync>>,
     /// Whose it is.
     pub context: PortContext,
 }
@@ -199,6 +200,10 @@ impl Chains for SimAdapter {
         self.inner.payer_has_escrow(payment_id, escrow, payer).await
     }
 
+    async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
+        self.inner.stranded_deposit(deposit).await
+    }
+
     async fn escrow_found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         self.inner.escrow_found(deposit).await
     }
@@ -256,12 +261,16 @@ impl Chains for SimAdapter {
     }
 
     async fn next_event(&self, waiting: &Waiting<'_>) {
+        let Some(watch) = &self.watch else {
+            self.context.process.crash_point().await;
+            self.inner.next_event(waiting).await;
+            return self.context.rest(Duration::from_millis(self.context.random.number(1..=400))).await;
+        };
         let mut waiting = *waiting;
         let is_pushed = self.inner.awaits_block(&waiting);
         while is_pushed || !self.inner.has_news(&mut waiting) {
             self.next_block(waiting.chain_id).await;
-            // A failure is repeated in the next round.
-            drop(self.inner.watch_logs().await);
+            watch().await;
             if is_pushed {
                 return;
             }
@@ -277,9 +286,14 @@ impl Chains for SimAdapter {
     }
 
     async fn next_look(&self, chain_id: &ChainId, round: u64) -> Look {
+        let Some(watch) = &self.watch else {
+            self.context.process.crash_point().await;
+            let look = self.inner.next_look(chain_id, round).await;
+            self.context.rest(Duration::from_millis(self.context.random.number(1..=400))).await;
+            return look;
+        };
         self.next_block(chain_id).await;
-        // A failure is repeated in the next round.
-        drop(self.inner.watch_logs().await);
+        watch().await;
         Look { round: round.wrapping_add(1), is_block: true }
     }
 }
@@ -297,8 +311,9 @@ impl SimVerifier {
     pub fn new(context: PortContext) -> Self {
         let known = context.world.plan.lapses.verifiers_are_known;
         let members = context.world.verifiers().members().iter();
-        let follow =
-            members.filter(|member| known && member.plan.follows).map(|member| member.account.clone()).collect();
+        let families = || context.world.chains.iter().map(|handle| handle.family);
+        let follow = members.filter(|member| known && member.plan.follows);
+        let follow = follow.flat_map(|member| families().map(|family| member.account(family))).collect();
         Self { context, follow: Mutex::new(follow) }
     }
 
@@ -328,7 +343,7 @@ impl SimVerifier {
                 }
                 2 => {
                     coverage::fault("verifier signs with a wrong key");
-                    return Ok(sign(world, &signer("impostor"), case, question).await);
+                    return Ok(sign(world, "impostor", case, question).await);
                 }
                 _ => {
                     coverage::fault("verifier talks nonsense");

@@ -2,22 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use alloy::{
-    primitives::{Address, B256, Bytes, U256},
-    signers::local::PrivateKeySigner,
-    sol_types::SolCall,
-};
+use alloy::primitives::U256;
 use ed25519_dalek::SigningKey;
 use tokio::time::sleep;
 
 use chains::escrow::State;
-use chains_evm::{attest, deliveries::Deliveries, escrows::Escrows};
-use escrow_abi::{
-    contracts::{self, FulfillmentProxy, GatewayEscrow, account, address, units, word},
-    record::EscrowTerms,
-};
+use escrow_abi::contracts::units;
 use events::{
-    Account, Did, mutant,
+    Account, AssetId, Did, mutant,
     quote::{Quote, SignedQuote},
     time::unix_seconds,
 };
@@ -28,6 +20,7 @@ use sagas::ports::{
 use super::{ChainHandle, World, verifiers::Question};
 use crate::{
     coverage,
+    family::{Delivered, EscrowCall},
     plan::{Character, SettlerPlan},
 };
 
@@ -44,24 +37,20 @@ pub struct Settler {
     /// Its identity.
     pub did: Did,
     pub(super) key: SigningKey,
-    /// Its account on every chain: it delivers from it and is paid to it.
-    pub signer: PrivateKeySigner,
+    /// Its name, of which its accounts on all chains are made: it delivers from them and is paid to them.
+    pub name: String,
     /// Its behaviour.
     pub plan: SettlerPlan,
 }
 
 impl Settler {
     /// Settler `index`.
-    pub fn new(index: usize, signer: PrivateKeySigner, plan: SettlerPlan) -> Self {
+    pub fn new(index: usize, plan: SettlerPlan) -> Self {
         let mut seed = [7; 32];
         seed[0] = u8::try_from(index).unwrap_or(u8::MAX);
         let key = SigningKey::from_bytes(&seed);
-        Self { did: Did::from_ed25519(&key.verifying_key()), key, signer, plan }
-    }
-
-    #[expect(clippy::expect_used, reason = "no private key has the zero address")]
-    pub(super) fn account(&self) -> Account {
-        account(self.signer.address()).expect("no private key has the zero address")
+        let did = Did::from_ed25519(&key.verifying_key());
+        Self { did, key, name: format!("settler {index}"), plan }
     }
 }
 
@@ -181,7 +170,7 @@ impl Job {
             if self.settler.plan.character == Character::Tardy && self.world.seconds() + 8 < self.order.fulfill_by {
                 continue;
             }
-            let state = Deliveries::of(&self.destination.node).state(&self.order).await;
+            let state = self.destination.reader().delivery_state(&self.order).await;
             if matches!(state, Ok(DeliveryState::Seen(_) | DeliveryState::Final(_))) && !reported {
                 self.world.reports.report_delivery(&self.order.payment_id);
                 reported = true;
@@ -222,19 +211,16 @@ impl Job {
         while self.world.seconds() <= self.order.fulfill_by {
             sleep(Duration::from_secs(1)).await;
         }
-        let amount = units(self.order.amount);
-        let token = contracts::token_or_coin(self.order.destination.asset()).unwrap_or_default();
-        let recipient = address(self.order.destination.account()).unwrap_or_default();
         for tried in 0..LATE_TRIES {
-            let record = self.source.lock().escrow_record(&self.order.payment_id).ok().flatten();
+            let record = self.source.escrow_record(&self.order.payment_id).ok().flatten();
             let is_taken = record.is_some_and(|record| record.quote_hash != self.order.quote_hash);
             coverage::fault(match is_taken {
                 true => "delivery after another settler took the place",
                 false => "delivery after the promise",
             });
-            self.fulfill(token, recipient, amount);
+            self.fulfill(self.promised());
             if tried == LATE_TRIES / 2 {
-                self.fulfill_by(token, recipient, amount, self.world.seconds() + 600);
+                self.fulfill(Delivered { fulfill_by: self.world.seconds() + 600, ..self.promised() });
             }
             sleep(LOOK_EVERY * 2).await;
         }
@@ -243,13 +229,13 @@ impl Job {
     /// The escrow's state at the depth that a settler trusts; `None` unless the escrow is the one the quote is for.
     async fn escrow(&self) -> Option<State> {
         let contract = &self.award.case.escrow.contract;
-        let settled = Escrows::of(&self.source.node).settled(&self.order.payment_id, contract).await;
-        let record = settled.ok()?.record?;
+        let (_, record) = self.source.reader().reservation(&self.order.payment_id, contract).await.ok()?;
+        let record = record?;
         let is_mine = record.quote_hash == self.award.quote_hash
-            && record.settler == Some(self.settler.account())
+            && record.settler == Some(self.source.account(&self.settler.name))
             && record.source_amount == Some(self.quote.source_amount);
-        // One of an older version takes a larger deposit for that of another quote.
-        if !self.settler.plan.follows && record.deposited != record.source_amount {
+        // One of an older version takes a larger deposit for that of another quote, where the price alone is deposited else.
+        if !self.settler.plan.follows && self.source.deposits_the_price() && record.deposited != record.source_amount {
             return None;
         }
         let right = record.is_of(&self.award.case.escrow) && (is_mine || mutant!("any-reservation-is-mine"));
@@ -257,47 +243,55 @@ impl Job {
     }
 
     fn deliver(&self, first: bool) {
-        let amount = units(self.order.amount);
-        let token = contracts::token_or_coin(self.order.destination.asset()).unwrap_or_default();
-        let recipient = address(self.order.destination.account()).unwrap_or_default();
+        let promised = self.promised();
+        let amount = promised.amount;
+        let (token, coin) = (self.destination.token(), self.destination.coin());
         match self.settler.plan.character {
-            Character::WrongAmount if amount > U256::from(1) => self.fulfill(token, recipient, amount - U256::from(1)),
-            Character::WrongRecipient => self.fulfill(token, self.settler.signer.address(), amount),
-            Character::WrongToken if token.is_zero() => {
-                self.fulfill(self.destination.contracts.tokens[0], recipient, amount);
+            Character::WrongAmount if amount > U256::from(1) => {
+                self.fulfill(Delivered { amount: amount - U256::from(1), ..promised });
             }
-            Character::WrongToken => self.fulfill(Address::ZERO, recipient, amount),
+            Character::WrongRecipient => self.fulfill(Delivered { recipient: promised.settler.clone(), ..promised }),
+            Character::WrongToken => {
+                let other: &AssetId = if promised.asset == *coin { token } else { coin };
+                self.fulfill(Delivered { asset: other.clone(), ..promised });
+            }
             Character::Twice => {
-                self.fulfill(token, recipient, amount);
-                self.fulfill(token, recipient, amount);
+                self.fulfill(promised.clone());
+                self.fulfill(promised.clone());
                 if first {
-                    self.fulfill(token, recipient, amount + U256::from(1));
+                    self.fulfill(Delivered { amount: amount + U256::from(1), ..promised });
                 }
             }
-            _ => self.fulfill(token, recipient, amount),
+            _ => self.fulfill(promised),
         }
     }
 
-    fn fulfill(&self, token: Address, recipient: Address, amount: U256) {
-        self.fulfill_by(token, recipient, amount, self.order.fulfill_by);
+    /// What was quoted.
+    fn promised(&self) -> Delivered {
+        Delivered {
+            payment: self.order.payment_id.on_chain(),
+            quote_hash: self.order.quote_hash,
+            settler: self.account(),
+            asset: self.order.destination.asset().clone(),
+            recipient: self.order.destination.account().clone(),
+            amount: units(self.order.amount),
+            fulfill_by: self.order.fulfill_by,
+        }
     }
 
-    fn fulfill_by(&self, token: Address, recipient: Address, amount: U256, fulfill_by: u64) {
-        let call = FulfillmentProxy::fulfillCall {
-            paymentId: word(self.order.payment_id.on_chain()),
-            quoteHash: word(self.order.quote_hash),
-            token,
-            recipient,
-            amount,
-            fulfillBy: contracts::time(fulfill_by).unwrap_or_default(),
-        };
-        let value = if token.is_zero() { amount } else { U256::ZERO };
+    /// Its account on the destination.
+    fn account(&self) -> Account {
+        self.destination.account(&self.settler.name)
+    }
+
+    fn fulfill(&self, delivery: Delivered) {
+        let amount = delivery.amount;
         self.world.note(format!("{:?} delivers {amount} for {}", self.settler.plan.character, self.order.payment_id));
-        self.send(&self.destination, self.destination.contracts.proxy, value, call.abi_encode().into());
+        self.sent(self.destination.deliver(&self.settler.name, &delivery));
     }
 
-    fn send(&self, handle: &ChainHandle, to: Address, value: U256, data: Bytes) {
-        if let Err(error) = handle.send(&self.settler.signer, to, value, data) {
+    fn sent(&self, outcome: Result<(), String>) {
+        if let Err(error) = outcome {
             self.world.note(format!("a settler's transaction is refused: {error}"));
         }
     }
@@ -319,14 +313,8 @@ impl Job {
     }
 
     fn release(&self, attestation: &str) {
-        let Ok(bytes) = hex::decode(attestation.trim_start_matches("0x")) else { return };
-        let terms = match self.source.lock().escrow_terms(&self.order.payment_id) {
-            Ok(EscrowTerms(terms)) => terms,
-            Err(error) => return self.world.note(format!("no terms of {}: {error}", self.order.payment_id)),
-        };
-        let call = GatewayEscrow::releaseCall { e: terms, attestation: bytes.into() };
-        let escrow = address(&self.award.case.escrow.contract).unwrap_or_default();
-        self.send(&self.source, escrow, U256::ZERO, call.abi_encode().into());
+        let call = EscrowCall::Release { attestation: attestation.to_owned() };
+        self.sent(self.source.send(&self.settler.name, &self.order.payment_id, &call));
     }
 
     /// Reports a delivery that was not made, with an attestation by a key that may not attest.
@@ -336,25 +324,8 @@ impl Job {
             quote_hash: self.order.quote_hash,
             payout_account: self.quote.payout_account.clone(),
         };
-        let escrow = address(&self.award.case.escrow.contract).unwrap_or_default();
-        let key = self.settler.signer.clone().into();
-        let forged = attest::sign_statement(&key, &statement, self.source.evm_id, escrow).await;
-        if let Ok(forged) = forged {
+        if let Some(forged) = self.source.sign(&self.settler.name, &statement).await {
             self.release(&forged);
         }
     }
-}
-
-/// Front-running: a third party sends a transaction that it saw in the pool; a delivery it copies with an amount of one
-/// unit, to spend the key that it takes for the delivery's.
-pub fn meddle(world: &World, handle: &ChainHandle, transaction: B256, input: &Bytes, to: Address) {
-    let third_party = world.third_party();
-    world.note(format!("a stranger copies {transaction}"));
-    let burnt = FulfillmentProxy::fulfillCall::abi_decode(input).ok().map(|call| {
-        let value = if call.token.is_zero() { U256::from(1) } else { U256::ZERO };
-        (value, FulfillmentProxy::fulfillCall { amount: U256::from(1), ..call }.abi_encode().into())
-    });
-    let (value, data) = burnt.unwrap_or_else(|| (U256::ZERO, input.clone()));
-    // A refusal concerns the third party alone.
-    drop(handle.send(third_party, to, value, data));
 }

@@ -3,14 +3,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use alloy::{primitives::U256, sol_types::SolCall};
 use tokio::time::sleep;
 
-use escrow_abi::{contracts::GatewayEscrow, record::EscrowTerms};
 use events::{Hash32, time::unix_seconds};
 
-use super::{World, invariants::require, thief::Prey, verifiers::Question};
-use crate::{coverage, random::RandomSource};
+use super::{THIRD_PARTY, World, invariants::require, thief::Prey, verifiers::Question};
+use crate::{coverage, family::EscrowCall, random::RandomSource};
 
 /// Cancels for as long as it runs, where it is planned.
 pub async fn meddle(world: Arc<World>) {
@@ -48,24 +46,23 @@ async fn asked(world: &World, prey: &Prey) -> Option<(Hash32, String)> {
 }
 
 fn cancel(world: &World, random: &RandomSource, prey: &Prey, quote_hash: Hash32, attestation: &str) {
-    let Ok(EscrowTerms(terms)) = prey.source.lock().escrow_terms(&prey.payment_id) else { return };
-    let Ok(non_delivery) = hex::decode(attestation.trim_start_matches("0x")) else { return };
-    let is_over = terms.quoteHash.0 != quote_hash.0;
+    let Ok(Some(record)) = prey.source.escrow_record(&prey.payment_id) else { return };
+    let is_over = record.quote_hash != quote_hash;
     // A reservation that stands goes on more often than not.
     if !is_over && random.chance(500) {
         return;
     }
-    let data = GatewayEscrow::cancelCall { e: terms, nonDelivery: non_delivery.into() }.abi_encode();
+    let call = EscrowCall::Cancel { non_delivery: attestation.to_owned() };
     if is_over {
         coverage::fault("stranger cancels with the word about an older reservation");
-        let answer = prey.try_out(world, &data);
+        let answer = prey.source.attempt(THIRD_PARTY, &prey.payment_id, &call);
         world.judge(require(answer.is_err(), "a word about one reservation does not end another", || {
-            format!("{} is cancelled by 0x{}", prey.payment_id, hex::encode(&data))
+            format!("{} is cancelled by {call:?}", prey.payment_id)
         }));
     } else {
         coverage::fault("stranger cancels");
     }
     world.note(format!("a stranger cancels {}", prey.payment_id));
     // A refusal concerns the stranger alone.
-    drop(prey.source.send(world.third_party(), prey.source.contracts.escrow, U256::ZERO, data.into()));
+    drop(prey.source.send(THIRD_PARTY, &prey.payment_id, &call));
 }

@@ -6,25 +6,21 @@ use std::{
     time::Duration,
 };
 
-use alloy::{
-    primitives::U256,
-    signers::{Signature, local::PrivateKeySigner},
-};
+use alloy::{primitives::U256, signers::Signature};
 use tokio::time::sleep;
 
 use chains::{
     escrow::State,
     verifier::{Outcome, Verifier},
 };
-use chains_evm::attest;
-use escrow_abi::contracts::{account, address};
-use events::{Account, VerifierMember, VerifierSet, event::VerifierRef, quote::SignedQuote};
+use events::{Account, Family, VerifierMember, VerifierSet, event::VerifierRef, quote::SignedQuote};
 use sagas::ports::{Statement, Transient, VerificationCase};
 
-use super::{SetupError, World, rpc_faults::rpc_faults, signer};
+use super::{SetupError, World, rpc_faults::rpc_faults};
 use crate::{
     chain::{NodeKind, RpcOutcome},
     coverage,
+    family::account_of,
     plan::{Conduct, MemberPlan, Span, VerifiersPlan},
     random::RandomSource,
 };
@@ -35,12 +31,10 @@ const SILENCE: Duration = Duration::from_secs(5);
 const CURVE_ORDER: U256 =
     U256::from_limbs([0xbfd2_5e8c_d036_4141, 0xbaae_dce6_af48_a03b, 0xffff_ffff_ffff_fffe, 0xffff_ffff_ffff_ffff]);
 
-/// A verifier.
+/// A verifier, with a key on each family of chains.
 pub struct Member {
-    /// Its account.
-    pub account: Account,
-    /// Its key.
-    pub key: PrivateKeySigner,
+    /// Its name, of which its keys are made.
+    pub name: String,
     /// Its behaviour.
     pub plan: MemberPlan,
     service: Verifier,
@@ -76,26 +70,25 @@ impl Question {
     }
 }
 
-/// The key of verifier `index`.
-fn key(plan: &VerifiersPlan, index: usize) -> PrivateKeySigner {
+/// The name of verifier `index`.
+fn name(plan: &VerifiersPlan, index: usize) -> String {
     match plan.is_set() {
-        true => signer(&format!("verifier {index}")),
-        false => signer("releaser"),
+        true => format!("verifier {index}"),
+        false => "releaser".to_owned(),
     }
 }
 
-/// What payers name as the verifiers of `plan`.
+/// What payers whose source is on a chain of `family` name as the verifiers of `plan`.
 ///
 /// # Errors
 /// [`SetupError::Connect`] when they are no set.
-pub fn named(plan: &VerifiersPlan) -> Result<VerifierRef, SetupError> {
+pub fn named(plan: &VerifiersPlan, family: Family) -> Result<VerifierRef, SetupError> {
     let refused = |what: &str| SetupError::Connect(format!("{plan:?}: {what}"));
-    let members = (0..plan.members.len()).map(|index| {
-        let account = account(key(plan, index).address()).ok_or_else(|| refused("a key of the zero address"))?;
-        Ok(VerifierMember { account, endpoint: format!("http://verifier-{index}") })
+    let members = (0..plan.members.len()).map(|index| VerifierMember {
+        account: account_of(&name(plan, index), family),
+        endpoint: format!("http://verifier-{index}"),
     });
-    let members = members.collect::<Result<Vec<_>, SetupError>>()?;
-    let set = VerifierSet::new(plan.threshold, members).map_err(|error| refused(&error.to_string()))?;
+    let set = VerifierSet::new(plan.threshold, members.collect()).map_err(|error| refused(&error.to_string()))?;
     VerifierRef::of(set).ok_or_else(|| refused("an id of zero"))
 }
 
@@ -112,20 +105,13 @@ impl Verifiers {
                 true => world.random(&format!("verifier {index}")),
                 false => world.random("verifier"),
             };
-            let mut nodes = Vec::new();
+            let (name, mut service) = (name(plan, index), Verifier::default());
             for handle in &world.chains {
                 let weak = Arc::downgrade(world);
                 let faults = rpc_faults(weak.clone(), None, random.clone());
-                nodes.push(handle.connect(apart(weak, member.apart, faults))?);
+                service = handle.verifier(service, &name, Box::new(apart(weak, member.apart, faults)))?;
             }
-            let key = key(plan, index);
-            members.push(Member {
-                account: account(key.address()).ok_or_else(|| SetupError::Connect("no account".to_owned()))?,
-                service: Verifier::default().with_chains(nodes, Some(key.clone().into())),
-                key,
-                plan: *member,
-                random,
-            });
+            members.push(Member { name, plan: *member, service, random });
         }
         Ok(Self { members })
     }
@@ -137,7 +123,7 @@ impl Verifiers {
 
     /// The verifier with this account.
     pub fn member(&self, account: &Account) -> Option<&Member> {
-        self.members.iter().find(|member| member.account == *account)
+        self.members.iter().find(|member| member.account(account.family()) == *account)
     }
 
     /// How many sign at once what is so, now.
@@ -179,13 +165,13 @@ impl Verifiers {
                 Err(Transient::unreachable("the verifier is silent"))
             }
             Conduct::Denying => Ok(None),
-            Conduct::Perjured => Ok(sign(world, &member.key, case, question).await),
+            Conduct::Perjured => Ok(sign(world, &member.name, case, question).await),
             Conduct::Garbling => {
-                let right = sign(world, &member.key, case, question).await;
-                Ok(right.and_then(|right| garbled(&right, &member.random)))
+                let right = sign(world, &member.name, case, question).await;
+                Ok(right.and_then(|right| garbled(&right, account.family(), &member.random)))
             }
-            Conduct::Forging => Ok(sign(world, &signer("impostor"), case, question).await),
-            Conduct::Copying => match self.members.iter().find(|other| other.account != member.account) {
+            Conduct::Forging => Ok(sign(world, "impostor", case, question).await),
+            Conduct::Copying => match self.members.iter().find(|other| other.name != member.name) {
                 Some(other) => other.examine(case, question).await,
                 None => Ok(None),
             },
@@ -197,24 +183,30 @@ impl Verifiers {
     pub async fn word(&self, world: &World, case: &VerificationCase, question: Question) -> Option<String> {
         let statement = question.statement(case)?;
         let handle = world.chain(&case.escrow.chain_id)?;
-        let escrow = address(&case.escrow.contract).ok()?;
         let first = usize::from(case.payment_id.on_chain().0[0]) % self.members.len().max(1);
-        let mut signed: Vec<(&Account, String)> = Vec::new();
+        let mut signed: Vec<(Account, String)> = Vec::new();
         for member in self.members.iter().cycle().skip(first).take(self.members.len()) {
-            let answer = self.answer(world, &member.account, case, question).await;
+            let account = member.account(handle.family);
+            let answer = self.answer(world, &account, case, question).await;
             let Ok(Some(signature)) = answer else { continue };
-            if attest::verify_statement(member.key.address(), &statement, handle.evm_id, escrow, &signature) {
-                signed.push((&member.account, signature));
+            if handle.is_signed_by(&account, &statement, &signature) {
+                signed.push((account, signature));
             }
             if signed.len() == usize::from(world.plan.verifiers.threshold) {
                 break;
             }
         }
-        world.verifier.attestation(signed.iter().map(|(account, signature)| (*account, signature.as_str())))
+        let signed = signed.iter().map(|(account, signature)| (account, signature.as_str()));
+        world.verifier(handle.family)?.attestation(signed)
     }
 }
 
 impl Member {
+    /// Its account on chains of `family`.
+    pub fn account(&self, family: Family) -> Account {
+        account_of(&self.name, family)
+    }
+
     fn conduct(&self, world: &World) -> Conduct {
         match self.plan.span.holds(world.elapsed()) {
             true => self.plan.conduct,
@@ -234,41 +226,44 @@ impl Member {
     }
 }
 
-/// Whether the escrow holds more than its settler asks for, which older versions take for the price.
+/// Whether the escrow holds more than its settler asks for, which older versions take for the price where nothing else is deposited.
 fn is_unknown_to_older(world: &World, case: &VerificationCase) -> bool {
-    let record = world.chain(&case.escrow.chain_id).map(|handle| handle.lock().escrow_record(&case.payment_id));
-    record.is_some_and(|record| {
-        record
-            .ok()
-            .flatten()
-            .is_some_and(|record| record.state == State::Reserved && record.deposited != record.source_amount)
-    })
+    let handle = world.chain(&case.escrow.chain_id).filter(|handle| handle.deposits_the_price());
+    let record = handle.and_then(|handle| handle.escrow_record(&case.payment_id).ok().flatten());
+    record.is_some_and(|record| record.state == State::Reserved && record.deposited != record.source_amount)
 }
 
-/// The statement that is asked for, signed by `key`, whatever the chains say.
-pub async fn sign(
-    world: &World,
-    key: &PrivateKeySigner,
-    case: &VerificationCase,
-    question: Question,
-) -> Option<String> {
+/// The statement that is asked for, signed with the key of `name`, whatever the chains say.
+pub async fn sign(world: &World, name: &str, case: &VerificationCase, question: Question) -> Option<String> {
     let handle = world.chain(&case.escrow.chain_id)?;
-    let statement = question.statement(case)?;
-    attest::sign_statement(&key.clone().into(), &statement, handle.evm_id, handle.contracts.escrow).await.ok()
+    handle.sign(name, &question.statement(case)?).await
 }
 
 /// A right signature in a form that no escrow takes, or none at all.
-fn garbled(right: &str, random: &RandomSource) -> Option<String> {
+fn garbled(right: &str, family: Family, random: &RandomSource) -> Option<String> {
     let mut bytes = hex::decode(right.trim_start_matches("0x")).ok()?;
-    let signature = Signature::from_raw(&bytes).ok()?;
-    match random.number(0..=4) {
-        0 => bytes = signature.as_erc2098().to_vec(),
-        // The recovery id itself instead of 27 and 28.
-        1 => *bytes.last_mut()? -= 27,
-        // The other signature of the same, with `s` in the upper half.
-        2 => bytes = Signature::new(signature.r(), CURVE_ORDER - signature.s(), !signature.v()).as_bytes().to_vec(),
-        3 => bytes = [random.bytes().to_vec(), random.bytes().to_vec(), vec![27]].concat(),
-        _ => bytes.clear(),
+    let way = random.number(0..=4);
+    match (way, family) {
+        (3, Family::Solana) => bytes = [random.bytes(), random.bytes()].concat(),
+        (3, _) => bytes = [random.bytes().to_vec(), random.bytes().to_vec(), vec![27]].concat(),
+        (4, _) => bytes.clear(),
+        (0, Family::Solana) => bytes.truncate(63),
+        // The half of it that is a number, out of its range.
+        (1, Family::Solana) => bytes.last_mut().into_iter().for_each(|byte| *byte |= 0xf0),
+        (2, Family::Solana) => bytes.rotate_left(32),
+        (way, _) => {
+            let signature = Signature::from_raw(&bytes).ok()?;
+            match way {
+                0 => bytes = signature.as_erc2098().to_vec(),
+                // The recovery id itself instead of 27 and 28.
+                1 => *bytes.last_mut()? -= 27,
+                // The other signature of the same, with `s` in the upper half.
+                _ => {
+                    let other = Signature::new(signature.r(), CURVE_ORDER - signature.s(), !signature.v());
+                    bytes = other.as_bytes().to_vec();
+                }
+            }
+        }
     }
     Some(format!("0x{}", hex::encode(bytes)))
 }

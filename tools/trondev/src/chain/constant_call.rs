@@ -32,13 +32,20 @@ impl Chain {
     /// newest block itself, with its number, time and witness, on the state after it: a contract can say by which block it
     /// answered. The state is that after what waits, too, where that is to be shown.
     pub fn constant_call(&self, view: ChainView) -> ConstantCall {
+        let call = self.call_in_blocks(view);
+        match view {
+            ChainView::Head if self.shows_pending => {
+                ConstantCall { state: Arc::new(State::clone(&self.pending_state)), ..call }
+            }
+            _ => call,
+        }
+    }
+
+    /// As [`constant_call`](Self::constant_call), on blocks alone.
+    pub fn call_in_blocks(&self, view: ChainView) -> ConstantCall {
         let block = self.newest(view);
         let environment = self.environment_in(block.number(), block.time(), block.witness);
-        let state = match view {
-            ChainView::Head if self.shows_pending => Arc::new(State::clone(&self.pending_state)),
-            _ => self.state(view).clone(),
-        };
-        ConstantCall { state, environment }
+        ConstantCall { state: self.state(view).clone(), environment }
     }
 }
 

@@ -96,8 +96,47 @@ impl Chain {
         if !(head..=TIME_MS_MAX).contains(&time) {
             return Err(DevelopmentError::Time(head));
         }
-        self.clock_ahead = self.clock_ahead.saturating_add(time.saturating_sub(self.now()));
+        self.clock.set(time);
         Ok(())
+    }
+
+    /// Takes all sun from an account, in every block that is not yet solidified, too; what it had in the newest.
+    pub fn drain(&mut self, address: Address) -> u64 {
+        let had = self.state(ChainView::Head).get(address).map_or(0, |account| account.balance);
+        let now = self.now();
+        self.everywhere(|state| {
+            if state.get(address).is_some() {
+                state.entry(address, now).balance = 0;
+            }
+        });
+        had
+    }
+
+    /// Sets the clock whatever the head's time is. A block comes after the head all the same.
+    pub fn show_time(&mut self, time: i64) {
+        self.clock.set(time);
+    }
+
+    /// Sets the price of energy from the next block on, in sun.
+    pub fn set_energy_price(&mut self, sun: u64) {
+        self.options.energy_price_sun = sun;
+    }
+
+    /// Sets how many blocks the solidified one is behind the head from the next block on. What is solidified stays so.
+    pub fn set_solidified_lag(&mut self, blocks: u64) {
+        self.options.solidified_lag = blocks;
+    }
+
+    /// Forgets one of those that wait; whether it was there.
+    pub fn drop_one(&mut self, id: TxId) -> bool {
+        let before = self.pending.len();
+        let waiting: Vec<_> = self.pending.iter().filter(|one| one.id != id).cloned().collect();
+        if waiting.len() == before {
+            return false;
+        }
+        self.seen.remove(&id);
+        self.wait_again(waiting);
+        true
     }
 
     /// Forgets what waits, as a network may, and says what it was.

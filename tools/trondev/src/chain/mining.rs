@@ -3,7 +3,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{Block, BlockId, Chain, ChainView, Included, execute::execute, state::State};
-use crate::{Refusal, transaction::Transaction};
+use crate::{
+    Refusal,
+    transaction::{Transaction, TxId},
+};
 
 /// How many blocks are kept: as many as transactions can name.
 const BLOCKS_KEPT: usize = 65_536;
@@ -18,10 +21,27 @@ impl Chain {
     /// # Errors
     /// When the block cannot be signed.
     pub fn mine(&mut self) -> Result<BlockId, Refusal> {
+        let all = std::mem::take(&mut self.pending);
+        self.mine_of(all, Vec::new())
+    }
+
+    /// Makes a block of those that wait with these ids, in this order; the others go on waiting. What no longer fits the chain is
+    /// dropped.
+    ///
+    /// # Errors
+    /// When the block cannot be signed.
+    pub fn mine_chosen(&mut self, chosen: &[TxId]) -> Result<BlockId, Refusal> {
+        let waiting = std::mem::take(&mut self.pending);
+        let (taken, later): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|one| chosen.contains(&one.id));
+        let taken = chosen.iter().filter_map(|id| taken.iter().find(|one| one.id == *id).cloned()).collect();
+        self.mine_of(taken, later)
+    }
+
+    fn mine_of(&mut self, taken: Vec<Arc<Transaction>>, mut later: Vec<Arc<Transaction>>) -> Result<BlockId, Refusal> {
         let environment = self.next_environment();
         let mut state = State::clone(self.state(ChainView::Head));
-        let (mut transactions, mut later, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for transaction in std::mem::take(&mut self.pending) {
+        let (mut transactions, mut bytes) = (Vec::new(), 0);
+        for transaction in taken {
             let size = transaction.size();
             if bytes + size > BLOCK_BYTES_MAX {
                 later.push(transaction);

@@ -2,6 +2,7 @@
 
 mod admission;
 mod block;
+mod clock;
 mod constant_call;
 mod development;
 mod execute;
@@ -13,12 +14,12 @@ mod vm;
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use revm::primitives::B256;
 
 pub(crate) use block::{Block, BlockId, Included, Witness};
+pub(crate) use clock::Clock;
 pub(crate) use constant_call::Answer;
 pub(crate) use development::DevelopmentError;
 pub(crate) use execute::{Outcome, check_deployment};
@@ -41,11 +42,11 @@ pub(crate) enum ChainView {
     Solidified,
 }
 
-/// The whole chain.
-#[derive(Debug)]
+/// The whole chain; a clone shares what neither side changes.
+#[derive(Debug, Clone)]
 pub(crate) struct Chain {
     pub options: Options,
-    witnesses: Vec<Witness>,
+    witnesses: Arc<[Witness]>,
     /// The newest last. The oldest are dropped when there are too many.
     blocks: VecDeque<Arc<Block>>,
     /// After each block from the solidified one on, the newest last.
@@ -67,17 +68,16 @@ pub(crate) struct Chain {
     forks: u64,
     /// Sun that were ever given to accounts.
     issued: u64,
-    /// Milliseconds that this chain's clock is ahead of the machine's.
-    clock_ahead: i64,
+    clock: Clock,
 }
 
 impl Chain {
-    /// A chain with its first block.
+    /// A chain with its first block, of the time that `clock` shows.
     ///
     /// # Errors
     /// When the accounts are given more sun than there can be.
-    pub fn new(options: Options) -> Result<Self, StartError> {
-        let now = machine_time();
+    pub fn new(options: Options, clock: Clock) -> Result<Self, StartError> {
+        let now = clock.now();
         let mut state = State::default();
         let mut issued = 0_u64;
         for (address, sun) in &options.accounts {
@@ -85,7 +85,7 @@ impl Chain {
             state.entry(*address, now).balance += sun;
         }
         Ok(Self {
-            witnesses: Witness::all()?,
+            witnesses: Witness::all()?.into(),
             blocks: VecDeque::from([Arc::new(Block::first(options.chain_id, now))]),
             states: VecDeque::from([Arc::new(state.clone())]),
             solidified: 0,
@@ -98,7 +98,7 @@ impl Chain {
             kept_bytes: 0,
             forks: 0,
             issued,
-            clock_ahead: 0,
+            clock,
             options,
         })
     }
@@ -156,7 +156,7 @@ impl Chain {
 
     /// Milliseconds since 1970, by this chain's clock.
     pub fn now(&self) -> i64 {
-        machine_time().saturating_add(self.clock_ahead)
+        self.clock.now()
     }
 
     /// Who makes blocks, in turn.
@@ -234,9 +234,4 @@ pub enum StartError {
     /// The port cannot be had.
     #[error("listening: {0}")]
     Listen(#[from] std::io::Error),
-}
-
-fn machine_time() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     Address, Refusal,
-    chain::{Answer, Ending, check_deployment},
+    chain::{Answer, Chain, Ending, check_deployment},
     deployed_at,
-    proto::{CreateSmartContract, Raw, SmartContract, TriggerSmartContract},
+    proto::{Abi, CreateSmartContract, Raw, SmartContract, TriggerSmartContract},
     transaction::{CREATE, TRIGGER, Transaction},
 };
 
@@ -206,6 +206,33 @@ pub(super) fn deploy(chain: &Shared, request: &Request) -> Result<Value, ApiErro
     let at = deployed_at(transaction.id, owner);
     let shown = transactions::unsigned(&transaction, request.visible);
     Ok(shown.put("contract_address", shape::address(at, request.visible)).value())
+}
+
+/// The most that a deployment within this process may burn, in sun.
+const DEPLOYMENT_FEE_LIMIT: i64 = 5_000_000_000;
+/// Energy of the owner's that one call of such a contract may take.
+const DEPLOYMENT_ENERGY_LIMIT: i64 = 10_000_000;
+
+/// The deployment of `code` by `owner`, to be signed.
+///
+/// # Errors
+/// When it is none that could be taken.
+pub(crate) fn deployment(chain: &Chain, owner: Address, name: &str, code: Vec<u8>) -> Result<Transaction, Refusal> {
+    let contract = SmartContract {
+        origin_address: owner.to_bytes().to_vec(),
+        abi: Some(Abi::default()),
+        bytecode: code,
+        consume_user_resource_percent: 100,
+        name: name.to_owned(),
+        origin_energy_limit: DEPLOYMENT_ENERGY_LIMIT,
+        ..Default::default()
+    };
+    let message = CreateSmartContract {
+        owner_address: owner.to_bytes().to_vec(),
+        new_contract: Some(contract),
+        ..Default::default()
+    };
+    read::unsigned(CREATE, &message, 0, transactions::header(chain, DEPLOYMENT_FEE_LIMIT, Vec::new()))
 }
 
 fn found(chain: &Shared, request: &Request) -> Result<Option<(Value, String)>, ApiError> {

@@ -35,6 +35,8 @@ type Handler = fn(&Shared, &Request) -> Result<Value, ApiError>;
 /// The chain, which one call at a time uses.
 pub(crate) type Shared = Arc<Mutex<Chain>>;
 
+pub(crate) use contracts::deployment;
+
 /// The chain, to be used at once and let go. A panic elsewhere does not end the node: what it leaves half done is what
 /// waits, which is made anew with the next block.
 pub(crate) fn lock(chain: &Shared) -> MutexGuard<'_, Chain> {
@@ -88,15 +90,42 @@ fn named(name: &str) -> Option<(Handler, bool)> {
     Some((handler, solidified))
 }
 
+/// The handler of a path without a slash before it, and what it shows.
+fn routed(path: &str) -> Option<(Handler, ChainView)> {
+    let (root, name) = path.split_once('/')?;
+    match (root, named(name)?) {
+        ("wallet", (handler, _)) => Some((handler, ChainView::Head)),
+        ("walletsolidity", (handler, true)) => Some((handler, ChainView::Solidified)),
+        _ => None,
+    }
+}
+
+/// The body of an answer. Tron's nodes answer 200 whatever happened, and clients look for the member.
+fn told(answered: Result<Value, ApiError>, strings: bool) -> Value {
+    let mut body = answered.unwrap_or_else(|error| error.body());
+    if strings {
+        shape::numbers_to_strings(&mut body);
+    }
+    body
+}
+
+/// The answer to a body that is posted to a path without a slash before it, for example `wallet/getblock`: status and body.
+pub(crate) fn posted(chain: &Shared, path: &str, body: &[u8]) -> (StatusCode, Value) {
+    let Some((handler, view)) = routed(path) else { return (StatusCode::NOT_FOUND, absent(path)) };
+    let body = match Request::from_body(body, view) {
+        Ok(request) => told(handler(chain, &request), request.int64_as_string()),
+        Err(error) => error.body(),
+    };
+    (StatusCode::OK, body)
+}
+
 async fn answer(State(chain): State<Shared>, request: HttpRequest<Body>) -> Response {
     let path = request.uri().path().to_owned();
-    let (root, name) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
-    let (handler, view) = match (root, named(name)) {
-        ("dev", _) => return dev::answer(chain, name.to_owned(), request).await,
-        ("wallet", Some((handler, _))) => (handler, ChainView::Head),
-        ("walletsolidity", Some((handler, true))) => (handler, ChainView::Solidified),
-        _ => return missing(&path),
-    };
+    let name = path.rsplit_once('/').map_or("", |(_, name)| name);
+    if let Some(control) = path.trim_start_matches('/').strip_prefix("dev/") {
+        return dev::answer(chain, control.to_owned(), request).await;
+    }
+    let Some((handler, view)) = routed(path.trim_start_matches('/')) else { return missing(&path) };
     // Broadcasting by a link would be an accident.
     let only_post = matches!(name, "broadcasttransaction" | "broadcasthex" | "createtransaction" | "deploycontract");
     if request.method() != Method::POST && (only_post || request.method() != Method::GET) {
@@ -108,19 +137,13 @@ async fn answer(State(chain): State<Shared>, request: HttpRequest<Body>) -> Resp
     };
     let strings = read.int64_as_string();
     let answered = tokio::task::spawn_blocking(move || handler(&chain, &read)).await;
-    let mut body = match answered {
-        Ok(Ok(body)) => body,
-        // Tron's nodes answer 200 whatever happened, and clients look for the member.
-        Ok(Err(error)) => error.body(),
+    match answered {
+        Ok(answered) => Json(told(answered, strings)).into_response(),
         Err(error) => {
             tracing::error!(%error, path, "a call ended without an answer");
-            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
-    };
-    if strings {
-        shape::numbers_to_strings(&mut body);
     }
-    Json(body).into_response()
 }
 
 async fn read(request: HttpRequest<Body>, view: ChainView) -> Result<Request, ApiError> {
@@ -132,7 +155,10 @@ async fn read(request: HttpRequest<Body>, view: ChainView) -> Result<Request, Ap
     Request::from_body(&body, view)
 }
 
+fn absent(path: &str) -> Value {
+    json!({ "Error": format!("{path} is not offered by this development node") })
+}
+
 fn missing(path: &str) -> Response {
-    let text = format!("{path} is not offered by this development node");
-    (StatusCode::NOT_FOUND, Json(json!({ "Error": text }))).into_response()
+    (StatusCode::NOT_FOUND, Json(absent(path))).into_response()
 }

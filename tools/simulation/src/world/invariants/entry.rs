@@ -2,20 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use alloy::{
-    consensus::{Transaction, TxEnvelope},
-    eips::eip2718::Decodable2718,
-    sol_types::{SolCall, SolEvent},
-};
-use serde_json::{Value, json};
-
 use chains::escrow::EscrowRecord;
-use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, units, word};
+use escrow_abi::contracts::units;
 use events::{
     Account, Amount, Did, Hash32, PaymentEvent, PaymentId,
     event::{
-        Failed, FulfillmentConfirmed, Inclusion, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
-        WithdrawalCause,
+        EscrowOpened, Failed, FulfillmentConfirmed, Inclusion, RefundDue, Submitted, TransactionAbandoned,
+        TransactionPrepared, WithdrawalCause,
     },
     quote::SignedQuote,
     time::unix_seconds,
@@ -25,10 +18,11 @@ use sagas::{
     ports::AwardAnswer,
 };
 
-use super::{Violation, ask, number, require, settled, unreadable};
+use super::{Violation, require, unreadable};
 use crate::{
     coverage,
-    world::{World, auction::AuctionState},
+    family::Delivered,
+    world::{ChainHandle, World, auction::AuctionState},
 };
 
 /// Seconds without faults, from the confirmed delivery to the refund window, in which the gateway must have signed a release: it
@@ -173,7 +167,7 @@ impl Entry {
             PaymentEvent::NonDeliveryAttested(attested) => self.member_attested(world, attested, false)?,
             PaymentEvent::AttestationMissed(_) => {
                 let handle = world.chain(&self.submitted.escrow.chain_id);
-                let time = handle.map(|handle| settled(&handle.lock()).1);
+                let time = handle.map(|handle| handle.settled().1);
                 let lapsed = time.is_none_or(|time| time >= self.submitted.escrow.refund_after);
                 require(lapsed, "who delivered in time is paid", || {
                     format!("{payment_id} could be released, and {time:?} is settled")
@@ -222,10 +216,8 @@ impl Entry {
             }
             PaymentEvent::ReassignmentAbandoned(abandoned) => self.abandoned(world, abandoned, &self.reassignments)?,
             PaymentEvent::EscrowReassigned(reassigned) => self.reassigned(world, &reassigned.inclusion)?,
-            // Only where the payer's own transaction deposits, which no chain of the simulation has.
-            PaymentEvent::EscrowOpened(_) | PaymentEvent::DepositRuledOut(_) => {
-                require(false, "a deposit is reserved at once", || payment_id.to_string())?;
-            }
+            PaymentEvent::EscrowOpened(opened) => self.stranded(world, payment_id, opened)?,
+            PaymentEvent::DepositRuledOut(_) => self.ruled_out(world, payment_id)?,
             PaymentEvent::AwardLapsed(lapsed) => {
                 coverage::checked("who lost an award has nothing to deliver");
                 let awarded = self.quote.as_ref().is_some_and(|quote| quote.hash() == lapsed.quote_hash);
@@ -299,7 +291,7 @@ impl Entry {
 
     pub(super) fn record(&self, world: &World, payment_id: &PaymentId) -> Result<Option<EscrowRecord>, Violation> {
         let Some(chain) = world.chain(&self.submitted.escrow.chain_id) else { return Ok(None) };
-        chain.lock().escrow_record(payment_id).map_err(|error| unreadable(payment_id, &error))
+        chain.escrow_record(payment_id).map_err(|error| unreadable(payment_id, &error))
     }
 
     /// Whether the very delivery that an awarded quote is for is on its chain.
@@ -315,28 +307,19 @@ impl Entry {
     /// The block of the very delivery that a quote is for.
     pub(super) fn delivery_of(&self, world: &World, signed: &SignedQuote) -> Option<u64> {
         let handle = world.chain(signed.quote().destination.asset().chain())?;
-        let filter = json!([{
-            "address": handle.contracts.proxy,
-            "topics": [FulfillmentProxy::Fulfilled::SIGNATURE_HASH, word(self.submitted.payment_id.on_chain())],
-            "fromBlock": "0x0",
-            "toBlock": "latest",
-        }]);
-        let logs = ask(handle, "eth_getLogs", filter);
-        logs.as_array()?.iter().find_map(|log| {
-            let right = self.is_delivery(&decode(log)?, signed);
-            right.then(|| number(log, "blockNumber")).flatten()
-        })
+        let deliveries = handle.deliveries(&self.submitted.payment_id);
+        deliveries.into_iter().find(|(_, delivered)| self.is_delivery(delivered, signed)).map(|(block, _)| block)
     }
 
-    /// Whether `event` is the very delivery that a quote is for.
-    pub(super) fn is_delivery(&self, event: &FulfillmentProxy::Fulfilled, signed: &SignedQuote) -> bool {
+    /// Whether this is the very delivery that a quote is for.
+    pub(super) fn is_delivery(&self, delivered: &Delivered, signed: &SignedQuote) -> bool {
         let quote = signed.quote();
-        event.quoteHash == word(signed.hash())
-            && Ok(event.settler) == address(&quote.delivery_account)
-            && Ok(event.token) == contracts::token_or_coin(quote.destination.asset())
-            && Ok(event.recipient) == address(quote.destination.account())
-            && event.amount == units(self.submitted.terms.fulfillment_amount)
-            && contracts::seconds(event.fulfillBy) == unix_seconds(quote.fulfill_by)
+        delivered.quote_hash == signed.hash()
+            && delivered.settler == quote.delivery_account
+            && delivered.asset == *quote.destination.asset()
+            && delivered.recipient == *quote.destination.account()
+            && delivered.amount == units(self.submitted.terms.fulfillment_amount)
+            && delivered.fulfill_by == unix_seconds(quote.fulfill_by)
     }
 
     /// The delivery is where it is said to be, for good.
@@ -364,14 +347,16 @@ impl Entry {
         let invariant = "a payment fails on evidence only";
         let Some(handle) = world.chain(&self.submitted.escrow.chain_id) else { return Ok(()) };
         if failed.refund == RefundDue::Nothing {
-            self.free = true;
-            let record = self.record(world, payment_id)?;
-            require(record.is_none(), invariant, || format!("{payment_id} is in escrow: {record:?}"))?;
-            let (_, time) = settled(&handle.lock());
-            let open = self.deposits.values().flatten().filter_map(admitted_until).max();
-            return require(open.is_none_or(|until| time > until), invariant, || {
-                let said = &failed.failure;
-                format!("{payment_id} could be deposited until {open:?}, and {time} is settled: {said:?}")
+            return self.failed_free(handle, failed);
+        }
+        if self.is_payer_deposit() && self.reserved.is_empty() {
+            // Nobody can be named for it any more.
+            let record = handle.escrow_record(payment_id).map_err(|error| unreadable(payment_id, &error))?;
+            let (_, time) = handle.settled();
+            let is_stranded = record.is_some_and(|record| record.settler.is_none());
+            let until = self.submitted.escrow.reserve_deadline;
+            return require(is_stranded && time > until, invariant, || {
+                format!("{payment_id} could be reserved until {until}, and {time} is settled")
             });
         }
         // What is on chain is what counts, and not what was to take its place.
@@ -383,7 +368,7 @@ impl Entry {
             format!("{payment_id} fails with {}", failed.failure.code)
         })?;
         let Some(destination) = world.chain(quote.destination.asset().chain()) else { return Ok(()) };
-        let (_, time) = settled(&destination.lock());
+        let (_, time) = destination.settled();
         let fulfill_by = unix_seconds(quote.fulfill_by);
         if let RefundDue::ByNonDelivery { attestation } = &failed.refund {
             let holds = self.is_nondelivery(world, signed, attestation);
@@ -392,6 +377,57 @@ impl Entry {
         self.not_reassigned(world, handle)?;
         require(time > fulfill_by, invariant, || {
             format!("{payment_id} could be delivered until {fulfill_by}, and {time} is settled")
+        })
+    }
+
+    fn is_payer_deposit(&self) -> bool {
+        self.submitted.authorization.is_payer_deposit()
+    }
+
+    /// A payment fails free of charge where nothing can be deposited any more; where the payer's own transaction deposits, where
+    /// nobody can be paid out of it any more.
+    fn failed_free(&mut self, handle: &ChainHandle, failed: &Failed) -> Result<(), Violation> {
+        let (invariant, payment_id) = ("a payment fails on evidence only", self.submitted.payment_id.clone());
+        let record = handle.escrow_record(&payment_id).map_err(|error| unreadable(&payment_id, &error))?;
+        self.free = !self.is_payer_deposit();
+        let is_nobodys = record.as_ref().is_none_or(|record| !self.free && record.settler.is_none());
+        require(is_nobodys, invariant, || format!("{payment_id} is in escrow: {record:?}"))?;
+        let (_, time) = handle.settled();
+        let deposits = || self.deposits.values().flatten();
+        let open = deposits().filter_map(|prepared| handle.admitted_until(prepared)).max();
+        // No escrow takes a deposit past this.
+        let is_late = time > self.submitted.escrow.reserve_deadline;
+        for prepared in deposits().filter(|prepared| handle.admitted_until(prepared).is_none()) {
+            let over = handle.is_over(prepared);
+            require(is_late || over.is_ok(), invariant, || format!("{payment_id} may be deposited: {over:?}"))?;
+        }
+        require(open.is_none_or(|until| time > until), invariant, || {
+            let said = &failed.failure;
+            format!("{payment_id} could be deposited until {open:?}, and {time} is settled: {said:?}")
+        })
+    }
+
+    /// The payer's own deposit is settled, and nobody can be named for it.
+    fn stranded(&self, world: &World, payment_id: &PaymentId, opened: &EscrowOpened) -> Result<(), Violation> {
+        let invariant = "a stranded deposit is settled";
+        coverage::party("payer's deposit is stranded");
+        included(world, &opened.inclusion, invariant)?;
+        let record = self.record(world, payment_id)?;
+        let is_stranded = record.as_ref().is_some_and(|record| record.settler.is_none());
+        let holds = is_stranded && self.is_payer_deposit() && opened.reserved_for.is_none();
+        require(holds, invariant, || format!("{payment_id}: {opened:?} of {record:?}"))
+    }
+
+    /// The payer's own deposit was not made, and cannot be made any more.
+    fn ruled_out(&mut self, world: &World, payment_id: &PaymentId) -> Result<(), Violation> {
+        coverage::party("payer's deposit is ruled out");
+        self.free = true;
+        let record = self.record(world, payment_id)?;
+        let time = world.chain(&self.submitted.escrow.chain_id).map(|handle| handle.settled().1);
+        let until = self.submitted.escrow.reserve_deadline;
+        let holds = record.is_none() && time > Some(until) && self.is_payer_deposit();
+        require(holds, "a deposit is ruled out when it can never be made", || {
+            format!("{payment_id} could be deposited until {until}, and {time:?} is settled: {record:?}")
         })
     }
 
@@ -405,40 +441,11 @@ impl Entry {
         let invariant = "a transaction is given up only when it can never land";
         for prepared in attempts.get(&abandoned.attempt).into_iter().flatten() {
             let Some(handle) = world.chain(&prepared.chain_id) else { continue };
-            let (settled, _) = settled(&handle.lock());
-            let receipt = ask(handle, "eth_getTransactionReceipt", json!([prepared.transaction_hash]));
-            let reverted = number(&receipt, "status") == Some(0)
-                && number(&receipt, "blockNumber").is_some_and(|block| block <= settled);
-            let used = ask(handle, "eth_getTransactionCount", json!([prepared.sender, format!("{settled:#x}")]));
-            let used = used.as_str().and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
-            let past = used.zip(prepared.validity.nonce()).is_some_and(|(used, nonce)| used > nonce);
-            let superseded = receipt.is_null() && past;
-            require(reverted || superseded, invariant, || {
-                let found = receipt.get("blockNumber");
-                format!("{} at {:?} of {used:?} settled: {found:?}", prepared.transaction_hash, prepared.validity)
-            })?;
+            let over = handle.is_over(prepared);
+            require(over.is_ok(), invariant, || format!("{over:?}"))?;
         }
         Ok(())
     }
-}
-
-/// The last second in which the escrow takes a deposit that was signed, from anyone.
-fn admitted_until(prepared: &TransactionPrepared) -> Option<u64> {
-    let raw = hex::decode(prepared.raw.trim_start_matches("0x")).ok()?;
-    let envelope = TxEnvelope::decode_2718(&mut raw.as_slice()).ok()?;
-    let input = envelope.input();
-    let until = GatewayEscrow::depositWithWitnessCall::abi_decode(input)
-        .map(|call| call.admittedUntil)
-        .or_else(|_| GatewayEscrow::depositWithPermitCall::abi_decode(input).map(|call| call.admittedUntil))
-        .or_else(|_| GatewayEscrow::depositMoreWithWitnessCall::abi_decode(input).map(|call| call.admittedUntil))
-        .or_else(|_| GatewayEscrow::depositMoreWithPermitCall::abi_decode(input).map(|call| call.admittedUntil));
-    until.ok().map(contracts::seconds)
-}
-
-fn decode(log: &Value) -> Option<FulfillmentProxy::Fulfilled> {
-    let topics = log.get("topics")?.as_array()?.iter().filter_map(|topic| topic.as_str()?.parse().ok());
-    let data: alloy::primitives::Bytes = log.get("data")?.as_str()?.parse().ok()?;
-    FulfillmentProxy::Fulfilled::decode_raw_log(topics.collect::<Vec<alloy::primitives::B256>>(), &data).ok()
 }
 
 /// The transaction is in a settled block, the one that it is said to be in.
@@ -446,14 +453,6 @@ pub(super) fn included(world: &World, inclusion: &Inclusion, invariant: &'static
     let Some(handle) = world.chain(&inclusion.chain_id) else {
         return Err(Violation::new(invariant, format!("{} is not a chain", inclusion.chain_id)));
     };
-    let (settled, _) = settled(&handle.lock());
-    let receipt = ask(handle, "eth_getTransactionReceipt", json!([inclusion.transaction_hash]));
-    let holds = receipt.get("blockHash").and_then(Value::as_str) == Some(inclusion.block_hash.as_str())
-        && number(&receipt, "blockNumber") == Some(inclusion.block_number)
-        && number(&receipt, "status") == Some(1)
-        && inclusion.block_number <= settled;
-    require(holds, invariant, || {
-        let found = receipt.get("blockNumber").zip(receipt.get("blockHash"));
-        format!("{inclusion:?} with block {settled} settled: {found:?}")
-    })
+    let found = handle.holds(inclusion);
+    require(found.is_ok(), invariant, || format!("{inclusion:?} {found:?}"))
 }

@@ -1,15 +1,10 @@
 //! The invariants of escrows whose reservation lapsed: nobody loses one before its time, nobody gets one that may not have it, and
 //! whoever delivered in time keeps it.
 
-use alloy::{
-    consensus::{Transaction, TxEnvelope},
-    eips::eip2718::Decodable2718,
-    primitives::{B256, U256},
-    sol_types::SolCall,
-};
+use alloy::primitives::U256;
 
 use chains::escrow::State;
-use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, units};
+use escrow_abi::contracts::units;
 use events::{
     Did, Hash32,
     event::{Inclusion, ReservationLapsed, TransactionPrepared},
@@ -24,11 +19,11 @@ use sagas::{
 use super::{
     FINAL_WITHIN, Invariants, Violation,
     entry::{End, Entry, included},
-    require, settled,
+    require,
 };
 use crate::{
-    chain::{Change, PaymentChange},
     coverage,
+    family::{Change, Delivered, Happened, Reassigned},
     world::{ChainHandle, World},
 };
 
@@ -40,27 +35,14 @@ const AS_DEPOSITED: &str = "no reassignment above what was deposited, or past th
 const NOT_AGAIN: &str = "who did not deliver is not asked again";
 const NO_MORE: &str = "reassigned no more often than allowed";
 
-/// The quote that a transaction reassigns an escrow to.
-fn reassigns_to(prepared: &TransactionPrepared) -> Option<Hash32> {
-    let raw = hex::decode(prepared.raw.trim_start_matches("0x")).ok()?;
-    let envelope = TxEnvelope::decode_2718(&mut raw.as_slice()).ok()?;
-    let call = GatewayEscrow::reassignCall::abi_decode(envelope.input()).ok()?;
-    Some(Hash32(call.r.quoteHash.0))
-}
-
-/// What a deposit draws that is larger than the price.
-fn larger(prepared: &TransactionPrepared) -> Option<U256> {
-    let raw = hex::decode(prepared.raw.trim_start_matches("0x")).ok()?;
-    let envelope = TxEnvelope::decode_2718(&mut raw.as_slice()).ok()?;
-    let input = envelope.input();
-    let amount = GatewayEscrow::depositMoreWithWitnessCall::abi_decode(input).map(|call| call.amount);
-    amount.or_else(|_| GatewayEscrow::depositMoreWithPermitCall::abi_decode(input).map(|call| call.amount)).ok()
-}
-
 impl Entry {
     /// A deposit draws more than the winner asks for only where a dearer one may follow, and all follow that have to.
     pub(super) fn draws(&self, world: &World, prepared: &TransactionPrepared) -> Result<(), Violation> {
-        let (Some(amount), Some(quote)) = (larger(prepared), &self.quote) else { return Ok(()) };
+        let source = world.chain(&self.submitted.escrow.chain_id);
+        // Where the payer's own transaction deposits, that is as it must be.
+        let source = source.filter(|source| source.deposits_the_price());
+        let amount = source.and_then(|source| source.draws(prepared));
+        let (Some(amount), Some(quote)) = (amount, &self.quote) else { return Ok(()) };
         coverage::party("deposit is larger than the price");
         let settler = world.settlers().iter().find(|settler| settler.did == quote.quote().settler);
         let may = takes_any_quote(&self.submitted)
@@ -122,7 +104,7 @@ impl Entry {
         require(is_it, "one reservation at a time", || format!("{payment_id}: {lapsed:?} of {quote:?}"))?;
         require(takes_any_quote(&self.submitted), "whom the payer chose nobody follows", || payment_id.to_string())?;
         let destination = world.chain(quote.destination.asset().chain());
-        let (time, fulfill_by) = (destination.map(|handle| settled(&handle.lock()).1), unix_seconds(quote.fulfill_by));
+        let (time, fulfill_by) = (destination.map(|handle| handle.settled().1), unix_seconds(quote.fulfill_by));
         require(time > Some(fulfill_by), NOT_EARLY, || {
             format!("{payment_id} may be delivered until {fulfill_by}, and {time:?} is settled")
         })?;
@@ -186,8 +168,8 @@ impl Entry {
         let is_over = record.as_ref().is_none_or(|record| matches!(record.state, State::Released | State::Refunded));
         let is_reserved = record.as_ref().is_some_and(|record| self.reserved.last() != Some(&record.quote_hash));
         require(is_over || !is_reserved, invariant, || format!("{payment_id} is reassigned: {record:?}"))?;
-        let (_, time) = settled(&handle.lock());
-        let signed = self.reassignments.values().flatten().filter_map(reassigns_to);
+        let (_, time) = handle.settled();
+        let signed = self.reassignments.values().flatten().filter_map(|prepared| handle.reassigns_to(prepared));
         let signed = signed.filter(|hash| !self.reserved.contains(hash)).filter_map(|hash| self.quotes.get(&hash));
         let until = signed.map(|quote| unix_seconds(quote.quote().fulfill_by)).max();
         coverage::party(match until {
@@ -204,36 +186,37 @@ impl Entry {
         &self,
         world: &World,
         handle: &ChainHandle,
-        change: &PaymentChange,
+        happened: &Happened,
+        call: Option<&Reassigned>,
     ) -> Result<(), Violation> {
-        let (payment_id, at) = (&self.submitted.payment_id, change.time);
-        let called = GatewayEscrow::reassignCall::abi_decode(&change.input).ok();
-        let Some(call) = called.filter(|_| change.to == Some(handle.contracts.escrow)) else {
-            return Err(Violation::new(ATTESTED, format!("{payment_id} by {}", change.transaction)));
+        let (payment_id, at) = (&self.submitted.payment_id, happened.time);
+        let Some(Reassigned { previous, deposited, reservation, non_delivery }) = call else {
+            return Err(Violation::new(ATTESTED, format!("{payment_id} by {}", happened.transaction)));
         };
-        let quotes = |hash: B256| self.quotes.get(&Hash32(hash.0));
-        let (Some(before), Some(after)) = (quotes(call.e.quoteHash), quotes(call.r.quoteHash)) else {
-            return Err(Violation::new("one reservation at a time", format!("{payment_id}: {:?}", call.r)));
+        let quotes = |hash: &Hash32| self.quotes.get(hash);
+        let (Some(before), Some(after)) = (quotes(previous), quotes(&reservation.quote_hash)) else {
+            return Err(Violation::new("one reservation at a time", format!("{payment_id}: {reservation:?}")));
         };
         let until = unix_seconds(before.quote().fulfill_by);
         require(at > until, NOT_EARLY, || format!("{payment_id} at {at}, may be delivered until {until}"))?;
-        let attestation = format!("0x{}", hex::encode(&call.nonDelivery));
-        require(self.is_nondelivery(world, before, &attestation), ATTESTED, || format!("{payment_id}: {attestation}"))?;
+        require(self.is_nondelivery(world, before, non_delivery), ATTESTED, || {
+            format!("{payment_id}: {non_delivery}")
+        })?;
         require(self.delivery_of(world, before).is_none(), "who delivered in time is paid", || {
             format!("{payment_id} was delivered, and is given to another")
         })?;
         let quote = after.quote();
-        let is_as_quoted = address(&quote.payout_account) == Ok(call.r.settler)
-            && units(quote.source_amount) == call.r.sourceAmount
-            && unix_seconds(quote.fulfill_by) == contracts::seconds(call.r.fulfillBy)
+        let is_as_quoted = quote.payout_account == reservation.settler
+            && units(quote.source_amount) == reservation.source_amount
+            && unix_seconds(quote.fulfill_by) == reservation.fulfill_by
             && world.auctions.has_accepted(payment_id, after.hash());
-        require(is_as_quoted, "the winner agrees before money moves", || format!("{payment_id}: {:?}", call.r))?;
-        let fits = call.r.sourceAmount <= call.e.deposited
-            && contracts::seconds(call.r.fulfillBy) <= self.submitted.escrow.fulfillment_deadline;
-        require(fits, AS_DEPOSITED, || format!("{payment_id}: {:?} of {}", call.r, call.e.deposited))?;
-        let mut signed = self.reassignments.values().flatten().filter_map(reassigns_to);
+        require(is_as_quoted, "the winner agrees before money moves", || format!("{payment_id}: {reservation:?}"))?;
+        let fits = reservation.source_amount <= *deposited
+            && reservation.fulfill_by <= self.submitted.escrow.fulfillment_deadline;
+        require(fits, AS_DEPOSITED, || format!("{payment_id}: {reservation:?} of {deposited}"))?;
+        let mut signed = self.reassignments.values().flatten().filter_map(|prepared| handle.reassigns_to(prepared));
         require(signed.any(|hash| hash == after.hash()), "intent before effect", || {
-            format!("{payment_id} is reassigned by {}, and nothing is stored of it", change.transaction)
+            format!("{payment_id} is reassigned by {}, and nothing is stored of it", happened.transaction)
         })?;
         require(self.end != Some(End::Failed), "who failed keeps the money", || {
             format!("{payment_id} failed, and is reassigned at {at}")
@@ -241,14 +224,9 @@ impl Entry {
     }
 
     /// What is delivered in a block in the terms of an awarded quote.
-    pub(super) fn handed_over(
-        &self,
-        world: &World,
-        event: &FulfillmentProxy::Fulfilled,
-        at: u64,
-    ) -> Result<(), Violation> {
+    pub(super) fn handed_over(&self, world: &World, delivered: &Delivered, at: u64) -> Result<(), Violation> {
         let payment_id = &self.submitted.payment_id;
-        let Some(quote) = self.quotes.get(&Hash32(event.quoteHash.0)).filter(|quote| self.is_delivery(event, quote))
+        let Some(quote) = self.quotes.get(&delivered.quote_hash).filter(|quote| self.is_delivery(delivered, quote))
         else {
             return Ok(());
         };
@@ -257,12 +235,12 @@ impl Entry {
             format!("{payment_id} is delivered at {at}, promised until {until}")
         })?;
         let source = world.chain(&self.submitted.escrow.chain_id);
-        let is_reserved = source.is_some_and(|source| source.lock().was_reserved(payment_id, quote.hash()));
+        let is_reserved = source.is_some_and(|source| source.was_reserved(payment_id, quote.hash()));
         require(is_reserved, "a settler delivers for its own settled reservation", || {
             format!("{payment_id} is delivered for {}", quote.hash())
         })?;
-        let delivered = self.quotes.values().filter(|quote| self.delivery_of(world, quote).is_some());
-        let delivered: Vec<_> = delivered.map(SignedQuote::hash).collect();
+        let kept = self.quotes.values().filter(|quote| self.delivery_of(world, quote).is_some());
+        let delivered: Vec<_> = kept.map(SignedQuote::hash).collect();
         require(delivered.len() <= 1, "a payment is delivered once", || format!("{payment_id}: {delivered:?}"))?;
         require(self.end != Some(End::Failed), "a delivered payment never fails", || {
             format!("{payment_id} failed, and is delivered at {at}")
@@ -289,14 +267,14 @@ impl Entry {
 impl Invariants {
     /// Whether a reorganisation of this chain could take a reassignment away now, or a delivery at the end of its promise.
     pub fn is_moment(&self, world: &World, handle: &ChainHandle) -> bool {
-        let is_reassigned = |change: &PaymentChange| change.change == Change::Reassigned;
+        let is_reassigned = |happened: &Happened| matches!(happened.change, Change::Reassigned(_));
         let mut promises = self.payments.values().filter(|entry| entry.end.is_none()).filter_map(Entry::reservation);
         let is_about_over = |signed: &SignedQuote| {
             let quote = signed.quote();
             quote.destination.asset().chain() == &handle.chain_id
                 && world.seconds().abs_diff(unix_seconds(quote.fulfill_by)) < MOMENT_SECONDS
         };
-        promises.any(is_about_over) || handle.lock().changes(|_| true).iter().any(is_reassigned)
+        promises.any(is_about_over) || handle.changes(&mut |_| true).iter().any(is_reassigned)
     }
 
     /// Whoever is asked for quotes may be, and is told the truth about what is in escrow.

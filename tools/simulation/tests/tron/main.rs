@@ -1,0 +1,12 @@
+//! The simulated Tron chain under the adapters that know only real nodes.
+
+// A test may panic, and so may what helps it.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+mod faults;
+mod forks;
+mod money;
+mod mutants;
+mod payment;
+mod support;
+mod two_nodes;
