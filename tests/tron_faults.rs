@@ -3,7 +3,7 @@
 
 mod broadcasts;
 mod killed;
-mod node;
+pub(crate) mod node;
 mod node_away;
 mod payer;
 mod payer_deposit;

@@ -6,17 +6,18 @@ use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
 use devnet::keys::Role;
 
-use events::{PaymentEvent, PaymentId, event::AuctionClosed};
+use events::{AssetId, Family, PaymentEvent, PaymentId, event::AuctionClosed};
 use sagas::payment::{Payment, Stage, fold};
 
 use super::{
-    AMOUNT, DEPOSITED, FULFILLED, REFUNDED, RELEASED, World,
+    DEPOSITED, FULFILLED, REFUNDED, RELEASED, World,
     client::{Asked, Client, LastAnswer},
     logs,
+    tron::TronLogs,
 };
 
-/// Everything of the development token, by chain and holder.
-pub type Holdings = BTreeMap<(&'static str, String), U256>;
+/// Everything of the development tokens, by token and holder.
+pub type Holdings = BTreeMap<(String, String), U256>;
 
 /// How payments ended.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,17 +33,33 @@ pub struct OutcomeTally {
     pub retries: usize,
 }
 
-const SETTLERS: [Role; 3] = [Role::Settler(1), Role::Settler(2), Role::Settler(3)];
+/// Who is paid, and who pays for it there.
+const OTHERS: [Role; 4] = [Role::Settler(1), Role::Settler(2), Role::Settler(3), Role::Recipient];
 
-/// What everyone holds now.
+/// What everyone holds now, on every chain.
 pub async fn holdings(world: &World, clients: &[Client]) -> Result<Holdings> {
-    let mut accounts: Vec<String> = clients.iter().map(|client| client.payer.account()).collect();
-    accounts.extend(SETTLERS.map(Role::account));
-    accounts.push(Role::Recipient.account());
     let mut holdings = Holdings::new();
-    for (name, chain) in [("source", &world.network.source), ("destination", &world.network.destination)] {
-        for account in accounts.iter().chain([&chain.contracts.escrow, &chain.contracts.proxy]) {
-            holdings.insert((name, account.clone()), chain.dev.token_balance(&chain.token, account).await?);
+    let payers: Vec<String> = clients.iter().map(|client| client.payer.account()).collect();
+    for chain in [&world.network.source, &world.network.destination] {
+        let contracts = [chain.contracts.escrow.clone(), chain.contracts.proxy.clone()];
+        let payers = payers.iter().filter(|account| account.starts_with("0x")).cloned();
+        for account in OTHERS.map(Role::account).into_iter().chain(payers).chain(contracts) {
+            let amount = chain.dev.token_balance(&chain.token, &account).await?;
+            holdings.insert((chain.token()?.to_string(), account.to_ascii_lowercase()), amount);
+        }
+    }
+    if let Some(chain) = &world.network.solana {
+        for account in OTHERS.map(Role::solana_account).into_iter().chain([Role::Payer.solana_account()]) {
+            let amount = U256::from(chain.dev.token_balance(&chain.token, &account).await?);
+            holdings.insert((chain.token()?.to_string(), account), amount);
+        }
+    }
+    if let Some(chain) = &world.network.tron {
+        let contracts = [chain.contracts.escrow.clone(), chain.contracts.proxy.clone()];
+        let accounts = OTHERS.map(Role::tron_account).into_iter().chain([Role::Payer.tron_account()]);
+        for account in accounts.chain(contracts) {
+            let amount = chain.dev.token_balance(&chain.token, &account).await?;
+            holdings.insert((chain.token()?.to_string(), account), amount);
         }
     }
     Ok(holdings)
@@ -59,6 +76,7 @@ pub async fn tally_outcomes(
 ) -> Result<OutcomeTally> {
     let mut tally = OutcomeTally { retries: asked.iter().map(|asked| asked.retries).sum(), ..OutcomeTally::default() };
     let mut expected = before.clone();
+    let mut tron = TronLogs::default();
     let deadline = tokio::time::Instant::now() + patience;
     for one in asked {
         let at_rest = tokio::time::timeout_at(deadline, rest(world, &one.payment_id)).await;
@@ -79,7 +97,7 @@ pub async fn tally_outcomes(
                     let nothing = payment.failed.is_some() && payment.secured.is_none();
                     ensure!(nothing, "{} was refused with {code} and went on", one.payment_id);
                 }
-                settle(world, &payment, &mut expected, &mut tally).await?;
+                settle(world, &payment, &mut tron, &mut expected, &mut tally).await?;
                 shown_alike(world, clients, &payment).await?;
             }
         }
@@ -111,22 +129,49 @@ async fn rest(world: &World, payment_id: &PaymentId) -> Result<(Option<Payment>,
     }
 }
 
+/// How often an event of the payment was emitted on the chain of this asset; `None` on Solana, where there is none.
+async fn emitted(
+    world: &World,
+    tron: &mut TronLogs,
+    asset: &AssetId,
+    event: &str,
+    payment_id: &PaymentId,
+) -> Result<Option<usize>> {
+    match asset.chain().family() {
+        Some(Family::Evm) => {
+            let mut chains = world.network.chains();
+            let chain = chains.find(|chain| chain.id() == *asset.chain()).context("a payment on another chain")?;
+            Ok(Some(logs(chain, event, payment_id).await?))
+        }
+        Some(Family::Tron) => Ok(Some(tron.count(world, event, payment_id).await?)),
+        Some(Family::Solana) | None => Ok(None),
+    }
+}
+
 /// Compares a payment with both chains, and carries what it moved over to `expected`.
-async fn settle(world: &World, payment: &Payment, expected: &mut Holdings, tally: &mut OutcomeTally) -> Result<()> {
+async fn settle(
+    world: &World,
+    payment: &Payment,
+    tron: &mut TronLogs,
+    expected: &mut Holdings,
+    tally: &mut OutcomeTally,
+) -> Result<()> {
     let payment_id = &payment.submitted.payment_id;
-    let (source, destination) = (&world.network.source, &world.network.destination);
-    let found = (
-        logs(source, DEPOSITED, payment_id).await?,
-        logs(destination, FULFILLED, payment_id).await?,
-        logs(source, RELEASED, payment_id).await?,
-        logs(source, REFUNDED, payment_id).await?,
-    );
+    let terms = &payment.submitted.terms;
+    let source = terms.source.asset();
+    let destination = terms.destination().first().context("a payment goes somewhere")?.asset();
+    // Deposits, deliveries, releases and refunds.
     let right = match (payment.released.is_some(), payment.refunded.is_some()) {
-        (true, false) => (1, 1, 1, 0),
-        (false, true) => (1, 0, 0, 1),
-        _ => (0, 0, 0, 0),
+        (true, false) => [1, 1, 1, 0],
+        (false, true) => [1, 0, 0, 1],
+        _ => [0; 4],
     };
-    ensure!(found == right, "{payment_id}: deposits, deliveries, releases and refunds are {found:?}, not {right:?}");
+    let looked_for = [(source, DEPOSITED), (destination, FULFILLED), (source, RELEASED), (source, REFUNDED)];
+    for ((asset, event), right) in looked_for.into_iter().zip(right) {
+        let found = emitted(world, tron, asset, event, payment_id).await?;
+        let name = event.split('(').next().unwrap_or_default();
+        ensure!(found.is_none_or(|found| found == right), "{payment_id}: {found:?} times {name}, not {right} times");
+    }
     if payment.released.is_none() {
         ensure!(payment.failed.is_some() && payment.confirmed.is_none(), "{payment_id} is at rest without an end");
         tally.failed += 1;
@@ -151,17 +196,19 @@ async fn settle(world: &World, payment: &Payment, expected: &mut Holdings, tally
     tally.completed += 1;
     let award = payment.award.as_ref().context("a payment is released to a winner")?;
     let price: U256 = award.quote.source_amount.to_string().parse()?;
-    let amount = U256::from(AMOUNT);
-    *amount_of(expected, "source", payment.submitted.terms.source.account().as_str())? -= price;
-    *amount_of(expected, "source", award.quote.payout_account.as_str())? += price;
-    *amount_of(expected, "destination", award.quote.delivery_account.as_str())? -= amount;
-    *amount_of(expected, "destination", award.quote.destination.account().as_str())? += amount;
+    let amount: U256 = award.quote.fulfillment_amount.to_string().parse()?;
+    *amount_of(expected, source, terms.source.account().as_str())? -= price;
+    *amount_of(expected, source, award.quote.payout_account.as_str())? += price;
+    *amount_of(expected, destination, award.quote.delivery_account.as_str())? -= amount;
+    *amount_of(expected, destination, award.quote.destination.account().as_str())? += amount;
     Ok(())
 }
 
-fn amount_of<'a>(holdings: &'a mut Holdings, chain: &'static str, account: &str) -> Result<&'a mut U256> {
-    let account = account.to_ascii_lowercase();
-    holdings.get_mut(&(chain, account.clone())).with_context(|| format!("money of {account} on the {chain} moved"))
+fn amount_of<'a>(holdings: &'a mut Holdings, asset: &AssetId, account: &str) -> Result<&'a mut U256> {
+    let account =
+        if asset.chain().family() == Some(Family::Evm) { account.to_ascii_lowercase() } else { account.to_owned() };
+    let key = (asset.to_string(), account);
+    holdings.get_mut(&key).with_context(|| format!("money of {} moved: {}", key.1, key.0))
 }
 
 /// Every gateway shows the payment as it ended.

@@ -124,6 +124,36 @@ impl World {
     }
 }
 
+/// How often each event was emitted for each payment, as far as the chain was read: each of its blocks once.
+#[derive(Default)]
+pub struct TronLogs {
+    read: u64,
+    counts: BTreeMap<(String, String), usize>,
+}
+
+impl TronLogs {
+    /// How often `event` was emitted for the payment so far.
+    pub async fn count(&mut self, world: &World, event: &str, payment_id: &PaymentId) -> Result<usize> {
+        let (http, url) = (reqwest::Client::new(), world.tron()?.node.url());
+        let ask = async |path: &str, body: Value| -> Result<Value> {
+            let asked = http.post(format!("{url}/wallet/{path}")).json(&body);
+            Ok(asked.send().await?.error_for_status()?.json().await?)
+        };
+        let head = ask("getnowblock", json!({})).await?;
+        let head = head["block_header"]["raw_data"]["number"].as_u64().context("no number")?;
+        while self.read < head {
+            let infos = ask("gettransactioninfobyblocknum", json!({"num": self.read + 1})).await?;
+            self.read += 1;
+            for log in infos.as_array().into_iter().flatten().filter_map(|info| info["log"].as_array()).flatten() {
+                let topic = |n: usize| log["topics"][n].as_str().unwrap_or_default().to_owned();
+                *self.counts.entry((topic(0), topic(1))).or_default() += 1;
+            }
+        }
+        let key = (hex::encode(keccak256(event)), hex::encode(payment_id.on_chain().0));
+        Ok(self.counts.get(&key).copied().unwrap_or_default())
+    }
+}
+
 /// The payer on Tron.
 pub fn tron_payer() -> Result<Payer> {
     Payer::on_tron(Role::Payer.signer())

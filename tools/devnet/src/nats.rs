@@ -1,22 +1,34 @@
 //! The development network's nats-server, or its cluster of them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use async_nats::Client;
 
-use devkit::{NatsCluster, NatsServer, free_port};
+use devkit::{NatsCluster, NatsServer, cluster::Place, free_port};
 use gateway::nats::{self, ROUTES_FILE, TLS_FILE, certificates};
 use journal_jetstream::headerless::HeaderlessClient;
 
 use super::users::{self, NatsUser};
+
+/// Where a server of a cluster runs, if not on loopback, and under which addresses the gateways reach it there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatsPlace {
+    /// Where it runs.
+    pub place: Place,
+    /// Its address for each of the gateways, so that what is between a gateway and a server can be told from the rest.
+    pub for_gateways: Vec<Ipv4Addr>,
+}
 
 /// What carries the journal.
 pub enum Nats {
     /// One server with `nats.conf`.
     Server(Box<NatsServer>),
     /// Several with `config/nats.cluster.conf`, among themselves and with everybody over TLS, by the authority in this file.
-    Cluster(NatsCluster, PathBuf),
+    Cluster(NatsCluster, PathBuf, Vec<NatsPlace>),
 }
 
 impl Nats {
@@ -25,14 +37,15 @@ impl Nats {
     /// # Errors
     /// When nats-server is missing or does not start.
     pub async fn start(nodes: usize, directory: &Path) -> Result<Self> {
-        Self::start_on(None, nodes, directory).await
+        Self::start_on(None, nodes, &[], directory).await
     }
 
-    /// As [`Nats::start`], where the one server, if it is one, has this port; a free one when `None`.
+    /// As [`Nats::start`], where the one server, if it is one, has this port, a free one when `None`; and where as many
+    /// servers of a cluster run in a place of their own as there are `places`.
     ///
     /// # Errors
     /// As [`Nats::start`], and when the port is taken.
-    pub async fn start_on(port: Option<u16>, nodes: usize, directory: &Path) -> Result<Self> {
+    pub async fn start_on(port: Option<u16>, nodes: usize, places: &[NatsPlace], directory: &Path) -> Result<Self> {
         let mut files = users::files()?;
         if nodes == 1 {
             let config = devkit::nats::configure(directory, &files)?;
@@ -45,24 +58,44 @@ impl Nats {
         }
         // On loopback, too: a cluster has no other way to know its members.
         let authority = certificates::authority()?;
-        let server = certificates::server(&authority.key, &["127.0.0.1".to_owned()])?;
+        let hosts = places.iter().flat_map(|place| [&place.place.host].into_iter().chain(&place.for_gateways));
+        let hosts: Vec<String> = [&Ipv4Addr::LOCALHOST].into_iter().chain(hosts).map(ToString::to_string).collect();
+        let server = certificates::server(&authority.key, &hosts)?;
         let place = std::path::absolute(directory)?.join("nats");
         files.retain(|(name, _)| name != TLS_FILE);
         files.push((TLS_FILE.to_owned(), nats::tls(&place)));
-        files.push((ROUTES_FILE.to_owned(), nats::routes(&place)));
+        // A client that is told of other addresses than it was given goes around what is between.
+        let advertised = if places.is_empty() { "" } else { "no_advertise: true\n" };
+        files.push((ROUTES_FILE.to_owned(), nats::routes(&place) + advertised));
         let issued =
             [("ca.pem", authority.certificate), ("server.pem", server.certificate), ("server.key", server.key)];
         files.extend(issued.map(|(name, text)| (format!("nats/{name}"), text)));
         devkit::nats::configure(directory, &files)?;
         let config = directory.join("config/nats.cluster.conf");
-        Ok(Self::Cluster(NatsCluster::in_directory(nodes, &config, directory).await?, place.join("ca.pem")))
+        let own: Vec<Place> = places.iter().map(|place| place.place.clone()).collect();
+        let cluster = NatsCluster::in_places(nodes, &own, &config, directory).await?;
+        Ok(Self::Cluster(cluster, place.join("ca.pem"), places.to_vec()))
     }
 
     /// Address, or addresses separated by commas, as configuration files have them.
     pub fn url(&self) -> String {
         match self {
             Self::Server(server) => server.url(),
-            Self::Cluster(cluster, _) => cluster.url().replace("nats://", "tls://"),
+            Self::Cluster(cluster, ..) => cluster.url().replace("nats://", "tls://"),
+        }
+    }
+
+    /// The same for gateway `n`, which may have addresses of its own.
+    pub fn url_for_gateway(&self, n: usize) -> String {
+        let Self::Cluster(cluster, _, places) = self else { return self.url() };
+        let hosts: Option<Vec<_>> = places.iter().map(|place| place.for_gateways.get(n)).collect();
+        match hosts {
+            Some(hosts) if !hosts.is_empty() => {
+                let urls =
+                    hosts.iter().enumerate().map(|(server, host)| format!("tls://{host}:{}", cluster.port_of(server)));
+                urls.collect::<Vec<_>>().join(",")
+            }
+            _ => self.url(),
         }
     }
 
@@ -75,7 +108,7 @@ impl Nats {
     pub fn ca_file(&self) -> Option<&Path> {
         match self {
             Self::Server(_) => None,
-            Self::Cluster(_, ca_file) => Some(ca_file),
+            Self::Cluster(_, ca_file, _) => Some(ca_file),
         }
     }
 
@@ -101,7 +134,7 @@ impl Nats {
     pub fn replicas(&self) -> usize {
         match self {
             Self::Server(_) => 1,
-            Self::Cluster(cluster, _) => cluster.len().min(3),
+            Self::Cluster(cluster, ..) => cluster.len().min(3),
         }
     }
 
@@ -120,7 +153,7 @@ impl Nats {
     pub fn cluster(&mut self) -> Result<&mut NatsCluster> {
         match self {
             Self::Server(_) => Err(anyhow::anyhow!("the network has one nats-server")),
-            Self::Cluster(cluster, _) => Ok(cluster),
+            Self::Cluster(cluster, ..) => Ok(cluster),
         }
     }
 
@@ -131,7 +164,7 @@ impl Nats {
     pub async fn kill(&mut self) -> Result<()> {
         match self {
             Self::Server(server) => server.kill().await,
-            Self::Cluster(cluster, _) => {
+            Self::Cluster(cluster, ..) => {
                 for n in 0..cluster.len() {
                     cluster.kill(n).await.with_context(|| format!("server {n}"))?;
                 }
@@ -147,7 +180,7 @@ impl Nats {
     pub async fn restart(&mut self) -> Result<()> {
         match self {
             Self::Server(server) => server.restart().await,
-            Self::Cluster(cluster, _) => {
+            Self::Cluster(cluster, ..) => {
                 for n in 0..cluster.len() {
                     cluster.restart(n)?;
                 }

@@ -21,7 +21,7 @@ pub(crate) use self::config::checkpoint_signer;
 pub use self::verifiers::Verifiers;
 pub use super::chain::{Chain, DECIMALS, DESTINATION_ID, SOURCE_ID};
 use super::{
-    nats::Nats,
+    nats::{Nats, NatsPlace},
     solana::{SolanaChain, SolanaOptions},
     tron::{TronChain, TronOptions},
 };
@@ -40,6 +40,8 @@ pub struct Options {
     pub gateways: usize,
     /// Number of nats-servers: 1, or a cluster of at least 3.
     pub nats_nodes: usize,
+    /// Where servers of a cluster run; on loopback those that have no place.
+    pub nats_places: Vec<NatsPlace>,
     /// Port of the first gateway; a free one when `None`.
     pub port: Option<u16>,
     /// Port of the nats-server where there is one; a free one when `None`. A cluster has free ones.
@@ -76,6 +78,7 @@ impl Options {
             gw,
             gateways: 1,
             nats_nodes: 1,
+            nats_places: Vec::new(),
             port: None,
             nats_port: None,
             block_seconds: 1,
@@ -151,7 +154,8 @@ impl Network {
     pub async fn start(options: Options, report: impl Fn(&str)) -> Result<Self> {
         empty(&options.directory)?;
         report(if options.nats_nodes == 1 { "starting nats-server" } else { "starting a cluster of nats-servers" });
-        let nats = Nats::start_on(options.nats_port, options.nats_nodes, &options.directory).await?;
+        let nats =
+            Nats::start_on(options.nats_port, options.nats_nodes, &options.nats_places, &options.directory).await?;
 
         report(match (&options.solana, &options.tron) {
             (Some(_), Some(_)) => "starting two EVM chains, Solana and Tron, and deploying contracts and program",
@@ -206,7 +210,7 @@ impl Network {
             };
             let name = format!("gateway-{}", n + 1);
             let projections = network.options.directory.join(&name).join("projections");
-            let config = network.write(&name, &config::gateway(&network, port, &projections)?)?;
+            let config = network.write(&name, &config::gateway(&network, n, port, &projections)?)?;
             network.gateways.push(Gateway { process: None, port, config, projections, name });
         }
         for n in 0..network.gateways.len() {

@@ -28,8 +28,8 @@ const VANISHING: u8 = 3;
 /// How soon the settler that fades promises to deliver. It is as cheap as the cheapest, and wins by its promise.
 const FADING_PROMISED_SECONDS: u64 = 5;
 
-/// The gateway's file.
-pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Path) -> Result<String> {
+/// The file of gateway `n`, counted from 0.
+pub(super) fn gateway(network: &Network, n: usize, port: u16, projections: &std::path::Path) -> Result<String> {
     let mut chains = Vec::new();
     for chain in network.chains() {
         let mut members = chain_members(network, chain)?;
@@ -51,8 +51,10 @@ pub(super) fn gateway(network: &Network, port: u16, projections: &std::path::Pat
         members["submitter_keys"] = json!([Role::Submitter.secret_hex()]);
         chains.push(members);
     }
+    let mut nats = nats(network, Some(NatsUser::Gateway))?;
+    nats["url"] = network.nats.url_for_gateway(n).into();
     write(&json!({
-        "nats": nats(network, Some(NatsUser::Gateway))?,
+        "nats": nats,
         "telemetry": telemetry(network),
         "journal": {"replicas": network.nats.replicas()},
         "gateway": {"key": keys::gateway_secret()},
