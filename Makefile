@@ -2,10 +2,17 @@
 # sdks   the payments of sdk/scenarios.json by the SDKs in TypeScript, Python and Rust, on a local network of their own
 # check  formatting, lints, dependencies, the arrows between crates and between modules, links of the documents, that the committed
 #        contract artefacts, protocol documents and pages are what the sources give, Slither, Halmos and the gas of each call over the
-#        contracts, and deploy/: alerts, dashboards, container, compose file, units and manifests
+#        contracts, how much of them tests run, and deploy/: alerts, dashboards, container, compose file, units and manifests
 # advisories  dependencies with known vulnerabilities; needs the advisory database, which is fetched
 # test   every test: contracts, crates, and the real binary end to end (QUICK=1: units and tests in memory)
 # sim    the engine under SEEDS=n simulated worlds (or one, SEED=s, with everything that happens in it)
+# sim-nightly  the same until a million payments have ended (PAYMENTS=n), in some ten hours of two processors; FROM=seed goes on
+# models the protocols of payment and journal, every state of them at the larger bounds (ONLY="payment-set journal-pair": these)
+# sim-nats  the auction and the stores on a real nats-server whose failure modes strike, in SEEDS=n runs each (or one, SEED=s)
+# proofs what Halmos proves of the contracts, with what takes minutes
+# chaos  faults of every kind against a whole network for SECONDS=3600 (SEED=s: which), and its history checked
+# fuzz   every reader of bytes from outside, guided by coverage, SECONDS=60 each (TARGET=one alone; CHANGED=1: those whose sources
+#        differ from the last release)
 # bench  what is measured against the design (BRIEF=1: only that it works; ONLY="baseline sagas"; see tools/bench/README.md); PEERS=1:
 #        the engine over PostgreSQL beside JetStream instead (see bench/peers/README.md)
 # clients  clients that common generators make of the OpenAPI document: linted, compiled, and each pays (needs Java)
@@ -14,7 +21,7 @@
 #
 # LINTED=1: what is compiled is looked at by Clippy at once, and `check` leaves it out (scripts/cargo)
 
-.PHONY: programs demo sdks check check-tools check-crates check-contracts check-deploy advisories test-build test sim bench bench-gateway bench-peers clients docs tools
+.PHONY: programs demo sdks check check-tools check-crates check-contracts check-deploy advisories test-build test sim sim-nightly models sim-nats proofs chaos fuzz bench bench-gateway bench-peers clients docs tools
 
 # One package alone would be built with fewer features of its dependencies than all together, and so nearly everything twice.
 build := scripts/cargo build --locked --workspace
@@ -75,6 +82,31 @@ sim:
 	scripts/tools.sh contracts
 	$(build) --bin sim
 	"$(target)/debug/sim" $(if $(SEED),--seed $(SEED) --trace,--seeds $(or $(SEEDS),1000) --from $(or $(FROM),1))
+
+sim-nightly:
+	scripts/tools.sh contracts
+	$(build) --bin sim
+	nice "$(target)/debug/sim" --payments $(or $(PAYMENTS),1000000) --from $(or $(FROM),1000000) --coverage
+
+models:
+	$(build) --bin models
+	"$(target)/debug/models" $(ONLY)
+
+sim-nats:
+	scripts/tools.sh run
+	$(if $(SEED),NATS_SEED=$(SEED),NATS_SEEDS=$(or $(SEEDS),500)) scripts/cargo nextest run --workspace --locked --profile long \
+	  --no-capture -E 'test(/hold_under_every_fault/)'
+
+proofs:
+	scripts/stage "proofs of the contracts" contracts/checks/run.sh --all
+
+chaos:
+	scripts/tools.sh run
+	GW_CHAOS_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),GW_CHAOS_SEED=$(SEED)) scripts/cargo nextest run --workspace --locked --profile long \
+	  --no-capture -E 'package(gateway) and test(/^chaos::/)'
+
+fuzz:
+	scripts/fuzz $(if $(TARGET),run $(TARGET),$(if $(filter 1 true yes,$(CHANGED)),changed,all)) --seconds $(or $(SECONDS),60)
 
 bench_brief := $(filter 1 true yes,$(BRIEF))
 bench_profile := $(if $(bench_brief),dev,$(or $(PROFILE),bench-run))

@@ -183,7 +183,7 @@ impl Faults {
     /// One of the faults that this machine can do to the victim.
     fn draw(&self, random: &mut StdRng, victim: Victim) -> Fault {
         let mut faults = vec![Fault::Killed(victim), Fault::Hung(victim)];
-        // Drawn whether they are possible or not, so that a seed means the same everywhere.
+        // Drawn whether they are possible or not, so that a seed shifts as little as it can where some faults are not.
         let other = others(0).chain([0]).choose(random).unwrap_or_default();
         let (server, step) = (random.gen_range(0..SERVERS), *CLOCK_STEPS.choose(random).unwrap_or(&1));
         match victim {

@@ -17,7 +17,7 @@ use devnet::nats::NatsPlace;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// Set for the test that runs in namespaces of its own.
+/// Set for the test that runs in namespaces of its own: the file by which it says that it has begun.
 const INSIDE: &str = "GW_CHAOS_INSIDE";
 /// How namespaces can be had: by root, and by anybody where the kernel allows it.
 const NAMESPACES: [&[&str]; 2] = [&["--net", "--mount"], &["--map-root-user", "--net", "--mount"]];
@@ -48,7 +48,8 @@ pub enum Where {
 /// # Errors
 /// When it fails there.
 pub async fn enter(name: &str) -> Result<Where> {
-    if std::env::var_os(INSIDE).is_some() {
+    if let Some(begun) = std::env::var_os(INSIDE) {
+        std::fs::write(begun, [])?;
         return Ok(Where::Inside);
     }
     for namespaces in NAMESPACES {
@@ -58,8 +59,12 @@ pub async fn enter(name: &str) -> Result<Where> {
         }
         let mut command = Command::new("unshare");
         command.args(namespaces).arg(std::env::current_exe()?).args(["--exact", name, "--nocapture"]);
-        let status = command.env(INSIDE, "1").stdin(Stdio::null()).kill_on_drop(true).status().await?;
+        let directory = TempDir::new()?;
+        let begun = directory.path().join("begun");
+        let status = command.env(INSIDE, &begun).stdin(Stdio::null()).kill_on_drop(true).status().await?;
         ensure!(status.success(), "it failed in namespaces of its own: {status}");
+        // No test of a name that there is not fails, either.
+        ensure!(begun.exists(), "there is no test {name}");
         return Ok(Where::Done);
     }
     Ok(Where::Outside)

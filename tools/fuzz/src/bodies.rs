@@ -9,11 +9,8 @@ use app::{
     },
     x402,
 };
-use config::{
-    GatewayConfig,
-    examples::{with_solana, with_tron},
-};
-use events::{payload::Payload, quote};
+use config::{GatewayConfig, examples::with_tron};
+use events::payload::Payload;
 
 /// A gateway of the example with a chain of every family.
 static CORRIDORS: LazyLock<Corridors> = LazyLock::new(|| Corridors::new(&example()));
@@ -24,7 +21,6 @@ pub fn example() -> GatewayConfig {
     let solana = "[verifier]\nsolana_account = \"8SFqwqnq4whPhs8icwHA2hQg3hUoN1qrCLK1SBx3WKwe\"";
     let text = text.replacen("[verifier]", solana, 1);
     let text = format!("{text}{}", config::examples::solana_section(&text));
-    debug_assert!(!with_solana(&text).is_empty());
     match crate::files::load(&text) {
         Ok(config) => config,
         Err(error) => panic!("the example is refused: {error}"),
@@ -105,6 +101,4 @@ pub fn x402_calls(bytes: &[u8]) {
         }
         Err(error) => refused(&error),
     }
-    // A receipt's document is read as any quote.
-    debug_assert!(quote::canonical("{}").is_err());
 }

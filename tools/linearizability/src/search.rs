@@ -1,5 +1,5 @@
-//! The search for an order: that of Wing and Gong (*Testing and Verifying Concurrent Objects*, 1993), with the memory of Lowe
-//! (*Testing for Linearizability*, 2017), as porcupine has it.
+//! The search for an order: that of Wing and Gong (*Testing and Verifying Concurrent Objects*, 1993), with the memoization of
+//! Lowe (*Testing for Linearizability*, 2017), as porcupine has it. The order is called a linearization.
 //!
 //! Invocations and returns stand in a list by time. The search goes along it: an invocation may be the next of the order,
 //! where the model allows its answer; then both its entries leave the list, and the search begins at the front. A
