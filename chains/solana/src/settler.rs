@@ -3,6 +3,8 @@
 //!
 //! Every call reads the chain first, so making it again, after a crash too, has no second effect.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use gateway_program::{
     Key, ZERO_KEY,
@@ -14,6 +16,7 @@ use gateway_program::{
     token::{Mint, TokenAccount},
 };
 use ruint::aliases::U256;
+use tokio::time::timeout;
 
 use chains::{escrow::EscrowRecord, perform::PerformError, settler::DeliveryChain};
 use events::{Account, AssetId, PaymentId, event::EscrowPlan};
@@ -34,8 +37,8 @@ use super::{
 /// Lamports that a settler keeps for fees and rent, and that are never promised: some five deliveries, each of which makes
 /// its record (0.0022 SOL, back 30 days after its time) and may make the recipient's token account (0.0021 SOL).
 pub const FEE_RESERVE_LAMPORTS: u64 = 25_000_000;
-/// A block that holds a release is waited for so many blocks long to be confirmed.
-const CONFIRMED_WITHIN_BLOCKS: u32 = 32;
+/// For so long it is waited for a release to be confirmed: some seventy slots, which are more than two thirds of the stake ever need.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A settler's account on one cluster, its own process's alone.
 #[derive(Debug)]
@@ -122,7 +125,10 @@ impl SettlerChain {
         if record.remainder() == 0 {
             return;
         }
-        self.release_confirmed(program, payment_id).await;
+        if timeout(CONFIRMED_WITHIN, self.release_confirmed(program, payment_id)).await.is_err() {
+            tracing::warn!(%payment_id, "release is not confirmed: what is left of the deposit is in the vault, for the payer");
+            return;
+        }
         let instructions = vec![host::return_remainder(program, &EscrowAccounts::from(record))];
         let purpose = format!("remainder/{}/{payment_id}", text(program));
         let task = Task { purpose, program: *program, instructions, contended: Vec::new() };
@@ -131,13 +137,16 @@ impl SettlerChain {
         }
     }
 
-    /// Returns when the release is in a confirmed block, where what follows it is tried out; or when so many blocks came without it.
+    /// Returns when the release is in a confirmed block, where what follows it is tried out.
     async fn release_confirmed(&self, program: &Key, payment_id: &PaymentId) {
-        for _ in 0..CONFIRMED_WITHIN_BLOCKS {
+        loop {
             let read = Escrows::of(self.node()).record(payment_id, program, Commitment::Confirmed, 0).await;
-            let record = read.ok().and_then(|read| read.record);
-            if record.is_some_and(|record| record.state() == Some(State::Released)) {
-                return;
+            match read {
+                Ok(read) if read.record.as_ref().is_some_and(|record| record.state() == Some(State::Released)) => {
+                    return;
+                }
+                Ok(_) => {}
+                Err(fault) => tracing::debug!(%payment_id, %fault, "release cannot be looked at"),
             }
             self.node().next_block().await;
         }

@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 use super::{Error, QUOTE_TYPE, Quote, SignedQuote};
 use crate::{Hash32, json::UniqueValue, time::Timestamp};
 
+/// Most Base58 digits of 64 bytes.
+const SIGNATURE_CHARS_MAX: usize = 88;
+
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Proof {
@@ -44,7 +47,8 @@ pub(super) fn parse(document: &str) -> Result<SignedQuote, Error> {
     }
     proof.remove("proofValue");
     let key = quote.settler.ed25519_key().map_err(|error| Error::Malformed(error.to_string()))?;
-    let signature = stated.proof_value.strip_prefix('z').and_then(|value| bs58::decode(value).into_vec().ok());
+    let signature = stated.proof_value.strip_prefix('z').filter(|value| value.len() <= SIGNATURE_CHARS_MAX);
+    let signature = signature.and_then(|value| bs58::decode(value).into_vec().ok());
     let signature = signature.and_then(|bytes| Signature::from_slice(&bytes).ok()).ok_or(suites::Error::Signature)?;
     let signed = [canonical_hash(&proof)?.0, hash.0].concat();
     key.verify_strict(&signed, &signature).map_err(|_| suites::Error::Signature)?;

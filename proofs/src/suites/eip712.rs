@@ -12,8 +12,10 @@ use crate::json::Document;
 
 /// Most types that what is signed may be made of, each as often as it is used, and each dimension of a list another.
 const USES_MAX: usize = 512;
-/// Most types of structs. All that a struct depends on are hashed for every value of it.
+/// Most types of structs.
 const STRUCTS_MAX: usize = 64;
+/// Most bytes of types that are hashed: the text of all that a struct depends on is hashed for every value of it.
+const TYPE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// The digest that a wallet signed.
 pub(super) fn digest(document: &Document, options: &Map<String, Value>) -> Result<[u8; 32], Error> {
@@ -36,9 +38,10 @@ pub(super) fn digest(document: &Document, options: &Map<String, Value>) -> Resul
     are_plain(types)?;
     let mut left = USES_MAX;
     expand(types, primary_type, &mut left).ok_or_else(|| wrong("has types of too many others"))?;
-    covers(types, primary_type, &message, "message")?;
+    let mut bounded = Bounded { types, type_bytes: text_bytes(types), left: TYPE_BYTES_MAX };
+    bounded.covers(primary_type, &message, "message")?;
     if types.contains_key("EIP712Domain") {
-        covers(types, "EIP712Domain", domain, "domain")?;
+        bounded.covers("EIP712Domain", domain, "domain")?;
     }
     let data = json!({"types": types, "domain": domain, "primaryType": primary_type, "message": message});
     let data: TypedData = serde_json::from_value(data).map_err(|error| Error::TypedData(error.to_string()))?;
@@ -74,41 +77,60 @@ fn expand(types: &Map<String, Value>, name: &str, left: &mut usize) -> Option<()
     names.try_for_each(|name| expand(types, name, left))
 }
 
-/// Refuses a value of which a type does not name every member, each once and as what it is.
-fn covers(types: &Map<String, Value>, name: &str, value: &Value, at: &str) -> Result<(), Error> {
-    let wrong = |reason: &str| Error::TypedData(format!("{at} {reason}"));
-    if let Some(item) = name.strip_suffix("[]") {
-        let Value::Array(items) = value else { return Err(wrong("is not a list")) };
-        return items
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, value)| covers(types, item, value, &format!("{at}/{index}")));
-    }
-    let Some(fields) = types.get(name) else {
-        // Everything that is not a struct is text: what reads as a number or bytes could be written in several ways.
-        let domain = at.starts_with("domain");
-        return match value {
-            Value::String(_) if name == "string" || domain => Ok(()),
-            Value::Bool(_) if name == "bool" => Ok(()),
-            _ => Err(wrong("is of another type than the text or truth value it is")),
+/// Bytes of the text of all types.
+fn text_bytes(types: &Map<String, Value>) -> usize {
+    let member = |field: &Value, name: &str| field.get(name).and_then(Value::as_str).map_or(0, str::len);
+    let fields = types.values().filter_map(Value::as_array).flatten();
+    let fields = fields.map(|field| member(field, "type") + member(field, "name") + 2);
+    types.keys().map(|name| name.len() + 2).chain(fields).sum()
+}
+
+/// Types, and how much of their text may still be hashed.
+struct Bounded<'a> {
+    types: &'a Map<String, Value>,
+    /// Bytes of all of them: the most that one value can depend on.
+    type_bytes: usize,
+    left: usize,
+}
+
+impl Bounded<'_> {
+    /// Refuses a value of which a type does not name every member, each once and as what it is.
+    fn covers(&mut self, name: &str, value: &Value, at: &str) -> Result<(), Error> {
+        let wrong = |reason: &str| Error::TypedData(format!("{at} {reason}"));
+        if let Some(item) = name.strip_suffix("[]") {
+            let Value::Array(items) = value else { return Err(wrong("is not a list")) };
+            return items
+                .iter()
+                .enumerate()
+                .try_for_each(|(index, value)| self.covers(item, value, &format!("{at}/{index}")));
+        }
+        let Some(fields) = self.types.get(name) else {
+            // Everything that is not a struct is text: what reads as a number or bytes could be written in several ways.
+            let domain = at.starts_with("domain");
+            return match value {
+                Value::String(_) if name == "string" || domain => Ok(()),
+                Value::Bool(_) if name == "bool" => Ok(()),
+                _ => Err(wrong("is of another type than the text or truth value it is")),
+            };
         };
-    };
-    let (Value::Array(fields), Value::Object(members)) = (fields, value) else {
-        return Err(wrong("is not an object of its type"));
-    };
-    if fields.len() != members.len() {
-        return Err(wrong("has members that its type does not name"));
-    }
-    for (member, value) in members {
-        let named = |field: &&Value| field.get("name").and_then(Value::as_str) == Some(member);
-        let mut fields = fields.iter().filter(named);
-        let (Some(field), None) = (fields.next(), fields.next()) else {
+        let (Value::Array(fields), Value::Object(members)) = (fields, value) else {
+            return Err(wrong("is not an object of its type"));
+        };
+        self.left = self.left.checked_sub(self.type_bytes).ok_or_else(|| wrong("has too many values of long types"))?;
+        if fields.len() != members.len() {
             return Err(wrong("has members that its type does not name"));
-        };
-        let field = field.get("type").and_then(Value::as_str).ok_or_else(|| wrong("has a type without types"))?;
-        covers(types, field, value, &format!("{at}/{member}"))?;
+        }
+        for (member, value) in members {
+            let named = |field: &&Value| field.get("name").and_then(Value::as_str) == Some(member);
+            let mut fields = fields.iter().filter(named);
+            let (Some(field), None) = (fields.next(), fields.next()) else {
+                return Err(wrong("has members that its type does not name"));
+            };
+            let field = field.get("type").and_then(Value::as_str).ok_or_else(|| wrong("has a type without types"))?;
+            self.covers(field, value, &format!("{at}/{member}"))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -125,6 +147,26 @@ mod tests {
         let options = json!({"type": "x", "eip712": {"types": types, "primaryType": "Document", "domain": {}}});
         let Value::Object(options) = options else { panic!("options are an object") };
         digest(&document, &options)
+    }
+
+    /// The types' text is hashed with each value, so neither is long where the other is many.
+    #[test]
+    fn values_of_long_types_are_bounded() {
+        let digest_of = |name: &str, count: usize| {
+            let types = json!({
+                "Document": [{"name": "list", "type": "Item[]"}, {"name": "proof", "type": "Proof"}],
+                "Item": [{"name": name, "type": "string[]"}],
+                "Proof": [{"name": "type", "type": "string"}],
+            });
+            let item = json!({name: []});
+            let document = Document::parse(&json!({"list": vec![item; count]}).to_string()).unwrap();
+            let options = json!({"type": "x", "eip712": {"types": types, "primaryType": "Document", "domain": {}}});
+            let Value::Object(options) = options else { panic!("options are an object") };
+            digest(&document, &options)
+        };
+        assert!(digest_of("item", 3_000).is_ok());
+        assert!(digest_of(&"a".repeat(30_000), 100).is_ok());
+        assert!(matches!(digest_of(&"a".repeat(30_000), 300), Err(Error::TypedData(_))));
     }
 
     #[test]
