@@ -63,7 +63,7 @@ impl Inner {
         if window.is_complete() && self.records.may_pass_over() && !window.has_offer() {
             self.ask(window, false).await?;
         }
-        Ok(window.is_complete())
+        Ok(window.is_complete() && !window.is_unread)
     }
 
     /// Sends the request to one that holds the required policies, and to no other. `payload` is what is sent, once it is made.
@@ -120,7 +120,7 @@ impl Inner {
     /// Has the stream keep who was asked, where it does not yet, so that another gateway finds what they answer. What is not
     /// acknowledged is tried again with the next look at the window.
     pub(super) async fn keep_addressed(&self, window: &mut Window<'_>) {
-        if window.is_kept {
+        if window.is_kept || window.is_unread {
             return;
         }
         // Serialization cannot fail: it is an array of strings.

@@ -119,7 +119,7 @@ impl Inner {
                     Box::pin(self.find_stored(&mut window)).await?;
                     break;
                 }
-                () = self.until_give_up(begun, request), if window.addressed.is_empty() => {
+                () = self.until_give_up(begun, request), if window.addressed.is_empty() && !window.is_unread => {
                     if Instant::now() < self.give_up(begun, request) {
                         // The registry cannot be read any more, or again only since a moment ago.
                         continue;
@@ -256,11 +256,20 @@ impl Inner {
     async fn find_stored(&self, window: &mut Window<'_>) -> Result<(), Transient> {
         let auction_id = &window.request.auction_id;
         let asked = match self.asked(auction_id).await {
-            Ok(asked) => asked,
+            Ok(asked) => {
+                window.is_unread = false;
+                asked
+            }
             Err(last_message::Error::Missing) => {
                 // Memory that went with its server: nothing is there to be found.
                 self.restore_streams().await;
                 return Ok(());
+            }
+            // Whoever is asked twice answers once, so there is no waiting for a leader. What counts is read before the window closes.
+            Err(error) if Utc::now() < window.request.quote_deadline => {
+                tracing::debug!(auction_id, %error, "who was asked cannot be read for now");
+                window.is_unread = true;
+                Vec::new()
             }
             Err(error) => return Err(Transient::unreachable(format!("who was asked cannot be read: {error}"))),
         };

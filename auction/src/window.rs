@@ -27,6 +27,9 @@ pub(super) struct Window<'a> {
     pub(super) addressed: HashMap<SettlerToken, Did>,
     /// Whether the stream has who was asked.
     pub(super) is_kept: bool,
+    /// Whether whom others asked could not be read. Until it is, the window neither closes, nor is it kept who was asked: that would
+    /// take the place of what another gateway has kept.
+    pub(super) is_unread: bool,
     pub(super) bids: Vec<Bid>,
     /// Answers kept of each settler.
     answers: HashMap<SettlerToken, usize>,
@@ -48,6 +51,7 @@ impl<'a> Window<'a> {
             live: None,
             addressed,
             is_kept: true,
+            is_unread: false,
             bids,
             answers,
             held,

@@ -14,8 +14,10 @@ pub fn advice(entry: &Entry) -> &'static str {
     };
     match kind {
         CauseKind::Unreadable => {
-            "The gateway that tried does not understand a message of the stream.\n\
+            "The gateway that tried does not understand a message of the stream, or nats-server has lost one.\n\
              When a newer gateway wrote it: update all gateways, then replay.\n\
+             When the cause says that the server lost it: put a sound replica of the stream in its place, then replay; without\n\
+             one, see the manual's backup and restore.\n\
              Otherwise find out who wrote it: only the gateway's credentials can. What is stored is never taken out again,\n\
              so the payment cannot go on. Money in its escrow can be refunded by anyone from `refundAfter` on."
         }

@@ -61,8 +61,7 @@ pub fn read_failed(error: &ReadError) -> Error {
         }
         ReadError::Unreadable { .. } => {
             tracing::error!(%error, "journal read failed");
-            let message = "What is stored about it cannot be read by this gateway. Nothing of it is lost; its operators \
-                           have to look into it.";
+            let message = "What is stored about it cannot be read by this gateway; its operators have to look into it.";
             Error::new(Code::INTERNAL_ERROR, message)
         }
     }

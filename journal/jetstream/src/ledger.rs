@@ -31,7 +31,7 @@ const CONFLICTS_MAX: u32 = 64;
 const PAUSE: Duration = Duration::from_millis(10);
 /// Looks after which an entry that the server counts and does not find is taken for lost.
 const LOST_LOOKS: u32 = 4;
-/// Most bytes of the last entry and one behind it.
+/// Most bytes of the last entry.
 const LAST_BYTES: usize = 2 * 1024 * 1024;
 
 /// Options of the ledger: layout and time-outs.
@@ -69,8 +69,8 @@ enum Found {
     Nothing,
     /// Its last entry.
     Last(Stored),
-    /// The server has lost an entry.
-    Lost(String),
+    /// The server has lost an entry behind this sequence, or another process has just written one.
+    Lost(u64, String),
 }
 
 struct Inner {
@@ -106,7 +106,8 @@ fn subject(account: &SignerAccount) -> String {
 impl Inner {
     /// The last entry of a subject, with its sequence; sequence 0 for none.
     async fn last(&self, subject: &str, deadline: Instant) -> Result<(Option<Entry>, u64), Error> {
-        let mut lost = 0;
+        // How often the same entry was the last one that is found, while another is counted.
+        let (mut looks, mut found) = (0, None);
         loop {
             if !requests::connected_by(&self.client, deadline).await {
                 return Err(Error::Unavailable("no connection".into()));
@@ -117,10 +118,14 @@ impl Inner {
                 Ok(Found::Nothing) => return Ok((None, 0)),
                 Ok(Found::Last(stored)) => return Ok((Some(Entry::decode(&stored.body)?), stored.sequence)),
                 // A leader that was elected a moment ago may not know its newest entries yet, so one look proves nothing.
-                Ok(Found::Lost(reason)) => {
-                    lost += 1;
-                    if lost == LOST_LOOKS {
+                Ok(Found::Lost(sequence, reason)) => {
+                    looks = if found == Some(sequence) { looks + 1 } else { 1 };
+                    found = Some(sequence);
+                    if looks == LOST_LOOKS {
                         return Err(Error::Damaged(reason));
+                    }
+                    if Instant::now() + PAUSE >= deadline {
+                        return Err(Error::Unavailable(reason));
                     }
                     sleep(PAUSE).await;
                 }
@@ -141,14 +146,16 @@ impl Inner {
         let Some(last) = last? else {
             return Ok(match requests::count_of(&self.client, STREAM, subject, timeout).await? {
                 0 => Found::Nothing,
-                counted => Found::Lost(format!("the server counts {counted} entries, and finds no last one")),
+                counted => Found::Lost(0, format!("the server counts {counted} entries, and finds no last one")),
             });
         };
-        let request = BatchRequest { seq: last.sequence, subject: Some(subject), batch: 2, max_bytes: LAST_BYTES };
+        // What a replica has, or counts, behind the leader's last one was stored; one that is behind has neither.
+        let request = BatchRequest { seq: last.sequence, subject: Some(subject), batch: 1, max_bytes: LAST_BYTES };
         let behind = requests::direct_batch_counted(&self.client, STREAM, &request, timeout).await?;
-        match &behind.messages[..] {
-            [only] if only.sequence == last.sequence && behind.pending > 0 => {
-                Ok(Found::Lost(format!("the server counts an entry behind {}, and does not find it", last.sequence)))
+        match behind.messages.first() {
+            Some(first) if first.sequence > last.sequence || behind.pending > 0 => {
+                let reason = format!("the server counts an entry behind {}, and does not find it", last.sequence);
+                Ok(Found::Lost(last.sequence, reason))
             }
             _ => Ok(Found::Last(last)),
         }

@@ -108,7 +108,8 @@ impl Engine {
     pub(super) async fn diagnose(&self, stream_id: &StreamId, stuck: Stuck) -> Failure {
         let (kind, at_fault) = match &stuck {
             Stuck::Unreadable(ReadError::Unreadable { shard, sequence, .. }) => {
-                (CauseKind::Unreadable, Some((*shard, *sequence)))
+                // A message that was lost has no place that is known.
+                (CauseKind::Unreadable, (*sequence > 0).then_some((*shard, *sequence)))
             }
             Stuck::Unreadable(ReadError::Unavailable(_)) => (CauseKind::Unreadable, None),
             Stuck::Illegal(_) => (CauseKind::Illegal, None),

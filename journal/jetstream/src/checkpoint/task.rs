@@ -302,8 +302,13 @@ impl Checkpointer {
                 break;
             }
             for message in batch.iter().take_while(|message| message.sequence <= head) {
-                if message.sequence != rolling.sequence + 1 {
-                    return Err(Alarm::Missing { shard, sequence: rolling.sequence + 1 }.into());
+                let sequence = rolling.sequence + 1;
+                if message.sequence != sequence {
+                    // That one replica has lost it is nobody's loss.
+                    if self.is_missing(&stream, sequence).await? {
+                        return Err(Alarm::Missing { shard, sequence }.into());
+                    }
+                    return Err(Unavailable { what: stream, reason: "a replica is damaged".to_owned() }.into());
                 }
                 rolling.follow(message.hash());
                 commit_id.clear();

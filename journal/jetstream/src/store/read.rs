@@ -131,8 +131,7 @@ impl Inner {
         let stream = envelope::stream(shard);
         let client = self.reader(shard);
         let Some(tail) = self.tail(client, &stream, subject).await? else {
-            self.require_whole(client, shard, subject, &[]).await?;
-            return Ok(Vec::new());
+            return self.require_whole(client, shard, subject, Vec::new()).await;
         };
         // Whoever is told of it is told of no less by this process later.
         self.head_cache.note(shard, tail.sequence);
@@ -153,45 +152,69 @@ impl Inner {
         }
         self.catch_up(client, &stream, subject, &mut messages, tail).await?;
         if pending > 0 {
-            self.require_whole(client, shard, subject, &messages).await?;
+            messages = self.require_whole(client, shard, subject, messages).await?;
+        }
+        if let Some(last) = messages.last() {
+            self.head_cache.note(shard, last.sequence);
         }
         Ok(messages)
     }
 
-    /// Makes sure that `found` is all that there is of a subject. A message that is damaged on its disk the server finds no more,
-    /// and answers as if it had never been; but it goes on counting it. Without this a payment whose last commit is damaged
-    /// would not exist, or would be in an earlier state.
+    /// `found`, where it is all that there is of a subject, or what the leader has. A message that is damaged on its disk a server
+    /// finds no more, and answers as if it had never been; but it goes on counting it. Without this a payment whose last
+    /// commit is damaged would not exist, or would be in an earlier state.
+    ///
+    /// # Errors
+    /// [`ReadError::Unreadable`] when the leader itself does not find what it counts: the damage of one replica is nobody's loss.
     async fn require_whole(
         &self,
         client: &Client,
         shard: u16,
         subject: &str,
-        found: &[Stored],
-    ) -> Result<(), ReadError> {
+        mut found: Vec<Stored>,
+    ) -> Result<Vec<Stored>, ReadError> {
         let (stream, timeout) = (envelope::stream(shard), self.options.attempt_timeout);
         let mut counted = 0;
         // A leader that was elected a moment ago may not know its newest commits yet, so one look proves nothing.
         for look in 0..DAMAGED_LOOKS {
             counted = requests::count_of(client, &stream, subject, timeout).await.map_err(unavailable)?;
             if counted <= found.len() as u64 {
-                return if look == 0 { Ok(()) } else { Err(ReadError::Unavailable("the leader has changed".into())) };
+                return if look == 0 {
+                    Ok(found)
+                } else {
+                    Err(ReadError::Unavailable("the leader has changed".into()))
+                };
             }
             if self.read_only {
                 return Err(ReadError::Unavailable("a replica is behind, or a message of it is damaged".into()));
             }
-            let pick = match found.last() {
-                Some(last) => Pick::Next { from: last.sequence + 1, subject },
-                // Of an earlier one that can be read nothing is asked: there has to be a last one.
-                None => Pick::Last { subject },
-            };
-            let next = requests::leader_get(client, &stream, &pick, timeout).await;
-            if next.map_err(unavailable)?.is_some() {
-                return Err(ReadError::Unavailable("a commit came meanwhile".into()));
+            found = self.all_of_leader(client, &stream, subject, counted).await?;
+            if found.len() as u64 >= counted {
+                return Ok(found);
             }
             sleep(RETRY_PAUSE).await;
         }
         let reason = format!("the server counts {counted} messages, and finds {}: it lost one", found.len());
         Err(ReadError::Unreadable { shard, sequence: 0, subject: Some(subject.to_owned()), reason })
+    }
+
+    /// The messages of a subject that the leader finds, `max` at most.
+    async fn all_of_leader(
+        &self,
+        client: &Client,
+        stream: &str,
+        subject: &str,
+        max: u64,
+    ) -> Result<Vec<Stored>, ReadError> {
+        let (mut found, mut from) = (Vec::new(), 1);
+        for _ in 0..max {
+            let pick = Pick::Next { from, subject };
+            let next = requests::leader_get(client, stream, &pick, self.options.attempt_timeout).await;
+            let Some(next) = next.map_err(unavailable)? else { break };
+            from = next.sequence + 1;
+            found.push(next);
+        }
+        Ok(found)
     }
 
     /// The last message of a subject: through the leader, who sees every acknowledged append. An auditor has no right
