@@ -89,6 +89,7 @@ pub const EXPECTED: [(Kind, &[&str]); 3] = [
             "a call to the ledger fails",
             "a call to the parking fails",
             "a call to the selector fails",
+            "an account runs out of TRX",
             "answer of a node is lost",
             "append conflicts",
             "append is not acknowledged",
