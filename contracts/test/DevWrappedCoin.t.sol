@@ -23,6 +23,11 @@ contract DevWrappedCoinTest is Test {
         assertEq(coin.totalSupply(), address(coin).balance);
     }
 
+    function test_ItHasTheCoinsDecimals() public {
+        assertEq(coin.decimals(), 18);
+        assertEq(new DevWrappedCoin("Wrapped TRX", "WTRX", 6).decimals(), 6);
+    }
+
     function test_CoinsThatAreSentAreWrapped() public {
         vm.deal(holder, 5);
         vm.prank(holder);

@@ -5,9 +5,42 @@ import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {LargerDeposits} from "./support/LargerDeposits.sol";
 import {TrickToken} from "./support/TrickToken.sol";
 
+/// @notice A token that answers everything with as many zero bytes.
+contract AnswersBytes {
+    uint256 private immutable _size;
+
+    constructor(uint256 size) {
+        _size = size;
+    }
+
+    fallback() external {
+        uint256 size = _size;
+        assembly {
+            return(0x80, size)
+        }
+    }
+}
+
 /// @notice Tokens and receivers that misbehave while money goes out, and the claims that follow.
 contract EscrowHostileTest is LargerDeposits {
     bytes32 private constant ID = keccak256("pay_1");
+
+    // Tokens that tell no balance
+
+    function test_ATokenThatTellsNoBalanceTakesNothingIn() public {
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        for (uint256 size = 0; size < 64; size += 31) {
+            address asset = address(new AnswersBytes(size));
+            bytes memory signature = signOpening(reserverKey, d, asset, CAP);
+            vm.prank(payer);
+            // With 62 bytes the word counts, and nothing came in.
+            vm.expectRevert(
+                size < 32 ? bytes("") : abi.encodeWithSelector(GatewayEscrow.ReceivedNotExact.selector, CAP, 0)
+            );
+            escrow.depositOwn(d, asset, CAP, signature);
+            assertState(GatewayEscrow.State.None);
+        }
+    }
 
     // Denied receivers
 

@@ -11,7 +11,7 @@ mod payment;
 mod verifiers;
 mod world;
 
-pub use mint::{Extension, MintKind};
+pub use mint::{DECIMALS, Extension, MintKind};
 pub use payment::{Payment, sign, sign_digest};
 pub use verifiers::{Verifiers, signature};
 pub use world::{Outcome, World, custom_code, key, keypair, refused};

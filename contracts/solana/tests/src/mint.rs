@@ -111,7 +111,7 @@ impl MintKind<'_> {
 }
 
 /// Decimals of all mints here.
-pub(crate) const DECIMALS: u8 = 6;
+pub const DECIMALS: u8 = 6;
 
 impl World {
     /// A new mint with the third party as every authority.

@@ -40,7 +40,7 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
         let mut world = World::new();
         let mut payment = Payment::new(&mut world, kind);
         payment.data.ed25519_index = 2;
-        world.mint_to(&payment.accounts.mint, &payment.data.payer, 1_000);
+        world.mint_to(&payment.accounts.mint, &payment.data.payer, 4_000);
         let (submitter, reserver) = (world.submitter.insecure_clone(), world.reserver.insecure_clone());
         let (third_party, settler) = (world.third_party.insecure_clone(), world.settler.insecure_clone());
         let accounts = payment.accounts.clone();
@@ -51,6 +51,10 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
             assert!(size <= host::TRANSACTION_BYTES_MAX, "{name}: {size} bytes");
             calls.insert(name, json!({"bytes": size, "compute_units": done.compute_units_consumed}));
         };
+
+        let mut bare = World::bare();
+        let (initialize, authority) = ([bare.initialization()], bare.authority.insecure_clone());
+        measure(&mut bare, "initialize", &initialize, &[&submitter, &authority]);
 
         let deposit = payment.deposit_by(&world, &world.payer);
         measure(&mut world, "deposit_and_reserve", &deposit, &[&submitter, &reserver]);
@@ -66,7 +70,13 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
 
         let payer = world.payer.insecure_clone();
         let releaser = payment.data.releaser;
-        for (id, name, threshold, count) in [(4, "release by 2 of 3", 2, 3), (5, "release by 3 of 5", 3, 5)] {
+        for (id, name, threshold, count) in [
+            (4, "release by 2 of 3", 2, 3),
+            (5, "release by 3 of 5", 3, 5),
+            (9, "release by 1 of 1", 1, 1),
+            (10, "release by 2 of 2", 2, 2),
+            (11, "release by 3 of 4", 3, 4),
+        ] {
             let verifiers = Verifiers::new(threshold, count);
             payment.data.releaser = verifiers.id();
             payment.data.payment_id = [id; 32];
@@ -76,6 +86,17 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
             let who: Vec<_> = (0..usize::from(threshold)).collect();
             let release = release_by_set(&world, &payment, &verifiers, &who);
             measure(&mut world, name, &release, &[&third_party]);
+        }
+        for (id, name, threshold, count) in [(12, "cancel by 2 of 3", 2, 3), (13, "cancel by 3 of 5", 3, 5)] {
+            let verifiers = Verifiers::new(threshold, count);
+            payment.data.releaser = verifiers.id();
+            payment.data.payment_id = [id; 32];
+            world.approve(&payer, &accounts.mint, &key(&payer), 300);
+            payment.deposit(&mut world).unwrap();
+            let who: Vec<_> = (0..usize::from(threshold)).collect();
+            let [word, mut cancel] = payment.cancel_by(&world, &verifiers, &who);
+            cancel.data[1] = 2;
+            measure(&mut world, name, &[word, cancel], &[&third_party]);
         }
         for (id, name, threshold, count) in
             [(6, "reassign", 1, 1), (7, "reassign by 2 of 3", 2, 3), (8, "reassign by 3 of 5", 3, 5)]

@@ -7,6 +7,7 @@ mod accounts;
 mod conservation;
 mod escrow_states;
 mod fulfillment;
+mod hostile;
 mod limits;
 mod mints;
 mod reassignment;

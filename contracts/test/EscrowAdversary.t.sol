@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.24;
+
+import {Test} from "forge-std/Test.sol";
+
+import {GatewayEscrow} from "../src/GatewayEscrow.sol";
+import {Adversary} from "./support/Adversary.sol";
+import {PausableToken, RebasingToken} from "./support/Tokens.sol";
+import {TrickToken} from "./support/TrickToken.sol";
+
+/// @notice What honest parties, tokens, the guardian and an attacker do. The attacker has seen every call that was ever tried, those
+/// that failed among them, and every signature, also such as the verifiers gave another escrow or another chain.
+contract AdversaryActor is Adversary {
+    uint256 private constant TAPE = 64;
+    uint256 private constant RECORDS_SLOT = 4;
+
+    bytes[] private tape;
+
+    function at(uint256 seed) private returns (uint256 e, Slot storage slot) {
+        e = seed % 2;
+        escrow = escrows[e];
+        slot = slots[e][(seed >> 8) % SLOTS];
+    }
+
+    /// Sends it, and keeps it for the attacker.
+    function send(address by, bytes memory data) private returns (bool done) {
+        if (tape.length < TAPE) tape.push(data);
+        else tape[uint256(keccak256(data)) % TAPE] = data;
+        vm.prank(by);
+        (done,) = address(escrow).call(data);
+    }
+
+    function isOver(Slot storage slot) private view returns (bool) {
+        return slot.last.state == GatewayEscrow.State.Released || slot.last.state == GatewayEscrow.State.Refunded;
+    }
+
+    function deposit(uint256 seed, uint256 amount, uint256 way, uint256 asset) external judged {
+        (, Slot storage slot) = at(seed);
+        if (isOver(slot)) {
+            slot.id = newId();
+            delete slot.last;
+        }
+        if (slot.last.state != GatewayEscrow.State.None) return;
+        slot.asset = asset % TOKENS;
+        slot.bySet = (seed >> 16) % 2 == 1;
+        address t = tokens[slot.asset];
+        GatewayEscrow.GatewayDeposit memory d = depositOf(slot);
+        GatewayEscrow.Reservation memory r = awardOf(slot, amount, settler, "quote");
+        if (way % 3 == 0) {
+            GatewayEscrow.Escrow memory opened = asDeposited(d, t, CAP);
+            admit(opened);
+            send(payer, abi.encodeCall(escrow.depositOwn, (d, t, CAP, signOpening(reserverKey, d, t, CAP))));
+            noteTerms(opened);
+            return;
+        }
+        uint256 drawn_ = bound(way, r.sourceAmount, CAP);
+        GatewayEscrow.Escrow memory e = asReserved(asDeposited(d, t, drawn_), r);
+        admit(e);
+        Larger memory larger = Larger(way % 3 == 1, d, r, t, drawn_, d.reserveDeadline);
+        send(stranger, largerCall(larger, payerKey, admission(larger)));
+        noteTerms(e);
+    }
+
+    function admission(Larger memory l) private view returns (bytes memory) {
+        if (l.amount == l.award.sourceAmount) {
+            return signAdmission(reserverKey, l.terms, l.award, l.asset, l.admittedUntil);
+        }
+        return signLargerAdmission(reserverKey, l.terms, l.award, l.asset, l.amount, l.admittedUntil);
+    }
+
+    function admit(GatewayEscrow.Escrow memory e) private {
+        bytes32 c = commitment(e);
+        say("admission", c);
+        depositedBy[c] = e.deposited;
+        lastsUntil[c] = e.fulfillBy;
+    }
+
+    function reserve(uint256 seed, uint256 amount) external judged {
+        (, Slot storage slot) = at(seed);
+        GatewayEscrow.Escrow memory e = termsOf(slot.id);
+        GatewayEscrow.Reservation memory r = awardOf(slot, amount, settler, "quote");
+        GatewayEscrow.Escrow memory next = asReserved(e, r);
+        say("award", follows(e, next));
+        send(stranger, abi.encodeCall(escrow.reserve, (e, r, signReservation(reserverKey, r))));
+        noteTerms(next);
+    }
+
+    function reassign(uint256 seed, uint256 amount, uint256 signers) external judged {
+        (, Slot storage slot) = at(seed);
+        GatewayEscrow.Escrow memory e = termsOf(slot.id);
+        address to = slot.last.round % 2 == 1 ? nextSettler : settler;
+        GatewayEscrow.Reservation memory r = awardOf(slot, amount, to, abi.encode("quote", slot.last.round));
+        GatewayEscrow.Escrow memory next = asReserved(e, r);
+        say("reassignment", keccak256(abi.encode(commitment(e), follows(e, next))));
+        bytes memory word = wordOf(slot, "non-delivery", nonDeliveryDigest(slot.id, e.quoteHash), signers);
+        send(stranger, abi.encodeCall(escrow.reassign, (e, r, signReassignment(reserverKey, e.quoteHash, r), word)));
+        noteTerms(next);
+    }
+
+    function follows(GatewayEscrow.Escrow memory e, GatewayEscrow.Escrow memory next) private returns (bytes32 c) {
+        c = commitment(next);
+        depositedBy[c] = e.deposited;
+        lastsUntil[c] = next.fulfillBy;
+    }
+
+    function release(uint256 seed, uint256 signers) external judged {
+        (, Slot storage slot) = at(seed);
+        GatewayEscrow.Escrow memory e = termsOf(slot.id);
+        bytes memory word = wordOf(slot, "delivery", deliveryDigest(slot.id, e.quoteHash, e.settler), signers);
+        send(stranger, abi.encodeCall(escrow.release, (e, word)));
+    }
+
+    function cancel(uint256 seed, uint256 signers) external judged {
+        (, Slot storage slot) = at(seed);
+        GatewayEscrow.Escrow memory e = termsOf(slot.id);
+        bytes memory word = wordOf(slot, "non-delivery", nonDeliveryDigest(slot.id, e.quoteHash), signers);
+        send(stranger, abi.encodeCall(escrow.cancel, (e, word)));
+    }
+
+    function refund(uint256 seed) external judged {
+        (, Slot storage slot) = at(seed);
+        GatewayEscrow.Escrow memory e = termsOf(slot.id);
+        bool open = slot.last.state == GatewayEscrow.State.Deposited || slot.last.state == GatewayEscrow.State.Reserved;
+        bool done = send(stranger, abi.encodeCall(escrow.refund, (e)));
+        // Whatever the token or the guardian do: from its time on it goes through.
+        if (open && block.timestamp >= e.deposit.refundAfter && !done) broken = "a refund was refused";
+    }
+
+    /// The word of the releaser, or of those of the set's members whose bits are set; it counts when they are enough.
+    function wordOf(Slot storage slot, string memory what, bytes32 digest, uint256 signers)
+        private
+        returns (bytes memory)
+    {
+        signers %= 8;
+        bytes32 c = commitment(termsOf(slot.id));
+        if (!slot.bySet) {
+            // Sometimes it is the attacker's.
+            if (signers != 0) say(what, c);
+            return sign(signers == 0 ? attackerKey : releaserKey, digest);
+        }
+        if (signers == 3 || signers == 5 || signers == 6) say(what, c);
+        return attest(set, digest, signers);
+    }
+
+    function claim(uint256 seed, uint256 who, bool byOwner) external judged {
+        at(seed);
+        address owner = parties()[who % 5];
+        address t = tokens[(seed >> 24) % TOKENS];
+        if (byOwner) send(owner, abi.encodeCall(escrow.claim, (t, owner)));
+        else send(stranger, abi.encodeCall(escrow.claimFor, (owner, t)));
+    }
+
+    // Tokens
+
+    function setFee(uint256 fee) external {
+        TrickToken(tokens[TAKES_FEES]).setFee(fee % 3);
+    }
+
+    function pause(bool stopped) external {
+        PausableToken(tokens[PAUSES]).setPaused(stopped);
+    }
+
+    function deny(uint256 who, uint256 how) external {
+        TrickToken(tokens[DENIES]).setDenial(parties()[who % 5], TrickToken.Denial(how % 4));
+    }
+
+    function rebase(uint256 millionths) external judged {
+        RebasingToken t = RebasingToken(tokens[REBASES]);
+        // Not so often that nothing, or more than there is, is left of a unit.
+        if (t.index() > 1e16) millionths = 700_000;
+        if (t.index() < 1e8) millionths = 1_300_000;
+        t.rebase(bound(millionths, 700_000, 1_300_000));
+    }
+
+    /// In the middle of each transfer somebody calls an escrow with what was seen before.
+    function callBack(uint256 seed, uint256 which) external {
+        TrickToken t = TrickToken(tokens[CALLS_BACK]);
+        if (tape.length == 0 || seed % 4 == 0) t.setHook(address(0), "");
+        else t.setHook(address(escrows[seed % 2]), tape[which % tape.length]);
+    }
+
+    // Time and guardian
+
+    function wait(uint256 time) external {
+        vm.warp(block.timestamp + bound(time, 1, 400));
+    }
+
+    function guard(uint256 seed, uint256 what, address by) external judged {
+        at(seed);
+        if (what % 4 != 0) by = guardian;
+        if (what % 64 == 1) send(by, abi.encodeCall(escrow.retire, ()));
+        if (what % 8 == 2) send(by, abi.encodeCall(escrow.proposeReserver, (reserver)));
+        if (what % 8 == 3) send(by, abi.encodeCall(escrow.cancelReserver, ()));
+        if (what % 8 == 5) send(by, abi.encodeCall(escrow.installReserver, ()));
+        if (by != guardian && by != reserver && escrow.nextReserver() == by) broken = "a stranger proposed a reserver";
+    }
+
+    // The attacker
+
+    /// Any bytes to either escrow.
+    function attackWithBytes(uint256 seed, bytes calldata data) external judged {
+        at(seed);
+        vm.prank(attacker);
+        (bool done,) = address(escrow).call(data);
+        done;
+    }
+
+    /// What was sent before, to the same escrow or the other, as it was or with a byte changed.
+    function attackWithReplay(uint256 seed, uint256 which, uint256 place, bytes1 other) external judged {
+        if (tape.length == 0) return;
+        at(seed);
+        bytes memory data = tape[which % tape.length];
+        if (seed % 3 == 0) data[place % data.length] = other;
+        vm.prank(seed % 5 == 0 ? payer : attacker);
+        (bool done,) = address(escrow).call(data);
+        if (done) count["replayed"]++;
+    }
+
+    /// The verifiers' words that they gave for the other escrow, or on another chain, over the very terms of this payment.
+    function attackWithWordsOfOthers(uint256 seed, uint256 where, bool delivered) external judged {
+        (uint256 e, Slot storage slot) = at(seed);
+        GatewayEscrow.Escrow memory terms = termsOf(slot.id);
+        uint256 chain = block.chainid;
+        if (where % 2 == 0) escrow = escrows[1 - e];
+        else vm.chainId(chain + 1);
+        bytes32 digest = delivered
+            ? deliveryDigest(slot.id, terms.quoteHash, terms.settler)
+            : nonDeliveryDigest(slot.id, terms.quoteHash);
+        bytes memory word = slot.bySet ? attest(set, digest, 3) : sign(releaserKey, digest);
+        vm.chainId(chain);
+        escrow = escrows[e];
+        vm.prank(attacker);
+        (bool done,) = address(escrow).call(
+            delivered ? abi.encodeCall(escrow.release, (terms, word)) : abi.encodeCall(escrow.cancel, (terms, word))
+        );
+        if (done) broken = "a word for elsewhere counted";
+    }
+
+    /// An escrow's own call of itself, by somebody else.
+    function attackTheInside(uint256 seed, uint256 amount) external judged {
+        at(seed);
+        address t = tokens[(seed >> 24) % TOKENS];
+        uint256 held = TrickToken(t).balanceOf(address(escrow));
+        vm.prank(attacker);
+        (bool done,) =
+            address(escrow).call(abi.encodeCall(escrow.transferAtMost, (t, attacker, amount, amount, held, 0)));
+        if (done) broken = "somebody else moved money";
+    }
+
+    /// An escrow, a token, and the attacker.
+    function parts() external view returns (address, address, address) {
+        return (address(escrows[0]), tokens[PLAIN], attacker);
+    }
+
+    /// Writes a word of the first payment's record, as nothing but the escrow could.
+    function write(uint256 word, uint256 value) external {
+        // `_records` is in slot 2 behind the reserver with its flags and the next reserver.
+        bytes32 at_ = keccak256(abi.encode(slots[0][0].id, RECORDS_SLOT));
+        bytes32 slot = bytes32(uint256(at_) + word);
+        assertNotEq(vm.load(address(escrows[0]), slot), 0);
+        vm.store(address(escrows[0]), slot, bytes32(value));
+    }
+
+    /// Nothing happens, and is judged.
+    function look() external judged {}
+
+    function depositOf(Slot storage slot) private view returns (GatewayEscrow.GatewayDeposit memory d) {
+        d = depositTerms();
+        d.paymentId = slot.id;
+        if (slot.bySet) d.releaser = idOf(set);
+        d.reserveDeadline = uint48(block.timestamp) + 60;
+        d.fulfillmentDeadline = uint48(block.timestamp) + 600;
+        d.refundAfter = uint48(block.timestamp) + 1_200;
+    }
+
+    function awardOf(Slot storage slot, uint256 amount, address to, bytes memory quote)
+        private
+        view
+        returns (GatewayEscrow.Reservation memory r)
+    {
+        r = reservation();
+        (r.paymentId, r.settler, r.quoteHash) = (slot.id, to, keccak256(quote));
+        r.sourceAmount = bound(amount, 1, CAP);
+        r.fulfillBy = uint48(block.timestamp) + 50;
+    }
+
+    /// Permits of this actor last as long as the test.
+    function unsignedPermit(GatewayEscrow.GatewayDeposit memory d, address asset)
+        internal
+        pure
+        override
+        returns (GatewayEscrow.Permit memory)
+    {
+        return GatewayEscrow.Permit(asset, CAP, nonceOf(d), type(uint256).max, "");
+    }
+}
+
+/// @notice Over random sequences of all of that, in eight tokens at two escrows at once: the judge finds nothing.
+contract EscrowAdversaryTest is Test {
+    AdversaryActor private actor;
+
+    function setUp() public {
+        actor = new AdversaryActor();
+        actor.setUp();
+        bytes4[] memory actions = new bytes4[](19);
+        actions[0] = actions[1] = AdversaryActor.deposit.selector;
+        actions[2] = AdversaryActor.reserve.selector;
+        actions[3] = AdversaryActor.reassign.selector;
+        actions[4] = AdversaryActor.release.selector;
+        actions[5] = AdversaryActor.cancel.selector;
+        actions[6] = AdversaryActor.refund.selector;
+        actions[7] = AdversaryActor.claim.selector;
+        actions[8] = AdversaryActor.setFee.selector;
+        actions[9] = AdversaryActor.pause.selector;
+        actions[10] = AdversaryActor.deny.selector;
+        actions[11] = AdversaryActor.rebase.selector;
+        actions[12] = AdversaryActor.callBack.selector;
+        actions[13] = AdversaryActor.wait.selector;
+        actions[14] = AdversaryActor.guard.selector;
+        actions[15] = AdversaryActor.attackWithBytes.selector;
+        actions[16] = AdversaryActor.attackWithReplay.selector;
+        actions[17] = AdversaryActor.attackWithWordsOfOthers.selector;
+        actions[18] = AdversaryActor.attackTheInside.selector;
+        targetSelector(FuzzSelector(address(actor), actions));
+        targetContract(address(actor));
+    }
+
+    /// forge-config: default.invariant.runs = 32
+    /// forge-config: default.invariant.depth = 128
+    /// forge-config: default.invariant.shrink-run-limit = 300
+    function invariant_NothingIsLostStolenOrChangedByStrangers() public view {
+        assertEq(actor.broken(), "");
+    }
+
+    /// One long sequence, always the same: everything happens in it that this is about.
+    function test_EverythingHappens() public {
+        for (uint256 i = 0; i < 1_500; i++) {
+            uint256 x = uint256(keccak256(abi.encode("sequence", i)));
+            uint256 y = uint256(keccak256(abi.encode(x)));
+            act(x % 16, y, uint256(keccak256(abi.encode(y))));
+        }
+        assertEq(actor.broken(), "");
+        string[7] memory all =
+            ["deposited", "reserved", "reassigned", "released", "cancelled", "refunded", "replayed"];
+        for (uint256 i = 0; i < all.length; i++) {
+            assertGt(actor.count(all[i]), 0, all[i]);
+        }
+    }
+
+    function act(uint256 what, uint256 x, uint256 y) private {
+        if (what < 4) actor.deposit(x, y, y >> 8, y >> 16);
+        if (what == 4) actor.reserve(x, y);
+        if (what == 5) actor.reassign(x, y, y >> 8);
+        if (what == 6) actor.release(x, y);
+        if (what == 7) actor.cancel(x, y);
+        if (what == 8) actor.refund(x);
+        if (what == 9) actor.claim(x, y, y % 3 == 0);
+        if (what == 10) actor.wait(x);
+        if (what == 11) actor.attackWithReplay(x, y, y >> 8, bytes1(uint8(y)));
+        if (what == 12) actor.attackWithWordsOfOthers(x, y, y % 3 == 0);
+        if (what == 13) actor.callBack(x, y);
+        if (what == 14) actor.rebase(x);
+        if (what == 15) actor.deny(x, y);
+    }
+
+    /// The judge is not blind: a unit that leaves an escrow, and a record of another state or of other terms, are found.
+    function test_TheJudgeFindsWhatWasStolen() public {
+        (address at, address token, address thief) = actor.parts();
+        for (uint256 i = 0; i < 3; i++) {
+            uint256 snapshot = vm.snapshotState();
+            actor.deposit(0, 1, 0, 0);
+            assertEq(actor.broken(), "");
+            if (i == 0) vm.prank(at);
+            // What the record says of the state, and of the terms.
+            if (i == 0) TrickToken(token).transfer(thief, 1);
+            else if (i == 1) actor.write(0, 3);
+            else actor.write(1, 3);
+            actor.look();
+            assertNotEq(actor.broken(), "");
+            vm.revertToState(snapshot);
+        }
+    }
+}
