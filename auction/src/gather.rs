@@ -1,6 +1,6 @@
 //! Quote collection: one window in which settlers are asked and their bids are taken.
 
-use std::{future::pending, time::Duration};
+use std::{collections::HashMap, future::pending, time::Duration};
 
 use chrono::Utc;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -117,6 +117,9 @@ impl Inner {
                 () = sleep_until(deadline) => {
                     // What came in time while this process stood still, or had no connection, was not heard in time.
                     Box::pin(self.find_stored(&mut window)).await?;
+                    if window.addressed.is_empty() {
+                        Box::pin(self.find_unkept(&mut window)).await?;
+                    }
                     break;
                 }
                 () = self.until_give_up(begun, request), if window.addressed.is_empty() && !window.is_unread => {
@@ -285,6 +288,21 @@ impl Inner {
         // What another gateway has kept is there already, unless this one has asked others, too.
         window.is_kept &= window.addressed.len() == addressed_before || addressed_before == 0;
         self.keep_addressed(window).await;
+        Ok(())
+    }
+
+    /// Takes the answers of those who may be asked, where nobody is known to have been: a gateway that died as it asked may not have
+    /// kept whom, and only who was asked can have answered.
+    async fn find_unkept(&self, window: &mut Window<'_>) -> Result<(), Transient> {
+        let eligible = self.registry.eligible(window.request).into_iter();
+        let eligible: HashMap<SettlerToken, Did> = eligible.map(|(settler, _)| (settler.token(), settler)).collect();
+        let bids = self.stored_bids(eligible.keys().cloned().collect(), &window.request.auction_id).await;
+        let bids = bids.map_err(|error| Transient::unreachable(format!("bids cannot be read: {error}")))?;
+        for (token, bid) in bids {
+            let Some(settler) = eligible.get(&token) else { continue };
+            window.addressed.insert(token.clone(), settler.clone());
+            window.take(token, bid.stored_at, wire::answer(&bid.payload));
+        }
         Ok(())
     }
 
