@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::atomic::Ordering,
     time::Duration,
 };
 
@@ -43,7 +44,7 @@ const LIVENESS: Duration = Duration::from_secs(120);
 const NEAR: TimeDelta = TimeDelta::milliseconds(60);
 const RETRY: Duration = Duration::from_millis(20);
 
-/// Plays the run of `seed`.
+/// Plays the run of `seed`, and counts it where it came to an award.
 pub async fn run(world: &World, seed: u64) -> Result<(), Violation> {
     let run = world.run(seed).await;
     let mut dice = Dice::new(seed, "auction", 0);
@@ -99,7 +100,9 @@ pub async fn run(world: &World, seed: u64) -> Result<(), Violation> {
     let award = award(&request, &winner.quote().settler, winner.document(), winner.hash());
     // Where the first gateway has died, nobody does its work again.
     let driving = if dies { vec![&second] } else { vec![&first, &second] };
-    awarded(&run, &request, &award, &driving, &settlers, &of_second).await
+    awarded(&run, &request, &award, &driving, &settlers, &of_second).await?;
+    world.awarded.fetch_add(1, Ordering::Relaxed);
+    Ok(())
 }
 
 fn arm(settlers: &[Settler], gateways: &[&Gateway]) {

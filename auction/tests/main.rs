@@ -12,6 +12,8 @@ mod mutants;
 mod settlers;
 mod world;
 
+use std::sync::atomic::Ordering;
+
 use futures::{StreamExt, stream};
 
 use self::world::{FAULTS, Violation, World};
@@ -41,9 +43,12 @@ async fn auctions_hold_under_every_fault() {
     for (seed, violation) in &broken {
         eprintln!("NATS_SEED={seed}: {violation}");
     }
-    eprintln!("{count} runs; {}", world.coverage);
+    let awarded = world.awarded.load(Ordering::Relaxed);
+    eprintln!("{count} runs, {awarded} with an award; {}", world.coverage);
     assert!(broken.is_empty(), "{} seeds break something; the first: {:?}", broken.len(), broken[0]);
     if count >= ORDINARILY {
+        // Where all decline, are late or say nothing, there is nobody to award anything to.
+        assert!(awarded > count / 2, "of {count} runs {awarded} came to an award");
         assert_eq!(world.coverage.missing(&FAULTS), [], "{}", world.coverage);
     }
 }

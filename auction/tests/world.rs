@@ -1,6 +1,9 @@
 //! A world: one server for all runs, and in each run two gateways and their settlers, each behind a proxy of its own.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use async_nats::{Client, ConnectOptions};
 use chrono::{DateTime, Utc};
@@ -60,6 +63,8 @@ pub const ANSWER_WAIT: Duration = Duration::from_millis(1500);
 pub struct World {
     server: RunServer,
     pub coverage: Arc<Coverage>,
+    /// Runs in which something was awarded, and the award held to its end.
+    pub awarded: AtomicU64,
 }
 
 /// One run's account.
@@ -111,7 +116,8 @@ fn users(account: usize) -> Vec<String> {
 impl World {
     /// A server for so many runs.
     pub async fn open(runs: usize) -> Self {
-        Self { server: RunServer::open(runs, users).await.unwrap(), coverage: Arc::default() }
+        let server = RunServer::open(runs, users).await.unwrap();
+        Self { server, coverage: Arc::default(), awarded: AtomicU64::default() }
     }
 
     /// The run of `seed`.

@@ -127,6 +127,13 @@ impl Said {
         said
     }
 
+    /// Whether the replay names the message of this sequence as missing, or, where it is the shard's last, ends before it.
+    fn replay_ends_at(&self, sequence: u64) -> bool {
+        let missing = format!("stored message {sequence} of shard 0 is unreadable: the message is missing");
+        let ended = format!("{} of {sequence}", sequence - 1);
+        self.replay.as_ref().is_some_and(|said| [missing, ended].contains(said))
+    }
+
     /// Whether anything is wrong that nobody says.
     fn is_silent(&self) -> bool {
         self.lost > 0 && (self.position.is_none() || self.alarm.is_none())
@@ -200,8 +207,9 @@ fn copy(from: &Path, to: &Path) {
 enum Outcome {
     /// Everything is found.
     Whole,
-    /// What is damaged is said to be so by whoever loads it; everything else is found.
-    Refused,
+    /// The message of this sequence is damaged. Whoever loads it is told so, the replay of the shard ends there, and the
+    /// checkpoints' alarm says that it is missing, or that the shard ends before it; everything else is found.
+    Refused(usize),
     /// The server has thrown everything away from the damage on. The read models and the checkpoints say so.
     CutOff,
 }
@@ -218,11 +226,11 @@ const DAMAGES: [Damage; 13] = [
     ("nothing", true, |_| {}, Outcome::Whole),
     ("the index is lost", true, |files| fs::remove_file(files.index()).unwrap(), Outcome::Whole),
     ("the index is garbled", true, |files| fs::write(files.index(), [0xff; 64]).unwrap(), Outcome::Whole),
-    ("a bit in a commit, index kept", true, |files| files.flip(MIDDLE, BODY), Outcome::Refused),
-    ("a bit in a payment's last commit, index kept", true, |files| files.flip(LAST, BODY), Outcome::Refused),
-    ("a bit in a payment's only commit, index kept", true, |files| files.flip(ONLY, BODY), Outcome::Refused),
-    ("a bit in a last commit's number, index kept", true, |files| files.flip(LAST, SEQUENCE), Outcome::Refused),
-    ("a bit in an only commit's number, index kept", true, |files| files.flip(ONLY, SEQUENCE), Outcome::Refused),
+    ("a bit in a commit, index kept", true, |files| files.flip(MIDDLE, BODY), Outcome::Refused(MIDDLE)),
+    ("a bit in a payment's last commit, index kept", true, |files| files.flip(LAST, BODY), Outcome::Refused(LAST)),
+    ("a bit in a payment's only commit, index kept", true, |files| files.flip(ONLY, BODY), Outcome::Refused(ONLY)),
+    ("a bit in a last commit's number, index kept", true, |files| files.flip(LAST, SEQUENCE), Outcome::Refused(LAST)),
+    ("a bit in an only commit's number, index kept", true, |files| files.flip(ONLY, SEQUENCE), Outcome::Refused(ONLY)),
     ("a bit in a commit, killed", false, |files| files.flip(MIDDLE, BODY), Outcome::CutOff),
     ("a bit in the last commit, killed", false, |files| files.flip(ONLY, BODY), Outcome::CutOff),
     ("a block cut in a record, killed", false, |files| files.truncate(LAST, 30), Outcome::CutOff),
@@ -248,8 +256,16 @@ async fn damaged((what, in_order, damage, outcome): Damage) {
     assert!(!said.is_silent(), "{what}: {said:?}");
     let found = match &said {
         Said { lost: 0, refused: 0, replay: None, position: None, alarm: None } => Outcome::Whole,
-        Said { lost: 0, refused: 1.., .. } => Outcome::Refused,
-        _ => Outcome::CutOff,
+        Said {
+            lost: 0,
+            refused: 1..,
+            alarm: Some(Alarm::Missing { shard: 0, sequence } | Alarm::Truncated { shard: 0, signed: sequence, .. }),
+            ..
+        } if said.replay_ends_at(*sequence) => Outcome::Refused(usize::try_from(*sequence).unwrap()),
+        Said {
+            lost: 1.., position: Some(_), alarm: Some(Alarm::Truncated { .. } | Alarm::Replaced { .. }), ..
+        } => Outcome::CutOff,
+        _ => panic!("{what}: {said:?}"),
     };
     assert_eq!(found, outcome, "{what}: {said:?}");
     if outcome == Outcome::CutOff {
@@ -286,24 +302,37 @@ async fn a_payment_that_begins_a_second_time_is_noticed() {
     assert!(matches!(loaded, Err(ReadError::Unreadable { .. })), "{loaded:?}");
 }
 
+/// The nonces of so many purposes, and what another is given once a bit of the last entry, at `byte` of it, has flipped.
+async fn given_by_a_damaged_ledger(purposes: usize, byte: usize) -> (Vec<u64>, Result<u64, LedgerError>) {
+    let mut server = NatsServer::open().await.unwrap();
+    let ledger = NatsLedger::connect(connect(&server.url()).await, LedgerOptions::default()).await.unwrap();
+    let (account, now) = (ledger::conformance::fresh(), "2026-01-02T03:04:05Z".parse().unwrap());
+    let mut nonces = Vec::new();
+    for purpose in 0..purposes {
+        nonces.push(ledger.reserve(&account, &Purpose(purpose.to_string()), 0, 0, now).await.unwrap());
+    }
+    server.stop().await.unwrap();
+    Files::of(server.directory(), "SIG").flip(purposes, byte);
+    server.restart().await.unwrap();
+    let options = LedgerOptions { timeout: Duration::from_secs(2), ..LedgerOptions::default() };
+    let ledger = NatsLedger::connect(connect(&server.url()).await, options).await.unwrap();
+    (nonces, ledger.reserve(&account, &Purpose("another".to_owned()), 0, 0, now).await)
+}
+
 /// A nonce is given out once, also when the server has lost who it was given to.
 #[tokio::test]
 async fn a_damaged_ledger_gives_no_nonce_twice() {
-    for (number, byte) in [(3, 60), (1, 60)] {
-        let mut server = NatsServer::open().await.unwrap();
-        let ledger = NatsLedger::connect(connect(&server.url()).await, LedgerOptions::default()).await.unwrap();
-        let (account, now) = (ledger::conformance::fresh(), "2026-01-02T03:04:05Z".parse().unwrap());
-        for purpose in 0..number {
-            ledger.reserve(&account, &Purpose(purpose.to_string()), 0, 0, now).await.unwrap();
-        }
-        server.stop().await.unwrap();
-        Files::of(server.directory(), "SIG").flip(number, byte);
-        server.restart().await.unwrap();
-        let options = LedgerOptions { timeout: Duration::from_secs(2), ..LedgerOptions::default() };
-        let ledger = NatsLedger::connect(connect(&server.url()).await, options).await.unwrap();
-        let given = ledger.reserve(&account, &Purpose("another".to_owned()), 0, 0, now).await;
-        assert!(matches!(given, Err(LedgerError::Damaged(_))), "entry {number}, byte {byte}: {given:?}");
+    for (purposes, byte) in [(3, 60), (1, 60)] {
+        let (_, given) = given_by_a_damaged_ledger(purposes, byte).await;
+        assert!(matches!(given, Err(LedgerError::Damaged(_))), "entry {purposes}, byte {byte}: {given:?}");
     }
+}
+
+/// A gap that is known: an entry has no version, so nothing tells that the one before it is not the last.
+#[tokio::test]
+async fn a_ledger_whose_last_entry_has_another_number_gives_its_nonce_again() {
+    let (nonces, given) = given_by_a_damaged_ledger(3, SEQUENCE).await;
+    assert!(matches!(given, Ok(nonce) if nonces.last() == Some(&nonce)), "{nonces:?}, then {given:?}");
 }
 
 /// A whole store that was put back from an older copy: every stream is as it was, and so are the checkpoints. What was read from it

@@ -1,7 +1,10 @@
 //! The lease on a shard between two gateways: whoever holds it appends, and once the other has appended in its own term, the first
 //! never does again in its.
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    sync::{Mutex, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
@@ -27,7 +30,7 @@ struct Held {
     commit_id: CommitId,
 }
 
-/// Plays the run of `seed`.
+/// Plays the run of `seed`, and counts how often one gateway followed the other.
 pub async fn run(world: &World, seed: u64) -> Result<(), Violation> {
     let run = world.run(seed).await;
     let (stream_id, held) = (fresh_in(0, 2), Mutex::new(Vec::new()));
@@ -38,7 +41,8 @@ pub async fn run(world: &World, seed: u64) -> Result<(), Violation> {
     join_all(fights).await.into_iter().collect::<Result<Vec<()>, Violation>>()?;
     run.calm().await;
     let held = std::mem::take(&mut *held.lock().unwrap());
-    one_after_the_other(&run, stream_id, &held).await?;
+    let successions = one_after_the_other(&run, stream_id, &held).await?;
+    world.successions.fetch_add(successions, Ordering::Relaxed);
     let acquired = async {
         let mut worker = run.gateways[0].journal.work(0, "in a calm").await;
         while !matches!(worker.next().await, Ok(WakeUp::Acquired)) {}
@@ -91,8 +95,10 @@ async fn hold(
     Ok(())
 }
 
-async fn one_after_the_other(run: &Run, stream_id: &StreamId, held: &[Held]) -> Result<(), Violation> {
-    let stored = run.loaded(stream_id).await?;
+/// How often one gateway appended after the other, where each holder appended before the next, and what they appended is one chain.
+async fn one_after_the_other(run: &Run, stream_id: &StreamId, held: &[Held]) -> Result<usize, Violation> {
+    let mut stored = run.stored(0).await?;
+    stored.retain(|commit| commit.stream_id == *stream_id);
     let holder = |commit_id: &CommitId| held.iter().find(|held| held.commit_id == *commit_id).map(|held| held.holder);
     for one in held {
         let times = stored.iter().filter(|commit| commit.commit_id == one.commit_id).count();
@@ -103,5 +109,9 @@ async fn one_after_the_other(run: &Run, stream_id: &StreamId, held: &[Held]) -> 
     let mut once = holders.clone();
     once.sort_unstable();
     once.dedup();
-    require(once.len() == holders.len(), || format!("a holder appends after its successor: {holders:?}"))
+    require(once.len() == holders.len(), || format!("a holder appends after its successor: {holders:?}"))?;
+    let loaded = run.loaded(stream_id).await?;
+    let positions = stored.iter().map(|commit| commit.position);
+    require(loaded.iter().map(|commit| commit.position).eq(positions), || format!("{stream_id} is loaded otherwise"))?;
+    Ok(holders.windows(2).filter(|pair| pair[0].0 != pair[1].0).count())
 }

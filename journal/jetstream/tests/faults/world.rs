@@ -1,7 +1,10 @@
 //! A world: one server for all runs, and in each run two gateways behind proxies of their own, beside a client that sees the server
 //! as it is.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use async_nats::{Client, ConnectOptions, jetstream};
 use chrono::Utc;
@@ -37,6 +40,8 @@ pub const FAULTS: [Fault; 18] = [
     Fault::CutSending,
     Fault::CutReceiving,
 ];
+/// Those of them that strike hints alone, of which leases and what follows a shard make use.
+pub const OF_HINTS: [Fault; 2] = [Fault::MessageLost, Fault::MessageTwice];
 /// Longest delay: several times the wait of one request.
 const LATE_MAX: Duration = Duration::from_millis(120);
 /// Most often that one fault strikes, in a thousand.
@@ -51,6 +56,8 @@ pub type Violation = String;
 pub struct World {
     server: RunServer,
     pub coverage: Arc<Coverage>,
+    /// How often one gateway appended after the other, in all runs for a lease.
+    pub successions: AtomicUsize,
 }
 
 /// One run: its account, its gateways' connections, and the server as it is.
@@ -93,7 +100,8 @@ async fn open(client: &Client, options: Options) -> NatsJournal {
 impl World {
     /// A server for so many runs.
     pub async fn open(runs: usize) -> Self {
-        Self { server: RunServer::open(runs, |_| Vec::new()).await.unwrap(), coverage: Arc::default() }
+        let server = RunServer::open(runs, |_| Vec::new()).await.unwrap();
+        Self { server, coverage: Arc::default(), successions: AtomicUsize::default() }
     }
 
     /// The run of `seed`, before anything strikes.
