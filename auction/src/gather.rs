@@ -6,7 +6,7 @@ use chrono::Utc;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use events::{Did, SettlerToken, mutant, time::Timestamp};
+use events::{Did, SettlerToken, time::Timestamp};
 use journal_jetstream::{
     headerless::{Message, Subscription},
     last_message::{self, LastMessage},
@@ -276,7 +276,6 @@ impl Inner {
             }
             Err(error) => return Err(Transient::unreachable(format!("who was asked cannot be read: {error}"))),
         };
-        let asked = if mutant!("take-over-forgets-who-was-asked") { Vec::new() } else { asked };
         let addressed_before = window.addressed.len();
         window.addressed.extend(asked.into_iter().map(|settler| (settler.token(), settler)));
         let silent = window.addressed.keys().filter(|token| !window.has_answered(token)).cloned().collect();

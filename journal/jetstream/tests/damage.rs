@@ -127,11 +127,12 @@ impl Said {
         said
     }
 
-    /// Whether the replay names the message of this sequence as missing, or, where it is the shard's last, ends before it.
+    /// Whether the replay names the message of this sequence as missing, or ends before it: a server that finds nothing behind the
+    /// damage says that there is nothing.
     fn replay_ends_at(&self, sequence: u64) -> bool {
         let missing = format!("stored message {sequence} of shard 0 is unreadable: the message is missing");
-        let ended = format!("{} of {sequence}", sequence - 1);
-        self.replay.as_ref().is_some_and(|said| [missing, ended].contains(said))
+        let ended = format!("{} of ", sequence - 1);
+        self.replay.as_ref().is_some_and(|said| *said == missing || said.starts_with(&ended))
     }
 
     /// Whether anything is wrong that nobody says.
