@@ -14,13 +14,13 @@ type Mutant = (&'static str, u64, &'static str);
 
 // To forget whom another gateway asked is not listed: the answers that are stored say it, which makes it harmless.
 const MUTANTS: [Mutant; 7] = [
-    ("late-bid-counts", 36, "bids too late"),
+    ("late-bid-counts", 108, "bids too late"),
     ("unasked-bid-counts", 24, "bids and was not asked"),
     ("bid-counted-twice", 24, "is counted twice"),
     ("excluded-settler-asked", 12, "asked were"),
     ("answer-overwritten", 48, "answer"),
     ("award-not-conditional", 24, "of one award are stored"),
-    ("awarded-without-acknowledgement", 48, "of one award are stored"),
+    ("awarded-without-acknowledgement", 96, "of one award are stored"),
 ];
 /// Runs of one hunt at a time: all hunts go on together.
 const AT_A_TIME: u64 = 12;
