@@ -36,12 +36,9 @@ use super::{
     evidence::{Effect, Evidence, RawEvidence},
     history::History,
     node::{Commitment, Node},
-    program::{fulfillment, key, signature_bytes, text},
+    program::{base58, fulfillment, key, signature_bytes, text},
     transaction_status::Transactions,
 };
-
-/// Most Base58 digits of the 64 bytes of a signature.
-const SIGNATURE_CHARS_MAX: usize = 88;
 
 /// A chain that an auditor asks.
 #[derive(Debug, Clone)]
@@ -419,8 +416,7 @@ impl Auditor {
         discrepancies: &mut Discrepancies,
     ) -> Result<Option<Evidence>, Transient> {
         let place = &inclusion.transaction_hash;
-        let is_signature =
-            place.len() <= SIGNATURE_CHARS_MAX && bs58::decode(place).into_vec().is_ok_and(|bytes| bytes.len() == 64);
+        let is_signature = base58::<64>(place).is_some();
         if !is_signature {
             discrepancies.add(Kind::Contradiction, format!("{place} is not a transaction hash"));
             return Ok(None);

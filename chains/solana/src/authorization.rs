@@ -65,7 +65,7 @@ use gateway_program::host;
 
 pub use self::choice::Choice;
 use self::terms::Rebuilt;
-use super::program::{ConvertError, account, key, text};
+use super::program::{ConvertError, account, base58, key, text};
 
 /// Version of the domain of what is signed, as `/v1/defaults` shows it.
 pub const SIGNATURE_DOMAIN_VERSION: u8 = gateway_program::message::DOMAIN_VERSION;
@@ -77,7 +77,7 @@ pub struct ClusterId([u8; 32]);
 impl ClusterId {
     /// The cluster whose genesis hash is `text`, Base58; `None` when it is not Base58 of 32 bytes.
     pub fn parse(text: &str) -> Option<Self> {
-        bytes32(text).map(Self)
+        base58(text).map(Self)
     }
 }
 
@@ -295,17 +295,10 @@ pub fn wallet_key(account: &Account) -> Option<VerifyingKey> {
     if account.family() != Family::Solana {
         return None;
     }
-    ed25519_key(&bytes32(account.as_str())?)
+    ed25519_key(&base58(account.as_str())?)
 }
 
 fn ed25519_key(bytes: &[u8; 32]) -> Option<VerifyingKey> {
     let key = VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak())?;
     (key.to_edwards().compress().as_bytes() == bytes).then_some(key)
-}
-
-/// The 32 bytes of which `text` is the Base58 form.
-fn bytes32(text: &str) -> Option<[u8; 32]> {
-    // Decoding is quadratic; 32 bytes take 44 digits at most.
-    let text = Some(text).filter(|text| text.len() <= 44)?;
-    bs58::decode(text).into_vec().ok()?.try_into().ok()
 }

@@ -21,7 +21,7 @@ use gateway_program::{
     instruction::Initialize,
 };
 
-use super::transaction::instruction;
+use super::{program::base58, transaction::instruction};
 
 const RPC_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a transaction may take to be executed.
@@ -284,6 +284,5 @@ fn keypair(key: &SigningKey) -> Keypair {
 }
 
 fn key(text: &str) -> Result<Key, DevError> {
-    let bytes = bs58::decode(text).into_vec().ok().and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| DevError::Address(text.to_owned()))
+    base58(text).ok_or_else(|| DevError::Address(text.to_owned()))
 }

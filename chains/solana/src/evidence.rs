@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use gateway_program::{Key, ids};
 
-use super::node::{bytes32, instruction_data};
+use super::{node::instruction_data, program::base58};
 
 /// `Transfer` and `TransferChecked` of the token programs.
 const TOKEN_TRANSFER: u8 = 3;
@@ -127,7 +127,7 @@ impl RawEvidence {
         let meta = self.meta.ok_or("a transaction without its outcome")?;
         let inner_instructions = meta.inner_instructions.ok_or("a transaction without what it called")?;
         let loaded = meta.loaded_addresses.iter().flat_map(|loaded| loaded.writable.iter().chain(&loaded.readonly));
-        let keys = self.transaction.message.account_keys.iter().chain(loaded).map(|text| bytes32(text));
+        let keys = self.transaction.message.account_keys.iter().chain(loaded).map(|text| base58(text));
         let keys = keys.collect::<Option<Vec<Key>>>().ok_or("an account that is not Base58 of 32 bytes")?;
         let call = |compiled: &Compiled| compiled.read(&keys).ok_or("an instruction that cannot be read");
         let top = self.transaction.message.instructions.iter().map(call).collect::<Result<Vec<_>, _>>()?;

@@ -29,7 +29,7 @@ use sagas::ports::Transient;
 pub use self::connect::ConnectError;
 use super::{
     nodes::{CLOCK_SYSVAR, Nodes},
-    program::text,
+    program::{base58, text},
     rpc::Fault,
 };
 
@@ -135,7 +135,8 @@ impl RawAccount {
     pub fn read(self) -> Result<Account, String> {
         let (data, encoding) = self.data;
         // Not all owners are accounts in the sense of the contract: the system program's address is zero.
-        let owner = bytes32(&self.owner).ok_or_else(|| format!("{:?} where 32 bytes were expected", self.owner))?;
+        let owner =
+            base58::<32>(&self.owner).ok_or_else(|| format!("{:?} where 32 bytes were expected", self.owner))?;
         if encoding != "base64" {
             return Err(format!("an account in {encoding:?}"));
         }
@@ -231,8 +232,8 @@ impl Node {
     }
 
     /// The 32 bytes that the node wrote as Base58.
-    pub(super) fn bytes32(&self, base58: &str) -> Result<[u8; 32], Transient> {
-        bytes32(base58).ok_or_else(|| self.contradiction(format!("{base58:?} where 32 bytes were expected")))
+    pub(super) fn bytes32(&self, text: &str) -> Result<[u8; 32], Transient> {
+        base58::<32>(text).ok_or_else(|| self.contradiction(format!("{text:?} where 32 bytes were expected")))
     }
 
     /// The newest confirmed slot.
@@ -413,18 +414,9 @@ impl Node {
     }
 }
 
-/// The 32 bytes of a Base58 text, where it has so many.
-pub(super) fn bytes32(base58: &str) -> Option<[u8; 32]> {
-    // Decoding is quadratic, and a node may say anything; 32 bytes take 44 digits at most.
-    let base58 = Some(base58).filter(|base58| base58.len() <= 44)?;
-    bs58::decode(base58).into_vec().ok()?.try_into().ok()
-}
-
 /// The data of an instruction as nodes write it; `None` when it is not Base58, or longer than any that a transaction has.
-pub(super) fn instruction_data(base58: &str) -> Option<Vec<u8>> {
-    Some(base58)
-        .filter(|base58| base58.len() <= DATA_DIGITS_MAX)
-        .and_then(|base58| bs58::decode(base58).into_vec().ok())
+pub(super) fn instruction_data(text: &str) -> Option<Vec<u8>> {
+    Some(text).filter(|text| text.len() <= DATA_DIGITS_MAX).and_then(|text| bs58::decode(text).into_vec().ok())
 }
 
 /// Slot and UNIX second of the clock sysvar: slot, start of the epoch, epoch, epoch of the leader schedule, time.

@@ -87,6 +87,14 @@ pub(super) fn holder(key: &Key) -> Account {
     account(key).expect("no key that somebody can hold is zero")
 }
 
+/// The bytes of which `text` is the Base58 form, where it has so many. Decoding takes time with the square of the length, and
+/// anybody may have written the text: one of more digits than so many bytes take is not decoded.
+pub(super) fn base58<const N: usize>(text: &str) -> Option<[u8; N]> {
+    // A byte is log 256 / log 58 digits, a little less than 11/8.
+    let text = Some(text).filter(|text| text.len() <= N * 11 / 8)?;
+    bs58::decode(text).into_vec().ok()?.try_into().ok()
+}
+
 /// An account as Base58.
 pub fn text(key: &Key) -> String {
     bs58::encode(key).into_string()

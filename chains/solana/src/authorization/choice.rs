@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use events::Amount;
 
-use super::{AuthorizationError, SpendRequest, bytes32, ed25519_key, terms::Rebuilt};
+use super::{AuthorizationError, SpendRequest, base58, ed25519_key, terms::Rebuilt};
 
 /// What is the payer's to choose. What is absent has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Choice {
             None => Ok(None),
             Some(value) => value
                 .as_str()
-                .and_then(bytes32)
+                .and_then(base58)
                 .map(Some)
                 .ok_or_else(|| malformed(name, "must be the Base58 form of 32 bytes")),
         };

@@ -9,7 +9,7 @@ use gateway_program::{
 use chains::windows::{Broken, Window, Windows};
 use events::{Account, Amount, Family, Hash32, OwnedAsset, event::EscrowPlan, time::unix_seconds};
 
-use super::{AuthorizationError, Choice, SpendRequest, bytes32, wallet_key};
+use super::{AuthorizationError, Choice, SpendRequest, base58, wallet_key};
 use crate::program::{holder, key};
 
 /// The values of the preimage in their order, for an error to name the one that differs.
@@ -192,7 +192,7 @@ const _: () = {
 fn mint(source: &OwnedAsset) -> Result<[u8; 32], AuthorizationError> {
     let asset = source.asset();
     let is_token = source.family() == Family::Solana && asset.namespace() == "token";
-    bytes32(asset.reference())
+    base58(asset.reference())
         .filter(|_| is_token)
         .ok_or_else(|| AuthorizationError::malformed("source.asset_identifier", "must be a token of a Solana chain"))
 }

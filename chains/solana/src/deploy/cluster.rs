@@ -21,9 +21,9 @@ use super::{
 };
 use crate::{
     broadcaster::{Blockhash, RawBlockhash, RawFee, RawSimulated},
-    node::{Account, Commitment, Contextual, RawAccount, bytes32},
+    node::{Account, Commitment, Contextual, RawAccount},
     nodes::SEND,
-    program::text,
+    program::{base58, text},
     rpc::{Fault, Rpc},
 };
 
@@ -186,7 +186,7 @@ impl Cluster {
         let answer: Contextual<RawBlockhash> = self.ask("getLatestBlockhash", how).await?;
         let RawBlockhash { blockhash, last_valid_block_height: last_valid_height } = answer.value;
         let unreadable = || DeployError::Unanswered(format!("{blockhash:?} for a blockhash"));
-        Ok(Blockhash { hash: bytes32(&blockhash).ok_or_else(unreadable)?, last_valid_height })
+        Ok(Blockhash { hash: base58(&blockhash).ok_or_else(unreadable)?, last_valid_height })
     }
 
     /// What transactions that wrote to `accounts` paid in the last slots for each compute unit besides the base fee, in

@@ -41,8 +41,8 @@ use self::{
     run::Run,
 };
 use crate::{
-    node::{Commitment, bytes32},
-    program::{self, ConvertError, holder},
+    node::Commitment,
+    program::{self, ConvertError, base58, holder},
 };
 
 pub use self::authority::UpgradeAuthority;
@@ -125,7 +125,7 @@ impl SolanaDeployment {
         rpc_timeout: Duration,
     ) -> Result<Self, SettingsError> {
         let url: Url = rpc_url.parse()?;
-        let cluster_id = bytes32(&settings.cluster_id);
+        let cluster_id = base58(&settings.cluster_id);
         let cluster_id = cluster_id.ok_or_else(|| SettingsError::Cluster(settings.cluster_id.clone()))?;
         let reserver = program::key(&settings.reserver)?;
         let authority = Wanted::of(&settings.upgrade_authority)?;

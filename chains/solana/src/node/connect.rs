@@ -15,8 +15,8 @@ use chains::{
 use events::{ChainId, Family};
 use gateway_program::{Hash, message::DOMAIN_VERSION};
 
-use super::{Inner, Node, bytes32};
-use crate::{authorization::ClusterId, nodes::Nodes, rpc::Rpc, transport::Transport};
+use super::{Inner, Node};
+use crate::{authorization::ClusterId, nodes::Nodes, program::base58, rpc::Rpc, transport::Transport};
 
 /// Characters of the genesis hash in a CAIP-2 id.
 const CHAIN_REFERENCE_CHARS: usize = 32;
@@ -128,5 +128,5 @@ fn cluster(config: &SolanaConfig) -> Option<Hash> {
     if !begins {
         return None;
     }
-    bytes32(genesis_hash)
+    base58(genesis_hash)
 }
