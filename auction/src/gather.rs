@@ -217,8 +217,9 @@ impl Inner {
 
     /// Asks those that have not answered once more, and looks for what came meanwhile. What fails is tried at the next time.
     async fn ask_again(&self, window: &mut Window<'_>) {
-        // Whoever registers is asked at once.
-        if window.addressed.is_empty() && self.registry.eligible(window.request).is_empty() {
+        // Whoever registers is asked at once. Whom others asked is read again until it could be.
+        let is_nobody_there = window.addressed.is_empty() && self.registry.eligible(window.request).is_empty();
+        if is_nobody_there && !window.is_unread {
             return;
         }
         window.had_time = true;

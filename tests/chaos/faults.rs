@@ -180,10 +180,9 @@ impl Faults {
         Ok(())
     }
 
-    /// One of the faults that this machine can do to the victim.
+    /// One of the victim's faults. The same is drawn on every machine; where one cannot do it, the victim is killed.
     fn draw(&self, random: &mut StdRng, victim: Victim) -> Fault {
         let mut faults = vec![Fault::Killed(victim), Fault::Hung(victim)];
-        // Drawn whether they are possible or not, so that a seed shifts as little as it can where some faults are not.
         let other = others(0).chain([0]).choose(random).unwrap_or_default();
         let (server, step) = (random.gen_range(0..SERVERS), *CLOCK_STEPS.choose(random).unwrap_or(&1));
         match victim {
@@ -192,25 +191,27 @@ impl Faults {
             Victim::Server(n) => {
                 let other = if other == n { (n + 1) % SERVERS } else { other };
                 let cuts = [Cut::Server(n), Cut::Island(n), Cut::OneWay(n, other), Cut::Pair(n, other)];
-                if self.sandbox.is_some() {
-                    faults.extend(cuts.map(Fault::Cut));
-                    faults.extend([Fault::Narrow(n), Fault::DiskFull(n)]);
-                }
-                if self.slows {
-                    faults.push(Fault::DiskSlow(n));
-                }
+                faults.extend(cuts.map(Fault::Cut));
+                faults.extend([Fault::Narrow(n), Fault::DiskFull(n), Fault::DiskSlow(n)]);
             }
             Victim::Gateway(gateway) => {
-                if self.sandbox.is_some() {
-                    faults.extend([Cut::Gateway(gateway), Cut::Link { gateway, server }].map(Fault::Cut));
-                }
-                if self.clocks.is_some() {
-                    faults.push(Fault::Clock(gateway, step));
-                }
+                faults.extend([Cut::Gateway(gateway), Cut::Link { gateway, server }].map(Fault::Cut));
+                faults.push(Fault::Clock(gateway, step));
             }
             Victim::Settler(_) | Victim::Verifier(_) | Victim::Solana => {}
         }
-        faults[random.gen_range(0..faults.len())]
+        let fault = faults[random.gen_range(0..faults.len())];
+        if self.can(fault) { fault } else { Fault::Killed(victim) }
+    }
+
+    /// Whether this machine can do it.
+    fn can(&self, fault: Fault) -> bool {
+        match fault {
+            Fault::Cut(_) | Fault::Narrow(_) | Fault::DiskFull(_) => self.sandbox.is_some(),
+            Fault::DiskSlow(_) => self.slows,
+            Fault::Clock(..) => self.clocks.is_some(),
+            Fault::Killed(_) | Fault::Hung(_) | Fault::Dear(_) | Fault::Losing => true,
+        }
     }
 
     fn sandbox(&mut self) -> Result<&mut Sandbox> {
