@@ -3,39 +3,11 @@ pragma solidity ^0.8.24;
 
 import {DevToken} from "../src/DevToken.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
-import {IPermit2} from "../src/IPermit2.sol";
-
-/// @notice What Halmos knows of forge's cheat codes.
-interface Vm {
-    function assume(bool condition) external pure;
-    function prank(address caller) external;
-    function warp(uint256 time) external;
-}
-
-/// @notice A reserver and releaser that has signed everything: what holds with any signature holds with every.
-contract SignsAll {
-    function isValidSignature(bytes32, bytes calldata) external pure returns (bytes4) {
-        return this.isValidSignature.selector;
-    }
-}
-
-/// @notice Permit2 where the payer has signed everything. It moves what it is asked for, whatever is permitted: that the escrow asks for
-/// no more is shown without its help.
-contract MovesAnything {
-    function permitTransferFrom(
-        IPermit2.PermitTransferFrom calldata permit,
-        IPermit2.SignatureTransferDetails calldata details,
-        address owner,
-        bytes calldata
-    ) external {
-        DevToken(permit.permitted.token).transferFrom(owner, details.to, details.requestedAmount);
-    }
-}
+import {MovesAnything, SignsAll, vm} from "./support/Proofs.sol";
 
 /// @notice Properties that Halmos proves for all amounts, times and windows at once, not for examples. An ordinary token;
 /// hostile ones are in `EscrowHostile.t.sol` and `EscrowExits.t.sol`.
 contract EscrowProperties {
-    Vm private constant vm = Vm(address(uint160(uint256(keccak256("hevm cheat code")))));
     bytes32 private constant ID = keccak256("pay_1");
     bytes32 private constant QUOTE = keccak256("quote");
     bytes32 private constant NEXT_QUOTE = keccak256("next quote");

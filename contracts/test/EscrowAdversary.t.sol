@@ -12,6 +12,8 @@ import {TrickToken} from "./support/TrickToken.sol";
 /// that failed among them, and every signature, also such as the verifiers gave another escrow or another chain.
 contract AdversaryActor is Adversary {
     uint256 private constant TAPE = 64;
+    /// Gas of each call: a receiver that burns it all leaves the rest of a sequence its own.
+    uint256 private constant CALL_GAS = 2_000_000;
     uint256 private constant RECORDS_SLOT = 4;
 
     bytes[] private tape;
@@ -27,7 +29,7 @@ contract AdversaryActor is Adversary {
         if (tape.length < TAPE) tape.push(data);
         else tape[uint256(keccak256(data)) % TAPE] = data;
         vm.prank(by);
-        (done,) = address(escrow).call(data);
+        (done,) = address(escrow).call{gas: CALL_GAS}(data);
     }
 
     function isOver(Slot storage slot) private view returns (bool) {
@@ -57,15 +59,8 @@ contract AdversaryActor is Adversary {
         GatewayEscrow.Escrow memory e = asReserved(asDeposited(d, t, drawn_), r);
         admit(e);
         Larger memory larger = Larger(way % 3 == 1, d, r, t, drawn_, d.reserveDeadline);
-        send(stranger, largerCall(larger, payerKey, admission(larger)));
+        send(stranger, largerCall(larger, payerKey, admissionOf(larger)));
         noteTerms(e);
-    }
-
-    function admission(Larger memory l) private view returns (bytes memory) {
-        if (l.amount == l.award.sourceAmount) {
-            return signAdmission(reserverKey, l.terms, l.award, l.asset, l.admittedUntil);
-        }
-        return signLargerAdmission(reserverKey, l.terms, l.award, l.asset, l.amount, l.admittedUntil);
     }
 
     function admit(GatewayEscrow.Escrow memory e) private {
@@ -138,26 +133,38 @@ contract AdversaryActor is Adversary {
             if (signers != 0) say(what, c);
             return sign(signers == 0 ? attackerKey : releaserKey, digest);
         }
-        if (signers == 3 || signers == 5 || signers == 6) say(what, c);
+        if (enough(set, signers)) say(what, c);
         return attest(set, digest, signers);
     }
 
     function claim(uint256 seed, uint256 who, bool byOwner) external judged {
         at(seed);
-        address owner = parties()[who % 5];
-        address t = tokens[(seed >> 24) % TOKENS];
-        if (byOwner) send(owner, abi.encodeCall(escrow.claim, (t, owner)));
-        else send(stranger, abi.encodeCall(escrow.claimFor, (owner, t)));
+        (address owner, address t) = owedFrom(who % 5, (seed >> 24) % TOKENS);
+        bool done = byOwner
+            ? send(owner, abi.encodeCall(escrow.claim, (t, owner)))
+            : send(stranger, abi.encodeCall(escrow.claimFor, (owner, t)));
+        if (done) count[byOwner ? "claimed" : "claimed for another"]++;
+    }
+
+    /// The first that is owed something, from this party and token on; if nobody is, these.
+    function owedFrom(uint256 who, uint256 asset) private view returns (address owner, address t) {
+        for (uint256 i = 0; i < 5 * TOKENS; i++) {
+            (owner, t) = (parties()[(who + i / TOKENS) % 5], tokens[(asset + i) % TOKENS]);
+            if (escrow.claimable(owner, t) != 0) return (owner, t);
+        }
+        return (parties()[who], tokens[asset]);
     }
 
     // Tokens
 
     function setFee(uint256 fee) external {
         TrickToken(tokens[TAKES_FEES]).setFee(fee % 3);
+        if (fee % 3 != 0) count["fee"]++;
     }
 
     function pause(bool stopped) external {
         PausableToken(tokens[PAUSES]).setPaused(stopped);
+        count[stopped ? "paused" : "resumed"]++;
     }
 
     function deny(uint256 who, uint256 how) external {
@@ -182,17 +189,26 @@ contract AdversaryActor is Adversary {
     // Time and guardian
 
     function wait(uint256 time) external {
-        vm.warp(block.timestamp + bound(time, 1, 400));
+        // Now and then so long that a proposed reserver can be installed.
+        vm.warp(block.timestamp + (time % 16 == 0 ? escrow.RESERVER_DELAY() : bound(time, 1, 400)));
     }
 
-    function guard(uint256 seed, uint256 what, address by) external judged {
+    /// The guardian's calls, by the guardian mostly; by the reserver and strangers, too.
+    function guard(uint256 seed, uint256 what, uint256 who) external judged {
         at(seed);
-        if (what % 4 != 0) by = guardian;
-        if (what % 64 == 1) send(by, abi.encodeCall(escrow.retire, ()));
-        if (what % 8 == 2) send(by, abi.encodeCall(escrow.proposeReserver, (reserver)));
-        if (what % 8 == 3) send(by, abi.encodeCall(escrow.cancelReserver, ()));
-        if (what % 8 == 5) send(by, abi.encodeCall(escrow.installReserver, ()));
-        if (by != guardian && by != reserver && escrow.nextReserver() == by) broken = "a stranger proposed a reserver";
+        address by = guardian;
+        if (who % 4 == 1) by = reserver;
+        if (who % 4 == 2) by = parties()[(who >> 8) % 5];
+        guarding = by == guardian || (by == reserver && what % 8 == 3);
+        if (what % 64 == 1) guardBy(by, "retired", abi.encodeCall(escrow.retire, ()));
+        if (what % 4 == 2) guardBy(by, "proposed", abi.encodeCall(escrow.proposeReserver, (reserver)));
+        if (what % 8 == 3) guardBy(by, "withdrawn", abi.encodeCall(escrow.cancelReserver, ()));
+        if (what % 8 == 5 || what % 8 == 7) guardBy(by, "installed", abi.encodeCall(escrow.installReserver, ()));
+    }
+
+    function guardBy(address by, string memory what, bytes memory data) private {
+        if (send(by, data)) count[what]++;
+        else if (!guarding) count["guard refused"]++;
     }
 
     // The attacker
@@ -201,8 +217,8 @@ contract AdversaryActor is Adversary {
     function attackWithBytes(uint256 seed, bytes calldata data) external judged {
         at(seed);
         vm.prank(attacker);
-        (bool done,) = address(escrow).call(data);
-        done;
+        (bool done,) = address(escrow).call{gas: CALL_GAS}(data);
+        count[done ? "bytes taken" : "bytes refused"]++;
     }
 
     /// What was sent before, to the same escrow or the other, as it was or with a byte changed.
@@ -212,7 +228,7 @@ contract AdversaryActor is Adversary {
         bytes memory data = tape[which % tape.length];
         if (seed % 3 == 0) data[place % data.length] = other;
         vm.prank(seed % 5 == 0 ? payer : attacker);
-        (bool done,) = address(escrow).call(data);
+        (bool done,) = address(escrow).call{gas: CALL_GAS}(data);
         if (done) count["replayed"]++;
     }
 
@@ -242,9 +258,10 @@ contract AdversaryActor is Adversary {
         address t = tokens[(seed >> 24) % TOKENS];
         uint256 held = TrickToken(t).balanceOf(address(escrow));
         vm.prank(attacker);
-        (bool done,) =
+        (bool done, bytes memory why) =
             address(escrow).call(abi.encodeCall(escrow.transferAtMost, (t, attacker, amount, amount, held, 0)));
         if (done) broken = "somebody else moved money";
+        if (bytes4(why) == GatewayEscrow.CallerNotSelf.selector) count["inside refused"]++;
     }
 
     /// An escrow, a token, and the attacker.
@@ -282,16 +299,6 @@ contract AdversaryActor is Adversary {
         (r.paymentId, r.settler, r.quoteHash) = (slot.id, to, keccak256(quote));
         r.sourceAmount = bound(amount, 1, CAP);
         r.fulfillBy = uint48(block.timestamp) + 50;
-    }
-
-    /// Permits of this actor last as long as the test.
-    function unsignedPermit(GatewayEscrow.GatewayDeposit memory d, address asset)
-        internal
-        pure
-        override
-        returns (GatewayEscrow.Permit memory)
-    {
-        return GatewayEscrow.Permit(asset, CAP, nonceOf(d), type(uint256).max, "");
     }
 }
 
@@ -334,14 +341,33 @@ contract EscrowAdversaryTest is Test {
 
     /// One long sequence, always the same: everything happens in it that this is about.
     function test_EverythingHappens() public {
-        for (uint256 i = 0; i < 1_500; i++) {
-            uint256 x = uint256(keccak256(abi.encode("sequence", i)));
+        for (uint256 i = 0; i < 2_000; i++) {
+            uint256 x = uint256(keccak256(abi.encode("everything", i)));
             uint256 y = uint256(keccak256(abi.encode(x)));
-            act(x % 16, y, uint256(keccak256(abi.encode(y))));
+            act(x % 27, y, uint256(keccak256(abi.encode(y))));
         }
         assertEq(actor.broken(), "");
-        string[7] memory all =
-            ["deposited", "reserved", "reassigned", "released", "cancelled", "refunded", "replayed"];
+        string[19] memory all = [
+            "deposited",
+            "reserved",
+            "reassigned",
+            "released",
+            "cancelled",
+            "refunded",
+            "claimed",
+            "claimed for another",
+            "fee",
+            "paused",
+            "resumed",
+            "proposed",
+            "withdrawn",
+            "installed",
+            "retired",
+            "guard refused",
+            "replayed",
+            "bytes refused",
+            "inside refused"
+        ];
         for (uint256 i = 0; i < all.length; i++) {
             assertGt(actor.count(all[i]), 0, all[i]);
         }
@@ -354,27 +380,46 @@ contract EscrowAdversaryTest is Test {
         if (what == 6) actor.release(x, y);
         if (what == 7) actor.cancel(x, y);
         if (what == 8) actor.refund(x);
-        if (what == 9) actor.claim(x, y, y % 3 == 0);
+        if (what == 9 || what == 21) actor.claim(x, y, y % 3 == 0);
         if (what == 10) actor.wait(x);
-        if (what == 11) actor.attackWithReplay(x, y, y >> 8, bytes1(uint8(y)));
+        if (what == 11 || what > 21 && what < 25) actor.attackWithReplay(x, y, y >> 8, bytes1(uint8(y)));
         if (what == 12) actor.attackWithWordsOfOthers(x, y, y % 3 == 0);
         if (what == 13) actor.callBack(x, y);
         if (what == 14) actor.rebase(x);
-        if (what == 15) actor.deny(x, y);
+        if (what == 15 || what == 26) actor.deny(x, y);
+        if (what == 16) actor.setFee(x);
+        if (what == 17) actor.pause(x % 2 == 0);
+        if (what == 18 || what == 25) actor.guard(x, y, y >> 8);
+        if (what == 19) actor.attackWithBytes(x, bytesOf(x, y));
+        if (what == 20) actor.attackTheInside(x, y);
     }
 
-    /// The judge is not blind: a unit that leaves an escrow, and a record of another state or of other terms, are found.
+    /// A call that the escrow knows, with anything behind it.
+    function bytesOf(uint256 x, uint256 y) private pure returns (bytes memory) {
+        bytes4[4] memory calls = [
+            GatewayEscrow.claim.selector,
+            GatewayEscrow.release.selector,
+            GatewayEscrow.proposeReserver.selector,
+            GatewayEscrow.retire.selector
+        ];
+        return bytes.concat(calls[(x >> 32) % 4], abi.encode(x, uint160(y)));
+    }
+
+    /// The judge is not blind: a unit that leaves an escrow, and a record of another state or of other terms, are found,
+    /// and so is a reserver that nobody proposed here.
     function test_TheJudgeFindsWhatWasStolen() public {
         (address at, address token, address thief) = actor.parts();
-        for (uint256 i = 0; i < 3; i++) {
+        for (uint256 i = 0; i < 4; i++) {
             uint256 snapshot = vm.snapshotState();
             actor.deposit(0, 1, 0, 0);
             assertEq(actor.broken(), "");
             if (i == 0) vm.prank(at);
+            if (i == 3) vm.prank(makeAddr("guardian"));
             // What the record says of the state, and of the terms.
             if (i == 0) TrickToken(token).transfer(thief, 1);
             else if (i == 1) actor.write(0, 3);
-            else actor.write(1, 3);
+            else if (i == 2) actor.write(1, 3);
+            else GatewayEscrow(at).proposeReserver(thief);
             actor.look();
             assertNotEq(actor.broken(), "");
             vm.revertToState(snapshot);

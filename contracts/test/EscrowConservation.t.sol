@@ -3,13 +3,12 @@ pragma solidity ^0.8.24;
 
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {EscrowFixture} from "./support/EscrowFixture.sol";
-import {LargerDeposits} from "./support/LargerDeposits.sol";
+import {Sequences} from "./support/Sequences.sol";
 import {TrickToken} from "./support/TrickToken.sol";
-import {VerifierSets} from "./support/VerifierSets.sol";
 
 /// @notice Does whatever is possible with a few payments in any order, in a token that denies receivers at will. A set of
 /// verifiers releases every other payment.
-contract EscrowActor is VerifierSets, LargerDeposits {
+contract EscrowActor is Sequences {
     uint256 public constant PAYMENTS = 6;
 
     Verifiers private _set = verifiers(2, 3);
@@ -66,7 +65,7 @@ contract EscrowActor is VerifierSets, LargerDeposits {
         bytes memory word = attested(i, nonDeliveryDigest(r.paymentId, e.quoteHash), signers);
         if (!attempt(abi.encodeCall(escrow.reassign, (e, r, signature, word)))) return;
         noteTerms(asReserved(e, r));
-        if (bySet(i) && !enough(signers)) endedByOthers = true;
+        if (bySet(i) && !enough(_set, signers % 8)) endedByOthers = true;
         if (block.timestamp <= e.fulfillBy) reassignedTooEarly = true;
         bytes memory old = attested(i, deliveryDigest(r.paymentId, e.quoteHash, e.settler), signers);
         if (attempt(abi.encodeCall(escrow.release, (termsOf(r.paymentId), old)))) endedByAnOldWord = true;
@@ -79,7 +78,7 @@ contract EscrowActor is VerifierSets, LargerDeposits {
         GatewayEscrow.Escrow memory e = termsOf(id);
         bytes memory attestation = attested(i, deliveryDigest(id, e.quoteHash, e.settler), signers);
         bool done = attempt(abi.encodeCall(escrow.release, (termsOf(id), attestation)));
-        if (done && bySet(i) && !enough(signers)) endedByOthers = true;
+        if (done && bySet(i) && !enough(_set, signers % 8)) endedByOthers = true;
     }
 
     function cancel(uint256 i, uint256 signers) external noting {
@@ -87,7 +86,7 @@ contract EscrowActor is VerifierSets, LargerDeposits {
         bytes32 id = idOf(i);
         bytes memory attestation = attested(i, nonDeliveryDigest(id, termsOf(id).quoteHash), signers);
         bool done = attempt(abi.encodeCall(escrow.cancel, (termsOf(id), attestation)));
-        if (done && bySet(i) && !enough(signers)) endedByOthers = true;
+        if (done && bySet(i) && !enough(_set, signers % 8)) endedByOthers = true;
     }
 
     function refund(uint256 i) external noting {
@@ -143,12 +142,6 @@ contract EscrowActor is VerifierSets, LargerDeposits {
         return i % 2 == 1;
     }
 
-    /// Two of the three lowest bits.
-    function enough(uint256 signers) private pure returns (bool) {
-        signers %= 8;
-        return signers == 3 || signers == 5 || signers == 6;
-    }
-
     /// The releaser's word, or that of those members of the set whose bits are set.
     function attested(uint256 i, bytes32 digest, uint256 signers) private view returns (bytes memory) {
         return bySet(i) ? attest(_set, digest, signers % 8) : sign(releaserKey, digest);
@@ -168,16 +161,6 @@ contract EscrowActor is VerifierSets, LargerDeposits {
         d.fulfillmentDeadline = uint48(block.timestamp) + 300;
         d.refundAfter = uint48(block.timestamp) + 600;
         r.fulfillBy = uint48(block.timestamp) + 50;
-    }
-
-    /// Permits of this actor last as long as the test.
-    function unsignedPermit(GatewayEscrow.GatewayDeposit memory d, address asset)
-        internal
-        pure
-        override
-        returns (GatewayEscrow.Permit memory)
-    {
-        return GatewayEscrow.Permit(asset, CAP, nonceOf(d), type(uint256).max, "");
     }
 }
 

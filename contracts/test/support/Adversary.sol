@@ -2,16 +2,14 @@
 pragma solidity ^0.8.24;
 
 import {GatewayEscrow} from "../../src/GatewayEscrow.sol";
-import {LargerDeposits} from "./LargerDeposits.sol";
+import {Sequences} from "./Sequences.sol";
 import {PausableToken, RebasingToken} from "./Tokens.sol";
 import {TrickToken} from "./TrickToken.sol";
-import {VerifierSets} from "./VerifierSets.sol";
 
 /// @notice Two escrows that share Permit2 and tokens of every kind, honest parties that pay through them, and a judge. After each
 /// call the judge compares all records with those before it, and knows who said what; it does not know what was called.
-abstract contract Adversary is VerifierSets, LargerDeposits {
+abstract contract Adversary is Sequences {
     uint256 internal constant SLOTS = 3;
-    uint256 internal constant WEALTH = 1_000_000e6;
     /// The tokens by their place.
     uint256 internal constant PLAIN = 0;
     uint256 internal constant TAKES_FEES = 1;
@@ -40,6 +38,9 @@ abstract contract Adversary is VerifierSets, LargerDeposits {
     /// What came to and went from a party in a token by payments alone, as it should be.
     mapping(address party => mapping(uint256 asset => int256)) internal due;
     uint256 internal drawn;
+    /// Who may deposit at each escrow, as the judge saw it last, and whether the call may change it.
+    bytes32[2] private guards;
+    bool internal guarding;
     /// What the judge found first.
     string public broken;
     /// How often what happened.
@@ -61,15 +62,12 @@ abstract contract Adversary is VerifierSets, LargerDeposits {
         TrickToken(tokens[SAYS_FALSE]).setAnswer(TrickToken.Answer.False);
         TrickToken(tokens[SAYS_NOTHING]).setAnswer(TrickToken.Answer.Nothing);
         for (uint256 i = 0; i < TOKENS; i++) {
-            if (i != PLAIN) TrickToken(tokens[i]).mint(payer, WEALTH);
-            vm.startPrank(payer);
-            TrickToken(tokens[i]).approve(PERMIT2, type(uint256).max);
-            for (uint256 e = 0; e < 2; e++) {
-                TrickToken(tokens[i]).approve(address(escrows[e]), type(uint256).max);
-            }
-            vm.stopPrank();
+            if (i != PLAIN) enrich(tokens[i]);
+            vm.prank(payer);
+            TrickToken(tokens[i]).approve(address(escrows[1]), type(uint256).max);
         }
         for (uint256 e = 0; e < 2; e++) {
+            guards[e] = guardOf(escrows[e]);
             for (uint256 i = 0; i < SLOTS; i++) {
                 slots[e][i].id = newId();
             }
@@ -82,6 +80,10 @@ abstract contract Adversary is VerifierSets, LargerDeposits {
 
     function parties() internal view returns (address[5] memory) {
         return [payer, settler, nextSettler, attacker, stranger];
+    }
+
+    function isOpen(GatewayEscrow.State state) internal pure returns (bool) {
+        return state == GatewayEscrow.State.Deposited || state == GatewayEscrow.State.Reserved;
     }
 
     function say(string memory what, bytes32 commitment_) internal {
@@ -103,7 +105,9 @@ abstract contract Adversary is VerifierSets, LargerDeposits {
             for (uint256 i = 0; i < SLOTS; i++) {
                 judgeRecord(e, slots[e][i]);
             }
+            judgeGuard(e);
         }
+        guarding = false;
         judgeMoney();
     }
 
@@ -114,8 +118,9 @@ abstract contract Adversary is VerifierSets, LargerDeposits {
         slot.last = now_;
         GatewayEscrow.Escrow memory terms = termsOf(slot.id);
         if (old.state == GatewayEscrow.State.None) {
-            bool open = now_.state == GatewayEscrow.State.Deposited || now_.state == GatewayEscrow.State.Reserved;
-            if (!open || !wasSaid("admission", escrows[e], now_.commitment)) breaks("a deposit that nobody admitted");
+            if (!isOpen(now_.state) || !wasSaid("admission", escrows[e], now_.commitment)) {
+                breaks("a deposit that nobody admitted");
+            }
             due[payer][slot.asset] -= int256(depositedBy[now_.commitment]);
             count["deposited"]++;
             return;
@@ -124,10 +129,10 @@ abstract contract Adversary is VerifierSets, LargerDeposits {
             judgeReservation(e, old, now_);
             return;
         }
-        if (old.state != GatewayEscrow.State.Deposited && old.state != GatewayEscrow.State.Reserved) {
-            breaks("a final record changed");
+        if (!isOpen(old.state)) breaks("a final record changed");
+        if (old.commitment != now_.commitment || commitment(terms) != now_.commitment) {
+            breaks("the terms changed at the end");
         }
-        if (old.commitment != now_.commitment || commitment(terms) != now_.commitment) breaks("the terms changed at the end");
         if (now_.state == GatewayEscrow.State.Released) {
             if (old.state != GatewayEscrow.State.Reserved) breaks("a release of what was not reserved");
             if (!wasSaid("delivery", escrows[e], old.commitment)) breaks("a release without the verifiers' word");
@@ -155,12 +160,26 @@ abstract contract Adversary is VerifierSets, LargerDeposits {
             if (old.state != GatewayEscrow.State.Reserved) breaks("a final record came to life");
             bytes32 both = keccak256(abi.encode(old.commitment, now_.commitment));
             if (!wasSaid("reassignment", escrows[e], both)) breaks("a reassignment without the reserver's word");
-            if (!wasSaid("non-delivery", escrows[e], old.commitment)) breaks("a reassignment without the verifiers' word");
+            if (!wasSaid("non-delivery", escrows[e], old.commitment)) {
+                breaks("a reassignment without the verifiers' word");
+            }
             if (block.timestamp <= lastsUntil[old.commitment]) breaks("a settler lost its reservation in its time");
             if (now_.round != old.round + 1) breaks("a reassignment that was not counted");
             count["reassigned"]++;
         }
         if (depositedBy[old.commitment] != depositedBy[now_.commitment]) breaks("the deposit changed");
+    }
+
+    /// What decides who may deposit: reserver, proposal and retirement.
+    function guardOf(GatewayEscrow at) private view returns (bytes32) {
+        return keccak256(abi.encode(at.reserver(), at.nextReserver(), at.nextReserverFrom(), at.retired()));
+    }
+
+    function judgeGuard(uint256 e) private {
+        bytes32 now_ = guardOf(escrows[e]);
+        if (now_ == guards[e]) return;
+        if (!guarding) breaks("a stranger changed who may deposit");
+        guards[e] = now_;
     }
 
     function judgeMoney() private {
@@ -169,7 +188,9 @@ abstract contract Adversary is VerifierSets, LargerDeposits {
             for (uint256 e = 0; e < 2; e++) {
                 uint256 owed = escrows[e].owedIn(at);
                 if (owed != openIn(e, asset) + claimsIn(e, at)) breaks("the books are not what is open and claimed");
-                if (asset != REBASES && TrickToken(at).balanceOf(address(escrows[e])) < owed) breaks("less is here than is owed");
+                if (asset != REBASES && TrickToken(at).balanceOf(address(escrows[e])) < owed) {
+                    breaks("less is here than is owed");
+                }
             }
             if (asset == REBASES || asset == TAKES_FEES) continue;
             judgeParties(asset, at);
@@ -193,8 +214,7 @@ abstract contract Adversary is VerifierSets, LargerDeposits {
     function openIn(uint256 e, uint256 asset) private view returns (uint256 sum) {
         for (uint256 i = 0; i < SLOTS; i++) {
             Slot storage slot = slots[e][i];
-            bool open = slot.last.state == GatewayEscrow.State.Deposited || slot.last.state == GatewayEscrow.State.Reserved;
-            if (open && slot.asset == asset) sum += depositedBy[slot.last.commitment];
+            if (isOpen(slot.last.state) && slot.asset == asset) sum += depositedBy[slot.last.commitment];
         }
     }
 

@@ -40,6 +40,8 @@ abstract contract EscrowFixture is Test {
     /// Beyond all windows, so that it refuses nothing but in the tests that are about it.
     uint48 internal constant ADMITTED_UNTIL = START + 365 days;
     uint256 internal constant PAYOUT_GAS = 300_000;
+    /// What the payer has of each token.
+    uint256 internal constant WEALTH = 1_000_000e6;
     uint256 internal constant CAP = 1_000e6;
     uint256 internal constant QUOTED = 940e6;
     /// What the settler asks that comes after the first.
@@ -77,13 +79,16 @@ abstract contract EscrowFixture is Test {
         escrow = new GatewayEscrow(PERMIT2, reserver, guardian, PAYOUT_GAS);
         token = new DevToken("Development USD", "dUSD", 6);
         trick = new TrickToken();
-        token.mint(payer, 1_000_000e6);
-        trick.mint(payer, 1_000_000e6);
+        enrich(address(token));
+        enrich(address(trick));
+    }
+
+    /// The payer has `WEALTH` of the token, and lets the escrow and Permit2 take it.
+    function enrich(address asset) internal {
+        DevToken(asset).mint(payer, WEALTH);
         vm.startPrank(payer);
-        token.approve(PERMIT2, type(uint256).max);
-        trick.approve(PERMIT2, type(uint256).max);
-        token.approve(address(escrow), type(uint256).max);
-        trick.approve(address(escrow), type(uint256).max);
+        DevToken(asset).approve(PERMIT2, type(uint256).max);
+        DevToken(asset).approve(address(escrow), type(uint256).max);
         vm.stopPrank();
     }
 
@@ -263,18 +268,26 @@ abstract contract EscrowFixture is Test {
         return sign(key, escrowDigest(escrow, openingHash(d, asset, amount)));
     }
 
+    function deliveryDigest(bytes32 paymentId, bytes32 quoteHash, address to) internal view returns (bytes32) {
+        bytes32 typehash = keccak256("Delivery(bytes32 paymentId,bytes32 quoteHash,address settler)");
+        return escrowDigest(escrow, keccak256(abi.encode(typehash, paymentId, quoteHash, to)));
+    }
+
+    function nonDeliveryDigest(bytes32 paymentId, bytes32 quoteHash) internal view returns (bytes32) {
+        bytes32 typehash = keccak256("NonDelivery(bytes32 paymentId,bytes32 quoteHash)");
+        return escrowDigest(escrow, keccak256(abi.encode(typehash, paymentId, quoteHash)));
+    }
+
     function signDelivery(uint256 key, bytes32 paymentId, bytes32 quoteHash, address to)
         internal
         view
         returns (bytes memory)
     {
-        bytes32 typehash = keccak256("Delivery(bytes32 paymentId,bytes32 quoteHash,address settler)");
-        return sign(key, escrowDigest(escrow, keccak256(abi.encode(typehash, paymentId, quoteHash, to))));
+        return sign(key, deliveryDigest(paymentId, quoteHash, to));
     }
 
     function signNonDelivery(uint256 key, bytes32 paymentId, bytes32 quoteHash) internal view returns (bytes memory) {
-        bytes32 typehash = keccak256("NonDelivery(bytes32 paymentId,bytes32 quoteHash)");
-        return sign(key, escrowDigest(escrow, keccak256(abi.encode(typehash, paymentId, quoteHash))));
+        return sign(key, nonDeliveryDigest(paymentId, quoteHash));
     }
 
     /// The releaser's attestation of the delivery that `reservation()` awards.
@@ -459,6 +472,6 @@ abstract contract EscrowFixture is Test {
         DevToken t = DevToken(asset);
         assertEq(t.balanceOf(settler), toSettler, "settler's balance");
         assertEq(t.balanceOf(address(escrow)), inEscrow, "escrow's balance");
-        assertEq(t.balanceOf(payer), 1_000_000e6 - toSettler - inEscrow, "payer's balance");
+        assertEq(t.balanceOf(payer), WEALTH - toSettler - inEscrow, "payer's balance");
     }
 }

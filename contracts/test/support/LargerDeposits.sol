@@ -43,8 +43,15 @@ abstract contract LargerDeposits is EscrowFixture {
         address asset,
         uint256 amount
     ) internal view returns (bytes memory) {
-        if (amount == r.sourceAmount) return signAdmission(reserverKey, d, r, asset);
-        return signLargerAdmission(reserverKey, d, r, asset, amount, ADMITTED_UNTIL);
+        return admissionOf(Larger(false, d, r, asset, amount, ADMITTED_UNTIL));
+    }
+
+    /// As the other, with the last second in which it is admitted. It does not say how the payer signs.
+    function admissionOf(Larger memory l) internal view returns (bytes memory) {
+        if (l.amount == l.award.sourceAmount) {
+            return signAdmission(reserverKey, l.terms, l.award, l.asset, l.admittedUntil);
+        }
+        return signLargerAdmission(reserverKey, l.terms, l.award, l.asset, l.amount, l.admittedUntil);
     }
 
     /// The call of a deposit with the payer's signature right, by `key`.

@@ -17,17 +17,15 @@ contract PausableToken is TrickToken {
     }
 }
 
-/// @notice A token whose holders' balances all grow or shrink at once.
-contract RebasingToken {
+/// @notice A token whose holders' balances all grow or shrink at once: what it keeps of each is shares.
+contract RebasingToken is TrickToken {
     uint256 private constant UNIT = 1e12;
 
     /// What one share is worth, in `UNIT`.
     uint256 public index = UNIT;
-    mapping(address => uint256) private _shares;
-    mapping(address => mapping(address => uint256)) public allowance;
 
-    function balanceOf(address owner) public view returns (uint256) {
-        return _shares[owner] * index / UNIT;
+    function balanceOf(address owner) public view override returns (uint256) {
+        return super.balanceOf(owner) * index / UNIT;
     }
 
     /// @param millionths what a unit is worth afterwards, in millionths
@@ -35,30 +33,12 @@ contract RebasingToken {
         index = index * millionths / 1e6;
     }
 
-    function mint(address to, uint256 amount) external {
-        _shares[to] += amount * UNIT / index;
-    }
-
-    function approve(address spender, uint256 amount) external returns (bool) {
-        allowance[msg.sender][spender] = amount;
-        return true;
-    }
-
-    function transfer(address to, uint256 amount) external returns (bool) {
-        _move(msg.sender, to, amount);
-        return true;
-    }
-
-    function transferFrom(address from, address to, uint256 amount) external returns (bool) {
-        allowance[from][msg.sender] -= amount;
-        _move(from, to, amount);
-        return true;
+    function mint(address to, uint256 amount) public override {
+        super.mint(to, amount * UNIT / index);
     }
 
     /// Whole shares move, so after a rebase mostly something less arrives.
-    function _move(address from, address to, uint256 amount) private {
-        uint256 shares = amount * UNIT / index;
-        _shares[from] -= shares;
-        _shares[to] += shares;
+    function _move(address from, address to, uint256 amount) internal override {
+        super._move(from, to, amount * UNIT / index);
     }
 }

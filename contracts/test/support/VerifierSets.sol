@@ -92,13 +92,12 @@ abstract contract VerifierSets is EscrowFixture {
         }
     }
 
-    function deliveryDigest(bytes32 paymentId, bytes32 quoteHash, address to) internal view returns (bytes32) {
-        bytes32 typehash = keccak256("Delivery(bytes32 paymentId,bytes32 quoteHash,address settler)");
-        return escrowDigest(escrow, keccak256(abi.encode(typehash, paymentId, quoteHash, to)));
-    }
-
-    function nonDeliveryDigest(bytes32 paymentId, bytes32 quoteHash) internal view returns (bytes32) {
-        bytes32 typehash = keccak256("NonDelivery(bytes32 paymentId,bytes32 quoteHash)");
-        return escrowDigest(escrow, keccak256(abi.encode(typehash, paymentId, quoteHash)));
+    /// Whether these signers, by their bits, are members and as many as the threshold says.
+    function enough(Verifiers memory set, uint256 signers) internal pure returns (bool) {
+        uint256 n = 0;
+        for (uint256 left = signers; left > 0; left >>= 1) {
+            n += left & 1;
+        }
+        return n == set.threshold && signers >> set.keys.length == 0;
     }
 }
