@@ -4,12 +4,12 @@
 // A test may panic, and so may what helps it.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-};
+#[path = "common/parallel.rs"]
+mod parallel;
 
 use simulation::mutants::{MUTANTS, hunt};
+
+use crate::parallel::in_parallel;
 
 /// Of what a violation says, so much is shown.
 const SHOWN_CHARS: usize = 300;
@@ -21,32 +21,18 @@ fn every_broken_variant_is_caught() {
     let mutants: Vec<_> =
         MUTANTS.iter().filter(|mutant| only.as_ref().is_none_or(|only| only == mutant.name)).collect();
     assert!(!mutants.is_empty(), "there is no such variant");
-    let next = AtomicUsize::new(0);
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let escaped: Vec<String> = thread::scope(|scope| {
-        let hunters: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut escaped = Vec::new();
-                    while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::SeqCst)) {
-                        match hunt(mutant).unwrap() {
-                            Some(report) => {
-                                let violation = report.violation.unwrap();
-                                // Whole streams can be in it.
-                                let shown: String = violation.to_string().chars().take(SHOWN_CHARS).collect();
-                                println!("{}: seed {}: {shown}", mutant.name, report.seed);
-                            }
-                            None => {
-                                println!("{}: NOT CAUGHT within {} seeds", mutant.name, mutant.within);
-                                escaped.push(format!("{} ({})", mutant.name, mutant.fault));
-                            }
-                        }
-                    }
-                    escaped
-                })
-            })
-            .collect();
-        hunters.into_iter().flat_map(|hunter| hunter.join().unwrap()).collect()
+    let gathered = in_parallel(&mutants, |mutant, escaped: &mut Vec<String>| match hunt(mutant).unwrap() {
+        Some(report) => {
+            let violation = report.violation.unwrap();
+            // Whole streams can be in it.
+            let shown: String = violation.to_string().chars().take(SHOWN_CHARS).collect();
+            println!("{}: seed {}: {shown}", mutant.name, report.seed);
+        }
+        None => {
+            println!("{}: NOT CAUGHT within {} seeds", mutant.name, mutant.within);
+            escaped.push(format!("{} ({})", mutant.name, mutant.fault));
+        }
     });
+    let escaped = gathered.concat();
     assert!(escaped.is_empty(), "not caught: {escaped:#?}");
 }

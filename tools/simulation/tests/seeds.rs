@@ -3,12 +3,10 @@
 // A test may panic, and so may what helps it.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
-use std::{
-    process::Command,
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-    time::Duration,
-};
+#[path = "common/parallel.rs"]
+mod parallel;
+
+use std::{process::Command, time::Duration};
 
 use events::Family;
 use simulation::{
@@ -16,6 +14,8 @@ use simulation::{
     plan::{PaymentPlan, Plan, VerifiersPlan},
     run::{Report, run},
 };
+
+use crate::parallel::in_parallel;
 
 /// Seeds from 1 on that are run when `SIM_SEEDS` does not say how many.
 const SEEDS: u64 = 700;
@@ -32,28 +32,18 @@ fn play(seed: u64) -> Report {
 
 /// Seeds that break something, of `count` from `first` on, and what happened in all of them.
 fn broken(first: u64, count: u64) -> (Vec<(u64, String)>, FaultCoverage) {
-    let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|worker| {
-                scope.spawn(move || {
-                    let (mut broken, mut coverage) = (Vec::new(), FaultCoverage::default());
-                    for seed in (first + worker..first + count).step_by(usize::try_from(threads).unwrap()) {
-                        let report = play(seed);
-                        coverage.add(&report.coverage);
-                        broken.extend(report.violation.map(|violation| (seed, violation.to_string())));
-                    }
-                    (broken, coverage)
-                })
-            })
-            .collect();
-        let (mut broken, mut coverage) = (Vec::new(), FaultCoverage::default());
-        for (more, counts) in workers.into_iter().map(|worker| worker.join().unwrap()) {
-            broken.extend(more);
-            coverage.add(&counts);
-        }
-        (broken, coverage)
-    })
+    let seeds: Vec<_> = (first..first + count).collect();
+    let gathered = in_parallel(&seeds, |seed, (broken, coverage): &mut (Vec<_>, FaultCoverage)| {
+        let report = play(*seed);
+        coverage.add(&report.coverage);
+        broken.extend(report.violation.map(|violation| (*seed, violation.to_string())));
+    });
+    let (mut broken, mut coverage) = (Vec::new(), FaultCoverage::default());
+    for (more, counts) in gathered {
+        broken.extend(more);
+        coverage.add(&counts);
+    }
+    (broken, coverage)
 }
 
 #[test]
@@ -102,23 +92,11 @@ fn nothing_breaks_between_any_two_families() {
     let (count, pairs) = (FAMILIES_SEEDS, pairs());
     let worlds: Vec<_> =
         pairs.iter().flat_map(|pair| (0..count).map(|number| (*pair, FAMILIES_FROM + number))).collect();
-    let next = AtomicUsize::new(0);
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let broken: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut broken = Vec::new();
-                    while let Some((pair, seed)) = worlds.get(next.fetch_add(1, Ordering::SeqCst)) {
-                        let report = run(*seed, Plan::on(*seed, *pair), false).unwrap();
-                        broken.extend(report.violation.map(|violation| (*pair, *seed, violation.to_string())));
-                    }
-                    broken
-                })
-            })
-            .collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    let gathered = in_parallel(&worlds, |(pair, seed), broken: &mut Vec<_>| {
+        let report = run(*seed, Plan::on(*seed, *pair), false).unwrap();
+        broken.extend(report.violation.map(|violation| (*pair, *seed, violation.to_string())));
     });
+    let broken = gathered.concat();
     assert!(broken.is_empty(), "again with `sim --families SOURCE-DESTINATION --seed SEED --trace`: {broken:#?}");
 }
 
@@ -193,19 +171,11 @@ fn die(seed: u64, plan: &Plan, is_deadly: impl Fn(u64) -> bool) {
     let calls = whole.steps[0];
     assert!(calls > 300 && whole.violation.is_none() && whole.completed == 1, "{whole:?}");
     let deaths: Vec<_> = (1..=calls).filter(|call| is_deadly(*call)).collect();
-    let (next, threads) = (AtomicUsize::new(0), thread::available_parallelism().map_or(1, usize::from));
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            let (next, deaths) = (&next, &deaths);
-            scope.spawn(move || {
-                let mut plan = plan.clone();
-                while let Some(&dies_after) = deaths.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    plan.gateways[0].dies_after = Some(dies_after);
-                    let report = run(seed, plan.clone(), false).unwrap();
-                    assert_eq!(report.violation, None, "dies after {dies_after}");
-                    assert_eq!((report.completed, report.failed), (1, 0), "dies after {dies_after}: {report:?}");
-                }
-            });
-        }
+    in_parallel(&deaths, |&dies_after, (): &mut ()| {
+        let mut plan = plan.clone();
+        plan.gateways[0].dies_after = Some(dies_after);
+        let report = run(seed, plan, false).unwrap();
+        assert_eq!(report.violation, None, "dies after {dies_after}");
+        assert_eq!((report.completed, report.failed), (1, 0), "dies after {dies_after}: {report:?}");
     });
 }

@@ -3,34 +3,25 @@
 use alloy::{
     consensus::{SignableTransaction, Transaction, TxEip1559, TxEnvelope},
     eips::eip2718::{Decodable2718, Encodable2718},
-    primitives::{Address, Bytes, U256, aliases::U48},
+    primitives::{Address, Bytes, U256},
     signers::{SignerSync, local::PrivateKeySigner},
-    sol_types::{SolCall, SolError, SolStruct},
+    sol_types::SolCall,
 };
 use serde_json::{Value, json};
 
-use escrow_abi::{
-    contracts::{self, FulfillmentProxy, GatewayEscrow, address, token_or_coin, word},
-    eip712::{self, escrow_domain},
-    record::EscrowTerms,
-};
+use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, address, token_or_coin, word};
 use events::{Hash32, PaymentId, event::TransactionPrepared};
 
 use super::EvmWorld;
 use crate::{
     chain::NodeKind,
-    family::{Delivered, EscrowCall, Refusal, Reservation, secp256k1},
+    family::{self, Delivered, EscrowCall, Refusal, SolidityChain, refusal},
 };
 
 /// Gas limit of every transaction that is not the gateway's.
 const GAS: u64 = 500_000;
 /// Tip of every transaction that is not the gateway's, wei per unit of gas.
 const TIP: u128 = 2_000_000_000;
-
-/// Bytes of hex with 0x.
-fn bytes_of(text: &str) -> Result<Bytes, String> {
-    hex::decode(text.trim_start_matches("0x")).map(Bytes::from).map_err(|error| error.to_string())
-}
 
 impl EvmWorld {
     /// Sends a transaction of `signer`, priced for the next blocks.
@@ -95,43 +86,8 @@ impl EvmWorld {
 
     /// A call of the escrow in the terms that it has of the payment.
     pub(super) fn escrow_call(&self, payment_id: &PaymentId, call: &EscrowCall) -> Result<Bytes, String> {
-        let EscrowTerms(terms) = self.lock().escrow_terms(payment_id).map_err(|error| error.to_string())?;
-        Ok(match call {
-            EscrowCall::Release { attestation } => {
-                GatewayEscrow::releaseCall { e: terms, attestation: bytes_of(attestation)? }.abi_encode()
-            }
-            EscrowCall::Cancel { non_delivery } => {
-                GatewayEscrow::cancelCall { e: terms, nonDelivery: bytes_of(non_delivery)? }.abi_encode()
-            }
-            EscrowCall::Refund => GatewayEscrow::refundCall { e: terms }.abi_encode(),
-            EscrowCall::Remainder => return Err("a release leaves nothing here".to_owned()),
-            EscrowCall::Reassign { previous, reservation, reserver, non_delivery } => {
-                let reservation = named(payment_id, reservation)?;
-                let signature = self.reassignment_signature(reserver, *previous, &reservation)?;
-                GatewayEscrow::reassignCall {
-                    e: terms,
-                    r: reservation,
-                    reserverSignature: signature,
-                    nonDelivery: bytes_of(non_delivery)?,
-                }
-                .abi_encode()
-            }
-        }
-        .into())
-    }
-
-    fn reassignment_signature(
-        &self,
-        reserver: &str,
-        previous: Hash32,
-        reservation: &GatewayEscrow::Reservation,
-    ) -> Result<Bytes, String> {
-        let GatewayEscrow::Reservation { paymentId, quoteHash, settler, sourceAmount, fulfillBy } = reservation.clone();
-        let reservation = eip712::Reservation { paymentId, quoteHash, settler, sourceAmount, fulfillBy };
-        let reassignment = eip712::Reassignment { previousQuoteHash: word(previous), reservation };
-        let digest = reassignment.eip712_signing_hash(&escrow_domain(self.evm_id, self.contracts.escrow));
-        let signature = secp256k1(reserver).sign_hash_sync(&digest).map_err(|error| error.to_string())?;
-        Ok(signature.as_bytes().to_vec().into())
+        let terms = self.lock().escrow_terms(payment_id).map_err(|error| error.to_string())?;
+        Ok(self.call_data(terms, payment_id, call)?.into())
     }
 
     /// What the escrow answers to a call of `sender` in the newest block.
@@ -141,24 +97,8 @@ impl EvmWorld {
         let Err(fault) = answer else { return Ok(()) };
         let digits = fault.data.as_ref().and_then(Value::as_str).unwrap_or_default();
         let returned = hex::decode(digits.trim_start_matches("0x")).unwrap_or_default();
-        let is = |selector: [u8; 4]| returned.starts_with(&selector);
-        Err(match () {
-            () if is(GatewayEscrow::ReleaserSignatureInvalid::SELECTOR) => Refusal::Releaser,
-            () if is(GatewayEscrow::ReserverSignatureInvalid::SELECTOR) => Refusal::Reserver,
-            () if is(GatewayEscrow::ReservationNotOver::SELECTOR) => Refusal::ReservationNotOver,
-            () => Refusal::Other(fault.to_string()),
-        })
+        Err(refusal(&returned, || fault.to_string()))
     }
-}
-
-fn named(payment_id: &PaymentId, reservation: &Reservation) -> Result<GatewayEscrow::Reservation, String> {
-    Ok(GatewayEscrow::Reservation {
-        paymentId: word(payment_id.on_chain()),
-        quoteHash: word(reservation.quote_hash),
-        settler: address(&reservation.settler).map_err(|error| error.to_string())?,
-        sourceAmount: reservation.source_amount,
-        fulfillBy: U48::from(reservation.fulfill_by),
-    })
 }
 
 fn input_of(prepared: &TransactionPrepared) -> Option<Bytes> {
@@ -186,6 +126,5 @@ pub(super) fn draws(prepared: &TransactionPrepared) -> Option<U256> {
 
 /// The quote that a transaction reassigns an escrow to.
 pub(super) fn reassigns_to(prepared: &TransactionPrepared) -> Option<Hash32> {
-    let call = GatewayEscrow::reassignCall::abi_decode(&input_of(prepared)?).ok()?;
-    Some(Hash32(call.r.quoteHash.0))
+    family::reassigns_to(&input_of(prepared)?)
 }

@@ -39,8 +39,8 @@ use crate::{
     chain::{Contracts, Genesis, NodeKind, RpcOutcome, SharedChain, SimChain, SimTransport, Template},
     family::{
         Adapter, Allows, BEGIN, Beginning, Delivered, EscrowCall, FamilyChain, FaultSource, GatewayProcess, Happened,
-        Holdings, PaymentEvents, REFUND_DELAY, RPC_TIMEOUT, Refusal, RpcFaults, SetupError, SpendOrder, Waits,
-        secp256k1,
+        Holdings, PaymentEvents, REFUND_DELAY, RPC_TIMEOUT, Refusal, RpcFaults, SetupError, SolidityChain, SpendOrder,
+        Waits, secp256k1,
     },
     random::RandomSource,
 };
@@ -67,6 +67,26 @@ pub(super) struct EvmWorld {
 #[expect(clippy::expect_used, reason = "no key and no contract of a run has the zero address")]
 fn known(address: Address) -> Account {
     account(address).expect("no key and no contract of a run has the zero address")
+}
+
+impl SolidityChain for EvmWorld {
+    const TOKENS: &'static str = "erc20";
+
+    fn text_of(address: Address) -> String {
+        text(address)
+    }
+
+    fn account_at(address: Address) -> Account {
+        known(address)
+    }
+
+    fn address_of(account: &Account) -> Result<Address, String> {
+        address(account).map_err(|error| error.to_string())
+    }
+
+    fn escrow_domain_of(&self) -> (u64, Address) {
+        (self.evm_id, self.contracts.escrow)
+    }
 }
 
 fn templates() -> Result<&'static [Template; 2], SetupError> {

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use alloy::{
     primitives::{Address, B256, Bytes},
-    sol_types::{SolCall, SolEvent},
+    sol_types::SolEvent,
 };
 use serde_json::{Value, json};
 
-use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, text, word};
+use escrow_abi::contracts::{FulfillmentProxy, word};
 use events::{
-    AssetId, Hash32, PaymentId,
+    Hash32, PaymentId,
     event::{Inclusion, TransactionPrepared},
 };
 
 use super::{EvmWorld, known};
 use crate::{
     chain::{self, NodeKind, PaymentChange},
-    family::{Cancelled, Change, Delivered, Happened, Holdings, Reassigned, Released, Reservation, Waits},
+    family::{Change, Delivered, Happened, Holdings, SolidityChain, Waits, cancelled_by},
 };
 
 fn number(value: &Value, member: &str) -> Option<u64> {
@@ -28,10 +28,6 @@ fn decode(log: &Value) -> Option<FulfillmentProxy::Fulfilled> {
     let topics = log.get("topics")?.as_array()?.iter().filter_map(|topic| topic.as_str()?.parse().ok());
     let data: Bytes = log.get("data")?.as_str()?.parse().ok()?;
     FulfillmentProxy::Fulfilled::decode_raw_log(topics.collect::<Vec<B256>>(), &data).ok()
-}
-
-fn hex_of(bytes: &Bytes) -> String {
-    format!("0x{}", hex::encode(bytes))
 }
 
 impl EvmWorld {
@@ -51,30 +47,6 @@ impl EvmWorld {
         Holdings { accounts, escrow, supply: chain.token_supply(token) }
     }
 
-    /// The asset of a token; of zero the chain's coin.
-    fn asset(&self, token: Address) -> AssetId {
-        match token.is_zero() {
-            true => self.coin.clone(),
-            false => {
-                let named = format!("{}/erc20:{}", self.config.common.chain_id, text(token));
-                // Every address makes one; what would not is told as the token that is paid with, and compared with it.
-                named.parse().unwrap_or_else(|_| self.token.clone())
-            }
-        }
-    }
-
-    fn told(&self, event: &FulfillmentProxy::Fulfilled) -> Delivered {
-        Delivered {
-            payment: Hash32(event.paymentId.0),
-            quote_hash: Hash32(event.quoteHash.0),
-            settler: known(event.settler),
-            asset: self.asset(event.token),
-            recipient: known(event.recipient),
-            amount: event.amount,
-            fulfill_by: contracts::seconds(event.fulfillBy),
-        }
-    }
-
     pub(super) fn happened(&self, is_new: &mut dyn FnMut(Hash32) -> bool) -> Vec<Happened> {
         let changes = self.lock().changes(|block| is_new(Hash32(block.0)));
         changes.into_iter().map(|change| self.read(&change)).collect()
@@ -83,36 +55,10 @@ impl EvmWorld {
     fn read(&self, happened: &PaymentChange) -> Happened {
         let input = Some(&happened.input).filter(|_| happened.to == Some(self.contracts.escrow));
         let change = match &happened.change {
-            chain::Change::Reassigned => {
-                let call = input.and_then(|input| GatewayEscrow::reassignCall::abi_decode(input).ok());
-                Change::Reassigned(call.map(|call| Reassigned {
-                    previous: Hash32(call.e.quoteHash.0),
-                    deposited: call.e.deposited,
-                    reservation: Reservation {
-                        quote_hash: Hash32(call.r.quoteHash.0),
-                        settler: known(call.r.settler),
-                        source_amount: call.r.sourceAmount,
-                        fulfill_by: contracts::seconds(call.r.fulfillBy),
-                    },
-                    non_delivery: hex_of(&call.nonDelivery),
-                }))
-            }
-            chain::Change::Released => {
-                let call = input.and_then(|input| GatewayEscrow::releaseCall::abi_decode(input).ok());
-                Change::Released(call.map(|call| Released {
-                    quote_hash: Hash32(call.e.quoteHash.0),
-                    settler: known(call.e.settler),
-                    attestation: hex_of(&call.attestation),
-                }))
-            }
-            chain::Change::Refunded => {
-                let call = input.and_then(|input| GatewayEscrow::cancelCall::abi_decode(input).ok());
-                Change::Refunded(call.map(|call| Cancelled {
-                    quote_hash: Hash32(call.e.quoteHash.0),
-                    non_delivery: hex_of(&call.nonDelivery),
-                }))
-            }
-            chain::Change::Delivered(event) => Change::Delivered(self.told(event)),
+            chain::Change::Reassigned => Change::Reassigned(input.and_then(|input| Self::reassigned_by(input))),
+            chain::Change::Released => Change::Released(input.and_then(|input| Self::released_by(input))),
+            chain::Change::Refunded => Change::Refunded(input.and_then(|input| cancelled_by(input))),
+            chain::Change::Delivered(event) => Change::Delivered(self.delivery_of(event)),
         };
         Happened {
             payment: Hash32(happened.payment_id.0),
@@ -131,7 +77,7 @@ impl EvmWorld {
         }]);
         let logs = self.ask("eth_getLogs", filter);
         let logs = logs.as_array().map(Vec::as_slice).unwrap_or_default();
-        logs.iter().filter_map(|log| Some((number(log, "blockNumber")?, self.told(&decode(log)?)))).collect()
+        logs.iter().filter_map(|log| Some((number(log, "blockNumber")?, self.delivery_of(&decode(log)?)))).collect()
     }
 
     pub(super) fn includes(&self, inclusion: &Inclusion) -> Result<(), String> {

@@ -6,6 +6,7 @@
 //! that are not the gateway, and reads that bypass every node and every fault.
 
 mod acts;
+mod solidity;
 
 use std::{
     cell::RefCell, collections::BTreeMap, future::Future, ops::Deref, path::PathBuf, pin::Pin, sync::Arc,
@@ -33,6 +34,7 @@ use sagas::ports::{Clock, Statement};
 pub use self::acts::{
     Cancelled, Change, Delivered, EscrowCall, Happened, Holdings, Reassigned, Refusal, Released, Reservation, Waits,
 };
+pub(crate) use self::solidity::{SolidityChain, cancelled_by, reassigns_to, refusal};
 pub use crate::chain::{NodeKind, PaymentEvents, RpcOutcome};
 use crate::{
     plan::{ChainPlan, Faults},

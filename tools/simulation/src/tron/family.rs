@@ -26,7 +26,7 @@ use chains_tron::{
 };
 use escrow_abi::{
     attest::{sign_preimage, statement_preimage},
-    contracts::{self, DevToken, FulfillmentProxy, GatewayEscrow},
+    contracts::DevToken,
 };
 use events::{
     Account, AssetId, Hash32, PaymentId,
@@ -47,9 +47,9 @@ use super::{
 use crate::{
     chain::NodeKind,
     family::{
-        Adapter, Cancelled, Change, Delivered, EscrowCall, FamilyChain, FaultSource, GatewayProcess, Happened,
-        Holdings, PaymentEvents, RPC_TIMEOUT, Reassigned, Refusal, Released, Reservation, RpcFaults, RpcOutcome,
-        SetupError, SpendOrder, Task, Waits, secp256k1,
+        Adapter, Change, Delivered, EscrowCall, FamilyChain, FaultSource, GatewayProcess, Happened, Holdings,
+        PaymentEvents, RPC_TIMEOUT, Refusal, RpcFaults, RpcOutcome, SetupError, SolidityChain, SpendOrder, Task, Waits,
+        cancelled_by, secp256k1,
     },
     random::RandomSource,
 };
@@ -106,67 +106,37 @@ impl TronWorld {
         node.map_err(|error| SetupError::Connect(error.to_string()))
     }
 
-    /// The asset of a token; of zero the chain's coin.
-    fn asset(&self, token: Address) -> AssetId {
-        match token.is_zero() {
-            true => self.coin.clone(),
-            false => {
-                let named = format!("{}/trc20:{}", self.config.common.chain_id, text(token));
-                // Every address makes one; what would not is told as the token that is paid with, and compared with it.
-                named.parse().unwrap_or_else(|_| self.token.clone())
-            }
-        }
-    }
-
-    fn told(&self, event: &FulfillmentProxy::Fulfilled) -> Delivered {
-        Delivered {
-            payment: Hash32(event.paymentId.0),
-            quote_hash: Hash32(event.quoteHash.0),
-            settler: known(event.settler),
-            asset: self.asset(event.token),
-            recipient: known(event.recipient),
-            amount: event.amount,
-            fulfill_by: contracts::seconds(event.fulfillBy),
-        }
-    }
-
     /// What an event changed about a payment; `None` for what is no change of who is paid.
     fn change(&self, mined: &Mined, event: &Event) -> Option<Change> {
         let called = mined.call.as_ref().filter(|(contract, _)| *contract == self.contracts.escrow);
         let data = called.map(|(_, data)| data.as_slice());
         Some(match event {
             Event::Deposited | Event::Reserved(_) => return None,
-            Event::Reassigned => {
-                let call = data.and_then(|data| GatewayEscrow::reassignCall::abi_decode(data).ok());
-                Change::Reassigned(call.map(|call| Reassigned {
-                    previous: Hash32(call.e.quoteHash.0),
-                    deposited: call.e.deposited,
-                    reservation: Reservation {
-                        quote_hash: Hash32(call.r.quoteHash.0),
-                        settler: known(call.r.settler),
-                        source_amount: call.r.sourceAmount,
-                        fulfill_by: contracts::seconds(call.r.fulfillBy),
-                    },
-                    non_delivery: format!("0x{}", hex::encode(&call.nonDelivery)),
-                }))
-            }
-            Event::Released => {
-                let call = data.and_then(|data| GatewayEscrow::releaseCall::abi_decode(data).ok());
-                Change::Released(call.map(|call| Released {
-                    quote_hash: Hash32(call.e.quoteHash.0),
-                    settler: known(call.e.settler),
-                    attestation: format!("0x{}", hex::encode(&call.attestation)),
-                }))
-            }
-            Event::Refunded => {
-                let call = data.and_then(|data| GatewayEscrow::cancelCall::abi_decode(data).ok());
-                Change::Refunded(call.map(|call| Cancelled {
-                    quote_hash: Hash32(call.e.quoteHash.0),
-                    non_delivery: format!("0x{}", hex::encode(&call.nonDelivery)),
-                }))
-            }
-            Event::Fulfilled(event) => Change::Delivered(self.told(event)),
+            Event::Reassigned => Change::Reassigned(data.and_then(Self::reassigned_by)),
+            Event::Released => Change::Released(data.and_then(Self::released_by)),
+            Event::Refunded => Change::Refunded(data.and_then(cancelled_by)),
+            Event::Fulfilled(event) => Change::Delivered(self.delivery_of(event)),
         })
+    }
+}
+
+impl SolidityChain for TronWorld {
+    const TOKENS: &'static str = "trc20";
+
+    fn text_of(address: Address) -> String {
+        text(address)
+    }
+
+    fn account_at(address: Address) -> Account {
+        known(address)
+    }
+
+    fn address_of(account: &Account) -> Result<Address, String> {
+        address(account).map_err(|error| error.to_string())
+    }
+
+    fn escrow_domain_of(&self) -> (u64, Address) {
+        (u64::from(self.contracts.number), self.contracts.escrow)
     }
 }
 
@@ -354,7 +324,7 @@ impl FamilyChain for TronWorld {
     fn deliveries(&self, payment_id: &PaymentId) -> Vec<(u64, Delivered)> {
         let chain = self.lock();
         let events = chain.events_about(payment_id).filter_map(|(mined, event)| match event {
-            Event::Fulfilled(event) => Some((mined.number, self.told(&event))),
+            Event::Fulfilled(event) => Some((mined.number, self.delivery_of(&event))),
             _ => None,
         });
         events.collect()

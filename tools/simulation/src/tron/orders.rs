@@ -2,8 +2,8 @@
 
 use alloy::{
     primitives::{Address, U256, aliases::U48},
-    signers::{SignerSync, local::PrivateKeySigner},
-    sol_types::{SolCall, SolError, SolStruct},
+    signers::local::PrivateKeySigner,
+    sol_types::SolCall,
 };
 
 use chains_tron::{
@@ -11,11 +11,7 @@ use chains_tron::{
     authorization::{BlockEnvironment, Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare},
     transaction,
 };
-use escrow_abi::{
-    contracts::{self, FulfillmentProxy, GatewayEscrow, word},
-    eip712::{self, escrow_domain},
-    record::EscrowTerms,
-};
+use escrow_abi::contracts::{self, FulfillmentProxy, GatewayEscrow, word};
 use events::{
     Hash32, PaymentId,
     event::{Authorization, EscrowPlan, TransactionPrepared},
@@ -28,17 +24,14 @@ use super::{
     template::signature,
     transactions::named,
 };
-use crate::family::{Delivered, EscrowCall, REFUND_DELAY, Refusal, Reservation, SpendOrder, secp256k1};
+use crate::family::{
+    self, Delivered, EscrowCall, REFUND_DELAY, Refusal, SolidityChain, SpendOrder, refusal, secp256k1,
+};
 
 /// What an approval may take, in energy.
 const APPROVAL_ENERGY: u64 = 60_000;
 /// What a deposit may take, in energy.
 const DEPOSIT_ENERGY: u64 = 330_000;
-
-/// Bytes of hex with 0x.
-fn bytes_of(text: &str) -> Result<Vec<u8>, String> {
-    hex::decode(text.trim_start_matches("0x")).map_err(|error| error.to_string())
-}
 
 impl TronWorld {
     /// What the payer signs for `order`, as the gateway reads it.
@@ -120,42 +113,8 @@ impl TronWorld {
 
     /// A call of the escrow in the terms that it has of the payment.
     pub(super) fn escrow_call(&self, payment_id: &PaymentId, call: &EscrowCall) -> Result<Vec<u8>, String> {
-        let EscrowTerms(e) = self.lock().escrow_terms(payment_id).map_err(|error| error.to_string())?;
-        Ok(match call {
-            EscrowCall::Release { attestation } => {
-                GatewayEscrow::releaseCall { e, attestation: bytes_of(attestation)?.into() }.abi_encode()
-            }
-            EscrowCall::Cancel { non_delivery } => {
-                GatewayEscrow::cancelCall { e, nonDelivery: bytes_of(non_delivery)?.into() }.abi_encode()
-            }
-            EscrowCall::Refund => GatewayEscrow::refundCall { e }.abi_encode(),
-            EscrowCall::Remainder => return Err("a release leaves nothing here".to_owned()),
-            EscrowCall::Reassign { previous, reservation, reserver, non_delivery } => {
-                let r = reserved(payment_id, reservation)?;
-                let signature = self.reassignment_signature(reserver, *previous, &r)?;
-                GatewayEscrow::reassignCall {
-                    e,
-                    r,
-                    reserverSignature: signature.into(),
-                    nonDelivery: bytes_of(non_delivery)?.into(),
-                }
-                .abi_encode()
-            }
-        })
-    }
-
-    fn reassignment_signature(
-        &self,
-        reserver: &str,
-        previous: Hash32,
-        reservation: &GatewayEscrow::Reservation,
-    ) -> Result<Vec<u8>, String> {
-        let GatewayEscrow::Reservation { paymentId, quoteHash, settler, sourceAmount, fulfillBy } = reservation.clone();
-        let reservation = eip712::Reservation { paymentId, quoteHash, settler, sourceAmount, fulfillBy };
-        let message = eip712::Reassignment { previousQuoteHash: word(previous), reservation };
-        let domain = escrow_domain(u64::from(self.contracts.number), self.contracts.escrow);
-        let signature = secp256k1(reserver).sign_hash_sync(&message.eip712_signing_hash(&domain));
-        Ok(signature.map_err(|error| error.to_string())?.as_bytes().to_vec())
+        let terms = self.lock().escrow_terms(payment_id).map_err(|error| error.to_string())?;
+        self.call_data(terms, payment_id, call)
     }
 
     /// What the escrow answers to a call of `sender` in the newest block.
@@ -166,24 +125,8 @@ impl TronWorld {
             Run::Reverted(returned) => returned,
             Run::Failed(words) => return Err(Refusal::Other(words)),
         };
-        let is = |selector: [u8; 4]| returned.starts_with(&selector);
-        Err(match () {
-            () if is(GatewayEscrow::ReleaserSignatureInvalid::SELECTOR) => Refusal::Releaser,
-            () if is(GatewayEscrow::ReserverSignatureInvalid::SELECTOR) => Refusal::Reserver,
-            () if is(GatewayEscrow::ReservationNotOver::SELECTOR) => Refusal::ReservationNotOver,
-            () => Refusal::Other(format!("0x{}", hex::encode(returned))),
-        })
+        Err(refusal(&returned, || format!("0x{}", hex::encode(&returned))))
     }
-}
-
-fn reserved(payment_id: &PaymentId, reservation: &Reservation) -> Result<GatewayEscrow::Reservation, String> {
-    Ok(GatewayEscrow::Reservation {
-        paymentId: word(payment_id.on_chain()),
-        quoteHash: word(reservation.quote_hash),
-        settler: address(&reservation.settler).map_err(|error| error.to_string())?,
-        sourceAmount: reservation.source_amount,
-        fulfillBy: U48::from(reservation.fulfill_by),
-    })
 }
 
 fn data_of(prepared: &TransactionPrepared) -> Option<Vec<u8>> {
@@ -206,6 +149,5 @@ pub(super) fn draws(prepared: &TransactionPrepared) -> Option<U256> {
 
 /// The quote that a transaction reassigns an escrow to.
 pub(super) fn reassigns_to(prepared: &TransactionPrepared) -> Option<Hash32> {
-    let call = GatewayEscrow::reassignCall::abi_decode(&data_of(prepared)?).ok()?;
-    Some(Hash32(call.r.quoteHash.0))
+    family::reassigns_to(&data_of(prepared)?)
 }

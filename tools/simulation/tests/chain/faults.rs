@@ -36,10 +36,6 @@ fn steered(chain: &SharedChain, depth: Depth) -> Result<(Node, Arc<Mutex<RpcOutc
     Ok((transport.connect(&config)?, outcome))
 }
 
-fn steer(outcome: &Mutex<RpcOutcome>, to: RpcOutcome) {
-    *outcome.lock().unwrap() = to;
-}
-
 fn mine(chain: &SharedChain, blocks: u64) -> Result<()> {
     for _ in 0..blocks {
         let time = lock(chain).head().time + BLOCK_SECONDS;

@@ -4,7 +4,7 @@ use alloy::primitives::B256;
 use anyhow::{Result, bail};
 
 use chains::{escrow::State, verifier::Outcome};
-use sagas::ports::{Chains, DeliveryState, DepositState, EscrowState, RefundOrder};
+use sagas::ports::{Chains, DeliveryState, DepositState, EscrowState};
 use simulation::chain::PaymentEvents;
 
 use crate::support::*;
@@ -81,7 +81,7 @@ async fn a_deposit_that_nobody_delivers_comes_back() -> Result<()> {
     })
     .await?;
     assert_eq!(balance(&world.source, key(10).address()), 10 * CAP - PRICE);
-    let order = RefundOrder { payment_id: payment.id().clone(), escrow: payment.escrow.clone(), non_delivery: None };
+    let order = payment.refund(None);
     let refund = world.chains.prepare_refund(&order, 1).await?;
     world.chains.broadcast(&refund).await?;
     eventually("the refund", || async {

@@ -1,7 +1,7 @@
 //! Two simulated chains, their parties, and payments to make there.
 
 use std::{
-    sync::{Arc, MutexGuard, OnceLock},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -10,7 +10,6 @@ use alloy::{
     signers::{SignerSync, local::PrivateKeySigner},
 };
 use anyhow::{Context, Result, bail};
-use async_trait::async_trait;
 use ed25519_dalek::SigningKey;
 use tokio::time::Instant;
 
@@ -25,22 +24,14 @@ use chains_evm::{
     permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
     settler::SettlerChain,
 };
-use events::{
-    Did, Hash32, OwnedAsset, PaymentId, Terms,
-    event::{Authorization, EscrowPlan},
-    quote::{Quote, SignedQuote, auction_of},
-    time::{Timestamp, from_unix_seconds},
-};
+use events::{Hash32, OwnedAsset, PaymentId, Terms, time::from_unix_seconds};
 use journal::{budget::memory::MemoryBudgets, ledger::memory::MemoryLedger};
-use sagas::ports::{Clock, DeliveryOrder, DepositOrder, Reservation, VerificationCase};
+use sagas::ports::Clock;
 use simulation::chain::{Genesis, NodeKind, RpcOutcome, SharedChain, SimChain, SimTransport, Template};
 
-pub const BEGIN: u64 = 1_800_000_000;
+pub use crate::common::*;
+
 pub const BLOCK_SECONDS: u64 = 2;
-pub const CAP: u64 = 1_000_000;
-pub const PRICE: u64 = 900_000;
-pub const DELIVERED: u64 = 850_000;
-pub const REFUND_DELAY: u64 = 900;
 pub const RPC_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub fn key(seed: u8) -> PrivateKeySigner {
@@ -83,25 +74,6 @@ pub fn chain(evm_id: u64) -> Result<SimChain> {
     }
     chain.approve(key(10).address(), token, permit2, U256::MAX)?;
     Ok(chain)
-}
-
-pub fn lock(chain: &SharedChain) -> MutexGuard<'_, SimChain> {
-    chain.lock().unwrap()
-}
-
-/// The runtime's own time, from [`BEGIN`] on.
-#[derive(Debug, Clone, Copy)]
-pub struct TestClock(pub Instant);
-
-#[async_trait]
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        from_unix_seconds(BEGIN).unwrap() + chrono::TimeDelta::from_std(self.0.elapsed()).unwrap()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
-    }
 }
 
 /// A source and a destination that make blocks by themselves, and who acts on them.
@@ -204,25 +176,17 @@ pub fn payment_on(source: &EvmConfig, destination: &EvmConfig, now: u64, request
         payload: None,
     };
     let (authorization, escrow) = authorize(&spend, &signed)?;
-    let signing = SigningKey::from_bytes(&[7; 32]);
-    let quote = Quote {
-        kind: Quote::kind(),
-        auction_id: auction_of(&spend.payment_id),
-        terms_hash: spend.terms.hash(),
-        settler: Did::from_ed25519(&signing.verifying_key()),
-        source_chain: escrow.chain_id.clone(),
-        source_amount: PRICE.to_string().parse()?,
-        payout_account: text(&key(12)).parse()?,
-        escrow_contract: escrow.contract.clone(),
-        destination: spend.terms.destination()[0].clone(),
-        fulfillment_amount: spend.terms.fulfillment_amount,
-        delivery_account: text(&key(12)).parse()?,
-        fulfillment_proxy: destination.common.fulfillment_proxy.clone(),
-        fulfill_by: from_unix_seconds(escrow.fulfillment_deadline - 60).unwrap(),
+    let offer = Offer {
+        settler: SigningKey::from_bytes(&[7; 32]),
+        account: text(&key(12)).parse()?,
+        price: PRICE,
+        proxy: destination.common.fulfillment_proxy.clone(),
+        fulfill_by: escrow.fulfillment_deadline - 60,
         valid_until: spend.fulfillment_deadline,
     };
-    let quote = quote.sign(&signing, from_unix_seconds(now).unwrap())?;
-    Ok(Payment { spend, authorization, escrow, quote })
+    let SpendRequest { payment_id, terms, .. } = spend;
+    let quote = offer.sign(&payment_id, &terms, &escrow, now)?;
+    Ok(Payment { payment_id, terms, authorization, escrow, quote })
 }
 
 /// A block every [`BLOCK_SECONDS`].
@@ -233,77 +197,9 @@ async fn make_blocks(chain: SharedChain, clock: TestClock) {
     }
 }
 
-pub struct Payment {
-    pub spend: SpendRequest,
-    pub authorization: Authorization,
-    pub escrow: EscrowPlan,
-    pub quote: SignedQuote,
-}
-
-impl Payment {
-    pub fn id(&self) -> &PaymentId {
-        &self.spend.payment_id
-    }
-
-    fn fulfill_by(&self) -> u64 {
-        self.quote.quote().fulfill_by.timestamp().unsigned_abs()
-    }
-
-    pub fn deposit(&self) -> DepositOrder {
-        let quote = self.quote.quote();
-        DepositOrder {
-            payment_id: self.id().clone(),
-            terms: self.spend.terms.clone(),
-            terms_hash: self.spend.terms.hash(),
-            escrow: self.escrow.clone(),
-            authorization: self.authorization.clone(),
-            reservation: Reservation {
-                quote_hash: self.quote.hash(),
-                payout_account: quote.payout_account.clone(),
-                source_amount: quote.source_amount,
-                fulfill_by: self.fulfill_by(),
-            },
-        }
-    }
-
-    pub fn delivery(&self) -> DeliveryOrder {
-        let quote = self.quote.quote();
-        DeliveryOrder {
-            payment_id: self.id().clone(),
-            quote_hash: self.quote.hash(),
-            destination: quote.destination.clone(),
-            amount: quote.fulfillment_amount,
-            delivery_account: quote.delivery_account.clone(),
-            proxy: quote.fulfillment_proxy.clone(),
-            fulfill_by: self.fulfill_by(),
-        }
-    }
-
-    pub fn case(&self) -> VerificationCase {
-        VerificationCase {
-            payment_id: self.id().clone(),
-            terms: self.spend.terms.clone(),
-            escrow: self.escrow.clone(),
-            verifier_set: None,
-            quote_document: self.quote.document().to_owned(),
-            payloads: Vec::new(),
-        }
-    }
-}
-
 /// Waits in the runtime's time until `look` has found something.
-pub async fn eventually<T, F: Future<Output = Result<Option<T>>>>(
-    what: &str,
-    mut look: impl FnMut() -> F,
-) -> Result<T> {
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(3_600) {
-        if let Some(found) = look().await? {
-            return Ok(found);
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    bail!("{what} did not come about")
+pub async fn eventually<T, F: Future<Output = Result<Option<T>>>>(what: &str, look: impl FnMut() -> F) -> Result<T> {
+    found_within(Duration::from_secs(3_600), Duration::from_millis(500), what, look).await
 }
 
 /// All tokens of `chain`, summed over their holders, are what there is.

@@ -29,10 +29,6 @@ fn steered(cluster: &SharedCluster) -> Result<(Node, Arc<Mutex<RpcOutcome>>)> {
     Ok((transport.connect(&config)?, outcome))
 }
 
-fn steer(outcome: &Mutex<RpcOutcome>, to: RpcOutcome) {
-    *outcome.lock().unwrap() = to;
-}
-
 /// The bytes of a transaction that another cluster of the same genesis would take, too.
 fn foreign() -> Result<Vec<u8>> {
     let cluster = cluster(0)?;

@@ -4,6 +4,8 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod against_surfpool;
+#[path = "../common/mod.rs"]
+mod common;
 mod faults;
 mod forks;
 mod payment;

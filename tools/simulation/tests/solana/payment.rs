@@ -10,8 +10,7 @@ use chains::{
 use chains_solana::{escrows::Escrows, settler::SettlerChain};
 use events::event::{Inclusion, TransactionPrepared};
 use sagas::ports::{
-    Chains, DeliveryState, DepositState, EscrowState, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder,
-    ReleaseOrder,
+    Chains, DeliveryState, DepositState, EscrowState, PrepareError, ReassignmentOrder, ReassignmentState, ReleaseOrder,
 };
 use simulation::chain::PaymentEvents;
 
@@ -138,7 +137,7 @@ async fn a_deposit_that_nobody_delivers_comes_back() -> Result<()> {
     let world = World::new()?;
     let payment = world.payment("order")?;
     secure(&world, &payment).await?;
-    let order = RefundOrder { payment_id: payment.id().clone(), escrow: payment.escrow.clone(), non_delivery: None };
+    let order = payment.refund(None);
     // Not before its window.
     assert!(matches!(world.chains.prepare_refund(&order, 1).await, Err(PrepareError::Refused(_))));
     eventually("the refund window", || async {
@@ -159,17 +158,16 @@ async fn a_deposit_that_nobody_delivers_comes_back() -> Result<()> {
 #[tokio::test(start_paused = true)]
 async fn a_settler_that_fades_is_followed_by_another_who_asks_less() -> Result<()> {
     let world = World::new()?;
-    let destination = world.destination_node.config();
     let (first, now) = (world.payment("order")?, BEGIN);
-    let next = first.next(destination, now)?;
-    let first = first.promising(destination, now + 60)?;
+    let next = first.next(now)?;
+    let first = first.promising(now + 60)?;
     secure(&world, &first).await?;
 
     let non_delivery = non_delivery(&world, &first).await?;
     let order = ReassignmentOrder {
         payment_id: first.id().clone(),
-        terms: first.spend.terms.clone(),
-        terms_hash: first.spend.terms.hash(),
+        terms: first.terms.clone(),
+        terms_hash: first.terms.hash(),
         escrow: first.escrow.clone(),
         authorization: first.authorization.clone(),
         deposited: PRICE.to_string().parse()?,
@@ -189,8 +187,7 @@ async fn a_settler_that_fades_is_followed_by_another_who_asks_less() -> Result<(
     .await?;
     assert_eq!(reassigned.transaction_hash, prepared.transaction_hash);
     // The word about the reservation before ends nothing any more.
-    let cancel =
-        RefundOrder { payment_id: first.id().clone(), escrow: first.escrow.clone(), non_delivery: Some(non_delivery) };
+    let cancel = first.refund(Some(non_delivery));
     assert!(matches!(world.chains.prepare_refund(&cancel, 1).await, Err(PrepareError::Refused(_))));
 
     let settler = SettlerChain::new(world.destination_node.clone(), key(14));

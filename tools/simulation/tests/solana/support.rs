@@ -1,12 +1,11 @@
 //! Two simulated clusters, their parties, and payments to make there.
 
 use std::{
-    sync::{Arc, MutexGuard, OnceLock},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use anyhow::{Result, bail};
-use async_trait::async_trait;
 use ed25519_dalek::{Signer, SigningKey};
 use tokio::time::Instant;
 
@@ -19,22 +18,18 @@ use chains_solana::{
     settler::SettlerChain,
 };
 use events::{
-    Account, Did, Hash32, OwnedAsset, PaymentId, Terms,
-    event::{Authorization, EscrowPlan},
-    quote::{Quote, SignedQuote, auction_of},
+    Account, Hash32, OwnedAsset, PaymentId, Terms,
+    quote::SignedQuote,
     time::{Timestamp, from_unix_seconds},
 };
-use sagas::ports::{Clock, DeliveryOrder, DepositOrder, Reservation, VerificationCase};
+use sagas::ports::Clock;
 use simulation::solana::{
     Genesis, NodeKind, RpcOutcome, SharedCluster, SimCluster, SimTransport, Template, Timing, Token,
 };
 
-pub const BEGIN: u64 = 1_800_000_000;
+pub use crate::common::*;
+
 pub const BLOCK_SECONDS: u64 = 2;
-pub const CAP: u64 = 1_000_000;
-pub const PRICE: u64 = 900_000;
-pub const DELIVERED: u64 = 850_000;
-pub const REFUND_DELAY: u64 = 900;
 pub const RPC_TIMEOUT: Duration = Duration::from_secs(1);
 pub const SOL: u64 = 1_000_000_000;
 
@@ -82,31 +77,12 @@ pub fn begin(template: &Template) -> Result<SimCluster> {
     Ok(cluster)
 }
 
-pub fn lock(cluster: &SharedCluster) -> MutexGuard<'_, SimCluster> {
-    cluster.lock().unwrap()
-}
-
 pub fn produce(cluster: &SharedCluster, blocks: u64) -> Result<()> {
     for _ in 0..blocks {
         let time = lock(cluster).head().time + BLOCK_SECONDS;
         lock(cluster).produce(time)?;
     }
     Ok(())
-}
-
-/// The runtime's own time, from [`BEGIN`] on.
-#[derive(Debug, Clone, Copy)]
-pub struct TestClock(pub Instant);
-
-#[async_trait]
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        from_unix_seconds(BEGIN).unwrap() + chrono::TimeDelta::from_std(self.0.elapsed()).unwrap()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
-    }
 }
 
 pub fn keys() -> Keys {
@@ -217,39 +193,18 @@ pub fn payment_on(source: &SolanaConfig, destination: &SolanaConfig, now: u64, r
         payload: None,
     };
     let (authorization, escrow) = authorize(&spend, &signed)?;
+    let proxy = destination.common.fulfillment_proxy.clone();
     let fulfill_by = escrow.fulfillment_deadline - 60;
-    let quote = quote(&spend, &escrow, destination, now, 12, PRICE, fulfill_by)?;
-    Ok(Payment { spend, authorization, escrow, quote })
+    let offer = offer(12, PRICE, proxy, fulfill_by, spend.fulfillment_deadline);
+    let SpendRequest { payment_id, terms, .. } = spend;
+    let quote = offer.sign(&payment_id, &terms, &escrow, now)?;
+    Ok(Payment { payment_id, terms, authorization, escrow, quote })
 }
 
-/// The quote of the settler `seed`, who asks `price` and promises to deliver by `fulfill_by`.
-fn quote(
-    spend: &SpendRequest,
-    escrow: &EscrowPlan,
-    destination: &SolanaConfig,
-    now: u64,
-    seed: u8,
-    price: u64,
-    fulfill_by: u64,
-) -> Result<SignedQuote> {
-    let signing = SigningKey::from_bytes(&[seed ^ 0x40; 32]);
-    let quote = Quote {
-        kind: Quote::kind(),
-        auction_id: auction_of(&spend.payment_id),
-        terms_hash: spend.terms.hash(),
-        settler: Did::from_ed25519(&signing.verifying_key()),
-        source_chain: escrow.chain_id.clone(),
-        source_amount: price.to_string().parse()?,
-        payout_account: wallet(seed),
-        escrow_contract: escrow.contract.clone(),
-        destination: spend.terms.destination()[0].clone(),
-        fulfillment_amount: spend.terms.fulfillment_amount,
-        delivery_account: wallet(seed),
-        fulfillment_proxy: destination.common.fulfillment_proxy.clone(),
-        fulfill_by: from_unix_seconds(fulfill_by).unwrap(),
-        valid_until: spend.fulfillment_deadline,
-    };
-    Ok(quote.sign(&signing, from_unix_seconds(now).unwrap())?)
+/// What the settler `seed` offers, who asks `price` and promises to deliver by `fulfill_by`.
+fn offer(seed: u8, price: u64, proxy: Account, fulfill_by: u64, valid_until: Timestamp) -> Offer {
+    let settler = SigningKey::from_bytes(&[seed ^ 0x40; 32]);
+    Offer { settler, account: wallet(seed), price, proxy, fulfill_by, valid_until }
 }
 
 /// A block every [`BLOCK_SECONDS`].
@@ -260,96 +215,30 @@ async fn make_blocks(cluster: SharedCluster, clock: TestClock) {
     }
 }
 
-#[derive(Clone)]
-pub struct Payment {
-    pub spend: SpendRequest,
-    pub authorization: Authorization,
-    pub escrow: EscrowPlan,
-    pub quote: SignedQuote,
-}
-
 impl Payment {
-    pub fn id(&self) -> &PaymentId {
-        &self.spend.payment_id
-    }
-
-    pub fn fulfill_by(&self) -> u64 {
-        self.quote.quote().fulfill_by.timestamp().unsigned_abs()
-    }
-
     /// The same, won by a quote that promises less time.
-    pub fn promising(mut self, destination: &SolanaConfig, fulfill_by: u64) -> Result<Self> {
-        let now = fulfill_by - 1;
-        self.quote = quote(&self.spend, &self.escrow, destination, now, 12, PRICE, fulfill_by)?;
+    pub fn promising(mut self, fulfill_by: u64) -> Result<Self> {
+        self.quote = self.offered(12, PRICE, fulfill_by, fulfill_by - 1)?;
         Ok(self)
     }
 
     /// The same, reserved for the settler 14, who asks less.
-    pub fn next(&self, destination: &SolanaConfig, now: u64) -> Result<Self> {
-        let fulfill_by = self.escrow.fulfillment_deadline - 60;
-        let quote = quote(&self.spend, &self.escrow, destination, now, 14, PRICE - 1_000, fulfill_by)?;
+    pub fn next(&self, now: u64) -> Result<Self> {
+        let quote = self.offered(14, PRICE - 1_000, self.escrow.fulfillment_deadline - 60, now)?;
         Ok(Self { quote, ..self.clone() })
     }
 
-    pub fn reservation(&self) -> Reservation {
+    /// Another quote for the same.
+    fn offered(&self, seed: u8, price: u64, fulfill_by: u64, now: u64) -> Result<SignedQuote> {
         let quote = self.quote.quote();
-        Reservation {
-            quote_hash: self.quote.hash(),
-            payout_account: quote.payout_account.clone(),
-            source_amount: quote.source_amount,
-            fulfill_by: self.fulfill_by(),
-        }
-    }
-
-    pub fn deposit(&self) -> DepositOrder {
-        DepositOrder {
-            payment_id: self.id().clone(),
-            terms: self.spend.terms.clone(),
-            terms_hash: self.spend.terms.hash(),
-            escrow: self.escrow.clone(),
-            authorization: self.authorization.clone(),
-            reservation: self.reservation(),
-        }
-    }
-
-    pub fn delivery(&self) -> DeliveryOrder {
-        let quote = self.quote.quote();
-        DeliveryOrder {
-            payment_id: self.id().clone(),
-            quote_hash: self.quote.hash(),
-            destination: quote.destination.clone(),
-            amount: quote.fulfillment_amount,
-            delivery_account: quote.delivery_account.clone(),
-            proxy: quote.fulfillment_proxy.clone(),
-            fulfill_by: self.fulfill_by(),
-        }
-    }
-
-    pub fn case(&self) -> VerificationCase {
-        VerificationCase {
-            payment_id: self.id().clone(),
-            terms: self.spend.terms.clone(),
-            escrow: self.escrow.clone(),
-            verifier_set: None,
-            quote_document: self.quote.document().to_owned(),
-            payloads: Vec::new(),
-        }
+        let offer = offer(seed, price, quote.fulfillment_proxy.clone(), fulfill_by, quote.valid_until);
+        offer.sign(self.id(), &self.terms, &self.escrow, now)
     }
 }
 
 /// Waits in the runtime's time until `look` has found something.
-pub async fn eventually<T, F: Future<Output = Result<Option<T>>>>(
-    what: &str,
-    mut look: impl FnMut() -> F,
-) -> Result<T> {
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(3_600) {
-        if let Some(found) = look().await? {
-            return Ok(found);
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    bail!("{what} did not come about")
+pub async fn eventually<T, F: Future<Output = Result<Option<T>>>>(what: &str, look: impl FnMut() -> F) -> Result<T> {
+    found_within(Duration::from_secs(3_600), Duration::from_millis(500), what, look).await
 }
 
 /// All tokens of `cluster`, summed over their owners, are what there is.

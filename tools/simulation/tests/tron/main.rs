@@ -3,6 +3,8 @@
 // A test may panic, and so may what helps it.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod faults;
 mod forks;
 mod money;

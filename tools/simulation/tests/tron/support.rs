@@ -1,7 +1,7 @@
 //! Two simulated Tron chains, their parties, and payments to make there.
 
 use std::{
-    sync::{Arc, LazyLock, Mutex, MutexGuard},
+    sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
 
@@ -11,7 +11,6 @@ use alloy::{
     sol_types::SolCall,
 };
 use anyhow::{Result, bail, ensure};
-use async_trait::async_trait;
 use ed25519_dalek::SigningKey;
 use tokio::time::Instant;
 
@@ -29,27 +28,21 @@ use chains_tron::{
 };
 use escrow_abi::contracts::DevToken;
 use events::{
-    Account, Did, Hash32, OwnedAsset, PaymentId, Terms,
-    event::{Authorization, EscrowPlan, PayerTransaction, TransactionPrepared, TronSpend},
-    quote::{Quote, SignedQuote, auction_of},
-    time::{Timestamp, from_unix_seconds},
+    Account, Hash32, OwnedAsset, PaymentId, Terms,
+    event::{Authorization, PayerTransaction, TransactionPrepared, TronSpend},
+    time::from_unix_seconds,
 };
-use sagas::ports::{
-    Chains, Clock, DeliveryOrder, DepositOrder, DepositState, PrepareError, RefundOrder, Reservation, VerificationCase,
-};
+use sagas::ports::{Chains, Clock, DepositOrder, DepositState, PrepareError};
 use simulation::{
     family::secp256k1,
     tron::{BLOCK_MS, SharedTron, SimTron, Template, TronOutcome, TronTransport, TronView},
 };
 
-pub const BEGIN: u64 = 1_800_000_000;
+pub use crate::common::*;
+
 /// Blocks on top of a solidified one, as on the network.
 pub const LAG: u64 = 19;
-pub const CAP: u64 = 1_000_000;
-pub const PRICE: u64 = 900_000;
-pub const DELIVERED: u64 = 850_000;
 pub const TOKENS: u64 = 10 * CAP;
-pub const REFUND_DELAY: u64 = 900;
 pub const TRX: u64 = 1_000_000;
 /// TRX of everybody who sends something, in sun.
 pub const FUNDS: u64 = 100_000 * TRX;
@@ -101,10 +94,6 @@ pub fn chain(number: usize) -> Result<SimTron> {
     Ok(chain)
 }
 
-pub fn lock(chain: &SharedTron) -> MutexGuard<'_, SimTron> {
-    chain.lock().unwrap()
-}
-
 /// Makes blocks one slot apart, outside of the world's time.
 pub fn mine(chain: &SharedTron, blocks: u64) -> Result<()> {
     for _ in 0..blocks {
@@ -154,27 +143,8 @@ pub fn steered(chain: &SharedTron) -> Result<(Node, Arc<Mutex<TronOutcome>>)> {
     Ok((transport.connect(&config(chain)?)?, outcome))
 }
 
-pub fn steer(outcome: &Mutex<TronOutcome>, to: TronOutcome) {
-    *outcome.lock().unwrap() = to;
-}
-
 pub fn honest(chain: &SharedTron) -> Result<Node> {
     Ok(TronTransport::honest(chain.clone()).connect(&config(chain)?)?)
-}
-
-/// The runtime's own time, from [`BEGIN`] on.
-#[derive(Debug, Clone, Copy)]
-pub struct TestClock(pub Instant);
-
-#[async_trait]
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        from_unix_seconds(BEGIN).unwrap() + chrono::TimeDelta::from_std(self.0.elapsed()).unwrap()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
-    }
 }
 
 /// The gateway's adapter of a chain, over `node`.
@@ -293,25 +263,17 @@ pub async fn sign(
     let (authorization, escrow) = authorize(&spend, &signed)?;
     let Authorization::Tron(tron) = &authorization else { bail!("{authorization:?}") };
     confirm(&spend, tron, node).await?;
-    let signing = SigningKey::from_bytes(&[7; 32]);
-    let quote = Quote {
-        kind: Quote::kind(),
-        auction_id: auction_of(&spend.payment_id),
-        terms_hash: spend.terms.hash(),
-        settler: Did::from_ed25519(&signing.verifying_key()),
-        source_chain: escrow.chain_id.clone(),
-        source_amount: PRICE.to_string().parse()?,
-        payout_account: holder(&settler()),
-        escrow_contract: escrow.contract.clone(),
-        destination: spend.terms.destination()[0].clone(),
-        fulfillment_amount: spend.terms.fulfillment_amount,
-        delivery_account: holder(&settler()),
-        fulfillment_proxy: proxy,
-        fulfill_by: from_unix_seconds(escrow.fulfillment_deadline - 300).unwrap(),
+    let offer = Offer {
+        settler: SigningKey::from_bytes(&[7; 32]),
+        account: holder(&settler()),
+        price: PRICE,
+        proxy,
+        fulfill_by: escrow.fulfillment_deadline - 300,
         valid_until: spend.fulfillment_deadline,
     };
-    let quote = quote.sign(&signing, from_unix_seconds(now).unwrap())?;
-    Ok(Payment { spend, authorization, escrow, quote })
+    let SpendRequest { payment_id, terms, .. } = spend;
+    let quote = offer.sign(&payment_id, &terms, &escrow, now)?;
+    Ok(Payment { payment_id, terms, authorization, escrow, quote })
 }
 
 /// A block every slot.
@@ -322,72 +284,12 @@ async fn make_blocks(chain: SharedTron, clock: TestClock) {
     }
 }
 
-pub struct Payment {
-    pub spend: SpendRequest,
-    pub authorization: Authorization,
-    pub escrow: EscrowPlan,
-    pub quote: SignedQuote,
-}
-
 impl Payment {
-    pub fn id(&self) -> &PaymentId {
-        &self.spend.payment_id
-    }
-
     pub fn tron(&self) -> &TronSpend {
         match &self.authorization {
             Authorization::Tron(spend) => spend,
             other => panic!("{other:?}"),
         }
-    }
-
-    pub fn fulfill_by(&self) -> u64 {
-        self.quote.quote().fulfill_by.timestamp().unsigned_abs()
-    }
-
-    pub fn deposit(&self) -> DepositOrder {
-        let quote = self.quote.quote();
-        DepositOrder {
-            payment_id: self.id().clone(),
-            terms: self.spend.terms.clone(),
-            terms_hash: self.spend.terms.hash(),
-            escrow: self.escrow.clone(),
-            authorization: self.authorization.clone(),
-            reservation: Reservation {
-                quote_hash: self.quote.hash(),
-                payout_account: quote.payout_account.clone(),
-                source_amount: quote.source_amount,
-                fulfill_by: self.fulfill_by(),
-            },
-        }
-    }
-
-    pub fn delivery(&self) -> DeliveryOrder {
-        let quote = self.quote.quote();
-        DeliveryOrder {
-            payment_id: self.id().clone(),
-            quote_hash: self.quote.hash(),
-            destination: quote.destination.clone(),
-            amount: quote.fulfillment_amount,
-            delivery_account: quote.delivery_account.clone(),
-            proxy: quote.fulfillment_proxy.clone(),
-            fulfill_by: self.fulfill_by(),
-        }
-    }
-
-    pub fn case(&self) -> VerificationCase {
-        VerificationCase {
-            payment_id: self.id().clone(),
-            terms: self.spend.terms.clone(),
-            escrow: self.escrow.clone(),
-            verifier_set: None,
-            quote_document: self.quote.document().to_owned(),
-            payloads: Vec::new(),
-        }
-    }
-
-    pub fn refund(&self, non_delivery: Option<String>) -> RefundOrder {
-        RefundOrder { payment_id: self.id().clone(), escrow: self.escrow.clone(), non_delivery }
     }
 }
 
@@ -397,18 +299,8 @@ pub fn bytes(own: &PayerTransaction) -> Vec<u8> {
 }
 
 /// Waits in the runtime's time until `look` has found something.
-pub async fn eventually<T, F: Future<Output = Result<Option<T>>>>(
-    what: &str,
-    mut look: impl FnMut() -> F,
-) -> Result<T> {
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(7_200) {
-        if let Some(found) = look().await? {
-            return Ok(found);
-        }
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
-    }
-    bail!("{what} did not come about")
+pub async fn eventually<T, F: Future<Output = Result<Option<T>>>>(what: &str, look: impl FnMut() -> F) -> Result<T> {
+    found_within(Duration::from_secs(7_200), Duration::from_millis(1_500), what, look).await
 }
 
 /// The reservation's transaction, once the payer's own ones are in blocks. Faults of the nodes are waited out, and so are
