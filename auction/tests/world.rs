@@ -1,7 +1,7 @@
 //! A world: one server for all runs, and in each run two gateways and their settlers, each behind a proxy of its own.
 
 use std::{
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use auction::NatsAuction;
+pub use devkit::natsfaults::runs::{Violation, require};
 use devkit::natsfaults::{Coverage, Fault, FaultPlan, FaultProxy, RunServer, credentials};
 use events::{
     ChainId, CommitId, Did, OwnedAsset, PaymentId, SettlerToken, Terms, event::EscrowPlan, quote::auction_of,
@@ -20,9 +21,6 @@ use identity::SettlerPolicies;
 use journal_jetstream::headerless::{Endpoint, HeaderlessClient};
 use protocol::BIDS_PER_REQUEST_MAX;
 use sagas::ports::RequestForQuotes;
-
-/// What a run found wrong.
-pub type Violation = String;
 
 /// Faults between gateways, settlers and the server. Nothing of an auction is read by Direct Get, which replicas that are behind answer.
 pub const FAULTS: [Fault; 16] = [
@@ -64,7 +62,7 @@ pub struct World {
     server: RunServer,
     pub coverage: Arc<Coverage>,
     /// Runs in which something was awarded, and the award held to its end.
-    pub awarded: AtomicU64,
+    pub awarded: AtomicUsize,
 }
 
 /// One run's account.
@@ -117,7 +115,7 @@ impl World {
     /// A server for so many runs.
     pub async fn open(runs: usize) -> Self {
         let server = RunServer::open(runs, users).await.unwrap();
-        Self { server, coverage: Arc::default(), awarded: AtomicU64::default() }
+        Self { server, coverage: Arc::default(), awarded: AtomicUsize::default() }
     }
 
     /// The run of `seed`.
@@ -238,9 +236,4 @@ pub async fn until<F: Future<Output = bool>>(
         }
     };
     tokio::time::timeout(within, holds).await.map_err(|_| format!("never: {what}"))
-}
-
-/// Fails with `what` unless `holds`.
-pub fn require(holds: bool, what: impl FnOnce() -> Violation) -> Result<(), Violation> {
-    if holds { Ok(()) } else { Err(what()) }
 }

@@ -10,6 +10,7 @@ use async_nats::{Client, ConnectOptions, jetstream};
 use chrono::Utc;
 use tokio::time::sleep;
 
+pub use devkit::natsfaults::runs::{Violation, require};
 use devkit::natsfaults::{Coverage, Fault, FaultPlan, FaultProxy, RunServer, credentials};
 use journal::{
     Recorded, StreamStore,
@@ -48,9 +49,6 @@ const LATE_MAX: Duration = Duration::from_millis(120);
 const RATE_MAX: u16 = 160;
 /// Gateways of a run.
 pub const GATEWAYS: u64 = 2;
-
-/// What a run found wrong.
-pub type Violation = String;
 
 /// The server, and what struck.
 pub struct World {
@@ -176,9 +174,4 @@ impl Run {
     pub async fn loaded(&self, id: &events::StreamId) -> Result<Vec<Recorded>, Violation> {
         self.journal.load(id).await.map_err(|error| format!("{id}: {error}"))
     }
-}
-
-/// Fails with `what` unless `holds`.
-pub fn require(holds: bool, what: impl FnOnce() -> Violation) -> Result<(), Violation> {
-    if holds { Ok(()) } else { Err(what()) }
 }

@@ -14,6 +14,7 @@ mod link;
 mod plan;
 mod queue;
 mod requests;
+pub mod runs;
 
 use std::{
     collections::HashMap,
