@@ -12,7 +12,7 @@ const solc = createRequire(import.meta.url)(join(modules, 'solc'));
 
 const CONTRACTS = [
   'GatewayEscrow', 'FulfillmentProxy', 'AccountProbe', 'AccountDeposit', 'DevToken', 'DevAccountFactory',
-  'DevHostileAccount', 'DevWrappedCoin',
+  'DevHostileAccount', 'DevWrappedCoin', 'DevStablecoin', 'PermittedDeposit',
 ];
 // What explorers are shown.
 const PUBLISHED = ['GatewayEscrow', 'FulfillmentProxy'];

@@ -16,8 +16,8 @@ import {vm} from "./support/Proofs.sol";
 ///
 /// Not proven here, but by random sequences in `EscrowAdversary.t.sol` and `EscrowConservation.t.sol` alone (fuzz): the signatures
 /// of the deposits by permit, that an id is used once, that the calls besides change no record, and that terms which are not
-/// the payment's go through nowhere (of the last, `EscrowProperties` proves commitment and refund). Signatures of other lengths
-/// are in the tests, sets of verifiers in `VerifierSetProofs`.
+/// the payment's go through nowhere (of the last, `EscrowProperties` proves commitment and refund). Signatures of other lengths, and
+/// payers that are contracts and authorize a deposit, are in the tests, sets of verifiers in `VerifierSetProofs`.
 /// @custom:halmos --solver-timeout-branching 2000
 contract AuthorityProofs is Authority {
     /// A release is of a reserved payment, before `refundAfter`, with the releaser's signature over the delivery.
@@ -107,5 +107,37 @@ contract AuthorityProofs is Authority {
         assert(isSame(recordAt(ID), Words(head, keccak256(abi.encode(opened(d, amount))))));
         assert(a.time <= d.reserveDeadline && d.reserveDeadline <= d.fulfillmentDeadline);
         assert(d.fulfillmentDeadline < d.refundAfter);
+    }
+
+    /// A deposit by an authorization, of an id that has none, takes both keys: the payer's over the amount, the escrow and all that
+    /// it agreed to, the reserver's over all of it and the award. It brings exactly what the payer signed, in time.
+    function check_AnAuthorizedDepositTakesPayerAndReserver(
+        Attempt memory a,
+        GatewayEscrow.GatewayDeposit memory d,
+        GatewayEscrow.Reservation memory r,
+        uint128 amount,
+        uint256 validBefore,
+        uint48 admittedUntil
+    ) public {
+        bytes memory byPayer = signature("payer");
+        bytes memory byReserver = signature("reserver");
+        d.paymentId = ID;
+        // A key, as reserver and releaser are.
+        vm.assume(d.payer.code.length == 0);
+        stable.mint(d.payer, amount);
+        uint256 had = stable.balanceOf(d.payer);
+        GatewayEscrow.Authorization memory auth =
+            GatewayEscrow.Authorization(address(stable), amount, validBefore, byPayer);
+        if (!goesThrough(a, abi.encodeCall(escrow.depositWithAuthorization, (d, auth, r, admittedUntil, byReserver)))) {
+            return;
+        }
+        assert(signerOf(stable.DOMAIN_SEPARATOR(), authorization(d, amount, validBefore), byPayer) == d.payer);
+        assert(d.reserver == RESERVER && signerOf(admission(d, r, amount, admittedUntil), byReserver) == RESERVER);
+        assert(a.time < validBefore && a.time <= admittedUntil && a.time <= d.reserveDeadline);
+        assert(r.paymentId == ID && (d.quoteHash == 0 || d.quoteHash == r.quoteHash));
+        assert(r.sourceAmount != 0 && r.sourceAmount <= amount);
+        assert(stable.balanceOf(d.payer) == had - amount && stable.balanceOf(address(escrow)) == amount);
+        assert(escrow.owedIn(address(stable)) == amount);
+        isReserved(awarded(GatewayEscrow.Escrow(d, address(stable), amount, 0, address(0), 0, 0), r), 1, block.number);
     }
 }

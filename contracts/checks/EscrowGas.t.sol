@@ -3,21 +3,36 @@ pragma solidity ^0.8.24;
 
 import {FulfillmentProxy} from "../src/FulfillmentProxy.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
-import {LargerDeposits} from "../test/support/LargerDeposits.sol";
+import {PermittedDeposit} from "../src/PermittedDeposit.sol";
+import {Authorizations} from "../test/support/Authorizations.sol";
 import {TrickToken} from "../test/support/TrickToken.sol";
+
+/// @notice Creates a contract by a call, of which the cost can be told. It is that of the transaction which creates it, but for the
+/// copying.
+contract Creator {
+    function create(bytes calldata creation) external {
+        assembly ("memory-safe") {
+            let code := mload(0x40)
+            calldatacopy(code, creation.offset, creation.length)
+            pop(create(0, code, creation.length))
+        }
+    }
+}
 
 /// @notice What each call costs as a transaction of its own, on a token and an escrow that were used before. `run.sh` runs it
 /// with `--isolate`, so that the intrinsic cost and cold accesses count, and compares with the committed numbers in `gas/`.
-contract EscrowGasTest is LargerDeposits {
+contract EscrowGasTest is Authorizations {
     bytes32 private constant EARLIER = keccak256("pay_0");
     bytes32 private constant ID = keccak256("pay_1");
 
     FulfillmentProxy private proxy;
+    Creator private creator;
 
     /// Another payment is open and the settler was paid before: what a gateway in use sees.
     function setUp() public override {
         super.setUp();
         proxy = new FulfillmentProxy();
+        creator = new Creator();
         token.mint(settler, 1_000e6);
         vm.prank(settler);
         token.approve(address(proxy), type(uint256).max);
@@ -25,6 +40,8 @@ contract EscrowGasTest is LargerDeposits {
         GatewayEscrow.Reservation memory r = reservation();
         d.paymentId = r.paymentId = EARLIER;
         depositWitnessed(d, r, address(token));
+        d.paymentId = r.paymentId = keccak256("pay_00");
+        depositAuthorized(d, r, address(stable), CAP);
     }
 
     function test_Gas_DepositWithWitness() public {
@@ -45,6 +62,30 @@ contract EscrowGasTest is LargerDeposits {
     function test_Gas_DepositMoreWithPermit() public {
         sendLarger(false, depositTerms(), reservation(), address(token), LARGER);
         vm.snapshotGasLastCall("escrow", "depositMoreWithPermit");
+    }
+
+    function test_Gas_DepositWithAuthorization() public {
+        sendAuthorized(depositTerms(), reservation(), address(stable), CAP);
+        vm.snapshotGasLastCall("escrow", "depositWithAuthorization");
+    }
+
+    /// The payer's first permit for Permit2, and the deposit of the price.
+    function test_Gas_PermittedDeposit() public {
+        GatewayEscrow.GatewayDeposit memory d = depositTerms();
+        GatewayEscrow.Permit memory p = unsignedPermit(d, address(stable));
+        p.signature = signWitness(payerKey, p, d);
+        bytes memory admission = signAdmission(reserverKey, d, reservation(), address(stable));
+        bytes memory call =
+            abi.encodeCall(escrow.depositWithWitness, (d, p, reservation(), ADMITTED_UNTIL, admission));
+        PermittedDeposit.TokenPermit memory t =
+            PermittedDeposit.TokenPermit(address(stable), payer, PERMIT2, type(uint256).max, START + 60, 0, 0, 0);
+        bytes32 structHash =
+            keccak256(abi.encode(TOKEN_PERMIT_TYPEHASH, t.owner, t.spender, t.value, uint256(0), t.deadline));
+        (t.v, t.r, t.s) = vm.sign(payerKey, tokenDigest(address(stable), structHash));
+        bytes memory creation = abi.encodePacked(type(PermittedDeposit).creationCode, abi.encode(t, escrow, call));
+        creator.create(creation);
+        vm.snapshotGasLastCall("escrow", "permittedDeposit");
+        assertEq(uint8(stateOf(ID)), uint8(GatewayEscrow.State.Reserved));
     }
 
     function test_Gas_DepositOwnAndReserve() public {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
+import {DevStablecoin} from "../src/DevStablecoin.sol";
 import {DevToken} from "../src/DevToken.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {MovesAnything, SignsAll, vm} from "./support/Proofs.sol";
@@ -243,6 +244,32 @@ contract EscrowProperties {
         assert(token.balanceOf(SETTLER) == (delivered ? quoted : 0));
         assert(token.balanceOf(PAYER) == WEALTH - token.balanceOf(SETTLER));
         assert(token.balanceOf(address(escrow)) == 0 && escrow.owedIn(address(token)) == 0);
+    }
+
+    /// Whatever the payer authorizes: all of it comes in and no less than the price, and what the settler does not get goes back.
+    /// The payer is an account that has signed everything, which the token asks.
+    function check_AnAuthorizedDepositIsWholeAndConserves(uint256 amount, uint256 quoted, uint48 start, bool delivered)
+        public
+    {
+        vm.assume(start != 0 && start < type(uint48).max - 1_000);
+        vm.warp(start);
+        DevStablecoin stable = new DevStablecoin("Development USDC", "dUSDC", 6);
+        stable.mint(signer, WEALTH);
+        GatewayEscrow.GatewayDeposit memory d = GatewayEscrow.GatewayDeposit(
+            ID, bytes32(0), bytes32(0), signer, signer, signer, start, start + 100, start + 200
+        );
+        GatewayEscrow.Authorization memory a =
+            GatewayEscrow.Authorization(address(stable), amount, uint256(start) + 1, "");
+        GatewayEscrow.Reservation memory r = GatewayEscrow.Reservation(ID, QUOTE, SETTLER, quoted, start + 50);
+        vm.assume(tried(abi.encodeCall(escrow.depositWithAuthorization, (d, a, r, start, ""))));
+        assert(quoted != 0 && quoted <= amount);
+        assert(stable.balanceOf(address(escrow)) == amount && escrow.owedIn(address(stable)) == amount);
+        assert(stable.balanceOf(signer) == WEALTH - amount);
+        terms = GatewayEscrow.Escrow(d, address(stable), amount, QUOTE, SETTLER, quoted, start + 50);
+        vm.assume(delivered ? release() : cancel());
+        assert(stable.balanceOf(SETTLER) == (delivered ? quoted : 0));
+        assert(stable.balanceOf(signer) == WEALTH - stable.balanceOf(SETTLER));
+        assert(stable.balanceOf(address(escrow)) == 0 && escrow.owedIn(address(stable)) == 0);
     }
 
     /// From `refundAfter` on the payer gets all of it back, and a retired escrow changes nothing about that.

@@ -6,6 +6,7 @@ import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 
+import {IERC3009} from "./IERC3009.sol";
 import {IPermit2} from "./IPermit2.sol";
 import {TokenMoves} from "./TokenMoves.sol";
 
@@ -60,7 +61,7 @@ import {TokenMoves} from "./TokenMoves.sol";
 /// come from: the award, or the events `Deposited` and `Reserved` in the blocks that the payment's `Record` names.
 ///
 /// What a settler must know before delivering: state `Reserved`, and in the terms that hash to the record's commitment its own
-/// address, quote hash, amount, **token** (the reservation does not name it, the payer's permit does), releaser and `refundAfter`.
+/// address, quote hash, amount, **token** (the reservation does not name it, the payer's signature does), releaser and `refundAfter`.
 ///
 /// Tokens that take a fee on the way in are refused. A token that changes its rules while money is here has an exit all the
 /// same: when less is there than is owed, everyone gets the same part of what he is owed (`Shortfall`) and nothing new comes
@@ -110,6 +111,19 @@ contract GatewayEscrow is EIP712 {
         uint256 amount;
         uint256 nonce;
         uint256 deadline;
+        bytes signature;
+    }
+
+    /// @notice The payer's ERC-3009 signature (`ReceiveWithAuthorization`) and what it authorizes. Its `to` is this contract, its
+    /// `validAfter` zero, and its `nonce` the EIP-712 struct hash of the `GatewayDeposit`.
+    /// @param token the ERC-20, which takes such signatures
+    /// @param amount what is taken, all of it: the payer's cap
+    /// @param validBefore first second in which the token does not take the signature any more
+    /// @param signature the payer's, 65 bytes, 64 bytes (ERC-2098), or a contract's (ERC-1271) where the token asks contracts
+    struct Authorization {
+        address token;
+        uint256 amount;
+        uint256 validBefore;
         bytes signature;
     }
 
@@ -391,7 +405,7 @@ contract GatewayEscrow is EIP712 {
         _entered = false;
     }
 
-    /// @param permit2_ Permit2's address, or zero on a chain without it (deposits by signature are then refused)
+    /// @param permit2_ Permit2's address, or zero on a chain without it (deposits by permit are then refused)
     /// @param reserver_ the first reserver
     /// @param guardian_ who may retire the contract and propose another reserver, or zero for nobody
     /// @param payoutGas_ gas that one payout may use, 100,000 to 5,000,000; 300,000 suits chains that count as Ethereum does
@@ -472,6 +486,32 @@ contract GatewayEscrow is EIP712 {
         bytes calldata reserverSignature
     ) external nonReentrant {
         _depositWithPermit(d, p, r, amount, admittedUntil, reserverSignature);
+    }
+
+    /// @notice Deposit and reservation in one call, with an ERC-3009 authorization (`EVM_EIP3009`): no allowance, and no contract
+    /// but the token. It takes the whole authorized amount, for the token knows no less; what is over goes back to the payer on
+    /// release. Open to everyone.
+    /// @dev The nonce that the payer signed is the hash of `d`, so its signature covers every field of it, as a witness does. Of the
+    /// token it is asked that only the recipient may use the signature (`receiveWithAuthorization`): so nobody can have it
+    /// carried out beside this contract.
+    /// @param d what the payer agreed to, by its hash
+    /// @param a the payer's authorization
+    /// @param r the award
+    /// @param admittedUntil last second in which the reserver admits the deposit
+    /// @param reserverSignature of this contract's `reserver` over `LargerAdmission(d, r, a.token, a.amount, admittedUntil)`; over
+    /// `Admission(d, r, a.token, admittedUntil)` where the award asks for all of it
+    function depositWithAuthorization(
+        GatewayDeposit calldata d,
+        Authorization calldata a,
+        Reservation calldata r,
+        uint48 admittedUntil,
+        bytes calldata reserverSignature
+    ) external nonReentrant {
+        bytes32 nonce = _openReserved(d, a.token, a.amount, r, admittedUntil, reserverSignature);
+
+        uint256 before = a.token.balanceOf(address(this));
+        _receiveWithAuthorization(a, d.payer, nonce);
+        _requireReceived(a.token, before, a.amount);
     }
 
     /// @notice Deposit by the payer's own transaction, after an `approve` for this contract (Tron). The settler
@@ -745,7 +785,8 @@ contract GatewayEscrow is EIP712 {
         uint48 admittedUntil,
         bytes calldata reserverSignature
     ) private {
-        bytes32 witness = _openReserved(d, p, r, amount, admittedUntil, reserverSignature);
+        _requirePermitted(d, p, amount);
+        bytes32 witness = _openReserved(d, p.token, amount, r, admittedUntil, reserverSignature);
 
         uint256 before = p.token.balanceOf(address(this));
         IPermit2(permit2).permitWitnessTransferFrom(
@@ -762,44 +803,67 @@ contract GatewayEscrow is EIP712 {
         uint48 admittedUntil,
         bytes calldata reserverSignature
     ) private {
-        _openReserved(d, p, r, amount, admittedUntil, reserverSignature);
+        _requirePermitted(d, p, amount);
+        _openReserved(d, p.token, amount, r, admittedUntil, reserverSignature);
 
         uint256 before = p.token.balanceOf(address(this));
         IPermit2(permit2).permitTransferFrom(_permitOf(p), _transferOf(amount), d.payer, p.signature);
         _requireReceived(p.token, before, amount);
     }
 
-    /// @dev Checks and effects that all deposits by signature share. The nonce is checked here because it is all
-    /// that binds the payment's terms for the payer when there is no witness. The admission binds all that the two
+    /// @dev The nonce is checked because it is all that binds the payment's terms for the payer when there is no witness.
+    function _requirePermitted(GatewayDeposit calldata d, Permit calldata p, uint256 amount) private view {
+        if (permit2.code.length == 0) revert Permit2Missing();
+        uint256 nonce = uint256(keccak256(abi.encodePacked(d.paymentId, d.termsHash)));
+        if (p.nonce != nonce) revert NonceNotOfPayment(nonce, p.nonce);
+        if (amount > p.amount) revert AmountAboveCap(amount, p.amount);
+    }
+
+    /// @dev The token takes a key's signature in three parts since ERC-3009 was written, and in one piece, which may be a contract's,
+    /// where it came later.
+    function _receiveWithAuthorization(Authorization calldata a, address payer, bytes32 nonce) private {
+        bytes calldata signature = a.signature;
+        IERC3009 token = IERC3009(a.token);
+        if (signature.length == 65) {
+            (bytes32 r, bytes32 s, uint8 v) = (bytes32(signature[:32]), bytes32(signature[32:64]), uint8(signature[64]));
+            token.receiveWithAuthorization(payer, address(this), a.amount, 0, a.validBefore, nonce, v, r, s);
+        } else if (signature.length == 64) {
+            uint256 vs = uint256(bytes32(signature[32:64]));
+            (bytes32 r, bytes32 s) = (bytes32(signature[:32]), bytes32(vs & (type(uint256).max >> 1)));
+            token.receiveWithAuthorization(
+                payer, address(this), a.amount, 0, a.validBefore, nonce, uint8((vs >> 255) + 27), r, s
+            );
+        } else {
+            token.receiveWithAuthorization(payer, address(this), a.amount, 0, a.validBefore, nonce, signature);
+        }
+    }
+
+    /// @dev Checks and effects that all deposits by signature share. The admission binds all that the two
     /// parties bring: a signature over the award alone could be paired with somebody else's junk deposit. It ends, for a
     /// reverted deposit has published both signatures: without an end anyone could make it later, when the payer has
     /// mended its allowance for another payment.
     /// @return depositHash of `d`, the payer's witness
     function _openReserved(
         GatewayDeposit calldata d,
-        Permit calldata p,
-        Reservation calldata r,
+        address token,
         uint256 amount,
+        Reservation calldata r,
         uint48 admittedUntil,
         bytes calldata reserverSignature
     ) private returns (bytes32 depositHash) {
-        if (permit2.code.length == 0) revert Permit2Missing();
         if (block.timestamp > admittedUntil) revert AdmissionExpired(admittedUntil);
         if (r.paymentId != d.paymentId) revert PaymentIdMismatch(d.paymentId, r.paymentId);
         if (d.quoteHash != bytes32(0) && d.quoteHash != r.quoteHash) revert QuoteHashMismatch(d.quoteHash, r.quoteHash);
-        uint256 nonce = uint256(keccak256(abi.encodePacked(d.paymentId, d.termsHash)));
-        if (p.nonce != nonce) revert NonceNotOfPayment(nonce, p.nonce);
-        if (amount > p.amount) revert AmountAboveCap(amount, p.amount);
         if (r.sourceAmount > amount) revert AmountAboveCap(r.sourceAmount, amount);
         depositHash = _hashDeposit(d);
         bytes32 admission = amount == r.sourceAmount
-            ? keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash, _hashReservation(r), p.token, admittedUntil))
+            ? keccak256(abi.encode(ADMISSION_TYPEHASH, depositHash, _hashReservation(r), token, admittedUntil))
             : keccak256(
-                abi.encode(LARGER_ADMISSION_TYPEHASH, depositHash, _hashReservation(r), p.token, amount, admittedUntil)
+                abi.encode(LARGER_ADMISSION_TYPEHASH, depositHash, _hashReservation(r), token, amount, admittedUntil)
             );
-        _open(d, p.token, amount, r.quoteHash, admission, reserverSignature);
+        _open(d, token, amount, r.quoteHash, admission, reserverSignature);
         Record storage record = _records[d.paymentId];
-        record.commitment = _reserve(d, p.token, amount, r);
+        record.commitment = _reserve(d, token, amount, r);
         _write(record, State.Reserved, 1, uint40(block.number), uint40(block.number));
     }
 

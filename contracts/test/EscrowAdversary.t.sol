@@ -17,6 +17,14 @@ contract AdversaryActor is Adversary {
     uint256 private constant RECORDS_SLOT = 4;
 
     bytes[] private tape;
+    /// Authorizations of the payer that were tried, each with the escrow that it is for.
+    Seen[] private authorizations;
+
+    struct Seen {
+        address escrow;
+        GatewayEscrow.GatewayDeposit terms;
+        GatewayEscrow.Authorization authorization;
+    }
 
     function at(uint256 seed) private returns (uint256 e, Slot storage slot) {
         e = seed % 2;
@@ -48,26 +56,31 @@ contract AdversaryActor is Adversary {
         address t = tokens[slot.asset];
         GatewayEscrow.GatewayDeposit memory d = depositOf(slot);
         GatewayEscrow.Reservation memory r = awardOf(slot, amount, settler, "quote");
-        if (way % 3 == 0) {
+        if (way % 4 == 0) {
             GatewayEscrow.Escrow memory opened = asDeposited(d, t, CAP);
             admit(opened);
             send(payer, abi.encodeCall(escrow.depositOwn, (d, t, CAP, signOpening(reserverKey, d, t, CAP))));
-            noteTerms(opened);
             return;
         }
         uint256 drawn_ = bound(way, r.sourceAmount, CAP);
         GatewayEscrow.Escrow memory e = asReserved(asDeposited(d, t, drawn_), r);
         admit(e);
-        Larger memory larger = Larger(way % 3 == 1, d, r, t, drawn_, d.reserveDeadline);
-        send(stranger, largerCall(larger, payerKey, admissionOf(larger)));
-        noteTerms(e);
+        Larger memory larger = Larger(way % 4 == 1, d, r, t, drawn_, d.reserveDeadline);
+        if (way % 4 == 3) depositBy(authorizationBy(payerKey, d, t, drawn_), larger);
+        else send(stranger, largerCall(larger, payerKey, admissionOf(larger)));
+    }
+
+    function depositBy(GatewayEscrow.Authorization memory a, Larger memory larger) private {
+        Seen storage seen = authorizations.length < TAPE
+            ? authorizations.push()
+            : authorizations[uint256(depositHash(larger.terms)) % TAPE];
+        (seen.escrow, seen.terms, seen.authorization) = (address(escrow), larger.terms, a);
+        bytes memory call = callOf(Authorized(larger.terms, a, larger.award, larger.admittedUntil));
+        if (send(stranger, call)) count["authorized"]++;
     }
 
     function admit(GatewayEscrow.Escrow memory e) private {
-        bytes32 c = commitment(e);
-        say("admission", c);
-        depositedBy[c] = e.deposited;
-        lastsUntil[c] = e.fulfillBy;
+        say("admission", known(e));
     }
 
     function reserve(uint256 seed, uint256 amount) external judged {
@@ -75,9 +88,8 @@ contract AdversaryActor is Adversary {
         GatewayEscrow.Escrow memory e = termsOf(slot.id);
         GatewayEscrow.Reservation memory r = awardOf(slot, amount, settler, "quote");
         GatewayEscrow.Escrow memory next = asReserved(e, r);
-        say("award", follows(e, next));
+        say("award", known(next));
         send(stranger, abi.encodeCall(escrow.reserve, (e, r, signReservation(reserverKey, r))));
-        noteTerms(next);
     }
 
     function reassign(uint256 seed, uint256 amount, uint256 signers) external judged {
@@ -86,16 +98,14 @@ contract AdversaryActor is Adversary {
         address to = slot.last.round % 2 == 1 ? nextSettler : settler;
         GatewayEscrow.Reservation memory r = awardOf(slot, amount, to, abi.encode("quote", slot.last.round));
         GatewayEscrow.Escrow memory next = asReserved(e, r);
-        say("reassignment", keccak256(abi.encode(commitment(e), follows(e, next))));
+        say("reassignment", keccak256(abi.encode(commitment(e), known(next))));
         bytes memory word = wordOf(slot, "non-delivery", nonDeliveryDigest(slot.id, e.quoteHash), signers);
         send(stranger, abi.encodeCall(escrow.reassign, (e, r, signReassignment(reserverKey, e.quoteHash, r), word)));
-        noteTerms(next);
     }
 
-    function follows(GatewayEscrow.Escrow memory e, GatewayEscrow.Escrow memory next) private returns (bytes32 c) {
-        c = commitment(next);
-        depositedBy[c] = e.deposited;
-        lastsUntil[c] = next.fulfillBy;
+    function known(GatewayEscrow.Escrow memory e) private returns (bytes32 c) {
+        c = commitment(e);
+        termsBy[c] = e;
     }
 
     function release(uint256 seed, uint256 signers) external judged {
@@ -227,9 +237,30 @@ contract AdversaryActor is Adversary {
         at(seed);
         bytes memory data = tape[which % tape.length];
         if (seed % 3 == 0) data[place % data.length] = other;
-        vm.prank(seed % 5 == 0 ? payer : attacker);
+        // What the payer claims it may send to whomever it likes.
+        bool byPayer = seed % 5 == 0 && bytes4(data) != escrow.claim.selector;
+        vm.prank(byPayer ? payer : attacker);
         (bool done,) = address(escrow).call{gas: CALL_GAS}(data);
         if (done) count["replayed"]++;
+    }
+
+    /// What the payer signed for the token, brought to the token beside the escrow: to the escrow or to the attacker, as it was or
+    /// with another amount, by each function that moves money.
+    function attackWithAuthorization(uint256 seed, uint256 which, uint256 amount) external judged {
+        if (authorizations.length == 0) return;
+        Seen storage seen = authorizations[which % authorizations.length];
+        GatewayEscrow.Authorization memory a = seen.authorization;
+        address to = seed % 2 == 0 ? seen.escrow : attacker;
+        uint256 value = seed % 3 == 0 ? bound(amount, 0, CAP) : a.amount;
+        string memory name = seed % 5 < 2 ? "transferWithAuthorization" : "receiveWithAuthorization";
+        bytes memory args = abi.encode(payer, to, value, 0, a.validBefore, depositHash(seen.terms));
+        string memory form = "(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)";
+        (uint8 v, bytes32 r, bytes32 s) = halves(a.signature);
+        bytes memory call = bytes.concat(bytes4(keccak256(abi.encodePacked(name, form))), args, abi.encode(v, r, s));
+        vm.prank(attacker);
+        (bool done,) = a.token.call{gas: CALL_GAS}(call);
+        if (done) broken = "a token took an authorization from a stranger";
+        else count["authorization refused"]++;
     }
 
     /// The verifiers' words that they gave for the other escrow, or on another chain, over the very terms of this payment.
@@ -309,9 +340,9 @@ contract EscrowAdversaryTest is Test {
     function setUp() public {
         actor = new AdversaryActor();
         actor.setUp();
-        bytes4[] memory actions = new bytes4[](19);
+        bytes4[] memory actions = new bytes4[](21);
         actions[0] = actions[1] = AdversaryActor.deposit.selector;
-        actions[2] = AdversaryActor.reserve.selector;
+        actions[2] = actions[20] = AdversaryActor.reserve.selector;
         actions[3] = AdversaryActor.reassign.selector;
         actions[4] = AdversaryActor.release.selector;
         actions[5] = AdversaryActor.cancel.selector;
@@ -328,6 +359,7 @@ contract EscrowAdversaryTest is Test {
         actions[16] = AdversaryActor.attackWithReplay.selector;
         actions[17] = AdversaryActor.attackWithWordsOfOthers.selector;
         actions[18] = AdversaryActor.attackTheInside.selector;
+        actions[19] = AdversaryActor.attackWithAuthorization.selector;
         targetSelector(FuzzSelector(address(actor), actions));
         targetContract(address(actor));
     }
@@ -342,13 +374,14 @@ contract EscrowAdversaryTest is Test {
     /// One long sequence, always the same: everything happens in it that this is about.
     function test_EverythingHappens() public {
         for (uint256 i = 0; i < 2_000; i++) {
-            uint256 x = uint256(keccak256(abi.encode("everything", i)));
+            uint256 x = uint256(keccak256(abi.encode("everything", 1, i)));
             uint256 y = uint256(keccak256(abi.encode(x)));
-            act(x % 27, y, uint256(keccak256(abi.encode(y))));
+            act(x % 30, y, uint256(keccak256(abi.encode(y))));
         }
         assertEq(actor.broken(), "");
-        string[19] memory all = [
+        string[21] memory all = [
             "deposited",
+            "authorized",
             "reserved",
             "reassigned",
             "released",
@@ -366,7 +399,8 @@ contract EscrowAdversaryTest is Test {
             "guard refused",
             "replayed",
             "bytes refused",
-            "inside refused"
+            "inside refused",
+            "authorization refused"
         ];
         for (uint256 i = 0; i < all.length; i++) {
             assertGt(actor.count(all[i]), 0, all[i]);
@@ -375,7 +409,8 @@ contract EscrowAdversaryTest is Test {
 
     function act(uint256 what, uint256 x, uint256 y) private {
         if (what < 4) actor.deposit(x, y, y >> 8, y >> 16);
-        if (what == 4) actor.reserve(x, y);
+        // Only an own deposit needs it, and soon.
+        if (what == 4 || what > 27) actor.reserve(x, y);
         if (what == 5) actor.reassign(x, y, y >> 8);
         if (what == 6) actor.release(x, y);
         if (what == 7) actor.cancel(x, y);
@@ -392,6 +427,7 @@ contract EscrowAdversaryTest is Test {
         if (what == 18 || what == 25) actor.guard(x, y, y >> 8);
         if (what == 19) actor.attackWithBytes(x, bytesOf(x, y));
         if (what == 20) actor.attackTheInside(x, y);
+        if (what == 27) actor.attackWithAuthorization(x, y, y >> 8);
     }
 
     /// A call that the escrow knows, with anything behind it.

@@ -38,10 +38,12 @@ contract EscrowActor is Sequences {
         i = bound(i, 0, PAYMENTS - 1);
         (GatewayEscrow.GatewayDeposit memory d, GatewayEscrow.Reservation memory r) = terms(i, amount);
         if (stateOf(d.paymentId) != GatewayEscrow.State.None) return;
-        if (way % 5 == 0) depositByPayer(d, address(trick));
-        if (way % 5 == 1) depositWitnessed(d, r, address(trick));
-        if (way % 5 == 2) depositPermitted(d, r, address(trick));
-        if (way % 5 > 2) depositLarger(way % 5 == 3, d, r, address(trick), bound(way, r.sourceAmount, CAP));
+        uint256 drawn = bound(way, r.sourceAmount, CAP);
+        if (way % 6 == 0) depositByPayer(d, address(trick));
+        if (way % 6 == 1) depositWitnessed(d, r, address(trick));
+        if (way % 6 == 2) depositPermitted(d, r, address(trick));
+        if (way % 6 == 3) depositAuthorized(d, r, address(trick), drawn);
+        if (way % 6 > 3) depositLarger(way % 6 == 4, d, r, address(trick), drawn);
     }
 
     function reserve(uint256 i, uint256 amount) external noting {

@@ -2,7 +2,8 @@
 pragma solidity ^0.8.24;
 
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
-import {LargerDeposits} from "./support/LargerDeposits.sol";
+import {Authorizations} from "./support/Authorizations.sol";
+import {AuthorizingToken} from "./support/AuthorizingToken.sol";
 import {TrickToken} from "./support/TrickToken.sol";
 
 /// @notice A token that answers everything with as many zero bytes.
@@ -22,8 +23,14 @@ contract AnswersBytes {
 }
 
 /// @notice Tokens and receivers that misbehave while money goes out, and the claims that follow.
-contract EscrowHostileTest is LargerDeposits {
+contract EscrowHostileTest is Authorizations {
     bytes32 private constant ID = keccak256("pay_1");
+
+    function setUp() public override {
+        super.setUp();
+        trick = new AuthorizingToken();
+        enrich(address(trick));
+    }
 
     // Tokens that tell no balance
 
@@ -252,11 +259,12 @@ contract EscrowHostileTest is LargerDeposits {
             uint256 snapshot = vm.snapshotState();
             trick.setHook(address(escrow), calls[i]);
             uint256 ready = vm.snapshotState();
-            for (uint256 way = 0; way < 5; way++) {
+            for (uint256 way = 0; way < 6; way++) {
                 if (way == 0) depositByPayer(depositTerms(), address(trick));
                 if (way == 1) depositWitnessed(depositTerms(), reservation(), address(trick));
                 if (way == 2) depositPermitted(depositTerms(), reservation(), address(trick));
-                if (way > 2) depositLarger(way == 3, depositTerms(), reservation(), address(trick), LARGER);
+                if (way == 3) depositAuthorized(depositTerms(), reservation(), address(trick), LARGER);
+                if (way > 3) depositLarger(way == 4, depositTerms(), reservation(), address(trick), LARGER);
                 assertReentranceRefused();
                 vm.revertToState(ready);
             }
@@ -303,7 +311,7 @@ contract EscrowHostileTest is LargerDeposits {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         GatewayEscrow.Reservation memory r = reservation();
         GatewayEscrow.Permit memory p = unsignedPermit(d, address(trick));
-        calls = new bytes[](13);
+        calls = new bytes[](14);
         bytes memory admission = signAdmission(reserverKey, d, r, address(trick));
         bytes memory opening = signOpening(reserverKey, d, address(trick), CAP);
         calls[0] = abi.encodeCall(escrow.depositWithWitness, (d, p, r, ADMITTED_UNTIL, admission));
@@ -322,5 +330,6 @@ contract EscrowHostileTest is LargerDeposits {
         bytes memory larger = admissionOf(d, r, address(trick), LARGER);
         calls[11] = abi.encodeCall(escrow.depositMoreWithWitness, (d, p, r, LARGER, ADMITTED_UNTIL, larger));
         calls[12] = abi.encodeCall(escrow.depositMoreWithPermit, (d, p, r, LARGER, ADMITTED_UNTIL, larger));
+        calls[13] = callOf(authorized(d, r, address(trick), LARGER));
     }
 }

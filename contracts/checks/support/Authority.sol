@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
+import {DevStablecoin} from "../../src/DevStablecoin.sol";
 import {DevToken} from "../../src/DevToken.sol";
 import {GatewayEscrow} from "../../src/GatewayEscrow.sol";
 import {Proofs, SignsAll, svm, vm} from "./Proofs.sol";
@@ -25,6 +26,15 @@ abstract contract Authority is Proofs {
     bytes32 private constant OPENING_TYPEHASH = keccak256(
         "Opening(GatewayDeposit deposit,address token,uint256 amount)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)"
     );
+    bytes32 private constant ADMISSION_TYPEHASH = keccak256(
+        "Admission(GatewayDeposit deposit,Reservation reservation,address token,uint48 admittedUntil)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
+    );
+    bytes32 private constant LARGER_ADMISSION_TYPEHASH = keccak256(
+        "LargerAdmission(GatewayDeposit deposit,Reservation reservation,address token,uint256 amount,uint48 admittedUntil)GatewayDeposit(bytes32 paymentId,bytes32 termsHash,bytes32 quoteHash,address payer,address reserver,address releaser,uint48 reserveDeadline,uint48 fulfillmentDeadline,uint48 refundAfter)Reservation(bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy)"
+    );
+    bytes32 private constant RECEIVE_TYPEHASH = keccak256(
+        "ReceiveWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+    );
     address internal constant RESERVER = address(0x4e5e4e);
     address internal constant RELEASER = address(0x4e1ea5);
     uint48 internal constant START = 1_000;
@@ -32,6 +42,8 @@ abstract contract Authority is Proofs {
     uint256 private constant RECORDS_SLOT = 4;
 
     DevToken internal token;
+    /// The payer has all of it, and lets nobody take it.
+    DevStablecoin internal stable;
     bytes private signsAll;
     bytes32 private domain;
 
@@ -70,6 +82,8 @@ abstract contract Authority is Proofs {
         deploy(RESERVER);
         token = new DevToken("Development USD", "dUSD", 6);
         enrich(token);
+        stable = new DevStablecoin("Development USDC", "dUSDC", 6);
+        stable.mint(PAYER, WEALTH);
         domain = keccak256(
             abi.encode(DOMAIN_TYPEHASH, keccak256("GatewayEscrow"), keccak256("1"), block.chainid, address(escrow))
         );
@@ -136,13 +150,18 @@ abstract contract Authority is Proofs {
 
     /// Whose signature of the message it is.
     function signerOf(bytes32 structHash, bytes memory signed) internal view returns (address) {
+        return signerOf(domain, structHash, signed);
+    }
+
+    /// As the other, of a message for whom the domain is.
+    function signerOf(bytes32 domain_, bytes32 structHash, bytes memory signed) internal pure returns (address) {
         bytes32 r;
         bytes32 s;
         assembly ("memory-safe") {
             r := mload(add(signed, 0x20))
             s := mload(add(signed, 0x40))
         }
-        return ecrecover(keccak256(abi.encodePacked(hex"1901", domain, structHash)), uint8(signed[64]), r, s);
+        return ecrecover(keccak256(abi.encodePacked(hex"1901", domain_, structHash)), uint8(signed[64]), r, s);
     }
 
     function delivery(GatewayEscrow.Escrow memory e) internal pure returns (bytes32) {
@@ -159,6 +178,35 @@ abstract contract Authority is Proofs {
 
     function reassignmentHash(bytes32 previous, GatewayEscrow.Reservation memory r) internal pure returns (bytes32) {
         return keccak256(abi.encode(REASSIGNMENT_TYPEHASH, previous, reservationHash(r)));
+    }
+
+    /// The reserver's word for a deposit of `amount` by the payer's signature, in the token that takes authorizations.
+    function admission(
+        GatewayEscrow.GatewayDeposit memory d,
+        GatewayEscrow.Reservation memory r,
+        uint256 amount,
+        uint48 admittedUntil
+    ) internal view returns (bytes32) {
+        bytes32 deposit = keccak256(abi.encode(DEPOSIT_TYPEHASH, d));
+        bytes32 award = reservationHash(r);
+        if (amount == r.sourceAmount) {
+            return keccak256(abi.encode(ADMISSION_TYPEHASH, deposit, award, address(stable), admittedUntil));
+        }
+        return keccak256(
+            abi.encode(LARGER_ADMISSION_TYPEHASH, deposit, award, address(stable), amount, admittedUntil)
+        );
+    }
+
+    /// The payer's word for it: the nonce is the hash of what it agreed to.
+    function authorization(GatewayEscrow.GatewayDeposit memory d, uint256 amount, uint256 validBefore)
+        internal
+        view
+        returns (bytes32)
+    {
+        bytes32 nonce = keccak256(abi.encode(DEPOSIT_TYPEHASH, d));
+        return keccak256(
+            abi.encode(RECEIVE_TYPEHASH, d.payer, address(escrow), amount, uint256(0), validBefore, nonce)
+        );
     }
 
     function opening(GatewayEscrow.GatewayDeposit memory d, uint256 amount) internal view returns (bytes32) {

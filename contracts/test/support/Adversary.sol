@@ -2,11 +2,12 @@
 pragma solidity ^0.8.24;
 
 import {GatewayEscrow} from "../../src/GatewayEscrow.sol";
+import {AuthorizingToken} from "./AuthorizingToken.sol";
 import {Sequences} from "./Sequences.sol";
 import {PausableToken, RebasingToken} from "./Tokens.sol";
 import {TrickToken} from "./TrickToken.sol";
 
-/// @notice Two escrows that share Permit2 and tokens of every kind, honest parties that pay through them, and a judge. After each
+/// @notice Two escrows that share Permit2 and tokens of every kind, which all take authorizations (ERC-3009), honest parties that pay through them, and a judge. After each
 /// call the judge compares all records with those before it, and knows who said what; it does not know what was called.
 abstract contract Adversary is Sequences {
     uint256 internal constant SLOTS = 3;
@@ -35,6 +36,8 @@ abstract contract Adversary is Sequences {
     Verifiers internal set = verifiers(2, 3);
     /// What somebody said by a signature: a hash of what, escrow and commitment.
     mapping(bytes32 => bool) internal said;
+    /// The terms of each commitment that a payment may come to.
+    mapping(bytes32 commitment => GatewayEscrow.Escrow) internal termsBy;
     /// What came to and went from a party in a token by payments alone, as it should be.
     mapping(address party => mapping(uint256 asset => int256)) internal due;
     uint256 internal drawn;
@@ -50,19 +53,21 @@ abstract contract Adversary is Sequences {
         super.setUp();
         escrows = [escrow, new GatewayEscrow(PERMIT2, reserver, guardian, PAYOUT_GAS)];
         tokens = [
-            address(token),
-            address(new TrickToken()),
-            address(new TrickToken()),
-            address(new TrickToken()),
+            address(stable),
+            address(new AuthorizingToken()),
+            address(new AuthorizingToken()),
+            address(new AuthorizingToken()),
             address(new PausableToken()),
-            address(new TrickToken()),
-            address(new TrickToken()),
+            address(new AuthorizingToken()),
+            address(new AuthorizingToken()),
             address(new RebasingToken())
         ];
         TrickToken(tokens[SAYS_FALSE]).setAnswer(TrickToken.Answer.False);
         TrickToken(tokens[SAYS_NOTHING]).setAnswer(TrickToken.Answer.Nothing);
         for (uint256 i = 0; i < TOKENS; i++) {
-            if (i != PLAIN) enrich(tokens[i]);
+            // Of the plain one it has its money already.
+            if (i == PLAIN) allow(tokens[i]);
+            else enrich(tokens[i]);
             vm.prank(payer);
             TrickToken(tokens[i]).approve(address(escrows[1]), type(uint256).max);
         }
@@ -116,12 +121,13 @@ abstract contract Adversary is Sequences {
         GatewayEscrow.Record memory now_ = escrows[e].recordOf(slot.id);
         if (keccak256(abi.encode(old)) == keccak256(abi.encode(now_))) return;
         slot.last = now_;
+        note(e, slot, termsBy[now_.commitment]);
         GatewayEscrow.Escrow memory terms = termsOf(slot.id);
         if (old.state == GatewayEscrow.State.None) {
             if (!isOpen(now_.state) || !wasSaid("admission", escrows[e], now_.commitment)) {
                 breaks("a deposit that nobody admitted");
             }
-            due[payer][slot.asset] -= int256(depositedBy[now_.commitment]);
+            due[payer][slot.asset] -= int256(terms.deposited);
             count["deposited"]++;
             return;
         }
@@ -148,9 +154,17 @@ abstract contract Adversary is Sequences {
         count[early ? "cancelled" : "refunded"]++;
     }
 
-    /// What a commitment says was deposited, and until when its reservation lasts.
-    mapping(bytes32 commitment => uint256) internal depositedBy;
-    mapping(bytes32 commitment => uint256) internal lastsUntil;
+    /// What the payment is now, whoever brought it about: a call that was refused once may go through when it is sent again.
+    function note(uint256 e, Slot storage slot, GatewayEscrow.Escrow memory terms) private {
+        GatewayEscrow called = escrow;
+        escrow = escrows[e];
+        noteTerms(terms);
+        escrow = called;
+        slot.bySet = terms.deposit.releaser == idOf(set);
+        for (uint256 asset = 0; asset < TOKENS; asset++) {
+            if (tokens[asset] == terms.token) slot.asset = asset;
+        }
+    }
 
     function judgeReservation(uint256 e, GatewayEscrow.Record memory old, GatewayEscrow.Record memory now_) private {
         if (old.state == GatewayEscrow.State.Deposited) {
@@ -163,11 +177,11 @@ abstract contract Adversary is Sequences {
             if (!wasSaid("non-delivery", escrows[e], old.commitment)) {
                 breaks("a reassignment without the verifiers' word");
             }
-            if (block.timestamp <= lastsUntil[old.commitment]) breaks("a settler lost its reservation in its time");
+            if (block.timestamp <= termsBy[old.commitment].fulfillBy) breaks("a settler lost its reservation in its time");
             if (now_.round != old.round + 1) breaks("a reassignment that was not counted");
             count["reassigned"]++;
         }
-        if (depositedBy[old.commitment] != depositedBy[now_.commitment]) breaks("the deposit changed");
+        if (termsBy[old.commitment].deposited != termsBy[now_.commitment].deposited) breaks("the deposit changed");
     }
 
     /// What decides who may deposit: reserver, proposal and retirement.
@@ -214,7 +228,7 @@ abstract contract Adversary is Sequences {
     function openIn(uint256 e, uint256 asset) private view returns (uint256 sum) {
         for (uint256 i = 0; i < SLOTS; i++) {
             Slot storage slot = slots[e][i];
-            if (isOpen(slot.last.state) && slot.asset == asset) sum += depositedBy[slot.last.commitment];
+            if (isOpen(slot.last.state) && slot.asset == asset) sum += termsBy[slot.last.commitment].deposited;
         }
     }
 

@@ -86,6 +86,11 @@ abstract contract EscrowFixture is Test {
     /// The payer has `WEALTH` of the token, and lets the escrow and Permit2 take it.
     function enrich(address asset) internal {
         DevToken(asset).mint(payer, WEALTH);
+        allow(asset);
+    }
+
+    /// The payer lets the escrow and Permit2 take the token.
+    function allow(address asset) internal {
         vm.startPrank(payer);
         DevToken(asset).approve(PERMIT2, type(uint256).max);
         DevToken(asset).approve(address(escrow), type(uint256).max);

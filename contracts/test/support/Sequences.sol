@@ -2,11 +2,20 @@
 pragma solidity ^0.8.24;
 
 import {GatewayEscrow} from "../../src/GatewayEscrow.sol";
-import {LargerDeposits} from "./LargerDeposits.sol";
+import {Authorizations} from "./Authorizations.sol";
+import {AuthorizingToken} from "./AuthorizingToken.sol";
+import {EscrowFixture} from "./EscrowFixture.sol";
 import {VerifierSets} from "./VerifierSets.sol";
 
-/// @notice What those have in common who act in random sequences. Their permits last as long as the test.
-abstract contract Sequences is VerifierSets, LargerDeposits {
+/// @notice What those have in common who act in random sequences. Their permits and authorizations last as long as the test, and
+/// their tokens take each of them.
+abstract contract Sequences is VerifierSets, Authorizations {
+    function setUp() public virtual override(EscrowFixture, Authorizations) {
+        Authorizations.setUp();
+        trick = new AuthorizingToken();
+        enrich(address(trick));
+    }
+
     function unsignedPermit(GatewayEscrow.GatewayDeposit memory d, address asset)
         internal
         pure
@@ -14,5 +23,14 @@ abstract contract Sequences is VerifierSets, LargerDeposits {
         returns (GatewayEscrow.Permit memory)
     {
         return GatewayEscrow.Permit(asset, CAP, nonceOf(d), type(uint256).max, "");
+    }
+
+    function unsignedAuthorization(GatewayEscrow.GatewayDeposit memory, address asset, uint256 amount)
+        internal
+        pure
+        override
+        returns (GatewayEscrow.Authorization memory)
+    {
+        return GatewayEscrow.Authorization(asset, amount, type(uint256).max, "");
     }
 }

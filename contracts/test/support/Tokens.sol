@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
-import {TrickToken} from "./TrickToken.sol";
+import {AuthorizingToken} from "./AuthorizingToken.sol";
 
 /// @notice A token whose issuer stops all transfers at will.
-contract PausableToken is TrickToken {
+contract PausableToken is AuthorizingToken {
     bool public paused;
 
     function setPaused(bool stopped) external {
@@ -18,7 +18,7 @@ contract PausableToken is TrickToken {
 }
 
 /// @notice A token whose holders' balances all grow or shrink at once: what it keeps of each is shares.
-contract RebasingToken is TrickToken {
+contract RebasingToken is AuthorizingToken {
     uint256 private constant UNIT = 1e12;
 
     /// What one share is worth, in `UNIT`.

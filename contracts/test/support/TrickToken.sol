@@ -125,7 +125,7 @@ contract TrickToken {
         _balances[to] += amount - fee;
     }
 
-    function _answer() private view {
+    function _answer() internal view {
         Answer a = answer;
         if (a == Answer.Nothing) return;
         assembly {
