@@ -9,6 +9,8 @@ use journal::{
 
 /// Appends at a time; many times what goes alone.
 pub const CROWD: usize = 400;
+/// Appends of one commit that are tried before the last, where the journal says that nothing is stored.
+const TRIES_MAX: usize = 10;
 
 pub async fn append_all(
     journal: &(impl StreamStore + Clone + 'static),
@@ -16,7 +18,16 @@ pub async fn append_all(
 ) -> Vec<Result<Recorded, AppendError>> {
     let append = |commit: Commit| {
         let journal = journal.clone();
-        tokio::spawn(async move { journal.append(&commit).await })
+        tokio::spawn(async move {
+            // On a machine that is busy with others its turn may not come in time; then nothing is stored, and it tries again.
+            for _ in 0..TRIES_MAX {
+                match journal.append(&commit).await {
+                    Err(AppendError::Unavailable(_)) => {}
+                    appended => return appended,
+                }
+            }
+            journal.append(&commit).await
+        })
     };
     let appended: Vec<_> = commits.iter().cloned().map(append).collect();
     join_all(appended).await.into_iter().map(Result::unwrap).collect()

@@ -175,7 +175,7 @@ mod tests {
             let run = async |seed: u64| {
                 at_once.set(at_once.get() + 1);
                 seen.set(at_once.get().max(seen.get()));
-                for _ in 0..seed % 4 {
+                for _ in 0..=seed % 4 {
                     yield_now().await;
                 }
                 at_once.set(at_once.get() - 1);
