@@ -338,7 +338,8 @@ impl Award<'_> {
         let is_contract = authorizer.payer_is_contract(signed, authorized).await?;
         authorizer.confirm(signed, authorized).await?;
         let draw = Draw::of(&authorized.authorization);
-        let amount = self.drawn(authorized.authorization.permitted());
+        let permitted = authorized.authorization.permitted();
+        let amount = if authorized.authorization.is_drawn_whole() { permitted } else { self.drawn(permitted) };
         let spend = Spend { source, amount, draw, escrow: &authorized.escrow };
         let payments = state.services.payments.as_ref();
         let promised = state.funds.promised(&spend, &self.payment_id, payments, now).await?;

@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use events::{
-    Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId,
+    Account, Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId,
     event::{EscrowPlan, VerifierRef},
     quote::SignedQuote,
     quote_request::CollectedDocument,
@@ -28,7 +28,7 @@ use net::callers::Caller;
 
 use crate::{
     App,
-    authorization::{AuthorizationRequest, AuthorizeError, MessageScheme, UnsignedMessage},
+    authorization::{AuthorizationRequest, AuthorizeError, MessageScheme, Prepared, PreparedDraw, UnsignedMessage},
     award::{self, Award},
     error::{Code, Error},
     existing::{self, stated::Stated},
@@ -135,12 +135,12 @@ async fn of_order(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
         releaser: &order.verifier.account,
         // The payer signs before the auction.
         quote_hash: Hash32::ZERO,
-        message_scheme: options.scheme(order.terms.source.family()),
+        message_scheme: options.scheme(source, &order.escrow_contract, state).await?,
         signed_messages: &[],
         caller: None,
     };
     let checked = |plan: &EscrowPlan| horizons::check_plan(plan, order.quote_deadline, state.deadlines);
-    messages(&request, &order.verifier, options.payload.as_ref(), state, checked, |permitted| permitted).await
+    messages(&request, &order.verifier, options.payload.as_ref(), state, checked, |prepared| prepared.amount).await
 }
 
 /// A quote of a batch is accepted with the signature, so its hash is signed, under the batch's corridor and deadlines.
@@ -169,13 +169,19 @@ async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     let award = Award { batch: &batch, begun, quote, payment_id };
     award.check(state.services.clock.now())?;
     award.check_batch(state)?;
-    if terms.max_source_amount.is_none() {
+    let scheme = options.scheme(&terms.source, &batch.opened.escrow.contract, state).await?;
+    // An authorization of a token's is drawn whole.
+    if terms.max_source_amount.is_none() || scheme == MessageScheme::EvmEip3009 {
         options.permit_at_most(quote);
     }
-    let request = award.authorization(state, options.scheme(terms.source.family()), &[])?;
+    let request = award.authorization(state, scheme, &[])?;
     let checked = |plan: &EscrowPlan| award.check_horizons(plan, state);
     let (verifier, payload) = (&batch.opened.verifier, options.payload.as_ref());
-    messages(&request, verifier, payload, state, checked, |permitted| award.drawn(permitted)).await
+    messages(&request, verifier, payload, state, checked, |prepared| match prepared.draw {
+        PreparedDraw::Transfer(_) | PreparedDraw::PayerDeposit => prepared.amount,
+        PreparedDraw::Permit2(_) | PreparedDraw::Delegate(_) => award.drawn(prepared.amount),
+    })
+    .await
 }
 
 /// The messages, for windows that pass `check`, of which so much as `drawn` says is going to be drawn.
@@ -185,21 +191,28 @@ async fn messages(
     payload: Option<&Map<String, Value>>,
     state: &App,
     check: impl FnOnce(&EscrowPlan) -> Result<(), Error>,
-    drawn: impl FnOnce(Amount) -> Amount,
+    drawn: impl FnOnce(&Prepared) -> Amount,
 ) -> Result<PreparedBody, Error> {
     state.corridors.check_scheme(request.terms.source.asset().chain(), request.message_scheme)?;
-    let prepared = state.services.authorizer.prepare(request, payload).await.map_err(|error| match error {
+    let mut prepared = state.services.authorizer.prepare(request, payload).await.map_err(|error| match error {
         // Nothing was signed yet, so it is the request that cannot be signed for.
         AuthorizeError::Refused(reason) => Error::new(Code::INVALID_REQUEST, reason),
         other => other.into(),
     })?;
     check(&prepared.escrow)?;
-    let (source, amount) = (&request.terms.source, drawn(prepared.amount));
+    let (source, amount) = (&request.terms.source, drawn(&prepared));
     let spend = Spend { source, amount, draw: prepared.draw(), escrow: &prepared.escrow };
     // A payment that was accepted has its funds committed, and may have used its nonce up by them.
     let known = state.services.payments.view(request.payment_id).await.ok().flatten().is_some();
-    let FirstSteps { wrap, approval } =
+    let FirstSteps { wrap, mut approval } =
         if known { FirstSteps::default() } else { state.funds.unsigned(&spend).await? };
+    // A signature is cheaper for the payer than a transaction, where the token takes one.
+    if approval.is_some()
+        && let Some(allowance) = state.services.authorizer.allowance(request, &prepared).await?
+    {
+        prepared.messages.insert(0, allowance);
+        approval = None;
+    }
     Ok(PreparedBody {
         payment_id: request.payment_id.clone(),
         message_scheme: request.message_scheme.name(),
@@ -259,8 +272,12 @@ impl PreparationOptions {
         }
     }
 
-    fn scheme(&self, source: Family) -> MessageScheme {
-        self.scheme.unwrap_or_else(|| default_scheme(source))
+    /// The scheme that is asked for, or else offered.
+    async fn scheme(&self, source: &OwnedAsset, escrow: &Account, state: &App) -> Result<MessageScheme, Error> {
+        match self.scheme {
+            Some(scheme) => Ok(scheme),
+            None => Ok(state.services.authorizer.offered(source, escrow).await?),
+        }
     }
 
     /// The price, where neither the terms nor the payer say what may be spent.
@@ -277,15 +294,6 @@ fn has_countersignature(family: Family) -> bool {
     match family {
         Family::Tron => true,
         Family::Evm | Family::Solana => false,
-    }
-}
-
-/// The scheme of a chain's family for those who name none: the one that binds most.
-fn default_scheme(family: Family) -> MessageScheme {
-    match family {
-        Family::Evm => MessageScheme::EvmPermit2Escrow,
-        Family::Solana => MessageScheme::Solana,
-        Family::Tron => MessageScheme::Tron,
     }
 }
 

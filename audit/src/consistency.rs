@@ -129,9 +129,9 @@ impl Consistency<'_> {
         }
         if let (Some(secured), Some(first)) = (&payment.secured, first) {
             let authorization = &payment.submitted.authorization;
-            // The payer's own transaction deposits before anybody knows the price; what is left over goes back on release, as does what
-            // was deposited for others that might have to deliver.
-            let (least, most) = match authorization.is_payer_deposit() {
+            // The payer's own transaction deposits before anybody knows the price, and an authorization of a token's is of one amount;
+            // what is left over goes back on release, as does what was deposited for others that might have to deliver.
+            let (least, most) = match authorization.is_drawn_whole() {
                 true => (authorization.permitted(), authorization.permitted()),
                 false => (first.award.quote.source_amount, self.deposit_up_to(payment, first)),
             };

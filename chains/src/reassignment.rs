@@ -155,6 +155,7 @@ mod tests {
                 deadline: 100,
                 quote_hash: Hash32::ZERO,
                 signature: "0x".to_owned(),
+                allowance: None,
             }),
             deposited: "1000".parse().unwrap(),
             lapsed: reservation(1, FIRST, 150),

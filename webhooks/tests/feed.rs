@@ -55,6 +55,7 @@ fn submitted(originator: &str, request_id: &str) -> Submitted {
             deadline: 1_800_000_050,
             quote_hash: Hash32::ZERO,
             signature: "0x00".to_owned(),
+            allowance: None,
         }),
         escrow: EscrowPlan {
             chain_id: ChainId::evm(1),

@@ -51,6 +51,7 @@ impl Authorizer for LenientAuthorizer {
             deadline: fulfillment_deadline,
             quote_hash: request.quote_hash,
             signature: request.signed_messages[0].signature.clone(),
+            allowance: None,
         });
         let escrow = EscrowPlan {
             chain_id: request.terms.source.asset().chain().clone(),

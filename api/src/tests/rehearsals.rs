@@ -213,7 +213,10 @@ async fn an_award_that_was_prepared_and_signed_is_accepted() {
 async fn a_permit_without_a_witness_is_off_by_default() {
     let gateway = Gateway::configured(|_| {});
     let defaults = gateway.get("/v1/defaults").await.expect(200);
-    assert_eq!(defaults.body["chains"]["eip155:31337"]["message_schemes"], json!(["EVM_PERMIT2_ESCROW"]));
+    assert_eq!(
+        defaults.body["chains"]["eip155:31337"]["message_schemes"],
+        json!(["EVM_PERMIT2_ESCROW", "EVM_EIP3009"])
+    );
 
     let account = format!("{:#x}", PrivateKeySigner::random().address());
     let mut unsigned = unsigned(&account);

@@ -66,6 +66,7 @@ pub(super) fn chosen_body(signer: &PrivateKeySigner, scheme: Scheme, choice: &Ch
             refund_delay_seconds: 7_200,
         },
         quote_hash: Hash32::ZERO,
+        token: None,
     };
     let prepared = prepare(&spend, choice).unwrap();
     let signature = signer.sign_hash_sync(&prepared.digest.0.into()).unwrap();

@@ -1,15 +1,28 @@
-//! Payers on EVM chains: Permit2 signatures, by keys and by contract accounts.
+//! Payers on EVM chains: signatures for Permit2 and for tokens that take them, by keys and by contract accounts.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
+use alloy::primitives::U256;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use chains_evm::{
+    batching::Views,
+    escrows::Escrows,
     node::Node,
     payers::{ContractPayer, Payers},
     permit2::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
+    token_domain::{TokenDomain, TokenSignatures, Tokens},
+};
+use escrow_abi::contracts::{ConvertError, address, erc20};
+use events::{
+    Account, Hash32, OwnedAsset,
+    event::{Authorization, TokenPermit},
 };
 use journal::budget::Budgets;
 use net::callers::Refusal;
@@ -29,10 +42,20 @@ use crate::{
 
 /// Questions of ours to a node about payers that signed well, at a time, and those that wait for it. They run no code.
 const LOOKS_MAX: usize = 64;
+/// Questions to a node about tokens at a time, and those that wait for it. What one answers counts for many payments.
+const TOKENS_ASKED_MAX: usize = 16;
 /// How long they wait.
 const LOOK_WAIT_MAX: Duration = Duration::from_millis(250);
 /// How long a signature waits for its turn to be judged by a contract.
 const TURN_WAIT_MAX: Duration = Duration::from_millis(1_000);
+/// Why an escrow takes none.
+const OLDER_ESCROW: &str =
+    "message_scheme: the escrow was deployed before it took signed transfers (ERC-3009); see EVM_PERMIT2_ESCROW";
+/// Why a token's payer cannot give the allowance by a signature.
+const NO_PERMITS: &str = "sender_auth.signed_messages: the source's token takes no signed allowances (ERC-2612)";
+/// Why a token cannot be paid with by a signature of its own.
+const NO_TRANSFERS: &str =
+    "message_scheme: the source's token takes no signed transfers (ERC-3009); see EVM_PERMIT2_ESCROW";
 
 /// [`Authorizer`] for the EVM chains it has a node of.
 ///
@@ -50,6 +73,10 @@ pub struct EvmAuthorizer {
 struct EvmChain {
     payers: Payers,
     looks: Arc<Bulkhead>,
+    tokens: Tokens,
+    tokens_asked: Arc<Bulkhead>,
+    /// Of those that the configuration trusts.
+    newer_escrows: Arc<Mutex<BTreeSet<Account>>>,
     foreign: FairBulkhead,
 }
 
@@ -60,7 +87,19 @@ impl EvmAuthorizer {
             let gas = &node.config().gas;
             let foreign = FairBulkhead::new(gas.calls_max, gas.caller_calls_max, TURN_WAIT_MAX);
             let looks = Arc::new(Bulkhead::new("contract_payers", LOOKS_MAX, LOOKS_MAX, LOOK_WAIT_MAX));
-            (node.chain_id().clone(), EvmChain { payers: Payers::new(node), looks, foreign })
+            let tokens_asked = Arc::new(Bulkhead::new("tokens", TOKENS_ASKED_MAX, 4 * TOKENS_ASKED_MAX, LOOK_WAIT_MAX));
+            let tokens = Tokens::new(Views::new(node.clone()));
+            (
+                node.chain_id().clone(),
+                EvmChain {
+                    payers: Payers::new(node),
+                    looks,
+                    tokens,
+                    tokens_asked,
+                    newer_escrows: Arc::default(),
+                    foreign,
+                },
+            )
         };
         Self { chains: nodes.into_iter().map(chain).collect(), budgets, clock }
     }
@@ -76,15 +115,16 @@ impl EvmChain {
     async fn authorize(
         &self,
         request: &AuthorizationRequest<'_>,
-        spend: &SpendRequest,
         index: usize,
         signed: &SignedMessage,
     ) -> Result<Authorized, AuthorizeError> {
         let signed = as_signed(signed);
+        let spend = &spend(request, permit2::claimed_domain(&signed))?;
         let account = request.terms.source.account();
         match permit2::authorize(spend, &signed) {
             Ok((authorization, escrow)) => {
-                let authorized = Authorized { authorization, escrow };
+                let mut authorized = Authorized { authorization, escrow };
+                allow(request, spend, &mut authorized)?;
                 let is_last = index + 1 == request.signed_messages.len();
                 if !is_last && self.payer(request, &authorized).await?.is_some() {
                     self.judge(request, index, permit2::confirm_by_code(spend, &signed, &self.payers)).await?;
@@ -93,7 +133,15 @@ impl EvmChain {
             }
             // An account that is not there yet may be deployed by its deposit; without code and without that it is a key's.
             Err(error) if error.may_be_contract() && (error.may_deploy() || !self.payers.had_no_code(account)) => {
-                let asked = permit2::authorize_onchain(spend, &signed, &self.payers);
+                let asked = async {
+                    let mut spend = spend.clone();
+                    if spend.scheme == Scheme::EvmEip3009 {
+                        let own =
+                            self.tokens.signatures(erc20(spend.terms.source.asset()).map_err(Transient::from)?).await?;
+                        spend.token = own.filter(|own| own.transfers).map(|own| own.domain);
+                    }
+                    permit2::authorize_onchain(&spend, &signed, &self.payers).await
+                };
                 let (authorization, escrow) = self.judge(request, index, asked).await?;
                 Ok(Authorized { authorization, escrow })
             }
@@ -106,17 +154,105 @@ impl EvmChain {
     async fn confirm_key(
         &self,
         request: &AuthorizationRequest<'_>,
-        spend: &SpendRequest,
         authorized: &Authorized,
     ) -> Result<(), AuthorizeError> {
         for (index, signed) in request.signed_messages.iter().enumerate() {
             let signed = as_signed(signed);
-            let Ok((authorization, _)) = permit2::authorize(spend, &signed) else { continue };
-            if authorization == authorized.authorization {
-                return self.judge(request, index, permit2::confirm_by_code(spend, &signed, &self.payers)).await;
+            let spend = spend(request, permit2::claimed_domain(&signed))?;
+            let Ok((authorization, _)) = permit2::authorize(&spend, &signed) else { continue };
+            if is_same(&authorization, &authorized.authorization) {
+                return self.judge(request, index, permit2::confirm_by_code(&spend, &signed, &self.payers)).await;
             }
         }
         // Code has judged it.
+        Ok(())
+    }
+
+    /// Which signatures the source's token takes.
+    async fn token(&self, source: &OwnedAsset) -> Result<Option<TokenSignatures>, AuthorizeError> {
+        let token = convert(erc20(source.asset()))?;
+        let full = || Transient::rate_limited("as many tokens as there may be are asked");
+        let _permit = self.tokens_asked.permit().await.ok_or_else(full)?;
+        Ok(self.tokens.signatures(token).await?)
+    }
+
+    /// Whether an escrow has a call for signed transfers. One that was deployed before it had has none, and its code never changes.
+    async fn takes_transfers(&self, escrow: &Account) -> Result<bool, AuthorizeError> {
+        // Only what is added can be half done, and nothing is.
+        if self.newer_escrows.lock().unwrap_or_else(PoisonError::into_inner).contains(escrow) {
+            return Ok(true);
+        }
+        let full = || Transient::rate_limited("as many tokens as there may be are asked");
+        let _permit = self.tokens_asked.permit().await.ok_or_else(full)?;
+        let takes = Escrows::of(self.payers.node()).takes_transfers(escrow).await?;
+        if takes {
+            self.newer_escrows.lock().unwrap_or_else(PoisonError::into_inner).insert(escrow.clone());
+        }
+        Ok(takes)
+    }
+
+    /// Whether what was signed for the token holds there: in its own domain, and it takes such signatures.
+    async fn confirm_token(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+    ) -> Result<(), AuthorizeError> {
+        match &authorized.authorization {
+            Authorization::EvmEip3009(_) => {}
+            Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => {
+                return match &permit.allowance {
+                    Some(allowance) => self.confirm_allowance(request, allowance).await,
+                    None => Ok(()),
+                };
+            }
+            Authorization::Solana(_) | Authorization::Tron(_) => return Ok(()),
+        }
+        if !self.takes_transfers(request.escrow_contract).await? {
+            return Err(AuthorizeError::Refused(OLDER_ESCROW.to_owned()));
+        }
+        let own = self.token(&request.terms.source).await?.filter(|signatures| signatures.transfers);
+        let Some(own) = own else { return Err(AuthorizeError::Refused(NO_TRANSFERS.to_owned())) };
+        for (index, signed) in request.signed_messages.iter().enumerate() {
+            let signed = as_signed(signed);
+            let claimed = permit2::claimed_domain(&signed);
+            let Ok((authorization, _)) = permit2::authorize(&spend(request, claimed.clone())?, &signed) else {
+                continue;
+            };
+            if authorization == authorized.authorization && claimed.as_ref() != Some(&own.domain) {
+                let TokenDomain { name, version } = &own.domain;
+                let rule = format!("message_prehash.domain: must name the token as {name:?}, version {version:?}");
+                return Err(AuthorizeError::Refused(format!("sender_auth.signed_messages[{index}]: {rule}")));
+            }
+        }
+        // Where code has judged it, that was in the token's own domain.
+        Ok(())
+    }
+
+    /// Whether the allowance that was signed for the token is going to be taken there: in its own domain, with the nonce that is next.
+    async fn confirm_allowance(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        allowance: &TokenPermit,
+    ) -> Result<(), AuthorizeError> {
+        let source = &request.terms.source;
+        let own = self.token(source).await?.filter(|signatures| signatures.permits);
+        let Some(own) = own else { return Err(AuthorizeError::Refused(NO_PERMITS.to_owned())) };
+        let index = request.signed_messages.iter().position(|signed| permit2::is_allowance(&as_signed(signed)));
+        let refused = |rule: String| {
+            let index = index.unwrap_or_default();
+            Err(AuthorizeError::Refused(format!("sender_auth.signed_messages[{index}]: message_prehash.{rule}")))
+        };
+        let signed = index.map(|index| as_signed(&request.signed_messages[index]));
+        if signed.and_then(|signed| permit2::domain_of_allowance(&signed)).as_ref() != Some(&own.domain) {
+            let TokenDomain { name, version } = &own.domain;
+            return refused(format!("domain: must name the token as {name:?}, version {version:?}"));
+        }
+        let (token, payer) = (convert(erc20(source.asset()))?, convert(address(source.account()))?);
+        let next = self.tokens.permit_nonce(token, payer).await?;
+        let signed = U256::from_be_bytes(allowance.nonce.0);
+        if signed != next {
+            return refused(format!("message.nonce: must be the token's next for the payer, {next}, not {signed}"));
+        }
         Ok(())
     }
 
@@ -152,6 +288,13 @@ impl EvmChain {
         }
     }
 
+    /// Whether an account has no code, lately.
+    async fn is_key(&self, account: &Account) -> Result<bool, AuthorizeError> {
+        let full = || Transient::rate_limited("as many accounts as there may be are looked up");
+        let _permit = self.looks.permit().await.ok_or_else(full)?;
+        Ok(self.payers.is_key(account).await?)
+    }
+
     /// The payer as the contract that it is.
     async fn payer(
         &self,
@@ -163,6 +306,32 @@ impl EvmChain {
         let _permit = self.looks.permit().await.ok_or_else(full)?;
         Ok(self.payers.contract_payer(account, &authorized.authorization).await?)
     }
+}
+
+/// Adds the allowance for Permit2 to what is authorized, where the payer signed one.
+fn allow(
+    request: &AuthorizationRequest<'_>,
+    spend: &SpendRequest,
+    authorized: &mut Authorized,
+) -> Result<(), AuthorizeError> {
+    let (Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit)) = &mut authorized.authorization
+    else {
+        return Ok(());
+    };
+    let ends = authorized.escrow.reserve_deadline;
+    for (index, signed) in request.signed_messages.iter().enumerate() {
+        let signed = as_signed(signed);
+        if permit2::is_allowance(&signed) {
+            let allowance = permit2::allowance(spend, &signed, permit.amount, ends);
+            permit.allowance = Some(allowance.map_err(|error| refused(index, &error))?);
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn convert<T>(converted: Result<T, ConvertError>) -> Result<T, AuthorizeError> {
+    converted.map_err(|error| AuthorizeError::Refused(format!("source: {error}")))
 }
 
 fn as_signed(signed: &SignedMessage) -> permit2::SignedMessage {
@@ -182,14 +351,48 @@ fn refused(index: usize, error: &AuthorizationError) -> AuthorizeError {
 impl Authorizer for EvmAuthorizer {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
         let chain = self.chain(request)?;
-        let spend = spend(request)?;
         let mut search = FirstThatAuthorizes::default();
-        for (index, signed) in request.signed_messages.iter().enumerate() {
-            if let Some(judged) = search.end(chain.authorize(request, &spend, index, signed).await) {
+        // An allowance authorizes nothing by itself: it comes last, so that the payer is told what is wrong with what does.
+        let messages = request.signed_messages.iter().enumerate();
+        let (allowances, deposits): (Vec<_>, Vec<_>) =
+            messages.partition(|(_, signed)| permit2::is_allowance(&as_signed(signed)));
+        for (index, signed) in deposits.into_iter().chain(allowances) {
+            if let Some(judged) = search.end(chain.authorize(request, index, signed).await) {
                 return judged;
             }
         }
         Err(search.refused())
+    }
+
+    /// A transfer by the token, where it takes keys' signatures and the payer has no code: no allowance is needed.
+    async fn offered(&self, source: &OwnedAsset, escrow: &Account) -> Result<MessageScheme, AuthorizeError> {
+        let chain = self.chains.of(source)?;
+        let transfers = chain.token(source).await?.is_some_and(|signatures| signatures.transfers);
+        if transfers && chain.takes_transfers(escrow).await? && chain.is_key(source.account()).await? {
+            return Ok(MessageScheme::EvmEip3009);
+        }
+        Ok(MessageScheme::EvmPermit2Escrow)
+    }
+
+    async fn allowance(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        prepared: &Prepared,
+    ) -> Result<Option<UnsignedMessage>, AuthorizeError> {
+        let (chain, source) = (self.chain(request)?, &request.terms.source);
+        if !matches!(prepared.draw, PreparedDraw::Permit2(_)) {
+            return Ok(None);
+        }
+        let Some(own) = chain.token(source).await?.filter(|signatures| signatures.permits) else { return Ok(None) };
+        if !chain.is_key(source.account()).await? {
+            return Ok(None);
+        }
+        let (token, payer) = (convert(erc20(source.asset()))?, convert(address(source.account()))?);
+        let nonce = chain.tokens.permit_nonce(token, payer).await?;
+        let ends = prepared.escrow.reserve_deadline;
+        let prepared = permit2::prepare_allowance(&spend(request, None)?, &own.domain, nonce, ends)
+            .map_err(|error| AuthorizeError::Refused(error.to_string()))?;
+        Ok(Some(unsigned(&prepared.typed_data, prepared.digest, prepared.payload)))
     }
 
     async fn payer_is_contract(
@@ -206,6 +409,7 @@ impl Authorizer for EvmAuthorizer {
 
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
         let chain = self.chain(request)?;
+        chain.confirm_token(request, authorized).await?;
         let Some(payer) = chain.payer(request, authorized).await? else { return Ok(()) };
         if !chain.payers.node().config().contract_payers {
             let rule = "source.account: is a contract, and this gateway takes payments from accounts with keys only";
@@ -214,7 +418,7 @@ impl Authorizer for EvmAuthorizer {
         let shut_out = payer.shut_out_until(chain.payers.node(), &*self.budgets, self.clock.now()).await;
         match shut_out? {
             Some(until) => Err(AuthorizeError::Exhausted { until }),
-            None => chain.confirm_key(request, &spend(request)?, authorized).await,
+            None => chain.confirm_key(request, authorized).await,
         }
     }
 
@@ -226,30 +430,60 @@ impl Authorizer for EvmAuthorizer {
         let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
         let payload = payload.cloned().map(Value::Object);
         let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
-        let prepared = permit2::prepare(&spend(request)?, &choice).map_err(refused)?;
-        let payload = match prepared.payload {
-            Value::Object(members) => members,
-            _ => Map::new(),
+        let token = match request.message_scheme {
+            MessageScheme::EvmEip3009 => self.chain(request)?.token(&request.terms.source).await?,
+            _ => None,
         };
-        let message = UnsignedMessage {
-            message: prepared.digest.to_string(),
-            message_prehash: prepared.typed_data.to_string(),
-            payload,
-        };
+        let transfers = token.filter(|token| token.transfers);
+        if request.message_scheme == MessageScheme::EvmEip3009 {
+            if transfers.is_none() {
+                return Err(AuthorizeError::Refused(NO_TRANSFERS.to_owned()));
+            }
+            if !self.chain(request)?.takes_transfers(request.escrow_contract).await? {
+                return Err(AuthorizeError::Refused(OLDER_ESCROW.to_owned()));
+            }
+        }
+        let spend = spend(request, transfers.map(|token| token.domain))?;
+        let prepared = permit2::prepare(&spend, &choice).map_err(refused)?;
+        let message = unsigned(&prepared.typed_data, prepared.digest, prepared.payload);
         Ok(Prepared {
             messages: vec![message],
             amount: prepared.amount,
-            draw: PreparedDraw::Permit2(prepared.nonce),
+            draw: match spend.scheme {
+                Scheme::EvmEip3009 => PreparedDraw::Transfer(prepared.nonce),
+                Scheme::EvmPermit2 | Scheme::EvmPermit2Escrow => PreparedDraw::Permit2(prepared.nonce),
+            },
             escrow: prepared.plan,
         })
     }
 }
 
-/// The spend that is to be authorized.
-fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeError> {
+/// Whether two authorizations are one, whatever allowance one of them brings.
+fn is_same(one: &Authorization, other: &Authorization) -> bool {
+    let bare = |authorization: &Authorization| {
+        let mut bare = authorization.clone();
+        if let Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) = &mut bare {
+            permit.allowance = None;
+        }
+        bare
+    };
+    bare(one) == bare(other)
+}
+
+fn unsigned(typed_data: &Value, digest: Hash32, payload: Value) -> UnsignedMessage {
+    let payload = match payload {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    };
+    UnsignedMessage { message: digest.to_string(), message_prehash: typed_data.to_string(), payload }
+}
+
+/// The spend that is to be authorized, of a token that signs in this domain.
+fn spend(request: &AuthorizationRequest<'_>, token: Option<TokenDomain>) -> Result<SpendRequest, AuthorizeError> {
     let scheme = match request.message_scheme {
         MessageScheme::EvmPermit2 => Scheme::EvmPermit2,
         MessageScheme::EvmPermit2Escrow => Scheme::EvmPermit2Escrow,
+        MessageScheme::EvmEip3009 => Scheme::EvmEip3009,
         other @ (MessageScheme::Solana | MessageScheme::Tron) => {
             return Err(AuthorizeError::Refused(format!("{} is not a scheme of an EVM chain", other.name())));
         }
@@ -269,5 +503,6 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
             refund_delay_seconds: request.refund_delay_seconds,
         },
         quote_hash: request.quote_hash,
+        token,
     })
 }

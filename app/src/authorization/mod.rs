@@ -11,7 +11,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
 use events::{
-    Account, Amount, Family, Hash32, PaymentId, Terms,
+    Account, Amount, Family, Hash32, OwnedAsset, PaymentId, Terms,
     event::{Authorization, EscrowPlan},
     time::{Timestamp, unix_seconds},
 };
@@ -23,13 +23,15 @@ use crate::{
     funds::Draw,
 };
 
-/// How the payer signed (spec 2.3).
+/// How the payer signed: the schemes of spec 2.3, and one more of EVM chains (ADR 150).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageScheme {
     /// Permit2 transfer without a witness.
     EvmPermit2,
     /// Permit2 transfer with the escrow's witness.
     EvmPermit2Escrow,
+    /// A transfer by the token itself (ERC-3009).
+    EvmEip3009,
     /// Ed25519 over the escrow's terms.
     Solana,
     /// The payer's own transaction.
@@ -38,13 +40,14 @@ pub enum MessageScheme {
 
 impl MessageScheme {
     /// Every scheme.
-    pub const ALL: [Self; 4] = [Self::EvmPermit2, Self::EvmPermit2Escrow, Self::Solana, Self::Tron];
+    pub const ALL: [Self; 5] = [Self::EvmPermit2, Self::EvmPermit2Escrow, Self::EvmEip3009, Self::Solana, Self::Tron];
 
     /// The name in a body.
     pub fn name(self) -> &'static str {
         match self {
             Self::EvmPermit2 => "EVM_PERMIT2",
             Self::EvmPermit2Escrow => "EVM_PERMIT2_ESCROW",
+            Self::EvmEip3009 => "EVM_EIP3009",
             Self::Solana => "SOLANA",
             Self::Tron => "TRON",
         }
@@ -53,9 +56,18 @@ impl MessageScheme {
     /// The chains it is for.
     pub fn family(self) -> Family {
         match self {
-            Self::EvmPermit2 | Self::EvmPermit2Escrow => Family::Evm,
+            Self::EvmPermit2 | Self::EvmPermit2Escrow | Self::EvmEip3009 => Family::Evm,
             Self::Solana => Family::Solana,
             Self::Tron => Family::Tron,
+        }
+    }
+
+    /// The scheme that a payer of this family has whatever the asset: the one that binds most.
+    pub fn of(family: Family) -> Self {
+        match family {
+            Family::Evm => Self::EvmPermit2Escrow,
+            Family::Solana => Self::Solana,
+            Family::Tron => Self::Tron,
         }
     }
 
@@ -108,10 +120,11 @@ pub struct AuthorizationRequest<'a> {
     pub releaser: &'a Account,
     /// Hash of the quote that the payer accepts; zero in the one-call flow, where it signs before the auction.
     pub quote_hash: Hash32,
-    /// How the payer signed.
+    /// How the payer signed; while it is being prepared, how it is going to sign.
     pub message_scheme: MessageScheme,
-    /// What the payer signed, at least one; none while it is being prepared. The first that authorizes the payment counts; on
-    /// Tron the first deposit that does, with the approval in front of it. The others are kept with the request.
+    /// What the payer signed, at least one; none while it is being prepared. The first that authorizes the payment counts, with the
+    /// allowance for Permit2 where one is signed; on Tron the first deposit that does, with the approval in front of it. The others
+    /// are kept with the request.
     pub signed_messages: &'a [SignedMessage],
     /// At whose expense a node runs code of the payer's choice; `None` where it runs none.
     pub caller: Option<&'a Caller>,
@@ -194,6 +207,8 @@ pub struct Prepared {
 pub enum PreparedDraw {
     /// By Permit2, with this nonce.
     Permit2(Hash32),
+    /// By the token, with this nonce.
+    Transfer(Hash32),
     /// Out of the allowance for deposits that this key signs.
     Delegate(Account),
     /// By the payer's own transactions.
@@ -205,6 +220,7 @@ impl Prepared {
     pub fn draw(&self) -> Draw<'_> {
         match &self.draw {
             PreparedDraw::Permit2(nonce) => Draw::Permit2 { nonce: *nonce, prepares: false },
+            PreparedDraw::Transfer(nonce) => Draw::Transfer { nonce: *nonce },
             PreparedDraw::Delegate(signer) => Draw::Delegate { signer },
             PreparedDraw::PayerDeposit => Draw::PayerDeposit { deposit: None, approves: self.messages.len() > 1 },
         }
@@ -261,6 +277,29 @@ pub trait Authorizer: Send + Sync {
     /// # Errors
     /// See [`AuthorizeError`].
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError>;
+
+    /// The scheme that is offered to a payer who names none and deposits in this escrow: the one that binds all of the payment's terms and asks least of the payer.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn offered(&self, source: &OwnedAsset, escrow: &Account) -> Result<MessageScheme, AuthorizeError> {
+        let _ = escrow;
+        Ok(MessageScheme::of(source.family()))
+    }
+
+    /// One more message, by which the payer gives the allowance that what was prepared needs, in front of the others; `None` where only a
+    /// transaction of its own gives it.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn allowance(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        prepared: &Prepared,
+    ) -> Result<Option<UnsignedMessage>, AuthorizeError> {
+        let _ = (request, prepared);
+        Ok(None)
+    }
 
     /// Whether the payer's account is a contract, or becomes one by the deposit: then that runs code of the payer's choice.
     ///

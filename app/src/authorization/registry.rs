@@ -5,11 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use events::Family;
+use events::{Account, Family, OwnedAsset};
 use sagas::ports::Transient;
 
 use crate::{
-    authorization::{AuthorizationRequest, AuthorizeError, Authorized, Authorizer, Prepared},
+    authorization::{
+        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, UnsignedMessage,
+    },
     bulkhead::{
         Bulkhead, Permit,
         families::{FamilyBulkheads, Guarded},
@@ -28,10 +30,9 @@ impl Authorizers {
     /// The authorizer of the source's family, and a permit to ask it.
     async fn of(
         &self,
-        request: &AuthorizationRequest<'_>,
+        family: Family,
         bulkhead: impl Fn(&Guarded<dyn Authorizer>) -> &Bulkhead,
     ) -> Result<(Option<Permit>, &dyn Authorizer), AuthorizeError> {
-        let family = request.terms.source.family();
         let guarded = self.0.of(family)?;
         if guarded.inner.has_bulkheads() {
             return Ok((None, guarded.inner.as_ref()));
@@ -48,8 +49,22 @@ impl Authorizers {
 impl Authorizer for Authorizers {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
         request.check_window()?;
-        let (_permit, authorizer) = self.of(request, |family| &family.signed).await?;
+        let (_permit, authorizer) = self.of(request.terms.source.family(), |family| &family.signed).await?;
         authorizer.authorize(request).await
+    }
+
+    async fn offered(&self, source: &OwnedAsset, escrow: &Account) -> Result<MessageScheme, AuthorizeError> {
+        let (_permit, authorizer) = self.of(source.family(), |family| &family.unsigned).await?;
+        authorizer.offered(source, escrow).await
+    }
+
+    async fn allowance(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        prepared: &Prepared,
+    ) -> Result<Option<UnsignedMessage>, AuthorizeError> {
+        let (_permit, authorizer) = self.of(request.terms.source.family(), |family| &family.unsigned).await?;
+        authorizer.allowance(request, prepared).await
     }
 
     async fn payer_is_contract(
@@ -57,12 +72,12 @@ impl Authorizer for Authorizers {
         request: &AuthorizationRequest<'_>,
         authorized: &Authorized,
     ) -> Result<bool, AuthorizeError> {
-        let (_permit, authorizer) = self.of(request, |family| &family.signed).await?;
+        let (_permit, authorizer) = self.of(request.terms.source.family(), |family| &family.signed).await?;
         authorizer.payer_is_contract(request, authorized).await
     }
 
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
-        let (_permit, authorizer) = self.of(request, |family| &family.signed).await?;
+        let (_permit, authorizer) = self.of(request.terms.source.family(), |family| &family.signed).await?;
         authorizer.confirm(request, authorized).await
     }
 
@@ -72,7 +87,7 @@ impl Authorizer for Authorizers {
         payload: Option<&Map<String, Value>>,
     ) -> Result<Prepared, AuthorizeError> {
         request.check_window()?;
-        let (_permit, authorizer) = self.of(request, |family| &family.unsigned).await?;
+        let (_permit, authorizer) = self.of(request.terms.source.family(), |family| &family.unsigned).await?;
         authorizer.prepare(request, payload).await
     }
 }

@@ -58,7 +58,10 @@ impl SolanaAuthorizer {
     fn spend(&self, request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeError> {
         match request.message_scheme {
             MessageScheme::Solana => {}
-            other @ (MessageScheme::EvmPermit2 | MessageScheme::EvmPermit2Escrow | MessageScheme::Tron) => {
+            other @ (MessageScheme::EvmPermit2
+            | MessageScheme::EvmPermit2Escrow
+            | MessageScheme::EvmEip3009
+            | MessageScheme::Tron) => {
                 return Err(AuthorizeError::Refused(format!("{} is not a scheme of a Solana chain", other.name())));
             }
         }

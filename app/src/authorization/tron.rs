@@ -131,7 +131,10 @@ fn refused(denied: &Denied) -> AuthorizeError {
 fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeError> {
     match request.message_scheme {
         MessageScheme::Tron => {}
-        other @ (MessageScheme::EvmPermit2 | MessageScheme::EvmPermit2Escrow | MessageScheme::Solana) => {
+        other @ (MessageScheme::EvmPermit2
+        | MessageScheme::EvmPermit2Escrow
+        | MessageScheme::EvmEip3009
+        | MessageScheme::Solana) => {
             return Err(AuthorizeError::Refused(format!("{} is not a scheme of a Tron chain", other.name())));
         }
     }

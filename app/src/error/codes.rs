@@ -73,7 +73,8 @@ codes! {
         "`EVM_PERMIT2`, a Permit2 transfer without a witness, binds neither the verifier nor the refund window nor the \
          quote, so it trusts the gateway's reserver with the whole cap. It is off unless the operator says otherwise. \
          This call accepted nothing.",
-        "Sign in a way that `message_schemes` of `/v1/defaults` lists for the source's chain: `EVM_PERMIT2_ESCROW` on EVM.";
+        "Sign in a way that `message_schemes` of `/v1/defaults` lists for the source's chain: `EVM_PERMIT2_ESCROW` on EVM, or \
+         `EVM_EIP3009` where the token takes signed transfers.";
     INVALID_DEADLINE Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "A deadline is past, too near, too far away, or out of order.",
         "`quote_deadline` and `fulfillment_deadline` must both lie in the future, in this order, far enough apart for \
@@ -304,11 +305,13 @@ codes! {
         "The source account holds enough, and has approved less than may be drawn from it to what draws it: Permit2 on \
          EVM chains, the program's address for the payer's key on Solana, the escrow on Tron. This call accepted \
          nothing, and no settler was asked.",
-        "Send the `approval` that `/v1/payments/prepare` answers with, once its block is there the same request again.";
+        "Send the `approval` that `/v1/payments/prepare` answers with, once its block is there the same request again. Where \
+         the token takes signatures, prepare answers with no `approval` but with one more message, or with \
+         `EVM_EIP3009`: sign those instead.";
     NONCE_ALREADY_USED Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryWithNewRequestId, Some(false), false,
         "What the payer signed was used up or revoked on chain.",
-        "Permit2 takes a signature once, and its nonce, which is made of payment id and terms, is marked as used: by \
-         an earlier deposit, or because the account invalidated it. Nothing can be drawn by it. This call accepted \
+        "Permit2, or a token that takes signed transfers, takes a signature once, and its nonce, which is made of payment id \
+         and terms, is marked as used: by an earlier deposit, or because the account invalidated it. Nothing can be drawn by it. This call accepted \
          nothing.",
         "Look for an earlier payment under this `request_id`. For another payment use a new `request_id` and sign again.";
     SETTLEMENT_PENDING Some(StatusCode::OK), PaymentGateway, RetryAfterDelay, Some(false), false,

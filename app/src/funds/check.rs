@@ -156,6 +156,7 @@ fn key(spend: &Spend<'_>) -> String {
         // What comes with the signature is judged by each for itself.
         Draw::Permit2 { prepares: false, .. } => "permit2".to_owned(),
         Draw::Permit2 { nonce, prepares: true } => format!("permit2 {nonce}"),
+        Draw::Transfer { .. } => "token".to_owned(),
         Draw::Delegate { signer } => format!("{} {signer}", escrow.contract),
         Draw::PayerDeposit { deposit, approves } => {
             let is_told = deposit.is_some() && !approves;

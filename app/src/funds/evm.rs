@@ -1,7 +1,7 @@
 //! Payers on EVM chains: what they hold, what they let Permit2 draw, and which of its nonces they have used.
 
 use alloy::{
-    primitives::{Address, Bytes, U256},
+    primitives::{Address, B256, Bytes, U256},
     sol,
     sol_types::SolCall,
 };
@@ -12,6 +12,7 @@ use chains_evm::{
     batching::Views,
     node::{At, Node},
     query::Query,
+    token_domain::Tokens,
     wrapping::{self, WrapCall},
 };
 use escrow_abi::contracts::{address, erc20, text};
@@ -37,19 +38,30 @@ sol! {
 /// [`Funds`] on the EVM chains it has a node of.
 #[derive(Clone)]
 pub struct EvmFunds {
-    chains: Connected<Views>,
+    chains: Connected<Chain>,
+}
+
+#[derive(Clone)]
+struct Chain {
+    views: Views,
+    tokens: Tokens,
 }
 
 impl EvmFunds {
     /// Funds as these nodes see them.
     pub fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
-        Self { chains: nodes.into_iter().map(|node| (node.chain_id().clone(), Views::new(node))).collect() }
+        let chain = |node: Node| {
+            let (id, views) = (node.chain_id().clone(), Views::new(node));
+            (id, Chain { tokens: Tokens::new(views.clone()), views })
+        };
+        Self { chains: nodes.into_iter().map(chain).collect() }
     }
 
     fn parties(&self, spend: &Spend<'_>) -> Result<Parties<'_>, Transient> {
-        let views = self.chains.of(spend.source)?;
+        let Chain { views, tokens } = self.chains.of(spend.source)?;
         Ok(Parties {
             views,
+            tokens,
             token: erc20(spend.source.asset())?,
             payer: address(spend.source.account())?,
             permit2: views.node().permit2(),
@@ -60,6 +72,7 @@ impl EvmFunds {
 /// Who has to do with a payment out of an account, and where.
 struct Parties<'a> {
     views: &'a Views,
+    tokens: &'a Tokens,
     token: Address,
     payer: Address,
     permit2: Address,
@@ -68,8 +81,12 @@ struct Parties<'a> {
 #[async_trait]
 impl Funds for EvmFunds {
     async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, Transient> {
-        let Parties { views, token, payer: holder, permit2: spender } = self.parties(spend)?;
+        let Parties { views, token, payer: holder, permit2: spender, .. } = self.parties(spend)?;
         let held = IERC20Holdings::balanceOfCall { holder };
+        if matches!(spend.draw, Draw::Transfer { .. }) {
+            let (balance, coin) = tokio::try_join!(views.read(token, &held), coin(views.node(), spend, holder))?;
+            return Ok(Holding { balance, allowance: None, spender: spend.escrow.contract.to_string(), coin });
+        }
         let allowed = IERC20Holdings::allowanceCall { holder, spender };
         let coin = coin(views.node(), spend, holder);
         let (balance, allowance, coin) = tokio::try_join!(views.read(token, &held), views.read(token, &allowed), coin)?;
@@ -79,8 +96,12 @@ impl Funds for EvmFunds {
     }
 
     async fn is_used(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
-        let Draw::Permit2 { nonce, .. } = spend.draw else { return Ok(false) };
-        let Parties { views, payer: owner, permit2, .. } = self.parties(spend)?;
+        let Parties { views, tokens, token, payer: owner, permit2 } = self.parties(spend)?;
+        let nonce = match spend.draw {
+            Draw::Permit2 { nonce, .. } => nonce,
+            Draw::Transfer { nonce } => return tokens.is_used(token, owner, B256::from(nonce.0)).await,
+            Draw::Delegate { .. } | Draw::PayerDeposit { .. } => return Ok(false),
+        };
         let nonce = U256::from_be_bytes(nonce.0);
         let call = IPermit2Nonces::nonceBitmapCall { owner, word: nonce >> 8 };
         let bitmap = views.read(permit2, &call).await?;
@@ -89,6 +110,9 @@ impl Funds for EvmFunds {
 
     async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient> {
         let Parties { token, permit2: spender, .. } = self.parties(spend)?;
+        if matches!(spend.draw, Draw::Transfer { .. }) {
+            return Ok(None);
+        }
         let data: Bytes = IERC20Holdings::approveCall { spender, amount: spend.amount.get() }.abi_encode().into();
         Ok(Some(Approval {
             asset_identifier: spend.source.asset().clone(),

@@ -50,9 +50,14 @@ pub enum Draw<'a> {
     Permit2 {
         /// The nonce that is signed.
         nonce: Hash32,
-        /// The signature brings a call of its own that is made before it is judged (ERC-6492): it deploys the account, and
-        /// may give the allowance.
+        /// The signature brings a call of its own that is made before it is judged (ERC-6492), which deploys the account, and may
+        /// give the allowance; or the allowance is signed, too (ERC-2612).
         prepares: bool,
+    },
+    /// By the token itself, once per nonce, without an allowance (ERC-3009).
+    Transfer {
+        /// The nonce that is signed.
+        nonce: Hash32,
     },
     /// Out of the payer's SPL allowance for deposits that this key signs.
     Delegate {
@@ -74,8 +79,10 @@ impl<'a> Draw<'a> {
         match authorization {
             Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => Self::Permit2 {
                 nonce: permit.nonce,
-                prepares: signature::bytes(&permit.signature).is_ok_and(|bytes| signature::is_erc6492(&bytes)),
+                prepares: permit.allowance.is_some()
+                    || signature::bytes(&permit.signature).is_ok_and(|bytes| signature::is_erc6492(&bytes)),
             },
+            Authorization::EvmEip3009(transfer) => Self::Transfer { nonce: transfer.nonce },
             Authorization::Solana(spend) => Self::Delegate { signer: &spend.signer },
             Authorization::Tron(spend) => {
                 Self::PayerDeposit { deposit: Some(&spend.deposit), approves: spend.approval.is_some() }

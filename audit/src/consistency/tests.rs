@@ -53,6 +53,7 @@ pub(crate) fn submitted(answer_by: i64) -> Submitted {
             deadline: unix_seconds(at(30)),
             quote_hash: Hash32::ZERO,
             signature: "0x".to_owned(),
+            allowance: None,
         }),
         escrow: EscrowPlan {
             chain_id: ChainId::evm(1),

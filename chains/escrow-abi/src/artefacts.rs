@@ -172,6 +172,12 @@ pub fn takes_reassignments(code: &[u8]) -> bool {
     code.windows(4).any(|bytes| bytes == GatewayEscrow::reassignCall::SELECTOR)
 }
 
+/// Whether the code of an escrow has the call that deposits by a token's signed transfer (ERC-3009), which escrows of earlier versions
+/// do not have.
+pub fn takes_transfers(code: &[u8]) -> bool {
+    code.windows(4).any(|bytes| bytes == GatewayEscrow::depositWithAuthorizationCall::SELECTOR)
+}
+
 /// What the code found at the address of an escrow is, compared with this version's and with what it has to be made with.
 /// Only the code tells nothing more where it is another's.
 pub fn escrow_findings(found: &[u8], setup: &EscrowSetup) -> Vec<Finding> {
@@ -281,10 +287,10 @@ mod tests {
     }
 
     #[test]
-    fn an_escrow_of_this_version_takes_reassignments_and_other_code_none() {
-        assert!(takes_reassignments(&GATEWAY_ESCROW.deployed));
+    fn an_escrow_of_this_version_takes_reassignments_and_signed_transfers_and_other_code_none() {
+        assert!(takes_reassignments(&GATEWAY_ESCROW.deployed) && takes_transfers(&GATEWAY_ESCROW.deployed));
         for code in [&FULFILLMENT_PROXY.deployed[..], &[], &[0x63]] {
-            assert!(!takes_reassignments(code));
+            assert!(!takes_reassignments(code) && !takes_transfers(code));
         }
     }
 

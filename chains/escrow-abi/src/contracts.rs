@@ -37,6 +37,13 @@ sol!(
 );
 
 sol!(
+    #[sol(abi)]
+    #[derive(Debug, PartialEq, Eq)]
+    PermittedDeposit,
+    "../../contracts/artifacts/PermittedDeposit.json"
+);
+
+sol!(
     #[derive(Debug, PartialEq, Eq)]
     DevHostileAccount,
     "../../contracts/artifacts/DevHostileAccount.json"
@@ -53,6 +60,13 @@ sol!(
     #[derive(Debug, PartialEq, Eq)]
     DevToken,
     "../../contracts/artifacts/DevToken.json"
+);
+
+sol!(
+    #[sol(abi)]
+    #[derive(Debug, PartialEq, Eq)]
+    DevStablecoin,
+    "../../contracts/artifacts/DevStablecoin.json"
 );
 
 sol!(

@@ -1,4 +1,4 @@
-//! The EIP-712 messages of the escrow and of Permit2, and their domains.
+//! The EIP-712 messages of the escrow, of Permit2 and of tokens that take signatures (ERC-2612, ERC-3009), and their domains.
 //!
 //! Type strings must equal those in `contracts/src/GatewayEscrow.sol`; deposits on a real chain in the tests prove it.
 
@@ -53,6 +53,27 @@ sol! {
         uint256 nonce;
         uint256 deadline;
         GatewayDeposit witness;
+    }
+
+    /// What a payer signs under `EVM_EIP3009`: only `to` may carry it out.
+    #[derive(Debug, PartialEq, Eq)]
+    struct ReceiveWithAuthorization {
+        address from;
+        address to;
+        uint256 value;
+        uint256 validAfter;
+        uint256 validBefore;
+        bytes32 nonce;
+    }
+
+    /// An allowance by signature (ERC-2612).
+    #[derive(Debug, PartialEq, Eq)]
+    struct Permit {
+        address owner;
+        address spender;
+        uint256 value;
+        uint256 nonce;
+        uint256 deadline;
     }
 
     /// The award alone, signed by the reserver for a deposit that is in the escrow already.
@@ -136,6 +157,11 @@ pub fn uint(value: &Value) -> Option<U256> {
 /// Permit2's domain: a name, no version.
 pub fn permit2_domain(evm_id: u64, permit2: Address) -> Eip712Domain {
     eip712_domain! { name: "Permit2", chain_id: evm_id, verifying_contract: permit2, }
+}
+
+/// The domain of a token that takes signatures.
+pub fn token_domain(name: String, version: String, evm_id: u64, token: Address) -> Eip712Domain {
+    eip712_domain! { name: name, version: version, chain_id: evm_id, verifying_contract: token, }
 }
 
 /// The domain of one escrow contract.

@@ -8,7 +8,7 @@ use alloy::{
     primitives::{Bytes, Selector},
 };
 
-use super::contracts::{AccountDeposit, DevToken, FulfillmentProxy, GatewayEscrow};
+use super::contracts::{AccountDeposit, DevStablecoin, DevToken, FulfillmentProxy, GatewayEscrow, PermittedDeposit};
 
 /// Errors of contracts that are not ours: Permit2's (ISignatureTransfer, SignatureVerification, PermitErrors).
 const PERMIT2_ERRORS: [&str; 8] = [
@@ -54,6 +54,8 @@ static ERRORS: LazyLock<HashMap<Selector, Error>> = LazyLock::new(|| {
         FulfillmentProxy::abi::errors(),
         AccountDeposit::abi::errors(),
         DevToken::abi::errors(),
+        DevStablecoin::abi::errors(),
+        PermittedDeposit::abi::errors(),
     ];
     let own = own.into_iter().flat_map(|errors| errors.into_values().flatten());
     own.chain(foreign).map(|error| (error.selector(), error)).collect()

@@ -239,8 +239,9 @@ impl EvmChain {
         let ends = |seconds: u64| now.saturating_add(seconds).min(order.escrow.reserve_deadline);
         let admission_seconds = self.node.config().admission_seconds;
         let (trial_until, until) = (ends(TRIAL_SECONDS.min(admission_seconds)), ends(admission_seconds));
+        let on = (self.node.evm_id(), self.node.permit2());
         // At once: where the key is elsewhere, each is a round trip.
-        let admitted = |until| deposit_call(order, larger, reserver, self.node.evm_id(), sender, until);
+        let admitted = |until| deposit_call(order, larger, reserver, on, sender, until);
         let (trial, call) = futures::try_join!(admitted(trial_until), admitted(until))?;
         // What the chain would refuse then is no refusal of the payment.
         if now < trial_until && unix_seconds(self.clock.now()) > trial_until {

@@ -1,10 +1,12 @@
 //! An auditor's view of an EVM chain: receipts, their events and the escrow's record are read from the node and compared
 //! with the stream, field by field.
 
+mod authorization;
+
 use std::fmt::Display;
 
 use alloy::{
-    primitives::{Address, B256, U64, U256, keccak256},
+    primitives::{Address, B256, U64, keccak256},
     rpc::types::Log,
 };
 use async_trait::async_trait;
@@ -16,26 +18,22 @@ use chains::{
 };
 use escrow_abi::{
     contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
-    eip712::{self, PermitTransferFrom, PermitWitnessTransferFrom, TokenPermissions, permit2_domain},
     evidence::{Agreement, Evidence, Parties, Replaced},
-    signature,
 };
 use events::{
     Account, Amount, Hash32, PaymentId, Terms,
     event::{
-        Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, Permit2,
-        TransactionPrepared,
+        Authorization, Claim, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, TransactionPrepared,
     },
     time::unix_seconds,
 };
 use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 
 use super::{
-    calls::Calls,
-    erc6492,
+    batching::Views,
     escrows::{Escrows, SettledEscrow},
-    node::{At, Node},
-    query::Query,
+    node::Node,
+    token_domain::Tokens,
     transaction::raw_bytes,
 };
 
@@ -69,12 +67,14 @@ pub fn check_prepared(transaction: &TransactionPrepared) -> Result<(), String> {
 #[derive(Debug, Clone)]
 pub struct Auditor {
     node: Node,
+    tokens: Tokens,
 }
 
 impl Auditor {
     /// The auditor of the chain of `node`.
     pub fn new(node: Node) -> Self {
-        Self { node }
+        let tokens = Tokens::new(Views::new(node.clone()));
+        Self { node, tokens }
     }
 }
 
@@ -91,32 +91,7 @@ impl Audit for Auditor {
         plan: &EscrowPlan,
         authorization: &Authorization,
     ) -> Result<Vec<Discrepancy>, Transient> {
-        let (permit, with_witness) = match authorization {
-            Authorization::EvmPermit2Escrow(permit) => (permit, true),
-            Authorization::EvmPermit2(permit) => (permit, false),
-            Authorization::Solana(_) | Authorization::Tron(_) => {
-                return Ok(unreadable("the payer signed for another family"));
-            }
-        };
-        let mut discrepancies = Discrepancies::default();
-        let nonce = Hash32::keccak256([payment_id.on_chain().0, terms.hash().0].concat());
-        discrepancies.same("the permit's nonce", permit.nonce, nonce);
-        if let Some(cap) = terms.max_source_amount {
-            discrepancies
-                .require(cap == permit.amount, || format!("the payer permits {}, the terms say {cap}", permit.amount));
-        }
-        discrepancies.require(permit.deadline >= plan.reserve_deadline, || {
-            format!("the permit ends at {}, before the reserve deadline {}", permit.deadline, plan.reserve_deadline)
-        });
-        let (payer, digest) = match self.permit_digest(payment_id, terms, plan, permit, with_witness) {
-            Ok(rebuilt) => rebuilt,
-            Err(error) => return Ok(unreadable(error)),
-        };
-        match self.signed_by(payer, digest, &permit.signature).await? {
-            None => {}
-            Some(discrepancy) => discrepancies.0.push(discrepancy),
-        }
-        Ok(discrepancies.0)
+        self.authorized(payment_id, terms, plan, authorization).await
     }
 
     async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient> {
@@ -143,15 +118,15 @@ impl Audit for Auditor {
             return Ok(discrepancies.0);
         };
         discrepancies.same("the amount deposited", units(secured.amount), deposit.amount);
-        let (Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit)) = case.authorization else {
-            return Ok(unreadable("the payer signed for another family"));
+        let agreed = match case.authorization {
+            Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.quote_hash,
+            Authorization::EvmEip3009(transfer) => transfer.quote_hash,
+            Authorization::Solana(_) | Authorization::Tron(_) => {
+                return Ok(unreadable("the payer signed for another family"));
+            }
         };
-        let agreement = Agreement {
-            plan: case.plan,
-            terms_hash: case.terms.hash(),
-            agreed: permit.quote_hash,
-            quote_hash: case.quote_hash,
-        };
+        let agreement =
+            Agreement { plan: case.plan, terms_hash: case.terms.hash(), agreed, quote_hash: case.quote_hash };
         Evidence::deposited(&parties, &agreement, deposit, &mut discrepancies);
         Evidence::reserved(case, &parties, payout, reserved, &mut discrepancies);
         mined.taken(&parties, deposits.len(), deposit.amount, &mut discrepancies);
@@ -277,65 +252,6 @@ impl Audit for Auditor {
 }
 
 impl Auditor {
-    fn permit_digest(
-        &self,
-        payment_id: &PaymentId,
-        terms: &Terms,
-        plan: &EscrowPlan,
-        permit: &Permit2,
-        with_witness: bool,
-    ) -> Result<(Address, B256), ConvertError> {
-        let payer = address(terms.source.account())?;
-        let domain = permit2_domain(self.node.evm_id(), self.node.permit2());
-        let permitted =
-            TokenPermissions { token: contracts::erc20(terms.source.asset())?, amount: units(permit.amount) };
-        let spender = address(&plan.contract)?;
-        let (nonce, deadline) = (U256::from_be_bytes(permit.nonce.0), U256::from(permit.deadline));
-        let digest = if with_witness {
-            let witness = eip712::deposit(payment_id, terms.hash(), permit.quote_hash, payer, plan)?;
-            eip712::digest(&PermitWitnessTransferFrom { permitted, spender, nonce, deadline, witness }, &domain)
-        } else {
-            eip712::digest(&PermitTransferFrom { permitted, spender, nonce, deadline }, &domain)
-        };
-        Ok((payer, digest))
-    }
-
-    async fn signed_by(
-        &self,
-        account: Address,
-        digest: B256,
-        signature: &str,
-    ) -> Result<Option<Discrepancy>, Transient> {
-        let contradiction = |what: String| Some(Discrepancy { kind: Kind::Contradiction, what });
-        let bytes = match signature::bytes(signature) {
-            Ok(bytes) => bytes,
-            Err(error) => return Ok(contradiction(format!("the payer's signature: {error}"))),
-        };
-        let wrapped = signature::is_erc6492(&bytes).then(|| signature::unwrap_erc6492(&bytes));
-        let inner = match &wrapped {
-            Some(Ok(wrapped)) => wrapped.signature.to_vec(),
-            Some(Err(error)) => return Ok(contradiction(format!("the payer's signature: {error}"))),
-            None => bytes,
-        };
-        let recovered = signature::parse(&inner).and_then(|parsed| signature::recover(&parsed, digest));
-        if recovered == Ok(account) {
-            return Ok(None);
-        }
-        let head = At::Block(self.node.head().await?);
-        if !Query::of(&self.node).code(account, head).await?.is_empty() {
-            let accepts = Calls::of(&self.node).contract_accepts(account, digest, &inner, head).await?;
-            // A contract account may have changed its keys since.
-            let what = format!("the contract account {account} does not take the payer's signature today");
-            return Ok((!accepts).then_some(Discrepancy { kind: Kind::Unverifiable, what }));
-        }
-        if let Some(Ok(wrapped)) = &wrapped
-            && erc6492::accepts(&self.node, account, digest, wrapped, head).await?
-        {
-            return Ok(None);
-        }
-        Ok(contradiction(format!("the spend that the stream shows was not signed by the payer {account}")))
-    }
-
     /// The claimed transaction, when it is on the canonical chain in the block that was claimed.
     async fn mined(
         &self,

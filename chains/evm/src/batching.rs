@@ -1,7 +1,7 @@
 //! Request batching: what many want to read of contracts at the same moment, asked of the node in few requests.
 
 use std::{
-    mem,
+    fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -37,6 +37,12 @@ struct Asked {
     contract: Address,
     data: Bytes,
     answer: oneshot::Sender<Result<Bytes, Transient>>,
+}
+
+impl fmt::Debug for Views {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Views").field(self.0.node.chain_id()).finish()
+    }
 }
 
 impl Views {

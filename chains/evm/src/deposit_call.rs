@@ -14,7 +14,7 @@ use escrow_abi::{
 };
 use events::{
     Amount, Hash32,
-    event::{Authorization, Permit2},
+    event::{Authorization, Eip3009, Permit2, TokenPermit},
 };
 use sagas::ports::{DepositOrder, ExpectedTerms, Transient};
 use signer::Secp256k1Key;
@@ -22,7 +22,7 @@ use signer::Secp256k1Key;
 use super::{
     attest,
     calls::Call,
-    erc6492,
+    erc6492, permitted_deposit,
     transaction::{plain, raw_bytes},
 };
 
@@ -35,7 +35,7 @@ pub(crate) async fn deposit_call(
     order: &DepositOrder,
     larger: Option<Amount>,
     reserver: &Secp256k1Key,
-    evm_id: u64,
+    (evm_id, permit2): (u64, Address),
     sender: Address,
     admitted_until: u64,
 ) -> Result<Call, Transient> {
@@ -43,27 +43,24 @@ pub(crate) async fn deposit_call(
     let source = &order.terms.source;
     let payer = address(source.account())?;
     let token = contracts::erc20(source.asset())?;
-    let (permit, with_witness) = match &order.authorization {
-        Authorization::EvmPermit2Escrow(permit) => (permit, true),
-        Authorization::EvmPermit2(permit) => (permit, false),
-        Authorization::Solana(_) | Authorization::Tron(_) => {
-            return Err(Transient::misconfigured("the payer signed for no EVM chain"));
-        }
-    };
-    let deposit = eip712::deposit(&order.payment_id, order.terms_hash, permit.quote_hash, payer, &order.escrow)?;
+    let signed = Signed::of(&order.authorization)
+        .ok_or_else(|| Transient::misconfigured("the payer signed for no EVM chain"))?;
+    let deposit = eip712::deposit(&order.payment_id, order.terms_hash, signed.quote_hash(), payer, &order.escrow)?;
     let reservation = eip712::reservation(&order.payment_id, &order.reservation)?;
     let d = GatewayEscrow::GatewayDeposit::from(&deposit);
     let r = GatewayEscrow::Reservation::from(&reservation);
     let raw =
-        raw_bytes(&permit.signature).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
+        raw_bytes(signed.signature()).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
     let wrapped = match signature::is_erc6492(&raw) {
         true => Some(signature::unwrap_erc6492(&raw).map_err(Transient::misconfigured)?),
         false => None,
     };
-    let p = permit_of(permit, token, wrapped.as_ref().map_or(raw, |wrapped| wrapped.signature.clone()));
+    let signature = wrapped.as_ref().map_or(raw, |wrapped| wrapped.signature.clone());
     let until = contracts::time(admitted_until)?;
-    let larger = larger.map(units);
-    let signed = match larger {
+    // An authorization of the token's is carried out whole.
+    let whole = order.authorization.is_drawn_whole().then(|| order.authorization.permitted());
+    let larger = whole.or(larger).filter(|amount| *amount != order.reservation.source_amount).map(units);
+    let admission = match larger {
         None => {
             let admission = Admission { deposit, reservation, token, admittedUntil: until };
             attest::sign_admission(reserver, &admission, evm_id, escrow).await?
@@ -74,12 +71,74 @@ pub(crate) async fn deposit_call(
         }
     };
     let reserver_signature =
-        raw_bytes(&signed).ok_or_else(|| Transient::misconfigured("the reserver's signature is not hex"))?;
-    let data = encoded(d, p, r, larger, until, reserver_signature, with_witness);
-    Ok(match wrapped {
-        None => plain(sender, escrow, data),
-        Some(wrapped) => erc6492::deposit(sender, payer, &wrapped, escrow, data),
+        raw_bytes(&admission).ok_or_else(|| Transient::misconfigured("the reserver's signature is not hex"))?;
+    let data = match &signed {
+        Signed::Permit(permit, with_witness) => {
+            let p = permit_of(permit, token, signature);
+            encoded(d, p, r, larger, until, reserver_signature, *with_witness)
+        }
+        Signed::Transfer(transfer) => {
+            let a = authorization_of(transfer, token, signature);
+            GatewayEscrow::depositWithAuthorizationCall {
+                d,
+                a,
+                r,
+                admittedUntil: until,
+                reserverSignature: reserver_signature,
+            }
+            .abi_encode()
+        }
+    };
+    Ok(match (wrapped, signed.allowance()) {
+        (Some(wrapped), _) => erc6492::deposit(sender, payer, &wrapped, escrow, data),
+        (None, Some(permit)) => permitted_deposit::deposit(sender, (token, payer, permit2), permit, escrow, data)?,
+        (None, None) => plain(sender, escrow, data),
     })
+}
+
+/// The call of the escrow inside a transaction that creates a contract; `None` when `data` is something else.
+pub(crate) fn created_in(data: &[u8]) -> Option<Bytes> {
+    erc6492::deposit_in(data).or_else(|| permitted_deposit::deposit_in(data))
+}
+
+/// What the payer signed, to whom.
+enum Signed<'a> {
+    /// To Permit2; whether with a witness.
+    Permit(&'a Permit2, bool),
+    /// To the token.
+    Transfer(&'a Eip3009),
+}
+
+impl<'a> Signed<'a> {
+    fn of(authorization: &'a Authorization) -> Option<Self> {
+        match authorization {
+            Authorization::EvmPermit2Escrow(permit) => Some(Self::Permit(permit, true)),
+            Authorization::EvmPermit2(permit) => Some(Self::Permit(permit, false)),
+            Authorization::EvmEip3009(transfer) => Some(Self::Transfer(transfer)),
+            Authorization::Solana(_) | Authorization::Tron(_) => None,
+        }
+    }
+
+    fn quote_hash(&self) -> Hash32 {
+        match self {
+            Self::Permit(permit, _) => permit.quote_hash,
+            Self::Transfer(transfer) => transfer.quote_hash,
+        }
+    }
+
+    fn allowance(&self) -> Option<&'a TokenPermit> {
+        match self {
+            Self::Permit(permit, _) => permit.allowance.as_ref(),
+            Self::Transfer(_) => None,
+        }
+    }
+
+    fn signature(&self) -> &'a str {
+        match self {
+            Self::Permit(permit, _) => &permit.signature,
+            Self::Transfer(transfer) => &transfer.signature,
+        }
+    }
 }
 
 fn encoded(
@@ -116,6 +175,8 @@ pub(crate) fn admitted_until(data: &[u8]) -> Option<u64> {
         until.or_else(|_| GatewayEscrow::depositMoreWithWitnessCall::abi_decode(data).map(|call| call.admittedUntil));
     let until =
         until.or_else(|_| GatewayEscrow::depositMoreWithPermitCall::abi_decode(data).map(|call| call.admittedUntil));
+    let until =
+        until.or_else(|_| GatewayEscrow::depositWithAuthorizationCall::abi_decode(data).map(|call| call.admittedUntil));
     until.ok().map(contracts::seconds)
 }
 
@@ -126,16 +187,15 @@ pub(crate) fn admitted_until(data: &[u8]) -> Option<u64> {
 /// [`ConvertError`] for what fits no EVM chain.
 pub(crate) fn terms(expected: &ExpectedTerms<'_>) -> Result<Option<EscrowTerms>, ConvertError> {
     let ExpectedTerms { payment_id, terms, terms_hash, escrow, authorization, reservation, deposited } = expected;
-    let (Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit)) = authorization else {
-        return Ok(None);
-    };
+    let Some(signed) = Signed::of(authorization) else { return Ok(None) };
     let Some(reservation) = reservation else { return Ok(None) };
     let payer = address(terms.source.account())?;
-    let deposit = eip712::deposit(payment_id, *terms_hash, permit.quote_hash, payer, escrow)?;
+    let deposit = eip712::deposit(payment_id, *terms_hash, signed.quote_hash(), payer, escrow)?;
     let eip712::Reservation { quoteHash, settler, sourceAmount, fulfillBy, .. } =
         eip712::reservation(payment_id, reservation)?;
-    // What the reservation asks for, unless another came before it.
-    let amount = deposited.map_or(sourceAmount, units);
+    // What the reservation asks for, unless another came before it, or all is taken whatever it asks for.
+    let whole = authorization.is_drawn_whole().then(|| authorization.permitted());
+    let amount = whole.or(*deposited).map_or(sourceAmount, units);
     let deposited = EscrowTerms::deposited(&deposit, contracts::erc20(terms.source.asset())?, amount);
     Ok(Some(deposited.reserved(quoteHash, settler, sourceAmount, fulfillBy)))
 }
@@ -156,6 +216,15 @@ pub(crate) fn quoted_terms(quoted: &QuotedEscrow<'_>) -> Result<[EscrowTerms; 2]
         Ok(deposited.reserved(contracts::word(quote_hash), settler, amount, fulfill_by))
     };
     Ok([of(Hash32::ZERO)?, of(quote_hash)?])
+}
+
+fn authorization_of(transfer: &Eip3009, token: Address, signature: Bytes) -> GatewayEscrow::Authorization {
+    GatewayEscrow::Authorization {
+        token,
+        amount: units(transfer.amount),
+        validBefore: U256::from(transfer.valid_before),
+        signature,
+    }
 }
 
 fn permit_of(permit: &Permit2, token: Address, signature: Bytes) -> GatewayEscrow::Permit {

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use escrow_abi::contracts::{
-    ConvertError, DevAccountFactory, DevHostileAccount, DevToken, DevWrappedCoin, GatewayEscrow, PAYOUT_GAS,
-    parse_address, text,
+    ConvertError, DevAccountFactory, DevHostileAccount, DevStablecoin, DevToken, DevWrappedCoin, GatewayEscrow,
+    PAYOUT_GAS, parse_address, text,
 };
 
 use super::{
@@ -175,6 +175,17 @@ impl DevChain {
             DevToken::constructorCall { name_: name.to_owned(), symbol_: symbol.to_owned(), decimals_: decimals };
         let artefact = include_bytes!("../../../contracts/artifacts/DevToken.json");
         self.deploy("DevToken", artefact, arguments.abi_encode()).await
+    }
+
+    /// A new worthless token that takes its holders' signatures, as Circle's do (ERC-2612, ERC-3009).
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn deploy_stablecoin(&self, name: &str, symbol: &str, decimals: u8) -> Result<String, DevError> {
+        let arguments =
+            DevStablecoin::constructorCall { name_: name.to_owned(), symbol_: symbol.to_owned(), decimals_: decimals };
+        let artefact = include_bytes!("../../../contracts/artifacts/DevStablecoin.json");
+        self.deploy("DevStablecoin", artefact, arguments.abi_encode()).await
     }
 
     /// A factory of development accounts: contracts that pay with their owner's signature (ERC-1271).

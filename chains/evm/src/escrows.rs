@@ -225,6 +225,16 @@ impl<'a> Escrows<'a> {
         Ok((!code.is_empty()).then(|| artefacts::takes_reassignments(&code)))
     }
 
+    /// Whether the code at `contract` has a call that deposits by a token's signed transfer; not where there is no contract.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn takes_transfers(&self, contract: &Account) -> Result<bool, Transient> {
+        let head = At::Block(self.node.head().await?);
+        let code = Query::of(self.node).code(address(contract)?, head).await?;
+        Ok(artefacts::takes_transfers(&code))
+    }
+
     /// The escrow at `contract` at the newest settled block.
     ///
     /// # Errors

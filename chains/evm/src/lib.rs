@@ -1,7 +1,8 @@
 //! Adapter for EVM chains.
 //!
 //! - [`permit2`]: what the payer signs, rebuilt and checked field by field; no chain needed unless the payer is a contract.
-//!   [`payers`] says which ones are, `erc6492` how one that is not deployed yet pays.
+//!   [`token_domain`] says which tokens take signatures themselves, [`payers`] which payers are contracts, `erc6492` how one that is not deployed yet pays, `permitted_deposit` how one pays
+//!   that signs its allowance, too.
 //! - [`node`]: one connection to a chain, and what may be believed of its blocks, over `rpc`. [`query`] asks it about accounts and
 //!   transactions, `calls` tries out calls of contracts, [`batching`] asks for what many want to read in few requests.
 //! - [`escrows`], [`deliveries`] and `transaction_status` conclude from that where an escrow, a delivery and a transaction of the
@@ -32,6 +33,7 @@ pub mod node;
 mod payer_budgets;
 pub mod payers;
 pub mod permit2;
+mod permitted_deposit;
 mod preparation;
 pub mod query;
 mod questions;
@@ -41,6 +43,7 @@ mod rpc;
 pub mod settler;
 pub mod signed_digest;
 pub mod submitters;
+pub mod token_domain;
 mod transaction;
 pub mod transaction_status;
 mod transport;

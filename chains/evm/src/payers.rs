@@ -144,6 +144,14 @@ impl Payers {
         Ok(hash)
     }
 
+    /// Whether `account` had no code a moment ago.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn is_key(&self, account: &Account) -> Result<bool, Transient> {
+        Ok(self.code_lately(address(account)?).await?.is_none())
+    }
+
     /// Whether `account` is known to have had no code a moment ago. Nothing is asked.
     pub fn had_no_code(&self, account: &Account) -> bool {
         address(account).is_ok_and(|account| self.codes.get(account, Instant::now()) == Some(None))
@@ -186,12 +194,12 @@ fn contract(account: Address, factory: Option<Address>, code_hash: Option<B256>)
 
 /// The factory that a signature names (ERC-6492).
 fn factory(authorization: &Authorization) -> Result<Option<Address>, Transient> {
-    let permit = match authorization {
-        Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit,
+    let signature = match authorization {
+        Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => &permit.signature,
+        Authorization::EvmEip3009(transfer) => &transfer.signature,
         Authorization::Solana(_) | Authorization::Tron(_) => return Ok(None),
     };
-    let raw =
-        raw_bytes(&permit.signature).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
+    let raw = raw_bytes(signature).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
     if !signature::is_erc6492(&raw) {
         return Ok(None);
     }

@@ -14,7 +14,7 @@ use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
 
 use super::{
     calls::Calls,
-    deposit_call, erc6492,
+    deposit_call,
     escrows::{Escrows, SettledEscrow},
     logs::{Found, Logs},
     node::{At, BlockRef, Node},
@@ -282,7 +282,7 @@ pub(super) fn sender_and_nonce(versions: &[TransactionPrepared]) -> Result<(Addr
 fn admitted_until(transaction: &TransactionPrepared, order: &DepositOrder) -> u64 {
     let reserve_deadline = order.escrow.reserve_deadline;
     let admitted_until = call_of(&transaction.raw, Address::ZERO).and_then(|call| {
-        let deposit = if call.to.is_some() { call.data } else { erc6492::deposit_in(&call.data)? };
+        let deposit = if call.to.is_some() { call.data } else { deposit_call::created_in(&call.data)? };
         deposit_call::admitted_until(&deposit)
     });
     admitted_until.map_or(reserve_deadline, |until| until.min(reserve_deadline))

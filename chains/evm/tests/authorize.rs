@@ -39,6 +39,7 @@ fn spend(scheme: Scheme) -> SpendRequest {
             refund_delay_seconds: REFUND_AFTER - FULFILLMENT_DEADLINE,
         },
         quote_hash: Hash32::ZERO,
+        token: None,
     }
 }
 
@@ -255,7 +256,7 @@ fn the_payer_may_choose_within_the_windows() -> Result<()> {
         reserve_deadline: Some(QUOTE_DEADLINE + 1),
         refund_after: Some(REFUND_AFTER + 60),
         permit_deadline: Some(FULFILLMENT_DEADLINE + 5),
-        permitted_amount: None,
+        ..Choice::default()
     };
     let prepared = prepare(&spend, &choice)?;
     let mut message = sign(&key(10), prepared.digest, None)?;

@@ -19,3 +19,4 @@ mod reorganisations;
 mod reservers;
 mod submitters;
 mod support;
+mod token_signatures;

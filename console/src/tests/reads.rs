@@ -50,6 +50,7 @@ fn submitted(payment_id: &PaymentId, request_id: &str, second: u64) -> PaymentEv
             deadline: unix(50),
             quote_hash: Hash32::ZERO,
             signature: "0x00".to_owned(),
+            allowance: None,
         }),
         escrow: EscrowPlan {
             chain_id: ChainId::evm(1),

@@ -15,6 +15,9 @@ pub enum Authorization {
     /// Permit2 `permitTransferFrom`; the nonce alone binds the terms.
     #[serde(rename = "EVM_PERMIT2")]
     EvmPermit2(Permit2),
+    /// ERC-3009 `receiveWithAuthorization`; the nonce is the hash of the `GatewayDeposit`.
+    #[serde(rename = "EVM_EIP3009")]
+    EvmEip3009(Eip3009),
     /// Ed25519 over the deposit's terms; the program draws on the payer's SPL allowance.
     #[serde(rename = "SOLANA")]
     Solana(SolanaSpend),
@@ -29,6 +32,7 @@ impl Authorization {
         match self {
             Self::EvmPermit2Escrow(_) => "EVM_PERMIT2_ESCROW",
             Self::EvmPermit2(_) => "EVM_PERMIT2",
+            Self::EvmEip3009(_) => "EVM_EIP3009",
             Self::Solana(_) => "SOLANA",
             Self::Tron(_) => "TRON",
         }
@@ -40,12 +44,18 @@ impl Authorization {
         matches!(self, Self::Tron(_))
     }
 
+    /// Whether all that is permitted is deposited, whatever the award asks for: what signs it knows no less. What is over goes back
+    /// to the payer on release.
+    pub fn is_drawn_whole(&self) -> bool {
+        matches!(self, Self::Tron(_) | Self::EvmEip3009(_))
+    }
+
     /// The payer's own transaction that is for `step`, where there is one.
     pub fn payer_transaction(&self, step: PayerStep) -> Option<&PayerTransaction> {
         match (self, step) {
             (Self::Tron(spend), PayerStep::Deposit) => Some(&spend.deposit),
             (Self::Tron(spend), PayerStep::Approval) => spend.approval.as_ref(),
-            (Self::EvmPermit2Escrow(_) | Self::EvmPermit2(_) | Self::Solana(_), _) => None,
+            (Self::EvmPermit2Escrow(_) | Self::EvmPermit2(_) | Self::EvmEip3009(_) | Self::Solana(_), _) => None,
         }
     }
 
@@ -53,6 +63,7 @@ impl Authorization {
     pub fn permitted(&self) -> Amount {
         match self {
             Self::EvmPermit2Escrow(permit) | Self::EvmPermit2(permit) => permit.amount,
+            Self::EvmEip3009(transfer) => transfer.amount,
             Self::Solana(spend) => spend.amount,
             Self::Tron(spend) => spend.amount,
         }
@@ -63,6 +74,7 @@ impl Authorization {
         match self {
             Self::EvmPermit2Escrow(permit) => Some(permit.quote_hash),
             Self::EvmPermit2(_) => None,
+            Self::EvmEip3009(transfer) => Some(transfer.quote_hash),
             Self::Solana(spend) => Some(spend.quote_hash),
             Self::Tron(spend) => Some(spend.quote_hash),
         }
@@ -120,5 +132,37 @@ pub struct Permit2 {
     pub quote_hash: Hash32,
     /// The signature, hex with 0x; 65 bytes, 64 bytes of EIP-2098, or what an ERC-1271 account takes, wrapped by ERC-6492
     /// where the deposit has to deploy that account.
+    pub signature: String,
+    /// The payer's ERC-2612 permit by which Permit2 gets its allowance in the deposit's transaction; absent where the payer has given it
+    /// already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance: Option<TokenPermit>,
+}
+
+/// What an ERC-2612 signature permits: that Permit2 draws on the payer's tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenPermit {
+    /// How much, smallest unit.
+    pub value: Amount,
+    /// The token's nonce of the payer, as a number.
+    pub nonce: Hash32,
+    /// Last second in which the token takes it, UNIX.
+    pub deadline: u64,
+    /// The signature of the payer's key, 65 bytes in hex with 0x, with `v` 27 or 28.
+    pub signature: String,
+}
+
+/// What an ERC-3009 signature authorizes: one transfer to the escrow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Eip3009 {
+    /// What is taken, all of it: the cap of the spend, smallest unit.
+    pub amount: Amount,
+    /// The authorization's nonce, the EIP-712 struct hash of the `GatewayDeposit`.
+    pub nonce: Hash32,
+    /// First second in which the token does not take the signature any more, UNIX.
+    pub valid_before: u64,
+    /// `quoteHash` of the `GatewayDeposit`: zero in the one-call flow.
+    pub quote_hash: Hash32,
+    /// The signature, in the forms of [`Permit2::signature`].
     pub signature: String,
 }

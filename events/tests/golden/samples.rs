@@ -116,6 +116,7 @@ pub fn submitted() -> Submitted {
             deadline: 1_767_323_100,
             quote_hash: Hash32::ZERO,
             signature: "0x1b".into(),
+            allowance: None,
         }),
         escrow: EscrowPlan {
             chain_id: ChainId::evm(1),

@@ -309,6 +309,7 @@ pub(crate) mod test_support {
                 deadline: 0,
                 quote_hash: Hash32::ZERO,
                 signature: String::new(),
+                allowance: None,
             }),
             escrow: EscrowPlan {
                 chain_id: terms.source.asset().chain().clone(),

@@ -57,6 +57,7 @@ pub fn submitted(payment_id: &PaymentId) -> PaymentEvent {
             deadline: 1_800_000_050,
             quote_hash: Hash32::ZERO,
             signature: "0x00".to_owned(),
+            allowance: None,
         }),
         escrow: EscrowPlan {
             chain_id: ChainId::evm(1),

@@ -251,8 +251,13 @@ impl Payment {
 
     /// What is worth depositing for `award`, smallest unit of the source asset: what the dearest of the quotes asks for that come
     /// next and are at most a sixteenth dearer ([`NEXT_PRICE_MARGIN`]), so that the escrow can be reassigned to each of them; at least what `award` asks for, and never more than the payer permitted,
-    /// because no quote counts that asks for more. Just what `award` asks for where the payer chose the quote.
+    /// because no quote counts that asks for more. Just what `award` asks for where the payer chose the quote; all that is permitted
+    /// where no less can be drawn.
     pub fn deposit_up_to(&self, award: &Awarded) -> Amount {
+        let authorization = &self.submitted.authorization;
+        if authorization.is_drawn_whole() {
+            return authorization.permitted();
+        }
         let price = award.quote.source_amount;
         let quotes = self.auction.iter().filter(|_| takes_any_quote(&self.submitted)).flat_map(|closed| &closed.quotes);
         let next = quotes.skip_while(|quote| quote.quote_hash != award.event.quote_hash).skip(1).take(ALTERNATES_MAX);

@@ -68,6 +68,7 @@ pub fn submission() -> Submitted {
             deadline: unix_seconds(at(30)),
             quote_hash: Hash32::ZERO,
             signature: "0x".to_owned(),
+            allowance: None,
         }),
         escrow: EscrowPlan {
             chain_id: ChainId::evm(1),

@@ -106,6 +106,7 @@ impl Payer {
                 refund_delay_seconds: REFUND_DELAY_SECONDS,
             },
             quote_hash: Hash32::ZERO,
+            token: None,
         };
         let prepared = permit2::prepare(&spend, &Choice::default())?;
         let signed = SignedMessage {

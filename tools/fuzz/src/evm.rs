@@ -79,6 +79,7 @@ pub fn spend(scheme: Scheme, max_source_amount: Option<Amount>) -> Option<SpendR
             refund_delay_seconds: 600,
         },
         quote_hash: Hash32::ZERO,
+        token: None,
     })
 }
 

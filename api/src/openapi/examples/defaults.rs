@@ -54,7 +54,7 @@ fn chain_defaults() -> Value {
         "reserver": "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
         "releaser": verifiers["account"],
         "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",
-        "message_schemes": ["EVM_PERMIT2_ESCROW"],
+        "message_schemes": ["EVM_PERMIT2_ESCROW", "EVM_EIP3009"],
         "refund_delay_seconds": 3600,
         "deadlines": deadline_limits(),
         "required_depth": "finalized",

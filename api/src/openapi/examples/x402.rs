@@ -170,7 +170,7 @@ pub(crate) fn supported() -> Examples {
                 "releaser": RELEASER,
                 "fulfillmentVerifierEndpoint": VERIFIER,
                 "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",
-                "messageSchemes": ["EVM_PERMIT2_ESCROW"],
+                "messageSchemes": ["EVM_PERMIT2_ESCROW", "EVM_EIP3009"],
                 "refundDelaySeconds": 3_600,
                 "maxTimeoutSeconds": 75,
                 "gateway": BASE_URL,

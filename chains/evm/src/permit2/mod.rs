@@ -1,8 +1,8 @@
 //! The payer's authorization on EVM chains: what must have been signed is rebuilt from the request and compared with
 //! what was signed, field by field (design: what the payer signs).
 //!
-//! An opaque hash proves control of a key but not consent to a spend. So [`authorize`] rebuilds the Permit2 message,
-//! from the typed data in `message_prehash`, or from the request alone with the few numbers that `payload` may choose,
+//! An opaque hash proves control of a key but not consent to a spend. So [`authorize`] rebuilds the message, to Permit2 or to a
+//! token that takes signatures (ERC-3009), from the typed data in `message_prehash`, or from the request alone with the few numbers that `payload` may choose,
 //! and believes only what it has rebuilt. [`prepare`] makes the very message that [`authorize`] expects.
 //!
 //! ```
@@ -32,6 +32,7 @@
 //!         refund_delay_seconds: 900,
 //!     },
 //!     quote_hash: Hash32::ZERO,
+//!     token: None,
 //! };
 //! let prepared = prepare(&spend, &Choice::default())?;
 //! let signature = payer.sign_hash_sync(&prepared.digest.0.into()).unwrap();
@@ -46,38 +47,50 @@
 //! # Ok::<(), chains_evm::permit2::AuthorizationError>(())
 //! ```
 
+mod choice;
+mod expected;
+mod message;
 mod permit_message;
+mod token_permit;
+mod transfer_message;
 mod typed_data;
 mod typed_json;
 
-use alloy::primitives::{Address, B256};
+use alloy::primitives::{Address, B256, Signature};
 use serde_json::Value;
 
 use escrow_abi::signature::{self, SignatureError};
 use events::{
     Account, Amount, Hash32, PaymentId, Terms,
-    event::{Authorization, EscrowPlan, Permit2},
+    event::{Authorization, Eip3009, EscrowPlan, Permit2},
     time::Timestamp,
 };
 use sagas::ports::Transient;
 
-pub use self::permit_message::Choice;
-use self::permit_message::{Expected, PermitMessage};
+pub(crate) use self::token_permit::recorded_digest;
+pub use self::{
+    choice::Choice,
+    token_permit::{PreparedAllowance, allowance, domain_of_allowance, is_allowance, prepare_allowance},
+};
+use self::{expected::Expected, message::Message};
 use super::{
     calls::Calls,
     erc6492,
     node::{At, Node},
     payers::Payers,
     query::Query,
+    token_domain::TokenDomain,
 };
 
-/// A Permit2 message scheme (spec 2.3).
+/// A message scheme of EVM chains: those of spec 2.3, and one more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `EVM_PERMIT2_ESCROW`: `permitWitnessTransferFrom` with the escrow's terms as witness.
     EvmPermit2Escrow,
     /// `EVM_PERMIT2`: `permitTransferFrom`; the nonce alone binds the terms.
     EvmPermit2,
+    /// `EVM_EIP3009`: the token's `receiveWithAuthorization`, whose nonce is the hash of the escrow's terms.
+    EvmEip3009,
 }
 
 /// What the configuration, or the request where it names its own, says about the escrow.
@@ -112,6 +125,8 @@ pub struct SpendRequest {
     pub escrow: EscrowSettings,
     /// The quote the payer accepts; zero in the one-call flow, where it signs before the auction.
     pub quote_hash: Hash32,
+    /// The domain of the source's token, where it takes such signatures as the payer has to give; see [`crate::token_domain`].
+    pub token: Option<TokenDomain>,
 }
 
 /// What the payer signed, as it came (spec 2.4).
@@ -138,7 +153,7 @@ pub struct Prepared {
     pub payload: Value,
     /// The most that may be drawn, smallest unit.
     pub amount: Amount,
-    /// Permit2's nonce.
+    /// The nonce of the permit or authorization.
     pub nonce: Hash32,
     /// The escrow and its windows.
     pub plan: EscrowPlan,
@@ -245,13 +260,23 @@ pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, Author
     let message = expected.rebuild(spend, choice)?;
     let plan = expected.check(spend, &message, choice)?;
     Ok(Prepared {
-        typed_data: typed_data::render(&message),
+        typed_data: message.render(),
         digest: Hash32(message.digest().0),
-        payload: choice.made(spend, &message, &plan),
+        payload: choice.made(spend, &message, &expected.deposit(spend, choice)?),
         amount: message.permitted()?,
-        nonce: Hash32(message.nonce.to_be_bytes()),
+        nonce: Hash32(message.nonce().to_be_bytes()),
         plan,
     })
+}
+
+/// The domain of the token in the typed data that was signed, as far as it is some of an ERC-3009 transfer: what the wallet was shown,
+/// which only the token can say is its own.
+pub fn claimed_domain(signed: &SignedMessage) -> Option<TokenDomain> {
+    let text = signed.message_prehash.as_deref().map(str::trim).filter(|text| text.starts_with('{'))?;
+    match Message::read(Scheme::EvmEip3009, text) {
+        Ok(Message::Transfer(transfer)) => Some(transfer.domain),
+        _ => None,
+    }
 }
 
 /// Checks that `signed` is the payer's authorization of `spend`, by a key. No chain is asked.
@@ -265,7 +290,7 @@ pub fn authorize(
 ) -> Result<(Authorization, EscrowPlan), AuthorizationError> {
     let rebuilt = Rebuilt::of(spend, signed)?;
     let bytes = rebuilt.by_key(signed)?;
-    rebuilt.authorization(spend.scheme, &bytes)
+    rebuilt.authorization(spend, &bytes)
 }
 
 /// As [`authorize`]; where a contract may be the payer, asks it whether the signature is its own (ERC-1271), deployed or
@@ -299,10 +324,11 @@ pub async fn authorize_onchain(
     if !Calls::of(node).contract_accepts(rebuilt.payer, rebuilt.digest, &bytes, head).await? {
         return Err(AuthorizationError::RefusedByContract { account: rebuilt.payer.to_string() }.into());
     }
-    Ok(rebuilt.authorization(spend.scheme, &bytes)?)
+    Ok(rebuilt.authorization(spend, &bytes)?)
 }
 
-/// What [`authorize`] takes from a key, confirmed by the payer's code where it has some: Permit2 goes by an account's code
+/// What [`authorize`] takes from a key, confirmed by the payer's code where it has some: Permit2 goes by an account's code, as do
+/// tokens that ask contracts at all,
 /// wherever there is any, and the key alone counts for nothing (EIP-7702). Accounts without code need no confirmation.
 ///
 /// # Errors
@@ -342,17 +368,38 @@ async fn wrapped_onchain(
     if !Query::of(node).code(rebuilt.payer, head).await?.is_empty()
         && Calls::of(node).contract_accepts(rebuilt.payer, rebuilt.digest, &wrapped.signature, head).await?
     {
-        return Ok(rebuilt.authorization(spend.scheme, &wrapped.signature)?);
+        return Ok(rebuilt.authorization(spend, &wrapped.signature)?);
     }
     if !erc6492::accepts(node, rebuilt.payer, rebuilt.digest, &wrapped, head).await? {
         return Err(AuthorizationError::RefusedByContract { account: rebuilt.payer.to_string() }.into());
     }
-    Ok(rebuilt.authorization(spend.scheme, bytes)?)
+    Ok(rebuilt.authorization(spend, bytes)?)
+}
+
+/// That a message says of its hash what it is.
+fn check_stated(signed: &SignedMessage, digest: B256) -> Result<(), AuthorizationError> {
+    let malformed = |_| AuthorizationError::malformed("message", "must be 0x followed by 64 hex digits");
+    let stated: Hash32 = signed.message.parse().map_err(malformed)?;
+    if stated.0 == digest.0 { Ok(()) } else { Err(AuthorizationError::mismatch("message", digest, stated)) }
+}
+
+/// The signature of the payer's own key over `digest`.
+fn key_signature(signed: &SignedMessage, digest: B256, payer: Address) -> Result<Signature, AuthorizationError> {
+    let bytes = signature::bytes(&signed.signature)?;
+    if signature::is_erc6492(&bytes) {
+        return Err(SignatureError::Erc6492.into());
+    }
+    let parsed = signature::parse(&bytes)?;
+    let signer = signature::recover(&parsed, digest)?;
+    if signer != payer {
+        return Err(AuthorizationError::Signer { expected: payer.to_string(), recovered: signer.to_string() });
+    }
+    Ok(parsed)
 }
 
 /// What must have been signed, every field checked.
 struct Rebuilt {
-    message: PermitMessage,
+    message: Message,
     plan: EscrowPlan,
     digest: B256,
     payer: Address,
@@ -364,7 +411,7 @@ impl Rebuilt {
         let choice = Choice::from_payload(signed.payload.as_ref())?;
         let prehash = signed.message_prehash.as_deref().map(str::trim);
         let message = match prehash {
-            Some(text) if text.starts_with('{') => typed_data::read(spend.scheme, text)?,
+            Some(text) if text.starts_with('{') => Message::read(spend.scheme, text)?,
             Some(_) | None => expected.rebuild(spend, &choice)?,
         };
         let plan = expected.check(spend, &message, &choice)?;
@@ -372,47 +419,40 @@ impl Rebuilt {
             message.check_preimage(text)?;
         }
         let digest = message.digest();
-        let stated: Hash32 = signed
-            .message
-            .parse()
-            .map_err(|_| AuthorizationError::malformed("message", "must be 0x followed by 64 hex digits"))?;
-        if stated.0 != digest.0 {
-            return Err(AuthorizationError::mismatch("message", digest, stated));
-        }
+        check_stated(signed, digest)?;
         Ok(Self { payer: expected.payer, message, plan, digest })
     }
 
     /// The payer's own signature, in the form in which Permit2 takes it.
     fn by_key(&self, signed: &SignedMessage) -> Result<Vec<u8>, AuthorizationError> {
         let bytes = signature::bytes(&signed.signature)?;
-        if signature::is_erc6492(&bytes) {
-            return Err(SignatureError::Erc6492.into());
-        }
-        let parsed = signature::parse(&bytes)?;
-        let signer = signature::recover(&parsed, self.digest)?;
-        if signer != self.payer {
-            return Err(AuthorizationError::Signer { expected: self.payer.to_string(), recovered: signer.to_string() });
-        }
-        // Permit2 knows v 27 and 28 only; EIP-2098 it takes as it is.
+        let parsed = key_signature(signed, self.digest, self.payer)?;
+        // Permit2 and tokens know v 27 and 28 only; EIP-2098 Permit2 and the escrow take as it is.
         Ok(if bytes.len() == 65 { signature::canonical(&parsed).to_vec() } else { bytes })
     }
 
     fn authorization(
         self,
-        scheme: Scheme,
+        spend: &SpendRequest,
         signature: &[u8],
     ) -> Result<(Authorization, EscrowPlan), AuthorizationError> {
-        let amount = self.message.permitted()?;
-        let permit = Permit2 {
-            amount,
-            nonce: Hash32(self.message.nonce.to_be_bytes()),
-            deadline: self.message.deadline,
-            quote_hash: self.message.witness.as_ref().map_or(Hash32::ZERO, |witness| Hash32(witness.quoteHash.0)),
-            signature: format!("0x{}", hex::encode(signature)),
-        };
-        let authorization = match scheme {
-            Scheme::EvmPermit2Escrow => Authorization::EvmPermit2Escrow(permit),
-            Scheme::EvmPermit2 => Authorization::EvmPermit2(permit),
+        let (amount, nonce) = (self.message.permitted()?, Hash32(self.message.nonce().to_be_bytes()));
+        let signature = format!("0x{}", hex::encode(signature));
+        let authorization = match self.message {
+            Message::Permit(permit) => {
+                let with_witness = permit.witness.is_some();
+                let quote_hash = permit.witness.map_or(Hash32::ZERO, |witness| Hash32(witness.quoteHash.0));
+                let permit =
+                    Permit2 { amount, nonce, deadline: permit.deadline, quote_hash, signature, allowance: None };
+                match with_witness {
+                    true => Authorization::EvmPermit2Escrow(permit),
+                    false => Authorization::EvmPermit2(permit),
+                }
+            }
+            Message::Transfer(transfer) => {
+                let (valid_before, quote_hash) = (transfer.valid_before, spend.quote_hash);
+                Authorization::EvmEip3009(Eip3009 { amount, nonce, valid_before, quote_hash, signature })
+            }
         };
         Ok((authorization, self.plan))
     }

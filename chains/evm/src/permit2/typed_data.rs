@@ -1,4 +1,5 @@
-//! EIP-712 typed-data JSON of the two Permit2 messages: written one way, read strictly.
+//! EIP-712 typed-data JSON of what a payer signs: written one way, read strictly. Here are the two Permit2 messages, and what all
+//! have in common.
 //!
 //! Only the exact types are read, so that there is one meaning per text: a type with another name, member or order would
 //! hash to something else, and a member that is not of the type would be shown by a wallet but not be signed.
@@ -11,12 +12,12 @@ use escrow_abi::{
     eip712::{GatewayDeposit, uint},
 };
 
-use super::{AuthorizationError, Scheme, permit_message::PermitMessage, typed_json};
+use super::{AuthorizationError, permit_message::PermitMessage, typed_json};
 
 /// Largest typed data accepted, in bytes.
 const BYTES_MAX: usize = 16 * 1024;
 
-type Members = &'static [(&'static str, &'static str)];
+pub(super) type Members = &'static [(&'static str, &'static str)];
 
 const DOMAIN: Members = &[("name", "string"), ("chainId", "uint256"), ("verifyingContract", "address")];
 const TOKEN_PERMISSIONS: Members = &[("token", "address"), ("amount", "uint256")];
@@ -41,29 +42,32 @@ const GATEWAY_DEPOSIT: Members = &[
     ("refundAfter", "uint48"),
 ];
 
-fn primary(scheme: Scheme) -> &'static str {
-    match scheme {
-        Scheme::EvmPermit2Escrow => "PermitWitnessTransferFrom",
-        Scheme::EvmPermit2 => "PermitTransferFrom",
-    }
+fn primary(with_witness: bool) -> &'static str {
+    if with_witness { "PermitWitnessTransferFrom" } else { "PermitTransferFrom" }
 }
 
-fn types(scheme: Scheme) -> Vec<(&'static str, Members)> {
+fn types(with_witness: bool) -> Vec<(&'static str, Members)> {
     let mut types = vec![("TokenPermissions", TOKEN_PERMISSIONS)];
-    match scheme {
-        Scheme::EvmPermit2Escrow => types.extend([(primary(scheme), WITNESSED), ("GatewayDeposit", GATEWAY_DEPOSIT)]),
-        Scheme::EvmPermit2 => types.push((primary(scheme), PLAIN)),
+    match with_witness {
+        true => types.extend([(primary(true), WITNESSED), ("GatewayDeposit", GATEWAY_DEPOSIT)]),
+        false => types.push((primary(false), PLAIN)),
     }
     types
 }
 
+/// The declaration of `types`, and of the domain's.
+pub(super) fn render_types(types: &[(&'static str, Members)], domain: Members) -> Map<String, Value> {
+    let declared = types.iter().copied().chain([("EIP712Domain", domain)]);
+    declared.map(|(name, members)| (name.to_owned(), declaration(members))).collect()
+}
+
+fn declaration(members: Members) -> Value {
+    members.iter().map(|(name, kind)| json!({"name": name, "type": kind})).collect()
+}
+
 /// The typed data of `permit`, for `eth_signTypedData_v4`. Numbers are decimal strings, which every wallet reads exactly.
 pub(super) fn render(permit: &PermitMessage) -> Value {
-    let scheme = if permit.witness.is_some() { Scheme::EvmPermit2Escrow } else { Scheme::EvmPermit2 };
-    let declared = types(scheme).into_iter().chain([("EIP712Domain", DOMAIN)]).map(|(name, members)| {
-        let members: Vec<Value> = members.iter().map(|(name, kind)| json!({"name": name, "type": kind})).collect();
-        (name.to_owned(), Value::Array(members))
-    });
+    let with_witness = permit.witness.is_some();
     let mut message = json!({
         "permitted": {"token": permit.token.to_string(), "amount": permit.amount.to_string()},
         "spender": permit.spender.to_string(),
@@ -84,8 +88,8 @@ pub(super) fn render(permit: &PermitMessage) -> Value {
         });
     }
     json!({
-        "types": Map::from_iter(declared),
-        "primaryType": primary(scheme),
+        "types": render_types(&types(with_witness), DOMAIN),
+        "primaryType": primary(with_witness),
         "domain": {
             "name": "Permit2",
             // Wallets compare it with the chain they are on, and some only as a number.
@@ -96,37 +100,37 @@ pub(super) fn render(permit: &PermitMessage) -> Value {
     })
 }
 
-/// Reads the typed data of one message of `scheme`.
-pub(super) fn read(scheme: Scheme, text: &str) -> Result<PermitMessage, AuthorizationError> {
+/// The JSON of typed data.
+///
+/// # Errors
+/// [`AuthorizationError::Malformed`] for what is none, or too large.
+pub(super) fn parse(text: &str) -> Result<Value, AuthorizationError> {
     if text.len() > BYTES_MAX {
         let reason = format!("must have at most {BYTES_MAX} bytes");
         return Err(AuthorizationError::malformed("message_prehash", reason));
     }
-    let value = typed_json::read(text).map_err(|error| {
+    typed_json::read(text).map_err(|error| {
         AuthorizationError::malformed("message_prehash", format!("is not a JSON object with unique keys: {error}"))
-    })?;
-    let whole = Object::exactly("message_prehash", &value, &["types", "primaryType", "domain", "message"])?;
+    })
+}
+
+/// Reads the typed data of a Permit2 message.
+pub(super) fn read(with_witness: bool, whole: &Object<'_>) -> Result<PermitMessage, AuthorizationError> {
     let primary_type = whole.text("primaryType")?;
-    if primary_type != primary(scheme) {
-        return Err(AuthorizationError::mismatch("primaryType", primary(scheme), primary_type));
+    if primary_type != primary(with_witness) {
+        return Err(AuthorizationError::mismatch("primaryType", primary(with_witness), primary_type));
     }
-    check_types(scheme, &whole.map["types"])?;
+    check_types(&types(with_witness), DOMAIN, whole)?;
 
     let domain = Object::exactly("domain", &whole.map["domain"], &names(DOMAIN))?;
     let name = domain.text("name")?;
     if name != "Permit2" {
         return Err(AuthorizationError::mismatch("domain.name", "Permit2", name));
     }
-    let members = match scheme {
-        Scheme::EvmPermit2Escrow => WITNESSED,
-        Scheme::EvmPermit2 => PLAIN,
-    };
+    let members = if with_witness { WITNESSED } else { PLAIN };
     let message = Object::exactly("message", &whole.map["message"], &names(members))?;
     let permitted = Object::exactly("message.permitted", &message.map["permitted"], &names(TOKEN_PERMISSIONS))?;
-    let witness = match scheme {
-        Scheme::EvmPermit2 => None,
-        Scheme::EvmPermit2Escrow => Some(read_witness(&message.map["witness"])?),
-    };
+    let witness = if with_witness { Some(read_witness(&message.map["witness"])?) } else { None };
     Ok(PermitMessage {
         chain_id: domain.uint("chainId")?,
         permit2: domain.address("verifyingContract")?,
@@ -156,18 +160,22 @@ fn read_witness(value: &Value) -> Result<GatewayDeposit, AuthorizationError> {
 }
 
 /// The declared types must be the known ones; libraries that derive `EIP712Domain` from the domain may leave it out.
-fn check_types(scheme: Scheme, value: &Value) -> Result<(), AuthorizationError> {
-    let declared = value.as_object().ok_or_else(|| AuthorizationError::malformed("types", "must be an object"))?;
-    let mut known = types(scheme);
+pub(super) fn check_types(
+    types: &[(&'static str, Members)],
+    domain: Members,
+    whole: &Object<'_>,
+) -> Result<(), AuthorizationError> {
+    let declared = whole.member("types").as_object();
+    let declared = declared.ok_or_else(|| AuthorizationError::malformed("types", "must be an object"))?;
+    let mut known = types.to_vec();
     if declared.contains_key("EIP712Domain") {
-        known.push(("EIP712Domain", DOMAIN));
+        known.push(("EIP712Domain", domain));
     }
     if let Some(name) = declared.keys().find(|name| known.iter().all(|(known, _)| known != name)) {
         return Err(AuthorizationError::malformed(format!("types.{name}"), "is not a type of this message"));
     }
     for (name, members) in known {
-        let exact: Vec<Value> = members.iter().map(|(name, kind)| json!({"name": name, "type": kind})).collect();
-        let exact = Value::Array(exact);
+        let exact = declaration(members);
         let found = declared.get(name).unwrap_or(&Value::Null);
         if *found != exact {
             return Err(AuthorizationError::mismatch(format!("types.{name}"), exact, found));
@@ -176,18 +184,28 @@ fn check_types(scheme: Scheme, value: &Value) -> Result<(), AuthorizationError> 
     Ok(())
 }
 
-fn names(members: Members) -> Vec<&'static str> {
+pub(super) fn names(members: Members) -> Vec<&'static str> {
     members.iter().map(|(name, _)| *name).collect()
 }
 
 /// A JSON object with exactly the members it should have.
-struct Object<'a> {
+pub(super) struct Object<'a> {
     path: &'static str,
     map: &'a Map<String, Value>,
 }
 
 impl<'a> Object<'a> {
-    fn exactly(path: &'static str, value: &'a Value, members: &[&str]) -> Result<Self, AuthorizationError> {
+    /// The members that all typed data has.
+    pub fn typed_data(value: &'a Value) -> Result<Self, AuthorizationError> {
+        Self::exactly("message_prehash", value, &["types", "primaryType", "domain", "message"])
+    }
+
+    /// A member that is there: [`Object::exactly`] has seen to it.
+    pub fn member(&self, name: &str) -> &'a Value {
+        &self.map[name]
+    }
+
+    pub fn exactly(path: &'static str, value: &'a Value, members: &[&str]) -> Result<Self, AuthorizationError> {
         let map = value.as_object().ok_or_else(|| AuthorizationError::malformed(path, "must be an object"))?;
         if let Some(missing) = members.iter().find(|name| !map.contains_key(**name)) {
             return Err(AuthorizationError::malformed(format!("{path}.{missing}"), "is missing"));
@@ -202,11 +220,11 @@ impl<'a> Object<'a> {
         AuthorizationError::malformed(format!("{}.{name}", self.path), reason)
     }
 
-    fn text(&self, name: &str) -> Result<&'a str, AuthorizationError> {
+    pub fn text(&self, name: &str) -> Result<&'a str, AuthorizationError> {
         self.map[name].as_str().ok_or_else(|| self.malformed(name, "must be a string"))
     }
 
-    fn uint(&self, name: &str) -> Result<U256, AuthorizationError> {
+    pub fn uint(&self, name: &str) -> Result<U256, AuthorizationError> {
         uint(&self.map[name]).ok_or_else(|| self.malformed(name, "must be a whole number of at most 256 bits"))
     }
 
@@ -215,13 +233,13 @@ impl<'a> Object<'a> {
         time.ok_or_else(|| self.malformed(name, "must fit 48 bits"))
     }
 
-    fn word(&self, name: &str) -> Result<B256, AuthorizationError> {
+    pub fn word(&self, name: &str) -> Result<B256, AuthorizationError> {
         let bytes =
             self.bytes::<32>(name).ok_or_else(|| self.malformed(name, "must be 0x followed by 64 hex digits"))?;
         Ok(bytes.into())
     }
 
-    fn address(&self, name: &str) -> Result<Address, AuthorizationError> {
+    pub fn address(&self, name: &str) -> Result<Address, AuthorizationError> {
         let bytes =
             self.bytes::<20>(name).ok_or_else(|| self.malformed(name, "must be 0x followed by 40 hex digits"))?;
         Ok(bytes.into())

@@ -264,6 +264,7 @@ impl World {
                 refund_delay_seconds: config.common.refund_delay_seconds,
             },
             quote_hash: Hash32::ZERO,
+            token: None,
         })
     }
 

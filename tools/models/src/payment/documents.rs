@@ -196,6 +196,7 @@ fn authorization(config: &Config) -> Result<Authorization, Invalid> {
             deadline,
             quote_hash,
             signature: "0x".to_owned(),
+            allowance: None,
         }),
         Scheme::OwnTransaction => {
             let (transaction_hash, raw) = (DEPOSIT_HASH.to_owned(), "0xd1".to_owned());

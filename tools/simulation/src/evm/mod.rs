@@ -229,10 +229,11 @@ impl FamilyChain for EvmWorld {
                 refund_delay_seconds: REFUND_DELAY,
             },
             quote_hash: order.quote_hash,
+            token: None,
         };
         let choice = match scheme {
             Scheme::EvmPermit2 => Choice::default(),
-            Scheme::EvmPermit2Escrow => Choice {
+            Scheme::EvmPermit2Escrow | Scheme::EvmEip3009 => Choice {
                 reserve_deadline: Some(order.reserve_deadline),
                 refund_after: Some(order.refund_after),
                 ..Choice::default()

@@ -166,6 +166,7 @@ pub fn payment_on(source: &EvmConfig, destination: &EvmConfig, now: u64, request
             refund_delay_seconds: source.common.refund_delay_seconds,
         },
         quote_hash: Hash32::ZERO,
+        token: None,
     };
     let prepared = prepare(&spend, &Choice::default())?;
     let signature = key(10).sign_hash_sync(&B256::from(prepared.digest.0))?;

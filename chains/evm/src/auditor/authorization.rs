@@ -1,0 +1,194 @@
+//! What the payer signed, audited: rebuilt from the stream, and compared with the signature.
+
+use alloy::{
+    primitives::{Address, B256, U256},
+    sol_types::SolStruct,
+};
+
+use chains::auditor::{Discrepancies, Discrepancy, Kind};
+use escrow_abi::{
+    contracts::{self, ConvertError, address, units},
+    eip712::{
+        self, PermitTransferFrom, PermitWitnessTransferFrom, ReceiveWithAuthorization, TokenPermissions,
+        permit2_domain, token_domain,
+    },
+    signature,
+};
+use events::{
+    Hash32, PaymentId, Terms,
+    event::{Authorization, Eip3009, EscrowPlan, Permit2, TokenPermit},
+};
+use sagas::ports::Transient;
+
+use super::{Auditor, unreadable};
+use crate::{calls::Calls, erc6492, node::At, permit2::recorded_digest, query::Query, token_domain::TokenDomain};
+
+fn unsigned(token: Address) -> Discrepancy {
+    let what = format!("the token {token} takes no signatures today, so that the payer's cannot be checked");
+    Discrepancy { kind: Kind::Unverifiable, what }
+}
+
+impl Auditor {
+    /// What does not fit in what the payer signed: its signature and every field, rebuilt from what the stream shows.
+    pub(super) async fn authorized(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        authorization: &Authorization,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        match authorization {
+            Authorization::EvmPermit2Escrow(permit) => self.permitted(payment_id, terms, plan, permit, true).await,
+            Authorization::EvmPermit2(permit) => self.permitted(payment_id, terms, plan, permit, false).await,
+            Authorization::EvmEip3009(transfer) => self.transferred(payment_id, terms, plan, transfer).await,
+            Authorization::Solana(_) | Authorization::Tron(_) => Ok(unreadable("the payer signed for another family")),
+        }
+    }
+
+    async fn permitted(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        permit: &Permit2,
+        with_witness: bool,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let nonce = Hash32::keccak256([payment_id.on_chain().0, terms.hash().0].concat());
+        discrepancies.same("the permit's nonce", permit.nonce, nonce);
+        if let Some(cap) = terms.max_source_amount {
+            discrepancies
+                .require(cap == permit.amount, || format!("the payer permits {}, the terms say {cap}", permit.amount));
+        }
+        discrepancies.require(permit.deadline >= plan.reserve_deadline, || {
+            format!("the permit ends at {}, before the reserve deadline {}", permit.deadline, plan.reserve_deadline)
+        });
+        let (payer, digest) = match self.permit_digest(payment_id, terms, plan, permit, with_witness) {
+            Ok(rebuilt) => rebuilt,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        discrepancies.0.extend(self.signed_by(payer, digest, &permit.signature).await?);
+        if let Some(allowance) = &permit.allowance {
+            discrepancies.0.extend(self.allowed(payer, terms, allowance).await?);
+        }
+        Ok(discrepancies.0)
+    }
+
+    async fn allowed(
+        &self,
+        payer: Address,
+        terms: &Terms,
+        allowance: &TokenPermit,
+    ) -> Result<Option<Discrepancy>, Transient> {
+        let token = contracts::erc20(terms.source.asset())?;
+        let Some(signatures) = self.tokens.signatures(token).await? else { return Ok(Some(unsigned(token))) };
+        let (parties, evm_id) = ((payer, self.node.permit2(), token), self.node.evm_id());
+        let digest = recorded_digest(allowance, parties, &signatures.domain, evm_id);
+        self.signed_by(payer, digest, &allowance.signature).await
+    }
+
+    async fn transferred(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        transfer: &Eip3009,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let parties = || -> Result<_, ConvertError> {
+            let payer = address(terms.source.account())?;
+            let deposit = eip712::deposit(payment_id, terms.hash(), transfer.quote_hash, payer, plan)?;
+            Ok((payer, deposit.eip712_hash_struct(), contracts::erc20(terms.source.asset())?, address(&plan.contract)?))
+        };
+        let (payer, nonce, token, escrow) = match parties() {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        discrepancies.same("the authorization's nonce", transfer.nonce, Hash32(nonce.0));
+        if let Some(cap) = terms.max_source_amount {
+            let amount = transfer.amount;
+            // Of a quote that it knew the payer need not have locked all.
+            let fits = if transfer.quote_hash == Hash32::ZERO { amount == cap } else { amount <= cap };
+            discrepancies.require(fits, || format!("the payer authorizes {amount}, the terms say {cap}"));
+        }
+        let (valid_before, reserve_deadline) = (transfer.valid_before, plan.reserve_deadline);
+        discrepancies.require(valid_before > reserve_deadline, || {
+            format!("the authorization ends before {valid_before}, the reserve deadline is {reserve_deadline}")
+        });
+        let Some(signatures) = self.tokens.signatures(token).await? else {
+            discrepancies.0.push(unsigned(token));
+            return Ok(discrepancies.0);
+        };
+        let TokenDomain { name, version } = signatures.domain;
+        let message = ReceiveWithAuthorization {
+            from: payer,
+            to: escrow,
+            value: units(transfer.amount),
+            validAfter: U256::ZERO,
+            validBefore: U256::from(valid_before),
+            nonce,
+        };
+        let digest = eip712::digest(&message, &token_domain(name, version, self.node.evm_id(), token));
+        discrepancies.0.extend(self.signed_by(payer, digest, &transfer.signature).await?);
+        Ok(discrepancies.0)
+    }
+
+    fn permit_digest(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        permit: &Permit2,
+        with_witness: bool,
+    ) -> Result<(Address, B256), ConvertError> {
+        let payer = address(terms.source.account())?;
+        let domain = permit2_domain(self.node.evm_id(), self.node.permit2());
+        let permitted =
+            TokenPermissions { token: contracts::erc20(terms.source.asset())?, amount: units(permit.amount) };
+        let spender = address(&plan.contract)?;
+        let (nonce, deadline) = (U256::from_be_bytes(permit.nonce.0), U256::from(permit.deadline));
+        let digest = if with_witness {
+            let witness = eip712::deposit(payment_id, terms.hash(), permit.quote_hash, payer, plan)?;
+            eip712::digest(&PermitWitnessTransferFrom { permitted, spender, nonce, deadline, witness }, &domain)
+        } else {
+            eip712::digest(&PermitTransferFrom { permitted, spender, nonce, deadline }, &domain)
+        };
+        Ok((payer, digest))
+    }
+
+    async fn signed_by(
+        &self,
+        account: Address,
+        digest: B256,
+        signature: &str,
+    ) -> Result<Option<Discrepancy>, Transient> {
+        let contradiction = |what: String| Some(Discrepancy { kind: Kind::Contradiction, what });
+        let bytes = match signature::bytes(signature) {
+            Ok(bytes) => bytes,
+            Err(error) => return Ok(contradiction(format!("the payer's signature: {error}"))),
+        };
+        let wrapped = signature::is_erc6492(&bytes).then(|| signature::unwrap_erc6492(&bytes));
+        let inner = match &wrapped {
+            Some(Ok(wrapped)) => wrapped.signature.to_vec(),
+            Some(Err(error)) => return Ok(contradiction(format!("the payer's signature: {error}"))),
+            None => bytes,
+        };
+        let recovered = signature::parse(&inner).and_then(|parsed| signature::recover(&parsed, digest));
+        if recovered == Ok(account) {
+            return Ok(None);
+        }
+        let head = At::Block(self.node.head().await?);
+        if !Query::of(&self.node).code(account, head).await?.is_empty() {
+            let accepts = Calls::of(&self.node).contract_accepts(account, digest, &inner, head).await?;
+            // A contract account may have changed its keys since.
+            let what = format!("the contract account {account} does not take the payer's signature today");
+            return Ok((!accepts).then_some(Discrepancy { kind: Kind::Unverifiable, what }));
+        }
+        if let Some(Ok(wrapped)) = &wrapped
+            && erc6492::accepts(&self.node, account, digest, wrapped, head).await?
+        {
+            return Ok(None);
+        }
+        Ok(contradiction(format!("the spend that the stream shows was not signed by the payer {account}")))
+    }
+}

@@ -1,0 +1,87 @@
+//! What of a message is the payer's to choose.
+
+use serde_json::{Map, Value};
+
+use escrow_abi::{
+    contracts,
+    eip712::{GatewayDeposit, uint},
+};
+use events::{Amount, Hash32};
+
+use super::{AuthorizationError, SpendRequest, message::Message, transfer_message};
+
+/// The numbers that are the payer's to choose. What is absent has its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Last second of the deposit, UNIX; by default `fulfillment_deadline`.
+    pub reserve_deadline: Option<u64>,
+    /// First second of the refund, UNIX; by default `fulfillment_deadline` plus the corridor's refund delay.
+    pub refund_after: Option<u64>,
+    /// Permit2's own deadline, UNIX; by default the reserve deadline.
+    pub permit_deadline: Option<u64>,
+    /// First second in which an ERC-3009 authorization does not hold any more, UNIX; by default the one after the reserve deadline.
+    pub valid_before: Option<u64>,
+    /// The permitted amount where the terms set no cap; else the cap. An ERC-3009 authorization for a quote that the payer knows may
+    /// be of less than the cap.
+    pub permitted_amount: Option<Amount>,
+}
+
+impl Choice {
+    /// Reads the members `reserve_deadline`, `refund_after`, `permit_deadline`, `valid_before` and `permitted_amount` of a
+    /// signed message's `payload`, each a decimal string, a hex string or a JSON integer. Other members are none of ours.
+    ///
+    /// # Errors
+    /// [`AuthorizationError::Malformed`] naming the member.
+    pub fn from_payload(payload: Option<&Value>) -> Result<Self, AuthorizationError> {
+        let Some(payload) = payload else { return Ok(Self::default()) };
+        let number = |name: &str| match payload.get(name) {
+            None => Ok(None),
+            Some(value) => uint(value)
+                .map(Some)
+                .ok_or_else(|| AuthorizationError::malformed(format!("payload.{name}"), "must be a whole number")),
+        };
+        let time = |name: &str| match number(name)? {
+            None => Ok(None),
+            Some(value) => u64::try_from(value)
+                .map(Some)
+                .map_err(|_| AuthorizationError::malformed(format!("payload.{name}"), "must fit 64 bits")),
+        };
+        let permitted_amount = match number("permitted_amount")? {
+            None => None,
+            Some(value) => Some(
+                Amount::new(value)
+                    .ok_or_else(|| AuthorizationError::malformed("payload.permitted_amount", "must not be zero"))?,
+            ),
+        };
+        Ok(Self {
+            reserve_deadline: time("reserve_deadline")?,
+            refund_after: time("refund_after")?,
+            permit_deadline: time("permit_deadline")?,
+            valid_before: time("valid_before")?,
+            permitted_amount,
+        })
+    }
+
+    /// The choice as it was made, defaults filled in, for `payload`.
+    pub(super) fn made(&self, spend: &SpendRequest, message: &Message, deposit: &GatewayDeposit) -> Value {
+        let mut payload = Map::from_iter([
+            ("reserve_deadline".to_owned(), contracts::seconds(deposit.reserveDeadline).into()),
+            ("refund_after".to_owned(), contracts::seconds(deposit.refundAfter).into()),
+        ]);
+        let mut is_chosen = spend.terms.max_source_amount.is_none();
+        match message {
+            Message::Permit(permit) => payload.extend([("permit_deadline".to_owned(), permit.deadline.into())]),
+            Message::Transfer(transfer) => {
+                is_chosen |= spend.quote_hash != Hash32::ZERO;
+                payload.extend([
+                    ("valid_before".to_owned(), transfer.valid_before.into()),
+                    ("deposit".to_owned(), transfer_message::shown(deposit).into()),
+                ]);
+            }
+        }
+        if is_chosen {
+            payload.insert("permitted_amount".to_owned(), message.amount().to_string().into());
+        }
+        payload.into()
+    }
+}
