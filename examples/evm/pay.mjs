@@ -1,5 +1,5 @@
-// A payer on an EVM chain with the SDK and viem: it gives Permit2 the allowance, asks what to sign, rebuilds that itself, signs,
-// submits, and waits for the outcome. See README.md.
+// A payer on an EVM chain with the SDK and viem: it asks what to sign, gives Permit2 the allowance where the token takes no signature in
+// its place, rebuilds what is to be signed itself, signs, submits, and waits for the outcome. See README.md.
 import { readFileSync } from 'node:fs';
 import { Gateway, VerificationError, WalletError, orderOf } from 'gateway-client';
 import { evmWallet } from 'gateway-client/evm';

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A payer on an EVM chain with the gateway's SDK and eth-account: it gives Permit2 the allowance, asks what to sign, rebuilds that
-itself, signs, submits, and waits for the outcome. See README.md.
+"""A payer on an EVM chain with the gateway's SDK and eth-account: it asks what to sign, gives Permit2 the allowance where the token
+takes no signature in its place, rebuilds what is to be signed itself, signs, submits, and waits for the outcome. See README.md.
 
     pay.py GATEWAY RPC KEY_FILE ORDER_FILE
 """

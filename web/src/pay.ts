@@ -7,12 +7,13 @@ import { gateway } from './gateway.js';
 import type { Source } from './link.js';
 import { isPaidBy, type Purchase, quotesOf, requestOf } from './order.js';
 import { PaidElsewhere } from './problems.js';
+import { inPlaceOf } from './signatures.js';
 import { forget, keep, kept, type Kept, noteAccepted, noteSent, sentUntil } from './store.js';
 import type { OpenWallet } from './wallets/index.js';
 
 const PAUSE_MS = 1500;
 
-export type PayPhase = 'approve' | 'wrap' | 'signing' | 'submitting';
+export type PayPhase = 'approve' | 'wrap' | 'signing' | 'signing.two' | 'submitting';
 
 /** What the payer has to send first, as the gateway sees its account. */
 export async function needed(purchase: Purchase, source: Source, account: string): Promise<PreparedPayment> {
@@ -54,7 +55,7 @@ export async function fund(
   lookAt?.(() => needed(purchase, source, wallet.account));
   await wallet.fund(spend, {
     wrap: spend.wraps,
-    allowance: spend.cap,
+    allowance: inPlaceOf(first) === 'none' ? spend.cap : 0n,
     onStep: (step) => {
       if (step.step !== 'sent') return;
       noteSent(purchase.subject, wallet.account);
@@ -110,7 +111,7 @@ async function signed(
       onStep: (step) => {
         if (step.step === 'ordered') paymentId = step.paymentId;
         if (step.step === 'sent') told(step.what);
-        if (step.step === 'signing') told('signing');
+        if (step.step === 'signing') told(inPlaceOf(step.prepared) === 'allowance' ? 'signing.two' : 'signing');
         if (step.step === 'submitting' && paymentId !== undefined) {
           if (kept(subject)) throw new PaidElsewhere();
           told('submitting');

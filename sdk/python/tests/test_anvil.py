@@ -1,4 +1,5 @@
-"""The refund on a chain of its own, with the committed contract: `.tools/bin/anvil` runs it, and nobody but the test is there."""
+"""The refund, and what is signed for tokens, on a chain of its own with the committed contracts: `.tools/bin/anvil` runs it, and
+nobody but the test is there."""
 
 from __future__ import annotations
 
@@ -16,12 +17,14 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
 
-from gateway_client import Limits, NodeError, NotDue, payment_id, refund
+from asked import DEPOSIT, PERMIT, RECEIVE, Asked, hash_struct
+from gateway_client import Limits, NodeError, NotDue, Order, Terms, evm, payment_id, refund
 from gateway_client.escrow_abi import DEPOSIT_OWN, opening, selector, word
-from gateway_client.evm import EvmWallet
+from gateway_client.evm import EvmWallet, tokens
 from gateway_client.evm.wallet import _Sending
 from gateway_client.keccak import keccak256, on_chain
 from gateway_client.transport import run
+from gateway_client.trust import PERMIT2
 
 ROOT = Path(__file__).resolve().parents[3]
 ANVIL = ROOT / ".tools/bin/anvil"
@@ -51,6 +54,16 @@ class Chain:
         """Sends a call of the payer's."""
         with httpx.Client() as client:
             run(_Sending(self.wallet, CHAIN_ID, LIMITS).send(to, data), client)
+
+    def call(self, sender: str, to: str, data: bytes) -> bool:
+        """Sends a call of anybody's; whether it had its effect."""
+        self.rpc("anvil_setBalance", sender, hex(10**20))
+        sent = self.rpc("eth_sendTransaction", {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(1_000_000)})
+        return bool(self.rpc("eth_getTransactionReceipt", sent)["status"] == "0x1")
+
+    def signature(self, message: evm.Message) -> bytes:
+        """The payer's."""
+        return bytes(self.payer.sign_message(message.signable).signature)
 
     def deploy(self, contract: str, types: list[str], values: list[Any]) -> str:
         """Puts a committed contract on the chain."""
@@ -129,3 +142,77 @@ def test_a_deposit_that_nobody_settled_comes_back(chain: Chain) -> None:
     assert chain.held(token) == AMOUNT
     with pytest.raises(NotDue, match="refunded"):
         refund(chain.wallet, PAYMENT, escrow=escrow)
+
+
+ESCROW = "0x00000000000000000000000000000000000e5c70"
+CAP = 700
+
+
+def known(chain: Chain, token: str) -> Terms:
+    """A payment of `CAP` with a token, into an escrow."""
+    owned = {"asset_identifier": f"eip155:{CHAIN_ID}/erc20:{token}", "account": chain.payer.address}
+    now = int(chain.rpc("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+    body = {"source": owned, "destination": [owned], "fulfillment_amount": "600", "max_source_amount": str(CAP)}
+    order = Order.of({**body, "request_id": "signed"}).timed(now)
+    reserver = chain.reserver.address.lower()
+    return Terms(order, ESCROW, reserver, reserver, PERMIT2, CAP, bytes(32), 100, LIMITS)
+
+
+def stablecoin(chain: Chain) -> str:
+    """A token that takes signatures, of which the payer has some."""
+    token = chain.deploy("DevStablecoin", ["string", "string", "uint8"], ["Signed Dollar", "SD", 6])
+    chain.send(token, selector("mint(address,uint256)") + word(bytes.fromhex(chain.payer.address[2:])) + word(AMOUNT))
+    return token.lower()
+
+
+def asked(terms: Terms, name: str, fields: str, message: dict[str, Any]) -> Asked:
+    token = terms.order.source["asset_identifier"].rpartition(":")[2]
+    domain = {"name": "Signed Dollar", "version": "1", "chainId": CHAIN_ID, "verifyingContract": token}
+    return Asked(name, fields, domain, message)
+
+
+def test_a_token_takes_the_transfer_that_was_rebuilt_from_nobody_but_the_escrow(chain: Chain) -> None:
+    token = stablecoin(chain)
+    terms = known(chain, token)
+    deadline, payer = terms.fulfillment_deadline, terms.order.account
+    deposit = {
+        "paymentId": "0x" + on_chain(terms.order.payment_id).hex(),
+        "termsHash": "0x" + terms.order.terms_hash().hex(),
+        "quoteHash": "0x" + "00" * 32,
+        "payer": payer,
+        "reserver": terms.reserver,
+        "releaser": terms.releaser,
+        "reserveDeadline": str(deadline),
+        "fulfillmentDeadline": str(deadline),
+        "refundAfter": str(deadline + 100),
+    }
+    nonce = hash_struct("GatewayDeposit", DEPOSIT, deposit)
+    values = {"from": payer, "to": ESCROW, "value": str(CAP), "validAfter": "0", "validBefore": str(deadline + 1)}
+    one = asked(terms, "ReceiveWithAuthorization", RECEIVE, {**values, "nonce": "0x" + nonce.hex()})
+    one.payload = {"deposit": deposit}
+    signature = chain.signature(tokens.authorization(terms, one.unsigned()))  # type: ignore[arg-type]
+    types = ["address", "address", "uint256", "uint256", "uint256", "bytes32"]
+    arguments = encode([*types, "bytes"], [payer, ESCROW, CAP, 0, deadline + 1, nonce, signature])
+    call = selector(f"receiveWithAuthorization({','.join(types)},bytes)") + arguments
+    assert not chain.call(chain.reserver.address, token, call)
+    assert chain.call(ESCROW, token, call)
+    assert chain.held(token) == AMOUNT - CAP
+
+
+def test_a_token_gives_permit2_the_allowance_that_was_rebuilt(chain: Chain) -> None:
+    token = stablecoin(chain)
+    terms = known(chain, token)
+    deadline, payer, most = terms.fulfillment_deadline, terms.order.account, 2**256 - 1
+    values = {"owner": payer, "spender": PERMIT2, "value": str(most), "nonce": "0", "deadline": str(deadline)}
+    one = asked(terms, "Permit", PERMIT, values)
+    signature = chain.signature(tokens.allowance(terms, one.unsigned()))  # type: ignore[arg-type]
+    arguments = encode(
+        ["address", "address", "uint256", "uint256", "uint8", "bytes32", "bytes32"],
+        [payer, PERMIT2, most, deadline, signature[64], signature[:32], signature[32:64]],
+    )
+    permit = selector("permit(address,address,uint256,uint256,uint8,bytes32,bytes32)") + arguments
+    # Anybody may bring it, once.
+    assert chain.call(chain.reserver.address, token, permit)
+    assert not chain.call(chain.reserver.address, token, permit)
+    call = selector("allowance(address,address)") + encode(["address", "address"], [payer, PERMIT2])
+    assert int(chain.rpc("eth_call", {"to": token, "data": "0x" + call.hex()}, "latest"), 16) == most

@@ -202,6 +202,10 @@ impl Run {
         let source = &order.source;
         let corridor = self.gateway.corridor(source, &order.destination).await?;
         let spender = authorization::spender(order, &corridor, &payer.pins)?;
+        // A token may take a signature in its place.
+        if corridor.source.takes_token_signatures() && self.gateway.prepare(order).await?.is_allowed_by_signature() {
+            return Ok(());
+        }
         let (Some(cap), Some(escrow), Some(spender)) = (order.max_source_amount, &payer.pins.escrow, spender) else {
             return Ok(());
         };

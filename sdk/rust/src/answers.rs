@@ -47,6 +47,9 @@ pub struct ChainDefaults {
     /// Version of the domain of what is signed, on Solana.
     #[serde(default)]
     pub signature_domain_version: Option<u8>,
+    /// Schemes that a payer on the chain may sign with.
+    #[serde(default)]
+    pub message_schemes: Vec<String>,
     /// Least seconds from `fulfillment_deadline` to the refund window.
     pub refund_delay_seconds: u64,
     /// The assets served.
@@ -67,7 +70,16 @@ pub struct ServedAsset {
     pub wraps: Option<AssetId>,
 }
 
+/// The scheme by which a token of an EVM chain itself takes a signature for a transfer (ERC-3009).
+const BY_TOKEN: &str = "EVM_EIP3009";
+
 impl ChainDefaults {
+    /// Whether the gateway takes signatures for tokens in the place of an allowance. Then what it prepares says whether a
+    /// transaction has to give one: [`Prepared::is_allowed_by_signature`].
+    pub fn takes_token_signatures(&self) -> bool {
+        self.message_schemes.iter().any(|scheme| scheme == BY_TOKEN)
+    }
+
     /// What is said of an asset.
     pub fn asset(&self, id: &AssetId) -> Option<&ServedAsset> {
         self.assets.iter().find(|served| served.asset_identifier == *id)
@@ -103,6 +115,14 @@ pub struct Prepared {
     /// What gives the allowance that is missing: for people to read.
     #[serde(default)]
     pub approval: Option<Value>,
+}
+
+impl Prepared {
+    /// Whether what is to be signed needs no allowance by a transaction of the payer's: a token takes its signature for the transfer,
+    /// or for the allowance. `authorization` compares either before it is signed. For EVM chains.
+    pub fn is_allowed_by_signature(&self) -> bool {
+        self.message_scheme == BY_TOKEN || self.signed_messages.len() > 1
+    }
 }
 
 /// A message without its signature.

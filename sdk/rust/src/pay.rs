@@ -38,12 +38,13 @@ pub async fn prepare_checked(
     // What is pinned is compared before anything is asked for.
     pins.check(order, corridor, now)?;
     let prepared = gateway.prepare(order).await?;
-    let checked = Demand { order, corridor, pins, quote_hash: Hash32::ZERO, now }.check(&prepared)?;
+    let checked = Demand { order, corridor, pins, quote_hash: Hash32::ZERO, price: None, now }.check(&prepared)?;
     Ok((prepared, checked))
 }
 
 /// Pays, and waits until it is completed or failed, or until its windows have passed. What is signed exists only while this runs:
-/// who wants to survive its own end keeps the [`Submission`] before it is submitted. The allowance has to be there, but on Tron.
+/// who wants to survive its own end keeps the [`Submission`] before it is submitted. The allowance has to be there, but on Tron and
+/// where a token takes a signature in its place.
 ///
 /// # Errors
 /// [`Error`]. Where [`Error::is_unknown`], the payment may exist: [`Gateway::status`] of [`Order::payment_id`] tells.
@@ -64,7 +65,8 @@ pub async fn pay_quote(gateway: &Gateway, award: &Award, key: &Key, pins: &Pins)
     let corridor = gateway.corridor(&order.source, &order.destination).await?;
     let now = unix_seconds(Utc::now());
     pins.check(order, &corridor, now)?;
-    let demand = Demand { order, corridor: &corridor, pins, quote_hash: award.quote.hash()?, now };
+    let (quote_hash, price) = (award.quote.hash()?, Some(award.quote.price()?));
+    let demand = Demand { order, corridor: &corridor, pins, quote_hash, price, now };
     let checked = demand.check(&gateway.prepare_award(award).await?)?;
     let submission = Submission::award(award, &checked.sign(key).await?);
     finish(gateway, &submission, until(order, corridor.refund_delay_seconds)).await

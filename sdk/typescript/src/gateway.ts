@@ -4,9 +4,10 @@ import { familyOf, splitAsset } from './caip.js';
 import { GatewayError, NoAnswer, TimedOut, UsageError, VerificationError, WalletError } from './errors.js';
 import { Http } from './http.js';
 import { isResent, nextStep } from './retry.js';
+import { isAllowedBySignature, takesTokenSignatures } from './schemes.js';
 import { awardSpend, believed, chainsOf, checkTerms, newRequestId, orderRequest, requestOf, spendOf } from './spend.js';
 import type { PaymentDefaults } from './spend.js';
-import { events } from './sse.js';
+import { deadline, events, read } from './sse.js';
 import { pause } from './time.js';
 import type {
   AwardRequest,
@@ -75,6 +76,13 @@ export interface WatchOptions {
   /** Begin behind the entry with this id. */
   lastEventId?: string;
   signal?: AbortSignal;
+}
+
+/** What came of the payer's own transactions. */
+interface Funded {
+  sent: PayResult['sent'];
+  /** What is to be signed, where it was asked for and nothing has changed since. */
+  prepared?: PreparedPayment;
 }
 
 /** A gateway, by its address. */
@@ -288,13 +296,16 @@ export class Gateway {
     const named: Order = { ...order, requestId: order.requestId ?? newRequestId() };
     let request = orderRequest(named, wallet.account);
     const defaults = await this.#begin(request, wallet, options);
-    const first = spendOf(request, defaults, options.trust);
-    await this.#ordered(first, request.request_id, options);
-    const sent = await this.#fund(first, request, wallet, options, isRetry);
-    // Wrapping and allowances took the blocks that they took.
-    request = orderRequest(named, wallet.account);
-    const spend = spendOf(request, defaults, options.trust);
-    const sender_auth = await this.#signed(request, spend, wallet, options, sent.length > 0);
+    let spend = spendOf(request, defaults, options.trust);
+    await this.#ordered(spend, request.request_id, options);
+    const funded = await this.#fund(spend, request, defaults, wallet, options, isRetry);
+    const { sent } = funded;
+    if (!funded.prepared) {
+      // Wrapping and allowances took the blocks that they took.
+      request = orderRequest(named, wallet.account);
+      spend = spendOf(request, defaults, options.trust);
+    }
+    const sender_auth = await this.#signed(request, spend, wallet, options, funded);
     const body: PaymentRequest = { ...request, sender_auth };
     return this.#finish(body, spend, sent, options, (call) => this.submit(body, call));
   }
@@ -310,13 +321,6 @@ export class Gateway {
     const defaults = await this.#begin(batch, wallet, options);
     const spend = awardSpend(batch, quote, requestId, defaults, options);
     await this.#ordered(spend, requestId, options);
-    const sent = await this.#fund(
-      spend,
-      { source: batch.source, request_id: requestId },
-      wallet,
-      options,
-      options.requestId !== undefined,
-    );
     const request: PrepareAwardRequest = {
       version: '1.0',
       request_id: requestId,
@@ -324,7 +328,9 @@ export class Gateway {
       quote_id: quoteId,
       ...(batch.max_source_amount === undefined ? { payload: { permitted_amount: spend.cap.toString() } } : {}),
     };
-    const sender_auth = await this.#signed(request, spend, wallet, options, sent.length > 0);
+    const funded = await this.#fund(spend, request, defaults, wallet, options, options.requestId !== undefined);
+    const { sent } = funded;
+    const sender_auth = await this.#signed(request, spend, wallet, options, funded);
     const { version, request_id, quote_request_id, quote_id } = request;
     const body: AwardRequest = { version, request_id, quote_request_id, quote_id, sender_auth };
     return this.#finish(body, spend, sent, options, (call) => this.award(batch.quote_request_id, body, call));
@@ -358,23 +364,33 @@ export class Gateway {
     await options.onStep?.({ step: 'ordered', requestId, paymentId, believed: believed(spend, options.trust), ...shown });
   }
 
-  /** The payer's own transactions, but for a payment that exists already: it may have used them up. */
+  /**
+   * The payer's own transactions, but for a payment that exists already: it may have used them up. Where the gateway knows signatures in
+   * the place of an allowance, it is asked first what is to be signed; that stands where nothing had to be sent.
+   */
   async #fund(
     spend: Spend,
-    of: Pick<QuoteRequest, 'source' | 'request_id'>,
+    request: PrepareRequest | PrepareAwardRequest,
+    defaults: PaymentDefaults,
     wallet: Wallet,
     options: PayOptions,
     isRetry: boolean,
-  ): Promise<PayResult['sent']> {
+  ): Promise<Funded> {
     const { wrap = false, signal, onStep } = options;
     const call = signal ? { signal } : {};
-    if (isRetry && (await this.resolve({ requestId: of.request_id, account: of.source.account }, call))) return [];
-    if (wrap && !spend.wraps) {
-      throw new VerificationError('wrap', `the gateway does not say that ${of.source.asset_identifier} wraps coins`);
-    }
+    const { account, asset_identifier: asset } = spend.terms.source;
+    if (isRetry && (await this.resolve({ requestId: request.request_id, account }, call))) return { sent: [] };
+    if (wrap && !spend.wraps) throw new VerificationError('wrap', `the gateway does not say that ${asset} wraps coins`);
     const allowance = options.allowance ?? spend.cap;
     if (allowance < spend.cap) throw new UsageError(`an allowance of ${allowance} is less than may be drawn, ${spend.cap}`);
-    return wallet.fund(spend, { wrap, allowance, onStep: async (step) => onStep?.(step), ...call });
+    const prepared = takesTokenSignatures(defaults) ? await this.prepare(request, call) : undefined;
+    const sent = await wallet.fund(spend, {
+      wrap,
+      allowance: prepared && isAllowedBySignature(prepared) ? 0n : allowance,
+      onStep: async (step) => onStep?.(step),
+      ...call,
+    });
+    return prepared && !sent.length ? { sent, prepared } : { sent };
   }
 
   async #signed(
@@ -382,9 +398,10 @@ export class Gateway {
     spend: Spend,
     wallet: Wallet,
     options: PayOptions,
-    hasSent: boolean,
+    funded: Funded,
   ): Promise<PaymentRequest['sender_auth']> {
-    const prepared = await this.#seen(hasSent, options, (call) => this.prepare(request, call));
+    const prepared =
+      funded.prepared ?? (await this.#seen(funded.sent.length > 0, options, (call) => this.prepare(request, call)));
     if (prepared.payment_id !== spend.paymentId) throw anotherId(spend.paymentId, prepared.payment_id);
     wallet.verify(spend, prepared);
     await options.onStep?.({ step: 'signing', request, prepared });
@@ -469,30 +486,3 @@ const anotherId = (expected: string, found: string): VerificationError =>
   new VerificationError('payment_id', `the payment has another id, ${found}, and not ${expected}`, expected, found);
 
 const growing = (ms: number, tried: number): number => Math.min(ms * 1.25 ** Math.min(tried, 32), Math.max(ms, POLL_MS_MAX));
-
-/** Aborts after so many milliseconds, unless it is started again. */
-function deadline(ms: number, over: AbortController): { restart: () => void; stop: () => void } {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const stop = (): void => clearTimeout(timer);
-  const restart = (): void => {
-    stop();
-    timer = setTimeout(() => over.abort(new NoAnswer('the stream fell silent')), ms);
-  };
-  restart();
-  return { restart, stop };
-}
-
-/** The chunks of a body; not every browser lets one iterate over it. */
-async function* read(body: ReadableStream<Uint8Array>, onChunk: () => void): AsyncGenerator<Uint8Array, void, undefined> {
-  const reader = body.getReader();
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      onChunk();
-      yield value;
-    }
-  } finally {
-    reader.releaseLock();
-  }
-}

@@ -170,12 +170,12 @@ export function awardSpend(
   const document = quote.fulfillment_quote;
   const quoteHash = options.quoteHash?.toLowerCase();
   const spend = believe({ request: batch, terms, cap, requestId, quoteHash }, defaults, options.trust ?? {}, nowMs);
-  checkQuote(document, spend);
+  const price = checkQuote(document, spend);
   const computed = hashOfQuote(document);
   if (quoteId(computed) !== quote.quote_id)
     throw new VerificationError('quote_id', "the quote's id is not that of its document", quoteId(computed), quote.quote_id);
   if (quoteHash !== undefined && quoteHash !== computed) throw VerificationError.mismatch('quoteHash', quoteHash, computed);
-  return { ...spend, quoteHash: computed };
+  return { ...spend, quoteHash: computed, price };
 }
 
 /** What {@link Gateway.quote} sends for it. */
@@ -302,8 +302,8 @@ export function deliveredTo(document: Record<string, unknown>): OwnedAsset | und
   }
 }
 
-/** What the settler signed has to be an offer for these terms, at no more than the cap. */
-function checkQuote(document: Record<string, unknown>, spend: Spend): void {
+/** What the settler signed has to be an offer for these terms, at no more than the cap. Gives back its price. */
+function checkQuote(document: Record<string, unknown>, spend: Spend): bigint {
   const expect = (field: string, found: unknown, expected: unknown): void => {
     if (found !== expected)
       throw new VerificationError(
@@ -327,4 +327,5 @@ function checkQuote(document: Record<string, unknown>, spend: Spend): void {
       `at most ${spend.cap}`,
       String(price),
     );
+  return price;
 }

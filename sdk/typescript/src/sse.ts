@@ -1,5 +1,7 @@
 // Server-sent events, as WHATWG HTML 9.2 has them, over `fetch`: browsers' `EventSource` tells no status and no headers.
 
+import { NoAnswer } from './errors.js';
+
 /** One event. */
 export interface ServerSentEvent {
   /** The last id that was said; `undefined` where none was. */
@@ -50,5 +52,32 @@ export async function* events(
       size += line.length;
     }
     if (rest.length + size > EVENT_CHARS_MAX) throw new Error('an event is longer than any that the gateway sends');
+  }
+}
+
+/** Aborts after so many milliseconds, unless it is started again. */
+export function deadline(ms: number, over: AbortController): { restart: () => void; stop: () => void } {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const stop = (): void => clearTimeout(timer);
+  const restart = (): void => {
+    stop();
+    timer = setTimeout(() => over.abort(new NoAnswer('the stream fell silent')), ms);
+  };
+  restart();
+  return { restart, stop };
+}
+
+/** The chunks of a body; not every browser lets one iterate over it. */
+export async function* read(body: ReadableStream<Uint8Array>, onChunk: () => void): AsyncGenerator<Uint8Array, void, undefined> {
+  const reader = body.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      onChunk();
+      yield value;
+    }
+  } finally {
+    reader.releaseLock();
   }
 }

@@ -138,8 +138,8 @@ export interface PayOptions {
   /** Wrap what is missing of a wrapped coin (WETH, wrapped SOL, WTRX) out of the wallet's own coins. Off where left out. */
   wrap?: boolean;
   /**
-   * How much the wallet allows to be drawn where its allowance is too small; the order's `maxSource` where it is left out, and
-   * always so on Tron.
+   * How much the wallet allows to be drawn where its allowance is too small and a transaction has to give it; the order's `maxSource`
+   * where it is left out, and always so on Tron.
    */
   allowance?: bigint;
   /** When to come back: `accepted`, or with its outcome (`final`, where it is left out). */
@@ -204,6 +204,8 @@ export interface Spend {
   signatureDomainVersion?: number;
   /** Most seconds from the fulfillment deadline to the refund. */
   refundDelaySeconds: number;
+  /** What the quote that is taken costs, in the source's smallest unit; left out where the payer signs before the auction. */
+  price?: bigint;
   /** Zeros where the payer signs before the auction; `undefined`: whatever hash the gateway names, not zero. */
   quoteHash: string | undefined;
   /** The source is the wrapped form of the chain's coin, by what the gateway says. */
@@ -223,6 +225,7 @@ export interface Terms {
 /** What {@link Wallet.fund} may do. */
 export interface Funding {
   wrap: boolean;
+  /** How much is allowed to be drawn where that is too little yet; 0 where what is signed needs no allowance of its own. */
   allowance: bigint;
   onStep: (step: Extract<PayStep, { what: unknown }>) => void | Promise<void>;
   signal?: AbortSignal;

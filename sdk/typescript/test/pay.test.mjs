@@ -230,6 +230,76 @@ test('a payment that exists costs no further transactions when it is tried again
   assert.deepEqual(wallet.done, ['connect eip155:31337', 'verify', 'sign']);
 });
 
+/** A gateway that takes signatures for tokens, and asks for these messages of this scheme. */
+const takesTokens = (message_scheme, messages, more = {}) =>
+  gatewayOf({
+    'GET /v1/defaults': () => ({
+      body: { ...DEFAULTS.source, message_schemes: ['EVM_EIP3009', 'EVM_PERMIT2_ESCROW'] },
+    }),
+    'POST /v1/payments/prepare': ({ text }) => ({
+      body: {
+        payment_id: ID(JSON.parse(text).request_id),
+        message_scheme,
+        signed_messages: Array.from({ length: messages }, () => ({ message: '0x', message_prehash: '{}', payload: {} })),
+      },
+    }),
+    ...more,
+  });
+
+test('no allowance is given where a signature is in its place, and the gateway is asked once what to sign', async (t) => {
+  for (const [scheme, messages] of [
+    ['EVM_EIP3009', 1],
+    ['EVM_PERMIT2_ESCROW', 2],
+  ]) {
+    const server = await serve(t, takesTokens(scheme, messages));
+    const funded = [];
+    const wallet = walletOf({ fund: async (_, { allowance }) => (funded.push(allowance), []) });
+    const { body, sent } = await new Gateway(server.url, QUICK).pay(order(), wallet);
+    assert.deepEqual([funded, sent, body.sender_auth.message_scheme], [[0n], [], scheme]);
+    const asked = server.calls.filter(({ url }) => url.endsWith('/prepare')).map(({ text }) => JSON.parse(text));
+    assert.equal(asked.length, 1);
+    // What was prepared is what is submitted, its deadlines among it.
+    const { sender_auth: _, ...request } = body;
+    assert.deepEqual(asked[0], request);
+    assert.deepEqual(wallet.done, ['connect eip155:31337', 'verify', 'sign']);
+  }
+});
+
+test('an allowance is given where Permit2 alone is signed for, and then the gateway is asked anew', async (t) => {
+  const server = await serve(t, takesTokens('EVM_PERMIT2_ESCROW', 1));
+  const prepares = () => server.calls.filter(({ url }) => url.endsWith('/prepare')).length;
+  const seen = [];
+  const fund = (sent) => async (_, { allowance }) => (seen.push(allowance), sent);
+  const gateway = new Gateway(server.url, QUICK);
+  await gateway.pay(order(), walletOf({ fund: fund([]) }));
+  assert.deepEqual([seen, prepares()], [[25_500_000n], 1]);
+  await gateway.pay(order(), walletOf({ fund: fund([{ what: 'approve', transaction: '0xa' }]) }), { allowance: 30_000_000n });
+  assert.deepEqual([seen, prepares()], [[25_500_000n, 30_000_000n], 3]);
+});
+
+test('what the gateway refuses to prepare costs no transaction', async (t) => {
+  const refusal = { status: 400, body: { code: 'INSUFFICIENT_FUNDS', message: 'too little' } };
+  const server = await serve(t, takesTokens('EVM_EIP3009', 1, { 'POST /v1/payments/prepare': () => refusal }));
+  const wallet = walletOf();
+  await assert.rejects(new Gateway(server.url, QUICK).pay(order(), wallet), GatewayError);
+  assert.deepEqual(wallet.done, ['connect eip155:31337']);
+});
+
+test('a quote is awarded by a signature for the token, without an allowance', async (t) => {
+  const { batch } = fixtures().award;
+  const path = `/v1/payments/quote-requests/${batch.quote_request_id}/award`;
+  const accepted = (call) => ({
+    body: { payment_id: ID(JSON.parse(call.text).request_id), status: 'completed', idempotent_replay: false },
+  });
+  const server = await serve(t, takesTokens('EVM_EIP3009', 1, { [`POST ${path}`]: accepted }));
+  const funded = [];
+  const wallet = walletOf({ fund: async (_, { allowance }) => (funded.push(allowance), []) });
+  const { quote_id: quoteId } = batch.quotes[0];
+  await new Gateway(server.url, QUICK).payQuote(batch, quoteId, wallet, { maxSource: 25_500_000n });
+  assert.deepEqual([funded, wallet.done], [[0n], ['connect eip155:31337', 'verify', 'sign']]);
+  assert.equal(server.calls.filter(({ url }) => url.endsWith('/prepare')).length, 1);
+});
+
 test('a coin is not paid with, and a wallet not for another account', async (t) => {
   const server = await serve(t, gatewayOf());
   const gateway = new Gateway(server.url, QUICK);

@@ -12,6 +12,7 @@ import type { Source } from '../link.js';
 import { limitFrom, type Purchase, quotesOf, requestOf, sourcesFor } from '../order.js';
 import { existing, fund as sendFirst, pay, type PayPhase, stillNeeded } from '../pay.js';
 import { problemOf, type ProblemText } from '../problems.js';
+import { type InPlace, inPlaceOf } from '../signatures.js';
 import { canKeep } from '../store.js';
 import { t } from '../texts.js';
 import { type FoundWallet, type OpenWallet, useWallets } from '../wallets/index.js';
@@ -36,6 +37,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
   const [open, setOpen] = useState<OpenWallet>();
   const [source, setSource] = useState<Source>();
   const [first, setFirst] = useState<PreparedPayment>();
+  const [inPlace, setInPlace] = useState<InPlace>('none');
   const [batch, setBatch] = useState<QuoteBatch | undefined>(purchase.batch);
   const [busy, setBusy] = useState<string>();
   const [problem, setProblem] = useState<ProblemText & { again?: () => void; isNetwork?: boolean }>();
@@ -56,6 +58,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
     setOpen(undefined);
     setSource(undefined);
     setFirst(undefined);
+    setInPlace('none');
     setBatch(purchase.batch);
     setProblem(undefined);
     setStep('connect');
@@ -137,6 +140,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
       setSource(limited);
     }
     const prepared = await stillNeeded(purchase, limited, account, () => setBusy(t('approve.wait')));
+    setInPlace(inPlaceOf(prepared));
     if (prepared.wrap && opened.wallet.family === 'tron') {
       setProblem({ text: t('wrap.tron'), again: () => void act(t('wallet.asking'), () => fund(opened, chosen)) });
       return;
@@ -175,7 +179,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
         setProblem({ text: t('link.expired.text', { time: timeText(purchase.expiresAt) }) });
         return;
       }
-      const texts: Record<PayPhase, string> = { signing: t('pay.signing'), submitting: t('pay.submitting'), approve: t('approve.wait'), wrap: t('wrap.wait') };
+      const texts: Record<PayPhase, string> = { signing: t('pay.signing'), 'signing.two': t('pay.signing.two'), submitting: t('pay.submitting'), approve: t('approve.wait'), wrap: t('wrap.wait') };
       try {
         onPayment(await pay(purchase, chosen, opened, collected, quoteId, servedAsset(defaults, chosen.asset_identifier)?.wraps !== undefined, (phase) => {
           setSigned(phase === 'submitting');
@@ -238,6 +242,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
           isBusy={Boolean(busy)}
           canAsk={!purchase.batch}
           isTron={open.wallet.family === 'tron'}
+          inPlace={inPlace}
           onLapse={() => {
             if (!busy && rounds.current < ROUNDS_MAX) {
               rounds.current += 1;
@@ -365,12 +370,13 @@ interface QuotesProps {
   isBusy: boolean;
   canAsk: boolean;
   isTron: boolean;
+  inPlace: InPlace;
   onLapse: () => void;
   onAsk: () => void;
   onTake: (quoteId: string) => void;
 }
 
-function Quotes({ heading, batch, purchase, asset, most, defaults, isBusy, canAsk, isTron, onLapse, onAsk, onTake }: QuotesProps): VNode {
+function Quotes({ heading, batch, purchase, asset, most, defaults, isBusy, canAsk, isTron, inPlace, onLapse, onAsk, onTake }: QuotesProps): VNode {
   const quotes = quotesOf(batch, purchase);
   const [chosen, setChosen] = useState<string>();
   const taken = quotes.find(({ quoteId }) => quoteId === chosen) ?? quotes[0];
@@ -413,6 +419,7 @@ function Quotes({ heading, batch, purchase, asset, most, defaults, isBusy, canAs
       </fieldset>
       <p><span class="muted">{t('quotes.valid')}</span> <Countdown until={taken.validUntil} /></p>
       <p class="muted">{t('pay.text')} {isTron && t('pay.tron')}</p>
+      {inPlace !== 'none' && <p class="muted">{t(`pay.${inPlace}`, { symbol: servedAsset(defaults, asset)?.symbol ?? asset })}</p>}
       <button type="button" class="primary wide" disabled={isBusy} onClick={() => onTake(taken.quoteId)}>{t('pay.do', { amount: price })}</button>
     </Card>
   );

@@ -27,7 +27,7 @@ from .schemas import (
     SignedMessage,
 )
 from .trust import Limits, Pins, Terms
-from .wallet import Sent, Wallet
+from .wallet import Sent, Wallet, is_allowed_by_signature, takes_token_signatures
 
 #: How long after its refund window a payment is still asked for: by then its outcome is known.
 GRACE_SECONDS = 60
@@ -94,13 +94,14 @@ class Paying:
         """Pays, and waits for the outcome for so many seconds; without them until it is there."""
         yield from self._look()
         quote = self._quote()
-        sent = Sent()
+        order, sent, prepared = self._timed(), Sent(), None
         if not (yield from self._exists()):
-            sent = yield from self._allow(wrap, quote)
-        # Allowances take the blocks that they take, so the time begins here.
-        order = self._timed()
+            sent, prepared = yield from self._allow(wrap, quote, order)
+        if prepared is None:
+            # Allowances take the blocks that they take, so the time begins here.
+            order = self._timed()
+            prepared = yield from self._prepare(order, quote)
         terms = self._terms(order, quote)
-        prepared = yield from self._prepare(order, quote)
         if prepared["payment_id"] != order.payment_id:
             raise NotSigned("the payment has another id")
         signed = yield from self._wallet.signed(terms, prepared)
@@ -116,7 +117,8 @@ class Paying:
     def allow(self, wrap: bool) -> Flow[Sent]:
         """The payer's own transactions alone."""
         yield from self._look()
-        return (yield from self._allow(wrap, self._quote()))
+        sent, _ = yield from self._allow(wrap, self._quote(), self._timed())
+        return sent
 
     def _look(self) -> Flow[None]:
         """Looks at node and gateway before anything is sent."""
@@ -128,11 +130,19 @@ class Paying:
             raise ValueError(f"{order.chain_id} is of the family {own['family']}, and the wallet of {self._wallet.family}")
         yield from self._wallet.check_chain(order.chain_id, own)
 
-    def _allow(self, wrap: bool, quote: Quote | None) -> Flow[Sent]:
+    def _allow(self, wrap: bool, quote: Quote | None, order: Order) -> Flow[tuple[Sent, PreparedPayment | None]]:
+        """The payer's own transactions. Where the gateway takes signatures in the place of an allowance, it is asked first what
+        to sign; that stands where nothing had to be sent."""
         if wrap and not self._wraps():
             asset = self._order.source["asset_identifier"]
             raise NotSigned(f"the gateway does not say that {asset} wraps coins")
-        return (yield from self._wallet.allow(self._terms(self._timed(), quote), wrap))
+        terms = self._terms(order, quote)
+        prepared: PreparedPayment | None = None
+        if takes_token_signatures(self._defaults[order.chain_id]):
+            prepared = yield from self._prepare(order, quote)
+        by_signature = prepared is not None and is_allowed_by_signature(prepared)
+        sent = yield from self._wallet.allow(terms, wrap, by_signature)
+        return sent, None if sent.wrapped or sent.approvals else prepared
 
     def _wraps(self) -> bool:
         """Whether the gateway says of the source that it is the wrapped form of a coin, too: another token might keep what it is

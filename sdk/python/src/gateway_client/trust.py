@@ -61,6 +61,8 @@ class Terms:
     limits: Limits
     #: Solana: the cluster's genesis hash, Base58.
     cluster_id: str | None = None
+    #: What the quote that is taken costs; `None` where it is not known yet.
+    price: int | None = None
 
     @property
     def fulfillment_deadline(self) -> int:
@@ -121,6 +123,7 @@ def terms(
         refund_delay_seconds=refund_delay,
         limits=limits,
         cluster_id=own.get("signature_cluster_id"),
+        price=quote.source_amount if quote else None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .errors import NotSigned
@@ -11,6 +11,9 @@ from .flow import Flow
 from .schemas import ChainDefaults, PreparedPayment, SignedMessage, UnsignedMessage
 from .trust import Limits, Terms
 from .verifiers import check_verifier
+
+#: The scheme of EVM chains by which a token itself takes a signature for a transfer (ERC-3009).
+BY_TOKEN = "EVM_EIP3009"
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,9 @@ class Wallet(ABC):
         """Raises `NodeError` where the node is of another chain."""
 
     @abstractmethod
-    def allow(self, terms: Terms, wrap: bool) -> Flow[Sent]:
-        """Gives the allowance that is missing, after wrapping coins for what is missing of the token where `wrap` says so."""
+    def allow(self, terms: Terms, wrap: bool, by_signature: bool = False) -> Flow[Sent]:
+        """Gives the allowance that is missing, after wrapping coins for what is missing of the token where `wrap` says so. Where
+        what is signed has the allowance, or needs none, as `by_signature` says, none is given."""
 
     @abstractmethod
     def signed(self, terms: Terms, prepared: PreparedPayment) -> Flow[list[SignedMessage]]:
@@ -71,6 +75,18 @@ class Wallet(ABC):
 def with_signatures(prepared: PreparedPayment, signatures: list[str]) -> list[SignedMessage]:
     """The prepared messages as a submission has them."""
     return [{**message, "signature": one} for message, one in zip(prepared["signed_messages"], signatures, strict=True)]
+
+
+def takes_token_signatures(defaults: ChainDefaults) -> bool:
+    """Whether the gateway takes signatures for tokens, in which case it says before anything is sent what is to be signed."""
+    schemes: Sequence[str] = defaults.get("message_schemes") or ()
+    return BY_TOKEN in schemes
+
+
+def is_allowed_by_signature(prepared: PreparedPayment) -> bool:
+    """Whether what is to be signed needs no allowance, or has it among its messages, which a wallet compares before it signs."""
+    scheme: str = prepared["message_scheme"]
+    return scheme == BY_TOKEN or len(prepared["signed_messages"]) > 1
 
 
 def only_message(prepared: PreparedPayment) -> UnsignedMessage:

@@ -1,16 +1,19 @@
-//! EVM chains: Permit2's typed data, rebuilt to the byte.
+//! EVM chains: what is signed for Permit2 and for tokens that take signatures, rebuilt to the byte.
+
+mod tokens;
 
 use alloy::primitives::{U256, keccak256};
 use serde_json::Value;
 
-use chains_evm::permit2::{
-    self, AuthorizationError, Choice, EscrowSettings, Prepared as Own, Scheme, SignedMessage, SpendRequest,
+use chains_evm::{
+    permit2::{self, AuthorizationError, Choice, EscrowSettings, Prepared as Own, Scheme, SignedMessage, SpendRequest},
+    token_domain::TokenDomain,
 };
 use escrow_abi::{
     contracts::{self, ConvertError},
     eip712::{self, PermitWitnessTransferFrom, TokenPermissions},
 };
-use events::Account;
+use events::{Account, Hash32};
 use signer::Hash;
 
 use super::{Checked, Demand, Signing, is_payers, signed};
@@ -21,56 +24,117 @@ use crate::{
 };
 
 const SCHEME: &str = "EVM_PERMIT2_ESCROW";
+const BY_TOKEN: &str = "EVM_EIP3009";
 /// Stands where a signature would: what was not signed is compared up to it.
 const NO_SIGNATURE: [u8; 65] = [0; 65];
 
-/// What is signed.
+/// What is signed, in its order.
 #[derive(Debug, Clone)]
 pub(super) struct Rebuilt {
     payer: Account,
+    messages: Vec<Signable>,
+}
+
+/// One message that was rebuilt.
+#[derive(Debug, Clone)]
+struct Signable {
     /// `0x1901`, the domain's separator and the message's hash.
     preimage: Vec<u8>,
     message: UnsignedMessage,
 }
 
 pub(super) fn check(demand: &Demand<'_>, prepared: &Prepared) -> Result<Checked, Error> {
+    match prepared.message_scheme.as_str() {
+        BY_TOKEN => by_token(demand, prepared),
+        _ => by_permit2(demand, prepared),
+    }
+}
+
+/// Permit2's transfer, in front of which the token's allowance for Permit2 may stand.
+fn by_permit2(demand: &Demand<'_>, prepared: &Prepared) -> Result<Checked, Error> {
     demand.scheme(SCHEME, prepared)?;
-    let theirs = demand.only(prepared)?;
-    let spend = spend(demand)?;
+    let (allowance, theirs) = match prepared.signed_messages.as_slice() {
+        [theirs] => (None, theirs),
+        [allowance, theirs] => (Some(allowance), theirs),
+        several => {
+            let found = format!("{} of them", several.len());
+            return Err(Mismatch::new("signed_messages", "one message or two", found).into());
+        }
+    };
+    let spend = spend(demand, Scheme::EvmPermit2Escrow, None)?;
     let own = permit2::prepare(&spend, &Choice::default()).map_err(refused)?;
     if theirs.message.parse() != Ok(own.digest) {
         return Err(difference(&spend, theirs, &own).into());
     }
+    let mut messages = Vec::new();
+    if let Some(asked) = allowance {
+        messages.push(tokens::allowance(&spend, asked)?);
+    }
+    messages.push(Signable { preimage: preimage(&spend, &own)?, message: unsigned(&own) });
+    let spender = allowance.is_none().then(|| spend.escrow.permit2.clone());
+    Ok(checked(demand, spend, own, messages, (SCHEME, spender)))
+}
+
+/// The token's own transfer into the escrow.
+fn by_token(demand: &Demand<'_>, prepared: &Prepared) -> Result<Checked, Error> {
+    let theirs = demand.only(prepared)?;
+    let expected = "the typed data of the token's ReceiveWithAuthorization";
+    let domain = permit2::claimed_domain(&without_signature(theirs))
+        .ok_or_else(|| Mismatch::new("message_prehash", expected, &theirs.message_prehash))?;
+    let spend = spend(demand, Scheme::EvmEip3009, Some(domain.clone()))?;
+    let choice = Choice { permitted_amount: tokens::amount(demand, theirs)?, ..Choice::default() };
+    let own = permit2::prepare(&spend, &choice).map_err(refused)?;
+    tokens::insist_shown(&own, theirs)?;
+    if theirs.message.parse() != Ok(own.digest) {
+        return Err(difference(&spend, theirs, &own).into());
+    }
+    let messages = vec![Signable { preimage: tokens::preimage(&spend, &own, domain)?, message: unsigned(&own) }];
+    Ok(checked(demand, spend, own, messages, (BY_TOKEN, None)))
+}
+
+fn checked(
+    demand: &Demand<'_>,
+    spend: SpendRequest,
+    own: Own,
+    messages: Vec<Signable>,
+    (scheme, spender): (&'static str, Option<Account>),
+) -> Checked {
     let payer = demand.order.source.account().clone();
-    let message = UnsignedMessage {
-        message: own.digest.to_string(),
-        message_prehash: own.typed_data.to_string(),
-        payload: Some(own.payload.clone()),
-    };
-    let rebuilt = Rebuilt { payer, preimage: preimage(&spend, &own)?, message };
-    Ok(Checked {
+    Checked {
         payment_id: spend.payment_id,
         plan: own.plan,
         amount: own.amount,
-        spender: Some(spend.escrow.permit2),
-        scheme: SCHEME,
-        signing: Signing::Evm(rebuilt),
-    })
+        spender,
+        scheme,
+        signing: Signing::Evm(Rebuilt { payer, messages }),
+    }
+}
+
+fn unsigned(own: &Own) -> UnsignedMessage {
+    UnsignedMessage {
+        message: own.digest.to_string(),
+        message_prehash: own.typed_data.to_string(),
+        payload: Some(own.payload.clone()),
+    }
 }
 
 impl Rebuilt {
     pub(super) async fn sign(&self, key: &Key) -> Result<Vec<Value>, Error> {
         is_payers(key, &self.payer)?;
-        let signature = sign_secp256k1(key, Hash::Keccak256, &self.preimage).await?;
-        Ok(vec![signed(&self.message, &signature.as_bytes())])
+        let mut messages = Vec::new();
+        for Signable { preimage, message } in &self.messages {
+            let signature = sign_secp256k1(key, Hash::Keccak256, preimage).await?;
+            messages.push(signed(message, &signature.as_bytes()));
+        }
+        Ok(messages)
     }
 }
 
-fn spend(demand: &Demand<'_>) -> Result<SpendRequest, Error> {
+fn spend(demand: &Demand<'_>, scheme: Scheme, token: Option<TokenDomain>) -> Result<SpendRequest, Error> {
     let (order, named) = (demand.order, &demand.corridor.source);
     let permit2 = demand.pins.permit2().ok_or_else(|| Error::Invalid("no Permit2 is pinned".to_owned()))?;
     Ok(SpendRequest {
-        scheme: Scheme::EvmPermit2Escrow,
+        scheme,
         payment_id: order.payment_id(),
         terms: order.terms(),
         quote_deadline: order.quote_deadline,
@@ -83,18 +147,23 @@ fn spend(demand: &Demand<'_>) -> Result<SpendRequest, Error> {
             refund_delay_seconds: demand.corridor.refund_delay_seconds,
         },
         quote_hash: demand.quote_hash,
+        token,
     })
 }
 
-/// In what the gateway's message differs. What it says is read as the gateway reads submissions, up to the signature.
-fn difference(spend: &SpendRequest, theirs: &UnsignedMessage, own: &Own) -> Mismatch {
-    let unsigned = SignedMessage {
+/// What the gateway asks to be signed, as the gateway reads submissions.
+fn without_signature(theirs: &UnsignedMessage) -> SignedMessage {
+    SignedMessage {
         message: theirs.message.clone(),
         message_prehash: Some(theirs.message_prehash.clone()),
         signature: format!("0x{}", hex::encode(NO_SIGNATURE)),
         payload: theirs.payload.clone(),
-    };
-    match permit2::authorize(spend, &unsigned) {
+    }
+}
+
+/// In what the gateway's message differs. What it says is read as the gateway reads submissions, up to the signature.
+fn difference(spend: &SpendRequest, theirs: &UnsignedMessage, own: &Own) -> Mismatch {
+    match permit2::authorize(spend, &without_signature(theirs)) {
         Err(AuthorizationError::Mismatch { field, expected, found }) if field != "message" => {
             Mismatch::new(field, expected, found)
         }
@@ -107,7 +176,6 @@ fn difference(spend: &SpendRequest, theirs: &UnsignedMessage, own: &Own) -> Mism
 
 /// The bytes that `own.digest` is the hash of, since a key is told what it signs and not a digest.
 fn preimage(spend: &SpendRequest, own: &Own) -> Result<Vec<u8>, Error> {
-    let unusable = |error: ConvertError| Error::Invalid(format!("the order cannot be signed for: {error}"));
     let source = &spend.terms.source;
     let payer = contracts::address(source.account()).map_err(unusable)?;
     let evm_id = source.asset().chain().evm_id().unwrap_or_default();
@@ -123,11 +191,19 @@ fn preimage(spend: &SpendRequest, own: &Own) -> Result<Vec<u8>, Error> {
             .map_err(unusable)?,
     };
     let permit2 = contracts::address(&spend.escrow.permit2).map_err(unusable)?;
-    let preimage = eip712::preimage(&message, &eip712::permit2_domain(evm_id, permit2));
-    match keccak256(preimage).0 == own.digest.0 {
+    hashing_to(own.digest, eip712::preimage(&message, &eip712::permit2_domain(evm_id, permit2)))
+}
+
+/// The bytes, where they are what `digest` is the hash of.
+fn hashing_to(digest: Hash32, preimage: [u8; 66]) -> Result<Vec<u8>, Error> {
+    match keccak256(preimage).0 == digest.0 {
         true => Ok(preimage.to_vec()),
-        false => Err(Error::Invalid(format!("the message that was rebuilt does not hash to {}", own.digest))),
+        false => Err(Error::Invalid(format!("the message that was rebuilt does not hash to {digest}"))),
     }
+}
+
+fn unusable(error: ConvertError) -> Error {
+    Error::Invalid(format!("the order cannot be signed for: {error}"))
 }
 
 fn refused(error: AuthorizationError) -> Error {
@@ -138,8 +214,6 @@ fn refused(error: AuthorizationError) -> Error {
 mod tests {
     use alloy::signers::local::PrivateKeySigner;
     use serde_json::json;
-
-    use events::Hash32;
 
     use super::*;
     use crate::pins::{
@@ -162,9 +236,15 @@ mod tests {
     async fn what_was_asked_for_is_signed_and_counts_at_the_gateway() {
         let local = PrivateKeySigner::random();
         let (order, corridor) = (order(&format!("{:#x}", local.address())), corridor());
-        let demand =
-            Demand { order: &order, corridor: &corridor, pins: &Pins::default(), quote_hash: Hash32::ZERO, now: NOW };
-        let spend = spend(&demand).unwrap();
+        let demand = Demand {
+            order: &order,
+            corridor: &corridor,
+            pins: &Pins::default(),
+            quote_hash: Hash32::ZERO,
+            price: None,
+            now: NOW,
+        };
+        let spend = spend(&demand, Scheme::EvmPermit2Escrow, None).unwrap();
         let checked = demand.check(&prepared(&spend, &Choice::default())).unwrap();
         let auth = checked.sign(&Key::Secp256k1(local.into())).await.unwrap();
         let message = &auth["signed_messages"][0];
@@ -183,9 +263,15 @@ mod tests {
     #[test]
     fn nothing_else_is_signed_and_what_differs_is_named() {
         let (order, corridor) = (order(account(9).as_str()), corridor());
-        let demand =
-            Demand { order: &order, corridor: &corridor, pins: &Pins::default(), quote_hash: Hash32::ZERO, now: NOW };
-        let honest = spend(&demand).unwrap();
+        let demand = Demand {
+            order: &order,
+            corridor: &corridor,
+            pins: &Pins::default(),
+            quote_hash: Hash32::ZERO,
+            price: None,
+            now: NOW,
+        };
+        let honest = spend(&demand, Scheme::EvmPermit2Escrow, None).unwrap();
         type Change = fn(&mut SpendRequest);
         let changes: [(&str, Change); 6] = [
             ("message.witness.releaser", |spend| spend.escrow.releaser = account(8)),

@@ -36,6 +36,8 @@ pub struct Demand<'a> {
     pub pins: &'a Pins,
     /// The quote that it takes; zero where it signs before the auction.
     pub quote_hash: Hash32,
+    /// What that quote costs, smallest unit; `None` where it signs before the auction.
+    pub price: Option<Amount>,
     /// Now, UNIX seconds.
     pub now: u64,
 }
@@ -50,7 +52,7 @@ pub struct Checked {
     /// The most that is drawn, smallest unit.
     pub amount: Amount,
     /// Who draws by an allowance that the payer has to have given: Permit2, the program's address for the signing key; `None`
-    /// where the allowance is among what is signed.
+    /// where the allowance is among what is signed, or a token moves the money by the payer's signature.
     pub spender: Option<Account>,
     scheme: &'static str,
     signing: Signing,
@@ -133,7 +135,8 @@ impl Checked {
 }
 
 /// Who is going to draw by the payer's allowance, before anything is prepared: Permit2, the program's address for the payer's key;
-/// `None` where the allowance is among what is signed.
+/// `None` where the allowance is among what is signed. On EVM chains what is prepared may need none all the same:
+/// [`Prepared::is_allowed_by_signature`].
 ///
 /// # Errors
 /// [`Error::Invalid`] when what the gateway names is of another family.

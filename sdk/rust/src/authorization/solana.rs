@@ -173,8 +173,14 @@ mod tests {
     async fn the_payers_terms_are_signed_and_no_others() {
         let payer = SigningKey::from_bytes(&[7; 32]);
         let (order, corridor) = (order(&payer), corridor(CLUSTER));
-        let demand =
-            Demand { order: &order, corridor: &corridor, pins: &Pins::default(), quote_hash: Hash32::ZERO, now: NOW };
+        let demand = Demand {
+            order: &order,
+            corridor: &corridor,
+            pins: &Pins::default(),
+            quote_hash: Hash32::ZERO,
+            price: None,
+            now: NOW,
+        };
         let spend = spend(&demand).unwrap();
         let checked = demand.check(&prepared(&spend)).unwrap();
         let auth = checked.sign(&Key::Ed25519(payer.into())).await.unwrap();
@@ -207,6 +213,7 @@ mod tests {
                 corridor: &corridor,
                 pins: &Pins::default(),
                 quote_hash: Hash32::ZERO,
+                price: None,
                 now: NOW,
             };
             let refused = spend(&demand);

@@ -237,7 +237,8 @@ mod tests {
     async fn only_the_payers_own_approval_and_deposit_are_signed() {
         let payer = PrivateKeySigner::random();
         let (order, corridor, pins) = (order(&payer), corridor(), Pins::default());
-        let demand = Demand { order: &order, corridor: &corridor, pins: &pins, quote_hash: Hash32::ZERO, now: NOW };
+        let demand =
+            Demand { order: &order, corridor: &corridor, pins: &pins, quote_hash: Hash32::ZERO, price: None, now: NOW };
         let honest = spend(&demand);
         let key = Key::Secp256k1(payer.into());
         let checked = demand.check(&prepared(&honest, &Choice::default()).await).unwrap();

@@ -13,8 +13,12 @@ import type { Eip1193Provider } from './rpc.js';
 
 export { evmWallet } from './wallet.js';
 export type { EvmAccount, EvmWalletOptions } from './wallet.js';
-export { rebuild as rebuildPermit } from './permit2.js';
-export type { Permit, TypedData } from './permit2.js';
+export { rebuild as rebuildMessages, rebuildPermit } from './messages.js';
+export type { Rebuilt } from './messages.js';
+export type { Deposit } from './deposit.js';
+export type { Permit } from './permit2.js';
+export type { Allowance, Authorization } from './tokens.js';
+export type { AllowanceData, AuthorizationData, TransferData, TypedData } from './typed.js';
 export { httpProvider } from './rpc.js';
 export type { Eip1193Provider } from './rpc.js';
 

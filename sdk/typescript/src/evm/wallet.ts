@@ -7,10 +7,11 @@ import { pause } from '../time.js';
 import type { EscrowedClaim, EscrowedPayment, Funding, PreparedPayment, SignedMessage, Spend, Wallet } from '../types.js';
 import { callData, hexWord, keccak, word, wordAt } from './abi.js';
 import { claimCall, refundCall } from './escrow.js';
-import { rebuild } from './permit2.js';
-import type { Permit, TypedData } from './permit2.js';
+import { rebuild } from './messages.js';
+import type { Rebuilt } from './messages.js';
 import { ask, askNumber, httpProvider, quantity } from './rpc.js';
 import type { Eip1193Provider } from './rpc.js';
+import type { TypedData } from './typed.js';
 
 /** The most that one of the payer's own transactions may cost where nobody says so, in wei: a hundredth of a coin. */
 const FEE_WEI_MAX = 10n ** 16n;
@@ -97,6 +98,9 @@ class EvmWallet implements Wallet {
     spend: Spend,
     { wrap, allowance, onStep, signal }: Funding,
   ): Promise<{ what: 'wrap' | 'approve'; transaction: string }[]> {
+    // Where the allowance is among what is signed, or none is needed, the chain is not asked for it.
+    const isAllowed = allowance === 0n;
+    if (isAllowed && !wrap) return [];
     const { token } = splitAsset(spend.terms.source.asset_identifier);
     const sent: { what: 'wrap' | 'approve'; transaction: string }[] = [];
     const send = async (what: 'wrap' | 'approve', amount: bigint, call: OwnCall, done: () => Promise<boolean>): Promise<void> => {
@@ -117,6 +121,7 @@ class EvmWallet implements Wallet {
       // The gateway says what is missing; an allowance would be for nothing.
       return sent;
     }
+    if (isAllowed) return sent;
     const permit2 = spend.permit2!;
     const allowed = (): Promise<bigint> =>
       this.#read(token, callData('allowance(address,address)', hexWord(this.account), hexWord(permit2)));
@@ -132,16 +137,22 @@ class EvmWallet implements Wallet {
   }
 
   verify(spend: Spend, prepared: PreparedPayment): void {
-    this.#permit(spend, prepared);
+    this.#rebuilt(spend, prepared);
   }
 
   async sign(spend: Spend, prepared: PreparedPayment): Promise<SignedMessage[]> {
-    const { typedData, digest } = this.#permit(spend, prepared);
-    const signature = await this.signer.signTypedData(typedData);
-    return [{ message: digest, message_prehash: JSON.stringify(typedData), signature }];
+    const signed: SignedMessage[] = [];
+    // One after the other: a wallet shows one question at a time.
+    for (const rebuilt of this.#rebuilt(spend, prepared)) {
+      const { typedData, digest } = rebuilt;
+      const signature = await this.signer.signTypedData(typedData);
+      const payload = 'payload' in rebuilt ? { payload: { ...rebuilt.payload } } : {};
+      signed.push({ message: digest, message_prehash: JSON.stringify(typedData), signature, ...payload });
+    }
+    return signed;
   }
 
-  #permit(spend: Spend, prepared: PreparedPayment): Permit {
+  #rebuilt(spend: Spend, prepared: PreparedPayment): Rebuilt[] {
     const payer = spend.terms.source.account;
     if (payer !== this.account) throw VerificationError.mismatch('payer', this.account, payer);
     return rebuild(spend, prepared);

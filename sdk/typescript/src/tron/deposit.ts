@@ -7,7 +7,7 @@ import { concatBytes, hex, isEqual, unhex } from '../bytes.js';
 import { splitAsset, tronAddress } from '../caip.js';
 import { VerificationError } from '../errors.js';
 import { callData, digest, hashStruct, hexWord, keccak, WORD, word, wordAt } from '../evm/abi.js';
-import { DEPOSIT_TYPE } from '../evm/permit2.js';
+import { DEPOSIT_TYPE } from '../evm/deposit.js';
 import { onChainId, termsHash } from '../ids.js';
 import type { PreparedPayment, Spend } from '../types.js';
 import { checkVerifier } from '../verifiers.js';

@@ -9,11 +9,12 @@ import {
   memoryStore
 } from "./shared-RNKGJPOV.js";
 import {
+  BY_TOKEN,
   evmPayer
-} from "./shared-QHI63NFP.js";
+} from "./shared-C3CHOMHS.js";
 import {
   solanaPayer
-} from "./shared-QQ5ID3YB.js";
+} from "./shared-CRTS6FQX.js";
 import {
   base58,
   concat,
@@ -23,7 +24,7 @@ import {
   stringToHex,
   termsHash,
   toHex
-} from "./shared-QW7TA72N.js";
+} from "./shared-UDSO6T45.js";
 import {
   GwEscrowError
 } from "./shared-EJZXPSA6.js";
@@ -31,7 +32,7 @@ import {
 // examples/x402/packages/gw-escrow/src/gateway.js
 var TIMEOUT_MS = 1e4;
 async function corridor(gateway, network) {
-  const answer = await get(`${gateway}/v1/defaults?chain_id=${encodeURIComponent(network)}`);
+  const answer = await ask(`${gateway}/v1/defaults?chain_id=${encodeURIComponent(network)}`);
   if (answer.status !== 200) {
     throw new GwEscrowError(
       "gateway",
@@ -55,15 +56,21 @@ async function corridor(gateway, network) {
   );
 }
 async function paymentStatus(gateway, paymentId2) {
-  const answer = await get(`${gateway}/v1/payments/${encodeURIComponent(paymentId2)}/status`);
+  const answer = await ask(`${gateway}/v1/payments/${encodeURIComponent(paymentId2)}/status`);
   if (answer.status === 404 && answer.body?.code === "PAYMENT_NOT_FOUND") return "unknown";
   const status = answer.body?.status;
   if (answer.status === 200 && ["pending", "finalizing", "completed", "failed"].includes(status)) return status;
   throw new GwEscrowError("gateway", `the gateway does not say where ${paymentId2} stands: HTTP ${answer.status}`);
 }
-async function get(url) {
+async function prepare(gateway, request) {
+  const headers = { "content-type": "application/json" };
+  const asked = { method: "POST", headers, body: JSON.stringify(request) };
+  const { status, body } = await ask(`${gateway}/v1/payments/prepare`, asked);
+  return status === 200 && Array.isArray(body?.signed_messages) ? body : void 0;
+}
+async function ask(url, options = {}) {
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS), redirect: "error" });
+    const response = await fetch(url, { ...options, signal: AbortSignal.timeout(TIMEOUT_MS), redirect: "error" });
     return { status: response.status, body: await response.json() };
   } catch (cause) {
     throw new GwEscrowError("gateway", `the gateway gives no answer: ${url}`, { cause });
@@ -253,6 +260,14 @@ var GwEscrowClient = class {
       max_source_amount: String(wanted.amount)
     };
     const id = paymentId(payer.originator, requestId);
+    const request = () => ({
+      version: "1.0",
+      request_id: requestId,
+      ...terms,
+      quote_deadline: rfc3339(unixSeconds() + wanted.quoteSeconds),
+      fulfillment_deadline: rfc3339(fulfillmentDeadline)
+    });
+    const takesTokenSignatures = corridor2.message_schemes?.includes(BY_TOKEN);
     const senderAuth = await payer.authorize({
       paymentId: id,
       termsHash: termsHash(terms),
@@ -265,7 +280,8 @@ var GwEscrowClient = class {
       fulfillmentDeadline,
       refundAfter: fulfillmentDeadline + refundDelay,
       terms,
-      corridor: corridor2
+      corridor: corridor2,
+      ...takesTokenSignatures ? { prepared: () => prepare(this.gateway, request()) } : {}
     });
     const quoteDeadline = unixSeconds() + wanted.quoteSeconds;
     if (quoteDeadline >= fulfillmentDeadline) {
@@ -274,14 +290,7 @@ var GwEscrowClient = class {
         `it took too long to sign: what was signed ends at ${rfc3339(fulfillmentDeadline)}`
       );
     }
-    const paymentRequest = {
-      version: "1.0",
-      request_id: requestId,
-      ...terms,
-      quote_deadline: rfc3339(quoteDeadline),
-      fulfillment_deadline: rfc3339(fulfillmentDeadline),
-      sender_auth: senderAuth
-    };
+    const paymentRequest = { ...request(), quote_deadline: rfc3339(quoteDeadline), sender_auth: senderAuth };
     return { paymentId: id, fulfillmentDeadline, payload: { paymentRequest } };
   }
   /**

@@ -1,14 +1,18 @@
 import {
+  BY_TOKEN,
   PERMIT2,
   deposit,
   evmPayer,
+  messagesFor,
   toJson
-} from "./shared-QHI63NFP.js";
-import "./shared-QW7TA72N.js";
+} from "./shared-C3CHOMHS.js";
+import "./shared-UDSO6T45.js";
 import "./shared-EJZXPSA6.js";
 export {
+  BY_TOKEN,
   PERMIT2,
   deposit,
   evmPayer,
+  messagesFor,
   toJson
 };

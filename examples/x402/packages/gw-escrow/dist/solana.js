@@ -1,8 +1,8 @@
 import {
   deposit,
   solanaPayer
-} from "./shared-QQ5ID3YB.js";
-import "./shared-QW7TA72N.js";
+} from "./shared-CRTS6FQX.js";
+import "./shared-UDSO6T45.js";
 import "./shared-EJZXPSA6.js";
 export {
   deposit,

@@ -9,6 +9,7 @@ import type { Defaults, PreparedPayment } from '../../../../../sdk/typescript/sr
 import { chainName } from '../../../../../web/src/chains.js';
 import { useNow } from '../../../../../web/src/clock.js';
 import { amountText, servedAsset, shortText, timeText } from '../../../../../web/src/format.js';
+import { type InPlace, inPlaceOf } from '../../../../../web/src/signatures.js';
 import { Busy, Problem, Rows } from '../../../../../web/src/views/parts.js';
 import { type FoundWallet, type OpenWallet, useWallets } from '../../../../../web/src/wallets/index.js';
 import type { PaymentRequired } from '../src/x402.js';
@@ -42,6 +43,7 @@ export function Checkout({ required, defaults, onRequired, onSigned }: CheckoutP
   const [open, setOpen] = useState<OpenWallet>();
   const [offer, setOffer] = useState<Offer>();
   const [missing, setMissing] = useState<PreparedPayment>();
+  const [inPlace, setInPlace] = useState<InPlace>('none');
   const [busy, setBusy] = useState<string>();
   const [problem, setProblem] = useState<ProblemText & { title?: string; again?: () => void; label?: string }>();
   const heading = useRef<HTMLHeadingElement>(null);
@@ -57,6 +59,7 @@ export function Checkout({ required, defaults, onRequired, onSigned }: CheckoutP
     setOpen(undefined);
     setOffer(undefined);
     setMissing(undefined);
+    setInPlace('none');
     setProblem(undefined);
     setStep('connect');
   }
@@ -100,6 +103,7 @@ export function Checkout({ required, defaults, onRequired, onSigned }: CheckoutP
     const prepared = await gateway.prepare(requestFor(chosen, opened.wallet.account));
     const isMissing = prepared.approval !== undefined || prepared.wrap !== undefined;
     setMissing(isMissing ? prepared : undefined);
+    setInPlace(inPlaceOf(prepared));
     setStep(isMissing ? 'allow' : 'pay');
   }
 
@@ -112,7 +116,7 @@ export function Checkout({ required, defaults, onRequired, onSigned }: CheckoutP
       opened.lookAt?.(() => gateway.prepare(requestFor(chosen, opened.wallet.account)));
       await opened.wallet.fund(spend, {
         wrap: spend.wraps,
-        allowance: spend.cap,
+        allowance: inPlace === 'none' ? spend.cap : 0n,
         onStep: ({ step: stage, what }) => setBusy(stage === 'sent' ? say(what === 'wrap' ? 'wrap.wait' : 'allow.wait') : say('asking')),
       });
       setMissing(undefined);
@@ -120,7 +124,7 @@ export function Checkout({ required, defaults, onRequired, onSigned }: CheckoutP
     });
 
   const pay = (opened: OpenWallet, chosen: Offer): Promise<void> =>
-    act(say('pay.signing'), async () => {
+    act(say(inPlace === 'allowance' ? 'pay.signing.two' : 'pay.signing'), async () => {
       // What is shown has to be what the shop takes now: what was signed for an older price would be refused.
       const now = await askedNow().catch((error: unknown) => {
         throw new ShopAway(String(error));
@@ -193,6 +197,7 @@ export function Checkout({ required, defaults, onRequired, onSigned }: CheckoutP
       {step === 'pay' && open && offer && (
         <Card title={say('pay')} heading={heading}>
           <PayText defaults={defaults} offer={offer} />
+          {inPlace !== 'none' && <p>{say(`pay.${inPlace}`, { symbol: symbol ?? '' })}</p>}
           <button type="button" class="primary wide" disabled={Boolean(busy)} onClick={() => void pay(open, offer)}>
             {say('pay.do', { amount: sourceText?.amount ?? '' })}
           </button>

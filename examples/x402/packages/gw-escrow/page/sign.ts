@@ -1,14 +1,14 @@
 // From an offer and a wallet to a payment that may be sent. What is signed is built twice: by the client of this package, out of
 // the requirement, and by the SDK, out of the gateway's defaults; a wallet is asked only where the two are the same.
 
-import { hashTypedData, hexToBytes, toHex } from 'viem/utils';
+import { hexToBytes, toHex } from 'viem/utils';
 
 import type { Gateway } from '../../../../../sdk/typescript/src/gateway.js';
 import { orderRequest, spendOf } from '../../../../../sdk/typescript/src/spend.js';
 import { rfc3339 } from '../../../../../sdk/typescript/src/time.js';
-import type { PreparedPayment, PrepareRequest, Spend, Wallet } from '../../../../../sdk/typescript/src/types.js';
+import type { PreparedPayment, PrepareRequest, SignedMessage, Spend, Wallet } from '../../../../../sdk/typescript/src/types.js';
 import { GwEscrowClient, type OpenPayment } from '../src/client.js';
-import { evmPayer, toJson, type Order, type Payer } from '../src/evm.js';
+import { messagesFor, PERMIT2, type Order, type Payer } from '../src/evm.js';
 import { memoryStore } from '../src/memory.js';
 import { deposit, solanaPayer } from '../src/solana.js';
 import type { PaymentRequired } from '../src/x402.js';
@@ -26,33 +26,46 @@ async function spendFor(order: Order, gateway: Gateway, lockSecondsMax: number):
   return { ...spendOf(request, defaults, { lockSecondsMax }), paymentId: order.paymentId };
 }
 
+/** What a wallet is to sign, as it was made out of the requirement. */
+interface Unsigned {
+  message: string;
+  message_prehash: string;
+  payload?: object;
+}
+
 /** A wallet of the SDK as a payer of this package. */
 export function payerOf(wallet: Wallet, gateway: Gateway, lockSecondsMax: number): Payer {
-  const asked = async (order: Order, message_scheme: string, message: string, message_prehash: string): Promise<string> => {
+  const asked = async (order: Order, message_scheme: string, signed_messages: Unsigned[]): Promise<SignedMessage[]> => {
     const spend = await spendFor(order, gateway, lockSecondsMax);
-    const prepared = { payment_id: order.paymentId, message_scheme, signed_messages: [{ message, message_prehash }] } as PreparedPayment;
+    const prepared = { payment_id: order.paymentId, message_scheme, signed_messages } as unknown as PreparedPayment;
     wallet.verify(spend, prepared);
     // It may have been changed to another chain since it was connected.
     await wallet.connect(order.network);
-    const [signed] = await wallet.sign(spend, prepared);
-    return signed?.signature ?? '';
+    return wallet.sign(spend, prepared);
   };
   const { account } = wallet;
   if (wallet.family === 'solana') {
     const of = (order: Order): Payer =>
       solanaPayer({
         address: account,
-        signMessage: async (digest) =>
-          hexToBytes((await asked(order, 'SOLANA', toHex(digest), toHex(deposit(order, account)))) as `0x${string}`),
+        signMessage: async (digest) => {
+          const unsigned = { message: toHex(digest), message_prehash: toHex(deposit(order, account)) };
+          const [signed] = await asked(order, 'SOLANA', [unsigned]);
+          return hexToBytes((signed?.signature ?? '') as `0x${string}`);
+        },
       });
     return { namespace: 'solana', account, originator: `solana:${account}`, authorize: (order) => of(order).authorize(order) };
   }
-  const of = (order: Order): Payer =>
-    evmPayer({
-      address: account,
-      signTypedData: (typedData) => asked(order, 'EVM_PERMIT2_ESCROW', hashTypedData(typedData), toJson(typedData)),
-    });
-  return { namespace: 'eip155', account, originator: `eip155:${account}`, authorize: (order) => of(order).authorize(order) };
+  return {
+    namespace: 'eip155',
+    account,
+    originator: `eip155:${account}`,
+    async authorize(order) {
+      const { message_scheme, messages } = await messagesFor(order, account, PERMIT2);
+      const unsigned = messages.map(({ message, message_prehash, payload }) => ({ message, message_prehash, ...(payload ? { payload } : {}) }));
+      return { message_scheme, signed_messages: await asked(order, message_scheme, unsigned) };
+    },
+  };
 }
 
 /** The body by which the gateway is asked what the payer has to send first. */

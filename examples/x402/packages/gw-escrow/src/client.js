@@ -1,6 +1,7 @@
 import { account, namespaceOf } from "./chains.js";
 import { GwEscrowError } from "./errors.js";
-import { corridor, paymentStatus } from "./gateway.js";
+import { BY_TOKEN } from "./evm.js";
+import { corridor, paymentStatus, prepare } from "./gateway.js";
 import { paymentId, termsHash } from "./ids.js";
 import { memoryStore } from "./memory.js";
 import { readRequirement, SCHEME } from "./requirement.js";
@@ -176,6 +177,14 @@ export class GwEscrowClient {
       max_source_amount: String(wanted.amount),
     };
     const id = paymentId(payer.originator, requestId);
+    const request = () => ({
+      version: "1.0",
+      request_id: requestId,
+      ...terms,
+      quote_deadline: rfc3339(unixSeconds() + wanted.quoteSeconds),
+      fulfillment_deadline: rfc3339(fulfillmentDeadline),
+    });
+    const takesTokenSignatures = corridor.message_schemes?.includes(BY_TOKEN);
     const senderAuth = await payer.authorize({
       paymentId: id,
       termsHash: termsHash(terms),
@@ -189,6 +198,7 @@ export class GwEscrowClient {
       refundAfter: fulfillmentDeadline + refundDelay,
       terms,
       corridor,
+      ...(takesTokenSignatures ? { prepared: () => prepare(this.gateway, request()) } : {}),
     });
     // Settlers are asked once it is signed: a person at a wallet takes longer than an auction.
     const quoteDeadline = unixSeconds() + wanted.quoteSeconds;
@@ -198,14 +208,7 @@ export class GwEscrowClient {
         `it took too long to sign: what was signed ends at ${rfc3339(fulfillmentDeadline)}`,
       );
     }
-    const paymentRequest = {
-      version: "1.0",
-      request_id: requestId,
-      ...terms,
-      quote_deadline: rfc3339(quoteDeadline),
-      fulfillment_deadline: rfc3339(fulfillmentDeadline),
-      sender_auth: senderAuth,
-    };
+    const paymentRequest = { ...request(), quote_deadline: rfc3339(quoteDeadline), sender_auth: senderAuth };
     return { paymentId: id, fulfillmentDeadline, payload: { paymentRequest } };
   }
 

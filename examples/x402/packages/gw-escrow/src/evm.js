@@ -2,9 +2,13 @@ import { concat, hashTypedData, keccak256 } from "viem/utils";
 
 import { GwEscrowError } from "./errors.js";
 import { onChainId } from "./ids.js";
+import { allowance, authorization, payloadOf, tokenOf } from "./tokens.js";
 
 /** Where Uniswap's Permit2 is on every chain. */
 export const PERMIT2 = "0x000000000022d473030f116ddee9f6b43ac78ba3";
+const BY_PERMIT2 = "EVM_PERMIT2_ESCROW";
+/** The scheme of tokens that move by a signature. */
+export const BY_TOKEN = "EVM_EIP3009";
 
 const TYPES = /** @type {const} */ ({
   EIP712Domain: [
@@ -54,10 +58,12 @@ const TYPES = /** @type {const} */ ({
  * @property {import("./ids.js").Terms} terms What `termsHash` is of.
  * @property {import("./gateway.js").Corridor} corridor All that the buyer's gateway says about the network: other
  *   families sign more of it.
+ * @property {() => Promise<import("./gateway.js").Prepared | undefined>} [prepared] What the buyer's gateway would have
+ *   signed, where it takes signatures for tokens: by it is known which ones a token takes. Nothing of it is signed.
  *
  * @typedef {object} SenderAuth Spec 2.3.
  * @property {string} message_scheme
- * @property {{ message: string, message_prehash?: string, signature: string }[]} signed_messages
+ * @property {{ message: string, message_prehash?: string, payload?: object, signature: string }[]} signed_messages
  *
  * @typedef {object} Signer An account that signs EIP-712 typed data.
  * @property {string} address
@@ -72,9 +78,12 @@ const TYPES = /** @type {const} */ ({
  */
 
 /**
- * A payer on EVM chains, for which it signs Permit2's witness transfer into the escrow.
+ * A payer on EVM chains, for which it signs the token's own transfer into the escrow where the token takes such signatures
+ * (ERC-3009), else Permit2's witness transfer; before that Permit2's allowance, where it lacks one and the token takes
+ * signatures for it (ERC-2612).
  *
- * @param {Signer} signer For example viem's `privateKeyToAccount(…)`. It must have approved Permit2 for the token.
+ * @param {Signer} signer For example viem's `privateKeyToAccount(…)`. For a token that takes no signatures it must have
+ *   approved Permit2.
  * @param {{ permit2?: string }} [options] `permit2`: where Permit2 is, on a chain that has it elsewhere.
  * @returns {Payer}
  */
@@ -85,20 +94,57 @@ export function evmPayer(signer, { permit2 = PERMIT2 } = {}) {
     account,
     originator: `eip155:${account}`,
     async authorize(order) {
-      const typedData = deposit(order, account, permit2);
-      const signature = await signer.signTypedData(typedData);
-      return {
-        message_scheme: "EVM_PERMIT2_ESCROW",
-        signed_messages: [
-          { message: hashTypedData(/** @type {any} */ (typedData)), message_prehash: toJson(typedData), signature },
-        ],
-      };
+      const { message_scheme, messages } = await messagesFor(order, account, permit2);
+      const signed_messages = [];
+      for (const { typedData, ...message } of messages) {
+        signed_messages.push({ ...message, signature: await signer.signTypedData(typedData) });
+      }
+      return { message_scheme, signed_messages };
     },
   };
 }
 
 /**
- * The typed data of a deposit, made from the order alone: nothing that somebody else prepared is ever signed.
+ * A message that is to be signed.
+ *
+ * @typedef {object} Message
+ * @property {any} typedData
+ * @property {string} message Its digest.
+ * @property {string} message_prehash The typed data as text.
+ * @property {object} [payload] What is told beside the signature.
+ */
+
+/**
+ * All that is signed for an order, in its order.
+ *
+ * @param {Order} order
+ * @param {string} payer
+ * @param {string} permit2
+ * @returns {Promise<{ message_scheme: string, messages: Message[] }>}
+ */
+export async function messagesFor(order, payer, permit2) {
+  const transfer = deposit(order, payer, permit2);
+  const prepared = await order.prepared?.();
+  const [first, ...others] = prepared?.signed_messages ?? [];
+  if (prepared?.message_scheme === BY_TOKEN) {
+    const own = authorization(transfer, tokenOf(first?.message_prehash));
+    return { message_scheme: BY_TOKEN, messages: [{ ...unsigned(own), payload: payloadOf(transfer) }] };
+  }
+  const messages = [unsigned(transfer)];
+  if (others.length) messages.unshift(unsigned(allowance(transfer, tokenOf(first?.message_prehash))));
+  return { message_scheme: BY_PERMIT2, messages };
+}
+
+/**
+ * @param {any} typedData
+ * @returns {Message}
+ */
+function unsigned(typedData) {
+  return { typedData, message: hashTypedData(typedData), message_prehash: toJson(typedData) };
+}
+
+/**
+ * The typed data of a deposit by Permit2, made from the order alone: nothing that somebody else prepared is ever signed.
  *
  * @param {Order} order
  * @param {string} payer
@@ -149,7 +195,7 @@ function nonce(paymentId, termsHash) {
 /**
  * The typed data as wallets and the gateway read it: whole numbers as decimal strings.
  *
- * @param {ReturnType<typeof deposit>} typedData
+ * @param {object} typedData
  */
 export function toJson(typedData) {
   return JSON.stringify(typedData, (name, value) =>

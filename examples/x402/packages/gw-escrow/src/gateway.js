@@ -15,6 +15,11 @@ const TIMEOUT_MS = 10_000;
  * @property {number} refund_delay_seconds
  * @property {string} [signature_cluster_id] Solana.
  * @property {number} [signature_domain_version] Solana.
+ * @property {string[]} [message_schemes] What may be signed.
+ *
+ * @typedef {object} Prepared What a gateway would have signed; `POST /v1/payments/prepare`.
+ * @property {string} message_scheme
+ * @property {{ message_prehash?: string }[]} signed_messages
  */
 
 /**
@@ -25,7 +30,7 @@ const TIMEOUT_MS = 10_000;
  * @returns {Promise<Corridor>}
  */
 export async function corridor(gateway, network) {
-  const answer = await get(`${gateway}/v1/defaults?chain_id=${encodeURIComponent(network)}`);
+  const answer = await ask(`${gateway}/v1/defaults?chain_id=${encodeURIComponent(network)}`);
   if (answer.status !== 200) {
     throw new GwEscrowError(
       "gateway",
@@ -54,7 +59,7 @@ export async function corridor(gateway, network) {
  * @returns {Promise<"unknown" | "pending" | "finalizing" | "completed" | "failed">}
  */
 export async function paymentStatus(gateway, paymentId) {
-  const answer = await get(`${gateway}/v1/payments/${encodeURIComponent(paymentId)}/status`);
+  const answer = await ask(`${gateway}/v1/payments/${encodeURIComponent(paymentId)}/status`);
   if (answer.status === 404 && answer.body?.code === "PAYMENT_NOT_FOUND") return "unknown";
   const status = answer.body?.status;
   if (answer.status === 200 && ["pending", "finalizing", "completed", "failed"].includes(status)) return status;
@@ -62,12 +67,27 @@ export async function paymentStatus(gateway, paymentId) {
 }
 
 /**
+ * What a gateway would have signed for a payment; `undefined` where it refuses it, which it says again when it is paid.
+ *
+ * @param {string} gateway Its base URL.
+ * @param {object} request The payment without `sender_auth`.
+ * @returns {Promise<Prepared | undefined>}
+ */
+export async function prepare(gateway, request) {
+  const headers = { "content-type": "application/json" };
+  const asked = { method: "POST", headers, body: JSON.stringify(request) };
+  const { status, body } = await ask(`${gateway}/v1/payments/prepare`, asked);
+  return status === 200 && Array.isArray(body?.signed_messages) ? body : undefined;
+}
+
+/**
  * @param {string} url
+ * @param {RequestInit} [options]
  * @returns {Promise<{ status: number, body: any }>}
  */
-async function get(url) {
+async function ask(url, options = {}) {
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS), redirect: "error" });
+    const response = await fetch(url, { ...options, signal: AbortSignal.timeout(TIMEOUT_MS), redirect: "error" });
     return { status: response.status, body: await response.json() };
   } catch (cause) {
     throw new GwEscrowError("gateway", `the gateway gives no answer: ${url}`, { cause });

@@ -1,8 +1,8 @@
 import { GwEscrowError } from "./errors.js";
 import { PAGE } from "./page.js";
 
-/** Longest payment that is taken out of a cookie, in characters: more than fits into a header. */
-const PAYMENT_CHARS_MAX = 32_768;
+/** Longest payment that is taken out of a cookie, in bytes: more than fits into a header. */
+const PAYMENT_BYTES_MAX = 24_576;
 const COOKIE = "payment-signature";
 const HEADER = "payment-signature";
 
@@ -129,7 +129,7 @@ function cookieOf(header) {
 }
 
 /**
- * The payment that was compressed into a cookie, if it is one.
+ * The payment whose JSON was compressed into a cookie, as its header has it; `undefined` where it is none.
  *
  * @param {string} value
  * @returns {Promise<string | undefined>}
@@ -138,13 +138,14 @@ async function inflated(value) {
   try {
     const bytes = Uint8Array.from(atob(value.replaceAll("-", "+").replaceAll("_", "/")), (char) => char.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    let payment = "";
+    let json = "";
     for await (const chunk of /** @type {any} */ (stream)) {
-      payment += new TextDecoder().decode(chunk);
+      // One character for each byte, as Base64 is made of them.
+      for (const byte of chunk) json += String.fromCharCode(byte);
       // A few bytes can become very many.
-      if (payment.length > PAYMENT_CHARS_MAX) return undefined;
+      if (json.length > PAYMENT_BYTES_MAX) return undefined;
     }
-    return /^[A-Za-z0-9+/]+={0,2}$/.test(payment) ? payment : undefined;
+    return json.startsWith("{") ? btoa(json) : undefined;
   } catch {
     return undefined;
   }

@@ -1,11 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { recoverTypedDataAddress } from "viem";
+import { encodeAbiParameters, keccak256, maxUint256, recoverTypedDataAddress, stringToHex } from "viem";
 import { evmPayer, GwEscrowClient } from "../src/client.js";
 import { paymentId, termsHash } from "../src/ids.js";
 import { memoryStore } from "../src/store.js";
-import { defaults, DESTINATION, ESCROW, gateway, MERCHANT, requirement, signer, SOURCE, TOKEN } from "./world.js";
+import {
+  defaults,
+  DESTINATION,
+  ESCROW,
+  gateway,
+  MERCHANT,
+  preparedFor,
+  requirement,
+  signer,
+  SOURCE,
+  TOKEN,
+} from "./world.js";
 
 const STRANGER = "0x000000000000000000000000000000000000dead";
 
@@ -65,6 +76,102 @@ test("it signs what the requirement says, into the escrow of its own gateway", a
   const typedData = JSON.parse(message_prehash);
   assert.equal(typedData.message.nonce, String(message.nonce));
   assert.equal(await recoverTypedDataAddress({ ...typedData, signature }), signer.address);
+});
+
+/**
+ * Has it sign before a gateway that takes signatures for tokens, and prepares this.
+ *
+ * @param {import("node:test").TestContext} context
+ * @param {{ status?: number, body: unknown }} prepared
+ */
+async function signedFor(context, prepared) {
+  const { signed, payer } = spy();
+  const taken = { ...defaults(), message_schemes: ["EVM_EIP3009", "EVM_PERMIT2_ESCROW"] };
+  const base = await gateway(context, ({ pathname }) => (pathname.endsWith("/prepare") ? prepared : { body: taken }));
+  const client = new GwEscrowClient({ gateway: base, payers: [payer] });
+  const made = client.createPaymentPayload(2, requirement());
+  const request = /** @type {any} */ ((await made.catch(() => undefined))?.payload.paymentRequest);
+  return { signed, request, made };
+}
+
+/** EIP-712's hash of a deposit, by the letter of the standard. */
+const depositHash = (/** @type {any} */ deposit) => {
+  const members = [
+    ...["paymentId", "termsHash", "quoteHash"].map((name) => ["bytes32", name]),
+    ...["payer", "reserver", "releaser"].map((name) => ["address", name]),
+    ...["reserveDeadline", "fulfillmentDeadline", "refundAfter"].map((name) => ["uint48", name]),
+  ];
+  const type = `GatewayDeposit(${members.map((member) => member.join(" ")).join(",")})`;
+  const words = [["bytes32"], ...members].map(([kind = ""]) => ({ type: kind }));
+  return keccak256(
+    encodeAbiParameters(words, [keccak256(stringToHex(type)), ...members.map(([, name = ""]) => deposit[name])]),
+  );
+};
+
+test("for a token that moves by a signature it signs its transfer into the escrow, and nothing that was prepared", async (context) => {
+  const { signed, request } = await signedFor(context, { body: preparedFor("transfer") });
+  assert.equal(signed.length, 1);
+  const [{ domain, primaryType, message }] = signed;
+  assert.deepEqual([primaryType, domain], [
+    "ReceiveWithAuthorization",
+    { name: "Dollar", version: "2", chainId: 31337, verifyingContract: TOKEN },
+  ]);
+  assert.deepEqual([message.from, message.to, message.value, message.validAfter], [
+    signer.address.toLowerCase(),
+    ESCROW,
+    1_100_000n,
+    0n,
+  ]);
+  assert.equal(request.sender_auth.message_scheme, "EVM_EIP3009");
+  const [{ message_prehash, signature, payload }, ...others] = request.sender_auth.signed_messages;
+  assert.equal(others.length, 0);
+  assert.equal(await recoverTypedDataAddress({ ...JSON.parse(message_prehash), signature }), signer.address);
+  const { deposit, ...times } = payload;
+  assert.equal(depositHash(deposit), message.nonce);
+  const until = Date.parse(request.fulfillment_deadline) / 1000;
+  assert.deepEqual(times, { reserve_deadline: until, refund_after: until + 30, valid_before: until + 1 });
+  assert.equal(deposit.paymentId, keccak256(stringToHex(paymentId(`eip155:${message.from}`, request.request_id))));
+});
+
+test("for a token that gives allowances by a signature it signs Permit2's first, and then its transfer", async (context) => {
+  const { signed, request } = await signedFor(context, { body: preparedFor("allowance") });
+  assert.deepEqual(
+    signed.map(({ primaryType }) => primaryType),
+    ["Permit", "PermitWitnessTransferFrom"],
+  );
+  const [{ domain, message }] = signed;
+  assert.deepEqual(domain, { name: "Dollar", version: "2", chainId: 31337, verifyingContract: TOKEN });
+  assert.deepEqual(message, {
+    owner: signer.address.toLowerCase(),
+    spender: "0x000000000022d473030f116ddee9f6b43ac78ba3",
+    value: maxUint256,
+    nonce: 3n,
+    deadline: BigInt(Date.parse(request.fulfillment_deadline) / 1000),
+  });
+  assert.equal(request.sender_auth.message_scheme, "EVM_PERMIT2_ESCROW");
+  for (const { message_prehash, signature } of request.sender_auth.signed_messages) {
+    assert.equal(await recoverTypedDataAddress({ ...JSON.parse(message_prehash), signature }), signer.address);
+  }
+});
+
+test("what the gateway does not prepare is signed for Permit2, and what it does not name is not signed", async (context) => {
+  for (const prepared of [
+    { status: 400, body: { code: "INSUFFICIENT_FUNDS" } },
+    { body: { message_scheme: "EVM_PERMIT2_ESCROW", signed_messages: [{ message_prehash: "{}" }] } },
+    { body: { message_scheme: "EVM_EIP3009" } },
+  ]) {
+    const { signed } = await signedFor(context, prepared);
+    assert.deepEqual(
+      signed.map(({ primaryType }) => primaryType),
+      ["PermitWitnessTransferFrom"],
+    );
+  }
+  for (const message_prehash of ["{}", "no JSON", "null", '{"domain":{"name":"Dollar"}}', undefined]) {
+    const body = { message_scheme: "EVM_EIP3009", signed_messages: [{ message_prehash }] };
+    const { signed, made } = await signedFor(context, { body });
+    await assert.rejects(made, { name: "GwEscrowError", code: "gateway" });
+    assert.equal(signed.length, 0);
+  }
 });
 
 /** @type {[string, string, (requirement: any) => void][]} */

@@ -227,7 +227,7 @@ test("a browser whose cookie is refused is shown the paywall, at the same addres
   let cents = 150;
   const { visit, signed } = await shop(context, { price: () => `$${(cents / 100).toFixed(2)}`, routes: ["GET /a"] });
   const browser = { accept: "text/html", "user-agent": "Mozilla/5.0" };
-  const cookie = `payment-signature=${deflateSync(signed("pay_1")).toString("base64url")}`;
+  const cookie = `payment-signature=${deflateSync(Buffer.from(signed("pay_1"), "base64")).toString("base64url")}`;
   assert.equal((await visit("/a", { ...browser, cookie })).body, "bought");
   cents = 151;
   for (const [path, location] of [

@@ -11,7 +11,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { base58 } from "@scure/base";
 import { recoverTypedDataAddress } from "viem";
 
-import { defaults, DESTINATION, gateway, requirement, signer, SOURCE } from "./world.js";
+import { defaults, DESTINATION, gateway, preparedFor, requirement, signer, SOURCE } from "./world.js";
 
 const home = fileURLToPath(new URL("..", import.meta.url));
 const root = fileURLToPath(new URL("../../../../..", import.meta.url));
@@ -53,12 +53,15 @@ after(() => rmSync(folder, { recursive: true, force: true }));
  * Has a wallet sign for a requirement, before a gateway that says this of its chains.
  *
  * @param {import("node:test").TestContext} context
- * @param {{ wallet: any, entry?: any, says?: (network: string | null) => object }} choice
+ * @param {{ wallet: any, entry?: any, says?: (network: string | null) => object, prepared?: object }} choice
  */
-async function sign(context, { wallet, entry = requirement(), says = () => ({}) }) {
-  const base = await gateway(context, ({ searchParams }) => ({
-    body: { ...defaults(), permit2: PERMIT2, assets: [], ...says(searchParams.get("chain_id")) },
-  }));
+async function sign(context, { wallet, entry = requirement(), says = () => ({}), prepared }) {
+  const schemes = prepared ? { message_schemes: ["EVM_EIP3009", "EVM_PERMIT2_ESCROW"] } : {};
+  const base = await gateway(context, ({ pathname, searchParams }) =>
+    pathname.endsWith("/prepare") && prepared
+      ? { body: prepared }
+      : { body: { ...defaults(), permit2: PERMIT2, assets: [], ...schemes, ...says(searchParams.get("chain_id")) } },
+  );
   const offer = { requirement: entry, wanted: page.readRequirement(entry) };
   const declared = { "payment-identifier": { info: { required: true }, schema: {} } };
   const required = { x402Version: 2, resource: { url: "http://shop/a" }, accepts: [entry], extensions: declared };
@@ -70,15 +73,18 @@ async function sign(context, { wallet, entry = requirement(), says = () => ({}) 
 /** A wallet on an EVM chain that signs and counts. */
 async function evm() {
   let signatures = 0;
+  /** @type {string[]} */
+  const types = [];
   const account = {
     address: signer.address,
     signTypedData: async (/** @type {any} */ data) => {
       signatures += 1;
+      types.push(data.primaryType);
       return signer.signTypedData(data);
     },
   };
   const rpc = { request: async () => `0x${Number(SOURCE.split(":")[1]).toString(16)}` };
-  return { wallet: await page.evmWallet({ account, rpc }), count: () => signatures };
+  return { wallet: await page.evmWallet({ account, rpc }), count: () => signatures, types };
 }
 
 test("what is signed on an EVM chain is what client and SDK both make of the requirement", async (context) => {
@@ -94,6 +100,24 @@ test("what is signed on an EVM chain is what client and SDK both make of the req
   const data = JSON.parse(message_prehash);
   assert.equal(data.message.permitted.amount, "1100000");
   assert.equal(await recoverTypedDataAddress({ ...data, signature }), signer.address);
+});
+
+test("what is signed for a token that takes signatures is what client and SDK both make of the requirement", async (context) => {
+  for (const [kind, scheme, expected] of /** @type {const} */ ([
+    ["transfer", "EVM_EIP3009", ["ReceiveWithAuthorization"]],
+    ["allowance", "EVM_PERMIT2_ESCROW", ["Permit", "PermitWitnessTransferFrom"]],
+  ])) {
+    const { wallet, types } = await evm();
+    const { sent } = await sign(context, { wallet, prepared: preparedFor(kind) });
+    assert.deepEqual(types, expected);
+    const { message_scheme, signed_messages } = sent.payload.paymentRequest.sender_auth;
+    assert.equal(message_scheme, scheme);
+    assert.equal(signed_messages.length, expected.length);
+    for (const { message_prehash, signature } of signed_messages) {
+      assert.equal(await recoverTypedDataAddress({ ...JSON.parse(message_prehash), signature }), signer.address);
+    }
+    assert.equal("deposit" in (signed_messages[0].payload ?? {}), kind === "transfer");
+  }
 });
 
 test("what is signed on Solana is what client and SDK both make of the requirement", async (context) => {

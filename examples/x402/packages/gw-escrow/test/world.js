@@ -39,6 +39,21 @@ export async function gateway(context, answer = () => ({ body: defaults() })) {
   return `http://127.0.0.1:${/** @type {import("node:net").AddressInfo} */ (server.address()).port}`;
 }
 
+/**
+ * What a gateway says to have signed where the token takes a transfer by signature, or allowances. It is not what the buyer wants:
+ * name, version and nonce of the token are all that is taken of it.
+ *
+ * @param {"transfer" | "allowance"} kind
+ */
+export function preparedFor(kind) {
+  const domain = { name: "Dollar", version: "2", chainId: 1, verifyingContract: MERCHANT };
+  const message = { to: MERCHANT, spender: MERCHANT, value: "7", nonce: kind === "transfer" ? `0x${"77".repeat(32)}` : "3" };
+  const first = { message: "0x", message_prehash: JSON.stringify({ domain, message }), payload: {} };
+  return kind === "transfer"
+    ? { message_scheme: "EVM_EIP3009", signed_messages: [first] }
+    : { message_scheme: "EVM_PERMIT2_ESCROW", signed_messages: [first, { ...first, message_prehash: "{}" }] };
+}
+
 /** @returns {any} */
 export function requirement() {
   return {

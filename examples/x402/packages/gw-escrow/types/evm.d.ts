@@ -16,10 +16,12 @@
  * @property {import("./ids.js").Terms} terms What `termsHash` is of.
  * @property {import("./gateway.js").Corridor} corridor All that the buyer's gateway says about the network: other
  *   families sign more of it.
+ * @property {() => Promise<import("./gateway.js").Prepared | undefined>} [prepared] What the buyer's gateway would have
+ *   signed, where it takes signatures for tokens: by it is known which ones a token takes. Nothing of it is signed.
  *
  * @typedef {object} SenderAuth Spec 2.3.
  * @property {string} message_scheme
- * @property {{ message: string, message_prehash?: string, signature: string }[]} signed_messages
+ * @property {{ message: string, message_prehash?: string, payload?: object, signature: string }[]} signed_messages
  *
  * @typedef {object} Signer An account that signs EIP-712 typed data.
  * @property {string} address
@@ -33,9 +35,12 @@
  * @property {(order: Order) => Promise<SenderAuth>} authorize Signs for exactly this order.
  */
 /**
- * A payer on EVM chains, for which it signs Permit2's witness transfer into the escrow.
+ * A payer on EVM chains, for which it signs the token's own transfer into the escrow where the token takes such signatures
+ * (ERC-3009), else Permit2's witness transfer; before that Permit2's allowance, where it lacks one and the token takes
+ * signatures for it (ERC-2612).
  *
- * @param {Signer} signer For example viem's `privateKeyToAccount(…)`. It must have approved Permit2 for the token.
+ * @param {Signer} signer For example viem's `privateKeyToAccount(…)`. For a token that takes no signatures it must have
+ *   approved Permit2.
  * @param {{ permit2?: string }} [options] `permit2`: where Permit2 is, on a chain that has it elsewhere.
  * @returns {Payer}
  */
@@ -43,7 +48,28 @@ export function evmPayer(signer: Signer, { permit2 }?: {
     permit2?: string;
 }): Payer;
 /**
- * The typed data of a deposit, made from the order alone: nothing that somebody else prepared is ever signed.
+ * A message that is to be signed.
+ *
+ * @typedef {object} Message
+ * @property {any} typedData
+ * @property {string} message Its digest.
+ * @property {string} message_prehash The typed data as text.
+ * @property {object} [payload] What is told beside the signature.
+ */
+/**
+ * All that is signed for an order, in its order.
+ *
+ * @param {Order} order
+ * @param {string} payer
+ * @param {string} permit2
+ * @returns {Promise<{ message_scheme: string, messages: Message[] }>}
+ */
+export function messagesFor(order: Order, payer: string, permit2: string): Promise<{
+    message_scheme: string;
+    messages: Message[];
+}>;
+/**
+ * The typed data of a deposit by Permit2, made from the order alone: nothing that somebody else prepared is ever signed.
  *
  * @param {Order} order
  * @param {string} payer
@@ -143,11 +169,13 @@ export function deposit(order: Order, payer: string, permit2: string): {
 /**
  * The typed data as wallets and the gateway read it: whole numbers as decimal strings.
  *
- * @param {ReturnType<typeof deposit>} typedData
+ * @param {object} typedData
  */
-export function toJson(typedData: ReturnType<typeof deposit>): string;
+export function toJson(typedData: object): string;
 /** Where Uniswap's Permit2 is on every chain. */
 export const PERMIT2: "0x000000000022d473030f116ddee9f6b43ac78ba3";
+/** The scheme of tokens that move by a signature. */
+export const BY_TOKEN: "EVM_EIP3009";
 /**
  * What is about to be authorized: everything is the buyer's own reading of the requirement and of the gateway it
  * trusts.
@@ -184,6 +212,11 @@ export type Order = {
      * families sign more of it.
      */
     corridor: import("./gateway.js").Corridor;
+    /**
+     * What the buyer's gateway would have
+     * signed, where it takes signatures for tokens: by it is known which ones a token takes. Nothing of it is signed.
+     */
+    prepared?: (() => Promise<import("./gateway.js").Prepared | undefined>) | undefined;
 };
 /**
  * Spec 2.3.
@@ -193,6 +226,7 @@ export type SenderAuth = {
     signed_messages: {
         message: string;
         message_prehash?: string;
+        payload?: object;
         signature: string;
     }[];
 };
@@ -224,4 +258,22 @@ export type Payer = {
      * Signs for exactly this order.
      */
     authorize: (order: Order) => Promise<SenderAuth>;
+};
+/**
+ * A message that is to be signed.
+ */
+export type Message = {
+    typedData: any;
+    /**
+     * Its digest.
+     */
+    message: string;
+    /**
+     * The typed data as text.
+     */
+    message_prehash: string;
+    /**
+     * What is told beside the signature.
+     */
+    payload?: object | undefined;
 };

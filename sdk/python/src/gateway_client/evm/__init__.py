@@ -1,6 +1,9 @@
 """Paying on EVM chains: `pip install 'gateway-client[evm]'`."""
 
-from .permit import Permit, check, rebuild
+from .messages import check, check_messages
+from .permit import Permit, rebuild
+from .tokens import Allowance, Authorization
+from .typed import Message
 from .wallet import EvmWallet
 
-__all__ = ["EvmWallet", "Permit", "check", "rebuild"]
+__all__ = ["Allowance", "Authorization", "EvmWallet", "Message", "Permit", "check", "check_messages", "rebuild"]

@@ -26,8 +26,9 @@ from ..keccak import on_chain
 from ..node import JsonRpc, hex_bytes, objects, quantity
 from ..schemas import ChainDefaults, PreparedPayment, SignedMessage
 from ..trust import Limits, Terms
-from ..wallet import Refund, Sent, Wallet, with_signatures
-from . import permit
+from ..wallet import Refund, Sent, Wallet
+from .messages import check_messages
+from .typed import Message, token_of
 
 POLL_SECONDS = 0.5
 #: How long a transaction of the payer's own may take into a block.
@@ -73,14 +74,16 @@ class EvmWallet(Wallet):
         if chain_id != f"eip155:{found}":
             raise NodeError(f"the node at {self.node.url} is not of {chain_id}")
 
-    def allow(self, terms: Terms, wrap: bool) -> Flow[Sent]:
-        chain_id, token = permit.token_of(terms.order.source["asset_identifier"])
+    def allow(self, terms: Terms, wrap: bool, by_signature: bool = False) -> Flow[Sent]:
+        chain_id, token = token_of(terms.order.source["asset_identifier"])
         sending = _Sending(self, chain_id, terms.limits)
         wrapped, approvals = [], []
         if wrap:
             held = yield from self._read(token, "balanceOf(address)", word(_address(self.account)))
             if held < terms.amount:
                 wrapped.append((yield from sending.send(token, selector("deposit()"), terms.amount - held)))
+        if by_signature:
+            return Sent(wrapped)
         parties = word(_address(self.account)) + word(_address(terms.permit2))
         allowance = yield from self._read(token, "allowance(address,address)", parties)
         # A token like Tether refuses a new allowance while another one stands, so that is taken back first.
@@ -91,9 +94,16 @@ class EvmWallet(Wallet):
         return Sent(wrapped, approvals)
 
     def signed(self, terms: Terms, prepared: PreparedPayment) -> Flow[list[SignedMessage]]:
-        rebuilt = permit.check(terms, prepared)
-        given = yield from outside(lambda: self._signer.sign_message(rebuilt.signable))
-        return with_signatures(prepared, ["0x" + bytes(given.signature).hex()])
+        signed: list[SignedMessage] = []
+        rebuilt = check_messages(terms, prepared)
+        for asked, message in zip(prepared["signed_messages"], rebuilt, strict=True):
+            given = yield from self._signature(message)
+            signed.append({**asked, "payload": {**asked["payload"], **message.payload}, "signature": given})
+        return signed
+
+    def _signature(self, message: Message) -> Flow[str]:
+        given = yield from outside(lambda: self._signer.sign_message(message.signable))
+        return "0x" + bytes(given.signature).hex()
 
     def refund(self, escrow: str, payment_id: str, limits: Limits) -> Flow[Refund]:
         payment = on_chain(payment_id)

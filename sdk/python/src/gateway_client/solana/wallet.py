@@ -68,7 +68,7 @@ class SolanaWallet(Wallet):
         if cluster != defaults.get("signature_cluster_id"):
             raise NotSigned("the gateway asks for signatures for another cluster")
 
-    def allow(self, terms: Terms, wrap: bool) -> Flow[Sent]:
+    def allow(self, terms: Terms, wrap: bool, by_signature: bool = False) -> Flow[Sent]:
         own = self._signer.pubkey()
         mint = deposit_message.mint_of(terms.order.source["asset_identifier"])
         delegate = deposit_message.delegate_of(Pubkey.from_string(terms.escrow), own)

@@ -72,7 +72,7 @@ class TronWallet(Wallet):
         if chain_id != f"tron:{number(first[28:])}":
             raise NodeError(f"the node at {self.node} is not of {chain_id}")
 
-    def allow(self, terms: Terms, wrap: bool) -> Flow[Sent]:
+    def allow(self, terms: Terms, wrap: bool, by_signature: bool = False) -> Flow[Sent]:
         """Wraps coins. The approval is one of the messages that are signed with the payment."""
         token = _address(deposit_message.token_of(terms.order.source["asset_identifier"])[1])
         held = number((yield from self._read(token, "balanceOf(address)", word(self._own)))[:32]) if wrap else terms.amount

@@ -7,7 +7,7 @@ import {
   sha256,
   stringToBytes,
   toHex
-} from "./shared-QW7TA72N.js";
+} from "./shared-UDSO6T45.js";
 import {
   GwEscrowError
 } from "./shared-EJZXPSA6.js";

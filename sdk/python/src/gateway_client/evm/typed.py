@@ -1,0 +1,129 @@
+"""EIP-712 messages of EVM chains: what is signed, and what a gateway's typed data says in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eth_account.messages import SignableMessage, encode_typed_data
+
+from ..amounts import AMOUNT_MAX
+from ..errors import NotSigned
+from ..escrow_abi import GATEWAY_DEPOSIT
+from ..keccak import keccak256, on_chain
+from ..trust import Terms, json_object, whole_number
+
+#: Characters of the longest name and version that a token's domain may have.
+_DOMAIN_CHARS_MAX = 256
+
+
+@dataclass(frozen=True)
+class Message:
+    """What has to be signed, as it was rebuilt."""
+
+    #: For `eth_signTypedData_v4` of any wallet.
+    typed_data: Mapping[str, Any]
+    signable: SignableMessage
+
+    @property
+    def digest(self) -> bytes:
+        """What the signature is over."""
+        return keccak256(b"\x19" + self.signable.version + self.signable.header + self.signable.body)
+
+    @property
+    def payload(self) -> Mapping[str, Any]:
+        """What a submission says beside the signature, because it is not in what is signed."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Typed data of a gateway, of which nothing is believed."""
+
+    primary_type: object
+    domain: Mapping[str, Any]
+    message: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, text: object, name: str) -> Shown:
+        """The typed data in a text. `name` is what an error says that it is not."""
+        data = json_object(text, "message_prehash")
+        domain, message = data.get("domain"), data.get("message")
+        if not isinstance(domain, dict) or not isinstance(message, dict):
+            raise NotSigned(f"message_prehash is not {name}")
+        return cls(data.get("primaryType"), domain, message)
+
+    def text(self, member: str) -> str:
+        """A text of the domain. The token alone knows it: with another a signature counts nowhere."""
+        value = self.domain.get(member)
+        if not isinstance(value, str) or len(value) > _DOMAIN_CHARS_MAX:
+            raise NotSigned(f"domain.{member} is not a text")
+        return value
+
+    def number(self, member: str) -> int:
+        """A number of the message, of 256 bits at most."""
+        value = whole_number(self.message.get(member), member)
+        if value > AMOUNT_MAX:
+            raise NotSigned(f"{member} has more than 256 bits")
+        return value
+
+    def insist_is(self, typed_data: Mapping[str, Any]) -> None:
+        """Raises `NotSigned` with the first member in which this differs from what was rebuilt."""
+        insist_same("primaryType", typed_data["primaryType"], self.primary_type)
+        for path, own, shown in (("domain.", typed_data["domain"], self.domain), ("", typed_data["message"], self.message)):
+            for name, value in own.items():
+                insist_same(path + name, value, shown.get(name))
+
+
+def insist_same(name: str, own: object, shown: object) -> None:
+    """Raises `NotSigned` where the gateway says something else than what was rebuilt. Addresses and hashes have no case."""
+    expected, found = (_text(value) for value in (own, shown))
+    if expected != found:
+        raise NotSigned(f"{name} must be {expected}, and the gateway asks for a signature over {found[:100]}")
+
+
+def insist_digest(message: Message, asked: str) -> None:
+    """Raises `NotSigned` where the gateway asks for a signature over something else."""
+    if asked != "0x" + message.digest.hex():
+        raise NotSigned("the gateway asks for a signature over something else")
+
+
+def token_of(asset_identifier: str) -> tuple[int, str]:
+    """Chain id and token of an ERC-20."""
+    chain, found, token = asset_identifier.partition("/erc20:")
+    if not found or not chain.startswith("eip155:"):
+        raise ValueError(f"{asset_identifier} is not an ERC-20, eip155:…/erc20:0x…")
+    return int(chain.removeprefix("eip155:")), token
+
+
+def deposit_of(terms: Terms, reserve_deadline: int, refund_after: int) -> dict[str, Any]:
+    """What the payer agrees to, the escrow's `GatewayDeposit`, with the windows that the gateway chose."""
+    order = terms.order
+    return {
+        "paymentId": on_chain(order.payment_id),
+        "termsHash": order.terms_hash(),
+        "quoteHash": terms.quote_hash,
+        "payer": order.account,
+        "reserver": terms.reserver,
+        "releaser": terms.releaser,
+        "reserveDeadline": reserve_deadline,
+        "fulfillmentDeadline": terms.fulfillment_deadline,
+        "refundAfter": refund_after,
+    }
+
+
+def deposit_hash(deposit: Mapping[str, Any]) -> bytes:
+    """The EIP-712 hash of a deposit, as the escrow takes it."""
+    types = {"GatewayDeposit": GATEWAY_DEPOSIT}
+    return encode_typed_data(domain_data={}, message_types=types, message_data=dict(deposit)).body
+
+
+def shown_deposit(deposit: Mapping[str, Any]) -> dict[str, str]:
+    """A deposit as JSON has it: numbers are decimal texts, words hex."""
+    return {name: _text(value) for name, value in deposit.items()}
+
+
+def _text(value: object) -> str:
+    text = "0x" + value.hex() if isinstance(value, bytes) else str(value)
+    return text.lower() if text.startswith("0x") else text
