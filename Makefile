@@ -11,8 +11,8 @@
 # sim-nats  the auction and the stores on a real nats-server whose failure modes strike, in SEEDS=n runs each (or one, SEED=s)
 # proofs what Halmos proves of the contracts, with what takes minutes
 # chaos  faults of every kind against a whole network for SECONDS=3600 (SEED=s: which), and its history checked
-# fuzz   every reader of bytes from outside, guided by coverage, SECONDS=60 each (TARGET=one alone; CHANGED=1: those whose sources
-#        differ from the last release)
+# fuzz   every reader of bytes from outside, guided by coverage, SECONDS=60 each (TARGET=one alone; CHANGED=1: those that are changed
+#        since they were fuzzed, or with WITHIN=480 instead of SECONDS in so many seconds in all, with the build)
 # bench  what is measured against the design (BRIEF=1: only that it works; ONLY="baseline sagas"; see tools/bench/README.md); PEERS=1:
 #        the engine over PostgreSQL beside JetStream instead (see bench/peers/README.md)
 # clients  clients that common generators make of the OpenAPI document: linted, compiled, and each pays (needs Java)
@@ -106,7 +106,8 @@ chaos:
 	  --no-capture -E 'package(gateway) and test(/^chaos::/)'
 
 fuzz:
-	scripts/fuzz $(if $(TARGET),run $(TARGET),$(if $(filter 1 true yes,$(CHANGED)),changed,all)) --seconds $(or $(SECONDS),60)
+	scripts/fuzz $(if $(TARGET),run $(TARGET),$(if $(filter 1 true yes,$(CHANGED)),changed,all)) \
+	  $(if $(WITHIN),--within $(WITHIN),--seconds $(or $(SECONDS),60))
 
 bench_brief := $(filter 1 true yes,$(BRIEF))
 bench_profile := $(if $(bench_brief),dev,$(or $(PROFILE),bench-run))

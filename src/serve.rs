@@ -58,7 +58,7 @@ use self::{
 pub use self::{selector_role::selector, verifier_role::verifier, webhooks::OpenedWebhooks};
 use crate::{
     auditors,
-    clock::SystemClock,
+    clock::SharedClock,
     console::{self, GatewayConsole},
     metrics::{GatewayGauges, MeasuredJournal, Metrics, PaymentMetrics, Spending},
     operator::{self, Verifiers, Watchdog, WatchdogOptions},
@@ -98,7 +98,7 @@ struct Assembled {
     owner: String,
     /// The DID that it asks verifiers as, where a key is configured.
     did: Option<String>,
-    clock: Arc<SystemClock>,
+    clock: Arc<SharedClock>,
     evm: Vec<Arc<EvmChain>>,
     /// What looks at the chains, and what is made of it.
     probes: Vec<Arc<dyn ReadinessProbe>>,
@@ -152,7 +152,7 @@ impl Assembled {
         let (settlers, auction_service, reports) = auction;
         let settlers = Arc::new(settlers);
         let counterparties = counterparties(config).context("[counterparty]")?;
-        let clock = Arc::new(SystemClock);
+        let clock = Arc::new(SharedClock(settlers.clock()));
         let connected = ConnectedChains::new(config, ledger, budgets, clock.clone())?;
         let ConnectedChains { chains, vitals, evm, authorizer, contracts, funds, probes, readiness: chain_readiness } =
             connected;

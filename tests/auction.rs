@@ -1,6 +1,7 @@
 //! The auction over a real nats-server with the repository's nats.conf.
 
 mod awards;
+mod late;
 mod records;
 
 use std::{

@@ -11,7 +11,6 @@ use std::{
 };
 
 use async_nats::{HeaderMap, jetstream::context::PublishErrorKind};
-use chrono::Utc;
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{Semaphore, watch},
@@ -166,7 +165,7 @@ impl Inner {
         let (settler, named) = (award.settler.token(), Named::of(award));
         let mut wait = self.waiting.wait(&settler, named.clone());
         let Options { answer_wait, replaceable_answer_wait, .. } = self.options;
-        let is_replaceable = award.is_replaceable_after(Utc::now(), replaceable_answer_wait);
+        let is_replaceable = award.is_replaceable_after(self.clock.now(), replaceable_answer_wait);
         let ends = Instant::now() + if is_replaceable { replaceable_answer_wait } else { answer_wait };
         loop {
             if let Some(kept) = self.kept_answer(&settler, &named).await? {

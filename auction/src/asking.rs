@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use bytes::Bytes;
-use chrono::Utc;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 use tracing::info_span;
@@ -25,7 +24,7 @@ impl Inner {
     /// offers: as soon as all have answered, or when the silent ones are asked again.
     pub(super) async fn ask(&self, window: &mut Window<'_>, again: bool) -> Result<bool, Transient> {
         let request = window.request;
-        let now = Utc::now();
+        let now = self.clock.now();
         if now >= request.quote_deadline {
             return Ok(false);
         }
@@ -111,7 +110,7 @@ impl Inner {
             return true;
         }
         let meets = |rule: &PolicyRecordConfig| self.records.meets(settler, rule);
-        let held = self.policies.held(settler, credentials, required, &meets, Utc::now()).await;
+        let held = self.policies.held(settler, credentials, required, &meets, self.clock.now()).await;
         let holds_all = held.len() == required.len();
         window.held.extend(held.into_iter().map(|held| ((held.settler.clone(), held.policy.clone()), held)));
         holds_all
@@ -152,7 +151,7 @@ impl Inner {
         if window.addressed.is_empty() || !self.records.may_pass_over() {
             return Vec::new();
         }
-        let (begun, mut passed_over) = (Utc::now() - begun.elapsed(), Vec::new());
+        let (begun, mut passed_over) = (self.clock.now() - begun.elapsed(), Vec::new());
         for (settler, credentials) in self.registry.eligible(window.request) {
             if window.addressed.contains_key(&settler.token()) {
                 continue;

@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, future::pending, time::Duration};
 
-use chrono::Utc;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -74,7 +73,7 @@ impl Inner {
             return Err(Transient::misconfigured(what));
         }
         let begun = before.map_or_else(Instant::now, |before| before.begun.into());
-        let deadline = instant(request.quote_deadline).min(begun + self.options.window_max);
+        let deadline = self.instant(request.quote_deadline).min(begun + self.options.window_max);
         let mut registry = self.registry.changes();
         tokio::select! {
             _ = registry.wait_for(|version| *version > 0) => {}
@@ -82,7 +81,7 @@ impl Inner {
         }
         let mut settlers = *registry.borrow_and_update();
 
-        let mut window = Window::new(request, before.is_none());
+        let mut window = Window::new(request, &self.clock, before.is_none());
         window.had_time = before.is_some_and(|before| !before.pause.is_zero());
         let now = Instant::now();
         let (mut pause, mut ask_again) = match before {
@@ -270,7 +269,7 @@ impl Inner {
                 return Ok(());
             }
             // Whoever is asked twice answers once, so there is no waiting for a leader. What counts is read before the window closes.
-            Err(error) if Utc::now() < window.request.quote_deadline => {
+            Err(error) if self.clock.now() < window.request.quote_deadline => {
                 tracing::debug!(auction_id, %error, "who was asked cannot be read for now");
                 window.is_unread = true;
                 Vec::new()
@@ -280,7 +279,7 @@ impl Inner {
         let addressed_before = window.addressed.len();
         window.addressed.extend(asked.into_iter().map(|settler| (settler.token(), settler)));
         let silent = window.addressed.keys().filter(|token| !window.has_answered(token)).cloned().collect();
-        let bids = self.stored_bids(silent, auction_id).await;
+        let bids = self.stored_bids(silent, window.request).await;
         let bids = bids.map_err(|error| Transient::unreachable(format!("earlier bids cannot be read: {error}")))?;
         for (settler, bid) in bids {
             window.take(settler, bid.stored_at, wire::answer(&bid.payload));
@@ -296,7 +295,7 @@ impl Inner {
     async fn find_unkept(&self, window: &mut Window<'_>) -> Result<(), Transient> {
         let eligible = self.registry.eligible(window.request).into_iter();
         let eligible: HashMap<SettlerToken, Did> = eligible.map(|(settler, _)| (settler.token(), settler)).collect();
-        let bids = self.stored_bids(eligible.keys().cloned().collect(), &window.request.auction_id).await;
+        let bids = self.stored_bids(eligible.keys().cloned().collect(), window.request).await;
         let bids = bids.map_err(|error| Transient::unreachable(format!("bids cannot be read: {error}")))?;
         for (token, bid) in bids {
             let Some(settler) = eligible.get(&token) else { continue };
@@ -314,16 +313,22 @@ impl Inner {
         Ok(record.map(|record| addressed(&subject, &record.payload)).unwrap_or_default())
     }
 
-    /// The last answer of each of these settlers that is kept. Whose it is says the stream that it was found in. A stream that
-    /// went with its server holds none.
+    /// When it is `deadline` by the servers' clock; now where that is past.
+    fn instant(&self, deadline: Timestamp) -> Instant {
+        Instant::now() + (deadline - self.clock.now()).to_std().unwrap_or_default()
+    }
+
+    /// The last answer in time of each of these settlers, as far as it is kept; of one that gave none in time its last one. Whose
+    /// it is says the stream that it was found in. A stream that went with its server holds none.
     pub(super) async fn stored_bids(
         &self,
         settlers: Vec<SettlerToken>,
-        auction_id: &str,
+        request: &RequestForQuotes,
     ) -> Result<Vec<(SettlerToken, LastMessage)>, last_message::Error> {
         let read = |settler: SettlerToken| async move {
-            let subject = bid_subject(&settler, auction_id);
-            match last_message::by_leader(&self.client, &bids_stream(&settler), &subject, ANSWER_TIMEOUT).await {
+            let (stream, subject) = (bids_stream(&settler), bid_subject(&settler, &request.auction_id));
+            let by = request.quote_deadline;
+            match last_message::by_leader_until(&self.client, &stream, &subject, by, ANSWER_TIMEOUT).await {
                 Err(last_message::Error::Missing) => Ok(None),
                 found => found.map(|found| found.map(|bid| (settler, bid))),
             }
@@ -347,8 +352,4 @@ fn addressed(subject: &str, record: &[u8]) -> Vec<Did> {
         tracing::warn!(subject, %error, "the record of who was asked is unreadable");
         Vec::new()
     })
-}
-
-fn instant(deadline: Timestamp) -> Instant {
-    Instant::now() + (deadline - Utc::now()).to_std().unwrap_or_default()
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | registrations | a stream `SETTLER_…` for each settler, lapsing after 30 s |
 //! | requests for quotes | published to each eligible settler, with the subject of its bid for the answer; a settler that misses one is asked again |
-//! | bids | heard live, and kept up to an hour in a stream `BIDS_…` for each settler, the latest in each auction, so that a gateway that takes over in mid-auction finds what was offered before |
+//! | bids | heard live, and kept up to an hour in a stream `BIDS_…` for each settler, the latest few in each auction, so that a gateway that takes over in mid-auction finds what was offered before |
 //! | who was asked | stream `ASKED`, for the same reason |
 //! | awards, and their ends in their places | stream `AWARDS`, with a durable consumer for each settler |
 //! | what stands as the answer to each award | stream `ANSWERS`; settlers answer to a gateway, which writes it |
@@ -36,14 +36,16 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_nats::jetstream;
 use async_trait::async_trait;
+use chrono::Utc;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use events::{Did, PaymentId, SettlerToken};
+use events::{Did, PaymentId, SettlerToken, time::Timestamp};
 use identity::SettlerPolicies;
 use journal_jetstream::{
     headerless::{HeaderlessClient, Message},
     rate_limited::RateLimitedSubscription,
+    server_clock::ServerClock,
 };
 use protocol::{Corridor, Report, split_subject};
 use sagas::{
@@ -104,7 +106,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct NatsAuction(Arc<Inner>);
 
-/// Keeps the registry current, gives new settlers their award consumers, takes answers to awards and follows reports.
+/// Keeps registry and clock current, gives new settlers their award consumers, takes answers to awards and follows reports.
 pub struct Service {
     inner: Arc<Inner>,
     hints: mpsc::Sender<PaymentId>,
@@ -115,6 +117,8 @@ struct Inner {
     /// What settlers say.
     heard: HeaderlessClient,
     jetstream: jetstream::Context,
+    /// By what windows are open: the servers' time, by which what settlers say is stored.
+    clock: Arc<ServerClock>,
     options: Options,
     registry: Registry,
     /// By what settlers hold policies.
@@ -143,13 +147,33 @@ pub async fn open(
     policies: SettlerPolicies,
     records: Option<Arc<dyn SettlerRecords>>,
 ) -> Result<(NatsAuction, Service, mpsc::Receiver<PaymentId>), Error> {
+    open_by(Utc::now, client, heard, options, policies, records).await
+}
+
+/// The same where this machine's clock is another one.
+///
+/// # Errors
+/// As those of [`open`].
+pub async fn open_by(
+    own_clock: fn() -> Timestamp,
+    client: async_nats::Client,
+    heard: HeaderlessClient,
+    options: Options,
+    policies: SettlerPolicies,
+    records: Option<Arc<dyn SettlerRecords>>,
+) -> Result<(NatsAuction, Service, mpsc::Receiver<PaymentId>), Error> {
     let jetstream = jetstream::new(client.clone());
     streams::ensure(&jetstream, options).await?;
+    let clock = Arc::new(ServerClock::with_own(client.clone(), streams::ASKED_STREAM, own_clock));
+    if let Err(reason) = clock.read().await {
+        tracing::warn!(reason, "the server does not say what time it is yet; until then this machine's clock counts");
+    }
     let (hints, receiver) = mpsc::channel(HINTS_MAX);
     let (registry, known, waiting) = (Registry::default(), watch::Sender::default(), Waiting::default());
     let (records, metrics) = (Records::new(records, options.pauses), BidMetrics::default());
     let inner =
-        Arc::new(Inner { client, heard, jetstream, options, registry, policies, records, known, waiting, metrics });
+        Inner { client, heard, jetstream, clock, options, registry, policies, records, known, waiting, metrics };
+    let inner = Arc::new(inner);
     Ok((NatsAuction(inner.clone()), Service { inner, hints }, receiver))
 }
 
@@ -165,6 +189,11 @@ impl NatsAuction {
     /// The settlers that are registered now, as far as this gateway has seen, with what they trade.
     pub fn registered(&self) -> Vec<(Did, Vec<Corridor>)> {
         self.0.registry.registered()
+    }
+
+    /// The servers' time, which [`Service::run`] follows.
+    pub fn clock(&self) -> Arc<ServerClock> {
+        self.0.clock.clone()
     }
 }
 
@@ -216,7 +245,8 @@ impl Service {
     pub async fn run(self, shutdown: CancellationToken) {
         shutdown
             .run_until_cancelled(async {
-                tokio::join!(self.inner.keep_registry(), self.inner.follow_answers(), self.follow_reports());
+                let (inner, clock) = (&self.inner, &self.inner.clock);
+                tokio::join!(inner.keep_registry(), inner.follow_answers(), self.follow_reports(), clock.follow());
             })
             .await;
     }

@@ -28,7 +28,7 @@ impl Progress for NatsAuction {
             Err(error) => return Err(unreadable(error)),
         };
         let settlers = addressed.iter().map(Did::token).collect();
-        let bids = self.0.stored_bids(settlers, &request.auction_id).await.map_err(unreadable)?;
+        let bids = self.0.stored_bids(settlers, request).await.map_err(unreadable)?;
         let mut gathered = Gathered { addressed, ..Gathered::default() };
         let bids = bids.into_iter().map(|(settler, message)| {
             let answer = wire::answer(&message.payload);

@@ -15,8 +15,8 @@ use futures::TryStreamExt;
 
 use events::SettlerToken;
 use protocol::{
-    AWARD_SUBJECTS, AWARDS_STREAM, AwardToken, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX, REGISTRATION_TTL,
-    award_consumer, award_subjects, own_bid_subjects, registration_subject,
+    AWARD_SUBJECTS, AWARDS_STREAM, AwardToken, BIDS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX, REGISTRATION_BYTES_MAX,
+    REGISTRATION_TTL, award_consumer, award_subjects, own_bid_subjects, registration_subject,
 };
 
 use super::Options;
@@ -36,6 +36,10 @@ const ASKED_SUBJECTS: &str = "auction.asked.*";
 const BIDS_AGE: Duration = Duration::from_secs(3600);
 /// Most memory for the bids of one settler, in some hundreds of auctions; its oldest go first.
 const BIDS_BYTES_MAX: i64 = 2 * 1024 * 1024;
+/// Answers of one settler that are kept in each auction, the newest: as many as it may give to two gateways that both ask it, one
+/// that begins the auction and one that takes it over. With one alone a late answer would take the place of what was said in
+/// time, and whoever takes the auction over would miss what counts.
+const BIDS_PER_AUCTION: i64 = 2 * BIDS_PER_REQUEST_MAX as i64;
 /// For how long the server remembers the ids of messages (`Nats-Msg-Id`) that a settler publishes: the least that it takes. It
 /// keeps them in memory, past every bound of the stream, and nobody here gives such a message an id (ADR 119).
 const SETTLERS_IDS_KEPT: Duration = Duration::from_millis(100);
@@ -164,8 +168,9 @@ pub(super) fn bids_stream(settler: &SettlerToken) -> String {
 pub fn bids(settler: &SettlerToken) -> Config {
     Config {
         name: bids_stream(settler),
-        description: Some("latest answer of one settler in each auction".to_owned()),
+        description: Some("latest answers of one settler in each auction".to_owned()),
         subjects: vec![own_bid_subjects(settler)],
+        max_messages_per_subject: BIDS_PER_AUCTION,
         max_bytes: BIDS_BYTES_MAX,
         max_age: BIDS_AGE,
         max_message_size: MESSAGE_BYTES_MAX as i32,

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use chrono::Utc;
-
 use events::{Did, SettlerToken, event::PassedOver, identity::HeldPolicy, mutant, time::Timestamp};
-use journal_jetstream::headerless::{Message, Subscription};
+use journal_jetstream::{
+    headerless::{Message, Subscription},
+    server_clock::ServerClock,
+};
 use protocol::split_subject;
 use sagas::{
     auction::{check_quote, lasts},
@@ -20,6 +21,7 @@ const ANSWERS_MAX: usize = 8;
 /// What came in so far.
 pub(super) struct Window<'a> {
     pub(super) request: &'a RequestForQuotes,
+    clock: &'a ServerClock,
     /// Whether answers are heard as they come, and not only read where they are stored.
     pub(super) listens: bool,
     /// Answers as they come; `None` before anyone is known to have been asked.
@@ -43,10 +45,11 @@ pub(super) struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    pub(super) fn new(request: &'a RequestForQuotes, listens: bool) -> Self {
+    pub(super) fn new(request: &'a RequestForQuotes, clock: &'a ServerClock, listens: bool) -> Self {
         let (addressed, bids, answers, held) = Default::default();
         Self {
             request,
+            clock,
             listens,
             live: None,
             addressed,
@@ -72,7 +75,7 @@ impl<'a> Window<'a> {
         if message.payload.is_empty() {
             return;
         }
-        self.take(settler, Utc::now(), wire::answer(&message.payload));
+        self.take(settler, self.clock.now(), wire::answer(&message.payload));
     }
 
     pub(super) fn take(&mut self, settler: SettlerToken, received_at: Timestamp, answer: Answer) {
@@ -111,7 +114,7 @@ impl<'a> Window<'a> {
     /// Whether somebody offers what may be awarded, as far as the request says it. What cannot be is no offer, so that nobody's
     /// junk stands in for one; of each settler its last answer counts.
     pub(super) fn has_offer(&self) -> bool {
-        let now = Utc::now();
+        let now = self.clock.now();
         let last: HashMap<_, _> = self.bids.iter().map(|bid| (&bid.settler, &bid.answer)).collect();
         last.into_iter().any(|(token, answer)| match (answer, self.addressed.get(token)) {
             (Answer::Quote(document), Some(settler)) => check_quote(self.request, None, settler, document)

@@ -40,7 +40,7 @@ pub struct EscrowRecord {
     pub source_amount: Option<Amount>,
     /// Hash of the payment's terms.
     pub terms_hash: Hash32,
-    /// Hash of the awarded quote; zero before there is one.
+    /// Hash of the awarded quote; before there is one, of the quote that the payer agreed to, or zero where it agreed to any.
     pub quote_hash: Hash32,
     /// Last second of the reservation, UNIX.
     pub reserve_deadline: u64,
@@ -55,7 +55,8 @@ pub struct EscrowRecord {
 impl EscrowRecord {
     /// The quote that it is, or was, reserved for; `None` where no settler was ever named.
     pub fn reserved_for(&self) -> Option<Hash32> {
-        (self.quote_hash != Hash32::ZERO).then_some(self.quote_hash)
+        // A deposit that awaits its settler may name the one quote that the payer agreed to.
+        self.settler.as_ref().map(|_| self.quote_hash)
     }
 
     /// Whether it is the deposit under `plan` for a payment of these terms, whatever has become of it since.

@@ -52,6 +52,8 @@ struct State {
     streams: HashMap<StreamId, Vec<Recorded>>,
     /// Where a mark keeps a stream from beginning.
     closed: HashSet<(u16, StreamId)>,
+    /// Shards that are sealed, of epochs of which others may not be.
+    sealed: HashSet<u16>,
     shards: HashMap<u16, Shard>,
     faults: VecDeque<Fault>,
     workers: u64,
@@ -91,6 +93,26 @@ impl MemoryJournal {
         self.0.epochs.send_modify(|epochs| *epochs = epochs.with_sealed(epoch));
     }
 
+    /// Seals one shard, as of an epoch whose sealing ended half-way.
+    pub fn seal_shard(&self, shard: u16) {
+        self.0.lock().sealed.insert(shard);
+    }
+
+    /// The shard in which the stream lies, once it has begun.
+    pub fn shard_of(&self, stream_id: &StreamId) -> Option<u16> {
+        let state = self.0.lock();
+        state.streams.get(stream_id)?.first().map(|first| first.position.shard)
+    }
+
+    /// Appends as a process does that knows of no later epochs than `known`. Where it finds that the stream cannot begin there any
+    /// more, it learns of the rest.
+    ///
+    /// # Errors
+    /// See [`AppendError`].
+    pub fn append_knowing(&self, commit: &Commit, known: &Epochs) -> Result<Recorded, AppendError> {
+        self.0.store(commit, Some(known))
+    }
+
     /// Makes the next append that is not yet spoken for fail in this way.
     pub fn inject(&self, fault: Fault) {
         self.0.lock().faults.push_back(fault);
@@ -120,15 +142,19 @@ impl Inner {
         self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
-    fn store(&self, commit: &Commit) -> Result<Recorded, AppendError> {
+    fn store(&self, commit: &Commit, known: Option<&Epochs>) -> Result<Recorded, AppendError> {
         if holds_mark(commit) {
             return Err(AppendError::Unacceptable("marks are the journal's own".into()));
         }
         let mut state = self.lock();
         let epochs = self.epochs.borrow().clone();
+        let is_sealed = |state: &State, shard| epochs.is_sealed(shard) || state.sealed.contains(&shard);
+        let begins_in = |known: &&Epochs| known.current().shard_of(&commit.stream_id);
+        let is_free = |shard| !is_sealed(&state, shard) && !state.closed.contains(&(shard, commit.stream_id.clone()));
+        let known = known.filter(|known| is_free(begins_in(known))).unwrap_or(&epochs);
         let stream = state.streams.get(&commit.stream_id).map_or(&[][..], Vec::as_slice);
         let begun = stream.first().map(|first| first.position.shard);
-        let shard = begun.unwrap_or_else(|| epochs.current().shard_of(&commit.stream_id));
+        let shard = begun.unwrap_or_else(|| begins_in(&known));
         let encoded = encode(commit, shard)?;
         let successor = successor(stream, commit, &encoded);
         let fault = state.faults.pop_front();
@@ -137,13 +163,13 @@ impl Inner {
         }
         let recorded = match successor? {
             Some(stored) => stored,
-            None if epochs.is_sealed(shard) => {
+            None if is_sealed(&state, shard) => {
                 return Err(AppendError::Unacceptable(format!("shard {shard} is sealed")));
             }
             None => {
                 let now = (self.clock)();
                 if begun.is_none() {
-                    state.close_older(commit, &epochs, now)?;
+                    state.close_older(commit, known, &epochs, now)?;
                 }
                 let recorded = state.log(commit, &encoded, now);
                 state.streams.entry(commit.stream_id.clone()).or_default().push(recorded.clone());
@@ -161,12 +187,21 @@ impl Inner {
 
 impl State {
     /// Leaves marks where others could still begin the stream, as JetStream's journal does.
-    fn close_older(&mut self, opening: &Commit, epochs: &Epochs, now: Timestamp) -> Result<(), AppendError> {
-        for epoch in epochs.older().iter().filter(|epoch| !epoch.sealed) {
+    fn close_older(
+        &mut self,
+        opening: &Commit,
+        known: &Epochs,
+        epochs: &Epochs,
+        now: Timestamp,
+    ) -> Result<(), AppendError> {
+        for epoch in known.older() {
             let shard = epoch.shard_of(&opening.stream_id);
+            if epochs.is_sealed(shard) || self.sealed.contains(&shard) {
+                continue;
+            }
             if self.closed.insert((shard, opening.stream_id.clone())) {
                 let id = Hash32::sha256(format!("{}\n{shard}", opening.commit_id));
-                let mark = mark(opening, epochs.current().number, CommitId::from_stored(id.to_string()));
+                let mark = mark(opening, known.current().number, CommitId::from_stored(id.to_string()));
                 self.log(&mark, &encode(&mark, shard)?, now);
             }
         }
@@ -188,7 +223,7 @@ fn encode(commit: &Commit, shard: u16) -> Result<EncodedCommit, AppendError> {
 #[async_trait]
 impl StreamStore for MemoryJournal {
     async fn append(&self, commit: &Commit) -> Result<Recorded, AppendError> {
-        self.0.store(commit)
+        self.0.store(commit, None)
     }
 
     async fn load(&self, stream_id: &StreamId) -> Result<Vec<Recorded>, ReadError> {

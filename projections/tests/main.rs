@@ -5,6 +5,7 @@
 
 mod epochs;
 mod follow;
+mod mutants;
 mod overdue;
 mod owners;
 mod payment_list;

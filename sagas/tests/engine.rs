@@ -170,6 +170,24 @@ async fn a_delivered_payment_ends_released() {
     assert_eq!(world.state.lock().unwrap().deposits.len(), 1);
 }
 
+/// The gateway that took the payment in had a clock that was half a minute ahead of the one that drives it.
+#[tokio::test]
+async fn no_event_is_recorded_as_earlier_than_the_one_before_it_whatever_two_clocks_say() {
+    let world = Arc::new(World::new(Plot::Vanishes));
+    let mut submitted = submission();
+    submitted.submitted_at = at(30);
+    let payment = append(&world, PaymentEvent::Submitted(Box::new(submitted))).await;
+    drive(&world, &payment).await;
+    let events = history(&world, &payment).await;
+    assert_eq!(types(&events), UNDELIVERED);
+    let PaymentEvent::AuctionClosed(closed) = &events[1] else { panic!("{events:?}") };
+    let PaymentEvent::QuoteAwarded(awarded) = &events[2] else { panic!("{events:?}") };
+    assert_eq!((closed.closed_at, awarded.awarded_at), (at(30), at(30)));
+    // By then the other clock has come as far, and its own time stands.
+    let PaymentEvent::Failed(failed) = &events[5] else { panic!("{events:?}") };
+    assert!(at(30) < failed.failed_at, "{events:?}");
+}
+
 #[tokio::test]
 async fn a_deposit_that_is_mined_before_it_is_settled_is_recorded_once_whoever_dies_in_between() {
     let expected = [&DELIVERED[..4], &["DepositMined"], &DELIVERED[4..]].concat();

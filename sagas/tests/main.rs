@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod auction;
+mod boundaries;
 mod engine;
 mod given;
 mod quote_requests;

@@ -470,3 +470,6 @@ impl Settlement {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

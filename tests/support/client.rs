@@ -33,8 +33,6 @@ const HOLD: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(300);
 /// `retry_after_seconds` of the gateways.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Another payment has a quote of the batch.
-const ALREADY_AWARDED: &str = "QUOTE_REQUEST_ALREADY_AWARDED";
 /// How long it is tried to get a word.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
@@ -325,11 +323,6 @@ impl Client {
             "RECONCILE_THEN_DECIDE" => {
                 if self.resolve(&spec.request_id).await {
                     asked.last_answer = LastAnswer::Accepted;
-                    return Ok(None);
-                }
-                // The batch has its winner, and always will.
-                if answer.text("code") == ALREADY_AWARDED && answer.text("payment_id") != asked.payment_id.as_str() {
-                    asked.last_answer = LastAnswer::Refused(ALREADY_AWARDED.to_owned());
                     return Ok(None);
                 }
                 Ok(Some(PAUSE))

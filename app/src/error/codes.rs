@@ -208,7 +208,7 @@ codes! {
         "A quote can be awarded once the collection is complete; until then the quote-request has the status \
          `collecting`. This call accepted nothing.",
         "Poll the quote-request until it is `ready`, then award one of its `quotes`.";
-    QUOTE_REQUEST_ALREADY_AWARDED Some(StatusCode::CONFLICT), PaymentGateway, ReconcileThenDecide, Some(true), false,
+    QUOTE_REQUEST_ALREADY_AWARDED Some(StatusCode::CONFLICT), PaymentGateway, NotRetryable, Some(true), false,
         "A quote of this quote-request was awarded to another payment already.",
         "Of one quote-request one quote can be awarded, to one payment. That happened before, under another \
          `request_id` or for another quote. This award created nothing.",

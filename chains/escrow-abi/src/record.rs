@@ -260,6 +260,23 @@ mod tests {
         }
     }
 
+    /// Whether or not the payer agreed to one quote alone: a deposit is not a reservation, before its refund and after it.
+    #[test]
+    fn a_deposit_without_a_settler_is_reserved_for_nobody_whatever_quote_it_names() {
+        let chain = ChainId::evm(1);
+        for quote_hash in [B256::ZERO, B256::repeat_byte(8)] {
+            let deposit = eip712::GatewayDeposit { quoteHash: quote_hash, ..deposit() };
+            let open = EscrowTerms::deposited(&deposit, Address::repeat_byte(7), U256::from(1_000));
+            for state in [1, 4] {
+                let record = read(&stored(state, 0, &open), &open, &chain).unwrap().unwrap();
+                assert_eq!(record.reserved_for(), None, "{record:?}");
+            }
+            let named = open.reserved(B256::repeat_byte(8), SETTLER, U256::from(900), U48::from(150));
+            let record = read(&stored(2, 1, &named), &named, &chain).unwrap().unwrap();
+            assert_eq!(record.reserved_for(), Some(Hash32([8; 32])));
+        }
+    }
+
     #[test]
     fn fifteen_words_are_hashed_and_each_of_them_counts() {
         let chain = ChainId::evm(1);

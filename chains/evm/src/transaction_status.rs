@@ -216,7 +216,7 @@ impl<'a> Transactions<'a> {
             }
             return Ok(TransactionStatus::Mined { receipt, time: block.time, settled: is_settled });
         }
-        if used <= nonce {
+        if used <= nonce || mutant!("used-nonce-is-open") {
             return Ok(TransactionStatus::Open);
         }
         let mut hashes = Vec::with_capacity(versions.len());

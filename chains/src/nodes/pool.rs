@@ -163,6 +163,34 @@ impl<E: Endpoint> Pool<E> {
         answers.map_err(|few| self.fault(question, few))
     }
 
+    /// As [`Pool::each`], from nodes whose answers are `is_there`: one that is not yet there is no voice, and counted as behind. Where
+    /// not as many are there as have to agree, it is what [`Pool::each`] gives: those who want to know find that out.
+    ///
+    /// # Errors
+    /// As [`Pool::each`].
+    pub async fn each_there(
+        &self,
+        question: &E::Question,
+        is_there: impl Fn(&E::Answer) -> bool,
+    ) -> Result<Answers<E>, E::Fault> {
+        if let [_] = self.members.as_slice() {
+            return self.each(question).await;
+        }
+        let are_enough = |answers: &Answers<E>| {
+            let there = answers.iter().filter(|(_, answer)| is_there(answer));
+            there.map(|(node, _)| self.members[*node].voter).collect::<BTreeSet<_>>().len() >= self.quorum
+        };
+        match self.gather(question, self.quorum, are_enough).await {
+            Ok(answers) => {
+                let (there, behind): (Vec<_>, Vec<_>) = answers.into_iter().partition(|(_, answer)| is_there(answer));
+                behind.iter().for_each(|(node, _)| self.count(&self.members[*node], "behind"));
+                Ok(there)
+            }
+            Err(few) if self.voters(&few.answers).len() >= self.quorum => Ok(few.answers),
+            Err(few) => Err(self.fault(question, few)),
+        }
+    }
+
     /// What the node with this number answers.
     ///
     /// # Errors

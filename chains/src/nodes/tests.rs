@@ -182,6 +182,26 @@ async fn given_three_nodes_when_one_is_dead_or_silent_or_foreign_then_the_others
 }
 
 #[tokio::test(start_paused = true)]
+async fn given_three_nodes_when_one_is_not_yet_there_then_two_that_are_speak_and_with_two_all_is_told() {
+    let nodes = [says(7), says(9), says(10)];
+    let is_there = |said: &Option<u64>| *said >= Some(9);
+    let said = |answers: Vec<(usize, Option<u64>)>| {
+        let mut said: Vec<_> = answers.into_iter().map(|(_, said)| said).collect();
+        said.sort_unstable();
+        said
+    };
+    let three = pool(&[&nodes[0], &nodes[1], &nodes[2]]);
+    let two = pool(&[&nodes[0], &nodes[2]]);
+    for _ in 0..6 {
+        assert_eq!(said(three.each_there(&"head", is_there).await.unwrap()), [Some(9), Some(10)]);
+        assert_eq!(said(two.each_there(&"head", is_there).await.unwrap()), [Some(7), Some(10)]);
+    }
+    nodes[2].now(Does::IsDead);
+    assert_eq!(said(three.each_there(&"head", is_there).await.unwrap()), [Some(7), Some(9)]);
+    assert!(two.each_there(&"head", is_there).await.is_err(), "one of two is not enough");
+}
+
+#[tokio::test(start_paused = true)]
 async fn given_one_origin_twice_when_money_needs_two_nodes_then_it_has_one_vote() {
     let (liar, again, honest) = (says(2), says(2), says(1));
     let urls = ["http://liar.example/a", "https://LIAR.example/b", "http://honest.example"];

@@ -190,7 +190,8 @@ impl Connection {
     /// # Errors
     /// As [`head`](Self::head).
     pub(super) async fn head_header(&self) -> Result<Header, Transient> {
-        let header = self.nodes.newest_header(State::Newest).await?;
+        let floor = self.settled_before().map(|settled| settled.number);
+        let header = self.nodes.newest_header(State::Newest, floor).await?;
         let head = header.block;
         match self.settled_before() {
             Some(settled) if head.number < settled.number => {
@@ -204,8 +205,8 @@ impl Connection {
     ///
     /// One that was not seen before is believed only when a second answer has it, too: a node that errs about its head,
     /// one of several behind the address, would else make a block that can still vanish look settled. Where several nodes are
-    /// configured, two of them have to have it. Where a log watcher asks
-    /// at each block, nobody else need.
+    /// configured, two of them have to have it, and one that has not got as far as the chain was before is not heard where two
+    /// others have. Where a log watcher asks at each block, nobody else need.
     ///
     /// # Errors
     /// [`Transient`], also when it lies below what was seen before, or two answers disagree.
@@ -230,7 +231,7 @@ impl Connection {
 
     async fn ask_settled(&self) -> Result<Block, Transient> {
         let known = self.settled_before();
-        let found = self.nodes.newest(State::Solidified).await?;
+        let found = self.nodes.newest_header(State::Solidified, known.map(|known| known.number)).await?.block;
         if known != Some(found) && self.nodes.numbered(found.number, State::Solidified).await? != Some(found) {
             return Err(self.contradiction(format!("settled block {} is not found again", found.number)));
         }

@@ -121,7 +121,7 @@ impl<'a> Deposits<'a> {
     pub async fn found(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         let found = self.settled(&deposit.payment_id, &deposit.escrow).await?;
         let Some(record) = found.record.filter(|record| record.escrow.is_of(&deposit.escrow)) else { return Ok(None) };
-        let reserved_for = record.escrow.reserved_for().filter(|_| record.reserved_at.is_some());
+        let reserved_for = record.escrow.reserved_for();
         if reserved_for.is_none() && found.time <= deposit.escrow.reserve_deadline {
             return Ok(None);
         }

@@ -30,6 +30,8 @@ pub(super) struct Question {
     body: Value,
     /// Whether who asks the same at the same time may have the same answer.
     is_read: bool,
+    /// The number of a block that is there already: a node that has not got so far lags. Asked of the newest block.
+    floor: Option<u64>,
 }
 
 impl Question {
@@ -173,7 +175,7 @@ impl Nodes {
     /// # Errors
     /// [`Fault`].
     pub async fn read<R: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<R, Fault> {
-        self.put(Question { path: path.to_owned(), body: body.clone(), is_read: true }).await
+        self.put(Question { path: path.to_owned(), body: body.clone(), is_read: true, floor: None }).await
     }
 
     /// As [`read`](Self::read), for each who asks.
@@ -181,7 +183,16 @@ impl Nodes {
     /// # Errors
     /// [`Fault`].
     pub async fn post<R: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<R, Fault> {
-        self.put(Question { path: path.to_owned(), body: body.clone(), is_read: false }).await
+        self.put(Question { path: path.to_owned(), body: body.clone(), is_read: false, floor: None }).await
+    }
+
+    /// As [`read`](Self::read) of the newest block, by those who have the block of number `floor`, where as many have it as have to
+    /// agree: what a node says that lags is nothing new, and no contradiction.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub async fn read_newest<R: DeserializeOwned>(&self, path: &str, floor: Option<u64>) -> Result<R, Fault> {
+        self.put(Question { path: path.to_owned(), body: json!({"detail": false}), is_read: true, floor }).await
     }
 
     /// Whether the nodes are of the chain.
@@ -194,7 +205,8 @@ impl Nodes {
 
     /// What each node says of itself.
     pub async fn reports(&self) -> Vec<NodeReport> {
-        let newest = Question { path: format!("wallet/{BLOCK}"), body: json!({"detail": false}), is_read: true };
+        let (path, body) = (format!("wallet/{BLOCK}"), json!({"detail": false}));
+        let newest = Question { path, body, is_read: true, floor: None };
         self.pool.report(&newest, number_of).await
     }
 
@@ -211,10 +223,11 @@ impl Nodes {
         rpc::parsed(&format!("{} at {}", question.path, self.place), &answer)
     }
 
-    /// The newest block that every node has which was asked.
+    /// The newest block that every node has which was asked and is where the chain was before.
     async fn lowest(&self, question: &Question) -> Result<Bytes, Fault> {
         let mut lowest: Option<(Option<u64>, Bytes)> = None;
-        for (node, answer) in self.pool.each(question).await? {
+        let is_there = |answer: &Bytes| number_of(answer).is_some_and(|number| question.floor <= Some(number));
+        for (node, answer) in self.pool.each_there(question, is_there).await? {
             let number = number_of(&answer);
             if let Some(number) = number.filter(|_| !question.is_settled()) {
                 self.pool.note_height(node, number);
@@ -300,7 +313,7 @@ mod tests {
     use super::*;
 
     fn question(path: &str, body: Value) -> Question {
-        Question { path: path.to_owned(), body, is_read: true }
+        Question { path: path.to_owned(), body, is_read: true, floor: None }
     }
 
     fn bytes(value: &Value) -> Bytes {

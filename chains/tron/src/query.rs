@@ -210,12 +210,13 @@ impl From<Fault> for BroadcastError {
 impl Nodes {
     /// The newest block.
     pub async fn newest(&self, state: State) -> Result<Block, Fault> {
-        self.newest_header(state).await.map(|header| header.block)
+        self.newest_header(state, None).await.map(|header| header.block)
     }
 
-    /// The newest block's header.
-    pub async fn newest_header(&self, state: State) -> Result<Header, Fault> {
-        self.find_header(json!({"detail": false}), state).await?.ok_or_else(|| unreadable("no newest block"))
+    /// The newest block's header, by nodes that have the block of number `floor`, if there are as many as have to agree.
+    pub async fn newest_header(&self, state: State, floor: Option<u64>) -> Result<Header, Fault> {
+        let answer: RawBlock = self.read_newest(&state.path("getblock"), floor).await?;
+        answer.read_header()?.ok_or_else(|| unreadable("no newest block"))
     }
 
     /// The block of this number; `None` when the node has none.

@@ -138,6 +138,44 @@ async fn a_payment_goes_on_when_one_of_three_nodes_fails() -> Result<()> {
     Ok(())
 }
 
+/// A node that lags says what was so a while ago: where two others are ahead of it nobody waits for it, and where they are not,
+/// nothing is concluded from what it says.
+#[tokio::test]
+async fn one_of_three_nodes_that_lags_delays_nothing_and_one_of_two_is_not_believed() -> Result<()> {
+    let world = World::start().await?;
+    let (lagging, honest) = (Liar::before(&world.tron.url()).await?, Liar::before(&world.tron.url()).await?);
+    let own = world.tron.url();
+    let with_three = Node::connect(&through(&world, &[&lagging.url, &honest.url, &own]))?;
+    let with_two = Node::connect(&through(&world, &[&lagging.url, &own]))?;
+    let now = world.node_at(&own);
+    let (settled, head) = (now.settled().await?, now.head().await?);
+    world.mine(30).await?;
+    for node in [&with_three, &with_two] {
+        assert_eq!((node.settled().await?.number, node.head().await?.number), (settled.number + 30, head.number + 30));
+    }
+
+    lagging.tell(move |path, request, mut truth| {
+        if path.ends_with("getblock") && request["id_or_num"].is_null() {
+            let stopped_at = if path.starts_with("walletsolidity") { &settled } else { &head };
+            truth["blockID"] = json!(hex::encode(stopped_at.id));
+            truth["block_header"]["raw_data"]["parentHash"] = json!(hex::encode(stopped_at.parent));
+            truth["block_header"]["raw_data"]["number"] = json!(stopped_at.number);
+            truth["block_header"]["raw_data"]["timestamp"] = json!(stopped_at.time_ms);
+        }
+        truth
+    });
+    for blocks in 31..37 {
+        world.mine(1).await?;
+        // Each time another one of the three is asked first.
+        let found = (with_three.settled().await?.number, with_three.head().await?.number);
+        assert_eq!(found, (settled.number + blocks, head.number + blocks));
+        for found in [with_two.settled().await, with_two.head().await] {
+            assert!(matches!(found, Err(Transient::Contradiction(_))), "{found:?}");
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn each_node_has_its_own_key_and_is_reported_for_itself() -> Result<()> {
     let world = World::start().await?;

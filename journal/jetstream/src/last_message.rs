@@ -1,6 +1,6 @@
 //! Last message under a subject, of streams that hold no commits.
 //!
-//! What an untrusted client has written is read by [`by_leader`] alone, through `STREAM.MSG.GET`. A Direct Get answers with the
+//! What an untrusted client has written is read by [`by_leader`] and [`by_leader_until`] alone, through `STREAM.MSG.GET`. A Direct Get answers with the
 //! stored message's own headers and the server's behind them: a client that writes `Nats-Subject`, `Nats-Time-Stamp` or a status
 //! into its message says what looks like the server's word (ADR 119).
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use events::time::Timestamp;
 
-use crate::requests::{self, Pick, ReadFault};
+use crate::requests::{self, Pick, ReadFault, StoredText};
 
 /// A message in a stream, by the server's word about it. Its headers are whoever's who wrote it, and nobody reads them.
 #[derive(Debug, Clone)]
@@ -57,13 +57,49 @@ pub async fn by_leader(
     timeout: Duration,
 ) -> Result<Option<LastMessage>, Error> {
     let found = requests::leader_text(client, stream, &Pick::Last { subject }, timeout).await?;
-    let Some(found) = found else { return Ok(None) };
+    found.map(|found| message(found, subject)).transpose()
+}
+
+/// The last message under `subject` that `stream` stored up to `by`, as the stream's leader has it; where it stored all of them
+/// later, the last of all.
+///
+/// What came later is read only where something did, one message at a time: a stream from which this is read bounds how many
+/// there are under a subject.
+///
+/// # Errors
+/// See [`Error`]. None is of a message's making.
+pub async fn by_leader_until(
+    client: &Client,
+    stream: &str,
+    subject: &str,
+    by: Timestamp,
+    timeout: Duration,
+) -> Result<Option<LastMessage>, Error> {
+    let Some(last) = by_leader(client, stream, subject, timeout).await? else { return Ok(None) };
+    if last.stored_at <= by {
+        return Ok(Some(last));
+    }
+    let (mut in_time, mut from) = (None, 1);
+    while from < last.sequence {
+        let pick = Pick::Next { from, subject };
+        let Some(found) = requests::leader_text(client, stream, &pick, timeout).await? else { break };
+        let found = message(found, subject)?;
+        from = found.sequence.saturating_add(1);
+        if found.stored_at <= by {
+            in_time = Some(found);
+        }
+    }
+    Ok(in_time.or(Some(last)))
+}
+
+/// What the server answered when it was asked for a message under `subject`.
+fn message(found: StoredText, subject: &str) -> Result<LastMessage, Error> {
     if found.subject != subject {
         return Err(Error::Unavailable(format!("asked for {subject}, the server answers with {}", found.subject)));
     }
     let payload = found.body().map_err(Error::Unavailable)?;
     let stored_at = found.stored_at().map_err(Error::Unavailable)?;
-    Ok(Some(LastMessage { sequence: found.seq, stored_at, payload }))
+    Ok(LastMessage { sequence: found.seq, stored_at, payload })
 }
 
 #[cfg(test)]

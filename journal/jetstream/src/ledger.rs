@@ -67,10 +67,18 @@ enum Step<T> {
 enum Found {
     /// No entry.
     Nothing,
-    /// Its last entry.
-    Last(Stored),
+    /// Its last entry, and how many there are.
+    Last(Box<Last>),
     /// The server has lost an entry behind this sequence, or another process has just written one.
     Lost(u64, String),
+}
+
+/// The last entry of an account.
+struct Last {
+    entry: Entry,
+    sequence: u64,
+    /// Which entry of its account it is.
+    ordinal: u64,
 }
 
 struct Inner {
@@ -104,8 +112,8 @@ fn subject(account: &SignerAccount) -> String {
 }
 
 impl Inner {
-    /// The last entry of a subject, with its sequence; sequence 0 for none.
-    async fn last(&self, subject: &str, deadline: Instant) -> Result<(Option<Entry>, u64), Error> {
+    /// The last entry of a subject.
+    async fn last(&self, subject: &str, deadline: Instant) -> Result<Option<Last>, Error> {
         // How often the same entry was the last one that is found, while another is counted.
         let (mut looks, mut found) = (0, None);
         loop {
@@ -114,9 +122,14 @@ impl Inner {
             }
             let timeout = self.options.attempt_timeout;
             let last = requests::leader_get(&self.client, STREAM, &Pick::Last { subject }, timeout).await;
+            let last = match last {
+                Ok(Some(stored)) => Ok(Some((Entry::decode(&stored.body)?, stored))),
+                Ok(None) => Ok(None),
+                Err(reason) => Err(reason),
+            };
             match self.is_last(subject, last, timeout).await {
-                Ok(Found::Nothing) => return Ok((None, 0)),
-                Ok(Found::Last(stored)) => return Ok((Some(Entry::decode(&stored.body)?), stored.sequence)),
+                Ok(Found::Nothing) => return Ok(None),
+                Ok(Found::Last(last)) => return Ok(Some(*last)),
                 // A leader that was elected a moment ago may not know its newest entries yet, so one look proves nothing.
                 Ok(Found::Lost(sequence, reason)) => {
                     looks = if found == Some(sequence) { looks + 1 } else { 1 };
@@ -140,24 +153,36 @@ impl Inner {
     async fn is_last(
         &self,
         subject: &str,
-        last: Result<Option<Stored>, String>,
+        last: Result<Option<(Entry, Stored)>, String>,
         timeout: Duration,
     ) -> Result<Found, String> {
-        let Some(last) = last? else {
-            return Ok(match requests::count_of(&self.client, STREAM, subject, timeout).await? {
+        let count = requests::count_of(&self.client, STREAM, subject, timeout);
+        let Some((entry, last)) = last? else {
+            return Ok(match count.await? {
                 0 => Found::Nothing,
                 counted => Found::Lost(0, format!("the server counts {counted} entries, and finds no last one")),
             });
         };
-        // What a replica has, or counts, behind the leader's last one was stored; one that is behind has neither.
+        // What a replica has, or counts, behind the leader's last one was stored; one that is behind has neither. Where the damage
+        // is to an entry's number, only the count of all tells.
         let request = BatchRequest { seq: last.sequence, subject: Some(subject), batch: 1, max_bytes: LAST_BYTES };
-        let behind = requests::direct_batch_counted(&self.client, STREAM, &request, timeout).await?;
-        match behind.messages.first() {
-            Some(first) if first.sequence > last.sequence || behind.pending > 0 => {
-                let reason = format!("the server counts an entry behind {}, and does not find it", last.sequence);
-                Ok(Found::Lost(last.sequence, reason))
+        let behind = requests::direct_batch_counted(&self.client, STREAM, &request, timeout);
+        let (behind, counted) = tokio::try_join!(behind, count)?;
+        let is_followed =
+            behind.messages.first().is_some_and(|first| first.sequence > last.sequence) || behind.pending > 0;
+        let sequence = last.sequence;
+        match entry.ordinal() {
+            _ if is_followed => {
+                let reason = format!("the server counts an entry behind {sequence}, and does not find it");
+                Ok(Found::Lost(sequence, reason))
             }
-            _ => Ok(Found::Last(last)),
+            Some(ordinal) if counted > ordinal => {
+                let reason =
+                    format!("the server counts {counted} entries, and the last that it finds is number {ordinal}");
+                Ok(Found::Lost(sequence, reason))
+            }
+            // It was counted after it was found, so none less.
+            ordinal => Ok(Found::Last(Box::new(Last { entry, sequence, ordinal: ordinal.unwrap_or(counted) }))),
         }
     }
 
@@ -175,11 +200,13 @@ impl Inner {
         loop {
             // Whatever became of an earlier try: if it is stored, it is found here; if it is still on its way, it and the
             // next try expect the same sequence, and only one of them can be stored.
-            let (last, sequence) = self.last(&subject, deadline).await?;
-            let (result, entry) = match decide(last.as_ref())? {
+            let last = self.last(&subject, deadline).await?;
+            let (result, entry) = match decide(last.as_ref().map(|last| &last.entry))? {
                 Step::Done(result) => return Ok(result),
                 Step::Store(result, entry) => (result, entry),
             };
+            let (ordinal, sequence) = last.map_or((0, 0), |last| (last.ordinal, last.sequence));
+            let entry = entry.numbered(ordinal.saturating_add(1));
             let headers = requests::conditional(CommitId::random().as_str(), sequence);
             let body = entry.encode()?.into();
             let timeout = self.options.attempt_timeout;
@@ -256,8 +283,8 @@ impl Ledger for NatsLedger {
 
     async fn open(&self, account: &SignerAccount) -> Result<Vec<Reservation>, Error> {
         let deadline = Instant::now() + self.0.options.timeout;
-        let (last, _) = self.0.last(&subject(account), deadline).await?;
-        Ok(last.map(|last| last.open().to_vec()).unwrap_or_default())
+        let last = self.0.last(&subject(account), deadline).await?;
+        Ok(last.map(|last| last.entry.open().to_vec()).unwrap_or_default())
     }
 }
 

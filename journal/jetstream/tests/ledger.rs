@@ -7,8 +7,12 @@ use std::{
 
 use devkit::NatsServer;
 use events::time::Timestamp;
-use journal::ledger::{Ledger, Purpose, conformance, memory::MemoryLedger};
-use journal_jetstream::ledger::{NatsLedger, Options};
+use journal::ledger::{
+    Ledger, Purpose, conformance,
+    memory::MemoryLedger,
+    state::{Decision, Entry, decide},
+};
+use journal_jetstream::ledger::{NatsLedger, Options, STREAM};
 
 use crate::support::{
     connect,
@@ -112,4 +116,38 @@ async fn reservations_survive_a_killed_server() {
     server.restart().await.unwrap();
     assert_eq!(ledger.reserve(&account, &Purpose("a1".into()), 0, 0, now).await.unwrap(), 1);
     assert_eq!(ledger.reserve(&account, &Purpose("b".into()), 0, 0, now).await.unwrap(), 3);
+}
+
+/// Entries of earlier versions say no ordinal: they are read, and counted on from. A gateway of an earlier version may still be
+/// writing them beside one of this.
+#[tokio::test]
+async fn entries_without_an_ordinal_are_counted_on_from() {
+    let server = NatsServer::open().await.unwrap();
+    let client = connect(&server.url()).await;
+    let ledger = NatsLedger::connect(client.clone(), Options::default()).await.unwrap();
+    let account = conformance::fresh();
+    let subject = format!("gw.sig.{}.{}", account.chain_id.token(), account.address);
+    let context = async_nats::jetstream::new(client);
+    let stream = context.get_stream(STREAM).await.unwrap();
+    let now = "2026-01-02T03:04:05Z".parse().unwrap();
+    let last = async || {
+        let stored = stream.get_last_raw_message_by_subject(&subject).await.ok()?;
+        Some(Entry::decode(&stored.payload).unwrap())
+    };
+    for (n, ordinal) in [None, None, Some(3), Some(4), None, None, Some(7)].into_iter().enumerate() {
+        let purpose = Purpose(n.to_string());
+        match ordinal {
+            Some(_) => assert_eq!(ledger.reserve(&account, &purpose, 0, 0, now).await.unwrap(), n as u64),
+            None => {
+                let Decision::New(_, entry) = decide(last().await.as_ref(), &purpose, 0, 0, now).unwrap() else {
+                    panic!("it was given before")
+                };
+                let mut earlier: serde_json::Value = serde_json::from_slice(&entry.encode().unwrap()).unwrap();
+                earlier.as_object_mut().unwrap().remove("ordinal");
+                context.publish(subject.clone(), earlier.to_string().into()).await.unwrap().await.unwrap();
+            }
+        }
+        assert_eq!(last().await.unwrap().ordinal(), ordinal, "entry {n}");
+    }
+    assert_eq!(ledger.open(&account).await.unwrap().len(), 7);
 }

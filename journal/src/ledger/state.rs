@@ -16,6 +16,10 @@ const DIGEST_BYTES: usize = 10;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     schema: u32,
+    /// Which entry of its account it is, from 1 on, by which a later one that was lost is missed. Absent in entries of earlier
+    /// versions, and where nothing can be lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ordinal: Option<u64>,
     /// The highest nonce given out, by this entry or before it: an entry that only renews, retires or gives back a reservation
     /// gives out none, and one that gives out a nonce which was given back none that is higher.
     reserved: Reservation,
@@ -65,6 +69,16 @@ impl Entry {
 
     pub fn open(&self) -> &[Reservation] {
         &self.open
+    }
+
+    /// Which entry of its account it is, from 1 on; `None` where it does not say.
+    pub fn ordinal(&self) -> Option<u64> {
+        self.ordinal
+    }
+
+    /// The same as the entry of this ordinal.
+    pub fn numbered(self, ordinal: u64) -> Self {
+        Self { ordinal: Some(ordinal), ..self }
     }
 
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
@@ -134,7 +148,7 @@ pub fn decide(
         }
     };
     let reserved = open.last().cloned().unwrap_or_else(|| given(nonce));
-    let entry = Entry { schema: SCHEMA, reserved, chain_nonce, final_nonce, next_nonce, open, closed };
+    let entry = Entry { schema: SCHEMA, ordinal: None, reserved, chain_nonce, final_nonce, next_nonce, open, closed };
     Ok(Decision::New(nonce, Box::new(entry)))
 }
 

@@ -4,11 +4,13 @@ mod command;
 mod decide;
 mod evolve;
 mod milestones;
+mod times;
 
 pub use command::Command;
 pub use decide::{Rejected, decide};
 pub use evolve::{IllegalTransition, evolve, fold};
 pub use milestones::{Leg, Milestone, Milestones, Passed};
+pub(crate) use times::written_at;
 
 use events::{
     Amount, Did, Hash32, PaymentId,

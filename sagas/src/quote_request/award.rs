@@ -221,14 +221,17 @@ async fn fence(
         Err(refusal) => return Ok(Err(refusal)),
     };
     batch.check_plan(&call.escrow).map_err(|rule| AwardError::Unfit(rule.to_owned()))?;
-    let awarded_at = batch.awarded.as_ref().map_or(now, |awarded| awarded.awarded_at);
+    // When the award that stands was made; and not before the quotes were there, whatever the clocks of the gateways say that
+    // collected them and that award one.
+    let at = batch.awarded.as_ref().map_or(now, |awarded| awarded.awarded_at);
+    let at = batch.collected.as_ref().map_or(at, |collected| collected.auction.closed_at.max(at));
     let first = [
-        PaymentEvent::Submitted(Box::new(call.submission(&batch, now))),
+        PaymentEvent::Submitted(Box::new(call.submission(&batch, at))),
         PaymentEvent::QuoteAwarded(Box::new(QuoteAwarded {
             quote_id: quote.quote_id,
             quote_hash: quote.quote_hash,
             document: quote.document,
-            awarded_at,
+            awarded_at: at,
         })),
     ];
     payment::fold(&first).map_err(|error| AwardError::Unfit(error.reason))?;
@@ -237,7 +240,7 @@ async fn fence(
         // Nothing follows an award, so it is the last commit.
         return Ok(Ok(Fence { first, caused_by: last.commit_id.clone(), commit: None }));
     }
-    let awarded = QuoteRequestAwarded { quote_id: call.quote_id.clone(), payment_id, awarded_at };
+    let awarded = QuoteRequestAwarded { quote_id: call.quote_id.clone(), payment_id, awarded_at: at };
     let awarded = QuoteRequestEvent::Awarded(awarded);
     evolve(Some(batch), &awarded).map_err(broken)?;
     let commit = Commit {

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::{Semaphore, broadcast};
 use tracing::Instrument;
 
-use events::{Did, Event, PaymentEvent, PaymentId, StreamId};
+use events::{Did, Event, PaymentEvent, PaymentId, StreamId, time::Timestamp};
 use journal::ReadError;
 
 use super::{
@@ -256,7 +256,7 @@ impl Engine {
             Next::Command(command) => command,
             Next::Wait(wait) => return Ok(Turned::Wait(loaded, wait)),
         };
-        let events = match decide(&loaded.state, command) {
+        let events = match decide(&loaded.state, command.not_before(loaded.latest)) {
             Ok(events) => events,
             Err(rejected) => {
                 // The handler and the decision look at the same state, so this is a fault of the engine itself;
@@ -482,7 +482,8 @@ impl Engine {
         events: Vec<PaymentEvent>,
     ) -> Result<Option<Loaded<Payment>>, Stuck> {
         // Folded before it is stored: what cannot be read back is never written.
-        let Loaded { mut state, at, begun, mut milestones } = loaded;
+        let Loaded { mut state, at, begun, latest, mut milestones } = loaded;
+        let latest = events.iter().filter_map(payment::written_at).fold(latest, Timestamp::max);
         let stage_before = state.stage();
         let alive = self.observer.as_ref().map(|_| Alive::before(&state, &events));
         for event in &events {
@@ -497,6 +498,6 @@ impl Engine {
             let events = appended.events.into_iter().filter_map(Event::into_payment).collect();
             alive.tell(&**observer, &mut milestones, events, appended.stored_at, &state);
         }
-        Ok(Some(Loaded { state, at: appended.at, begun, milestones }))
+        Ok(Some(Loaded { state, at: appended.at, begun, latest, milestones }))
     }
 }

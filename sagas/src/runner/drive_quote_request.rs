@@ -56,6 +56,8 @@ impl Engine {
                 }
             };
             let mut collected = batch.collect(gathered, self.ports().clock.now());
+            // Another gateway's clock may have been ahead of this one's.
+            collected.auction.closed_at = collected.auction.closed_at.max(batch.opened.opened_at);
             if let Some(request) = batch.selection(&collected) {
                 collected.selection = self.select(&request).await;
             }

@@ -58,6 +58,8 @@ pub(super) struct Loaded<S> {
     pub at: At,
     /// Sequence of its first commit.
     pub begun: u64,
+    /// The latest time that stands in it as that of something that happened. Nothing that follows is recorded with an earlier one.
+    pub latest: Timestamp,
     /// When it reached what it did.
     pub milestones: Milestones,
 }
@@ -160,7 +162,11 @@ pub(super) fn loaded(commits: &[Recorded]) -> Result<Option<Loaded<Payment>>, Il
     let state = payment::fold(commits.iter().flat_map(Recorded::payment_events))?;
     let milestones = Milestones::of(commits.iter().map(|commit| (commit.stored_at, commit.payment_events())));
     let begun = commits.first().map_or(0, |first| first.position.sequence);
-    let mut loaded = state.zip(At::end_of(commits)).map(|(state, at)| Loaded { state, at, begun, milestones });
+    let mut loaded = state.zip(At::end_of(commits)).map(|(state, at)| {
+        let happened = commits.iter().flat_map(Recorded::payment_events).filter_map(payment::written_at);
+        let latest = happened.fold(state.submitted.submitted_at, Timestamp::max);
+        Loaded { state, at, begun, latest, milestones }
+    });
     if let Some(loaded) = &mut loaded {
         // The body as it came is most of what an open payment would take, and nothing but its payloads is read here.
         let submitted = &mut loaded.state.submitted;

@@ -43,7 +43,7 @@ export const ERROR_CODES = {
   REQUEST_ID_TAKEN: { status: 409, retry: 'RETRY_WITH_NEW_REQUEST_ID', reusable: false },
   AWARD_TERMS_MISMATCH: { status: 409, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: true },
   QUOTE_REQUEST_COLLECTING: { status: 409, retry: 'RETRY_AFTER_DELAY', reusable: true },
-  QUOTE_REQUEST_ALREADY_AWARDED: { status: 409, retry: 'RECONCILE_THEN_DECIDE', reusable: true },
+  QUOTE_REQUEST_ALREADY_AWARDED: { status: 409, retry: 'NOT_RETRYABLE', reusable: true },
   JOURNAL_RESTORED: { status: 409, retry: 'RECONCILE_THEN_DECIDE', reusable: false },
   QUOTE_EXPIRED: { status: 409, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: true },
   REQUEST_TOO_LARGE: { status: 413, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: true },

@@ -17,6 +17,7 @@ pub mod mutation;
 pub mod seeds;
 mod signed;
 mod solana;
+pub mod sources;
 mod store;
 mod targets;
 mod tron;

@@ -1,37 +1,42 @@
 //! Runs one fuzz target under an engine: libFuzzer when built by `scripts/fuzz`, else random inputs.
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
-use fuzz::{TARGETS, Target, named, seeds, within_bounds};
+use fuzz::{TARGETS, Target, named, seeds, sources, within_bounds};
 
 fn main() -> ExitCode {
     let asked = std::env::args().nth(1).unwrap_or_default();
-    if asked == "list" {
-        // One a line: its name, the most bytes of an input, the folders whose change asks for it.
-        for target in TARGETS {
-            println!("{} {} {}", target.name, target.bytes_max, target.folders.join(" "));
-        }
-        return ExitCode::SUCCESS;
-    }
-    if asked == "seeds" {
-        return match seeds::write() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
+    let done = match asked.as_str() {
+        "list" => print(|_| Ok(true)),
+        "changed" => print(|target| sources::is_changed(&sources::repository(), target)),
+        "seeds" => seeds::write(),
+        name => match named(name) {
+            Some(target) => {
+                under_engine(target);
+                Ok(())
             }
-        };
-    }
-    match named(&asked) {
-        Some(target) => {
-            under_engine(target);
-            ExitCode::SUCCESS
-        }
-        None => {
-            eprintln!("usage: fuzz list | fuzz seeds | fuzz TARGET; see tools/fuzz/README.md");
+            None => Err(io::Error::other(
+                "usage: fuzz list | fuzz changed | fuzz seeds | fuzz TARGET; see tools/fuzz/README.md",
+            )),
+        },
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints targets, one a line: its name, the most bytes of an input, the digest of what it is made of.
+fn print(is_asked: impl Fn(&Target) -> io::Result<bool>) -> io::Result<()> {
+    for target in TARGETS {
+        if is_asked(target)? {
+            println!("{} {} {}", target.name, target.bytes_max, sources::digest(&sources::repository(), target)?);
+        }
+    }
+    Ok(())
 }
 
 fn under_engine(target: &Target) {

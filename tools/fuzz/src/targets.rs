@@ -7,6 +7,8 @@ use crate::{addresses, answers, bodies, bus, evm, files, signed, solana, store, 
 pub struct Target {
     /// Its name, also that of its folder in `corpus/`.
     pub name: &'static str,
+    /// The module of this crate that it is in.
+    pub module: &'static str,
     /// Runs it on one input; it panics where a property does not hold.
     pub run: fn(&[u8]),
     /// Most bytes of an input that an engine makes.
@@ -16,10 +18,16 @@ pub struct Target {
 }
 
 macro_rules! targets {
-    ($($name:ident = $run:path, $bytes_max:literal, [$($folder:literal),*];)*) => {
+    ($($name:ident = $module:ident::$run:ident, $bytes_max:literal, [$($folder:literal),*];)*) => {
         /// All targets.
         pub const TARGETS: &[Target] = &[$(
-            Target { name: stringify!($name), run: $run, bytes_max: $bytes_max, folders: &[$($folder),*] },
+            Target {
+                name: stringify!($name),
+                module: stringify!($module),
+                run: $module::$run,
+                bytes_max: $bytes_max,
+                folders: &[$($folder),*],
+            },
         )*];
     };
 }

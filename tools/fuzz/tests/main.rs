@@ -1,5 +1,7 @@
 //! Every target over its committed corpus, over what once failed, and over inputs that are made of both by a seed.
 
+mod sources;
+
 use std::io;
 
 use fuzz::{

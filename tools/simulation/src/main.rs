@@ -17,7 +17,7 @@ use clap::Parser;
 use events::{Family, Hash32};
 use simulation::{
     coverage::FaultCoverage,
-    plan::Plan,
+    plan::{Adversities, Plan},
     run::{Report, run},
 };
 
@@ -50,8 +50,20 @@ struct Arguments {
     #[arg(long, conflicts_with_all = ["fair", "storm"])]
     lapses: bool,
     /// Every seed is on chains of several families; of these two where they are named, as in tron-evm.
-    #[arg(long, conflicts_with_all = ["fair", "storm", "lapses"], num_args = 0..=1, default_missing_value = "any")]
+    #[arg(long, conflicts_with_all = ["fair", "lapses"], num_args = 0..=1, default_missing_value = "any")]
     families: Option<String>,
+    /// The key of a submitter is stolen in every seed.
+    #[arg(long)]
+    theft: bool,
+    /// Clocks step and drift in every seed.
+    #[arg(long)]
+    clocks: bool,
+    /// Epochs of the journal begin and are sealed in every seed.
+    #[arg(long)]
+    epochs: bool,
+    /// Many payments come at once in every seed.
+    #[arg(long)]
+    crowd: bool,
     /// The first process of the gateway crashes at this call of its ports.
     #[arg(long)]
     dies_after: Option<u64>,
@@ -67,12 +79,16 @@ impl Arguments {
     fn plan(&self, seed: u64) -> Result<Plan> {
         let mut plan = match (self.fair, self.storm, self.lapses, self.families.as_deref()) {
             (true, ..) => Plan::fair(seed),
-            (_, true, ..) => Plan::storm(seed),
+            (_, true, _, None) => Plan::storm(seed),
+            (_, true, _, Some("any")) => Plan::mixed(seed).at_worst(),
+            (_, true, _, Some(named)) => Plan::storm_on(seed, pair(named)?),
             (_, _, true, _) => Plan::lapsing(seed),
             (.., Some("any")) => Plan::mixed(seed),
             (.., Some(named)) => Plan::on(seed, pair(named)?),
             _ => Plan::draw(seed),
         };
+        let Self { theft, clocks, epochs, crowd, .. } = *self;
+        plan = plan.with(seed, Adversities { theft, clocks, epochs, crowd });
         if self.dies_after.is_some() {
             plan.gateways[0].dies_after = self.dies_after;
         }

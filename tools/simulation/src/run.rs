@@ -16,7 +16,7 @@ use crate::{
     coverage::{self, FaultCoverage},
     plan::Plan,
     world::{
-        BEGIN, SetupError, World, client,
+        BEGIN, SetupError, World, client, clocks, epochs,
         gateway::{self, Gateway},
         invariants::{Violation, require},
         operator, reports, sim_journal, stranger, thief,
@@ -95,7 +95,10 @@ async fn live(seed: u64, plan: Plan, print: bool) -> Result<Report, SetupError> 
     tasks.spawn(reports::bring(world.clone(), gateways.clone()));
     tasks.spawn(thief::steal(world.clone()));
     tasks.spawn(thief::reserver::usurp(world.clone()));
+    tasks.spawn(thief::submitter::misuse(world.clone()));
     tasks.spawn(stranger::meddle(world.clone()));
+    tasks.spawn(clocks::tell(world.clone()));
+    tasks.spawn(epochs::operate(world.clone(), gateways.clone()));
     for index in 0..gateways.len() {
         tasks.spawn(gateway::keep(world.clone(), gateways.clone(), index));
     }

@@ -4,6 +4,8 @@ pub mod auction;
 pub mod batch;
 mod bids;
 pub mod client;
+pub mod clocks;
+pub mod epochs;
 pub mod gateway;
 pub mod invariants;
 pub mod operator;
@@ -20,7 +22,7 @@ pub mod thief;
 pub mod verifiers;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -43,6 +45,7 @@ use journal::{
 
 use self::{
     auction::AuctionState,
+    epochs::EpochHistory,
     invariants::{Invariants, Violation},
     reports::Reports,
     selector::Choices,
@@ -63,6 +66,11 @@ use crate::{
 
 /// The name of a third party, which takes part in no payment.
 pub const THIRD_PARTY: &str = "stranger";
+/// The name of the party that the operator sends coins from.
+pub const TREASURY: &str = "treasury";
+
+/// Payments of a run that are not many.
+const FEW_PAYMENTS: usize = 3;
 
 /// The names of all parties, the same on every chain.
 pub struct Parties {
@@ -74,6 +82,8 @@ pub struct Parties {
     pub recipients: Vec<String>,
     /// Those that the gateway sends from.
     pub submitters: Vec<String>,
+    /// The one that takes the place of the submitter whose key is stolen.
+    pub successor: Option<String>,
     /// Who has what when the run begins.
     begins_with: Vec<Party>,
 }
@@ -90,8 +100,11 @@ impl Parties {
         let mut deliverers: Vec<_> = settlers.iter().map(|settler| settler.name.clone()).collect();
         deliverers.push(THIRD_PARTY.to_owned());
         let submitters: Vec<_> = (0..plan.submitters).map(|number| format!("submitter {number}")).collect();
+        let successor = plan.theft.map(|_| format!("submitter {}", plan.submitters));
+        let operator = plan.theft.map(|_| TREASURY.to_owned());
         let party = |name: &str, tokens, allows| Party { name: name.to_owned(), has_coins: true, tokens, allows };
-        let of_submitters = submitters.iter().map(|name| party(name, 0, Allows::Nobody));
+        let of_submitters = submitters.iter().chain(&successor).chain(&operator);
+        let of_submitters = of_submitters.map(|name| party(name, 0, Allows::Nobody));
         let of_deliverers = deliverers.iter().map(|name| party(name, TOKENS, Allows::Deliveries));
         let of_payers = payers
             .iter()
@@ -102,6 +115,7 @@ impl Parties {
             deliverers,
             recipients: payments.map(client::recipient).collect(),
             submitters,
+            successor,
         }
     }
 }
@@ -136,6 +150,10 @@ pub struct World {
     pub choices: Choices,
     /// The reports of settlers.
     pub reports: Reports,
+    /// The epochs of the journal, as they came about.
+    pub epochs: EpochHistory,
+    /// What was sent with stolen keys of submitters.
+    pub stolen: Mutex<BTreeSet<String>>,
     settlers: Vec<Settler>,
     poisons: Mutex<BTreeMap<StreamId, Duration>>,
     /// What payers name as the verifiers of their payments, by the family of the source.
@@ -156,8 +174,11 @@ impl World {
         let started = Instant::now();
         let clock = move || at(started.elapsed());
         let settlers: Vec<_> =
-            plan.settlers.iter().enumerate().map(|(index, plan)| Settler::new(index, *plan)).collect();
+            plan.settlers.iter().enumerate().map(|(index, planned)| Settler::new(index, *planned, &plan)).collect();
         coverage::party(plan.verifiers.name());
+        if plan.payments.len() > FEW_PAYMENTS {
+            coverage::party("many payments at once");
+        }
         let parties = Parties::of(&plan, &settlers);
         let (mut chains, mut named) = (Vec::new(), BTreeMap::new());
         for (at, chain) in plan.chains.iter().enumerate() {
@@ -187,6 +208,8 @@ impl World {
             changed: Notify::new(),
             choices: Choices::default(),
             reports: Reports::default(),
+            epochs: EpochHistory::default(),
+            stolen: Mutex::default(),
             settlers,
             poisons: Mutex::default(),
             named,

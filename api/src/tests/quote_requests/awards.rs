@@ -188,6 +188,8 @@ async fn a_batch_is_awarded_once() {
         let answer = answer.expect_error(409, "QUOTE_REQUEST_ALREADY_AWARDED");
         assert_eq!(answer.body["payment_id"], first.body["payment_id"]);
         assert_eq!(answer.body["request_id_reusable"], true);
+        // The winner is named, and there will be no other: there is nothing to find out, and nothing to wait for.
+        assert_eq!(answer.body["retry_classification"], "NOT_RETRYABLE");
     }
     // Under the id of the award, another quote is another order.
     let other = award_body("order-1", &batch.quote_ids[1]);

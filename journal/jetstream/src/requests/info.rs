@@ -25,6 +25,12 @@ struct NamesAnswer {
 }
 
 #[derive(Deserialize)]
+struct TimeAnswer {
+    ts: Option<Timestamp>,
+    error: Option<ApiError>,
+}
+
+#[derive(Deserialize)]
 struct InfoState {
     last_seq: u64,
     /// Messages by subject, where they were asked for.
@@ -120,6 +126,17 @@ pub(crate) async fn last_sequence(client: &Client, stream: &str, timeout: Durati
         (_, Some(error)) => Err(format!("{} ({})", error.description, error.err_code)),
         (Some(state), None) => Ok(state.last_seq),
         (None, None) => Err("answer holds neither a state nor an error".into()),
+    }
+}
+
+/// What time it is by the clock of a stream's leader: it says so when it is asked about the stream.
+pub(crate) async fn server_time(client: &Client, stream: &str, timeout: Duration) -> Result<Timestamp, String> {
+    let answer: TimeAnswer =
+        api(client, format!("{API}.STREAM.INFO.{stream}"), &serde_json::json!({}), timeout).await?;
+    match (answer.ts, answer.error) {
+        (_, Some(error)) => Err(format!("{} ({})", error.description, error.err_code)),
+        (Some(time), None) => Ok(time),
+        (None, None) => Err("the answer holds neither a time nor an error".into()),
     }
 }
 

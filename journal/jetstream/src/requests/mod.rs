@@ -19,10 +19,10 @@ use tokio::time::{Instant, sleep};
 pub(crate) use journal::envelope::{EXPECTED_SEQUENCE, MESSAGE_ID};
 
 pub(crate) use self::{
-    info::{count_of, description, last_sequence, seal, stream_names, takes},
+    info::{count_of, description, last_sequence, seal, server_time, stream_names, takes},
     publish::{Outgoing, Published, PublishedBatch, Ready, conditional, publish, publish_batch},
     read::{
-        BatchRequest, Pick, ReadFault, STORED_AT, Stored, direct_batch, direct_batch_counted, direct_last,
+        BatchRequest, Pick, ReadFault, STORED_AT, Stored, StoredText, direct_batch, direct_batch_counted, direct_last,
         first_stored, is_moved, leader_get, leader_text,
     },
     streams::{StreamPlan, ensure_stream, stream_config},

@@ -8,7 +8,7 @@
 | `NOT_RETRYABLE_FIX_REQUEST` | | an error |
 | `NOT_RETRYABLE` | | an error |
 | `RECONCILE_THEN_DECIDE` | 500 (`OUTCOME_UNKNOWN`, `INTERNAL_ERROR`) | the same again: that is how it is reconciled |
-| | 409 (`QUOTE_REQUEST_ALREADY_AWARDED`, `JOURNAL_RESTORED`) | an error: the caller decides |
+| | 409 (`JOURNAL_RESTORED`) | an error: the caller decides |
 | no answer, or one that is not the gateway's | | the same again |
 
 A request that is sent again is the same bytes, and so the same `request_id`. Every operation of the gateway may be repeated.

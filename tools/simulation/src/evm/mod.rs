@@ -2,6 +2,7 @@
 
 mod calls;
 mod faults;
+mod theft;
 mod truth;
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
 };
 
 use alloy::{
-    primitives::{Address, U256},
+    primitives::{Address, Bytes, U256},
     signers::SignerSync,
 };
 use async_trait::async_trait;
@@ -38,9 +39,9 @@ use sagas::ports::Statement;
 use crate::{
     chain::{Contracts, Genesis, NodeKind, RpcOutcome, SharedChain, SimChain, SimTransport, Template},
     family::{
-        Adapter, Allows, BEGIN, Beginning, Delivered, EscrowCall, FamilyChain, FaultSource, GatewayProcess, Happened,
-        Holdings, PaymentEvents, REFUND_DELAY, RPC_TIMEOUT, Refusal, RpcFaults, SetupError, SolidityChain, SpendOrder,
-        Waits, secp256k1,
+        Adapter, Allows, BEGIN, Beginning, Careless, Delivered, EscrowCall, FamilyChain, FaultSource, GatewayProcess,
+        Happened, Holdings, Misuse, PaymentEvents, REFUND_DELAY, RPC_TIMEOUT, Refusal, RpcFaults, SetupError,
+        SolidityChain, SpendOrder, Waits, secp256k1,
     },
     random::RandomSource,
 };
@@ -188,7 +189,7 @@ impl FamilyChain for EvmWorld {
             draining_reservers: Vec::new(),
             submitters: process.submitters.iter().map(|name| secp256k1(name).into()).collect(),
             exit_submitters: Vec::new(),
-            draining_submitters: Vec::new(),
+            draining_submitters: process.draining.iter().map(|name| secp256k1(name).into()).collect(),
         };
         let (ledger, budgets, clock) = (process.ledger.clone(), process.budgets.clone(), process.clock.clone());
         let chain = EvmChain::new(node, Some(keys), ledger, budgets, clock.clone());
@@ -205,7 +206,7 @@ impl FamilyChain for EvmWorld {
     }
 
     fn verifier(&self, service: Verifier, name: &str, faults: RpcFaults) -> Result<Verifier, SetupError> {
-        Ok(service.with_chains([self.connect(faults)?], Some(secp256k1(name).into())))
+        Ok(service.with_chains([Careless(self.connect(faults)?)], Some(secp256k1(name).into())))
     }
 
     fn reader(&self) -> &dyn DeliveryChain {
@@ -268,6 +269,14 @@ impl FamilyChain for EvmWorld {
     fn attempt(&self, sender: &str, payment_id: &PaymentId, call: &EscrowCall) -> Result<(), Refusal> {
         let data = self.escrow_call(payment_id, call).map_err(Refusal::Other)?;
         self.try_out(secp256k1(sender).address(), &data)
+    }
+
+    fn misuse(&self, name: &str, way: Misuse, random: &RandomSource) -> Result<(), String> {
+        self.misused(&secp256k1(name), way, random)
+    }
+
+    fn give_coins(&self, from: &str, to: &str) -> Result<(), String> {
+        self.send_data(&secp256k1(from), secp256k1(to).address(), U256::from(COINS / 8), Bytes::new())
     }
 
     async fn sign(&self, name: &str, statement: &Statement) -> Option<String> {

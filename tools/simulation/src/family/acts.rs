@@ -69,6 +69,21 @@ pub enum EscrowCall {
     },
 }
 
+/// What a thief does with the key of an account that sends transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misuse {
+    /// Uses up its next nonce.
+    Spend,
+    /// Sends with a nonce that is not its turn yet.
+    Gap,
+    /// Takes the place of a transaction of it that waits, by a higher fee.
+    Replace,
+    /// Sends a call of the escrow that waits, whosever, as its own.
+    Copy,
+    /// Takes its coins.
+    Drain,
+}
+
 /// Why the escrow takes a call not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {

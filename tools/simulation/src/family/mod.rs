@@ -6,6 +6,7 @@
 //! that are not the gateway, and reads that bypass every node and every fault.
 
 mod acts;
+mod careless;
 mod solidity;
 
 use std::{
@@ -32,8 +33,10 @@ use journal::{budget::Budgets, ledger::Ledger};
 use sagas::ports::{Clock, Statement};
 
 pub use self::acts::{
-    Cancelled, Change, Delivered, EscrowCall, Happened, Holdings, Reassigned, Refusal, Released, Reservation, Waits,
+    Cancelled, Change, Delivered, EscrowCall, Happened, Holdings, Misuse, Reassigned, Refusal, Released, Reservation,
+    Waits,
 };
+pub(crate) use self::careless::Careless;
 pub(crate) use self::solidity::{SolidityChain, cancelled_by, reassigns_to, refusal};
 pub use crate::chain::{NodeKind, PaymentEvents, RpcOutcome};
 use crate::{
@@ -160,6 +163,8 @@ pub struct Beginning<'a> {
 pub struct GatewayProcess {
     /// Names of the parties that it sends from; the party "reserver" reserves.
     pub submitters: Vec<String>,
+    /// Names of the parties that it sends from no more, and whose transactions it sees to their end, where the family has such.
+    pub draining: Vec<String>,
     /// Where it takes nonces.
     pub ledger: Arc<dyn Ledger>,
     /// Gas budgets of payers that are contracts.
@@ -300,6 +305,20 @@ pub trait FamilyChain: Send + Sync {
     /// # Errors
     /// Why it refuses.
     fn attempt(&self, sender: &str, payment_id: &PaymentId, call: &EscrowCall) -> Result<(), Refusal>;
+
+    // --- thieves
+
+    /// Misuses the key of the party `name`, by what was published on this chain.
+    ///
+    /// # Errors
+    /// Why it comes to nothing: the family has no such way, or there is nothing for it now.
+    fn misuse(&self, name: &str, way: Misuse, random: &RandomSource) -> Result<(), String>;
+
+    /// Sends coins of the party `from`, enough for many transactions, to the party `to`.
+    ///
+    /// # Errors
+    /// Why the node refuses it.
+    fn give_coins(&self, from: &str, to: &str) -> Result<(), String>;
 
     // --- statements
 

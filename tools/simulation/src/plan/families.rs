@@ -2,7 +2,7 @@
 
 use events::Family;
 
-use super::{ChainPlan, Plan};
+use super::{Adversities, ChainPlan, PaymentPlan, Plan};
 use crate::random::RandomSource;
 
 /// Of a thousand seeds, so many run on chains of several families.
@@ -38,6 +38,11 @@ impl Plan {
         Self::whole(seed, Some(pair))
     }
 
+    /// The plan of `seed` on chains of these families, they and their nodes at their worst, and with many payments at once.
+    pub fn storm_on(seed: u64, pair: (Family, Family)) -> Self {
+        Self::whole(seed, Some(pair)).with(seed, Adversities { crowd: true, ..Adversities::default() }).at_worst()
+    }
+
     /// As [`Plan::fair`], on chains of these families: nothing goes wrong, and one payment goes from the first to the second.
     pub fn fair_on(seed: u64, pair: (Family, Family)) -> Self {
         let mut plan = Self::fair(seed).with_families(seed, pair);
@@ -59,13 +64,18 @@ impl Plan {
                 }
             };
         }
-        for payment in &mut self.payments {
-            // The payer's own transaction and then the reservation have to be settled one after the other.
-            if self.chains[payment.corridor.0].family == Family::Tron {
-                payment.reserve += 60;
-                payment.fulfill += 60;
-            }
-        }
+        let mut payments = std::mem::take(&mut self.payments);
+        payments.iter_mut().for_each(|payment| self.lengthen(payment));
+        self.payments = payments;
         self
+    }
+
+    /// Gives a payment the time that its source takes: where the payer's own transaction deposits, that and then the reservation have to
+    /// be settled one after the other.
+    pub(super) fn lengthen(&self, payment: &mut PaymentPlan) {
+        if self.chains[payment.corridor.0].family == Family::Tron {
+            payment.reserve += 60;
+            payment.fulfill += 60;
+        }
     }
 }

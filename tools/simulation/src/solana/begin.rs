@@ -35,9 +35,9 @@ use super::{
 use crate::{
     chain,
     family::{
-        Adapter, Allows, BEGIN, Beginning, Delivered, EscrowCall, FamilyChain, FaultSource, GatewayProcess, Happened,
-        Holdings, PaymentEvents, REFUND_DELAY, RPC_TIMEOUT, Refusal, RpcFaults, SetupError, SpendOrder, Task, Waits,
-        ed25519,
+        Adapter, Allows, BEGIN, Beginning, Careless, Delivered, EscrowCall, FamilyChain, FaultSource, GatewayProcess,
+        Happened, Holdings, Misuse, PaymentEvents, REFUND_DELAY, RPC_TIMEOUT, Refusal, RpcFaults, SetupError,
+        SpendOrder, Task, Waits, ed25519,
     },
     random::RandomSource,
 };
@@ -223,7 +223,7 @@ impl FamilyChain for SolanaWorld {
     }
 
     fn verifier(&self, service: Verifier, name: &str, faults: RpcFaults) -> Result<Verifier, SetupError> {
-        Ok(service.with_chains([self.connect(faults)?], Some(ed25519(name).into())))
+        Ok(service.with_chains([Careless(self.connect(faults)?)], Some(ed25519(name).into())))
     }
 
     fn reader(&self) -> &dyn DeliveryChain {
@@ -281,6 +281,14 @@ impl FamilyChain for SolanaWorld {
 
     fn attempt(&self, sender: &str, payment_id: &PaymentId, call: &EscrowCall) -> Result<(), Refusal> {
         self.try_out(&self.escrow_call(sender, payment_id, call).map_err(Refusal::Other)?)
+    }
+
+    fn misuse(&self, name: &str, way: Misuse, random: &RandomSource) -> Result<(), String> {
+        self.misused(name, way, random)
+    }
+
+    fn give_coins(&self, from: &str, to: &str) -> Result<(), String> {
+        self.place(&Self::transfer(from, to, COINS / 8))
     }
 
     async fn sign(&self, name: &str, statement: &Statement) -> Option<String> {

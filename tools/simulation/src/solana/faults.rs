@@ -1,10 +1,16 @@
 //! The faults of a cluster: forks, forgotten and stuck transactions, leaders who make no block, third parties who copy.
 
 use super::{Dropped, Slots, begin::SolanaWorld};
-use crate::{coverage, family::FaultSource, random::RandomSource};
+use crate::{
+    coverage,
+    family::{FaultSource, Misuse, ed25519},
+    random::RandomSource,
+};
 
 /// So many times as often as else a cluster is forked while that decides who is paid.
 const MOMENT_FACTOR: u32 = 4;
+/// What a transaction of one signature costs, at the price of everybody's but the gateway's.
+const FEE_LAMPORTS: u64 = 9_000;
 
 impl SolanaWorld {
     pub(super) fn suffer(&self, world: &dyn FaultSource, random: &RandomSource, is_moment: bool) {
@@ -67,12 +73,34 @@ impl SolanaWorld {
 
     /// A third party sends what it saw waiting, where nobody but the sender had to sign that.
     fn copy(&self, hash: &str) {
+        // A refusal concerns the third party alone.
+        drop(self.copy_as("stranger", hash));
+    }
+
+    fn copy_as(&self, name: &str, hash: &str) -> Result<(), String> {
         let waiting = super::world::signature(hash);
         let signed = waiting.and_then(|signature| Some(self.lock().pool.get(&signature)?.signed.clone()));
-        let order = signed.and_then(|signed| self.copied(&signed, "stranger"));
-        if let Some(order) = order {
-            // A refusal concerns the third party alone.
-            drop(self.place(&order));
+        let order = signed.and_then(|signed| self.copied(&signed, name));
+        self.place(&order.ok_or_else(|| "somebody else has to sign it".to_owned())?)
+    }
+
+    /// What a thief does with the key of `name`, which pays for transactions: there are no nonces.
+    pub(super) fn misused(&self, name: &str, way: Misuse, random: &RandomSource) -> Result<(), String> {
+        match way {
+            Misuse::Spend | Misuse::Gap | Misuse::Replace => Err("there are no nonces".to_owned()),
+            Misuse::Copy => {
+                let pending = self.lock().pending();
+                match pending.is_empty() {
+                    true => Err("nothing waits".to_owned()),
+                    false => self.copy_as(name, &pending[at(random, pending.len())]),
+                }
+            }
+            Misuse::Drain => {
+                let has = self.lock().lamports(&ed25519(name).verifying_key().to_bytes());
+                let taken = has.checked_sub(FEE_LAMPORTS).filter(|taken| *taken > 0);
+                let taken = taken.ok_or_else(|| "nothing is left".to_owned())?;
+                self.place(&Self::transfer(name, "stranger", taken))
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ mod answer;
 mod begin;
 mod block;
 mod calls;
+mod careless;
 mod error;
 mod faults;
 mod genesis;

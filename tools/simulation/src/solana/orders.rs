@@ -19,6 +19,8 @@ use crate::family::{Delivered, EscrowCall, Refusal, ed25519};
 
 /// Instructions that stand before the others in every transaction: those of the compute budget.
 const BUDGET_INSTRUCTIONS: u8 = 2;
+/// The system program's instruction that transfers coins.
+const TRANSFER: u32 = 2;
 /// Bytes of a key's word.
 const SIGNATURE_BYTES: usize = 64;
 /// Bytes of threshold and number of members in a set's word, of a member, and of a place with its signature.
@@ -149,6 +151,18 @@ impl SolanaWorld {
                 Ok(Order { signers: vec![signer, reserver], calls: calls.to_vec() })
             }
         }
+    }
+
+    /// A transfer of coins between parties.
+    pub(super) fn transfer(from: &str, to: &str, lamports: u64) -> Order {
+        let (signer, to) = (ed25519(from), ed25519(to).verifying_key().to_bytes());
+        let accounts = vec![
+            host::AccountMeta { key: signer.verifying_key().to_bytes(), signer: true, writable: true },
+            host::AccountMeta { key: to, signer: false, writable: true },
+        ];
+        let data = [TRANSFER.to_le_bytes().as_slice(), lamports.to_le_bytes().as_slice()].concat();
+        let transfer = Instruction { program_id: ids::SYSTEM_PROGRAM, accounts, data };
+        Order { signers: vec![signer], calls: vec![transfer] }
     }
 
     fn signed(&self, cluster: &SimCluster, order: &Order) -> Result<Vec<u8>, String> {

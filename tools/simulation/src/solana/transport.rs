@@ -19,7 +19,7 @@ use chains_solana::{
     transport::Transport,
 };
 
-use super::{NodeKind, RpcFault, SharedCluster};
+use super::{NodeKind, RpcFault, SharedCluster, careless::Careless};
 
 /// The pause after an answer that asks for one without saying how long, as the product's client makes it.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -50,6 +50,7 @@ pub struct SimTransport {
     faults: Arc<Mutex<Box<Faults>>>,
     timeout: Duration,
     paused: Arc<Mutex<Option<Instant>>>,
+    careless: Careless,
 }
 
 impl fmt::Debug for SimTransport {
@@ -66,7 +67,8 @@ impl SimTransport {
         timeout: Duration,
         faults: impl FnMut(&str) -> RpcOutcome + Send + 'static,
     ) -> Self {
-        Self { cluster, faults: Arc::new(Mutex::new(Box::new(faults))), timeout, paused: Arc::default() }
+        let faults: Arc<Mutex<Box<Faults>>> = Arc::new(Mutex::new(Box::new(faults)));
+        Self { cluster, faults, timeout, paused: Arc::default(), careless: Careless::default() }
     }
 
     /// A connection without faults.
@@ -135,7 +137,8 @@ impl SimTransport {
     }
 
     fn ask(&self, node: NodeKind, method: &str, params: &Value) -> Result<Value, RpcFault> {
-        self.cluster.lock().unwrap_or_else(PoisonError::into_inner).rpc(node, method, params)
+        let mut cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        self.careless.ask(&mut cluster, node, method, params)
     }
 
     async fn silence(&self) -> Result<Answer, HttpFault> {

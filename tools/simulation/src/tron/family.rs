@@ -33,7 +33,7 @@ use events::{
     event::{Authorization, EscrowPlan, Inclusion, TransactionPrepared},
 };
 use sagas::ports::Statement;
-use trondev::Call;
+use trondev::{Call, SUN_PER_TRX};
 
 use super::{
     chain::{BLOCK_MS, Mined, SharedTron, SimTron},
@@ -47,15 +47,18 @@ use super::{
 use crate::{
     chain::NodeKind,
     family::{
-        Adapter, Change, Delivered, EscrowCall, FamilyChain, FaultSource, GatewayProcess, Happened, Holdings,
-        PaymentEvents, RPC_TIMEOUT, Refusal, RpcFaults, RpcOutcome, SetupError, SolidityChain, SpendOrder, Task, Waits,
-        cancelled_by, secp256k1,
+        Adapter, Careless, Change, Delivered, EscrowCall, FamilyChain, FaultSource, GatewayProcess, Happened, Holdings,
+        Misuse, PaymentEvents, RPC_TIMEOUT, Refusal, RpcFaults, RpcOutcome, SetupError, SolidityChain, SpendOrder,
+        Task, Waits, cancelled_by, secp256k1,
     },
     random::RandomSource,
 };
 
 /// Sun for a unit of energy on a quiet chain.
 pub(super) const ENERGY_PRICE_SUN: u64 = 100;
+
+/// What an operator gives a submitter, in sun.
+const GIVEN_SUN: u64 = 100_000 * SUN_PER_TRX;
 
 /// One Tron chain of a run.
 pub(super) struct TronWorld {
@@ -208,7 +211,7 @@ impl FamilyChain for TronWorld {
     }
 
     fn verifier(&self, service: Verifier, name: &str, faults: RpcFaults) -> Result<Verifier, SetupError> {
-        Ok(service.with_chains([self.connect(faults)?], Some(secp256k1(name).into())))
+        Ok(service.with_chains([Careless(self.connect(faults)?)], Some(secp256k1(name).into())))
     }
 
     fn reader(&self) -> &dyn DeliveryChain {
@@ -237,6 +240,15 @@ impl FamilyChain for TronWorld {
     fn attempt(&self, sender: &str, payment_id: &PaymentId, call: &EscrowCall) -> Result<(), Refusal> {
         let data = self.escrow_call(payment_id, call).map_err(Refusal::Other)?;
         self.try_out(secp256k1(sender).address(), &data)
+    }
+
+    fn misuse(&self, name: &str, way: Misuse, random: &RandomSource) -> Result<(), String> {
+        self.misused(name, way, random)
+    }
+
+    fn give_coins(&self, _: &str, to: &str) -> Result<(), String> {
+        self.lock().fund(secp256k1(to).address(), GIVEN_SUN);
+        Ok(())
     }
 
     async fn sign(&self, name: &str, statement: &Statement) -> Option<String> {

@@ -15,7 +15,7 @@ use super::family::{ENERGY_PRICE_SUN, TronWorld};
 use crate::{
     chain::Dropped,
     coverage,
-    family::{FaultSource, secp256k1},
+    family::{FaultSource, Misuse, secp256k1},
     random::RandomSource,
 };
 
@@ -88,7 +88,7 @@ impl TronWorld {
             world.note(format!("fault: {id} is forgotten"));
         }
         if world.draws(random, world.faults().stuck) {
-            let (id, blocks) = (random.pick(&pending), random.number(2..=EXPIRES_WITHIN + 4));
+            let (id, blocks) = (random.pick(&pending), random.number(2..=EXPIRES_WITHIN + 12));
             coverage::fault(match blocks > EXPIRES_WITHIN {
                 true => "transaction is stuck until it has expired",
                 false => "transaction is stuck",
@@ -175,6 +175,32 @@ impl TronWorld {
         let (sun, data) = burnt.unwrap_or_else(|| (0, data.clone()));
         // A refusal concerns the third party alone.
         drop(self.send_data(&secp256k1("stranger"), contract.evm(), sun, data));
+    }
+
+    /// What a thief does with the key of `name`, which pays for transactions: there are no nonces.
+    pub(super) fn misused(&self, name: &str, way: Misuse, random: &RandomSource) -> Result<(), String> {
+        let signer = secp256k1(name);
+        match way {
+            Misuse::Spend | Misuse::Gap | Misuse::Replace => Err("there are no nonces".to_owned()),
+            Misuse::Copy => {
+                let pending = self.lock().pending();
+                let calls = pending.iter().filter_map(|one| match &one.call {
+                    Call::Trigger { contract, data, .. } if contract.evm() == self.contracts.escrow => Some(data),
+                    _ => None,
+                });
+                let calls: Vec<_> = calls.collect();
+                match calls.is_empty() {
+                    true => Err("nothing waits".to_owned()),
+                    false => self.send_data(&signer, self.contracts.escrow, 0, random.pick(&calls).clone()),
+                }
+            }
+            Misuse::Drain => {
+                let mut chain = self.lock();
+                let sun = chain.drain(signer.address());
+                chain.fund(secp256k1("stranger").address(), sun);
+                if sun > 0 { Ok(()) } else { Err("nothing is left".to_owned()) }
+            }
+        }
     }
 
     /// A payer, or whoever has seen what it signed, sends it.

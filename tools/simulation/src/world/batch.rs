@@ -56,8 +56,9 @@ pub async fn pay(
 /// The batch with its quotes; `None` when it is too late to ask for any.
 async fn collect(world: &World, gateways: &[Gateway], random: &RandomSource, order: &Order) -> Option<QuoteRequest> {
     loop {
-        if let Some(journal) = Gateway::any(gateways, random).journal() {
-            match timeout(ANSWERED_WITHIN, look(world, journal.as_ref(), order)).await {
+        let gateway = Gateway::any(gateways, random);
+        if let Some(journal) = gateway.journal() {
+            match timeout(ANSWERED_WITHIN, look(world, gateway, journal.as_ref(), order)).await {
                 Ok(Found::Collected(batch)) => return Some(*batch),
                 Ok(Found::TooLate) => return None,
                 Ok(Found::Unknown) | Err(_) => {}
@@ -68,7 +69,7 @@ async fn collect(world: &World, gateways: &[Gateway], random: &RandomSource, ord
 }
 
 /// Looks for the batch, and opens it when there is none.
-async fn look(world: &World, journal: &dyn Journal, order: &Order) -> Found {
+async fn look(world: &World, gateway: &Gateway, journal: &dyn Journal, order: &Order) -> Found {
     let stream_id = order.batch_id().into();
     let Ok(commits) = journal.load(&stream_id).await else { return Found::Unknown };
     if !commits.is_empty() {
@@ -78,7 +79,7 @@ async fn look(world: &World, journal: &dyn Journal, order: &Order) -> Found {
             _ => Found::Unknown,
         };
     }
-    if world.now() >= order.quote_deadline {
+    if gateway.now(world) >= order.quote_deadline {
         return Found::TooLate;
     }
     let Some(opened) = order.opened(world).await else { return Found::TooLate };
@@ -126,11 +127,12 @@ async fn take(
     };
     let mut accepted = 0;
     while accepted <= order.plan.replays {
-        let Some(journal) = Gateway::any(gateways, random).journal() else {
+        let gateway = Gateway::any(gateways, random);
+        let Some(journal) = gateway.journal() else {
             sleep(Duration::from_millis(random.number(100..=3_000))).await;
             continue;
         };
-        match timeout(ANSWERED_WITHIN, award(journal.as_ref(), &call, world.now())).await {
+        match timeout(ANSWERED_WITHIN, award(journal.as_ref(), &call, gateway.now(world))).await {
             Ok(Ok(AwardOutcome::Created(_) | AwardOutcome::Existing(_))) => {
                 match accepted {
                     0 => {

@@ -25,7 +25,7 @@ const FIRM_SECONDS: u64 = 30;
 /// Answers a request for quotes.
 pub async fn bid(world: Arc<World>, settler: Settler, request: RequestForQuotes) {
     let character = settler.plan.character;
-    let now = world.now();
+    let now = settler.now(&world);
     let wait = match character {
         Character::LateBidder => (request.quote_deadline - now).to_std().unwrap_or_default() + Duration::from_secs(1),
         _ => settler.plan.answers_after,
@@ -109,7 +109,7 @@ fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option
     let source_chain = request.terms.source.asset().chain();
     let (payout_account, delivery_account) = (account(source_chain)?, account(destination.asset().chain())?);
     let deadline = request.escrow.fulfillment_deadline;
-    let promise = settler.plan.promise.map_or(deadline, |promise| unix_seconds(world.now()) + promise);
+    let promise = settler.plan.promise.map_or(deadline, |promise| unix_seconds(settler.now(world)) + promise);
     let quote = Quote {
         kind: Quote::kind(),
         auction_id: request.auction_id.clone(),
@@ -126,5 +126,5 @@ fn quote(world: &World, settler: &Settler, request: &RequestForQuotes) -> Option
         fulfill_by: from_unix_seconds(promise.min(deadline))?,
         valid_until: from_unix_seconds(unix_seconds(request.quote_deadline) + FIRM_SECONDS)?,
     };
-    quote.sign(&settler.key, from_unix_seconds(unix_seconds(world.now()))?).ok()
+    quote.sign(&settler.key, from_unix_seconds(unix_seconds(settler.now(world)))?).ok()
 }

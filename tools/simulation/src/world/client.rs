@@ -95,9 +95,10 @@ async fn submit(world: &World, gateways: &[Gateway], random: &RandomSource, orde
     };
     let mut accepted = 0;
     while accepted <= order.plan.replays {
-        let answer = match Gateway::any(gateways, random).journal() {
+        let gateway = Gateway::any(gateways, random);
+        let answer = match gateway.journal() {
             Some(journal) => {
-                let asked = append(world, journal.as_ref(), &submission);
+                let asked = append(gateway.now(world), journal.as_ref(), &submission);
                 timeout(ANSWERED_WITHIN, asked).await.unwrap_or(Answer::Unknown)
             }
             None => Answer::Unknown,
@@ -122,13 +123,13 @@ async fn submit(world: &World, gateways: &[Gateway], random: &RandomSource, orde
 }
 
 /// Appends the first commit of the payment, or finds the one that is there.
-async fn append(world: &World, journal: &dyn Journal, submission: &Submitted) -> Answer {
+async fn append(now: Timestamp, journal: &dyn Journal, submission: &Submitted) -> Answer {
     let stream_id = submission.payment_id.clone().into();
     let Ok(before) = journal.load(&stream_id).await else { return Answer::Unknown };
     if !before.is_empty() {
         return Answer::Accepted;
     }
-    if world.now() >= submission.quote_deadline {
+    if now >= submission.quote_deadline {
         return Answer::TooLate;
     }
     let commit = Commit {

@@ -9,7 +9,7 @@ use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use chains::registry::ChainRegistry;
-use events::PaymentId;
+use events::{PaymentId, time::Timestamp};
 use sagas::{
     reassignment::ReassignmentRule,
     runner::{Engine, Options, Ports, Runner},
@@ -23,6 +23,7 @@ use super::{
     projection::{ProjectionStore, SimOpenStreams, follow},
     rpc_faults::rpc_faults,
     sim_journal::SimJournal,
+    thief,
 };
 use crate::{coverage, family::GatewayProcess, plan::LapsesPlan, process::Process, random::RandomSource};
 
@@ -73,6 +74,19 @@ impl Gateway {
         }
     }
 
+    /// Ends the process that runs here, at once.
+    pub fn kill(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = running.as_ref() {
+            running.process.end();
+        }
+    }
+
+    /// What the clock here says, by which clients are answered.
+    pub fn now(&self, world: &World) -> Timestamp {
+        world.gateway_time(self.index)
+    }
+
     /// Calls of its ports that the process has made.
     pub fn steps(&self) -> u64 {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,6 +103,7 @@ pub async fn keep(world: Arc<World>, gateways: Arc<Vec<Gateway>>, index: usize) 
         let drawn = (world.plan.crash_every > 0).then(|| random.number(1..=2 * world.plan.crash_every));
         let dies_after = if incarnation == 0 { planned.or(drawn) } else { drawn };
         let process = Process::new(dies_after.filter(|_| !world.faults_ended()));
+        let has_successor = world.has_successor(index);
         let mut tasks = match start(&world, gateway, &process, &random, incarnation) {
             Ok(tasks) => tasks,
             Err(error) => {
@@ -96,9 +111,17 @@ pub async fn keep(world: Arc<World>, gateways: Arc<Vec<Gateway>>, index: usize) 
                 return;
             }
         };
-        process.ended().await;
-        coverage::fault("death of a process");
-        world.note(format!("fault: gateway {index} is dead"));
+        tokio::select! {
+            biased;
+            () = process.ended() => {
+                coverage::fault("death of a process");
+                world.note(format!("fault: gateway {index} is dead"));
+            }
+            () = thief::submitter::replaced(&world, index), if !has_successor => {
+                process.end();
+                world.note(format!("gateway {index} is restarted with another submitter"));
+            }
+        }
         tasks.abort_all();
         while tasks.join_next().await.is_some() {}
         sleep(Duration::from_millis(random.number(1..=20_000))).await;
@@ -117,11 +140,11 @@ fn start(
     incarnation: u64,
 ) -> Result<JoinSet<()>, SetupError> {
     let index = gateway.index;
-    let skew_ms = world.plan.gateways[index].skew_ms;
-    let context = PortContext { world: world.clone(), process: process.clone(), random: random.clone(), skew_ms };
+    let context = PortContext { world: world.clone(), process: process.clone(), random: random.clone(), slot: index };
     let clock = Arc::new(context.clone());
     let brings = GatewayProcess {
-        submitters: world.parties.submitters.clone(),
+        submitters: world.submitters_of(index),
+        draining: world.draining_of(index),
         ledger: Arc::new(SimLedger(context.clone())),
         budgets: Arc::new(world.budgets.clone()),
         clock: clock.clone(),

@@ -10,6 +10,8 @@ mod word;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::TimeDelta;
+
 use chains::escrow::State;
 use events::{
     Account, ChainId, Event, Hash32, PaymentEvent, PaymentId, QuoteRequestEvent, QuoteRequestId, StreamId,
@@ -97,6 +99,19 @@ impl Invariants {
         self.clients_done == world.plan.payments.len()
             && self.payments.values().all(Entry::rests)
             && self.batches.values().all(|batch| batch.stage() != BatchStage::Collecting)
+    }
+
+    /// Payments and batches that are not at rest; a batch with quotes is not while one of them may be awarded.
+    pub fn open_streams(&self, world: &World) -> Vec<StreamId> {
+        let payments = self.payments.iter().filter(|(_, entry)| !entry.rests()).map(|(id, _)| id.into());
+        // By the clock of whichever gateway.
+        let apart = TimeDelta::seconds(if world.plan.gateway_clocks.is_empty() { 60 } else { 720 });
+        let batches = self.batches.iter().filter(|(_, batch)| match batch.stage() {
+            BatchStage::Awarded => false,
+            BatchStage::Collecting => true,
+            BatchStage::Collected => world.now() <= batch.opened.fulfillment_deadline + apart,
+        });
+        payments.chain(batches.map(|(id, _)| id.into())).collect()
     }
 
     /// The last second by which everything must be at rest, when faults end at `calm`.
@@ -274,8 +289,10 @@ impl Invariants {
     /// Looks at what waits to be mined: of the gateway's accounts nothing goes to the escrow that was not stored before.
     pub fn pending(&self, world: &World, handle: &ChainHandle) -> Result<(), Violation> {
         for waits in handle.waiting() {
-            let mut submitters = world.parties.submitters.iter();
-            let is_ours = waits.is_to_escrow && submitters.any(|name| handle.account(name) == waits.sender);
+            let mut submitters = world.parties.submitters.iter().chain(&world.parties.successor);
+            let is_ours = waits.is_to_escrow
+                && submitters.any(|name| handle.account(name) == waits.sender)
+                && !world.is_thiefs(&waits.hash);
             require(!is_ours || self.journaled.contains(&waits.hash), "intent before effect", || {
                 format!("{} is on its way and nowhere stored", waits.hash)
             })?;

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use events::StreamId;
 use journal::parking::{Parking, Replayed};
 
-use super::{World, invariants::require, sim_journal::SHARDS};
+use super::{World, invariants::require};
 use crate::{coverage, plan::Poison};
 
 /// Makes the stream unreadable as planned. Its shard changes hands then, so that the new owner has to read it.
@@ -18,7 +18,7 @@ pub async fn poison(world: Arc<World>, stream_id: StreamId, plan: Poison) {
     }
     world.note(format!("fault: {stream_id} is unreadable for {} s", plan.lasts.as_secs()));
     world.poison(&stream_id, plan.lasts);
-    world.shards.usurp(stream_id.shard(SHARDS));
+    world.shards.usurp(world.shard_of(&stream_id));
 }
 
 /// Replays parked streams, for as long as it runs.

@@ -8,7 +8,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use chrono::TimeDelta;
 use tokio::time::sleep;
 
 use chains::registry::Chain;
@@ -43,8 +42,8 @@ pub struct PortContext {
     pub process: Arc<Process>,
     /// Its random source.
     pub random: RandomSource,
-    /// Its clock against the world's, in milliseconds.
-    pub skew_ms: i64,
+    /// Its slot, which has a clock.
+    pub slot: usize,
 }
 
 impl PortContext {
@@ -56,11 +55,11 @@ impl PortContext {
     }
 }
 
-/// A skewed clock, whose timers fire early or late.
+/// A clock that is wrong, whose timers fire early or late.
 #[async_trait]
 impl Clock for PortContext {
     fn now(&self) -> Timestamp {
-        self.world.now() + TimeDelta::milliseconds(self.skew_ms)
+        self.world.gateway_time(self.slot)
     }
 
     async fn sleep(&self, duration: Duration) {

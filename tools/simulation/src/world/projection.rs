@@ -17,7 +17,7 @@ use sagas::ports::{OpenStreams, Transient};
 use super::{
     World,
     invariants::{Violation, require},
-    sim_journal::{SHARDS, SimJournal},
+    sim_journal::SimJournal,
 };
 use crate::{coverage, random::RandomSource};
 
@@ -88,6 +88,8 @@ pub struct ProjectionStore(Mutex<Inner>);
 #[derive(Default)]
 struct Inner {
     views: BTreeMap<StreamId, View>,
+    /// The shard in which each stream lies.
+    shards: BTreeMap<StreamId, u16>,
     /// The sequence up to which each shard is in them.
     read: BTreeMap<u16, u64>,
 }
@@ -121,6 +123,7 @@ impl ProjectionStore {
             None => match View::begin(recorded) {
                 Some(view) => {
                     inner.views.insert(recorded.stream_id.clone(), view);
+                    inner.shards.insert(recorded.stream_id.clone(), recorded.position.shard);
                     false
                 }
                 None => true,
@@ -132,7 +135,7 @@ impl ProjectionStore {
 /// Follows the shards for as long as it runs.
 pub async fn follow(world: Arc<World>, journal: Arc<SimJournal>, store: Arc<ProjectionStore>, random: RandomSource) {
     loop {
-        for shard in 0..SHARDS {
+        for shard in 0..journal.shards() {
             page(&world, &journal, &store, &random, shard).await;
         }
         sleep(LOOK_EVERY).await;
@@ -151,6 +154,8 @@ async fn page(world: &World, journal: &SimJournal, store: &ProjectionStore, rand
         let index = usize::try_from(random.number(1..=commits.len() as u64 - 1)).unwrap_or(1);
         commits.swap(index - 1, index);
     }
+    // A mark is of a stream that begins elsewhere.
+    commits.retain(|recorded| !recorded.is_moved());
     for recorded in &commits {
         if !store.apply(recorded) {
             continue;
@@ -193,7 +198,7 @@ impl OpenStreams for SimOpenStreams {
         if read < as_of {
             return Err(Transient::unreachable(format!("the read model is at {read} of {as_of}")));
         }
-        let open = inner.views.iter().filter(|(id, view)| id.shard(SHARDS) == shard && !view.at_rest());
+        let open = inner.views.iter().filter(|(id, view)| inner.shards.get(*id) == Some(&shard) && !view.at_rest());
         Ok(open.map(|(id, _)| id.clone()).collect())
     }
 }

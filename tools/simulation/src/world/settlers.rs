@@ -11,7 +11,7 @@ use escrow_abi::contracts::units;
 use events::{
     Account, AssetId, Did, mutant,
     quote::{Quote, SignedQuote},
-    time::unix_seconds,
+    time::{Timestamp, unix_seconds},
 };
 use sagas::ports::{
     ANSWER_WAIT_MAX, Award, AwardAnswer, DeliveryOrder, DeliveryState, REPLACEABLE_ANSWER_WAIT, Statement,
@@ -21,7 +21,7 @@ use super::{ChainHandle, World, verifiers::Question};
 use crate::{
     coverage,
     family::{Delivered, EscrowCall},
-    plan::{Character, SettlerPlan},
+    plan::{Character, ClockPlan, Plan, SettlerPlan},
 };
 
 /// How often a settler looks at the chains.
@@ -41,16 +41,24 @@ pub struct Settler {
     pub name: String,
     /// Its behaviour.
     pub plan: SettlerPlan,
+    /// How its clock is wrong.
+    clock: ClockPlan,
 }
 
 impl Settler {
-    /// Settler `index`.
-    pub fn new(index: usize, plan: SettlerPlan) -> Self {
+    /// Settler `index` of `whole`.
+    pub fn new(index: usize, plan: SettlerPlan, whole: &Plan) -> Self {
         let mut seed = [7; 32];
         seed[0] = u8::try_from(index).unwrap_or(u8::MAX);
         let key = SigningKey::from_bytes(&seed);
         let did = Did::from_ed25519(&key.verifying_key());
-        Self { did, key, name: format!("settler {index}"), plan }
+        let clock = whole.settler_clocks.get(index).cloned().unwrap_or_default();
+        Self { did, key, name: format!("settler {index}"), plan, clock }
+    }
+
+    /// What its clock says.
+    pub fn now(&self, world: &World) -> Timestamp {
+        world.now() + world.ahead(&self.clock)
     }
 }
 
@@ -135,6 +143,11 @@ async fn work(world: Arc<World>, settler: Settler, award: Award) {
 }
 
 impl Job {
+    /// What the settler's clock says, in UNIX seconds.
+    fn seconds(&self) -> u64 {
+        unix_seconds(self.settler.now(&self.world))
+    }
+
     async fn run(self) {
         let refund_after = self.award.case.escrow.refund_after;
         // A third party that saw the award spends the key that it takes for the delivery's.
@@ -142,10 +155,10 @@ impl Job {
         let mut reported = false;
         let mut forged = self.settler.plan.character == Character::Liar;
         let dies = self.death();
-        while self.world.seconds() <= refund_after + 600 {
+        while self.seconds() <= refund_after + 600 {
             sleep(LOOK_EVERY).await;
             let Some(escrow) = self.escrow().await else {
-                match self.world.seconds() <= self.order.fulfill_by + HOPES_FOR {
+                match self.seconds() <= self.order.fulfill_by + HOPES_FOR {
                     true => continue,
                     false => return,
                 }
@@ -159,6 +172,7 @@ impl Job {
             }
             if self.settler.plan.character == Character::Liar {
                 self.world.reports.report_delivery(&self.order.payment_id);
+                self.fetch(refund_after).await;
                 continue;
             }
             if self.settler.plan.character == Character::Fading || dies == Some(Death::BeforeDelivery) {
@@ -167,7 +181,7 @@ impl Job {
             if self.settler.plan.character == Character::Overdue {
                 return self.deliver_late().await;
             }
-            if self.settler.plan.character == Character::Tardy && self.world.seconds() + 8 < self.order.fulfill_by {
+            if self.settler.plan.character == Character::Tardy && self.seconds() + 8 < self.order.fulfill_by {
                 continue;
             }
             let state = self.destination.reader().delivery_state(&self.order).await;
@@ -187,7 +201,11 @@ impl Job {
                     extra = false;
                     // A transaction has a few blocks to be mined before it is sent again.
                     sleep(Duration::from_secs(25)).await;
+                    if self.asks_too_much() {
+                        self.fetch(refund_after).await;
+                    }
                 }
+                Ok(DeliveryState::Seen(_)) if self.asks_too_much() => self.fetch(refund_after).await,
                 Ok(DeliveryState::Final(_)) if self.settler.plan.character == Character::Gone => return,
                 Ok(DeliveryState::Final(_)) => self.fetch(refund_after).await,
                 Ok(DeliveryState::Impossible) => return,
@@ -208,7 +226,7 @@ impl Job {
     /// Delivers as soon as the promise is over, again and again, whoever the escrow is reserved for by then: as promised, and once
     /// with a promise that nobody was given.
     async fn deliver_late(&self) {
-        while self.world.seconds() <= self.order.fulfill_by {
+        while self.seconds() <= self.order.fulfill_by {
             sleep(Duration::from_secs(1)).await;
         }
         for tried in 0..LATE_TRIES {
@@ -220,7 +238,7 @@ impl Job {
             });
             self.fulfill(self.promised());
             if tried == LATE_TRIES / 2 {
-                self.fulfill(Delivered { fulfill_by: self.world.seconds() + 600, ..self.promised() });
+                self.fulfill(Delivered { fulfill_by: self.seconds() + 600, ..self.promised() });
             }
             sleep(LOOK_EVERY * 2).await;
         }
@@ -279,6 +297,12 @@ impl Job {
         }
     }
 
+    /// Whether it asks to be paid for what it delivered at once, though that is not settled, or not what it promised.
+    fn asks_too_much(&self) -> bool {
+        use Character::{Twice, WrongAmount, WrongRecipient, WrongToken};
+        matches!(self.settler.plan.character, Twice | WrongAmount | WrongRecipient | WrongToken)
+    }
+
     /// Its account on the destination.
     fn account(&self) -> Account {
         self.destination.account(&self.settler.name)
@@ -296,9 +320,9 @@ impl Job {
         }
     }
 
-    /// Has the delivery attested and brings the attestation to the escrow.
+    /// Has the delivery attested, if the verifiers do, and brings the attestation to the escrow.
     async fn fetch(&self, refund_after: u64) {
-        if self.settler.plan.character == Character::Idle && self.world.seconds() + 60 < refund_after {
+        if self.settler.plan.character == Character::Idle && self.seconds() + 60 < refund_after {
             return;
         }
         if self.world.verifiers_are_away() {

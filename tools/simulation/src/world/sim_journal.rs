@@ -2,7 +2,8 @@
 //! in every way that the contract of [`Journal`] allows.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
+    future::pending,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -19,19 +20,23 @@ use journal::{
     memory::MemoryJournal,
 };
 
-use super::World;
+use super::{World, invariants::require};
 use crate::{coverage, process::Process, random::RandomSource};
 
-/// Shards of a run.
+/// Shards of a run's first epoch.
 pub const SHARDS: u16 = 2;
+/// A process learns of an epoch by itself within so long, in milliseconds.
+const LEARNS_WITHIN_MS: u64 = 40_000;
+/// How often who waits for an epoch looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long an append waits for its acknowledgement.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The leases: which process works which shard.
 #[derive(Default)]
-pub struct Shards(Mutex<Vec<Shard>>);
+pub struct Shards(Mutex<BTreeMap<u16, Shard>>);
 
-#[derive(Default, Clone)]
+#[derive(Default)]
 struct Shard {
     /// In the order in which they came.
     contenders: Vec<Arc<Contender>>,
@@ -78,17 +83,13 @@ impl Contender {
 }
 
 impl Shards {
-    fn shard(&self, shard: u16) -> MutexGuard<'_, Vec<Shard>> {
-        let mut shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if shards.len() <= usize::from(shard) {
-            shards.resize(usize::from(SHARDS), Shard::default());
-        }
-        shards
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Shard>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn join(&self, shard: u16, process: Arc<Process>) -> Arc<Contender> {
-        let mut shards = self.shard(shard);
-        let shard = &mut shards[usize::from(shard)];
+        let mut shards = self.lock();
+        let shard = shards.entry(shard).or_default();
         shard.next_id += 1;
         let contender = Arc::new(Contender {
             id: shard.next_id,
@@ -102,8 +103,8 @@ impl Shards {
     }
 
     fn leave(&self, shard: u16, id: u64) {
-        let mut shards = self.shard(shard);
-        let shard = &mut shards[usize::from(shard)];
+        let mut shards = self.lock();
+        let shard = shards.entry(shard).or_default();
         shard.contenders.retain(|contender| contender.id != id);
         if shard.owner == Some(id) {
             shard.owner = None;
@@ -112,8 +113,8 @@ impl Shards {
 
     /// Wakes the owner of the shard.
     fn wake(&self, position: Position, stream_id: &StreamId) {
-        let shards = self.shard(position.shard);
-        let shard = &shards[usize::from(position.shard)];
+        let shards = self.lock();
+        let Some(shard) = shards.get(&position.shard) else { return };
         let owner = shard.contenders.iter().find(|contender| shard.owner == Some(contender.id));
         if let Some(owner) = owner {
             owner.push(WakeUp::Event { stream_id: stream_id.clone(), sequence: position.sequence });
@@ -123,8 +124,8 @@ impl Shards {
     /// Gives the shard to a waiting contender when its owner is dead; with `usurp` also when it lives. The former owner is
     /// returned: it does not know yet.
     fn keep(&self, shard: u16, usurp: bool) -> Option<Arc<Contender>> {
-        let mut shards = self.shard(shard);
-        let shard = &mut shards[usize::from(shard)];
+        let mut shards = self.lock();
+        let shard = shards.entry(shard).or_default();
         let owner = shard.contenders.iter().find(|contender| shard.owner == Some(contender.id)).cloned();
         let lives = owner.as_ref().is_some_and(|owner| !owner.process.is_dead());
         if lives && !usurp {
@@ -165,7 +166,7 @@ pub async fn keep_shards(world: Arc<World>) {
     let random = world.random("leases");
     loop {
         sleep(Duration::from_millis(1000)).await;
-        for shard in 0..SHARDS {
+        for shard in 0..world.memory.shards() {
             let usurp = world.strikes(&random, "shard changes hands", world.plan.faults.takeover);
             if usurp {
                 world.note(format!("fault: shard {shard} is taken over"));
@@ -189,13 +190,40 @@ pub struct SimJournal {
     process: Arc<Process>,
     memory: MemoryJournal,
     random: RandomSource,
+    /// So long after an epoch begins, or is sealed, this process learns of it by itself.
+    learns_after: Duration,
+    /// Those that it learnt of in another way.
+    learnt: Mutex<Option<Epochs>>,
 }
 
 impl SimJournal {
     /// A connection to what is stored in `world`.
     pub fn new(world: Arc<World>, process: Arc<Process>, random: RandomSource) -> Self {
         let memory = world.memory.clone();
-        Self { world, process, memory, random }
+        let learns_after = match world.plan.epochs.is_empty() {
+            true => Duration::ZERO,
+            false => Duration::from_millis(random.number(0..=LEARNS_WITHIN_MS)),
+        };
+        Self { world, process, memory, random, learns_after, learnt: Mutex::default() }
+    }
+
+    /// The epochs that this process knows.
+    fn known(&self) -> Epochs {
+        let by_itself = self.world.elapsed().checked_sub(self.learns_after);
+        let by_itself = by_itself.and_then(|at| self.world.epochs.as_of(at));
+        let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let later = by_itself.into_iter().chain(learnt).max_by_key(|epochs| {
+            let sealed = epochs.all().iter().filter(|epoch| epoch.sealed).count();
+            (epochs.shards(), sealed)
+        });
+        later.unwrap_or_else(|| Epochs::one(SHARDS))
+    }
+
+    /// The process was told of a place that it did not know.
+    fn learn(&self, recorded: &Recorded) {
+        if self.known().shards() <= recorded.position.shard {
+            *self.learnt.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.memory.epochs());
+        }
     }
 
     async fn read(&self) -> Result<(), ReadError> {
@@ -209,11 +237,24 @@ impl SimJournal {
 }
 
 /// Stores a commit; unless it was stored before, the invariants are checked and the worker of the shard is woken.
-async fn store(world: &Arc<World>, random: &RandomSource, commit: &Commit) -> Result<Recorded, AppendError> {
-    let shard = commit.stream_id.shard(SHARDS);
-    let before = world.memory.head(shard).await.unwrap_or_default();
-    let recorded = world.memory.append(commit).await?;
-    if world.memory.head(shard).await.unwrap_or_default() > before {
+async fn store(
+    world: &Arc<World>,
+    random: &RandomSource,
+    commit: &Commit,
+    known: &Epochs,
+) -> Result<Recorded, AppendError> {
+    let begun = world.memory.shard_of(&commit.stream_id);
+    let before = world.memory.load(&commit.stream_id).await.map_or(0, |commits| commits.len());
+    let recorded = world.memory.append_knowing(commit, known)?;
+    if world.memory.load(&commit.stream_id).await.map_or(0, |commits| commits.len()) > before {
+        let shard = recorded.position.shard;
+        if begun.is_none() && shard != world.memory.epochs().current().shard_of(&commit.stream_id) {
+            coverage::fault("stream begins in an epoch that is not the newest");
+        }
+        let is_where_it_was = begun.is_none_or(|begun| begun == shard);
+        let is_open = !world.memory.epochs().is_sealed(shard);
+        world.judge(require(is_where_it_was, "a stream stays in its shard", || format!("{recorded:?}")));
+        world.judge(require(is_open, "a sealed epoch takes nothing", || format!("{recorded:?}")));
         world.committed(&recorded);
         wake(world, random, &recorded);
     }
@@ -268,16 +309,23 @@ impl StreamStore for SimJournal {
                 return Err(AppendError::Unknown("fault".to_owned()));
             }
             let after = Duration::from_millis(self.random.number(1..=8_000));
-            let (world, random, commit) = (world.clone(), self.random.clone(), commit.clone());
+            let (world, random, commit, known) = (world.clone(), self.random.clone(), commit.clone(), self.known());
             tokio::spawn(async move {
                 sleep(after).await;
-                // Nobody learns whether its position is still free.
-                drop(store(&world, &random, &commit).await);
+                let shard = world.memory.shard_of(&commit.stream_id);
+                let shard = shard.unwrap_or_else(|| known.current().shard_of(&commit.stream_id));
+                if !world.memory.epochs().is_sealed(shard) {
+                    // Nobody learns whether its position is still free.
+                    drop(store(&world, &random, &commit, &known).await);
+                }
             });
             sleep(ACKNOWLEDGED_WITHIN).await;
             return Err(AppendError::Unknown("fault".to_owned()));
         }
-        let stored = store(world, &self.random, commit).await;
+        let stored = store(world, &self.random, commit, &self.known()).await;
+        if let Ok(recorded) = &stored {
+            self.learn(recorded);
+        }
         self.process.crash_point().await;
         if stored.is_ok() && world.strikes(&self.random, "append is not acknowledged", faults.unacknowledged) {
             world.note(format!("fault: append not acknowledged {}", what()));
@@ -292,20 +340,33 @@ impl StreamStore for SimJournal {
         if self.world.is_poisoned(stream_id) {
             coverage::fault("journal is unreadable for a time");
             return Err(ReadError::Unreadable {
-                shard: stream_id.shard(SHARDS),
+                shard: self.world.shard_of(stream_id),
                 sequence: 1,
                 subject: None,
                 reason: "fault".to_owned(),
             });
         }
-        self.memory.load(stream_id).await
+        let stored = self.memory.load(stream_id).await?;
+        if let Some(first) = stored.first() {
+            self.learn(first);
+        }
+        Ok(stored)
     }
 }
 
 #[async_trait]
 impl ShardLog for SimJournal {
     fn epochs(&self) -> Epochs {
-        Epochs::one(SHARDS)
+        self.known()
+    }
+
+    async fn grown(&self, shards: u16) {
+        if self.world.plan.epochs.is_empty() {
+            pending::<()>().await;
+        }
+        while self.known().shards() <= shards {
+            sleep(LOOK_EVERY).await;
+        }
     }
 
     async fn replay(&self, shard: u16, from: u64, limit: usize) -> Result<Vec<Recorded>, ReadError> {

@@ -2,6 +2,7 @@
 //! have escrows paid out or returned.
 
 pub mod reserver;
+pub mod submitter;
 
 use std::{sync::Arc, time::Duration};
 

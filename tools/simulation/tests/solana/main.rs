@@ -8,6 +8,7 @@ mod against_surfpool;
 mod common;
 mod faults;
 mod forks;
+mod mutants;
 mod payment;
 mod support;
 mod two_nodes;

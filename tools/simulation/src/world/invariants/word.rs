@@ -112,7 +112,7 @@ impl Entry {
         })
     }
 
-    /// A release rests on the word of the verifiers about the quote that it names, and that word is true.
+    /// A release rests on the word of the verifiers about the quote that it names, and that word is true: its delivery is settled.
     fn paid(&self, world: &World, happened: &Happened, call: Option<&Released>) -> Result<(), Violation> {
         let (payment_id, by) = (&self.submitted.payment_id, &happened.transaction);
         let invariant = "an escrow is released on its verifiers' word";
@@ -126,8 +126,11 @@ impl Entry {
             format!("{payment_id} by {by}: {attestation}")
         })?;
         let is_paid = quote.quote().payout_account == *settler;
-        require(is_paid && self.delivery_of(world, quote).is_some(), invariant, || {
-            format!("{payment_id} is released to {settler}, and was not delivered")
+        let settled = world.chain(quote.quote().destination.asset().chain()).map(|destination| destination.settled().0);
+        // What was settled when it was attested is settled now.
+        let is_delivered = self.delivery_of(world, quote).is_some_and(|block| Some(block) <= settled);
+        require(is_paid && is_delivered, invariant, || {
+            format!("{payment_id} is released to {settler}, and no delivery up to {settled:?} is settled")
         })
     }
 

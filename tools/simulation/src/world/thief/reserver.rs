@@ -77,7 +77,7 @@ async fn name_itself(world: &World, random: &RandomSource, prey: &Prey) {
 }
 
 /// A non-delivery of the reservation that stands, by fewer keys than the escrow needs.
-async fn few(world: &World, random: &RandomSource, prey: &Prey, quote_hash: Hash32) -> Option<String> {
+pub(super) async fn few(world: &World, random: &RandomSource, prey: &Prey, quote_hash: Hash32) -> Option<String> {
     let statement = Statement::NonDelivery { payment_id: prey.payment_id.clone(), quote_hash };
     if world.plan.verifiers.is_set() {
         let said = attestation(world, random, &prey.source, &statement).await?;
