@@ -293,6 +293,30 @@ pub fn submitted_from_a_batch() -> Submitted {
     }
 }
 
+/// The payer signed a transfer of its token's, of a quote that it knew.
+pub fn submitted_by_a_transfer() -> Submitted {
+    let transfer = Eip3009 {
+        amount: amount("25500000"),
+        nonce: hash(0x12),
+        valid_before: 1_767_323_081,
+        quote_hash: hash(0x41),
+        signature: "0x1b".into(),
+    };
+    Submitted { authorization: Authorization::EvmEip3009(transfer), ..submitted() }
+}
+
+/// The payer signed the allowance for Permit2, too.
+pub fn submitted_with_an_allowance() -> Submitted {
+    let full = submitted();
+    let Authorization::EvmPermit2Escrow(permit) = full.authorization.clone() else { unreachable!() };
+    let allowance =
+        TokenPermit { value: amount("26000000"), nonce: hash(0x13), deadline: 1_767_323_090, signature: "0x1c".into() };
+    Submitted {
+        authorization: Authorization::EvmPermit2Escrow(Permit2 { allowance: Some(allowance), ..permit }),
+        ..full
+    }
+}
+
 /// A holder with a credential, and a sender with none that says until when.
 pub fn identities() -> Vec<ProvenIdentity> {
     let credential = PresentedCredential {
