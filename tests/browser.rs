@@ -113,8 +113,9 @@ async fn operators_go_through_a_hundred_thousand_payments() -> Result<()> {
         "page.parts.test.mjs",
         "console.parts.test.mjs",
         "console.test.mjs",
+        "signatures.test.mjs",
     ]);
-    passed(command, 41).await
+    passed(command, 45).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -54,6 +54,7 @@ mod solana;
 mod solana_faults;
 mod support;
 mod takeover;
+mod token_signatures;
 mod tracing;
 mod tron;
 mod tron_faults;

@@ -4,30 +4,29 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
-use axum::{Router, body::Bytes, extract::State, http::header, routing::post};
+use axum::body::Bytes;
 use ed25519_dalek::SigningKey;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use tokio::{
     io::AsyncWriteExt,
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::{TcpSocket, TcpStream},
     process::Command,
     task::JoinSet,
 };
-use tokio_util::task::AbortOnDropHandle;
 
 use devkit::Process;
 use events::{Account, Did, PaymentEvent, PaymentId, VerifierMember, VerifierSet, time::unix_seconds};
 use protocol::{AttestationRequest, AttestationStatus, DELIVERY_ATTESTATION_PATH, Version, message_signature::Signer};
 
-use crate::support::*;
+use crate::support::{overheard::Overheard, *};
 
 /// An escrow that nobody configured.
 const FAKE_ESCROW: &str = "0x00000000000000000000000000000000baadf00d";
@@ -46,34 +45,6 @@ const STRANGERS: [&str; 2] =
     ["0x1111111111111111111111111111111111111111", "0x2222222222222222222222222222222222222222"];
 const UNREAD_CONNECTIONS: usize = 2;
 const HONEST_ASKS: usize = 30;
-
-/// What the node is asked with, where it is, and what it was asked.
-type Repeater = (reqwest::Client, String, Arc<Mutex<Vec<String>>>);
-
-/// A node that repeats what it is asked to the real one, and remembers.
-struct Overheard {
-    asked: Arc<Mutex<Vec<String>>>,
-    url: String,
-    _serving: AbortOnDropHandle<()>,
-}
-
-impl Overheard {
-    async fn before(node: String) -> Result<Self> {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let state = (reqwest::Client::new(), node, Arc::clone(&asked));
-        let repeat = async |State((client, node, asked)): State<Repeater>, body: Bytes| {
-            asked.lock().unwrap().push(String::from_utf8_lossy(&body).to_ascii_lowercase());
-            let sent = client.post(node).header("content-type", "application/json").body(body).send().await;
-            let answer = sent.unwrap().bytes().await.unwrap();
-            ([(header::CONTENT_TYPE, "application/json")], answer)
-        };
-        let router = Router::new().route("/", post(repeat)).with_state(state);
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let url = format!("http://{}/", listener.local_addr()?);
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Ok(Self { asked, url, _serving: AbortOnDropHandle::new(serving) })
-    }
-}
 
 /// A network whose verifier asks the source chain through [`Overheard`], and an honest case that it attests.
 struct Environment {
@@ -341,7 +312,7 @@ async fn junk_does_not_keep_the_verifier_from_attesting() -> Result<()> {
     flood.under_way().await?;
     drop(flood);
     let fake = FAKE_ESCROW.trim_start_matches("0x");
-    let asked = std::mem::take(&mut *environment.chain.asked.lock().unwrap());
+    let asked = environment.chain.take();
     assert!(asked.iter().any(|call| call.contains("eth_call")), "nothing was overheard");
     let about_fake: Vec<_> = asked.iter().filter(|call| call.contains(fake)).collect();
     assert!(about_fake.is_empty(), "the chain was asked {} times for junk: {}", about_fake.len(), about_fake[0]);
@@ -357,7 +328,7 @@ async fn junk_does_not_keep_the_verifier_from_attesting() -> Result<()> {
     // `recordOf` of the made-up payments, by their ids on chain: eight judgements a second, a few calls each.
     let ids: Vec<String> =
         (0..JUNK_CONNECTIONS).map(|n| on_chain(&PaymentId::derive("attacker", &n.to_string()))).collect();
-    let asked = std::mem::take(&mut *environment.chain.asked.lock().unwrap());
+    let asked = environment.chain.take();
     let about_junk = asked.iter().filter(|call| ids.iter().any(|id| call.contains(id))).count() as u64;
     assert!(about_junk > 0, "none of the junk was judged: the control shows nothing");
     assert!(about_junk <= 8 * 4 * seconds, "{about_junk} calls for junk in {seconds} s");
@@ -412,7 +383,7 @@ async fn a_set_of_somebody_elses_costs_no_chain_a_question() -> Result<()> {
         Ok(ask)
     };
     let client = settler::verifier::Client::new(signer(1)?)?;
-    environment.chain.asked.lock().unwrap().clear();
+    environment.chain.take();
 
     let other_releaser = [ask(0, &strangers, Some(own.clone()))?, ask(1, &with_own, Some(own.clone()))?];
     for ask in &other_releaser {
@@ -428,7 +399,7 @@ async fn a_set_of_somebody_elses_costs_no_chain_a_question() -> Result<()> {
     let member = ask(3, &with_own, with_own.id())?;
     let answer = client.attest_delivery(&environment.endpoint, &member).await?;
     ensure!(answer.signature.is_none(), "{answer:?}");
-    let asked = std::mem::take(&mut *environment.chain.asked.lock().unwrap());
+    let asked = environment.chain.take();
     let is_about = |ask: &AttestationRequest| asked.iter().any(|call| call.contains(&on_chain(&ask.payment_id)));
     ensure!(is_about(&member), "nothing was overheard");
     for ask in other_releaser.iter().chain([&no_member]) {

@@ -4,6 +4,7 @@ pub mod client;
 pub mod collector;
 pub mod example_payers;
 pub mod outcome_tally;
+pub mod overheard;
 pub mod recorder;
 pub mod solana;
 pub mod tampering_proxy;

@@ -34,6 +34,8 @@ pub struct Chain {
     pub contracts: DevContracts,
     /// The development token.
     pub token: String,
+    /// A token that takes its holders' signatures, as USDC does.
+    pub stablecoin: String,
     /// The chain's own coin as a token, as WETH is.
     pub wrapped_coin: String,
     /// Access for looking and for development-only changes.
@@ -59,11 +61,14 @@ impl Chain {
         // A payment that no settler can serve has to be one that the payer could pay for.
         dev.mint(&token, &Role::Payer.account(), U256::from(ENDOWMENT) * U256::from(1_000)).await?;
         dev.approve(&Role::Payer.signer(), &token, &contracts.permit2, U256::MAX).await?;
+        // Nobody is allowed to draw on it, nor has to be.
+        let stablecoin = dev.deploy_stablecoin("Development USD Coin", "dUSDC", DECIMALS).await?;
+        dev.mint(&stablecoin, &Role::Payer.account(), U256::from(ENDOWMENT) * U256::from(1_000)).await?;
         let wrapped_coin = dev.deploy_wrapped_coin("Wrapped Ether", "WETH", COIN_DECIMALS).await?;
         for role in [Role::Settler(1), Role::Settler(2), Role::Settler(3)] {
             dev.wrap(&role.signer(), &wrapped_coin, U256::from(WRAPPED)).await?;
         }
-        Ok(Self { anvil, contracts, token, wrapped_coin, dev })
+        Ok(Self { anvil, contracts, token, stablecoin, wrapped_coin, dev })
     }
 
     /// CAIP-2 id.
@@ -77,6 +82,14 @@ impl Chain {
     /// Never, for an address that was deployed.
     pub fn token(&self) -> Result<AssetId> {
         Ok(format!("{}/erc20:{}", self.id(), self.token).parse()?)
+    }
+
+    /// The token that takes signatures, as an asset.
+    ///
+    /// # Errors
+    /// Never, for an address that was deployed.
+    pub fn stablecoin(&self) -> Result<AssetId> {
+        Ok(format!("{}/erc20:{}", self.id(), self.stablecoin).parse()?)
     }
 
     /// The chain's own coin.

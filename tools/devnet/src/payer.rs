@@ -1,5 +1,7 @@
 //! A payer: builds, signs and submits payments the way a client of the HTTP API does.
 
+mod evm;
+
 use std::time::Duration;
 
 use alloy::signers::{SignerSync, local::PrivateKeySigner};
@@ -8,10 +10,7 @@ use chrono::{SecondsFormat, Utc};
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
-use chains_evm::permit2::{self, Choice, EscrowSettings, Scheme, SpendRequest};
-use events::{
-    Account, Amount, AssetId, Did, Hash32, OwnedAsset, PaymentId, Terms, quote::SignedQuote, time::Timestamp,
-};
+use events::{Amount, AssetId, Did, Hash32, PaymentId, quote::SignedQuote};
 
 use super::keys;
 
@@ -291,55 +290,6 @@ impl Payer {
         }
     }
 
-    /// The Permit2 signature for the terms in `order`, which is the body of a request or a batch.
-    async fn permit(
-        &self,
-        signer: &PrivateKeySigner,
-        base: &str,
-        payment_id: PaymentId,
-        order: &Value,
-        quote_hash: Hash32,
-    ) -> Result<Value> {
-        let (terms, quote_deadline, fulfillment_deadline) = read_order(order)?;
-        let chain_id = terms.source.asset().chain();
-        let defaults: Value = self
-            .http
-            .get(format!("{base}/v1/defaults?chain_id={chain_id}"))
-            .send()
-            .await?
-            .error_for_status()?
-            .json()
-            .await?;
-        let account = |member: &str| -> Result<Account> {
-            Ok(defaults[member].as_str().with_context(|| format!("defaults lack {member}"))?.parse()?)
-        };
-        let spend = SpendRequest {
-            scheme: Scheme::EvmPermit2Escrow,
-            payment_id,
-            terms,
-            quote_deadline,
-            fulfillment_deadline,
-            escrow: EscrowSettings {
-                contract: account("escrow_contract_address")?,
-                reserver: account("reserver")?,
-                releaser: account("releaser")?,
-                permit2: account("permit2")?,
-                refund_delay_seconds: defaults["refund_delay_seconds"].as_u64().context("defaults lack a delay")?,
-            },
-            quote_hash,
-        };
-        let prepared = permit2::prepare(&spend, &Choice::default())?;
-        let signature = signer.sign_hash_sync(&prepared.digest.0.into())?;
-        Ok(json!({
-            "message_scheme": "EVM_PERMIT2_ESCROW",
-            "signed_messages": [{
-                "message": prepared.digest,
-                "message_prehash": prepared.typed_data.to_string(),
-                "signature": signature.to_string(),
-            }],
-        }))
-    }
-
     /// Submits a signed body; holds for the outcome for at most `hold`.
     ///
     /// # Errors
@@ -390,23 +340,4 @@ impl Payer {
         ensure!(answer.status == 200, "status of {payment_id} is {answer:?}");
         Ok(answer)
     }
-}
-
-/// Terms, quote deadline and fulfillment deadline of a request or a batch.
-fn read_order(order: &Value) -> Result<(Terms, Timestamp, Timestamp)> {
-    let text =
-        |pointer: &str| order.pointer(pointer).and_then(Value::as_str).with_context(|| format!("{pointer} is missing"));
-    let owned = |pointer: &str| -> Result<OwnedAsset> {
-        let asset = text(&format!("{pointer}/asset_identifier"))?.parse()?;
-        Ok(OwnedAsset::new(asset, text(&format!("{pointer}/account"))?)?)
-    };
-    let destinations = order["destination"].as_array().map_or(0, Vec::len);
-    let destination = (0..destinations).map(|index| owned(&format!("/destination/{index}"))).collect::<Result<_>>()?;
-    let cap = order["max_source_amount"].as_str().map(str::parse).transpose()?;
-    let terms = Terms::new(owned("/source")?, destination, text("/fulfillment_amount")?.parse()?, cap);
-    Ok((terms, timestamp(text("/quote_deadline")?)?, timestamp(text("/fulfillment_deadline")?)?))
-}
-
-fn timestamp(text: &str) -> Result<Timestamp> {
-    Ok(chrono::DateTime::parse_from_rfc3339(text)?.to_utc())
 }

@@ -4,6 +4,7 @@ mod corridors;
 mod examples;
 mod reassignment;
 mod solana;
+mod tokens;
 mod tron;
 mod verifiers;
 
@@ -77,6 +78,7 @@ pub async fn run(network: &mut Network) -> Result<()> {
     environment.lapses().await.context("payment 5")?;
     environment.misses_a_verifier().await?;
     environment.is_reassigned().await.context("the payment whose winner fades")?;
+    environment.tokens().await?;
     environment.solana().await?;
     environment.tron().await?;
     environment.buys_a_page().await.context("the shop")?;

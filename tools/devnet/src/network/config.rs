@@ -244,6 +244,7 @@ fn corridors(network: &Network, spread_bps: u32) -> Result<Vec<Value>> {
     };
     let mut pairs = vec![
         pair(source.clone(), destination.clone()),
+        pair(network.source.stablecoin()?, destination.clone()),
         pair(network.source.wrapped_coin()?, network.destination.wrapped_coin()?),
         pair(network.source.wrapped_coin()?, network.destination.coin()?),
     ];
@@ -350,6 +351,7 @@ fn chain_members(network: &Network, chain: &Chain) -> Result<Value> {
         "poll_ms": 200,
         "assets": [
             {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
+            {"asset_identifier": chain.stablecoin()?, "symbol": "dUSDC", "decimals": DECIMALS},
             {"asset_identifier": chain.coin()?, "symbol": "ETH", "decimals": EVM_COIN_DECIMALS},
             {
                 "asset_identifier": chain.wrapped_coin()?,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use events::{AssetId, Family, PaymentEvent, PaymentId};
 
@@ -22,7 +23,6 @@ impl Environment<'_> {
     }
 
     async fn pays(&mut self, payer: &Payer, spec: &PaymentSpec) -> Result<PaymentId> {
-        let before = self.received(&spec.destination).await?;
         let body = payer.sign(&self.base, spec).await?;
         if spec.source.chain().family() == Some(Family::Tron) {
             let messages = body["sender_auth"]["signed_messages"].as_array().into_iter().flatten();
@@ -30,7 +30,13 @@ impl Environment<'_> {
             let functions: Vec<&str> = functions.collect();
             println!("   payer signed its own {}, which are sent when a quote has won", functions.join(" and "));
         }
-        let answer = self.submit(&body, Duration::from_secs(30)).await?;
+        self.delivers(spec, &body).await
+    }
+
+    /// Submits what was signed, and checks that the payment completes and the recipient has all of it.
+    pub(super) async fn delivers(&mut self, spec: &PaymentSpec, body: &Value) -> Result<PaymentId> {
+        let before = self.received(&spec.destination).await?;
+        let answer = self.submit(body, Duration::from_secs(30)).await?;
         ensure!(answer.text("status") == "completed", "not completed: {}", answer.body);
         let received = self.received(&spec.destination).await? - before;
         ensure!(received == spec.amount.get(), "recipient received {received}, not {}", spec.amount);

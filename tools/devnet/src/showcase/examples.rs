@@ -128,7 +128,9 @@ async fn payer_on_evm(network: &Network) -> Result<Files> {
     let (chain, signer) = (&network.source, PrivateKeySigner::from_bytes(&keccak256("gw dev example payer"))?);
     let account = signer.address().to_string();
     chain.dev.fund(&account, U256::from(WEI)).await?;
-    chain.dev.mint(&chain.token, &account, U256::from(TOKENS)).await?;
+    for token in [&chain.token, &chain.stablecoin] {
+        chain.dev.mint(token, &account, U256::from(TOKENS)).await?;
+    }
     let key = signer.to_bytes().to_string();
     leave(&network.options().directory, "evm", &key, &order(network, &chain.token()?, &account)?)
 }
