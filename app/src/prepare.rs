@@ -7,7 +7,8 @@
 //! Who is going to prove an originator names it as `originator`, a DID, or sends the proof: the payment id is made of it,
 //! and so what the payer signs. A payer on Tron has to send the proof.
 //!
-//! Where the payer's allowance is too small, `approval` is the call by which it gives it; where it holds too little of a wrapped
+//! Where the payer's allowance is too small, the token's `Permit` (ERC-2612) is the first message where the token takes one; else
+//! `approval` is the call by which it gives it. Under `EVM_EIP3009` none is needed. Where it holds too little of a wrapped
 //! coin and enough of the coin, `wrap` is what wraps the rest. What cannot be paid at all is refused as the submission would be.
 //! On Tron the approval is one of the messages.
 //!
@@ -54,6 +55,7 @@ pub struct PreparedBody {
     /// The scheme the messages are for.
     #[schemars(schema_with = "MessageScheme::schema")]
     message_scheme: &'static str,
+    /// Each is signed. On EVM chains an allowance for Permit2, where one is needed and the token takes it signed, comes first.
     #[schemars(length(min = 1))]
     signed_messages: Vec<MessageBody>,
     // Whose word releases the escrow: what is signed has the account alone, a verifier's or a set's.
@@ -77,7 +79,8 @@ struct MessageBody {
     /// is `message`. On Tron the `raw_data` of a transaction in hex, whose SHA-256 is `message`; the messages are in the order
     /// in which their transactions are sent, after the auction.
     message_prehash: String,
-    /// What else the submission has to repeat. On Solana its `allowance_delegate` is the address that the payer approves to draw
+    /// What else the submission has to repeat. On EVM chains the windows and, under `EVM_EIP3009`, `deposit`, whose hash is the nonce;
+    /// of an allowance what it says: `spender`, `amount`, `deadline` and so on. On Solana its `allowance_delegate` is the address that the payer approves to draw
     /// on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in
     /// the transaction itself.
     #[schemars(schema_with = "schema::free_form")]

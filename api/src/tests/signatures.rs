@@ -9,8 +9,8 @@ use serde_json::json;
 use app::authorization::evm::EvmAuthorizer;
 use chains::config::ChainConfig;
 use chains_evm::{
+    authorization::{Choice, EscrowSettings, Scheme, SpendRequest, prepare},
     node::Node,
-    permit2::{Choice, EscrowSettings, Scheme, SpendRequest, prepare},
 };
 use devkit::anvil::{Anvil, Mining};
 use events::{OwnedAsset, Terms};

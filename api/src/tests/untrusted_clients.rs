@@ -4,7 +4,7 @@
 use alloy::signers::local::PrivateKeySigner;
 use futures::future::join_all;
 
-use chains_evm::permit2::{Choice, Scheme};
+use chains_evm::authorization::{Choice, Scheme};
 use journal::ShardLog;
 
 use super::{

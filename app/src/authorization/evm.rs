@@ -1,33 +1,31 @@
 //! Payers on EVM chains: signatures for Permit2 and for tokens that take them, by keys and by contract accounts.
 
+mod tokens;
+
 use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
-use alloy::primitives::U256;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use chains_evm::{
+    authorization::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
     batching::Views,
-    escrows::Escrows,
     node::Node,
     payers::{ContractPayer, Payers},
-    permit2::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
-    token_domain::{TokenDomain, TokenSignatures, Tokens},
+    token_domain::{TokenDomain, Tokens},
 };
 use escrow_abi::contracts::{ConvertError, address, erc20};
-use events::{
-    Account, Hash32, OwnedAsset,
-    event::{Authorization, TokenPermit},
-};
+use events::{Account, Hash32, OwnedAsset, event::Authorization};
 use journal::budget::Budgets;
 use net::callers::Refusal;
 use sagas::ports::{Clock, Transient};
 
+use self::tokens::{KEYS_ONLY, NO_TRANSFERS, OLDER_ESCROW};
 use crate::{
     authorization::{
         AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes, MessageScheme, Prepared,
@@ -48,14 +46,6 @@ const TOKENS_ASKED_MAX: usize = 16;
 const LOOK_WAIT_MAX: Duration = Duration::from_millis(250);
 /// How long a signature waits for its turn to be judged by a contract.
 const TURN_WAIT_MAX: Duration = Duration::from_millis(1_000);
-/// Why an escrow takes none.
-const OLDER_ESCROW: &str =
-    "message_scheme: the escrow was deployed before it took signed transfers (ERC-3009); see EVM_PERMIT2_ESCROW";
-/// Why a token's payer cannot give the allowance by a signature.
-const NO_PERMITS: &str = "sender_auth.signed_messages: the source's token takes no signed allowances (ERC-2612)";
-/// Why a token cannot be paid with by a signature of its own.
-const NO_TRANSFERS: &str =
-    "message_scheme: the source's token takes no signed transfers (ERC-3009); see EVM_PERMIT2_ESCROW";
 
 /// [`Authorizer`] for the EVM chains it has a node of.
 ///
@@ -74,9 +64,12 @@ struct EvmChain {
     payers: Payers,
     looks: Arc<Bulkhead>,
     tokens: Tokens,
+    /// Questions about tokens and escrows for payers that signed.
     tokens_asked: Arc<Bulkhead>,
-    /// Of those that the configuration trusts.
-    newer_escrows: Arc<Mutex<BTreeSet<Account>>>,
+    /// Questions for those who proved nothing, who take no permit of the others.
+    unsigned_asks: Arc<Bulkhead>,
+    /// Whether escrows have a call for signed transfers, and since when that is known. Only configured ones are asked, so it is bounded.
+    escrows_with_transfers: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     foreign: FairBulkhead,
 }
 
@@ -88,6 +81,8 @@ impl EvmAuthorizer {
             let foreign = FairBulkhead::new(gas.calls_max, gas.caller_calls_max, TURN_WAIT_MAX);
             let looks = Arc::new(Bulkhead::new("contract_payers", LOOKS_MAX, LOOKS_MAX, LOOK_WAIT_MAX));
             let tokens_asked = Arc::new(Bulkhead::new("tokens", TOKENS_ASKED_MAX, 4 * TOKENS_ASKED_MAX, LOOK_WAIT_MAX));
+            let unsigned_asks =
+                Arc::new(Bulkhead::new("unsigned_tokens", TOKENS_ASKED_MAX, 4 * TOKENS_ASKED_MAX, LOOK_WAIT_MAX));
             let tokens = Tokens::new(Views::new(node.clone()));
             (
                 node.chain_id().clone(),
@@ -96,7 +91,8 @@ impl EvmAuthorizer {
                     looks,
                     tokens,
                     tokens_asked,
-                    newer_escrows: Arc::default(),
+                    unsigned_asks,
+                    escrows_with_transfers: Arc::default(),
                     foreign,
                 },
             )
@@ -119,29 +115,26 @@ impl EvmChain {
         signed: &SignedMessage,
     ) -> Result<Authorized, AuthorizeError> {
         let signed = as_signed(signed);
-        let spend = &spend(request, permit2::claimed_domain(&signed))?;
+        let spend = &spend(request, authorization::claimed_domain(&signed))?;
         let account = request.terms.source.account();
-        match permit2::authorize(spend, &signed) {
+        match authorization::authorize(spend, &signed) {
             Ok((authorization, escrow)) => {
                 let mut authorized = Authorized { authorization, escrow };
-                allow(request, spend, &mut authorized)?;
+                add_allowance(request, spend, &mut authorized)?;
                 let is_last = index + 1 == request.signed_messages.len();
                 if !is_last && self.payer(request, &authorized).await?.is_some() {
-                    self.judge(request, index, permit2::confirm_by_code(spend, &signed, &self.payers)).await?;
+                    self.judge(request, index, authorization::confirm_by_code(spend, &signed, &self.payers)).await?;
                 }
                 Ok(authorized)
             }
             // An account that is not there yet may be deployed by its deposit; without code and without that it is a key's.
-            Err(error) if error.may_be_contract() && (error.may_deploy() || !self.payers.had_no_code(account)) => {
-                let asked = async {
-                    let mut spend = spend.clone();
-                    if spend.scheme == Scheme::EvmEip3009 {
-                        let own =
-                            self.tokens.signatures(erc20(spend.terms.source.asset()).map_err(Transient::from)?).await?;
-                        spend.token = own.filter(|own| own.transfers).map(|own| own.domain);
-                    }
-                    permit2::authorize_onchain(&spend, &signed, &self.payers).await
-                };
+            Err(error)
+                if error.may_be_contract()
+                    // Not all tokens ask contracts.
+                    && spend.scheme != Scheme::EvmEip3009
+                    && (error.may_deploy() || !self.payers.had_no_code(account)) =>
+            {
+                let asked = authorization::authorize_onchain(spend, &signed, &self.payers);
                 let (authorization, escrow) = self.judge(request, index, asked).await?;
                 Ok(Authorized { authorization, escrow })
             }
@@ -158,101 +151,13 @@ impl EvmChain {
     ) -> Result<(), AuthorizeError> {
         for (index, signed) in request.signed_messages.iter().enumerate() {
             let signed = as_signed(signed);
-            let spend = spend(request, permit2::claimed_domain(&signed))?;
-            let Ok((authorization, _)) = permit2::authorize(&spend, &signed) else { continue };
+            let spend = spend(request, authorization::claimed_domain(&signed))?;
+            let Ok((authorization, _)) = authorization::authorize(&spend, &signed) else { continue };
             if is_same(&authorization, &authorized.authorization) {
-                return self.judge(request, index, permit2::confirm_by_code(&spend, &signed, &self.payers)).await;
+                return self.judge(request, index, authorization::confirm_by_code(&spend, &signed, &self.payers)).await;
             }
         }
         // Code has judged it.
-        Ok(())
-    }
-
-    /// Which signatures the source's token takes.
-    async fn token(&self, source: &OwnedAsset) -> Result<Option<TokenSignatures>, AuthorizeError> {
-        let token = convert(erc20(source.asset()))?;
-        let full = || Transient::rate_limited("as many tokens as there may be are asked");
-        let _permit = self.tokens_asked.permit().await.ok_or_else(full)?;
-        Ok(self.tokens.signatures(token).await?)
-    }
-
-    /// Whether an escrow has a call for signed transfers. One that was deployed before it had has none, and its code never changes.
-    async fn takes_transfers(&self, escrow: &Account) -> Result<bool, AuthorizeError> {
-        // Only what is added can be half done, and nothing is.
-        if self.newer_escrows.lock().unwrap_or_else(PoisonError::into_inner).contains(escrow) {
-            return Ok(true);
-        }
-        let full = || Transient::rate_limited("as many tokens as there may be are asked");
-        let _permit = self.tokens_asked.permit().await.ok_or_else(full)?;
-        let takes = Escrows::of(self.payers.node()).takes_transfers(escrow).await?;
-        if takes {
-            self.newer_escrows.lock().unwrap_or_else(PoisonError::into_inner).insert(escrow.clone());
-        }
-        Ok(takes)
-    }
-
-    /// Whether what was signed for the token holds there: in its own domain, and it takes such signatures.
-    async fn confirm_token(
-        &self,
-        request: &AuthorizationRequest<'_>,
-        authorized: &Authorized,
-    ) -> Result<(), AuthorizeError> {
-        match &authorized.authorization {
-            Authorization::EvmEip3009(_) => {}
-            Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => {
-                return match &permit.allowance {
-                    Some(allowance) => self.confirm_allowance(request, allowance).await,
-                    None => Ok(()),
-                };
-            }
-            Authorization::Solana(_) | Authorization::Tron(_) => return Ok(()),
-        }
-        if !self.takes_transfers(request.escrow_contract).await? {
-            return Err(AuthorizeError::Refused(OLDER_ESCROW.to_owned()));
-        }
-        let own = self.token(&request.terms.source).await?.filter(|signatures| signatures.transfers);
-        let Some(own) = own else { return Err(AuthorizeError::Refused(NO_TRANSFERS.to_owned())) };
-        for (index, signed) in request.signed_messages.iter().enumerate() {
-            let signed = as_signed(signed);
-            let claimed = permit2::claimed_domain(&signed);
-            let Ok((authorization, _)) = permit2::authorize(&spend(request, claimed.clone())?, &signed) else {
-                continue;
-            };
-            if authorization == authorized.authorization && claimed.as_ref() != Some(&own.domain) {
-                let TokenDomain { name, version } = &own.domain;
-                let rule = format!("message_prehash.domain: must name the token as {name:?}, version {version:?}");
-                return Err(AuthorizeError::Refused(format!("sender_auth.signed_messages[{index}]: {rule}")));
-            }
-        }
-        // Where code has judged it, that was in the token's own domain.
-        Ok(())
-    }
-
-    /// Whether the allowance that was signed for the token is going to be taken there: in its own domain, with the nonce that is next.
-    async fn confirm_allowance(
-        &self,
-        request: &AuthorizationRequest<'_>,
-        allowance: &TokenPermit,
-    ) -> Result<(), AuthorizeError> {
-        let source = &request.terms.source;
-        let own = self.token(source).await?.filter(|signatures| signatures.permits);
-        let Some(own) = own else { return Err(AuthorizeError::Refused(NO_PERMITS.to_owned())) };
-        let index = request.signed_messages.iter().position(|signed| permit2::is_allowance(&as_signed(signed)));
-        let refused = |rule: String| {
-            let index = index.unwrap_or_default();
-            Err(AuthorizeError::Refused(format!("sender_auth.signed_messages[{index}]: message_prehash.{rule}")))
-        };
-        let signed = index.map(|index| as_signed(&request.signed_messages[index]));
-        if signed.and_then(|signed| permit2::domain_of_allowance(&signed)).as_ref() != Some(&own.domain) {
-            let TokenDomain { name, version } = &own.domain;
-            return refused(format!("domain: must name the token as {name:?}, version {version:?}"));
-        }
-        let (token, payer) = (convert(erc20(source.asset()))?, convert(address(source.account()))?);
-        let next = self.tokens.permit_nonce(token, payer).await?;
-        let signed = U256::from_be_bytes(allowance.nonce.0);
-        if signed != next {
-            return refused(format!("message.nonce: must be the token's next for the payer, {next}, not {signed}"));
-        }
         Ok(())
     }
 
@@ -288,10 +193,10 @@ impl EvmChain {
         }
     }
 
-    /// Whether an account has no code, lately.
+    /// Whether an account has no code, lately, for one who proved nothing.
     async fn is_key(&self, account: &Account) -> Result<bool, AuthorizeError> {
         let full = || Transient::rate_limited("as many accounts as there may be are looked up");
-        let _permit = self.looks.permit().await.ok_or_else(full)?;
+        let _permit = self.unsigned_asks.permit().await.ok_or_else(full)?;
         Ok(self.payers.is_key(account).await?)
     }
 
@@ -309,7 +214,7 @@ impl EvmChain {
 }
 
 /// Adds the allowance for Permit2 to what is authorized, where the payer signed one.
-fn allow(
+fn add_allowance(
     request: &AuthorizationRequest<'_>,
     spend: &SpendRequest,
     authorized: &mut Authorized,
@@ -321,8 +226,8 @@ fn allow(
     let ends = authorized.escrow.reserve_deadline;
     for (index, signed) in request.signed_messages.iter().enumerate() {
         let signed = as_signed(signed);
-        if permit2::is_allowance(&signed) {
-            let allowance = permit2::allowance(spend, &signed, permit.amount, ends);
+        if authorization::is_allowance(&signed) {
+            let allowance = authorization::allowance(spend, &signed, ends);
             permit.allowance = Some(allowance.map_err(|error| refused(index, &error))?);
             break;
         }
@@ -334,8 +239,8 @@ fn convert<T>(converted: Result<T, ConvertError>) -> Result<T, AuthorizeError> {
     converted.map_err(|error| AuthorizeError::Refused(format!("source: {error}")))
 }
 
-fn as_signed(signed: &SignedMessage) -> permit2::SignedMessage {
-    permit2::SignedMessage {
+fn as_signed(signed: &SignedMessage) -> authorization::SignedMessage {
+    authorization::SignedMessage {
         message: signed.message.clone(),
         message_prehash: signed.message_prehash.clone(),
         signature: signed.signature.clone(),
@@ -355,7 +260,7 @@ impl Authorizer for EvmAuthorizer {
         // An allowance authorizes nothing by itself: it comes last, so that the payer is told what is wrong with what does.
         let messages = request.signed_messages.iter().enumerate();
         let (allowances, deposits): (Vec<_>, Vec<_>) =
-            messages.partition(|(_, signed)| permit2::is_allowance(&as_signed(signed)));
+            messages.partition(|(_, signed)| authorization::is_allowance(&as_signed(signed)));
         for (index, signed) in deposits.into_iter().chain(allowances) {
             if let Some(judged) = search.end(chain.authorize(request, index, signed).await) {
                 return judged;
@@ -367,8 +272,11 @@ impl Authorizer for EvmAuthorizer {
     /// A transfer by the token, where it takes keys' signatures and the payer has no code: no allowance is needed.
     async fn offered(&self, source: &OwnedAsset, escrow: &Account) -> Result<MessageScheme, AuthorizeError> {
         let chain = self.chains.of(source)?;
-        let transfers = chain.token(source).await?.is_some_and(|signatures| signatures.transfers);
-        if transfers && chain.takes_transfers(escrow).await? && chain.is_key(source.account()).await? {
+        let transfers = chain.token(source, &chain.unsigned_asks).await?.is_some_and(|signatures| signatures.transfers);
+        if transfers
+            && chain.takes_transfers(escrow, &chain.unsigned_asks).await?
+            && chain.is_key(source.account()).await?
+        {
             return Ok(MessageScheme::EvmEip3009);
         }
         Ok(MessageScheme::EvmPermit2Escrow)
@@ -383,14 +291,15 @@ impl Authorizer for EvmAuthorizer {
         if !matches!(prepared.draw, PreparedDraw::Permit2(_)) {
             return Ok(None);
         }
-        let Some(own) = chain.token(source).await?.filter(|signatures| signatures.permits) else { return Ok(None) };
+        let own = chain.token(source, &chain.unsigned_asks).await?.filter(|signatures| signatures.permits);
+        let Some(own) = own else { return Ok(None) };
         if !chain.is_key(source.account()).await? {
             return Ok(None);
         }
         let (token, payer) = (convert(erc20(source.asset()))?, convert(address(source.account()))?);
-        let nonce = chain.tokens.permit_nonce(token, payer).await?;
+        let nonce = chain.permit_nonce(token, payer, &chain.unsigned_asks).await?;
         let ends = prepared.escrow.reserve_deadline;
-        let prepared = permit2::prepare_allowance(&spend(request, None)?, &own.domain, nonce, ends)
+        let prepared = authorization::prepare_allowance(&spend(request, None)?, &own.domain, nonce, ends)
             .map_err(|error| AuthorizeError::Refused(error.to_string()))?;
         Ok(Some(unsigned(&prepared.typed_data, prepared.digest, prepared.payload)))
     }
@@ -411,6 +320,9 @@ impl Authorizer for EvmAuthorizer {
         let chain = self.chain(request)?;
         chain.confirm_token(request, authorized).await?;
         let Some(payer) = chain.payer(request, authorized).await? else { return Ok(()) };
+        if is_for_token(&authorized.authorization) {
+            return Err(AuthorizeError::Refused(KEYS_ONLY.to_owned()));
+        }
         if !chain.payers.node().config().contract_payers {
             let rule = "source.account: is a contract, and this gateway takes payments from accounts with keys only";
             return Err(AuthorizeError::Refused(rule.to_owned()));
@@ -431,7 +343,10 @@ impl Authorizer for EvmAuthorizer {
         let payload = payload.cloned().map(Value::Object);
         let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
         let token = match request.message_scheme {
-            MessageScheme::EvmEip3009 => self.chain(request)?.token(&request.terms.source).await?,
+            MessageScheme::EvmEip3009 => {
+                let chain = self.chain(request)?;
+                chain.token(&request.terms.source, &chain.unsigned_asks).await?
+            }
             _ => None,
         };
         let transfers = token.filter(|token| token.transfers);
@@ -439,12 +354,13 @@ impl Authorizer for EvmAuthorizer {
             if transfers.is_none() {
                 return Err(AuthorizeError::Refused(NO_TRANSFERS.to_owned()));
             }
-            if !self.chain(request)?.takes_transfers(request.escrow_contract).await? {
+            let chain = self.chain(request)?;
+            if !chain.takes_transfers(request.escrow_contract, &chain.unsigned_asks).await? {
                 return Err(AuthorizeError::Refused(OLDER_ESCROW.to_owned()));
             }
         }
         let spend = spend(request, transfers.map(|token| token.domain))?;
-        let prepared = permit2::prepare(&spend, &choice).map_err(refused)?;
+        let prepared = authorization::prepare(&spend, &choice).map_err(refused)?;
         let message = unsigned(&prepared.typed_data, prepared.digest, prepared.payload);
         Ok(Prepared {
             messages: vec![message],
@@ -455,6 +371,15 @@ impl Authorizer for EvmAuthorizer {
             },
             escrow: prepared.plan,
         })
+    }
+}
+
+/// Whether a token has to take a signature of the payer's.
+fn is_for_token(authorization: &Authorization) -> bool {
+    match authorization {
+        Authorization::EvmEip3009(_) => true,
+        Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.allowance.is_some(),
+        Authorization::Solana(_) | Authorization::Tron(_) => false,
     }
 }
 

@@ -310,8 +310,8 @@ codes! {
          `EVM_EIP3009`: sign those instead.";
     NONCE_ALREADY_USED Some(StatusCode::BAD_REQUEST), PaymentGateway, RetryWithNewRequestId, Some(false), false,
         "What the payer signed was used up or revoked on chain.",
-        "Permit2, or a token that takes signed transfers, takes a signature once, and its nonce, which is made of payment id \
-         and terms, is marked as used: by an earlier deposit, or because the account invalidated it. Nothing can be drawn by it. This call accepted \
+        "Permit2, or a token that takes signed transfers, takes a signature once, and its nonce, which is made of the payment's \
+         id and terms, for a token also of accounts and windows, is marked as used: by an earlier deposit, or because the account invalidated it. Nothing can be drawn by it. This call accepted \
          nothing.",
         "Look for an earlier payment under this `request_id`. For another payment use a new `request_id` and sign again.";
     SETTLEMENT_PENDING Some(StatusCode::OK), PaymentGateway, RetryAfterDelay, Some(false), false,

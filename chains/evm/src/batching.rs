@@ -16,6 +16,7 @@ use sagas::ports::Transient;
 use super::{
     calls::Calls,
     node::{At, Node},
+    rpc::Fault,
 };
 
 /// Calls in one request; providers take about a hundred.
@@ -36,7 +37,7 @@ struct Inner {
 struct Asked {
     contract: Address,
     data: Bytes,
-    answer: oneshot::Sender<Result<Bytes, Transient>>,
+    answer: oneshot::Sender<Result<Bytes, Fault>>,
 }
 
 impl fmt::Debug for Views {
@@ -61,6 +62,26 @@ impl Views {
     /// # Errors
     /// [`Transient`], also when there is no such contract, or it reverts or returns something else.
     pub async fn read<C: SolCall>(&self, contract: Address, call: &C) -> Result<C::Return, Transient> {
+        let returned = self.returned(contract, call).await?;
+        C::abi_decode_returns(&returned).map_err(|error| {
+            let chain = self.0.node.chain_id();
+            Transient::contradiction(format!("{chain}: {contract} returned what is not a {}: {error}", C::SIGNATURE))
+        })
+    }
+
+    /// The same, `None` where the contract has no such function: where it reverts, or returns something else.
+    ///
+    /// # Errors
+    /// [`Transient`] when the node does not answer, or refuses.
+    pub async fn read_if_there<C: SolCall>(&self, contract: Address, call: &C) -> Result<Option<C::Return>, Transient> {
+        match self.returned(contract, call).await {
+            Ok(returned) => Ok(C::abi_decode_returns(&returned).ok()),
+            Err(Fault::Reverted(_)) => Ok(None),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    async fn returned<C: SolCall>(&self, contract: Address, call: &C) -> Result<Bytes, Fault> {
         let (answer, answered) = oneshot::channel();
         self.waiting().push(Asked { contract, data: call.abi_encode().into(), answer });
         if self.0.requests.available_permits() > 0 {
@@ -68,11 +89,7 @@ impl Views {
             tokio::spawn(self.clone().ask_on());
         }
         let chain = self.0.node.chain_id();
-        let returned =
-            answered.await.map_err(|_| Transient::unreachable(format!("{chain}: a request was given up")))??;
-        C::abi_decode_returns(&returned).map_err(|error| {
-            Transient::contradiction(format!("{chain}: {contract} returned what is not a {}: {error}", C::SIGNATURE))
-        })
+        answered.await.map_err(|_| Transient::unreachable(format!("{chain}: a request was given up")))?
     }
 
     /// Asks until nobody waits, unless as many do so as may.

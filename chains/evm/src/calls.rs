@@ -128,14 +128,13 @@ impl<'a> Calls<'a> {
 
     /// What view calls of contracts return at `at`, each for itself, asked for in one request where the node takes that.
     /// Nothing, where there is no contract.
-    pub async fn view_all(&self, calls: &[(Address, Bytes)], at: At) -> Vec<Result<Bytes, Transient>> {
+    pub(crate) async fn view_all(&self, calls: &[(Address, Bytes)], at: At) -> Vec<Result<Bytes, Fault>> {
         let trial = Trial { gas: Some(self.node.config().gas.call_max), fees: None };
         let parameters = calls.iter().map(|(contract, data)| {
             let call = Call { from: Address::ZERO, to: Some(*contract), value: U256::ZERO, data: data.clone() };
             (call.parameter(trial), at.parameter())
         });
-        let answers = self.node.request_all("eth_call", &parameters.collect::<Vec<_>>()).await;
-        answers.into_iter().map(|answer| answer.map_err(Transient::from)).collect()
+        self.node.request_all("eth_call", &parameters.collect::<Vec<_>>()).await
     }
 
     /// Whether the contract account `account` takes `signature` for its own (ERC-1271), when Permit2 asks it and within the

@@ -1,6 +1,6 @@
 //! Adapter for EVM chains.
 //!
-//! - [`permit2`]: what the payer signs, rebuilt and checked field by field; no chain needed unless the payer is a contract.
+//! - [`authorization`]: what the payer signs, rebuilt and checked field by field; no chain needed unless the payer is a contract.
 //!   [`token_domain`] says which tokens take signatures themselves, [`payers`] which payers are contracts, `erc6492` how one that is not deployed yet pays, `permitted_deposit` how one pays
 //!   that signs its allowance, too.
 //! - [`node`]: one connection to a chain, and what may be believed of its blocks, over `rpc`. [`query`] asks it about accounts and
@@ -18,6 +18,7 @@
 pub mod adapter;
 pub mod attest;
 pub mod auditor;
+pub mod authorization;
 pub mod batching;
 pub mod calls;
 pub mod deliveries;
@@ -32,7 +33,6 @@ mod logs;
 pub mod node;
 mod payer_budgets;
 pub mod payers;
-pub mod permit2;
 mod permitted_deposit;
 mod preparation;
 pub mod query;

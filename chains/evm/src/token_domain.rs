@@ -16,6 +16,7 @@ use alloy::{
 };
 
 use escrow_abi::eip712::{Permit, ReceiveWithAuthorization, token_domain};
+pub use events::event::TokenDomain;
 use sagas::ports::Transient;
 
 use super::batching::Views;
@@ -39,15 +40,6 @@ sol! {
         function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
         function nonces(address owner) external view returns (uint256);
     }
-}
-
-/// What names a token in what is signed for it (EIP-712).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenDomain {
-    /// Its name.
-    pub name: String,
-    /// The version.
-    pub version: String,
 }
 
 /// Which signatures a token takes.
@@ -81,18 +73,31 @@ impl Tokens {
         Self { views, known: Arc::default() }
     }
 
+    /// What `token` said lately; `None` where it is to be asked. Nothing is asked.
+    pub fn lately(&self, token: Address) -> Option<Option<TokenSignatures>> {
+        let known = self.known();
+        let (signatures, at) = known.tokens.get(&token)?;
+        let holds = at.elapsed() < if signatures.is_some() { KNOWN_FOR } else { UNSIGNED_FOR };
+        holds.then(|| signatures.clone())
+    }
+
     /// Which signatures `token` takes; `None` for none. Asked of it where that is not known lately.
     ///
     /// # Errors
     /// [`Transient`] when the chain gives no answer.
     pub async fn signatures(&self, token: Address) -> Result<Option<TokenSignatures>, Transient> {
-        let now = Instant::now();
-        if let Some((known, at)) = self.known().tokens.get(&token)
-            && now - *at < if known.is_some() { KNOWN_FOR } else { UNSIGNED_FOR }
-        {
-            return Ok(known.clone());
+        if let Some(known) = self.lately(token) {
+            return Ok(known);
         }
-        let signatures = self.ask(token).await?;
+        let now = Instant::now();
+        let signatures = match self.ask(token).await {
+            Ok(signatures) => signatures,
+            // What it said before is likelier than nothing, and what does not hold any more fails when it is tried out.
+            Err(fault) => {
+                let before = self.known().tokens.get(&token).and_then(|(before, _)| before.clone());
+                return before.map(Some).ok_or(fault);
+            }
+        };
         let mut known = self.known();
         if known.tokens.insert(token, (signatures.clone(), now)).is_none() {
             known.order.push_back(token);
@@ -107,7 +112,7 @@ impl Tokens {
     /// Whether an ERC-3009 nonce of `payer` was used, or given up.
     ///
     /// # Errors
-    /// [`Transient`].
+    /// [`Transient`] when the chain gives no answer, and [`Transient::Contradiction`] of a token that has no such nonces.
     pub async fn is_used(&self, token: Address, payer: Address, nonce: B256) -> Result<bool, Transient> {
         self.views.read(token, &ISigned::authorizationStateCall { authorizer: payer, nonce }).await
     }
@@ -115,7 +120,7 @@ impl Tokens {
     /// The nonce that the next ERC-2612 permit of `owner` must have.
     ///
     /// # Errors
-    /// [`Transient`].
+    /// As [`Tokens::is_used`].
     pub async fn permit_nonce(&self, token: Address, owner: Address) -> Result<U256, Transient> {
         self.views.read(token, &ISigned::noncesCall { owner }).await
     }
@@ -131,17 +136,17 @@ impl Tokens {
         );
         let views = &self.views;
         let (separator, name, version, transfers, permits, nonce) = futures::join!(
-            views.read(token, &separator),
-            views.read(token, &name),
-            views.read(token, &version),
-            views.read(token, &transfers),
-            views.read(token, &permits),
-            views.read(token, &nonce),
+            views.read_if_there(token, &separator),
+            views.read_if_there(token, &name),
+            views.read_if_there(token, &version),
+            views.read_if_there(token, &transfers),
+            views.read_if_there(token, &permits),
+            views.read_if_there(token, &nonce),
         );
-        let (Some(separator), Some(name)) = (said(separator)?, said(name)?) else { return Ok(None) };
+        let (Some(separator), Some(name)) = (separator?, name?) else { return Ok(None) };
         // OpenZeppelin's tokens do not tell the version, which is "1" unless they say otherwise.
-        let version = said(version)?.unwrap_or_else(|| "1".to_owned());
-        let (transfers, permits, nonce) = (said(transfers)?, said(permits)?, said(nonce)?);
+        let version = version?.unwrap_or_else(|| "1".to_owned());
+        let (transfers, permits, nonce) = (transfers?, permits?, nonce?);
         if name.len() > TEXT_MAX || version.len() > TEXT_MAX {
             return Ok(None);
         }
@@ -160,14 +165,5 @@ impl Tokens {
     fn known(&self) -> MutexGuard<'_, Known> {
         // Entries are replaced whole, so a poisoned lock guards nothing half done.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What a token says, `None` where it has no such function: that is an answer, too.
-fn said<T>(answer: Result<T, Transient>) -> Result<Option<T>, Transient> {
-    match answer {
-        Ok(said) => Ok(Some(said)),
-        Err(Transient::Contradiction(_)) => Ok(None),
-        Err(fault) => Err(fault),
     }
 }

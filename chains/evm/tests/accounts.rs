@@ -12,7 +12,7 @@ use chrono::TimeDelta;
 
 use chains_evm::{
     adapter::{EvmChain, Keys},
-    permit2::{
+    authorization::{
         AuthorizationError, Choice, OnchainError, Scheme, SignedMessage, SpendRequest, authorize, authorize_onchain,
         confirm_by_code, prepare,
     },

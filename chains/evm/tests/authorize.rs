@@ -4,7 +4,7 @@ use alloy::{primitives::B256, signers::SignerSync};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use chains_evm::permit2::{
+use chains_evm::authorization::{
     AuthorizationError, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare,
 };
 use events::{Hash32, OwnedAsset, PaymentId, Terms, event::Authorization, time::from_unix_seconds};

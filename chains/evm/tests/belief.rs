@@ -523,7 +523,7 @@ async fn all_who_wait_for_a_block_share_one_poller() -> Result<()> {
 
 #[tokio::test]
 async fn a_contract_account_is_asked_for_its_word() -> Result<()> {
-    use chains_evm::permit2::{Choice, OnchainError, Scheme, authorize, authorize_onchain, prepare};
+    use chains_evm::authorization::{Choice, OnchainError, Scheme, authorize, authorize_onchain, prepare};
     let world = World::start().await?;
     let spend = world.spend("contract", Scheme::EvmPermit2Escrow, &world.destination.asset())?;
     let prepared = prepare(&spend, &Choice::default())?;

@@ -8,7 +8,7 @@ use alloy::{
 };
 use anyhow::{Result, bail};
 
-use chains_evm::{adapter::EvmChain, attest, escrows::Escrows, node::At, permit2::Scheme};
+use chains_evm::{adapter::EvmChain, attest, authorization::Scheme, escrows::Escrows, node::At};
 use escrow_abi::{
     attest::sign_preimage,
     contracts::{GatewayEscrow, address, parse_address},

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use chains::{perform::PerformError, settler::DeliveryChain};
 use chains_evm::{
+    authorization::Scheme,
     node::At,
-    permit2::Scheme,
     settler::{DELIVERIES_RESERVED, SettlerChain},
 };
 use escrow_abi::contracts::address;

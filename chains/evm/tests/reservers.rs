@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use chains::setup::SetupError;
 use chains_evm::{
     adapter::{EvmChain, Keys},
+    authorization::{Choice, Scheme, authorize, prepare},
     node::Node,
-    permit2::{Choice, Scheme, authorize, prepare},
 };
 use escrow_abi::contracts::{GatewayEscrow, parse_address};
 use sagas::ports::{Chains, DepositState, PrepareError};

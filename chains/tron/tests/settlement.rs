@@ -209,12 +209,13 @@ async fn a_delivery_on_an_evm_chain_releases_on_tron() -> Result<()> {
 #[tokio::test]
 async fn a_delivery_on_tron_releases_on_an_evm_chain() -> Result<()> {
     let (world, evm) = tokio::try_join!(World::start(), evm_support::World::start())?;
-    let mut spend = evm.spend("to tron", chains_evm::permit2::Scheme::EvmPermit2Escrow, &evm.destination.asset())?;
+    let mut spend =
+        evm.spend("to tron", chains_evm::authorization::Scheme::EvmPermit2Escrow, &evm.destination.asset())?;
     let source = spend.terms.source.clone();
     spend.terms = Terms::new(source, vec![world.trx()], amount(DELIVERED), Some(amount(evm_support::CAP)));
-    let prepared = chains_evm::permit2::prepare(&spend, &chains_evm::permit2::Choice::default())?;
+    let prepared = chains_evm::authorization::prepare(&spend, &chains_evm::authorization::Choice::default())?;
     let signed = evm_support::sign(&evm.payer, prepared.digest, Some(prepared.typed_data.to_string()))?;
-    let (authorization, plan) = chains_evm::permit2::authorize(&spend, &signed)?;
+    let (authorization, plan) = chains_evm::authorization::authorize(&spend, &signed)?;
     let payout = evm_support::text(&evm.settler).parse()?;
     let id = spend.payment_id.clone();
     let (own, proxy) = (holder(&world.settler), world.contracts.proxy.parse()?);

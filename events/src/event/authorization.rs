@@ -139,9 +139,20 @@ pub struct Permit2 {
     pub allowance: Option<TokenPermit>,
 }
 
+/// What names a token in what is signed for it (EIP-712). Its chain and address are the payment's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenDomain {
+    /// Its name.
+    pub name: String,
+    /// The version.
+    pub version: String,
+}
+
 /// What an ERC-2612 signature permits: that Permit2 draws on the payer's tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenPermit {
+    /// In which domain of the token it was signed.
+    pub domain: TokenDomain,
     /// How much, smallest unit.
     pub value: Amount,
     /// The token's nonce of the payer, as a number.
@@ -155,7 +166,9 @@ pub struct TokenPermit {
 /// What an ERC-3009 signature authorizes: one transfer to the escrow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eip3009 {
-    /// What is taken, all of it: the cap of the spend, smallest unit.
+    /// In which domain of the token it was signed.
+    pub domain: TokenDomain,
+    /// What is taken, all of it, smallest unit: the cap of the spend; of a quote that the payer knew the price or more, up to the cap.
     pub amount: Amount,
     /// The authorization's nonce, the EIP-712 struct hash of the `GatewayDeposit`.
     pub nonce: Hash32,

@@ -18,7 +18,9 @@ pub use self::{
         AuctionClosed, AwardLapsed, AwardWithdrawn, CollectedDocument, Decline, DroppedBid, PassedOver, QuoteAwarded,
         QuoteReceived, SelectorAnswered, SelectorAsked, WinnerTold, WithdrawalCause,
     },
-    authorization::{Authorization, Eip3009, PayerTransaction, Permit2, SolanaSpend, TokenPermit, TronSpend},
+    authorization::{
+        Authorization, Eip3009, PayerTransaction, Permit2, SolanaSpend, TokenDomain, TokenPermit, TronSpend,
+    },
     escrow::{
         AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan,
         EscrowReassigned, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,

@@ -293,9 +293,14 @@ pub fn submitted_from_a_batch() -> Submitted {
     }
 }
 
+fn usd_coin() -> TokenDomain {
+    TokenDomain { name: "USD Coin".into(), version: "2".into() }
+}
+
 /// The payer signed a transfer of its token's, of a quote that it knew.
 pub fn submitted_by_a_transfer() -> Submitted {
     let transfer = Eip3009 {
+        domain: usd_coin(),
         amount: amount("25500000"),
         nonce: hash(0x12),
         valid_before: 1_767_323_081,
@@ -309,8 +314,13 @@ pub fn submitted_by_a_transfer() -> Submitted {
 pub fn submitted_with_an_allowance() -> Submitted {
     let full = submitted();
     let Authorization::EvmPermit2Escrow(permit) = full.authorization.clone() else { unreachable!() };
-    let allowance =
-        TokenPermit { value: amount("26000000"), nonce: hash(0x13), deadline: 1_767_323_090, signature: "0x1c".into() };
+    let allowance = TokenPermit {
+        domain: usd_coin(),
+        value: amount("26000000"),
+        nonce: hash(0x13),
+        deadline: 1_767_323_090,
+        signature: "0x1c".into(),
+    };
     Submitted {
         authorization: Authorization::EvmPermit2Escrow(Permit2 { allowance: Some(allowance), ..permit }),
         ..full

@@ -1351,7 +1351,8 @@ export interface components {
              * @description The scheme the messages are for.
              * @enum {string}
              */
-            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "SOLANA" | "TRON";
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON";
+            /** @description Each is signed. On EVM chains an allowance for Permit2, where one is needed and the token takes it signed, comes first. */
             signed_messages: components["schemas"]["UnsignedMessage"][];
             fulfillment_verifier: components["schemas"]["FulfillmentVerifier"];
             wrap?: components["schemas"]["Wrap"];
@@ -1363,7 +1364,7 @@ export interface components {
             message: string;
             /** @description On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, whose SHA-256 is `message`. On Tron the `raw_data` of a transaction in hex, whose SHA-256 is `message`; the messages are in the order in which their transactions are sent, after the auction. */
             message_prehash: string;
-            /** @description What else the submission has to repeat. On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in the transaction itself. */
+            /** @description What else the submission has to repeat. On EVM chains the windows and, under `EVM_EIP3009`, `deposit`, whose hash is the nonce; of an allowance what it says: `spender`, `amount`, `deadline` and so on. On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in the transaction itself. */
             payload: Record<string, unknown>;
         };
         /** @description A fulfillment verifier, or a set of them. An empty object, or two empty texts, mean the default one. */
@@ -1539,7 +1540,7 @@ export interface components {
              */
             signature_domain_version?: number;
             /** @description Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap. */
-            message_schemes: ("EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "SOLANA" | "TRON")[];
+            message_schemes: ("EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON")[];
             /**
              * Format: int64
              * @description Least seconds from `fulfillment_deadline` to the refund window.
@@ -1897,7 +1898,7 @@ export interface components {
              * @description What was signed: gasless token approvals on EVM without and with escrow support, Solana or Tron signatures. `/v1/defaults` lists the schemes of each chain.
              * @enum {string}
              */
-            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "SOLANA" | "TRON";
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON";
             /** @description The first that authorizes the payment counts; on Tron the first deposit that does, and the approval in front of it. The others are kept with the request. */
             signed_messages: components["schemas"]["SignedMessage"][];
             /**
@@ -2123,7 +2124,7 @@ export interface components {
              * @description Which scheme of the source's chain to sign with; the one that binds most when left out.
              * @enum {string}
              */
-            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "SOLANA" | "TRON";
+            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON";
             /** @description Numbers that are the payer's to choose, as in a SignedMessage. */
             payload?: Record<string, unknown>;
             /** @description DID that is going to prove the submission. The payment id is made of it, and so what is signed. Without it: the DID of `proof`, else the batch's originator, else the source account. Where the source is on Tron, this request has to prove it, too. */
@@ -2148,7 +2149,7 @@ export interface components {
              * @description As in a PrepareRequest.
              * @enum {string}
              */
-            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "SOLANA" | "TRON";
+            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON";
             /** @description Numbers that are the payer's to choose, as in a SignedMessage. */
             payload?: Record<string, unknown>;
             /** @description DID that is going to prove the submission. The payment id is made of it, and so what is signed. Without it: the DID of `proof`, else the batch's originator, else the source account. Where the source is on Tron, this request has to prove it, too. */

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use chains_evm::permit2;
+use chains_evm::authorization;
 use events::quote::{self, SignedQuote};
 
 use crate::{context::Context, load::rate, orders::in_parallel, report::Rows};
@@ -26,7 +26,7 @@ pub async fn run(context: &Context, rows: &mut Rows) -> Result<()> {
     let documents = in_parallel(0..count, |number| orders[number].quote(&settler))?;
 
     let recovered = each(&orders, |order| {
-        let (authorization, _) = permit2::authorize(&order.spend, &order.signed)?;
+        let (authorization, _) = authorization::authorize(&order.spend, &order.signed)?;
         black_box(authorization);
         Ok(())
     })?;

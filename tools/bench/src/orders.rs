@@ -9,7 +9,7 @@ use chrono::{SubsecRound, Utc};
 use ed25519_dalek::SigningKey;
 use serde_json::json;
 
-use chains_evm::permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
+use chains_evm::authorization::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
 use devnet::{
     keys::Role,
     network::{DESTINATION_ID, SOURCE_ID},
@@ -108,7 +108,7 @@ impl Payer {
             quote_hash: Hash32::ZERO,
             token: None,
         };
-        let prepared = permit2::prepare(&spend, &Choice::default())?;
+        let prepared = authorization::prepare(&spend, &Choice::default())?;
         let signed = SignedMessage {
             message: prepared.digest.to_string(),
             message_prehash: Some(prepared.typed_data.to_string()),
@@ -145,7 +145,7 @@ impl Order {
     /// # Errors
     /// When the signature does not hold, which it does.
     pub fn submitted(&self) -> Result<Submitted> {
-        let (authorization, escrow) = permit2::authorize(&self.spend, &self.signed)?;
+        let (authorization, escrow) = authorization::authorize(&self.spend, &self.signed)?;
         Ok(Submitted {
             payment_id: self.payment_id.clone(),
             request_id: self.request_id.clone(),

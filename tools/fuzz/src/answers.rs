@@ -162,7 +162,7 @@ pub fn of_evm_nodes(bytes: &[u8]) {
         b'e' => drop(ask(escrows.state(&id, &plan))),
         b'l' => drop(ask(escrows.is_readable(&plan.contract))),
         b'd' => {
-            let Some(spend) = evm::spend(chains_evm::permit2::Scheme::EvmPermit2Escrow, None) else { return };
+            let Some(spend) = evm::spend(chains_evm::authorization::Scheme::EvmPermit2Escrow, None) else { return };
             let Some(destination) = spend.terms.destination().first().cloned() else { return };
             let order = DeliveryOrder {
                 payment_id: id,

@@ -8,7 +8,7 @@ use alloy::{
 };
 use chains_evm::{
     auditor::check_prepared,
-    permit2::{self, AuthorizationError, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest},
+    authorization::{self, AuthorizationError, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest},
 };
 use escrow_abi::{
     contracts::{FulfillmentProxy::FulfillmentProxyEvents, GatewayEscrow::GatewayEscrowEvents},
@@ -101,18 +101,22 @@ pub fn typed_data(bytes: &[u8]) {
     let (message, message_prehash, signature, payload) = signed_message(&value);
     let signed = SignedMessage { message, message_prehash, signature, payload };
     for spend in SPENDS.iter() {
-        match permit2::authorize(spend, &signed) {
+        match authorization::authorize(spend, &signed) {
             Ok((_, plan)) => {
                 assert_eq!(plan.contract, spend.escrow.contract);
                 assert!(plan.reserve_deadline <= plan.fulfillment_deadline, "{plan:?}");
                 assert!(plan.refund_after >= plan.fulfillment_deadline + spend.escrow.refund_delay_seconds, "{plan:?}");
-                assert_eq!(permit2::authorize(spend, &signed).map(|(_, plan)| plan), Ok(plan), "it is judged alike");
+                assert_eq!(
+                    authorization::authorize(spend, &signed).map(|(_, plan)| plan),
+                    Ok(plan),
+                    "it is judged alike"
+                );
             }
             Err(error) => named(&error),
         }
         // Whatever a payer chooses, what it is given to sign is what is then expected of it.
         if let Ok(choice) = Choice::from_payload(signed.payload.as_ref())
-            && let Ok(prepared) = permit2::prepare(spend, &choice)
+            && let Ok(prepared) = authorization::prepare(spend, &choice)
         {
             let unsigned = SignedMessage {
                 message: prepared.digest.to_string(),
@@ -120,7 +124,7 @@ pub fn typed_data(bytes: &[u8]) {
                 signature: format!("0x{}", "00".repeat(65)),
                 payload: Some(prepared.payload.clone()),
             };
-            let refused = permit2::authorize(spend, &unsigned).err();
+            let refused = authorization::authorize(spend, &unsigned).err();
             assert!(refused.is_some_and(|error| error.field() == "signature"), "all but the signature is right");
         }
     }

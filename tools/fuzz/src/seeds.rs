@@ -7,7 +7,7 @@ use alloy::{
     signers::{SignerSync, local::PrivateKeySigner},
     sol_types::{SolCall, SolEvent},
 };
-use chains_evm::permit2::{self, Choice, Scheme};
+use chains_evm::authorization::{self, Choice, Scheme};
 use chains_tron::transaction::{Call, Draft, Reference};
 use ed25519_dalek::{Signer, SigningKey};
 use escrow_abi::{contracts::GatewayEscrow, eip712, signature::Wrapped};
@@ -128,7 +128,7 @@ fn on_evm() -> Option<Vec<Seed>> {
     let mut seeds = Vec::new();
     for (name, scheme) in [("witness", Scheme::EvmPermit2Escrow), ("plain", Scheme::EvmPermit2)] {
         let spend = evm::spend(scheme, Some("2000".parse().ok()?))?;
-        let prepared = permit2::prepare(&spend, &Choice::default()).ok()?;
+        let prepared = authorization::prepare(&spend, &Choice::default()).ok()?;
         let signature = key.sign_hash_sync(&B256::from(prepared.digest.0)).ok()?;
         let message = json!({
             "message": prepared.digest.to_string(),

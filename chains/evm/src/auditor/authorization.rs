@@ -21,12 +21,7 @@ use events::{
 use sagas::ports::Transient;
 
 use super::{Auditor, unreadable};
-use crate::{calls::Calls, erc6492, node::At, permit2::recorded_digest, query::Query, token_domain::TokenDomain};
-
-fn unsigned(token: Address) -> Discrepancy {
-    let what = format!("the token {token} takes no signatures today, so that the payer's cannot be checked");
-    Discrepancy { kind: Kind::Unverifiable, what }
-}
+use crate::{authorization::recorded_digest, calls::Calls, erc6492, node::At, query::Query, token_domain::TokenDomain};
 
 impl Auditor {
     /// What does not fit in what the payer signed: its signature and every field, rebuilt from what the stream shows.
@@ -81,10 +76,22 @@ impl Auditor {
         allowance: &TokenPermit,
     ) -> Result<Option<Discrepancy>, Transient> {
         let token = contracts::erc20(terms.source.asset())?;
-        let Some(signatures) = self.tokens.signatures(token).await? else { return Ok(Some(unsigned(token))) };
-        let (parties, evm_id) = ((payer, self.node.permit2(), token), self.node.evm_id());
-        let digest = recorded_digest(allowance, parties, &signatures.domain, evm_id);
-        self.signed_by(payer, digest, &allowance.signature).await
+        let digest = recorded_digest(allowance, (payer, self.node.permit2(), token), self.node.evm_id());
+        Ok(match self.signed_by(payer, digest, &allowance.signature).await? {
+            Some(discrepancy) => Some(discrepancy),
+            None => self.named(token, &allowance.domain).await?,
+        })
+    }
+
+    /// Whether a token is named today as it was when it was signed for. It may have been renamed since.
+    async fn named(&self, token: Address, domain: &TokenDomain) -> Result<Option<Discrepancy>, Transient> {
+        let today = self.tokens.signatures(token).await?;
+        let is_same = today.is_some_and(|signatures| signatures.domain == *domain);
+        let TokenDomain { name, version } = domain;
+        let what = format!(
+            "the token {token} does not sign as {name:?}, version {version:?}, today, as the payer's message says"
+        );
+        Ok((!is_same).then_some(Discrepancy { kind: Kind::Unverifiable, what }))
     }
 
     async fn transferred(
@@ -115,11 +122,7 @@ impl Auditor {
         discrepancies.require(valid_before > reserve_deadline, || {
             format!("the authorization ends before {valid_before}, the reserve deadline is {reserve_deadline}")
         });
-        let Some(signatures) = self.tokens.signatures(token).await? else {
-            discrepancies.0.push(unsigned(token));
-            return Ok(discrepancies.0);
-        };
-        let TokenDomain { name, version } = signatures.domain;
+        let TokenDomain { name, version } = transfer.domain.clone();
         let message = ReceiveWithAuthorization {
             from: payer,
             to: escrow,
@@ -130,6 +133,7 @@ impl Auditor {
         };
         let digest = eip712::digest(&message, &token_domain(name, version, self.node.evm_id(), token));
         discrepancies.0.extend(self.signed_by(payer, digest, &transfer.signature).await?);
+        discrepancies.0.extend(self.named(token, &transfer.domain).await?);
         Ok(discrepancies.0)
     }
 

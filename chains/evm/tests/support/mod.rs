@@ -29,10 +29,10 @@ use chains::{
 };
 use chains_evm::{
     adapter::{EvmChain, Keys},
+    authorization::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
     dev::{DevChain, DevContracts},
     node::Node,
     payers::Payers,
-    permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
     query::Query,
 };
 use devkit::anvil::{Anvil, Mining};

@@ -684,7 +684,7 @@ class UnsignedMessage(TypedDict):
     """
     payload: dict[str, Any]
     """
-    What else the submission has to repeat. On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in the transaction itself.
+    What else the submission has to repeat. On EVM chains the windows and, under `EVM_EIP3009`, `deposit`, whose hash is the nonce; of an allowance what it says: `spender`, `amount`, `deadline` and so on. On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in the transaction itself.
     """
 
 
@@ -1709,7 +1709,7 @@ class ChainDefaults(TypedDict):
     Version of the domain of what the payer signs, on Solana.
     """
     message_schemes: list[
-        Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
+        Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "EVM_EIP3009", "SOLANA", "TRON"]
     ]
     """
     Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap.
@@ -2050,7 +2050,9 @@ PrepareRequest = TypedDict(
         "settler_requirements": NotRequired[SettlerRequirements],
         "originator_auth": NotRequired[VerifiableCredentialAuth],
         "message_scheme": NotRequired[
-            Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
+            Literal[
+                "EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "EVM_EIP3009", "SOLANA", "TRON"
+            ]
         ],
         "payload": NotRequired[dict[str, Any]],
         "originator": NotRequired[str],
@@ -2069,7 +2071,9 @@ PrepareAwardRequest = TypedDict(
         "quote_request_id": str,
         "quote_id": str,
         "message_scheme": NotRequired[
-            Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
+            Literal[
+                "EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "EVM_EIP3009", "SOLANA", "TRON"
+            ]
         ],
         "payload": NotRequired[dict[str, Any]],
         "originator": NotRequired[str],
@@ -2235,11 +2239,16 @@ class PreparedPayment(TypedDict):
     """
     Tracking id of the payment.
     """
-    message_scheme: Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
+    message_scheme: Literal[
+        "EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "EVM_EIP3009", "SOLANA", "TRON"
+    ]
     """
     The scheme the messages are for.
     """
     signed_messages: list[UnsignedMessage]
+    """
+    Each is signed. On EVM chains an allowance for Permit2, where one is needed and the token takes it signed, comes first.
+    """
     fulfillment_verifier: FulfillmentVerifier
     wrap: NotRequired[Wrap]
     approval: NotRequired[Approval]
@@ -2288,7 +2297,9 @@ class SenderAuth(TypedDict):
     Proof of control of the funding account, and its permission to spend.
     """
 
-    message_scheme: Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "SOLANA", "TRON"]
+    message_scheme: Literal[
+        "EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "EVM_EIP3009", "SOLANA", "TRON"
+    ]
     """
     What was signed: gasless token approvals on EVM without and with escrow support, Solana or Tron signatures. `/v1/defaults` lists the schemes of each chain.
     """

@@ -6,7 +6,9 @@ use alloy::primitives::{U256, keccak256};
 use serde_json::Value;
 
 use chains_evm::{
-    permit2::{self, AuthorizationError, Choice, EscrowSettings, Prepared as Own, Scheme, SignedMessage, SpendRequest},
+    authorization::{
+        self, AuthorizationError, Choice, EscrowSettings, Prepared as Own, Scheme, SignedMessage, SpendRequest,
+    },
     token_domain::TokenDomain,
 };
 use escrow_abi::{
@@ -62,7 +64,7 @@ fn by_permit2(demand: &Demand<'_>, prepared: &Prepared) -> Result<Checked, Error
         }
     };
     let spend = spend(demand, Scheme::EvmPermit2Escrow, None)?;
-    let own = permit2::prepare(&spend, &Choice::default()).map_err(refused)?;
+    let own = authorization::prepare(&spend, &Choice::default()).map_err(refused)?;
     if theirs.message.parse() != Ok(own.digest) {
         return Err(difference(&spend, theirs, &own).into());
     }
@@ -79,11 +81,11 @@ fn by_permit2(demand: &Demand<'_>, prepared: &Prepared) -> Result<Checked, Error
 fn by_token(demand: &Demand<'_>, prepared: &Prepared) -> Result<Checked, Error> {
     let theirs = demand.only(prepared)?;
     let expected = "the typed data of the token's ReceiveWithAuthorization";
-    let domain = permit2::claimed_domain(&without_signature(theirs))
+    let domain = authorization::claimed_domain(&without_signature(theirs))
         .ok_or_else(|| Mismatch::new("message_prehash", expected, &theirs.message_prehash))?;
     let spend = spend(demand, Scheme::EvmEip3009, Some(domain.clone()))?;
     let choice = Choice { permitted_amount: tokens::amount(demand, theirs)?, ..Choice::default() };
-    let own = permit2::prepare(&spend, &choice).map_err(refused)?;
+    let own = authorization::prepare(&spend, &choice).map_err(refused)?;
     tokens::insist_shown(&own, theirs)?;
     if theirs.message.parse() != Ok(own.digest) {
         return Err(difference(&spend, theirs, &own).into());
@@ -163,7 +165,7 @@ fn without_signature(theirs: &UnsignedMessage) -> SignedMessage {
 
 /// In what the gateway's message differs. What it says is read as the gateway reads submissions, up to the signature.
 fn difference(spend: &SpendRequest, theirs: &UnsignedMessage, own: &Own) -> Mismatch {
-    match permit2::authorize(spend, &without_signature(theirs)) {
+    match authorization::authorize(spend, &without_signature(theirs)) {
         Err(AuthorizationError::Mismatch { field, expected, found }) if field != "message" => {
             Mismatch::new(field, expected, found)
         }
@@ -222,7 +224,7 @@ mod tests {
     };
 
     fn prepared(spend: &SpendRequest, choice: &Choice) -> Prepared {
-        let own = permit2::prepare(spend, choice).unwrap();
+        let own = authorization::prepare(spend, choice).unwrap();
         let message = json!({
             "message": own.digest,
             "message_prehash": own.typed_data.to_string(),
@@ -255,7 +257,7 @@ mod tests {
             signature: text("signature"),
             payload: Some(message["payload"].clone()),
         };
-        assert!(permit2::authorize(&spend, &signed).is_ok());
+        assert!(authorization::authorize(&spend, &signed).is_ok());
         let strangers = Key::Secp256k1(PrivateKeySigner::random().into());
         assert!(matches!(checked.sign(&strangers).await, Err(Error::Key(text)) if text.contains("pays")));
     }

@@ -8,7 +8,7 @@ use alloy::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use chains_evm::permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
+use chains_evm::authorization::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest};
 use events::{Account, Hash32, OwnedAsset, PaymentId, Terms, quote::SignedQuote, time::Timestamp};
 
 use super::{Answer, Key, Payer, PaymentSpec};
@@ -102,7 +102,7 @@ impl Payer {
         quote_hash: Hash32,
     ) -> Result<Value> {
         let spend = self.spend(base, Scheme::EvmPermit2Escrow, payment_id, order, quote_hash).await?;
-        let prepared = permit2::prepare(&spend, &Choice::default())?;
+        let prepared = authorization::prepare(&spend, &Choice::default())?;
         let signature = signer.sign_hash_sync(&prepared.digest.0.into())?;
         Ok(json!({
             "message_scheme": "EVM_PERMIT2_ESCROW",
@@ -164,16 +164,16 @@ fn rebuilt(spend: &SpendRequest, message: &Value) -> Result<Hash32> {
         signature: String::new(),
         payload: Some(message["payload"].clone()),
     };
-    if permit2::is_allowance(&shown) {
-        let domain = permit2::domain_of_allowance(&shown).context("a permit without a domain")?;
+    if authorization::is_allowance(&shown) {
+        let domain = authorization::domain_of_allowance(&shown).context("a permit without a domain")?;
         let number = |member: &str| -> Result<U256> {
             Ok(message["payload"][member].as_str().with_context(|| format!("a permit without {member}"))?.parse()?)
         };
         let deadline = number("deadline")?.try_into().map_err(|_| anyhow::anyhow!("a permit without an end"))?;
-        return Ok(permit2::prepare_allowance(spend, &domain, number("nonce")?, deadline)?.digest);
+        return Ok(authorization::prepare_allowance(spend, &domain, number("nonce")?, deadline)?.digest);
     }
-    let spend = SpendRequest { token: permit2::claimed_domain(&shown), ..spend.clone() };
-    Ok(permit2::prepare(&spend, &Choice::from_payload(shown.payload.as_ref())?)?.digest)
+    let spend = SpendRequest { token: authorization::claimed_domain(&shown), ..spend.clone() };
+    Ok(authorization::prepare(&spend, &Choice::from_payload(shown.payload.as_ref())?)?.digest)
 }
 
 /// Terms, quote deadline and fulfillment deadline of a request or a batch.

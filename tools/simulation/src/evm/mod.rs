@@ -25,8 +25,8 @@ use chains::{
 use chains_evm::{
     adapter::{EvmChain, Keys},
     attest,
+    authorization::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest},
     node::Node,
-    permit2::{self, Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest},
     settler::SettlerChain,
 };
 use escrow_abi::contracts::{DevToken, account, address, text};
@@ -240,7 +240,7 @@ impl FamilyChain for EvmWorld {
                 ..Choice::default()
             },
         };
-        let prepared = permit2::prepare(&spend, &choice).ok()?;
+        let prepared = authorization::prepare(&spend, &choice).ok()?;
         let signature = secp256k1(order.payer).sign_hash_sync(&prepared.digest.0.into()).ok()?;
         let signed = SignedMessage {
             message: prepared.digest.to_string(),
@@ -248,7 +248,7 @@ impl FamilyChain for EvmWorld {
             signature: format!("0x{}", hex::encode(signature.as_bytes())),
             payload: Some(prepared.payload),
         };
-        permit2::authorize(&spend, &signed).ok()
+        authorization::authorize(&spend, &signed).ok()
     }
 
     fn allow(&self, payer: &str, is_allowed: bool) -> Result<(), String> {

@@ -20,8 +20,8 @@ use chains::{
 };
 use chains_evm::{
     adapter::{EvmChain, Keys},
+    authorization::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
     node::Node,
-    permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare},
     settler::SettlerChain,
 };
 use events::{Hash32, OwnedAsset, PaymentId, Terms, time::from_unix_seconds};

@@ -10,7 +10,7 @@ use alloy::{
 use serde_json::Value;
 
 use chains_evm::{
-    permit2::{self, Prepared as Own, SpendRequest},
+    authorization::{self, Prepared as Own, SpendRequest},
     token_domain::TokenDomain,
 };
 use escrow_abi::{
@@ -86,7 +86,7 @@ pub(super) fn allowance(spend: &SpendRequest, theirs: &UnsignedMessage) -> Resul
     let latest = unix_seconds(spend.fulfillment_deadline);
     let deadline = u64::try_from(asked).ok().filter(|deadline| *deadline <= latest);
     let deadline = deadline.ok_or_else(|| Mismatch::new("message.deadline", format!("at most {latest}"), asked))?;
-    let own = permit2::prepare_allowance(spend, &domain, nonce, deadline).map_err(refused)?;
+    let own = authorization::prepare_allowance(spend, &domain, nonce, deadline).map_err(refused)?;
     insist_same("primaryType", &own.typed_data["primaryType"], &shown["primaryType"])?;
     for part in ["domain", "message"] {
         for (member, expected) in own.typed_data[part].as_object().into_iter().flatten() {
@@ -140,7 +140,7 @@ mod tests {
     use alloy::{primitives::Signature, signers::local::PrivateKeySigner};
     use serde_json::json;
 
-    use chains_evm::permit2::{Choice, Scheme, SignedMessage};
+    use chains_evm::authorization::{Choice, Scheme, SignedMessage};
     use events::Hash32;
 
     use super::*;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn prepared(spend: &SpendRequest, choice: &Choice) -> Prepared {
-        let own = permit2::prepare(spend, choice).unwrap();
+        let own = authorization::prepare(spend, choice).unwrap();
         let message = json!({
             "message": own.digest,
             "message_prehash": own.typed_data.to_string(),
@@ -241,7 +241,7 @@ mod tests {
                 signature: text("signature"),
                 payload: Some(message["payload"].clone()),
             };
-            assert!(permit2::authorize(&spend, &signed).is_ok());
+            assert!(authorization::authorize(&spend, &signed).is_ok());
         }
     }
 

@@ -12,7 +12,7 @@ use escrow_abi::{
     eip712::{GatewayDeposit, uint},
 };
 
-use super::{AuthorizationError, permit_message::PermitMessage, typed_json};
+use super::{AuthorizationError, permit2_message::PermitMessage, typed_json};
 
 /// Largest typed data accepted, in bytes.
 const BYTES_MAX: usize = 16 * 1024;

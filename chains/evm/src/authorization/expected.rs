@@ -13,8 +13,8 @@ use escrow_abi::{
 use events::{Hash32, event::EscrowPlan, time::unix_seconds};
 
 use super::{
-    AuthorizationError, Scheme, SpendRequest, choice::Choice, message::Message, permit_message::PermitMessage,
-    transfer_message::TransferMessage,
+    AuthorizationError, Scheme, SpendRequest, choice::Choice, message::Message, permit2_message::PermitMessage,
+    transfer::TransferMessage,
 };
 use crate::token_domain::TokenDomain;
 

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use alloy::signers::{SignerSync, local::PrivateKeySigner};
-//! use chains_evm::permit2::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare};
+//! use chains_evm::authorization::{Choice, EscrowSettings, Scheme, SignedMessage, SpendRequest, authorize, prepare};
 //! use events::{Hash32, OwnedAsset, PaymentId, Terms, time::from_unix_seconds};
 //!
 //! let payer = PrivateKeySigner::random();
@@ -44,15 +44,15 @@
 //! };
 //! let (_authorization, plan) = authorize(&spend, &signed)?;
 //! assert_eq!(plan.refund_after, 1_800_001_500);
-//! # Ok::<(), chains_evm::permit2::AuthorizationError>(())
+//! # Ok::<(), chains_evm::authorization::AuthorizationError>(())
 //! ```
 
+mod allowance;
 mod choice;
 mod expected;
 mod message;
-mod permit_message;
-mod token_permit;
-mod transfer_message;
+mod permit2_message;
+mod transfer;
 mod typed_data;
 mod typed_json;
 
@@ -67,10 +67,10 @@ use events::{
 };
 use sagas::ports::Transient;
 
-pub(crate) use self::token_permit::recorded_digest;
+pub(crate) use self::allowance::recorded_digest;
 pub use self::{
+    allowance::{PreparedAllowance, allowance, domain_of_allowance, is_allowance, prepare_allowance},
     choice::Choice,
-    token_permit::{PreparedAllowance, allowance, domain_of_allowance, is_allowance, prepare_allowance},
 };
 use self::{expected::Expected, message::Message};
 use super::{
@@ -96,7 +96,7 @@ pub enum Scheme {
 /// What the configuration, or the request where it names its own, says about the escrow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EscrowSettings {
-    /// The escrow contract: the permit's spender.
+    /// The escrow contract: Permit2's spender, or whom the transfer is to.
     pub contract: Account,
     /// Account that signs reservations.
     pub reserver: Account,
@@ -197,10 +197,10 @@ pub enum AuthorizationError {
         /// The payer.
         account: String,
     },
-    /// The payer's key signed, but the payer has code, by which Permit2 goes instead (EIP-7702), and that refuses it.
+    /// The payer's key signed, but the payer has code, by which Permit2 and newer tokens go instead (EIP-7702), and that refuses it.
     #[error(
-        "signature is by the key of {account}, but the account has code (EIP-7702), which Permit2 asks instead of the key \
-         and which refuses it"
+        "signature is by the key of {account}, but the account has code (EIP-7702), which Permit2 and newer tokens ask \
+         instead of the key, and which refuses it"
     )]
     RefusedByCode {
         /// The payer.
@@ -253,8 +253,8 @@ pub enum OnchainError {
 /// The message that [`authorize`] expects for `spend`, with the numbers that are the payer's to choose.
 ///
 /// # Errors
-/// [`AuthorizationError`] when the request can't be authorized under this scheme at all (a source that is not an ERC-20), or
-/// a choice breaks the windows.
+/// [`AuthorizationError`] when the request can't be authorized under this scheme at all (a source that is not an ERC-20, or
+/// `EVM_EIP3009` without [`SpendRequest::token`]), or a choice breaks the windows.
 pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, AuthorizationError> {
     let expected = Expected::of(spend)?;
     let message = expected.rebuild(spend, choice)?;
@@ -450,8 +450,8 @@ impl Rebuilt {
                 }
             }
             Message::Transfer(transfer) => {
-                let (valid_before, quote_hash) = (transfer.valid_before, spend.quote_hash);
-                Authorization::EvmEip3009(Eip3009 { amount, nonce, valid_before, quote_hash, signature })
+                let (domain, valid_before, quote_hash) = (transfer.domain, transfer.valid_before, spend.quote_hash);
+                Authorization::EvmEip3009(Eip3009 { domain, amount, nonce, valid_before, quote_hash, signature })
             }
         };
         Ok((authorization, self.plan))

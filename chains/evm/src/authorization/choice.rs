@@ -8,7 +8,7 @@ use escrow_abi::{
 };
 use events::{Amount, Hash32};
 
-use super::{AuthorizationError, SpendRequest, message::Message, transfer_message};
+use super::{AuthorizationError, SpendRequest, message::Message, transfer};
 
 /// The numbers that are the payer's to choose. What is absent has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub struct Choice {
     pub permit_deadline: Option<u64>,
     /// First second in which an ERC-3009 authorization does not hold any more, UNIX; by default the one after the reserve deadline.
     pub valid_before: Option<u64>,
-    /// The permitted amount where the terms set no cap; else the cap. An ERC-3009 authorization for a quote that the payer knows may
-    /// be of less than the cap.
+    /// Most that may be drawn, smallest unit; by default the cap. Needed where the terms set none. An ERC-3009 authorization for a
+    /// quote that the payer knows may be of less than the cap.
     pub permitted_amount: Option<Amount>,
 }
 
@@ -75,7 +75,7 @@ impl Choice {
                 is_chosen |= spend.quote_hash != Hash32::ZERO;
                 payload.extend([
                     ("valid_before".to_owned(), transfer.valid_before.into()),
-                    ("deposit".to_owned(), transfer_message::shown(deposit).into()),
+                    ("deposit".to_owned(), transfer::shown(deposit).into()),
                 ]);
             }
         }

@@ -17,7 +17,7 @@ use events::{Amount, Hash32, event::TokenPermit};
 use super::{
     AuthorizationError, SignedMessage, SpendRequest,
     expected::Expected,
-    transfer_message::{TOKEN_DOMAIN, read_domain, render_domain},
+    transfer::{TOKEN_DOMAIN, read_domain, render_domain},
     typed_data::{self, Members, Object, check_types, names, render_types},
 };
 use crate::token_domain::TokenDomain;
@@ -94,23 +94,22 @@ pub fn is_allowance(signed: &SignedMessage) -> bool {
     value["primaryType"] == PRIMARY
 }
 
-/// The domain of the token in such a message, as the payer's wallet was shown it.
+/// The domain of the token in such a message, as the payer's wallet is shown it.
 pub fn domain_of_allowance(signed: &SignedMessage) -> Option<TokenDomain> {
     let value = typed_data::parse(signed.message_prehash.as_deref()?.trim()).ok()?;
     let whole = Object::typed_data(&value).ok()?;
     read_domain(&whole).ok().map(|(domain, _, _)| domain)
 }
 
-/// Checks that `signed` gives Permit2 an allowance of what `spend` draws, `amount`, as long as the deposit may be made, up to
-/// `reserve_deadline`. No chain is asked, so its domain is
-/// what the payer's wallet was shown; see [`domain_of_allowance`].
+/// Checks that `signed` gives Permit2 an allowance for all of the payer's payments, as long as the deposit of this one may be made, up
+/// to `reserve_deadline`. No chain is asked, so its domain is
+/// what the payer's wallet was shown.
 ///
 /// # Errors
 /// [`AuthorizationError`], naming the field.
 pub fn allowance(
     spend: &SpendRequest,
     signed: &SignedMessage,
-    amount: Amount,
     reserve_deadline: u64,
 ) -> Result<TokenPermit, AuthorizationError> {
     let expected = Expected::of(spend)?;
@@ -136,8 +135,11 @@ pub fn allowance(
     same("domain.verifyingContract", expected.token, token)?;
     same("message.owner", expected.payer, message.owner)?;
     same("message.spender", expected.permit2, message.spender)?;
-    if message.value < amount.get() {
-        return Err(AuthorizationError::mismatch("message.value", format!("at least {amount}"), message.value));
+    // Several payments may bring one permit, of which the first is used up. Were it of less, it would leave nothing for the others, and
+    // one of one unit would take an allowance away that others stand on.
+    if message.value != U256::MAX {
+        let expected = format!("{}, an allowance for all payments", U256::MAX);
+        return Err(AuthorizationError::mismatch("message.value", expected, message.value));
     }
     // What lies beyond 64 bits never ends.
     let deadline = u64::try_from(message.deadline)
@@ -154,6 +156,7 @@ pub fn allowance(
     // The token takes it in three parts.
     let canonical = signature::canonical(&signature);
     Ok(TokenPermit {
+        domain,
         value,
         nonce: Hash32(message.nonce.to_be_bytes()),
         deadline,
@@ -165,7 +168,6 @@ pub fn allowance(
 pub(crate) fn recorded_digest(
     permit: &TokenPermit,
     (owner, permit2, token): (Address, Address, Address),
-    domain: &TokenDomain,
     evm_id: u64,
 ) -> B256 {
     let message = Permit {
@@ -175,7 +177,7 @@ pub(crate) fn recorded_digest(
         nonce: U256::from_be_bytes(permit.nonce.0),
         deadline: U256::from(permit.deadline),
     };
-    digest(&message, domain, evm_id, token)
+    digest(&message, &permit.domain, evm_id, token)
 }
 
 fn digest(message: &impl SolStruct, domain: &TokenDomain, evm_id: u64, token: Address) -> B256 {

@@ -7,8 +7,8 @@ use events::Amount;
 
 use super::{
     AuthorizationError, Scheme,
-    permit_message::PermitMessage,
-    transfer_message::TransferMessage,
+    permit2_message::PermitMessage,
+    transfer::TransferMessage,
     typed_data::{self, Object},
 };
 

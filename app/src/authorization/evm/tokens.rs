@@ -1,0 +1,171 @@
+//! What only the token, or the escrow, can say of a signature that is for a token (ERC-2612, ERC-3009).
+
+use std::{
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
+
+use alloy::primitives::{Address, U256};
+
+use chains_evm::{
+    authorization,
+    escrows::Escrows,
+    token_domain::{TokenDomain, TokenSignatures},
+};
+use escrow_abi::contracts::{address, erc20};
+use events::{
+    Account, OwnedAsset,
+    event::{Authorization, Eip3009, TokenPermit},
+};
+use sagas::ports::Transient;
+
+use super::{EvmChain, as_signed, convert};
+use crate::{
+    authorization::{AuthorizationRequest, AuthorizeError, Authorized, SignedMessage},
+    bulkhead::Bulkhead,
+};
+
+/// Why a token's payer cannot give the allowance by a signature.
+pub(super) const NO_PERMITS: &str =
+    "sender_auth.signed_messages: the source's token takes no signed allowances (ERC-2612)";
+/// How long it counts that an escrow takes no signed transfers.
+const OLDER_FOR: Duration = Duration::from_secs(30);
+/// Why a contract cannot pay so: some tokens ask no contracts, and none says whether it does.
+pub(super) const KEYS_ONLY: &str = "source.account: is a contract, of which a token may take no signature: sign for Permit2 alone \
+     (EVM_PERMIT2_ESCROW), and give the allowance by a transaction";
+/// Why an escrow takes none.
+pub(super) const OLDER_ESCROW: &str =
+    "message_scheme: the escrow was deployed before it took signed transfers (ERC-3009); see EVM_PERMIT2_ESCROW";
+/// Why a token cannot be paid with by a signature of its own.
+pub(super) const NO_TRANSFERS: &str =
+    "message_scheme: the source's token takes no signed transfers (ERC-3009); see EVM_PERMIT2_ESCROW";
+
+impl EvmChain {
+    /// Which signatures the source's token takes; asked in this bulkhead where it is not known lately.
+    pub(super) async fn token(
+        &self,
+        source: &OwnedAsset,
+        asks: &Bulkhead,
+    ) -> Result<Option<TokenSignatures>, AuthorizeError> {
+        let token = convert(erc20(source.asset()))?;
+        if let Some(known) = self.tokens.lately(token) {
+            return Ok(known);
+        }
+        let _permit = asks.permit().await.ok_or_else(crowded)?;
+        Ok(self.tokens.signatures(token).await?)
+    }
+
+    /// The nonce that the payer's next permit has to have.
+    pub(super) async fn permit_nonce(
+        &self,
+        token: Address,
+        payer: Address,
+        asks: &Bulkhead,
+    ) -> Result<U256, AuthorizeError> {
+        let _permit = asks.permit().await.ok_or_else(crowded)?;
+        Ok(self.tokens.permit_nonce(token, payer).await?)
+    }
+
+    /// Whether an escrow has a call for signed transfers. One that was deployed before it had has none, and its code never changes;
+    /// but a node may not know it yet.
+    pub(super) async fn takes_transfers(&self, escrow: &Account, asks: &Bulkhead) -> Result<bool, AuthorizeError> {
+        // Entries are replaced whole.
+        let known = self.escrows_with_transfers.lock().unwrap_or_else(PoisonError::into_inner).get(escrow).copied();
+        if let Some((takes, at)) = known
+            && (takes || at.elapsed() < OLDER_FOR)
+        {
+            return Ok(takes);
+        }
+        let _permit = asks.permit().await.ok_or_else(crowded)?;
+        let takes = Escrows::of(self.payers.node()).takes_transfers(escrow).await?;
+        let mut known = self.escrows_with_transfers.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(escrow.clone(), (takes, Instant::now()));
+        Ok(takes)
+    }
+
+    /// Whether what was signed for the token holds there: in its own domain, and it takes such signatures.
+    pub(super) async fn confirm_token(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+    ) -> Result<(), AuthorizeError> {
+        match &authorized.authorization {
+            Authorization::EvmEip3009(transfer) => self.confirm_transfer(request, transfer).await,
+            Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => match &permit.allowance {
+                Some(allowance) => self.confirm_allowance(request, allowance).await,
+                None => Ok(()),
+            },
+            Authorization::Solana(_) | Authorization::Tron(_) => Ok(()),
+        }
+    }
+
+    async fn confirm_transfer(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        transfer: &Eip3009,
+    ) -> Result<(), AuthorizeError> {
+        if !self.takes_transfers(request.escrow_contract, &self.tokens_asked).await? {
+            return Err(AuthorizeError::Refused(OLDER_ESCROW.to_owned()));
+        }
+        let own = self.token(&request.terms.source, &self.tokens_asked).await?.filter(|own| own.transfers);
+        let Some(own) = own else { return Err(AuthorizeError::Refused(NO_TRANSFERS.to_owned())) };
+        let is_it = |signed: &SignedMessage| {
+            authorization::claimed_domain(&as_signed(signed)).as_ref() == Some(&transfer.domain)
+        };
+        match transfer.domain == own.domain {
+            true => Ok(()),
+            false => Err(misnamed(request, is_it, &own.domain)),
+        }
+    }
+
+    /// Whether the allowance that was signed for the token is going to be taken there: in its own domain, with the nonce that is next.
+    async fn confirm_allowance(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        allowance: &TokenPermit,
+    ) -> Result<(), AuthorizeError> {
+        let source = &request.terms.source;
+        let own = self.token(source, &self.tokens_asked).await?.filter(|own| own.permits);
+        let Some(own) = own else { return Err(AuthorizeError::Refused(NO_PERMITS.to_owned())) };
+        if allowance.domain != own.domain {
+            return Err(misnamed(request, is_allowance, &own.domain));
+        }
+        let (token, payer) = (convert(erc20(source.asset()))?, convert(address(source.account()))?);
+        let next = self.permit_nonce(token, payer, &self.tokens_asked).await?;
+        let signed = U256::from_be_bytes(allowance.nonce.0);
+        if signed != next {
+            let rule =
+                format!("message_prehash.message.nonce: must be the token's next for the payer, {next}, not {signed}");
+            return Err(refused_at(request, is_allowance, &rule));
+        }
+        Ok(())
+    }
+}
+
+fn is_allowance(signed: &SignedMessage) -> bool {
+    authorization::is_allowance(&as_signed(signed))
+}
+
+fn crowded() -> Transient {
+    Transient::rate_limited("as many tokens as there may be are asked")
+}
+
+/// The refusal of a message in whose domain the token has another name.
+fn misnamed(
+    request: &AuthorizationRequest<'_>,
+    is_it: impl Fn(&SignedMessage) -> bool,
+    own: &TokenDomain,
+) -> AuthorizeError {
+    let TokenDomain { name, version } = own;
+    let rule = format!("message_prehash.domain: must name the token as {name:?}, version {version:?}");
+    refused_at(request, is_it, &rule)
+}
+
+fn refused_at(
+    request: &AuthorizationRequest<'_>,
+    is_it: impl Fn(&SignedMessage) -> bool,
+    rule: &str,
+) -> AuthorizeError {
+    let index = request.signed_messages.iter().position(is_it).unwrap_or_default();
+    AuthorizeError::Refused(format!("sender_auth.signed_messages[{index}]: {rule}"))
+}
