@@ -31,6 +31,9 @@ struct Holder {
 impl Holder {
     /// One without coins, who has allowed nobody to draw on its tokens.
     async fn endowed(world: &World) -> Result<Self> {
+        // All are endowed by one account, whose transactions have to follow each other.
+        static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let _turn = TURN.lock().await;
         let signer = PrivateKeySigner::random();
         let (payer, source) = (Payer::new(signer.clone())?, &world.network.source);
         source.dev.mint(&source.stablecoin, &payer.account(), U256::from(TOKENS)).await?;

@@ -66,7 +66,7 @@ async fn neither_the_scheme_nor_the_buyer_believes_a_liar() -> Result<()> {
         .args(files.map(|file| tests.join(format!("{file}.test.js"))))
         .arg(shop::home().join("test/buyer.test.js"))
         .kill_on_drop(true);
-    passed(command, 71).await
+    passed(command, 75).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

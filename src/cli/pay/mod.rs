@@ -14,6 +14,7 @@ mod text;
 use std::{
     io::{BufRead, IsTerminal, Write, stderr, stdin},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -43,6 +44,10 @@ use self::{
 
 /// A signature whose deadlines have passed: nothing was accepted for it.
 const DEADLINE_PASSED: &str = "INVALID_DEADLINE";
+/// How long a gateway may go by what it read of an allowance before that was given.
+const ALLOWANCE_SEEN_MAX: Duration = Duration::from_secs(5);
+/// Pause between two looks.
+const ALLOWANCE_LOOK_PAUSE: Duration = Duration::from_millis(250);
 
 /// Pays, or goes on with a payment that was begun.
 ///
@@ -165,7 +170,13 @@ impl Payer<'_> {
     /// Signs for deadlines from now on. Allowances take the blocks that they take.
     async fn sign(&self, held: &Held, mut intent: Intent, corridor: &Corridor) -> Result<Intent> {
         let order = intent.order.from_now(Utc::now(), self.args.windows());
-        let (prepared, checked) = prepare_checked(self.gateway(), &order, corridor, &self.pins).await?;
+        let (mut prepared, mut checked) = prepare_checked(self.gateway(), &order, corridor, &self.pins).await?;
+        // The gateway may still say what it read before the allowance was given.
+        let given = Instant::now();
+        while prepared.approval.is_some() && !intent.approvals.is_empty() && given.elapsed() < ALLOWANCE_SEEN_MAX {
+            tokio::time::sleep(ALLOWANCE_LOOK_PAUSE).await;
+            (prepared, checked) = prepare_checked(self.gateway(), &order, corridor, &self.pins).await?;
+        }
         if let Some(wrap) = &prepared.wrap {
             let lacking = wrap["amount"].as_str().unwrap_or_default();
             bail!(
@@ -259,7 +270,7 @@ impl Payer<'_> {
             let ends = until(&intent.order, intent.refund_delay_seconds);
             let until = self.args.wait().map_or(ends, |wait| ends.min(Instant::now() + wait));
             let submission = intent.submission.clone().context("nothing was signed")?;
-            let error = match self.gateway().submit_holding(&submission, std::time::Duration::ZERO, until).await {
+            let error = match self.gateway().submit_holding(&submission, Duration::ZERO, until).await {
                 Ok(payment) => {
                     let outcome = follow::follow(self.gateway(), &payment.payment_id, until).await;
                     let payment = outcome.unwrap_or(payment);
