@@ -197,11 +197,7 @@ async fn messages(
     drawn: impl FnOnce(&Prepared) -> Amount,
 ) -> Result<PreparedBody, Error> {
     state.corridors.check_scheme(request.terms.source.asset().chain(), request.message_scheme)?;
-    let mut prepared = state.services.authorizer.prepare(request, payload).await.map_err(|error| match error {
-        // Nothing was signed yet, so it is the request that cannot be signed for.
-        AuthorizeError::Refused(reason) => Error::new(Code::INVALID_REQUEST, reason),
-        other => other.into(),
-    })?;
+    let mut prepared = state.services.authorizer.prepare(request, payload).await.map_err(unsignable)?;
     check(&prepared.escrow)?;
     let (source, amount) = (&request.terms.source, drawn(&prepared));
     let spend = Spend { source, amount, draw: prepared.draw(), escrow: &prepared.escrow };
@@ -211,7 +207,7 @@ async fn messages(
         if known { FirstSteps::default() } else { state.funds.unsigned(&spend).await? };
     // A signature is cheaper for the payer than a transaction, where the token takes one.
     if approval.is_some()
-        && let Some(allowance) = state.services.authorizer.allowance(request, &prepared).await?
+        && let Some(allowance) = state.services.authorizer.allowance(request, &prepared).await.map_err(unsignable)?
     {
         prepared.messages.insert(0, allowance);
         approval = None;
@@ -224,6 +220,14 @@ async fn messages(
         signed_messages: prepared.messages.into_iter().map(MessageBody::from).collect(),
         fulfillment_verifier: verifier.into(),
     })
+}
+
+/// Nothing was signed yet, so it is the request that cannot be signed for.
+fn unsignable(error: AuthorizeError) -> Error {
+    match error {
+        AuthorizeError::Refused(reason) => Error::new(Code::INVALID_REQUEST, reason),
+        other => other.into(),
+    }
 }
 
 impl PreparationOptions {
@@ -279,7 +283,7 @@ impl PreparationOptions {
     async fn scheme(&self, source: &OwnedAsset, escrow: &Account, state: &App) -> Result<MessageScheme, Error> {
         match self.scheme {
             Some(scheme) => Ok(scheme),
-            None => Ok(state.services.authorizer.offered(source, escrow).await?),
+            None => state.services.authorizer.offered(source, escrow).await.map_err(unsignable),
         }
     }
 

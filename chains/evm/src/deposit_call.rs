@@ -58,8 +58,12 @@ pub(crate) async fn deposit_call(
     let signature = wrapped.as_ref().map_or(raw, |wrapped| wrapped.signature.clone());
     let until = contracts::time(admitted_until)?;
     // An authorization of the token's is carried out whole.
-    let whole = order.authorization.is_drawn_whole().then(|| order.authorization.permitted());
-    let larger = whole.or(larger).filter(|amount| *amount != order.reservation.source_amount).map(units);
+    let larger = order
+        .authorization
+        .drawn_whole()
+        .or(larger)
+        .filter(|amount| *amount != order.reservation.source_amount)
+        .map(units);
     let admission = match larger {
         None => {
             let admission = Admission { deposit, reservation, token, admittedUntil: until };
@@ -194,8 +198,7 @@ pub(crate) fn terms(expected: &ExpectedTerms<'_>) -> Result<Option<EscrowTerms>,
     let eip712::Reservation { quoteHash, settler, sourceAmount, fulfillBy, .. } =
         eip712::reservation(payment_id, reservation)?;
     // What the reservation asks for, unless another came before it, or all is taken whatever it asks for.
-    let whole = authorization.is_drawn_whole().then(|| authorization.permitted());
-    let amount = whole.or(*deposited).map_or(sourceAmount, units);
+    let amount = authorization.drawn_whole().or(*deposited).map_or(sourceAmount, units);
     let deposited = EscrowTerms::deposited(&deposit, contracts::erc20(terms.source.asset())?, amount);
     Ok(Some(deposited.reserved(quoteHash, settler, sourceAmount, fulfillBy)))
 }

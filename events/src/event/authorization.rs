@@ -50,6 +50,11 @@ impl Authorization {
         matches!(self, Self::Tron(_) | Self::EvmEip3009(_))
     }
 
+    /// All that is permitted, smallest unit, where that is what is deposited; see [`Authorization::is_drawn_whole`].
+    pub fn drawn_whole(&self) -> Option<Amount> {
+        self.is_drawn_whole().then(|| self.permitted())
+    }
+
     /// The payer's own transaction that is for `step`, where there is one.
     pub fn payer_transaction(&self, step: PayerStep) -> Option<&PayerTransaction> {
         match (self, step) {

@@ -256,9 +256,8 @@ impl Payment {
     /// because no quote counts that asks for more. Just what `award` asks for where the payer chose the quote; all that is permitted
     /// where no less can be drawn.
     pub fn deposit_up_to(&self, award: &Awarded) -> Amount {
-        let authorization = &self.submitted.authorization;
-        if authorization.is_drawn_whole() {
-            return authorization.permitted();
+        if let Some(whole) = self.submitted.authorization.drawn_whole() {
+            return whole;
         }
         let price = award.quote.source_amount;
         let quotes = self.auction.iter().filter(|_| takes_any_quote(&self.submitted)).flat_map(|closed| &closed.quotes);

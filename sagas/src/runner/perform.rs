@@ -145,10 +145,10 @@ async fn prepare_deposit(
     order: &DepositOrder,
     attempt: u32,
 ) -> Result<TransactionPrepared, PrepareError> {
-    let amount = payment.award.as_deref().map(|award| payment.deposit_up_to(award));
     if order.authorization.is_drawn_whole() {
         return ports.chains.prepare_deposit(order, attempt).await;
     }
+    let amount = payment.award.as_deref().map(|award| payment.deposit_up_to(award));
     let rule = &options.reassignment;
     let is_followed = rule.deposits_for_next
         && rule.reassignments_max > 0
