@@ -26,6 +26,7 @@ if [[ "${1:-}" == --write-gas ]]; then
 fi
 python3 contracts/checks/slither.py .tools
 # A property that cannot be decided in time counts as failed, and so does one whose loops go further than its bound says.
+mkdir -p .tools/forge
 nightly=
 [[ "${1:-}" != --all ]] || nightly='|.*Nightly'
 halmos --root . --forge-build-out .tools/forge/checks --match-contract "^(EscrowProperties|(Exit|Refund|Delivery|VerifierSet|Authority)Proofs$nightly)\$" |
