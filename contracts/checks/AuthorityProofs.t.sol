@@ -140,4 +140,35 @@ contract AuthorityProofs is Authority {
         assert(escrow.owedIn(address(stable)) == amount);
         isReserved(awarded(GatewayEscrow.Escrow(d, address(stable), amount, 0, address(0), 0, 0), r), 1, block.number);
     }
+
+    /// A deposit for another, of an id that has none, takes the reserver's word over all of it and the award, and the caller's
+    /// money: of nobody else's, whoever the payer is and whatever the escrow is allowed to take of others.
+    function check_ADepositForAnotherTakesTheReserversWordAndTheCallersMoney(
+        Attempt memory a,
+        GatewayEscrow.GatewayDeposit memory d,
+        GatewayEscrow.Reservation memory r,
+        uint128 amount,
+        uint48 admittedUntil
+    ) public {
+        bytes memory byReserver = signature("reserver");
+        d.paymentId = ID;
+        stable.mint(a.caller, amount);
+        vm.prank(a.caller);
+        stable.approve(address(escrow), type(uint256).max);
+        vm.prank(PAYER);
+        stable.approve(address(escrow), type(uint256).max);
+        uint256 had = stable.balanceOf(a.caller);
+        uint256 rich = stable.balanceOf(PAYER);
+        bytes memory call =
+            abi.encodeCall(escrow.depositFor, (d, address(stable), amount, r, admittedUntil, byReserver));
+        if (!goesThrough(a, call)) return;
+        assert(d.reserver == RESERVER && signerOf(admission(d, r, amount, admittedUntil), byReserver) == RESERVER);
+        assert(a.time <= admittedUntil && a.time <= d.reserveDeadline);
+        assert(r.paymentId == ID && (d.quoteHash == 0 || d.quoteHash == r.quoteHash));
+        assert(r.sourceAmount != 0 && r.sourceAmount <= amount && d.payer != address(0));
+        assert(stable.balanceOf(a.caller) == had - amount && stable.balanceOf(address(escrow)) == amount);
+        assert(a.caller == PAYER || stable.balanceOf(PAYER) == rich);
+        assert(escrow.owedIn(address(stable)) == amount);
+        isReserved(awarded(GatewayEscrow.Escrow(d, address(stable), amount, 0, address(0), 0, 0), r), 1, block.number);
+    }
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
+import {DepositAddresses} from "../src/DepositAddresses.sol";
 import {FulfillmentProxy} from "../src/FulfillmentProxy.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {PermittedDeposit} from "../src/PermittedDeposit.sol";
 import {Authorizations} from "../test/support/Authorizations.sol";
+import {DepositAddressing} from "../test/support/DepositAddressing.sol";
 import {TrickToken} from "../test/support/TrickToken.sol";
 
 /// @notice Creates a contract by a call, of which the cost can be told. It is that of the transaction which creates it, but for the
@@ -21,7 +23,7 @@ contract Creator {
 
 /// @notice What each call costs as a transaction of its own, on a token and an escrow that were used before. `run.sh` runs it
 /// with `--isolate`, so that the intrinsic cost and cold accesses count, and compares with the committed numbers in `gas/`.
-contract EscrowGasTest is Authorizations {
+contract EscrowGasTest is Authorizations, DepositAddressing {
     bytes32 private constant EARLIER = keccak256("pay_0");
     bytes32 private constant ID = keccak256("pay_1");
 
@@ -29,7 +31,7 @@ contract EscrowGasTest is Authorizations {
     Creator private creator;
 
     /// Another payment is open and the settler was paid before: what a gateway in use sees.
-    function setUp() public override {
+    function setUp() public override(Authorizations, DepositAddressing) {
         super.setUp();
         proxy = new FulfillmentProxy();
         creator = new Creator();
@@ -86,6 +88,61 @@ contract EscrowGasTest is Authorizations {
         creator.create(creation);
         vm.snapshotGasLastCall("escrow", "permittedDeposit");
         assertEq(uint8(stateOf(ID)), uint8(GatewayEscrow.State.Reserved));
+    }
+
+    /// The caller's own money, as the payer of another payment.
+    function test_Gas_DepositFor() public {
+        bytes memory admission = admissionOf(depositTerms(), reservation(), address(token), LARGER);
+        vm.prank(payer);
+        escrow.depositFor(depositTerms(), address(token), LARGER, reservation(), ADMITTED_UNTIL, admission);
+        vm.snapshotGasLastCall("escrow", "depositFor");
+        assertEq(uint8(stateOf(ID)), uint8(GatewayEscrow.State.Reserved));
+    }
+
+    /// What was sent to an address, whose code is made with the deposit; then what came to it later goes back.
+    function test_Gas_DepositFromAnAddressAndGiveBack() public {
+        DepositAddresses.Terms memory t = addressTerms(address(token));
+        pay(t, LARGER);
+        sendFrom(t);
+        vm.snapshotGasLastCall("addresses", "deposit");
+        pay(t, 1);
+        factory.giveBack(t, address(token));
+        vm.snapshotGasLastCall("addresses", "giveBack, the address used before");
+    }
+
+    /// The address has its code since another token was given back from it.
+    function test_Gas_DepositFromAnAddressThatIsThere() public {
+        DepositAddresses.Terms memory t = addressTerms(address(token));
+        pay(t, address(trick), 1);
+        factory.giveBack(t, address(trick));
+        pay(t, LARGER);
+        sendFrom(t);
+        vm.snapshotGasLastCall("addresses", "deposit, the address used before");
+    }
+
+    /// What was never deposited, and coins.
+    function test_Gas_GiveBack() public {
+        DepositAddresses.Terms memory t = addressTerms(address(token));
+        address at = pay(t, LARGER);
+        vm.deal(at, 1 ether);
+        vm.warp(t.deposit.reserveDeadline + 1);
+        uint256 snapshot = vm.snapshotState();
+        factory.giveBack(t, address(token));
+        vm.snapshotGasLastCall("addresses", "giveBack");
+        vm.revertToState(snapshot);
+        factory.giveBack(t, address(0));
+        vm.snapshotGasLastCall("addresses", "giveBack of coins");
+    }
+
+    function test_Gas_MakingTheFactory() public {
+        creator.create(type(DepositAddresses).creationCode);
+        vm.snapshotGasLastCall("addresses", "deployment of the factory");
+    }
+
+    function sendFrom(DepositAddresses.Terms memory t) private {
+        bytes memory admission = admissionOf(fromAddress(t, LARGER));
+        vm.prank(stranger);
+        factory.deposit(t, LARGER, reservation(), ADMITTED_UNTIL, admission);
     }
 
     function test_Gas_DepositOwnAndReserve() public {

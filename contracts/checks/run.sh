@@ -29,7 +29,7 @@ python3 contracts/checks/slither.py .tools
 mkdir -p .tools/forge
 nightly=
 [[ "${1:-}" != --all ]] || nightly='|.*Nightly'
-halmos --root . --forge-build-out .tools/forge/checks --match-contract "^(EscrowProperties|(Exit|Refund|Delivery|VerifierSet|Authority)Proofs$nightly)\$" |
+halmos --root . --forge-build-out .tools/forge/checks --match-contract "^(EscrowProperties|(Exit|Refund|Delivery|VerifierSet|Authority|Address)Proofs$nightly)\$" |
   tee .tools/forge/halmos.log
 if grep -q 'not been fully explored' .tools/forge/halmos.log; then
   echo 'halmos: a loop goes further than its bound' >&2

@@ -49,6 +49,7 @@ import {TokenMoves} from "./TokenMoves.sol";
 /// - use up a payment's id: every deposit bears the reserver's signature over payer, terms and token, so a signature
 ///   that others see before it is mined serves them for nothing but the very same deposit;
 /// - bring in a deposit that was refused, once its admission has ended;
+/// - take anyone's money without his signature, but the caller's own (`depositOwn`, `depositFor`), whatever allowances there are;
 /// - send the money anywhere but to the reserved settler or back to the payer;
 /// - take a reservation from a settler before its time is over, or without the releaser's word that it did not deliver;
 /// - put another settler in where the payer named the quote;
@@ -78,7 +79,8 @@ contract GatewayEscrow is EIP712 {
         Refunded
     }
 
-    /// @notice What the payer agrees to: the Permit2 witness, or the payer's own transaction.
+    /// @notice What the payer agrees to: by the Permit2 witness, by the nonce of an authorization, by its own transaction, or by
+    /// paying to an address that commits to it (`DepositAddresses`).
     /// @param paymentId keccak256 of the payment's id; one deposit each for ever
     /// @param termsHash hash of the payment's terms (source, destinations, amounts)
     /// @param quoteHash the quote the payer accepted, or zero when the payer signs before the auction
@@ -514,6 +516,33 @@ contract GatewayEscrow is EIP712 {
         _requireReceived(a.token, before, a.amount);
     }
 
+    /// @notice Deposit and reservation in one call, of the caller's money for another's payment, after an `approve` for this
+    /// contract. The payer signs nothing: whatever goes back goes to it, as if the money had been its own. Open to everyone; made
+    /// for `DepositAddresses`, whose addresses hold what somebody sent for just these terms.
+    /// @dev Only the caller's money is taken, so no allowance that others gave is of use here. The reserver's signature is the
+    /// one that the other ways in ask for: who has seen it can pay in the payer's place, to nobody's loss but his own.
+    /// @param d the deposit as the reserver admits it
+    /// @param token the ERC-20
+    /// @param amount what is taken: not less than `r.sourceAmount`; what is over goes back to the payer on release
+    /// @param r the award
+    /// @param admittedUntil last second in which the reserver admits the deposit
+    /// @param reserverSignature of this contract's `reserver` over `LargerAdmission(d, r, token, amount, admittedUntil)`; over
+    /// `Admission(d, r, token, admittedUntil)` where the award asks for all of it
+    function depositFor(
+        GatewayDeposit calldata d,
+        address token,
+        uint256 amount,
+        Reservation calldata r,
+        uint48 admittedUntil,
+        bytes calldata reserverSignature
+    ) external nonReentrant {
+        _openReserved(d, token, amount, r, admittedUntil, reserverSignature);
+
+        uint256 before = token.balanceOf(address(this));
+        token.tryTransferFrom(msg.sender, address(this), amount);
+        _requireReceived(token, before, amount);
+    }
+
     /// @notice Deposit by the payer's own transaction, after an `approve` for this contract (Tron). The settler
     /// is named later by `reserve`; what it is not paid goes back to the payer on release.
     /// @dev Only the payer may call: an allowance alone is no consent to these terms. The reserver signs when the
@@ -838,7 +867,7 @@ contract GatewayEscrow is EIP712 {
         }
     }
 
-    /// @dev Checks and effects that all deposits by signature share. The admission binds all that the two
+    /// @dev Checks and effects that all deposits with an award share. The admission binds all that the two
     /// parties bring: a signature over the award alone could be paired with somebody else's junk deposit. It ends, for a
     /// reverted deposit has published both signatures: without an end anyone could make it later, when the payer has
     /// mended its allowance for another payment.

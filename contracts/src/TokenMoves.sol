@@ -51,4 +51,22 @@ library TokenMoves {
             pop(call(gasLimit, token, 0, data, 0x44, 0, 0))
         }
     }
+
+    /// @notice Lets `spender` take `amount` of this contract's own balance. A token that fails because it wants an allowance
+    /// ended before it takes another is asked for that. Success shows in what can be taken then only.
+    function tryApprove(address token, address spender, uint256 amount) internal {
+        bytes4 selector = IERC20.approve.selector;
+        assembly ("memory-safe") {
+            let data := mload(0x40)
+            mstore(data, selector)
+            mstore(add(data, 0x04), shr(96, shl(96, spender)))
+            mstore(add(data, 0x24), amount)
+            if iszero(call(gas(), token, 0, data, 0x44, 0, 0)) {
+                mstore(add(data, 0x24), 0)
+                pop(call(gas(), token, 0, data, 0x44, 0, 0))
+                mstore(add(data, 0x24), amount)
+                pop(call(gas(), token, 0, data, 0x44, 0, 0))
+            }
+        }
+    }
 }

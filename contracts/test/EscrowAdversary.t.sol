@@ -4,19 +4,17 @@ pragma solidity ^0.8.24;
 import {Test} from "forge-std/Test.sol";
 
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
-import {Adversary} from "./support/Adversary.sol";
+import {AdversaryAddresses} from "./support/AdversaryAddresses.sol";
 import {PausableToken, RebasingToken} from "./support/Tokens.sol";
 import {TrickToken} from "./support/TrickToken.sol";
 
 /// @notice What honest parties, tokens, the guardian and an attacker do. The attacker has seen every call that was ever tried, those
 /// that failed among them, and every signature, also such as the verifiers gave another escrow or another chain.
-contract AdversaryActor is Adversary {
-    uint256 private constant TAPE = 64;
-    /// Gas of each call: a receiver that burns it all leaves the rest of a sequence its own.
-    uint256 private constant CALL_GAS = 2_000_000;
+contract AdversaryActor is AdversaryAddresses {
+    /// Of what was tried, how many authorizations are kept.
+    uint256 private constant KEPT = 64;
     uint256 private constant RECORDS_SLOT = 4;
 
-    bytes[] private tape;
     /// Authorizations of the payer that were tried, each with the escrow that it is for.
     Seen[] private authorizations;
 
@@ -26,37 +24,15 @@ contract AdversaryActor is Adversary {
         GatewayEscrow.Authorization authorization;
     }
 
-    function at(uint256 seed) private returns (uint256 e, Slot storage slot) {
-        e = seed % 2;
-        escrow = escrows[e];
-        slot = slots[e][(seed >> 8) % SLOTS];
-    }
-
-    /// Sends it, and keeps it for the attacker.
-    function send(address by, bytes memory data) private returns (bool done) {
-        if (tape.length < TAPE) tape.push(data);
-        else tape[uint256(keccak256(data)) % TAPE] = data;
-        vm.prank(by);
-        (done,) = address(escrow).call{gas: CALL_GAS}(data);
-    }
-
-    function isOver(Slot storage slot) private view returns (bool) {
-        return slot.last.state == GatewayEscrow.State.Released || slot.last.state == GatewayEscrow.State.Refunded;
-    }
-
     function deposit(uint256 seed, uint256 amount, uint256 way, uint256 asset) external judged {
-        (, Slot storage slot) = at(seed);
-        if (isOver(slot)) {
-            slot.id = newId();
-            delete slot.last;
-        }
+        Slot storage slot = renewed(seed);
         if (slot.last.state != GatewayEscrow.State.None) return;
         slot.asset = asset % TOKENS;
         slot.bySet = (seed >> 16) % 2 == 1;
         address t = tokens[slot.asset];
         GatewayEscrow.GatewayDeposit memory d = depositOf(slot);
         GatewayEscrow.Reservation memory r = awardOf(slot, amount, settler, "quote");
-        if (way % 4 == 0) {
+        if (way % 5 == 0) {
             GatewayEscrow.Escrow memory opened = asDeposited(d, t, CAP);
             admit(opened);
             send(payer, abi.encodeCall(escrow.depositOwn, (d, t, CAP, signOpening(reserverKey, d, t, CAP))));
@@ -65,22 +41,27 @@ contract AdversaryActor is Adversary {
         uint256 drawn_ = bound(way, r.sourceAmount, CAP);
         GatewayEscrow.Escrow memory e = asReserved(asDeposited(d, t, drawn_), r);
         admit(e);
-        Larger memory larger = Larger(way % 4 == 1, d, r, t, drawn_, d.reserveDeadline);
-        if (way % 4 == 3) depositBy(authorizationBy(payerKey, d, t, drawn_), larger);
+        Larger memory larger = Larger(way % 5 == 1, d, r, t, drawn_, d.reserveDeadline);
+        if (way % 5 == 3) depositBy(authorizationBy(payerKey, d, t, drawn_), larger);
+        else if (way % 5 == 4) depositForPayer(larger);
         else send(stranger, largerCall(larger, payerKey, admissionOf(larger)));
     }
 
     function depositBy(GatewayEscrow.Authorization memory a, Larger memory larger) private {
-        Seen storage seen = authorizations.length < TAPE
+        Seen storage seen = authorizations.length < KEPT
             ? authorizations.push()
-            : authorizations[uint256(depositHash(larger.terms)) % TAPE];
+            : authorizations[uint256(depositHash(larger.terms)) % KEPT];
         (seen.escrow, seen.terms, seen.authorization) = (address(escrow), larger.terms, a);
         bytes memory call = callOf(Authorized(larger.terms, a, larger.award, larger.admittedUntil));
         if (send(stranger, call)) count["authorized"]++;
     }
 
-    function admit(GatewayEscrow.Escrow memory e) private {
-        say("admission", known(e));
+    /// By the payer itself, of its own allowance; the attacker has the call from the tape.
+    function depositForPayer(Larger memory l) private {
+        bytes memory call = abi.encodeCall(
+            escrow.depositFor, (l.terms, l.asset, l.amount, l.award, l.admittedUntil, admissionOf(l))
+        );
+        if (send(payer, call)) count["deposited for"]++;
     }
 
     function reserve(uint256 seed, uint256 amount) external judged {
@@ -101,11 +82,6 @@ contract AdversaryActor is Adversary {
         say("reassignment", keccak256(abi.encode(commitment(e), known(next))));
         bytes memory word = wordOf(slot, "non-delivery", nonDeliveryDigest(slot.id, e.quoteHash), signers);
         send(stranger, abi.encodeCall(escrow.reassign, (e, r, signReassignment(reserverKey, e.quoteHash, r), word)));
-    }
-
-    function known(GatewayEscrow.Escrow memory e) private returns (bytes32 c) {
-        c = commitment(e);
-        termsBy[c] = e;
     }
 
     function release(uint256 seed, uint256 signers) external judged {
@@ -192,8 +168,9 @@ contract AdversaryActor is Adversary {
     /// In the middle of each transfer somebody calls an escrow with what was seen before.
     function callBack(uint256 seed, uint256 which) external {
         TrickToken t = TrickToken(tokens[CALLS_BACK]);
+        at(seed);
         if (tape.length == 0 || seed % 4 == 0) t.setHook(address(0), "");
-        else t.setHook(address(escrows[seed % 2]), tape[which % tape.length]);
+        else t.setHook(targetOf(tape[which % tape.length]), tape[which % tape.length]);
     }
 
     // Time and guardian
@@ -231,16 +208,17 @@ contract AdversaryActor is Adversary {
         count[done ? "bytes taken" : "bytes refused"]++;
     }
 
-    /// What was sent before, to the same escrow or the other, as it was or with a byte changed.
+    /// What was sent before, to the same escrow or the other or to the factory of addresses, as it was or with a byte changed.
     function attackWithReplay(uint256 seed, uint256 which, uint256 place, bytes1 other) external judged {
         if (tape.length == 0) return;
         at(seed);
         bytes memory data = tape[which % tape.length];
+        address to = targetOf(data);
         if (seed % 3 == 0) data[place % data.length] = other;
         // What the payer claims it may send to whomever it likes.
         bool byPayer = seed % 5 == 0 && bytes4(data) != escrow.claim.selector;
         vm.prank(byPayer ? payer : attacker);
-        (bool done,) = address(escrow).call{gas: CALL_GAS}(data);
+        (bool done,) = to.call{gas: CALL_GAS}(data);
         if (done) count["replayed"]++;
     }
 
@@ -312,15 +290,6 @@ contract AdversaryActor is Adversary {
     /// Nothing happens, and is judged.
     function look() external judged {}
 
-    function depositOf(Slot storage slot) private view returns (GatewayEscrow.GatewayDeposit memory d) {
-        d = depositTerms();
-        d.paymentId = slot.id;
-        if (slot.bySet) d.releaser = idOf(set);
-        d.reserveDeadline = uint48(block.timestamp) + 60;
-        d.fulfillmentDeadline = uint48(block.timestamp) + 600;
-        d.refundAfter = uint48(block.timestamp) + 1_200;
-    }
-
     function awardOf(Slot storage slot, uint256 amount, address to, bytes memory quote)
         private
         view
@@ -340,7 +309,7 @@ contract EscrowAdversaryTest is Test {
     function setUp() public {
         actor = new AdversaryActor();
         actor.setUp();
-        bytes4[] memory actions = new bytes4[](21);
+        bytes4[] memory actions = new bytes4[](26);
         actions[0] = actions[1] = AdversaryActor.deposit.selector;
         actions[2] = actions[20] = AdversaryActor.reserve.selector;
         actions[3] = AdversaryActor.reassign.selector;
@@ -360,6 +329,10 @@ contract EscrowAdversaryTest is Test {
         actions[17] = AdversaryActor.attackWithWordsOfOthers.selector;
         actions[18] = AdversaryActor.attackTheInside.selector;
         actions[19] = AdversaryActor.attackWithAuthorization.selector;
+        actions[21] = AdversaryAddresses.payTo.selector;
+        actions[22] = actions[25] = bytes4(keccak256("depositFrom(uint256,uint256,uint256)"));
+        actions[23] = bytes4(keccak256("giveBack(uint256,uint256,uint256)"));
+        actions[24] = AdversaryAddresses.attackTheAddress.selector;
         targetSelector(FuzzSelector(address(actor), actions));
         targetContract(address(actor));
     }
@@ -374,12 +347,12 @@ contract EscrowAdversaryTest is Test {
     /// One long sequence, always the same: everything happens in it that this is about.
     function test_EverythingHappens() public {
         for (uint256 i = 0; i < 2_000; i++) {
-            uint256 x = uint256(keccak256(abi.encode("everything", 1, i)));
+            uint256 x = uint256(keccak256(abi.encode("everything", 4, i)));
             uint256 y = uint256(keccak256(abi.encode(x)));
-            act(x % 30, y, uint256(keccak256(abi.encode(y))));
+            act(x % 36, y, uint256(keccak256(abi.encode(y))));
         }
         assertEq(actor.broken(), "");
-        string[21] memory all = [
+        string[26] memory all = [
             "deposited",
             "authorized",
             "reserved",
@@ -400,7 +373,12 @@ contract EscrowAdversaryTest is Test {
             "replayed",
             "bytes refused",
             "inside refused",
-            "authorization refused"
+            "authorization refused",
+            "deposited for",
+            "paid to an address",
+            "from an address",
+            "given back",
+            "address refused"
         ];
         for (uint256 i = 0; i < all.length; i++) {
             assertGt(actor.count(all[i]), 0, all[i]);
@@ -410,7 +388,7 @@ contract EscrowAdversaryTest is Test {
     function act(uint256 what, uint256 x, uint256 y) private {
         if (what < 4) actor.deposit(x, y, y >> 8, y >> 16);
         // Only an own deposit needs it, and soon.
-        if (what == 4 || what > 27) actor.reserve(x, y);
+        if (what == 4 || what == 28 || what == 29) actor.reserve(x, y);
         if (what == 5) actor.reassign(x, y, y >> 8);
         if (what == 6) actor.release(x, y);
         if (what == 7) actor.cancel(x, y);
@@ -428,6 +406,10 @@ contract EscrowAdversaryTest is Test {
         if (what == 19) actor.attackWithBytes(x, bytesOf(x, y));
         if (what == 20) actor.attackTheInside(x, y);
         if (what == 27) actor.attackWithAuthorization(x, y, y >> 8);
+        if (what == 30 || what == 34) actor.payTo(x, y, y >> 8);
+        if (what == 31 || what == 35) actor.depositFrom(x, y, y >> 8);
+        if (what == 32) actor.giveBack(x, y, y >> 8);
+        if (what == 33) actor.attackTheAddress(x, y, y >> 8);
     }
 
     /// A call that the escrow knows, with anything behind it.
@@ -441,18 +423,20 @@ contract EscrowAdversaryTest is Test {
         return bytes.concat(calls[(x >> 32) % 4], abi.encode(x, uint160(y)));
     }
 
-    /// The judge is not blind: a unit that leaves an escrow, and a record of another state or of other terms, are found,
-    /// and so is a reserver that nobody proposed here.
+    /// The judge is not blind: a unit that leaves an escrow or an address, and a record of another state or of other terms, are
+    /// found, and so is a reserver that nobody proposed here.
     function test_TheJudgeFindsWhatWasStolen() public {
         (address at, address token, address thief) = actor.parts();
-        for (uint256 i = 0; i < 4; i++) {
+        for (uint256 i = 0; i < 5; i++) {
             uint256 snapshot = vm.snapshotState();
             actor.deposit(0, 1, 0, 0);
+            actor.payTo(1, 1_000, 0);
             assertEq(actor.broken(), "");
             if (i == 0) vm.prank(at);
+            if (i == 4) vm.prank(actor.addressAt(0));
             if (i == 3) vm.prank(makeAddr("guardian"));
             // What the record says of the state, and of the terms.
-            if (i == 0) TrickToken(token).transfer(thief, 1);
+            if (i == 0 || i == 4) TrickToken(token).transfer(thief, 1);
             else if (i == 1) actor.write(0, 3);
             else if (i == 2) actor.write(1, 3);
             else GatewayEscrow(at).proposeReserver(thief);

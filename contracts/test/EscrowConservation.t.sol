@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
+import {DepositAddresses} from "../src/DepositAddresses.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {EscrowFixture} from "./support/EscrowFixture.sol";
 import {Sequences} from "./support/Sequences.sol";
@@ -10,6 +11,7 @@ import {TrickToken} from "./support/TrickToken.sol";
 /// verifiers releases every other payment.
 contract EscrowActor is Sequences {
     uint256 public constant PAYMENTS = 6;
+    uint256 private constant ADDRESSES = 12;
 
     Verifiers private _set = verifiers(2, 3);
     /// Whether a set's payment was ended or reassigned by more or fewer of its members than its threshold says.
@@ -18,6 +20,12 @@ contract EscrowActor is Sequences {
     bool public reassignedTooEarly;
     /// Whether a word about a reservation that was replaced ended the payment.
     bool public endedByAnOldWord;
+
+    /// Whether what could still be deposited from an address was given back.
+    bool public givenBackTooEarly;
+
+    /// What was paid to addresses, with the award of each; several may be for one payment.
+    FromAddress[] private _paid;
 
     GatewayEscrow.State[PAYMENTS] public lastState;
     bool public leftAFinalState;
@@ -44,6 +52,46 @@ contract EscrowActor is Sequences {
         if (way % 6 == 2) depositPermitted(d, r, address(trick));
         if (way % 6 == 3) depositAuthorized(d, r, address(trick), drawn);
         if (way % 6 > 3) depositLarger(way % 6 == 4, d, r, address(trick), drawn);
+    }
+
+    /// The payer pays to an address, or once more to one that is there.
+    function payTo(uint256 i, uint256 amount, uint256 sent) external noting {
+        i = bound(i, 0, PAYMENTS - 1);
+        if (_paid.length < ADDRESSES && stateOf(idOf(i)) == GatewayEscrow.State.None) {
+            (GatewayEscrow.GatewayDeposit memory d, GatewayEscrow.Reservation memory r) = terms(i, amount);
+            // Each an address of its own.
+            d.termsHash = keccak256(abi.encode("terms", _paid.length));
+            DepositAddresses.Terms memory t =
+                DepositAddresses.Terms(address(escrow), address(trick), bound(sent >> 128, 1, CAP), d);
+            _paid.push(FromAddress(t, 0, r, ADMITTED_UNTIL));
+        }
+        if (_paid.length == 0) return;
+        pay(_paid[sent % 2 == 0 ? _paid.length - 1 : amount % _paid.length].terms, bound(uint128(sent), 1, CAP));
+    }
+
+    /// What is there, or some other amount, with the reserver's word.
+    function depositFrom(uint256 which, uint256 amount) external noting {
+        if (_paid.length == 0) return;
+        FromAddress memory f = _paid[which % _paid.length];
+        f.amount = amount % 4 == 0 ? bound(amount, 1, 2 * CAP) : trick.balanceOf(addressBy(f.terms));
+        (bool done,) = address(factory).call(callOf(f));
+        if (done) noteTerms(asReserved(asDeposited(f.terms.deposit, address(trick), f.amount), f.award));
+    }
+
+    function giveBack(uint256 which) external noting {
+        if (_paid.length == 0) return;
+        DepositAddresses.Terms memory t = _paid[which % _paid.length].terms;
+        bool early = block.timestamp <= t.deposit.reserveDeadline
+            && stateOf(t.deposit.paymentId) == GatewayEscrow.State.None;
+        (bool done,) = address(factory).call(abi.encodeCall(factory.giveBack, (t, address(trick))));
+        if (done && early) givenBackTooEarly = true;
+    }
+
+    /// What is at the addresses.
+    function atAddresses() external view returns (uint256 sum) {
+        for (uint256 i = 0; i < _paid.length; i++) {
+            sum += trick.balanceOf(addressBy(_paid[i].terms));
+        }
     }
 
     function reserve(uint256 i, uint256 amount) external noting {
@@ -173,7 +221,7 @@ contract EscrowConservationTest is EscrowFixture {
     function setUp() public override {
         actor = new EscrowActor();
         actor.setUp();
-        bytes4[] memory actions = new bytes4[](12);
+        bytes4[] memory actions = new bytes4[](15);
         actions[0] = EscrowActor.deposit.selector;
         actions[1] = EscrowActor.reserve.selector;
         actions[2] = EscrowActor.release.selector;
@@ -186,6 +234,9 @@ contract EscrowConservationTest is EscrowFixture {
         actions[9] = EscrowActor.claimFor.selector;
         actions[10] = EscrowActor.charge.selector;
         actions[11] = EscrowActor.reassign.selector;
+        actions[12] = EscrowActor.payTo.selector;
+        actions[13] = bytes4(keccak256("depositFrom(uint256,uint256)"));
+        actions[14] = bytes4(keccak256("giveBack(uint256)"));
         targetSelector(FuzzSelector(address(actor), actions));
         targetContract(address(actor));
     }
@@ -205,9 +256,13 @@ contract EscrowConservationTest is EscrowFixture {
         assertEq(e.owedIn(address(t)), owed);
         assertEq(
             t.balanceOf(address(e)) + t.balanceOf(payer_) + t.balanceOf(settler_) + t.balanceOf(nextSettler)
-                + t.balanceOf(stranger) + t.charged(),
+                + t.balanceOf(stranger) + actor.atAddresses() + t.charged(),
             1_000_000e6
         );
+    }
+
+    function invariant_WhatMayBeDepositedIsNotGivenBack() public view {
+        assertFalse(actor.givenBackTooEarly());
     }
 
     function invariant_FinalStatesStay() public view {

@@ -259,12 +259,15 @@ contract EscrowHostileTest is Authorizations {
             uint256 snapshot = vm.snapshotState();
             trick.setHook(address(escrow), calls[i]);
             uint256 ready = vm.snapshotState();
-            for (uint256 way = 0; way < 6; way++) {
+            for (uint256 way = 0; way < 7; way++) {
                 if (way == 0) depositByPayer(depositTerms(), address(trick));
                 if (way == 1) depositWitnessed(depositTerms(), reservation(), address(trick));
                 if (way == 2) depositPermitted(depositTerms(), reservation(), address(trick));
                 if (way == 3) depositAuthorized(depositTerms(), reservation(), address(trick), LARGER);
-                if (way > 3) depositLarger(way == 4, depositTerms(), reservation(), address(trick), LARGER);
+                if (way == 4 || way == 5) {
+                    depositLarger(way == 4, depositTerms(), reservation(), address(trick), LARGER);
+                }
+                if (way == 6) depositForPayer();
                 assertReentranceRefused();
                 vm.revertToState(ready);
             }
@@ -311,7 +314,7 @@ contract EscrowHostileTest is Authorizations {
         GatewayEscrow.GatewayDeposit memory d = depositTerms();
         GatewayEscrow.Reservation memory r = reservation();
         GatewayEscrow.Permit memory p = unsignedPermit(d, address(trick));
-        calls = new bytes[](14);
+        calls = new bytes[](15);
         bytes memory admission = signAdmission(reserverKey, d, r, address(trick));
         bytes memory opening = signOpening(reserverKey, d, address(trick), CAP);
         calls[0] = abi.encodeCall(escrow.depositWithWitness, (d, p, r, ADMITTED_UNTIL, admission));
@@ -331,5 +334,13 @@ contract EscrowHostileTest is Authorizations {
         calls[11] = abi.encodeCall(escrow.depositMoreWithWitness, (d, p, r, LARGER, ADMITTED_UNTIL, larger));
         calls[12] = abi.encodeCall(escrow.depositMoreWithPermit, (d, p, r, LARGER, ADMITTED_UNTIL, larger));
         calls[13] = callOf(authorized(d, r, address(trick), LARGER));
+        calls[14] = abi.encodeCall(escrow.depositFor, (d, address(trick), LARGER, r, ADMITTED_UNTIL, larger));
+    }
+
+    /// By the payer itself, which is a caller as everyone.
+    function depositForPayer() private {
+        bytes memory admission = admissionOf(depositTerms(), reservation(), address(trick), LARGER);
+        vm.prank(payer);
+        escrow.depositFor(depositTerms(), address(trick), LARGER, reservation(), ADMITTED_UNTIL, admission);
     }
 }

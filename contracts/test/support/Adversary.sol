@@ -41,6 +41,8 @@ abstract contract Adversary is Sequences {
     /// What came to and went from a party in a token by payments alone, as it should be.
     mapping(address party => mapping(uint256 asset => int256)) internal due;
     uint256 internal drawn;
+    /// Where the payer sent something of a token: deposit addresses. What is there is its own still.
+    mapping(uint256 asset => address[]) internal sentTo;
     /// Who may deposit at each escrow, as the judge saw it last, and whether the call may change it.
     bytes32[2] private guards;
     bool internal guarding;
@@ -219,9 +221,16 @@ abstract contract Adversary is Sequences {
             for (uint256 e = 0; e < 2; e++) {
                 has += int256(escrows[e].claimable(who[i], at));
             }
+            if (who[i] == payer) has += int256(atAddresses(asset, at));
             int256 should = (who[i] == payer ? int256(WEALTH) : int256(0)) + due[who[i]][asset];
             if (has < should) breaks("a party has less than its due");
             if (has > should) breaks("a party has more than its due");
+        }
+    }
+
+    function atAddresses(uint256 asset, address at) private view returns (uint256 sum) {
+        for (uint256 i = 0; i < sentTo[asset].length; i++) {
+            sum += TrickToken(at).balanceOf(sentTo[asset][i]);
         }
     }
 
