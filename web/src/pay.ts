@@ -159,6 +159,12 @@ export async function existing(purchase: Purchase, paymentId: string): Promise<'
   return isSame ? 'same' : 'other';
 }
 
+/** Whether a payment ended because nobody sent its money to its address. */
+export async function hasLapsed(paymentId: string): Promise<boolean> {
+  const { error } = await gateway.status(paymentId);
+  return error?.code === 'DEPOSIT_NOT_RECEIVED';
+}
+
 /**
  * What became of a payment that this browser signed for: the gateway is asked, and handed the same once more where it has none.
  * `undefined` where it refuses it for good, so that nothing will be taken.
@@ -166,6 +172,12 @@ export async function existing(purchase: Purchase, paymentId: string): Promise<'
 export async function resume(purchase: Purchase, payment: Kept): Promise<string | undefined> {
   const { subject } = purchase;
   const { paymentId } = payment;
+  if (payment.accepted && payment.byAddress) {
+    if (!(await hasLapsed(paymentId))) return paymentId;
+    // Nothing was paid, so that it can be paid after all.
+    forget(subject, paymentId);
+    return undefined;
+  }
   if (payment.accepted) {
     noteAccepted(subject, paymentId);
     return paymentId;

@@ -1,6 +1,6 @@
 // What went wrong, in words that say what to do.
 
-import { GatewayError, NoAnswer, VerificationError, WalletError } from '../../sdk/typescript/src/errors.js';
+import { GatewayError, NoAnswer, StaleAddress, VerificationError, WalletError } from '../../sdk/typescript/src/errors.js';
 import { t } from './texts.js';
 
 export interface ProblemText {
@@ -12,6 +12,15 @@ export interface ProblemText {
 /** Another tab of this browser is about to pay the same. */
 export class PaidElsewhere extends Error {
   override readonly name = 'PaidElsewhere';
+}
+
+/** The gateway gave a deposit address that is not the order's. */
+export class WrongAddress extends Error {
+  override readonly name = 'WrongAddress';
+
+  constructor(readonly field: string) {
+    super(`the deposit address differs in ${field}`);
+  }
 }
 
 /** By EIP-1193: the person said no. Wallets on Solana and Tron use it, too, or say so in words. */
@@ -37,6 +46,8 @@ export function problemOf(error: unknown): ProblemText {
   if (error instanceof PaidElsewhere) return { text: t('pay.elsewhere') };
   if (isRejected(error)) return { text: t('error.cancelled') };
   if (error instanceof NoAnswer) return { text: t('error.offline') };
+  if (error instanceof WrongAddress) return { text: t('error.verify.address'), code: error.field };
+  if (error instanceof StaleAddress) return { text: t('address.stale'), code: error.field };
   if (error instanceof VerificationError) return { text: t('error.verify'), code: error.field };
   if (error instanceof GatewayError) {
     const href = error.docsUrl !== undefined && /^https?:\/\//.test(error.docsUrl) ? { href: error.docsUrl } : {};
@@ -53,6 +64,7 @@ function refusal(error: GatewayError): string {
     case 'REQUEST_ID_TAKEN':
       return t('error.taken');
     case 'RATE_LIMITED':
+    case 'TOO_MANY_DEPOSIT_ADDRESSES':
     case 'TOO_MANY_QUOTE_REQUESTS':
       return t('error.busy');
     case 'PAYMENT_NOT_FOUND':

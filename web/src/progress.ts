@@ -54,6 +54,7 @@ export interface OrderShown {
   cost?: { units: string; isPrice: boolean };
   requestedAt: string;
   fulfillmentDeadline?: string;
+  /** From when on money can be sent back that was not paid out. */
   refundAfter?: string;
   escrow?: string;
   verifier?: string;
@@ -91,7 +92,8 @@ export function orderOf(entries: readonly TimelineEntry[]): OrderShown | undefin
   const verifiers = verifiersOf(verifier, entries);
   const shown: Record<string, string | undefined> = {
     fulfillmentDeadline: text(order['fulfillment_deadline']),
-    refundAfter: text(escrow['refund_after']),
+    // What is at a deposit address is not in escrow.
+    refundAfter: text(escrow[isByAddress(entries) && !lastOf(entries, 'EscrowSecured') ? 'reserve_deadline' : 'refund_after']),
     escrow: text(escrow['contract_address']),
     verifier: text(verifier['account']),
     quoteId: text(awarded['quote_id']),
@@ -111,8 +113,18 @@ export function orderOf(entries: readonly TimelineEntry[]): OrderShown | undefin
 
 export const statusOf = (entries: readonly TimelineEntry[]): PaymentStatus => entries.at(-1)?.status ?? 'pending';
 
-/** Whether money went into escrow and has to come back. */
+/** Whether nobody signs for the payment: its money is sent to a deposit address. */
+export const isByAddress = (entries: readonly TimelineEntry[]): boolean =>
+  data(lastOf(entries, 'Submitted'))['message_scheme'] === 'EVM_DEPOSIT_ADDRESS';
+
+/** Whether its money is still waited for. */
+export const isAwaited = (entries: readonly TimelineEntry[]): boolean =>
+  isByAddress(entries) && statusOf(entries) === 'pending' && !lastOf(entries, 'AddressFunded');
+
+/** Whether money went into escrow, or to the payment's address, and has to come back. */
 function isOwedBack(entries: readonly TimelineEntry[]): boolean {
+  const isAtAddress = lastOf(entries, 'AddressHeld') ?? lastOf(entries, 'AddressFunded');
+  if (isAtAddress && !lastOf(entries, 'DepositRuledOut')) return true;
   const refund = data(lastOf(entries, 'Failed'))['refund'];
   return (refund !== undefined && refund !== 'nothing_due') || entries.some(({ event }) => event.startsWith('Refund') || event === 'EscrowRefunded');
 }
@@ -122,10 +134,11 @@ export function stagesOf(entries: readonly TimelineEntry[]): Stage[] {
   const refund = isFailed && isOwedBack(entries) ? [table.after_failure] : [];
   const stages: Stage[] = [];
   let hasStopped = false;
-  for (const stage of [...table.stages, ...refund]) {
+  const awaited = isAwaited(entries) ? 'received' : undefined;
+  for (const stage of [...(isByAddress(entries) ? table.by_address : table.stages), ...refund]) {
     const entry = entries.findLast((entry) => stepOf(entry)?.stage === stage);
     const reached = entry && stepOf(entry)?.state;
-    let state: StageState = reached === 'done' ? 'done' : reached ? 'running' : 'open';
+    let state: StageState = reached === 'done' ? 'done' : reached || stage === awaited ? 'running' : 'open';
     if (isFailed && state !== 'done' && stage !== table.after_failure) {
       // The first stage that was not reached is the one that failed; those behind it were not tried.
       if (hasStopped) continue;
@@ -140,17 +153,29 @@ export function stagesOf(entries: readonly TimelineEntry[]): Stage[] {
 /** What is waited for; `undefined` once nothing is. */
 export function waitingFor(entries: readonly TimelineEntry[]): TextName | undefined {
   if (entries.at(-1)?.event === 'Failed') return isOwedBack(entries) ? 'waiting.refund' : undefined;
+  if (isAwaited(entries)) return 'waiting.address';
   const last = entries.findLast((entry) => stepOf(entry));
   const waiting = last && stepOf(last)?.waiting;
   return waiting === undefined || waiting === 'nothing' ? undefined : (`waiting.${waiting}` as TextName);
 }
 
-/** What the status means for the money. */
-export function meaningOf(entries: readonly TimelineEntry[]): TextName {
+/** What the status means for the money. `asked` is what was to come to a deposit address, where the order has no limit that says so. */
+export function meaningOf(entries: readonly TimelineEntry[], asked?: string): TextName {
   const status = statusOf(entries);
+  if (isAwaited(entries)) return 'status.awaited.text';
   if (status !== 'failed') return `status.${status}.text`;
+  if (failureOf(entries)?.code === 'DEPOSIT_NOT_RECEIVED') return unpaidOf(entries, asked);
   if (entries.some(({ event }) => event === 'EscrowRefunded')) return 'status.refunded.text';
   return isOwedBack(entries) ? 'status.failed.text' : 'status.untouched.text';
+}
+
+/** What became of the money that was to come to the payment's address: too little, too late, or nothing. */
+function unpaidOf(entries: readonly TimelineEntry[], amount?: string): TextName {
+  const held = text(data(lastOf(entries, 'AddressHeld'))['amount']);
+  if (held === undefined) return lastOf(entries, 'DepositRuledOut') ? 'status.unpaid.none' : 'status.unpaid.text';
+  const asked = text(data(lastOf(entries, 'Submitted'))['max_source_amount']) ?? amount;
+  const came = asked !== undefined && BigInt(held) >= BigInt(asked) ? 'late' : 'short';
+  return lastOf(entries, 'EscrowRefunded') ? `status.unpaid.${came}.back` : `status.unpaid.${came}`;
 }
 
 /** Why it failed, as the API says it. */

@@ -27,6 +27,8 @@ export interface Signed {
 export interface Accepted {
   paymentId: string;
   accepted: true;
+  /** Its money is sent to a deposit address. */
+  byAddress?: true;
 }
 
 /** A payment of this browser. */

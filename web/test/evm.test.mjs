@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { randomUUID } from 'node:crypto';
 
-import { parseAbi } from 'viem';
+import { createWalletClient, erc20Abi, http, parseAbi } from 'viem';
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
 
 import { launch, linkOf, need, open, picture, serious } from './browser.mjs';
 import { evmWallet, newPayer } from './evm.mjs';
@@ -343,4 +344,42 @@ test('of several assets that may arrive each has its amount, and a quote that de
   await picture(page, 'evm-several');
   await pay(page);
   await completed(page);
+});
+
+test('who has no wallet sends the money to an address, and what is over comes back', async () => {
+  // What an exchange has; the page knows no wallet.
+  const exchange = await newPayer(rpc, bank, token, 100n * MILLION);
+  const { address: refund } = privateKeyToAccount(generatePrivateKey());
+  const asked = link();
+  const { page, faults, foreign } = await open(browser, []);
+  await page.goto(gateway + linkOf(asked));
+  await page.getByText('Send from an exchange or any wallet').click();
+  await page.getByLabel('Where money should come back to').fill(refund);
+  await page.getByRole('button', { name: 'Show the address' }).click();
+  await page.getByRole('heading', { name: 'Send the money' }).waitFor();
+  await page.getByRole('img', { name: /^QR code of the transfer: 25.5 DEV to 0x/ }).waitFor();
+  assert.deepEqual(await serious(page), []);
+  await picture(page, 'evm-address');
+  // The link shows the same again, and so does the payment's own page.
+  const shown = () => page.getByRole('definition').filter({ hasText: 'Copy the address' }).locator('code').innerText();
+  const to = await shown();
+  await page.goto('about:blank');
+  await page.goto(gateway + linkOf(asked));
+  await page.waitForURL('**/pay/pay_*');
+  await page.reload();
+  await page.getByRole('heading', { name: 'Send the money' }).waitFor();
+  assert.equal(await shown(), to);
+  const account = privateKeyToAccount(exchange.key);
+  const purse = createWalletClient({ account, transport: http(rpc) });
+  const transfer = (units) => purse.writeContract({ address: token, abi: erc20Abi, functionName: 'transfer', args: [to, units], chain: null });
+  await exchange.reader.waitForTransactionReceipt({ hash: await transfer(25n * MILLION) });
+  await exchange.reader.waitForTransactionReceipt({ hash: await transfer(MILLION) });
+  await completed(page);
+  await picture(page, 'evm-address-completed');
+  const held = (of) => exchange.reader.readContract({ address: token, abi: balanceOf, functionName: 'balanceOf', args: [of] });
+  while ((await held(refund)) === 0n) await new Promise((resolve) => setTimeout(resolve, 500));
+  const over = await held(refund);
+  assert.ok(over > 900_000n && over < MILLION, `${over}`);
+  assert.equal(await held(to), 0n);
+  assert.deepEqual([faults, foreign], [[], []]);
 });

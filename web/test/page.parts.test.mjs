@@ -12,7 +12,7 @@ async function part(name) {
   return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
 }
 
-const { orderOf, stagesOf, waitingFor } = await part('progress');
+const { meaningOf, orderOf, stagesOf, waitingFor } = await part('progress');
 
 const MEMBERS = ['1', '2', '3'].map((digit) => ({ account: `0x${digit.repeat(40)}`, endpoint: `https://v${digit}.example` }));
 const asset = { asset_identifier: 'eip155:1/slip44:60', account: MEMBERS[0].account };
@@ -58,4 +58,42 @@ test('a payment whose settler did not deliver waits for another, and its money s
   assert.equal(told('ReservationLapsed', 'AuctionClosed', 'QuoteAwarded', 'ReassignmentPrepared').waiting, 'waiting.reassignment');
   const reassigned = told('ReservationLapsed', 'AuctionClosed', 'QuoteAwarded', 'ReassignmentPrepared', 'EscrowReassigned');
   assert.deepEqual([reassigned.waiting, reassigned.states], ['waiting.delivery.another', 'done done done running']);
+});
+
+/** A payment whose money is sent to an address. */
+const sent = (...events) => [entry('Submitted', { ...submitted(set).data, max_source_amount: '100', message_scheme: 'EVM_DEPOSIT_ADDRESS', escrow: { reserve_deadline: 'then', refund_after: 'later' } }), ...events];
+
+test('a payment by deposit address waits for its money first', () => {
+  const told = (entries) => [waitingFor(entries), meaningOf(entries), stagesOf(entries).map(({ stage, state }) => `${stage} ${state}`).join(', ')];
+  assert.deepEqual(told(sent()), ['waiting.address', 'status.awaited.text', 'accepted done, received running, matched open, funded open, delivered open']);
+  const funded = sent(entry('AddressFunded', { amount: '100' }));
+  assert.deepEqual(told(funded), ['waiting.quotes', 'status.pending.text', 'accepted done, received done, matched open, funded open, delivered open']);
+  // Others have no such stage.
+  assert.equal(stagesOf([submitted(set)]).length, 4);
+  assert.deepEqual([orderOf(funded).refundAfter, orderOf([...funded, entry('EscrowSecured')]).refundAfter], ['then', 'later']);
+});
+
+test('what became of money that did not come as it was asked for is told in one sentence', () => {
+  const failed = (code, ...events) => sent(entry('Failed', { error: { code, message: '' }, refund: 'nothing_due' }, 'failed'), ...events.map(([event, data]) => entry(event, data, 'failed')));
+  const unpaid = (...events) => meaningOf(failed('DEPOSIT_NOT_RECEIVED', ...events));
+  const held = (amount) => ['AddressHeld', { amount }];
+  assert.equal(unpaid(), 'status.unpaid.text');
+  assert.equal(unpaid(['DepositRuledOut']), 'status.unpaid.none');
+  assert.deepEqual([unpaid(held('99')), unpaid(held('99'), ['EscrowRefunded'])], ['status.unpaid.short', 'status.unpaid.short.back']);
+  assert.deepEqual([unpaid(held('100')), unpaid(held('100'), ['EscrowRefunded'])], ['status.unpaid.late', 'status.unpaid.late.back']);
+  const open = failed('DEPOSIT_NOT_RECEIVED', held('50')).map((one) => ({ ...one, data: { ...one.data, max_source_amount: undefined } }));
+  assert.deepEqual([meaningOf(open, '50'), meaningOf(open, '51')], ['status.unpaid.late', 'status.unpaid.short']);
+  // Money that came, and that nobody delivered for.
+  const unsold = (...events) => {
+    const [first, ...rest] = failed('NO_QUOTES_RECEIVED', ...events);
+    return [first, entry('AddressFunded', { amount: '100' }), ...rest];
+  };
+  const stages = (entries) => stagesOf(entries).map(({ stage, state }) => `${stage} ${state}`).join(', ');
+  assert.deepEqual([meaningOf(unsold()), waitingFor(unsold())], ['status.failed.text', 'waiting.refund']);
+  assert.equal(stages(unsold()), 'accepted done, received done, matched failed, refunded open');
+  assert.deepEqual([meaningOf(unsold(held('100'))), waitingFor(unsold(held('100')))], ['status.failed.text', 'waiting.refund']);
+  const back = unsold(held('100'), ['EscrowRefunded']);
+  assert.deepEqual([meaningOf(back), waitingFor(back)], ['status.refunded.text', undefined]);
+  assert.equal(stages(back), 'accepted done, received done, matched failed, refunded done');
+  assert.equal(waitingFor(failed('DEPOSIT_NOT_RECEIVED', ['DepositRuledOut'])), undefined);
 });

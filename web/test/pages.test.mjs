@@ -1,4 +1,5 @@
-// The pages as the gateway serves them: without script, of a quote-request, of a payment that fails, and where one begins.
+// The pages as the gateway serves them: without script, of a quote-request, of a payment that fails or waits for its money, and where one
+// begins.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
@@ -89,6 +90,33 @@ test('a payment that nobody delivers fails, and the page shows the money come ba
   await page.getByText('Returned to the payer').waitFor();
   assert.deepEqual(await serious(page), []);
   await picture(page, 'refunded');
+  assert.deepEqual(faults, []);
+});
+
+test('a payment that waits for its money shows the address without a script, too, and then that nothing came', async () => {
+  const { address: account } = await newPayer(rpc, bank, token, TOKENS);
+  const post = async (path, body) => {
+    const answer = await fetch(gateway + path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+    assert.equal(answer.status, 200);
+    return answer.json();
+  };
+  const body = { ...order, request_id: `address-${randomUUID()}`, source: { ...order.source, account }, quote_deadline: later(QUOTE_MS), fulfillment_deadline: later(300_000) };
+  const { quote_request_id: id } = await post('/v1/payments/quote-requests', body);
+  const { payment_id: paymentId, deposit_address: given } = await post(`/v1/payments/quote-requests/${id}/address`, { pay_by: later(15_000) });
+  const still = await open(browser, [], { javaScriptEnabled: false });
+  await still.page.goto(`${gateway}/pay/${paymentId}`);
+  const text = await still.page.locator('main').innerText();
+  for (const words of ['Send the money', '25.5 DEV', given.address, account.toLowerCase(), 'the money at the deposit address']) {
+    assert.ok(text.includes(words), `the page does not show ${words}:\n${text}`);
+  }
+  await picture(still.page, 'without-script-address');
+  // The page loads itself again.
+  await still.page.getByText('Whatever comes there goes back to the refund account.').waitFor();
+  assert.ok(!(await still.page.locator('main').innerText()).includes(given.address));
+  const { page, faults } = await open(browser);
+  await page.goto(`${gateway}/pay/${paymentId}`);
+  await page.getByRole('status').getByText('Whatever comes there goes back to the refund account.').waitFor();
+  assert.deepEqual(await serious(page), []);
   assert.deepEqual(faults, []);
 });
 

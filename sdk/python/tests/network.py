@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+from eth_utils.address import to_checksum_address
+
 from gateway_client import Gateway, Order, Pins, Wallet, new_request_id, owned
+from gateway_client.escrow_abi import selector, word
 from gateway_client.evm import EvmWallet
 from gateway_client.order import QUOTE_SECONDS
 from gateway_client.solana import SolanaWallet
@@ -74,8 +81,10 @@ class Network:
             for one in scenario["destination"]
         ]
         earlier = scenario.get("request_id_of")
+        by_address = scenario.get("way") == "address"
+        payer = "0x" + os.urandom(20).hex() if by_address else self.wallet(scenario["source"]["chain"]).account
         return Order(
-            source=owned(source, self.wallet(scenario["source"]["chain"]).account),
+            source=owned(source, payer),
             destination=tuple(destination),
             amount=int(scenario["amount"]),
             max_source_amount=int(scenario["cap"]),
@@ -84,6 +93,50 @@ class Network:
             quote_seconds=scenario.get("quote_seconds", QUOTE_SECONDS),
             fulfillment_seconds=scenario.get("fulfillment_seconds"),
         )
+
+
+@dataclass
+class Exchange:
+    """The payer's own account on an EVM chain, which sends money as an exchange does: by an ordinary transfer."""
+
+    account: LocalAccount
+    url: str
+
+    @classmethod
+    def of(cls, network: Network) -> Exchange:
+        """That of the network's examples."""
+        key = (network.directory / "examples/evm.key").read_text().strip()
+        return cls(Account.from_key(key), network.environment["EVM_RPC_URL"])
+
+    def rpc(self, method: str, *params: Any) -> Any:
+        """The result of a call of the node."""
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer = httpx.post(self.url, json=call).json()
+        return answer["result"]
+
+    def held(self, token: str, account: str) -> int:
+        """How much of a token an account has."""
+        data = selector("balanceOf(address)") + word(bytes.fromhex(account[2:]))
+        return int(self.rpc("eth_call", {"to": token, "data": "0x" + data.hex()}, "latest"), 16)
+
+    def send(self, token: str, to: str, amount: int) -> None:
+        """Sends so much of a token, and waits until it is in a block."""
+        data = selector("transfer(address,uint256)") + word(bytes.fromhex(to[2:])) + word(amount)
+        price = int(self.rpc("eth_gasPrice"), 16)
+        transaction: dict[str, Any] = {
+            "chainId": int(self.rpc("eth_chainId"), 16),
+            "nonce": int(self.rpc("eth_getTransactionCount", self.account.address, "pending"), 16),
+            "to": to_checksum_address(token),
+            "value": 0,
+            "data": data,
+            "gas": 200_000,
+            "gasPrice": 2 * price,
+        }
+        sent = self.rpc("eth_sendRawTransaction", "0x" + self.account.sign_transaction(transaction).raw_transaction.hex())
+        until = time.monotonic() + 60
+        while (receipt := self.rpc("eth_getTransactionReceipt", sent)) is None and time.monotonic() < until:
+            time.sleep(0.1)
+        assert receipt["status"] == "0x1", receipt
 
 
 @cache

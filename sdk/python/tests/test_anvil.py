@@ -28,7 +28,7 @@ from gateway_client.trust import PERMIT2
 
 ROOT = Path(__file__).resolve().parents[3]
 ANVIL = ROOT / ".tools/bin/anvil"
-CHAIN_ID, AMOUNT, WINDOW_SECONDS, START_SECONDS_MAX = 31337, 1_000, 100, 30
+CHAIN_ID, AMOUNT, WINDOW_SECONDS, START_SECONDS_MAX, MINED_SECONDS_MAX = 31337, 1_000, 100, 30, 60
 LIMITS = Limits(fee_wei=10**18)
 PAYMENT = payment_id("eip155:0x1", "refunded")
 
@@ -59,7 +59,17 @@ class Chain:
         """Sends a call of anybody's; whether it had its effect."""
         self.rpc("anvil_setBalance", sender, hex(10**20))
         sent = self.rpc("eth_sendTransaction", {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(1_000_000)})
-        return bool(self.rpc("eth_getTransactionReceipt", sent)["status"] == "0x1")
+        return bool(self.receipt(sent)["status"] == "0x1")
+
+    def receipt(self, transaction: str) -> dict[str, Any]:
+        """The receipt of a transaction, once it is in a block."""
+        until = time.monotonic() + MINED_SECONDS_MAX
+        while time.monotonic() < until:
+            found = self.rpc("eth_getTransactionReceipt", transaction)
+            if isinstance(found, dict):
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"{transaction} is in no block")
 
     def signature(self, message: evm.Message) -> bytes:
         """The payer's."""
@@ -70,7 +80,7 @@ class Chain:
         artefact = json.loads((ROOT / f"contracts/artifacts/{contract}.json").read_text())
         data = artefact["bytecode"] + encode(types, values).hex()
         sent = self.rpc("eth_sendTransaction", {"from": self.payer.address, "data": data, "gas": hex(10_000_000)})
-        return str(self.rpc("eth_getTransactionReceipt", sent)["contractAddress"])
+        return str(self.receipt(sent)["contractAddress"])
 
     def held(self, token: str) -> int:
         """What the payer holds."""

@@ -8,10 +8,10 @@ use chrono::Utc;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use events::{Account, AssetId, Family, OwnedAsset};
+use events::{Account, Amount, AssetId, Family, OwnedAsset};
 use gateway_client::{
-    Award, Defaults, Error, Gateway, Key, Order, Payment, Pins, Windows, authorization, onchain::Chain, pay, pay_quote,
-    request_id,
+    Award, Defaults, Error, Gateway, Key, Order, Payment, Pins, Windows, authorization, caller_secret, deposit_address,
+    onchain::Chain, pay, pay_quote, request_id, until,
 };
 
 const QUOTE_SECONDS: u64 = 10;
@@ -175,10 +175,17 @@ impl Run {
             None => request_id(),
         };
         self.request_ids.insert(scenario.name.clone(), id.clone());
-        let source = OwnedAsset::new(source, account.as_str())?;
+        let by_address = scenario.way.as_deref() == Some("address");
+        // Money comes back to an account that has none: whoever sends it to a deposit address is not the payer.
+        let new_account = || Account::from_bytes(family, &rand::random::<[u8; 20]>());
+        let payer_account = if by_address { new_account().context("a new account")? } else { account };
+        let source = OwnedAsset::new(source, payer_account.as_str())?;
         let (amount, cap) = (scenario.amount.parse()?, scenario.cap.parse()?);
         let mut order = Order::new(source, destination, amount, Some(cap), Utc::now(), windows).under(id);
         order.members = scenario.members.clone();
+        if by_address {
+            return judge(&scenario.expected, Ok(self.pay_by_address(payer, &order).await?));
+        }
         let outcome = self.pay(payer, order, windows, scenario.way.as_deref() == Some("quotes")).await;
         judge(&scenario.expected, outcome)
     }
@@ -195,6 +202,27 @@ impl Run {
         let quote = first.ok_or_else(|| Error::Invalid("nobody offers a quote".to_owned()))?;
         let award = Award::new(&order, &batch, quote, &request_id())?;
         pay_quote(&self.gateway, &award, &payer.key, &payer.pins).await
+    }
+
+    /// The payer's own account is the exchange that sends the money, by an ordinary transfer. What the settler does not get is
+    /// back at the refund account afterwards.
+    async fn pay_by_address(&self, exchange: &Payer, order: &Order) -> Result<Payment> {
+        let options = deposit_address::Options { caller_secret: Some(caller_secret()), ..Default::default() };
+        let opened = deposit_address::open(&self.gateway, order, &exchange.pins, &options).await?;
+        let (source, address) = (&order.source, &opened.address);
+        let escrow = exchange.pins.escrow.as_ref().context("the network's escrow")?;
+        let node = Chain::connect(source.asset().chain(), &exchange.node, escrow, None).await?;
+        let to = OwnedAsset::new(source.asset().clone(), address.address.as_str())?;
+        node.transfer(&to, address.amount, &exchange.key, exchange.pins.fee_max(source.family())).await?;
+        let payment = self.gateway.wait(&address.payment_id, until(order, 0)).await?;
+        while !self.gateway.timeline(&address.payment_id).await?.at_rest {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        let price = payment.more.get("fulfillment_quote").and_then(|quote| quote["sourceAmount"].as_str());
+        let over = address.amount.get() - price.context("a price")?.parse::<Amount>()?.get();
+        let (back, left) = (node.balance(source).await?, node.balance(&to).await?);
+        ensure!(!over.is_zero() && back == over && left.is_zero(), "{over} is over, {back} came back, {left} is left");
+        Ok(payment)
     }
 
     /// Gives the allowance where it is missing.

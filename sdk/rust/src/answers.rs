@@ -181,6 +181,9 @@ pub struct Payment {
     /// Why it failed.
     #[serde(default)]
     pub error: Option<Failure>,
+    /// Where its money is to be sent, where nobody signs for it.
+    #[serde(default)]
+    pub deposit_address: Option<DepositAddress>,
     /// Everything else.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -199,6 +202,68 @@ impl Payment {
     pub fn claims(&self) -> &[Value] {
         self.more.get("claims").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Where the money of a payment is to be sent, by the gateway's word. Nothing of it is believed: see `deposit_address`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepositAddress {
+    /// Where to send it.
+    pub address: Account,
+    /// The only chain on which it counts.
+    pub chain_id: ChainId,
+    /// What to send.
+    pub asset_identifier: AssetId,
+    /// How much at least, smallest unit, in one transfer or in several.
+    pub amount: Amount,
+    /// Up to when it is waited for.
+    pub pay_by: Timestamp,
+    /// What was there when the auction began, or when the payment had failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<Amount>,
+    /// The only account that money can go back to.
+    pub refund_account: Account,
+    /// The transfer as a link for wallets (EIP-681).
+    pub uri: String,
+    /// The contract that makes the address.
+    pub factory: Account,
+    /// What the address commits to.
+    pub terms: DepositAddressTerms,
+}
+
+/// What a deposit address commits to, by the gateway's word.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepositAddressTerms {
+    /// The escrow.
+    pub escrow: Account,
+    /// The token.
+    pub token: String,
+    /// The least that is deposited.
+    pub amount: Amount,
+    /// What a payer who signs agrees to.
+    pub deposit: CommittedDeposit,
+}
+
+/// The deposit that an address commits to, by the gateway's word. Times are UNIX seconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommittedDeposit {
+    /// keccak256 of the payment's id.
+    pub payment_id: Hash32,
+    /// Hash of the order's economics.
+    pub terms_hash: Hash32,
+    /// Zero: no quote is agreed to.
+    pub quote_hash: Hash32,
+    /// The refund account.
+    pub payer: Account,
+    /// Who admits the deposit and names the settler.
+    pub reserver: Account,
+    /// Who attests the delivery.
+    pub releaser: Account,
+    /// Last second in which the deposit can be made.
+    pub reserve_deadline: u64,
+    /// Last second of a delivery.
+    pub fulfillment_deadline: u64,
+    /// First second of a refund from the escrow.
+    pub refund_after: u64,
 }
 
 /// Why a payment failed (spec 2.9).

@@ -1,31 +1,34 @@
 //! Gateway: the calls of the HTTP API.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use chrono::SecondsFormat;
 use reqwest::{
     Method,
     header::{HeaderMap, HeaderValue},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 use url::Url;
 
-use events::{Account, ChainId, OwnedAsset, PaymentId, QuoteRequestId};
+use events::{Account, Amount, ChainId, OwnedAsset, PaymentId, QuoteRequestId, time::Timestamp};
 
 use crate::{
     answers::{Batch, ChainDefaults, Corridor, Defaults, OfferedQuote, Payment, Prepared, Timeline},
     error::{Error, Mismatch},
     order::Order,
     retry::Backoff,
-    transport::{Answered, Call, POSITION, Transport, prefer_wait},
+    transport::{Answered, CALLER_SECRET, Call, POSITION, Transport, prefer_wait},
 };
 
 /// How long a submission is held for its outcome.
 const HOLD: Duration = Duration::from_secs(25);
 /// Pause between two reads of a status.
 const POLL: Duration = Duration::from_millis(500);
+/// How long a `Caller-Secret` may be.
+const SECRET_CHARS: RangeInclusive<usize> = 16..=128;
 /// For so long a read is asked again that nobody answers.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -96,22 +99,7 @@ impl Award {
     /// [`Error::Mismatch`] when the batch is not what was asked for, the quote is not the settler's or is for something else, or it
     /// costs more than `max_source_amount`.
     pub fn new(asked: &Order, batch: &Batch, quote: &OfferedQuote, request_id: &str) -> Result<Self, Error> {
-        let order = Order {
-            // The batch's: of a replay they are the first one's.
-            quote_deadline: batch.quote_deadline,
-            fulfillment_deadline: batch.fulfillment_deadline,
-            ..asked.clone().under(request_id)
-        };
-        let shown = Order {
-            source: batch.source.clone(),
-            destination: batch.destination.clone(),
-            fulfillment_amount: batch.fulfillment_amount,
-            max_source_amount: batch.max_source_amount,
-            ..order.clone()
-        };
-        if shown.terms() != order.terms() {
-            return Err(Mismatch::new("the batch", order.terms().hash(), shown.terms().hash()).into());
-        }
+        let order = batched(asked, batch)?.under(request_id);
         let signed = quote.signed()?;
         let offer = signed.quote();
         // The signature binds the quote's hash: the document has to be an offer for this very order.
@@ -136,6 +124,29 @@ impl Award {
             return Err(Mismatch::new("the quote's price", format!("at most {cap}"), price).into());
         }
         Ok(Self { quote_request_id: batch.quote_request_id.clone(), quote: quote.clone(), order })
+    }
+}
+
+/// The order with the deadlines of its batch, which of a replay are the first one's.
+///
+/// # Errors
+/// [`Mismatch`] when the batch is not what was asked for.
+pub(crate) fn batched(asked: &Order, batch: &Batch) -> Result<Order, Mismatch> {
+    let order = Order {
+        quote_deadline: batch.quote_deadline,
+        fulfillment_deadline: batch.fulfillment_deadline,
+        ..asked.clone()
+    };
+    let shown = Order {
+        source: batch.source.clone(),
+        destination: batch.destination.clone(),
+        fulfillment_amount: batch.fulfillment_amount,
+        max_source_amount: batch.max_source_amount,
+        ..order.clone()
+    };
+    match shown.terms() == order.terms() {
+        true => Ok(order),
+        false => Err(Mismatch::new("the batch", order.terms().hash(), shown.terms().hash())),
     }
 }
 
@@ -223,6 +234,41 @@ impl Gateway {
             batch = self.batch(&batch.quote_request_id).await?;
         }
         Ok(batch)
+    }
+
+    /// Opens a quote-request, and waits for no quotes. Nobody who does not know `caller_secret` (16 to 128 visible characters,
+    /// such as those of [`caller_secret`](crate::caller_secret())) can open it first, or ask for its deposit address. It is part
+    /// of the batch's id: without it a retry is another batch.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn open(&self, order: &Order, caller_secret: Option<&str>) -> Result<Batch, Error> {
+        let call = self.post(&["v1", "payments", "quote-requests"], Value::Object(order.body()?).to_string())?;
+        self.read(&Call { headers: secret_header(caller_secret)?, ..call }).await
+    }
+
+    /// Asks for the deposit address of a batch, which makes a payment that nobody signs for; the same again finds the same.
+    /// `amount` is needed where the order has no `max_source_amount`; `pay_by` is up to when the money is waited for;
+    /// `caller_secret` is the one with which the batch was opened, without which the gateway refuses such a batch. What comes
+    /// back is the gateway's word: see `deposit_address`.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn deposit_address(
+        &self,
+        id: &QuoteRequestId,
+        amount: Option<Amount>,
+        pay_by: Option<Timestamp>,
+        caller_secret: Option<&str>,
+    ) -> Result<Payment, Error> {
+        let mut body = Map::new();
+        body.extend(amount.map(|amount| ("amount".to_owned(), json!(amount))));
+        let text = |at: Timestamp| json!(at.to_rfc3339_opts(SecondsFormat::Secs, true));
+        body.extend(pay_by.map(|at| ("pay_by".to_owned(), text(at))));
+        let path = ["v1", "payments", "quote-requests", id.as_str(), "address"];
+        let call = self.post(&path, Value::Object(body).to_string())?;
+        let call = Call { headers: secret_header(caller_secret)?, ..call };
+        Ok(payment(self.persist(&call, Instant::now() + READ_PATIENCE).await?))
     }
 
     /// A batch as it stands.
@@ -394,6 +440,18 @@ impl Gateway {
             }
         }
     }
+}
+
+fn secret_header(secret: Option<&str>) -> Result<HeaderMap, Error> {
+    let mut headers = HeaderMap::new();
+    let Some(secret) = secret else { return Ok(headers) };
+    let is_legal = SECRET_CHARS.contains(&secret.len()) && secret.bytes().all(|byte| byte.is_ascii_graphic());
+    let value = HeaderValue::try_from(secret).ok().filter(|_| is_legal);
+    let mut value =
+        value.ok_or_else(|| Error::Invalid("a caller secret has 16 to 128 visible ASCII characters".to_owned()))?;
+    value.set_sensitive(true);
+    headers.insert(CALLER_SECRET, value);
+    Ok(headers)
 }
 
 fn payment(answered: Answered<Payment>) -> Payment {

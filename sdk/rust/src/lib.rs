@@ -3,6 +3,7 @@
 //! - [`Gateway`] has the calls of the HTTP API, with typed answers and errors; what may be asked again is, with the same bytes.
 //! - [`Order`] is what a payer asks for; [`authorization`] compares what a gateway wants signed with it, within the payer's
 //!   [`Pins`], and signs.
+//! - [`deposit_address`] is for who cannot sign: it gets the address to which the money is sent, and compares it in the same way.
 //! - [`onchain`] gives allowances, and looks at escrows and ends them, by a node alone.
 //! - [`money`] says where a payment's money is; [`link`] is a payment that somebody asks for.
 //!
@@ -34,6 +35,8 @@
 pub mod answers;
 #[cfg(any(feature = "evm", feature = "solana", feature = "tron"))]
 pub mod authorization;
+#[cfg(feature = "evm")]
+pub mod deposit_address;
 mod error;
 mod gateway;
 #[cfg(any(feature = "evm", feature = "solana", feature = "tron"))]
@@ -55,11 +58,12 @@ mod watch;
 
 pub use self::{
     answers::{
-        Batch, ChainDefaults, Corridor, Defaults, Entry, Failure, OfferedQuote, Payment, Prepared, Status, Timeline,
+        Batch, ChainDefaults, Corridor, Defaults, DepositAddress, Entry, Failure, OfferedQuote, Payment, Prepared,
+        Status, Timeline,
     },
     error::{Error, Mismatch, NoAnswer, Refusal},
     gateway::{Award, Gateway, Submission},
-    order::{Order, Windows, request_id},
+    order::{Order, Windows, caller_secret, request_id},
     pins::{PERMIT2, Pins, fee_max},
     retry::Next,
     settlers::{Settler, Settlers},

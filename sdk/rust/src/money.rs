@@ -10,6 +10,8 @@ use crate::answers::{Payment, Status, Timeline};
 pub enum Whereabouts {
     /// Nothing was drawn from the payer.
     WithPayer,
+    /// What was sent to the payment's deposit address is there, where any was.
+    AtAddress,
     /// A deposit was sent, and what became of it is not settled.
     OnItsWay {
         /// The deposit.
@@ -56,6 +58,7 @@ impl Whereabouts {
         let ruled_out = timeline.at_rest || timeline.last("DepositRuledOut").is_some();
         match deposit {
             Some(deposit) if !ruled_out => Self::OnItsWay { transaction: Some(deposit) },
+            _ if payment.deposit_address.is_some() => Self::AtAddress,
             _ => Self::WithPayer,
         }
     }
@@ -67,6 +70,11 @@ impl Whereabouts {
         };
         match self {
             Self::WithPayer => "nothing was taken: the money is with you".to_owned(),
+            Self::AtAddress => {
+                "what was sent is at the deposit address, and goes back to the refund account; anyone can have it \
+                 given back"
+                    .to_owned()
+            }
             Self::OnItsWay { transaction } => {
                 format!(
                     "a deposit was sent{}, and is not settled; the timeline tells what becomes of it",

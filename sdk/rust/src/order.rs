@@ -18,6 +18,8 @@ use crate::error::Error;
 const VERSION: &str = "1.0";
 /// Characters of a `request_id` that is made here.
 const REQUEST_ID_CHARS: usize = 24;
+/// Characters of a `Caller-Secret` that is made here, of nearly six random bits each.
+const CALLER_SECRET_CHARS: usize = 43;
 
 /// How far ahead the deadlines of an order lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +150,12 @@ pub fn request_id() -> String {
     format!("gc-{}", random.collect::<String>())
 }
 
+/// A `Caller-Secret` that nobody has used: 43 random letters and digits. It is part of a batch's id: keep it with the
+/// `request_id`.
+pub fn caller_secret() -> String {
+    rand::rngs::OsRng.sample_iter(Alphanumeric).take(CALLER_SECRET_CHARS).map(char::from).collect()
+}
+
 /// Whole seconds, so that what is signed is what is written.
 fn deadlines(now: Timestamp, windows: Windows) -> (Timestamp, Timestamp) {
     let now = now.trunc_subsecs(0);
@@ -181,6 +189,9 @@ mod tests {
         assert_eq!((&body["fulfillment_amount"], &body["max_source_amount"]), (&json!("5"), &json!("6")));
         assert_eq!(order.fulfillment_seconds(), 1_800_000_240);
         assert_ne!(order.request_id, super::request_id());
+        let secret = caller_secret();
+        assert!(secret.len() == 43 && secret.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{secret}");
+        assert_ne!(secret, caller_secret());
         let id = PaymentId::derive("eip155:0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed", "again");
         assert_eq!(order.under("again").payment_id(), id);
     }

@@ -21,6 +21,8 @@ const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How much of a payment an answer was made from; see ADR 124.
 pub(crate) const POSITION: HeaderName = HeaderName::from_static("x-position");
+/// What tells a caller apart that proves nothing; see ADR 93.
+pub(crate) const CALLER_SECRET: HeaderName = HeaderName::from_static("caller-secret");
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// What is asked of a gateway.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use events::{OwnedAsset, PaymentId, failure::RetryClassification};
+use events::{OwnedAsset, PaymentId, QuoteRequestId, failure::RetryClassification};
 use gateway_client::{Error, Gateway, Next, Order, Status, Submission, Windows};
 
 use crate::scripted::{Answer, Scripted, refusal};
@@ -58,6 +58,36 @@ async fn a_submission_is_sent_with_the_same_bytes_until_its_outcome_is_known() {
         assert_eq!((one.path.as_str(), &one.body[..]), ("/base/v1/payments", submission.body.as_bytes()));
         assert_eq!(one.headers["prefer"], "wait=25");
     }
+}
+
+#[tokio::test]
+async fn the_secret_of_a_batch_goes_along_with_the_question_for_its_address() {
+    let (order, secret) = (order(), gateway_client::caller_secret());
+    let id = QuoteRequestId::derive("eip155:0x1", "order-1");
+    let mut batch = order.body().unwrap();
+    batch.extend([("quote_request_id".to_owned(), json!(id)), ("status".to_owned(), json!("collecting"))]);
+    let given = accepted(&submission().payment_id);
+    let gateway = Scripted::start([
+        Answer::Json(200, Value::Object(batch.clone())),
+        Answer::Json(200, given.clone()),
+        Answer::Json(200, Value::Object(batch)),
+        Answer::Json(200, given),
+    ])
+    .await;
+    for secret in [Some(secret.as_str()), None] {
+        gateway.client.open(&order, secret).await.unwrap();
+        gateway.client.deposit_address(&id, None, None, secret).await.unwrap();
+    }
+    let asked = gateway.asked();
+    assert_eq!(asked[1].path, format!("/base/v1/payments/quote-requests/{id}/address"));
+    let sent: Vec<_> = asked.iter().map(|one| one.headers.get("caller-secret").map(|sent| sent.as_bytes())).collect();
+    let secret = Some(secret.as_bytes());
+    assert_eq!(sent, [secret, secret, None, None]);
+    for illegal in ["correct horse battery", "kein-schlüssel-hier", "too-short"] {
+        let error = gateway.client.open(&order, Some(illegal)).await.unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)), "{error}");
+    }
+    assert_eq!(gateway.asked().len(), 4);
 }
 
 #[tokio::test]

@@ -215,6 +215,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/payments/quote-requests/{quoteRequestId}/address": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get a deposit address
+         * @description Begins a payment of the batch's terms that nobody signs for: whoever sends `amount` of the source asset to the answer's `deposit_address`, from a wallet, an exchange or another contract, has paid it. The address commits to all that a payer would sign, so what comes there goes into the escrow of this payment or back to the source account, and nowhere else. Once it is there settlers are asked for quotes up to the amount; the batch's own are for information. Too little, or what comes after `pay_by`, goes back. A batch has one address; asked again, the same payment is the answer.
+         */
+        post: operations["giveDepositAddress"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/challenges": {
         parameters: {
             query?: never;
@@ -668,6 +688,8 @@ export interface components {
             fulfillment_confirmation?: components["schemas"]["FulfillmentConfirmation"];
             /** @description Only when `failed`. */
             error?: components["schemas"]["PaymentFailure"];
+            /** @description Where the money is to be sent, of a payment that nobody signed for. */
+            deposit_address?: components["schemas"]["DepositAddress"];
         };
         /**
          * @description `pending`: accepted, nothing has reached the recipient. `finalizing`: the delivery is on chain and gathers confirmations; not final. `completed`: delivered, final. `failed`: did not complete, escrowed funds are returned; final.
@@ -738,6 +760,7 @@ export interface components {
         PaymentFailure: {
             /**
              * @description Stable identity of the reason: branch on it, not on `message`.
+             * @example DEPOSIT_NOT_RECEIVED
              * @example NO_QUOTES_RECEIVED
              * @example NO_QUOTE_SELECTED
              * @example SELECTOR_UNAVAILABLE
@@ -787,6 +810,73 @@ export interface components {
             /** @description What the transaction would have needed, decimal. */
             estimated_gas_needed?: string;
         };
+        /** @description Where the money of a payment is to be sent that nobody signed for. */
+        DepositAddress: {
+            /** @description Where to send it. It commits to `terms`: `factory.addressOf(terms)`. */
+            address: string;
+            /** @description CAIP-2 id of the chain. */
+            chain_id: string;
+            /** @description What to send, CAIP-19. Anything else that comes there goes back. */
+            asset_identifier: string;
+            /** @description How much at least, smallest unit, in one transfer or in several. All of it goes into escrow, and what the settler does not get back to `refund_account`. */
+            amount: string;
+            /**
+             * Format: date-time
+             * @description Up to when it is waited for. What comes later goes back.
+             */
+            pay_by: string;
+            /** @description What was there when the auction began, or when the payment had failed, smallest unit. */
+            received?: string;
+            /** @description The only account that money can go back to: the payment's source account. It has to be one of the payer's own, where it can receive the token; an exchange's hot wallet is not. */
+            refund_account: string;
+            /** @description The transfer as a link for wallets and as the text of a QR code (EIP-681). */
+            uri: string;
+            /** @description The contract that makes the address and alone moves what is there: `deposit`, `giveBack`. */
+            factory: string;
+            /** @description What the address commits to. */
+            terms: components["schemas"]["DepositAddressTerms"];
+        };
+        /** @description What a deposit address commits to: `DepositAddresses.Terms`. */
+        DepositAddressTerms: {
+            /** @description The escrow. */
+            escrow: string;
+            /** @description The token. */
+            token: string;
+            /** @description The least that is deposited. */
+            amount: string;
+            /** @description What a payer who signs agrees to. */
+            deposit: components["schemas"]["CommittedDeposit"];
+        };
+        /** @description `GatewayEscrow.GatewayDeposit`. Times are UNIX seconds. */
+        CommittedDeposit: {
+            /** @description keccak256 of the payment's id. */
+            payment_id: string;
+            /** @description Hash of source, destinations and amounts. */
+            terms_hash: string;
+            /** @description Zero: no quote is agreed to. */
+            quote_hash: string;
+            /** @description The refund account. */
+            payer: string;
+            /** @description Who admits the deposit and names the settler. */
+            reserver: string;
+            /** @description Who attests the delivery. */
+            releaser: string;
+            /**
+             * Format: int64
+             * @description Last second in which the deposit can be made. After it anyone can have the money given back.
+             */
+            reserve_deadline: number;
+            /**
+             * Format: int64
+             * @description Last second of a delivery.
+             */
+            fulfillment_deadline: number;
+            /**
+             * Format: int64
+             * @description First second of a refund from the escrow.
+             */
+            refund_after: number;
+        };
         /** @description A payment as it stands. `quote_id` and `fulfillment_quote` are there once a quote is awarded. */
         PaymentStatusRead: {
             /** @description Tracking id of the payment. */
@@ -805,6 +895,8 @@ export interface components {
             fulfillment_confirmation?: components["schemas"]["FulfillmentConfirmation"];
             /** @description Only when `failed`. */
             error?: components["schemas"]["PaymentFailure"];
+            /** @description Where the money is to be sent, of a payment that nobody signed for. */
+            deposit_address?: components["schemas"]["DepositAddress"];
             /** @description What the token would not hand over when the escrow was released or refunded. It waits in the escrow. As of that moment: whether it was claimed since, `claimable(owner, token)` of the escrow tells. Absent when all was paid out. */
             claims?: components["schemas"]["PaymentClaim"][];
             /**
@@ -893,10 +985,10 @@ export interface components {
             at: string;
             status: components["schemas"]["PaymentStatus"];
             /**
-             * @description What made it happen. `payment_request`: the payer's request. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested the delivery. `attestation_missing`: the fulfillment verifier, or so many of a set as have to, has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_reassigned`: nobody else was found to deliver, or the escrow could not be reassigned in time. `reassignment_settled`: a settled block of the source chain holds the reassignment. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
+             * @description What made it happen. `payment_request`: the payer's request. `address_request`: somebody asked for a deposit address. `address_funded`: the money is at the deposit address. `not_funded`: too little came to the deposit address in time. `money_at_address`: a settled block past the deposit's window holds money at the deposit address. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested the delivery. `attestation_missing`: the fulfillment verifier, or so many of a set as have to, has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_reassigned`: nobody else was found to deliver, or the escrow could not be reassigned in time. `reassignment_settled`: a settled block of the source chain holds the reassignment. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
              * @enum {string}
              */
-            cause: "payment_request" | "quote_award" | "all_settlers_answered" | "no_settler_asked" | "quote_deadline" | "quotes_collected" | "best_quote" | "selector_choice" | "selector_silent" | "no_quotes" | "award_accepted" | "award_refused" | "award_unanswered" | "award_withdrawn" | "payer_deposit" | "fee_too_low" | "cannot_land" | "attempt_failed" | "not_deposited" | "deposit_mined" | "deposit_settled" | "delivery_mined" | "delivery_settled" | "delivery_attested" | "attestation_missing" | "not_delivered" | "not_reserved" | "not_reassigned" | "reassignment_settled" | "not_released" | "release_settled" | "refund_window" | "non_delivery_attested" | "refund_settled";
+            cause: "payment_request" | "address_request" | "address_funded" | "not_funded" | "money_at_address" | "quote_award" | "all_settlers_answered" | "no_settler_asked" | "quote_deadline" | "quotes_collected" | "best_quote" | "selector_choice" | "selector_silent" | "no_quotes" | "award_accepted" | "award_refused" | "award_unanswered" | "award_withdrawn" | "payer_deposit" | "fee_too_low" | "cannot_land" | "attempt_failed" | "not_deposited" | "deposit_mined" | "deposit_settled" | "delivery_mined" | "delivery_settled" | "delivery_attested" | "attestation_missing" | "not_delivered" | "not_reserved" | "not_reassigned" | "reassignment_settled" | "not_released" | "release_settled" | "refund_window" | "non_delivery_attested" | "refund_settled";
             /** @description For humans; may be reworded. */
             summary: string;
             /** @description Transactions by stage. */
@@ -2068,6 +2160,21 @@ export interface components {
             /** @description The quote, as the batch shows it. */
             quote_id: string;
             sender_auth: components["schemas"]["SenderAuth"];
+            /** @description JSON-LD context URLs of the envelope, `https://gateway.example/contexts/gateway/v1` first; only together with `proof`. Only those under `/contexts/` and those of the operator are known. */
+            "@context"?: string[];
+            /** @description Credentials about the holder, under his proof. One that does not hold refuses the request. */
+            verifiableCredential?: components["schemas"]["VerifiableCredential"][];
+            proof?: components["schemas"]["DataIntegrityProof"];
+        };
+        /** @description Asks for the deposit address of the batch. A batch that was opened in an envelope has it given to its holder, in an envelope. */
+        DepositAddressRequest: {
+            /** @description What is going to be sent, smallest unit of the source asset: the most that a settler may be paid. Needed where the quote-request has no `max_source_amount`, which it is otherwise. */
+            amount?: string;
+            /**
+             * Format: date-time
+             * @description Up to when the money is waited for. Left out, a good part of the time up to `fulfillment_deadline` is left for quotes, deposit and delivery.
+             */
+            pay_by?: string;
             /** @description JSON-LD context URLs of the envelope, `https://gateway.example/contexts/gateway/v1` first; only together with `proof`. Only those under `/contexts/` and those of the operator are known. */
             "@context"?: string[];
             /** @description Credentials about the holder, under his proof. One that does not hold refuses the request. */
@@ -4089,6 +4196,207 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"] & {
                         /** @enum {string} */
                         code?: "SERVICE_PAUSED" | "CHAIN_UNAVAILABLE" | "SERVICE_UNAVAILABLE";
+                    };
+                };
+            };
+        };
+    };
+    giveDepositAddress: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A secret of your own choice, best of 128 random bits or more, for callers that prove no DID. Its SHA-256 is part of what the batch's id is made of, so who does not know it cannot take your `request_id`. Send the same with every repetition. An award needs the payer's signature and not the secret. */
+                "Caller-Secret"?: string;
+                /** @description Correlation id of your own; up to 128 letters, digits, `_`, `-`, `.` and `:`. Another value is replaced by one of the gateway's. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The batch's id. */
+                quoteRequestId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DepositAddressRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "X-Position": components["headers"]["X-Position"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PaymentResponse"];
+                };
+            };
+            /**
+             * @description `INVALID_REQUEST`: The request is not of the form the contract asks for.
+             *
+             *     `INVALID_DEADLINE`: A deadline is past, too near, too far away, or out of order.
+             *
+             *     `UNSUPPORTED_ASSET`: The asset is well formed, but this gateway does not serve it.
+             */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INVALID_REQUEST" | "INVALID_DEADLINE" | "UNSUPPORTED_ASSET";
+                    };
+                };
+            };
+            /**
+             * @description `INVALID_PROOF`: A proof of who asks does not hold.
+             *
+             *     `INVALID_CREDENTIAL`: A credential that came with the request does not count.
+             */
+            401: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INVALID_PROOF" | "INVALID_CREDENTIAL";
+                    };
+                };
+            };
+            /** @description `PAYMENT_DECLINED`: The payment is declined. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "PAYMENT_DECLINED";
+                    };
+                };
+            };
+            /** @description `QUOTE_REQUEST_NOT_FOUND`: There is no quote-request with this id. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "QUOTE_REQUEST_NOT_FOUND";
+                    };
+                };
+            };
+            /**
+             * @description `IDEMPOTENCY_TERMS_MISMATCH`: The request_id was used for a payment with other economics. Use a new request_id.
+             *
+             *     `REQUEST_ID_TAKEN`: The request_id is in use by another account. Use a new request_id.
+             *
+             *     `JOURNAL_RESTORED`: The payment may have been accepted before the gateway lost part of its journal.
+             */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "IDEMPOTENCY_TERMS_MISMATCH" | "REQUEST_ID_TAKEN" | "JOURNAL_RESTORED";
+                    };
+                };
+            };
+            /** @description `REQUEST_TOO_LARGE`: The request is too large to process. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "REQUEST_TOO_LARGE";
+                    };
+                };
+            };
+            /** @description `RATE_LIMITED`: The caller asks for more than one caller may. Send the same request again after as long as Retry-After says. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "RATE_LIMITED";
+                    };
+                };
+            };
+            /**
+             * @description `OUTCOME_UNKNOWN`: It is not known whether the payment was accepted. Send the same request again: it can be accepted only once.
+             *
+             *     `INTERNAL_ERROR`: An unexpected error. Send the same request again, or read the payment's status, to learn what happened.
+             */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "OUTCOME_UNKNOWN" | "INTERNAL_ERROR";
+                    };
+                };
+            };
+            /**
+             * @description `TOO_MANY_DEPOSIT_ADDRESSES`: Money is waited for at too many deposit addresses. Nothing was accepted; the same request is safe to retry.
+             *
+             *     `SERVICE_PAUSED`: The gateway accepts nothing new at the moment. Nothing was accepted; the same request is safe to retry.
+             *
+             *     `CHAIN_UNAVAILABLE`: A chain of the payment is not available for now. Nothing was accepted; the same request is safe to retry.
+             *
+             *     `SERVICE_UNAVAILABLE`: A dependency is temporarily unavailable. Nothing was accepted; the same request is safe to retry.
+             */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "TOO_MANY_DEPOSIT_ADDRESSES" | "SERVICE_PAUSED" | "CHAIN_UNAVAILABLE" | "SERVICE_UNAVAILABLE";
                     };
                 };
             };

@@ -64,7 +64,7 @@ export class NoAnswer extends Error {
 
 /** What was to be signed is not what the payer asked for, or names accounts that it does not trust. Nothing was signed. */
 export class VerificationError extends Error {
-  override readonly name = 'VerificationError';
+  override readonly name: string = 'VerificationError';
   /** What differs, such as `witness.releaser`. */
   readonly field: string;
   readonly expected: string | undefined;
@@ -81,6 +81,20 @@ export class VerificationError extends Error {
   static mismatch(field: string, expected: unknown, found: unknown): VerificationError {
     const rule = `${field} must be ${expected}, and the gateway asks for a signature over ${found}`;
     return new VerificationError(field, rule, String(expected), String(found));
+  }
+}
+
+/**
+ * The payment's deposit address is one of before, whose time is over or was set by somebody else: nothing may be sent there. `field` is
+ * `status` or `pay_by`. Under another `requestId` there is another address; a payment that goes on can be waited for.
+ */
+export class StaleAddress extends VerificationError {
+  override readonly name = 'StaleAddress';
+  readonly paymentId: string;
+
+  constructor(paymentId: string, field: 'status' | 'pay_by', expected: string, found: string) {
+    super(field, `nothing may be sent for ${paymentId} any more: its ${field} must be ${expected}, and is ${found}`, expected, found);
+    this.paymentId = paymentId;
   }
 }
 

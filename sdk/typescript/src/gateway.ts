@@ -3,6 +3,7 @@
 import { familyOf, splitAsset } from './caip.js';
 import { GatewayError, NoAnswer, TimedOut, UsageError, VerificationError, WalletError } from './errors.js';
 import { Http } from './http.js';
+import type { Call } from './http.js';
 import { isResent, nextStep } from './retry.js';
 import { isAllowedBySignature, takesTokenSignatures } from './schemes.js';
 import { awardSpend, believed, chainsOf, checkTerms, newRequestId, orderRequest, requestOf, spendOf } from './spend.js';
@@ -14,6 +15,7 @@ import type {
   CallOptions,
   ChainDefaults,
   Defaults,
+  DepositAddressRequest,
   GatewayOptions,
   Order,
   PayOptions,
@@ -47,10 +49,17 @@ const SILENCE_MS = 45_000;
 /** How many payments' positions are remembered. */
 const POSITIONS_MAX = 256;
 
-/** How {@link Gateway.quote} goes about it. */
-export interface QuoteOptions extends CallOptions {
-  /** 16 to 128 visible characters, best random: nobody who does not know them can open the batch first. Keep them for a retry. */
+/** A call that shows who opened a batch. */
+export interface SecretOptions extends CallOptions {
+  /**
+   * 16 to 128 visible characters, best those of `newCallerSecret`: nobody who does not know them can open the batch first, or ask for
+   * its deposit address. They are part of the batch's id, so keep them with the `requestId`: without them a retry is another batch.
+   */
   callerSecret?: string;
+}
+
+/** How {@link Gateway.quote} goes about it. */
+export interface QuoteOptions extends SecretOptions {
   /** Come back at once, with a batch that is `collecting`. */
   waitForQuotes?: boolean;
 }
@@ -120,7 +129,7 @@ export class Gateway {
       method: 'POST',
       path: `/v1/payments/quote-requests${waitForQuotes ? '?wait=true' : ''}`,
       body: request,
-      ...(callerSecret === undefined ? {} : { headers: { 'caller-secret': callerSecret } }),
+      ...secretHeader(callerSecret),
     });
     let batch = opened.body;
     checkTerms(request, batch);
@@ -145,6 +154,23 @@ export class Gateway {
   /** Awards a quote, signed by the payer, which makes a payment. `POST /v1/payments/quote-requests/{id}/award`. */
   async award(quoteRequestId: string, body: AwardRequest, options: CallOptions = {}): Promise<PaymentResponse> {
     return this.#accepted(`/v1/payments/quote-requests/${encodeURIComponent(quoteRequestId)}/award`, body, options);
+  }
+
+  /**
+   * Asks for the deposit address of a batch, which makes a payment that nobody signs for; the same again finds the same. What comes
+   * back is the gateway's word: hold it against your own order before you send money there (`checkAddress` of `gateway-client/evm`;
+   * `openAddress` there does all of it). `POST /v1/payments/quote-requests/{id}/address`.
+   *
+   * @param options.callerSecret That with which the batch was opened; without it the gateway refuses such a batch, `INVALID_PROOF`.
+   */
+  async depositAddress(
+    quoteRequestId: string,
+    body: DepositAddressRequest = {},
+    options: SecretOptions = {},
+  ): Promise<PaymentResponse> {
+    const { callerSecret, ...call } = options;
+    const path = `/v1/payments/quote-requests/${encodeURIComponent(quoteRequestId)}/address`;
+    return this.#accepted(path, body, { ...call, ...secretHeader(callerSecret) });
   }
 
   /** What to sign for a payment, or for an award. Nothing is accepted by it. `POST /v1/payments/prepare`. */
@@ -463,7 +489,11 @@ export class Gateway {
     }
   }
 
-  async #accepted(path: string, body: PaymentRequest | AwardRequest, options: CallOptions): Promise<PaymentResponse> {
+  async #accepted(
+    path: string,
+    body: PaymentRequest | AwardRequest | DepositAddressRequest,
+    options: CallOptions & Pick<Call, 'headers'>,
+  ): Promise<PaymentResponse> {
     const answer = await this.#http.call<PaymentResponse>({ ...options, method: 'POST', path, body });
     this.#remember(answer.body.payment_id, answer.headers);
     return answer.body;
@@ -484,5 +514,8 @@ export class Gateway {
 
 const anotherId = (expected: string, found: string): VerificationError =>
   new VerificationError('payment_id', `the payment has another id, ${found}, and not ${expected}`, expected, found);
+
+const secretHeader = (secret: string | undefined): Pick<Call, 'headers'> =>
+  secret === undefined ? {} : { headers: { 'caller-secret': secret } };
 
 const growing = (ms: number, tried: number): number => Math.min(ms * 1.25 ** Math.min(tried, 32), Math.max(ms, POLL_MS_MAX));

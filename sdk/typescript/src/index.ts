@@ -22,9 +22,9 @@
  * @module
  */
 export { Gateway } from './gateway.js';
-export type { WaitOptions, WatchOptions, QuoteOptions } from './gateway.js';
+export type { WaitOptions, WatchOptions, QuoteOptions, SecretOptions } from './gateway.js';
 export { formatAmount, parseAmount } from './amounts.js';
-export { GatewayError, NoAnswer, PaymentFailed, TimedOut, UsageError, VerificationError, WalletError } from './errors.js';
+export { GatewayError, NoAnswer, PaymentFailed, StaleAddress, TimedOut, UsageError, VerificationError, WalletError } from './errors.js';
 export { ERROR_CODES } from './codes.js';
 export type { ErrorCode, RetryClassification } from './codes.js';
 export { nextStep } from './retry.js';
@@ -32,7 +32,7 @@ export type { NextStep } from './retry.js';
 export { onChainId, paymentId, quoteRequestId, termsHash } from './ids.js';
 export { quoteHash } from './quotes.js';
 export { familyOf, splitAsset } from './caip.js';
-export { awardSpend, newRequestId, orderOf, orderRequest, spendOf, termsOf } from './spend.js';
+export { addressSpend, awardSpend, newCallerSecret, newRequestId, orderOf, orderRequest, spendOf, termsOf } from './spend.js';
 export type { PaymentDefaults } from './spend.js';
 export { releaserOf, verifierSetId } from './verifiers.js';
 export { claim, refund } from './escrow.js';

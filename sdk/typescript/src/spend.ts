@@ -3,7 +3,7 @@
 import { units } from './amounts.js';
 import { familyOf, normalAccount, normalOwned, originatorOf, splitAsset } from './caip.js';
 import { UsageError, VerificationError } from './errors.js';
-import { destinationSet, paymentId, termsHash } from './ids.js';
+import { destinationSet, paymentId, quoteRequestId, termsHash } from './ids.js';
 import { quoteHash as hashOfQuote, quoteId } from './quotes.js';
 import { rfc3339, unixSeconds } from './time.js';
 import { checkVerifier } from './verifiers.js';
@@ -45,6 +45,12 @@ export interface PaymentDefaults {
 /** A new idempotency key. */
 export function newRequestId(): string {
   return `order-${crypto.randomUUID()}`;
+}
+
+/** A new `Caller-Secret`: 24 random bytes, Base64url. It is part of a quote-request's id, so keep it with the `requestId`. */
+export function newCallerSecret(): string {
+  const random = String.fromCharCode(...crypto.getRandomValues(new Uint8Array(24)));
+  return btoa(random).replaceAll('+', '-').replaceAll('/', '_');
 }
 
 /**
@@ -176,6 +182,37 @@ export function awardSpend(
     throw new VerificationError('quote_id', "the quote's id is not that of its document", quoteId(computed), quote.quote_id);
   if (quoteHash !== undefined && quoteHash !== computed) throw VerificationError.mismatch('quoteHash', quoteHash, computed);
   return { ...spend, quoteHash: computed, price };
+}
+
+/**
+ * The same for a payment by deposit address, with the quote-request as it was sent, the batch as {@link Gateway.quote} gave it, and the
+ * amount where the request has no `max_source_amount`. The payment's id is that of the batch, whose id is the request's own.
+ *
+ * @param options.callerSecret What went along as `Caller-Secret`.
+ * @throws {VerificationError} as {@link spendOf}, or where the batch is not for this request.
+ */
+export function addressSpend(
+  request: QuoteRequest,
+  batch: QuoteBatch,
+  defaults: PaymentDefaults,
+  options: { trust?: Trust; amount?: bigint; callerSecret?: string } = {},
+  nowMs = Date.now(),
+): Spend {
+  checkTerms(request, batch);
+  const terms = termsOf(request);
+  const { amount, callerSecret, trust = {} } = options;
+  const cap = terms.max_source_amount === undefined ? amount : BigInt(terms.max_source_amount);
+  if (cap === undefined) throw new UsageError('the quote-request has no max_source_amount: amount says what is sent');
+  if (amount !== undefined && amount !== cap)
+    throw new UsageError(`amount is ${amount}, and the quote-request's max_source_amount ${cap}: one of them is to be left out`);
+  const originator = originatorOf(familyOf(terms.source.asset_identifier), terms.source.account);
+  const own = quoteRequestId(originator, request.request_id, callerSecret);
+  if (batch.quote_request_id !== own)
+    throw new VerificationError('quote_request_id', `the batch has another id than the request's, ${own}`, own, batch.quote_request_id);
+  // A replay has the deadlines of the batch that was there before.
+  const { quote_deadline, fulfillment_deadline } = batch;
+  const wanted = { ...request, quote_deadline, fulfillment_deadline };
+  return believe({ request: wanted, terms, cap, requestId: own, quoteHash: ZERO_HASH }, defaults, trust, nowMs);
 }
 
 /** What {@link Gateway.quote} sends for it. */

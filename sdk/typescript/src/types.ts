@@ -35,6 +35,10 @@ export type QuoteBatch = Schemas['QuoteRequestRead'];
 export type CollectedQuote = Schemas['CollectedQuote'];
 /** An award, signed. */
 export type AwardRequest = Schemas['AwardRequest'];
+/** What a deposit address is asked for with. */
+export type DepositAddressRequest = Schemas['DepositAddressRequest'];
+/** Where the money of a payment is sent that nobody signs for, by the gateway's word; `checkAddress` of `gateway-client/evm` judges it. */
+export type DepositAddress = Schemas['DepositAddress'];
 /** Proof of control of the funding account. */
 export type SenderAuth = Schemas['SenderAuth'];
 /** One message that was signed. */

@@ -22,8 +22,9 @@ export async function network(directory = process.env.GW_DEV_DIRECTORY ?? join(R
   const key = (name) => readFileSync(join(directory, 'examples', `${name}.key`), 'utf8').trim();
   const gateway = new Gateway(env.GATEWAY_URL);
   const { chains } = await gateway.defaults();
+  const exchange = () => privateKeyToAccount(`0x${key('evm').replace(/^0x/, '')}`);
   const wallets = {
-    eip155: () => evmWallet({ account: privateKeyToAccount(`0x${key('evm').replace(/^0x/, '')}`), rpc: env.EVM_RPC_URL }),
+    eip155: () => evmWallet({ account: exchange(), rpc: env.EVM_RPC_URL }),
     solana: async () => solanaWallet({ signer: await solanaKeypair(JSON.parse(key('solana'))), rpc: env.SOLANA_RPC_URL }),
     tron: async () => tronWallet({ signer: tronKey(key('tron')), node: env.TRON_API_URL }),
   };
@@ -34,6 +35,8 @@ export async function network(directory = process.env.GW_DEV_DIRECTORY ?? join(R
     has: (namespace) => env[NODES[namespace]] !== undefined,
     /** The payer of a namespace. */
     wallet: (namespace) => wallets[namespace](),
+    /** The payer on EVM chains as viem has accounts. */
+    exchange,
     /** The accounts that the payer of a namespace knows without asking the gateway. */
     trust(namespace) {
       const prefix = PREFIXES[namespace];

@@ -4,6 +4,7 @@ import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
 import type { Defaults, TimelineEntry } from '../../../sdk/typescript/src/types.js';
+import type { CheckedAddress } from '../addresses.js';
 import { useIsLost } from '../gateway.js';
 import type { Purchase } from '../order.js';
 import { resume } from '../pay.js';
@@ -32,14 +33,16 @@ export function App({ defaults, begin }: { defaults: Defaults; begin: Begin }): 
     return onKept(subject, setSigned);
   }, [subject, paymentId]);
   const [problem, setProblem] = useState<ProblemText>();
-  const onPayment = (id: string): void => {
+  const [address, setAddress] = useState<CheckedAddress>();
+  const onPayment = (id: string, checked?: CheckedAddress): void => {
     // From here on the address is the payment's: loaded again it shows the same.
     history.replaceState(null, '', `/pay/${id}`);
     setProblem(undefined);
+    setAddress(checked);
     setPaymentId(id);
   };
   if (paymentId !== undefined) {
-    return <Watch paymentId={paymentId} defaults={defaults} entries={begin.kind === 'payment' ? begin.entries : []} />;
+    return <Watch paymentId={paymentId} defaults={defaults} entries={begin.kind === 'payment' ? begin.entries : []} address={address} />;
   }
   if (begin.kind === 'payment') return <Busy text={t('status.pending.text')} />;
   if (signed) {
@@ -80,7 +83,7 @@ function Resuming({ purchase, payment, onPayment, onOver }: ResumingProps): VNod
       try {
         const id = await resume(purchase, payment);
         if (isOver) return;
-        if (id === undefined) onOver({ text: t('resume.refused') });
+        if (id === undefined) onOver({ text: t(payment.accepted ? 'resume.unpaid' : 'resume.refused') });
         else onPayment(id);
       } catch {
         // Nothing is known, so the same is asked again.

@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 
 import { GatewayError, WalletError } from '../../../sdk/typescript/src/errors.js';
 import type { Defaults, PreparedPayment, QuoteBatch } from '../../../sdk/typescript/src/types.js';
+import { addressPayment, addressSources, type CheckedAddress, openFor } from '../addresses.js';
 import { chainName, chainOf } from '../chains.js';
 import { amountOn, amountText, servedAsset, shortText, timeText } from '../format.js';
 import { gateway, useIsLost } from '../gateway.js';
@@ -16,6 +17,7 @@ import { type InPlace, inPlaceOf } from '../signatures.js';
 import { canKeep } from '../store.js';
 import { t } from '../texts.js';
 import { type FoundWallet, type OpenWallet, useWallets } from '../wallets/index.js';
+import { AddressForm } from './address.js';
 import { Accounts, Busy, Countdown, Problem, Rows, Time } from './parts.js';
 import { Phone } from './phone.js';
 
@@ -25,8 +27,8 @@ const ROUNDS_MAX = 10;
 interface CheckoutProps {
   purchase: Purchase;
   defaults: Defaults;
-  /** A payment was accepted, or is there already. */
-  onPayment: (paymentId: string) => void;
+  /** A payment was accepted, or is there already; with the address that its money is to be sent to, where that was just checked. */
+  onPayment: (paymentId: string, address?: CheckedAddress) => void;
 }
 
 /** Where the person is. */
@@ -77,6 +79,24 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
     }
   }
 
+  /** Money first: what this account has paid under this key is not paid again, however it was paid. */
+  async function isPaid(account: string, canSend: boolean): Promise<boolean> {
+    const paid = await gateway.resolve({ requestId: purchase.requestId, account });
+    const signed = paid && { id: paid.payment_id, is: await existing(purchase, paid.payment_id) };
+    const found = signed ?? (canSend && !purchase.batch ? await addressPayment(purchase, account) : undefined);
+    if (!found) return false;
+    if (found.is === 'same') onPayment(found.id);
+    else setProblem({ text: t('error.taken') });
+    return true;
+  }
+
+  /** Whether the link has ended meanwhile, which is told. */
+  function hasEnded(): boolean {
+    if (purchase.expiresAt === undefined || Date.parse(purchase.expiresAt) > Date.now()) return false;
+    setProblem({ text: t('link.expired.text', { time: timeText(purchase.expiresAt) }) });
+    return true;
+  }
+
   const connect = (found: FoundWallet): Promise<void> =>
     act(t('wallet.asking'), async () => {
       const opened = await found.open();
@@ -86,13 +106,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
         setProblem({ text: t('wallet.wrong.account', { account: purchase.payer }) });
         return;
       }
-      // Money first: what this account has paid under this key is not paid again.
-      const paid = await gateway.resolve({ requestId: purchase.requestId, account });
-      if (paid) {
-        if ((await existing(purchase, paid.payment_id)) === 'same') return onPayment(paid.payment_id);
-        setProblem({ text: t('error.taken') });
-        return;
-      }
+      if (await isPaid(account, family === 'evm')) return;
       const sources = sourcesFor(purchase, family, defaults);
       if (!sources.length) {
         setProblem({ text: t('wallet.noasset') });
@@ -124,19 +138,40 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
     await fund(opened, chosen);
   }
 
+  /** The source with a limit close above the best price; `undefined` where nobody offers one. */
+  async function limitedBy(chosen: Source, account: string): Promise<Source | undefined> {
+    setBusy(t('quotes.asking'));
+    const [best] = quotesOf(await gateway.quote(requestOf(purchase, chosen, account)), purchase);
+    return best && { ...chosen, max_source_amount: limitFrom(best.price) };
+  }
+
+  /** An address that the money is sent to by whoever has it; `account` is where it goes back to. */
+  const openAddress = (chosen: Source, account: string): Promise<void> =>
+    act(t('address.asking'), async (told) => {
+      if (hasEnded() || (await isPaid(account, true))) return;
+      const limited = chosen.max_source_amount === undefined ? await limitedBy(chosen, account) : chosen;
+      if (!limited) {
+        setProblem({ text: t('quotes.none'), again: () => void openAddress(chosen, account) });
+        return;
+      }
+      told(t('address.asking'));
+      const opened = await openFor(purchase, limited, account);
+      if (opened) onPayment(opened.paymentId, opened.address);
+      else setProblem({ text: t('address.used') });
+    });
+
   /** What has to be on chain before a signature counts. Where nobody set a limit, the price is asked for first. */
   async function fund(opened: OpenWallet, chosen: Source): Promise<void> {
     const { account } = opened.wallet;
     let limited = chosen;
     if (chosen.max_source_amount === undefined && !purchase.batch) {
-      setBusy(t('quotes.asking'));
-      const [best] = quotesOf(await gateway.quote(requestOf(purchase, chosen, account)), purchase);
-      if (!best) {
+      const found = await limitedBy(chosen, account);
+      if (!found) {
         setBatch(undefined);
         setProblem({ text: t('quotes.none'), again: () => void act(t('quotes.asking'), () => fund(opened, chosen)) });
         return;
       }
-      limited = { ...chosen, max_source_amount: limitFrom(best.price) };
+      limited = found;
       setSource(limited);
     }
     const prepared = await stillNeeded(purchase, limited, account, () => setBusy(t('approve.wait')));
@@ -175,10 +210,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
 
   const take = (opened: OpenWallet, chosen: Source, collected: QuoteBatch, quoteId: string): Promise<void> =>
     act(t('pay.signing'), async (told) => {
-      if (purchase.expiresAt !== undefined && Date.parse(purchase.expiresAt) <= Date.now()) {
-        setProblem({ text: t('link.expired.text', { time: timeText(purchase.expiresAt) }) });
-        return;
-      }
+      if (hasEnded()) return;
       const texts: Record<PayPhase, string> = { signing: t('pay.signing'), 'signing.two': t('pay.signing.two'), submitting: t('pay.submitting'), approve: t('approve.wait'), wrap: t('wrap.wait') };
       try {
         onPayment(await pay(purchase, chosen, opened, collected, quoteId, servedAsset(defaults, chosen.asset_identifier)?.wraps !== undefined, (phase) => {
@@ -195,6 +227,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
     });
 
   const most = source?.max_source_amount;
+  const sendable = addressSources(purchase, defaults);
   return (
     <article class="checkout">
       <Summary purchase={purchase} defaults={defaults} {...(source ? { source } : {})} />
@@ -213,6 +246,9 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
       )}
       {busy && <Busy text={busy} />}
       {step === 'connect' && !busy && !open && <Connect heading={heading} purchase={purchase} defaults={defaults} onChoose={(found) => void connect(found)} />}
+      {step === 'connect' && !open && sendable.length > 0 && (
+        <AddressForm sources={sendable} defaults={defaults} isBusy={Boolean(busy)} onOpen={(chosen, account) => void openAddress(chosen, account)} />
+      )}
       {open && (
         <p class="connected">
           <span class="muted">{t('wallet.connected')}</span> {open.found.name} <code>{shortText(open.wallet.account)}</code>{' '}

@@ -3,10 +3,12 @@
 import type { VNode } from 'preact';
 
 import type { Defaults, PaymentStatusRead, TimelineEntry } from '../../../sdk/typescript/src/types.js';
+import type { CheckedAddress } from '../addresses.js';
 import { chainName } from '../chains.js';
 import { amountText } from '../format.js';
-import { claimsOf, failureOf, meaningOf, orderOf, type Stage, stagesOf, statusOf, type VerifiersShown, waitingFor } from '../progress.js';
+import { claimsOf, failureOf, isAwaited, isByAddress, meaningOf, orderOf, type Stage, stagesOf, statusOf, type VerifiersShown, waitingFor } from '../progress.js';
 import { maybe, t } from '../texts.js';
+import { AwaitedMoney } from './address.js';
 import { Account, Accounts, Countdown, Problem, Rows, Time, TransactionLink } from './parts.js';
 
 export interface PaymentProps {
@@ -16,6 +18,8 @@ export interface PaymentProps {
   /** The status as it was read last; it counts the confirmations. */
   status: PaymentStatusRead | undefined;
   isLost: boolean;
+  /** Where its money is to be sent, where that was checked before. */
+  address?: CheckedAddress | undefined;
 }
 
 export function PaymentView(props: PaymentProps): VNode {
@@ -31,16 +35,17 @@ export function PaymentView(props: PaymentProps): VNode {
     <article class={`payment ${status}`}>
       <header>
         <h1 id="title" tabIndex={-1}>{t(`status.${status}.title`)}</h1>
-        <p role="status">{t(meaningOf(entries))}</p>
+        <p role="status">{t(meaningOf(entries, props.status?.deposit_address?.amount))}</p>
       </header>
       {isLost && <Problem title={t('live.off.title')} text={t('live.off')} />}
+      {isAwaited(entries) && <AwaitedMoney {...props} />}
       {order && (
         <section class="card" aria-labelledby="title">
           {first && <p class="money">{amountText(defaults, first.asset_identifier, order.amount)}</p>}
           <Rows
             rows={[
               { name: t('field.recipient'), value: <Accounts accounts={order.destinations} /> },
-              { name: t('field.payer'), value: <Account {...order.source} /> },
+              { name: t(isByAddress(entries) ? 'address.back' : 'field.payer'), value: <Account {...order.source} /> },
               order.cost && { name: t(status === 'failed' && order.cost.isPrice ? 'field.price' : 'field.cost'), value: costText(props, order.source.asset_identifier, order.cost) },
               { name: t('field.requested'), value: <Time at={order.requestedAt} /> },
               delivered && { name: t('field.delivered'), value: <Time at={blockTime(delivered) ?? delivered.at} /> },

@@ -32,7 +32,8 @@ export function Phone({ isOpen }: { isOpen: boolean }): VNode {
   );
 }
 
-function QrCode({ text, label }: { text: string; label: string }): VNode {
+/** A text as a code to scan. */
+export function QrCode({ text, label }: { text: string; label: string }): VNode {
   const { data, size } = encode(text, { ecc: 'L', border: 2 });
   const dark = data.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? [`M${x} ${y}h1v1h-1z`] : [])));
   return (

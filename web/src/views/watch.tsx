@@ -4,8 +4,9 @@ import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
 import type { Defaults, PaymentStatusRead, TimelineEntry } from '../../../sdk/typescript/src/types.js';
+import type { CheckedAddress } from '../addresses.js';
 import { gateway, useIsLost } from '../gateway.js';
-import { statusOf } from '../progress.js';
+import { isByAddress, statusOf } from '../progress.js';
 import { t } from '../texts.js';
 import { Busy, Problem } from './parts.js';
 import { PaymentView } from './payment.js';
@@ -19,9 +20,11 @@ interface WatchProps {
   defaults: Defaults | undefined;
   /** What is known already. */
   entries: readonly TimelineEntry[];
+  /** Where its money is to be sent, where this page has just checked that. */
+  address?: CheckedAddress | undefined;
 }
 
-export function Watch({ paymentId, defaults, entries: known }: WatchProps): VNode {
+export function Watch({ paymentId, defaults, entries: known, address }: WatchProps): VNode {
   const [entries, setEntries] = useState(known);
   const [status, setStatus] = useState<PaymentStatusRead>();
   const [problem, setProblem] = useState<ProblemText>();
@@ -35,24 +38,27 @@ export function Watch({ paymentId, defaults, entries: known }: WatchProps): VNod
   }, [paymentId]);
   const state = statusOf(entries);
   const isFinal = state === 'completed' || state === 'failed';
+  const byAddress = isByAddress(entries);
   useEffect(() => {
-    if (isFinal || !entries.length) return;
+    // Of a deposit address the status alone tells, also afterwards.
+    if (!entries.length || (isFinal && !byAddress)) return;
     const over = new AbortController();
     const count = (): void => {
       gateway.status(paymentId, { retries: 0, signal: over.signal }).then(setStatus, () => undefined);
     };
-    const timer = setInterval(count, COUNT_MS);
+    if (byAddress) count();
+    const timer = isFinal ? undefined : setInterval(count, COUNT_MS);
     return () => {
       clearInterval(timer);
       over.abort();
     };
-  }, [paymentId, isFinal, entries.length > 0]);
+  }, [paymentId, isFinal, byAddress, entries.length > 0]);
   useEffect(() => {
     if (entries.length) document.title = `${t(`status.${state}.title`)} · ${t('app.name')}`;
   }, [state, entries.length > 0]);
   if (problem) return <Problem {...problem} />;
   if (!entries.length) return isLost ? <Problem title={t('live.off.title')} text={t('error.offline')} /> : <Busy text={t('status.pending.text')} />;
-  return <PaymentView paymentId={paymentId} entries={entries} defaults={defaults} status={status} isLost={isLost} />;
+  return <PaymentView paymentId={paymentId} entries={entries} defaults={defaults} status={status} isLost={isLost} address={address} />;
 }
 
 async function follow(

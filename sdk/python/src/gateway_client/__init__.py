@@ -7,6 +7,7 @@
 from .amounts import decimals, units
 from .client import AsyncGateway, Gateway
 from .errors import (
+    AddressMismatch,
     ClientError,
     Declined,
     FaultyRequest,
@@ -20,9 +21,10 @@ from .errors import (
     NotSigned,
     PinMismatch,
     RetryLater,
+    StaleAddress,
     StillPending,
 )
-from .order import Order, new_request_id, owned, payment_id
+from .order import Order, new_caller_secret, new_request_id, owned, payment_id
 from .paying import Choice, Payment, submission
 from .refunds import async_claim, async_refund, claim, refund
 from .retry import RetryClassification
@@ -31,6 +33,7 @@ from .verifiers import releaser_of, verifier_set_id
 from .wallet import Refund, Sent, Wallet
 
 __all__ = [
+    "AddressMismatch",
     "AsyncGateway",
     "Choice",
     "ClientError",
@@ -54,6 +57,7 @@ __all__ = [
     "RetryClassification",
     "RetryLater",
     "Sent",
+    "StaleAddress",
     "StillPending",
     "Terms",
     "Wallet",
@@ -62,6 +66,7 @@ __all__ = [
     "believed",
     "claim",
     "decimals",
+    "new_caller_secret",
     "new_request_id",
     "owned",
     "payment_id",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 import httpx
@@ -19,6 +20,7 @@ from .schemas import (
     AwardRequest,
     ChainDefaults,
     Defaults,
+    DepositAddressRequest,
     PaymentRequest,
     PaymentResponse,
     PaymentStatusRead,
@@ -34,6 +36,9 @@ from .schemas import (
 from .transport import arguments, arun, run, unanswered
 from .trust import Limits, Pins
 from .wallet import Sent, Wallet
+
+if TYPE_CHECKING:
+    from .evm.addresses import Addressed
 
 USER_AGENT = "gateway-client-python/0.1.0"
 NO_PINS = Pins()
@@ -105,6 +110,47 @@ class Gateway:
     def award(self, quote_request_id: str, body: AwardRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
         """Takes a quote."""
         return run(self._operations.award(quote_request_id, body, hold_seconds), self._client)
+
+    def deposit_address(
+        self, quote_request_id: str, body: DepositAddressRequest | None = None, *, caller_secret: str | None = None
+    ) -> PaymentResponse:
+        """Asks for the deposit address of a quote-request, which makes a payment that nobody signs for. What comes back is the
+        gateway's word: `open_address` compares it.
+
+        :param caller_secret: that with which the quote-request was opened; without it the gateway refuses, `INVALID_PROOF`.
+        """
+        return run(self._operations.deposit_address(quote_request_id, body, caller_secret), self._client)
+
+    def open_address(
+        self,
+        order: Order,
+        *,
+        pins: Pins = NO_PINS,
+        limits: Limits = USUAL_LIMITS,
+        pay_by: datetime | None = None,
+        caller_secret: str | None = None,
+    ) -> Addressed:
+        """Opens a payment by deposit address, from a token on an EVM chain: a quote-request, its address, and the comparison with
+        what the order, the pins and the contract's code lead to. Nothing is signed and nothing sent; once `address.amount` is at
+        the address the payment goes on by itself, as `wait` and `watch` tell.
+
+        The order's source account is the refund account: one of the payer's own that can receive the token, never one of an
+        exchange. An order without a deadline has an hour. Under one `request_id`, and one `caller_secret`, it is one payment with
+        one address: keep both before the call.
+
+        Raises `NotSigned` where the address is not the order's, of which `AddressMismatch` names the member; and `StaleAddress`
+        where it is, but was given before, and nothing may be sent there any more.
+
+        :param pay_by: up to when the money is waited for; the gateway leaves time for the delivery where it is absent. A retry
+            has to name the same.
+        :param caller_secret: of `new_caller_secret`. Without it whoever knows `request_id` and account, as settlers do the
+            quote-request, can ask first, for another `pay_by`: then this order's address is stale, and never one of somebody
+            else. None is made where it is absent, because it is part of the payment's id: a retry after a crash that lost it
+            would be another payment, with another address.
+        """
+        from .evm.addresses import opening
+
+        return run(opening(self._operations, order, pins, limits, pay_by, caller_secret), self._client)
 
     def status(self, payment_id: str) -> PaymentStatusRead:
         """How a payment stands."""
@@ -233,6 +279,26 @@ class AsyncGateway:
     async def award(self, quote_request_id: str, body: AwardRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
         """See `Gateway.award`."""
         return await arun(self._operations.award(quote_request_id, body, hold_seconds), self._client)
+
+    async def deposit_address(
+        self, quote_request_id: str, body: DepositAddressRequest | None = None, *, caller_secret: str | None = None
+    ) -> PaymentResponse:
+        """See `Gateway.deposit_address`."""
+        return await arun(self._operations.deposit_address(quote_request_id, body, caller_secret), self._client)
+
+    async def open_address(
+        self,
+        order: Order,
+        *,
+        pins: Pins = NO_PINS,
+        limits: Limits = USUAL_LIMITS,
+        pay_by: datetime | None = None,
+        caller_secret: str | None = None,
+    ) -> Addressed:
+        """See `Gateway.open_address`."""
+        from .evm.addresses import opening
+
+        return await arun(opening(self._operations, order, pins, limits, pay_by, caller_secret), self._client)
 
     async def status(self, payment_id: str) -> PaymentStatusRead:
         """See `Gateway.status`."""

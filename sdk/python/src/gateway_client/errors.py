@@ -115,6 +115,32 @@ class PinMismatch(NotSigned):
         super().__init__(f"the gateway names another {'Permit2' if name == 'permit2' else name}, {found}")
 
 
+class AddressMismatch(NotSigned):
+    """The deposit address that the gateway gives is not that of the payer's own order. Nothing may be sent there."""
+
+    def __init__(self, member: str, expected: str, found: object) -> None:
+        #: The member that differs, such as `terms.deposit.payer`.
+        self.member = member
+        self.expected = expected
+        #: What the gateway says.
+        self.found = found
+        super().__init__(f"{member} must be {expected}, and the gateway's deposit address is for {str(found)[:100]}")
+
+
+class StaleAddress(NotSigned):
+    """The payment's deposit address is one of before, whose time is over or was set by somebody else: nothing may be sent there.
+    Under another `request_id` there is another address; a payment that goes on can be waited for."""
+
+    def __init__(self, payment_id: str, member: str, expected: str, found: str) -> None:
+        self.payment_id = payment_id
+        #: `status` or `pay_by`.
+        self.member = member
+        self.expected = expected
+        #: What the gateway says.
+        self.found = found
+        super().__init__(f"nothing may be sent for {payment_id} any more: its {member} must be {expected}, and is {found[:100]}")
+
+
 class LimitExceeded(NotSigned):
     """More than the payer allows."""
 

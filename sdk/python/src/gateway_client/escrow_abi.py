@@ -51,6 +51,8 @@ REFUND = f"refund({TERMS})"
 CLAIMABLE = "claimable(address,address)"
 CLAIM_FOR = "claimFor(address,address)"
 DEPOSIT_OWN = f"depositOwn({_DEPOSIT},address,uint256,bytes)"
+#: Of the contract that makes deposit addresses: what an address commits to, and the name of the token that goes back.
+GIVE_BACK = f"giveBack((address,address,uint256,{_DEPOSIT}),address)"
 
 
 def word(value: int | bytes) -> bytes:

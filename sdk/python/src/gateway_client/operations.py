@@ -17,6 +17,7 @@ from .schemas import (
     AwardRequest,
     ChainDefaults,
     Defaults,
+    DepositAddressRequest,
     PaymentRequest,
     PaymentResponse,
     PaymentStatusRead,
@@ -36,13 +37,16 @@ POLL_SECONDS, POLL_SECONDS_MAX = 0.25, 2.0
 #: Payments whose position is remembered.
 POSITIONS_MAX = 1024
 #: What an answer has at least: texts, but for those that are named with their type.
-_KINDS: dict[str, type] = {"chains": dict, "signed_messages": list, "entries": list, "assets": list}
+_KINDS: dict[str, type] = {"chains": dict, "signed_messages": list, "entries": list, "assets": list, "deposit_address": dict}
 _DEFAULTS = ("family", "escrow_contract_address", "reserver", "releaser", "assets")
 _BATCH = ("quote_request_id", "status", "quote_deadline", "fulfillment_deadline")
 _PAYMENT = ("payment_id", "status")
 #: Members that a message may begin with.
 _FIELDS = frozenset(
-    PaymentRequest.__annotations__.keys() | AwardRequest.__annotations__.keys() | PrepareRequest.__annotations__.keys()
+    PaymentRequest.__annotations__.keys()
+    | AwardRequest.__annotations__.keys()
+    | PrepareRequest.__annotations__.keys()
+    | DepositAddressRequest.__annotations__.keys()
 ) | {"payload", "account", "chain_id", "signed_messages", "message", "message_prehash", "signature"}
 
 
@@ -64,13 +68,15 @@ class Operations:
         """What the gateway uses on each chain."""
         return cast(Defaults, (yield from self._ask(self._get("/v1/defaults"), "chains")))
 
-    def quote(self, body: QuoteRequest, caller_secret: str | None = None, seconds: float | None = None) -> Flow[QuoteRequestRead]:
-        """Opens a quote-request, and waits until its quotes are collected."""
-        headers = {"caller-secret": caller_secret} if caller_secret else {}
-        request = self._post("/v1/payments/quote-requests", body, headers, {"wait": "true"})
+    def quote(
+        self, body: QuoteRequest, caller_secret: str | None = None, seconds: float | None = None, waits: bool = True
+    ) -> Flow[QuoteRequestRead]:
+        """Opens a quote-request, and waits until its quotes are collected, where it `waits`."""
+        query = {"wait": "true"} if waits else None
+        request = self._post("/v1/payments/quote-requests", body, _secret(caller_secret), query)
         until = self._until(seconds)
         batch = cast(QuoteRequestRead, (yield from self._ask(request, *_BATCH, until=until)))
-        while batch["status"] == "collecting":
+        while waits and batch["status"] == "collecting":
             if time.monotonic() >= until:
                 raise StillPending(f"{batch['quote_request_id']} still collects quotes")
             yield from sleep(POLL_SECONDS)
@@ -103,6 +109,18 @@ class Operations:
         """Takes a quote."""
         path = f"/v1/payments/quote-requests/{escaped(quote_request_id, '')}/award"
         return (yield from self._make(path, body, hold_seconds, seconds))
+
+    def deposit_address(
+        self,
+        quote_request_id: str,
+        body: DepositAddressRequest | None = None,
+        caller_secret: str | None = None,
+        seconds: float | None = None,
+    ) -> Flow[PaymentResponse]:
+        """Asks for the deposit address of a quote-request."""
+        path = f"/v1/payments/quote-requests/{escaped(quote_request_id, '')}/address"
+        request = self._post(path, body or {}, _secret(caller_secret))
+        return cast(PaymentResponse, (yield from self._ask(request, *_PAYMENT, "deposit_address", until=self._until(seconds))))
 
     def status(self, payment_id: str) -> Flow[PaymentStatusRead]:
         """How a payment stands."""
@@ -218,6 +236,10 @@ def refusal(answer: Answer, body: object) -> GatewayError | NoAnswer:
     if answer.status == 429 or answer.status >= 500 or answer.status == 200:
         return NoAnswer(f"HTTP {answer.status}, and not the gateway's answer")
     return GatewayError.of(answer.status, {"message": "the answer is not the gateway's"}, after, _FIELDS)
+
+
+def _secret(caller_secret: str | None) -> dict[str, str]:
+    return {} if caller_secret is None else {"caller-secret": caller_secret}
 
 
 def _is_there(body: Mapping[str, Any], name: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import secrets
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -71,6 +72,11 @@ def chain_of(asset_identifier: str) -> str:
 def new_request_id() -> str:
     """A `request_id` that nobody else has."""
     return f"order-{uuid.uuid4()}"
+
+
+def new_caller_secret() -> str:
+    """A `caller_secret` that nobody else has. It is part of a quote-request's id: keep it with the `request_id`."""
+    return secrets.token_urlsafe(24)
 
 
 @dataclass(frozen=True)
@@ -193,9 +199,21 @@ def originator(source: OwnedAsset) -> str:
 
 def payment_id(originator: str, request_id: str) -> str:
     """`pay_` and base32 of SHA-256 over what the payment is known by, each part preceded by its length."""
-    parts = [text.encode() for text in ("gw:payment:v1", originator, request_id)]
+    return _derived("pay_", "gw:payment:v1", originator, request_id)
+
+
+def quote_request_id(originator: str, request_id: str, caller_secret: str | None = None) -> str:
+    """`qrq_` and the same over what a quote-request is known by."""
+    if caller_secret is None:
+        return _derived("qrq_", "gw:quote-request:v1", originator, request_id)
+    secret = "0x" + sha256(caller_secret.encode()).hexdigest()
+    return _derived("qrq_", "gw:quote-request-with-secret:v1", originator, request_id, secret)
+
+
+def _derived(prefix: str, *texts: str) -> str:
+    parts = [text.encode() for text in texts]
     known = sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
-    return "pay_" + base64.b32encode(known).decode().rstrip("=").lower()
+    return prefix + base64.b32encode(known).decode().rstrip("=").lower()
 
 
 def rfc3339(seconds: float) -> str:

@@ -117,6 +117,49 @@ class PaymentBlockchainContext(TypedDict):
     """
 
 
+class CommittedDeposit(TypedDict):
+    """
+    `GatewayEscrow.GatewayDeposit`. Times are UNIX seconds.
+    """
+
+    payment_id: str
+    """
+    keccak256 of the payment's id.
+    """
+    terms_hash: str
+    """
+    Hash of source, destinations and amounts.
+    """
+    quote_hash: str
+    """
+    Zero: no quote is agreed to.
+    """
+    payer: str
+    """
+    The refund account.
+    """
+    reserver: str
+    """
+    Who admits the deposit and names the settler.
+    """
+    releaser: str
+    """
+    Who attests the delivery.
+    """
+    reserve_deadline: int
+    """
+    Last second in which the deposit can be made. After it anyone can have the money given back.
+    """
+    fulfillment_deadline: int
+    """
+    Last second of a delivery.
+    """
+    refund_after: int
+    """
+    First second of a refund from the escrow.
+    """
+
+
 class PaymentClaim(TypedDict):
     """
     Money of a payment that waits in its escrow for its owner.
@@ -238,6 +281,10 @@ class TimelineEntry(TypedDict):
     status: PaymentStatus
     cause: Literal[
         "payment_request",
+        "address_request",
+        "address_funded",
+        "not_funded",
+        "money_at_address",
         "quote_award",
         "all_settlers_answered",
         "no_settler_asked",
@@ -273,7 +320,7 @@ class TimelineEntry(TypedDict):
         "refund_settled",
     ]
     """
-    What made it happen. `payment_request`: the payer's request. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested the delivery. `attestation_missing`: the fulfillment verifier, or so many of a set as have to, has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_reassigned`: nobody else was found to deliver, or the escrow could not be reassigned in time. `reassignment_settled`: a settled block of the source chain holds the reassignment. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
+    What made it happen. `payment_request`: the payer's request. `address_request`: somebody asked for a deposit address. `address_funded`: the money is at the deposit address. `not_funded`: too little came to the deposit address in time. `money_at_address`: a settled block past the deposit's window holds money at the deposit address. `quote_award`: the payer's award of a collected quote. `all_settlers_answered`: every settler that was asked had answered. `no_settler_asked`: no settler serves what was asked for. `quote_deadline`: the time for quotes was over. `quotes_collected`: the quotes were there. `best_quote`: the rule by which quotes win. `selector_choice`: what the payer's quote selector signed. `selector_silent`: the payer's quote selector gave no valid choice in time. `no_quotes`: nobody offered a usable quote. `award_accepted`: the winner stands by its quote. `award_refused`: the winner does not stand by its quote. `award_unanswered`: the winner did not answer in time. `award_withdrawn`: the award is over. `payer_deposit`: the payer's own transaction is on chain. `fee_too_low`: no block took the transaction at its price. `cannot_land`: a settled block shows that the transaction cannot land any more, or failed. `attempt_failed`: the attempt before came to nothing. `not_deposited`: the deposit was not made, and cannot be any more. `deposit_mined`: a block of the source chain holds the deposit. `deposit_settled`: a settled block of the source chain holds the deposit. `delivery_mined`: a block of the destination chain holds the delivery. `delivery_settled`: the delivery has the confirmations that its chain requires. `delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested the delivery. `attestation_missing`: the fulfillment verifier, or so many of a set as have to, has not attested the delivery. `not_delivered`: a settled block past the deadline holds no delivery. `not_reserved`: no settler could be named for the deposit in time. `not_reassigned`: nobody else was found to deliver, or the escrow could not be reassigned in time. `reassignment_settled`: a settled block of the source chain holds the reassignment. `not_released`: the settler had not released the escrow. `release_settled`: a settled block of the source chain holds the release. `refund_window`: the refund window is open. `non_delivery_attested`: the fulfillment verifier, or so many of a set as have to, attested that nothing was delivered. `refund_settled`: a settled block of the source chain holds the refund.
     """
     summary: str
     """
@@ -1065,6 +1112,18 @@ Proof of the holder over the whole body but `sender_auth.verifiable_credential`:
 """
 
 
+DepositAddressRequest = TypedDict(
+    "DepositAddressRequest",
+    {
+        "amount": NotRequired[str],
+        "pay_by": NotRequired[str],
+        "@context": NotRequired[list[str]],
+        "verifiableCredential": NotRequired[list[VerifiableCredential]],
+        "proof": NotRequired[DataIntegrityProof],
+    },
+)
+
+
 class SessionChallengeRequest(TypedDict):
     """
     Who is going to sign: exactly one of the two.
@@ -1369,45 +1428,26 @@ class PaymentFailure(TypedDict):
     """
 
 
-class PaymentStatusRead(TypedDict):
+class DepositAddressTerms(TypedDict):
     """
-    A payment as it stands. `quote_id` and `fulfillment_quote` are there once a quote is awarded.
+    What a deposit address commits to: `DepositAddresses.Terms`.
     """
 
-    payment_id: str
+    escrow: str
     """
-    Tracking id of the payment.
+    The escrow.
     """
-    status: PaymentStatus
-    transactions: NotRequired[PaymentTransactions]
-    updated_at: str
+    token: str
     """
-    Last status update.
+    The token.
     """
-    quote_id: NotRequired[str]
+    amount: str
     """
-    The awarded quote.
+    The least that is deposited.
     """
-    fulfillment_quote: NotRequired[dict[str, Any]]
+    deposit: CommittedDeposit
     """
-    The settler-signed quote, an opaque JSON-LD document: the preimage of the `quote_hash` that the escrow commits to on chain. Hash-equivalent to the emitted quote, not necessarily the same bytes. `/docs/quote-hash` says how to recompute the hash. Absent beside a `quote_id` when the stored quote cannot be read.
-    """
-    fulfillment_confirmation: NotRequired[FulfillmentConfirmation]
-    error: NotRequired[PaymentFailure]
-    """
-    Only when `failed`.
-    """
-    claims: NotRequired[list[PaymentClaim]]
-    """
-    What the token would not hand over when the escrow was released or refunded. It waits in the escrow. As of that moment: whether it was claimed since, `claimable(owner, token)` of the escrow tells. Absent when all was paid out.
-    """
-    requested_count: NotRequired[int]
-    """
-    Settlers the auction was broadcast to; the last auction, where another followed a settler that did not deliver. Absent means unknown, never zero.
-    """
-    decline_summary: NotRequired[list[DeclineSummary]]
-    """
-    Why the payment drew few or no quotes. Empty means none declined. Absent means unknown.
+    What a payer who signs agrees to.
     """
 
 
@@ -2085,9 +2125,56 @@ PrepareAwardRequest = TypedDict(
 )
 
 
-class PaymentResponse(TypedDict):
+class DepositAddress(TypedDict):
     """
-    A payment as a submission is answered. `quote_id`, `fulfillment_quote` and `fulfillment_confirmation` are there once it is `completed`.
+    Where the money of a payment is to be sent that nobody signed for.
+    """
+
+    address: str
+    """
+    Where to send it. It commits to `terms`: `factory.addressOf(terms)`.
+    """
+    chain_id: str
+    """
+    CAIP-2 id of the chain.
+    """
+    asset_identifier: str
+    """
+    What to send, CAIP-19. Anything else that comes there goes back.
+    """
+    amount: str
+    """
+    How much at least, smallest unit, in one transfer or in several. All of it goes into escrow, and what the settler does not get back to `refund_account`.
+    """
+    pay_by: str
+    """
+    Up to when it is waited for. What comes later goes back.
+    """
+    received: NotRequired[str]
+    """
+    What was there when the auction began, or when the payment had failed, smallest unit.
+    """
+    refund_account: str
+    """
+    The only account that money can go back to: the payment's source account. It has to be one of the payer's own, where it can receive the token; an exchange's hot wallet is not.
+    """
+    uri: str
+    """
+    The transfer as a link for wallets and as the text of a QR code (EIP-681).
+    """
+    factory: str
+    """
+    The contract that makes the address and alone moves what is there: `deposit`, `giveBack`.
+    """
+    terms: DepositAddressTerms
+    """
+    What the address commits to.
+    """
+
+
+class PaymentStatusRead(TypedDict):
+    """
+    A payment as it stands. `quote_id` and `fulfillment_quote` are there once a quote is awarded.
     """
 
     payment_id: str
@@ -2095,11 +2182,11 @@ class PaymentResponse(TypedDict):
     Tracking id of the payment.
     """
     status: PaymentStatus
-    idempotent_replay: bool
-    """
-    `true`: the payment that was there before is returned. `false`: this request created it.
-    """
     transactions: NotRequired[PaymentTransactions]
+    updated_at: str
+    """
+    Last status update.
+    """
     quote_id: NotRequired[str]
     """
     The awarded quote.
@@ -2112,6 +2199,22 @@ class PaymentResponse(TypedDict):
     error: NotRequired[PaymentFailure]
     """
     Only when `failed`.
+    """
+    deposit_address: NotRequired[DepositAddress]
+    """
+    Where the money is to be sent, of a payment that nobody signed for.
+    """
+    claims: NotRequired[list[PaymentClaim]]
+    """
+    What the token would not hand over when the escrow was released or refunded. It waits in the escrow. As of that moment: whether it was claimed since, `claimable(owner, token)` of the escrow tells. Absent when all was paid out.
+    """
+    requested_count: NotRequired[int]
+    """
+    Settlers the auction was broadcast to; the last auction, where another followed a settler that did not deliver. Absent means unknown, never zero.
+    """
+    decline_summary: NotRequired[list[DeclineSummary]]
+    """
+    Why the payment drew few or no quotes. Empty means none declined. Absent means unknown.
     """
 
 
@@ -2340,6 +2443,40 @@ AwardRequest = TypedDict(
         "proof": NotRequired[DataIntegrityProof],
     },
 )
+
+
+class PaymentResponse(TypedDict):
+    """
+    A payment as a submission is answered. `quote_id`, `fulfillment_quote` and `fulfillment_confirmation` are there once it is `completed`.
+    """
+
+    payment_id: str
+    """
+    Tracking id of the payment.
+    """
+    status: PaymentStatus
+    idempotent_replay: bool
+    """
+    `true`: the payment that was there before is returned. `false`: this request created it.
+    """
+    transactions: NotRequired[PaymentTransactions]
+    quote_id: NotRequired[str]
+    """
+    The awarded quote.
+    """
+    fulfillment_quote: NotRequired[dict[str, Any]]
+    """
+    The settler-signed quote, an opaque JSON-LD document: the preimage of the `quote_hash` that the escrow commits to on chain. Hash-equivalent to the emitted quote, not necessarily the same bytes. `/docs/quote-hash` says how to recompute the hash. Absent beside a `quote_id` when the stored quote cannot be read.
+    """
+    fulfillment_confirmation: NotRequired[FulfillmentConfirmation]
+    error: NotRequired[PaymentFailure]
+    """
+    Only when `failed`.
+    """
+    deposit_address: NotRequired[DepositAddress]
+    """
+    Where the money is to be sent, of a payment that nobody signed for.
+    """
 
 
 class OwnPayments(TypedDict):

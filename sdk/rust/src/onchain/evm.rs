@@ -24,6 +24,7 @@ use super::{
     solidity, unusable, within,
 };
 use crate::{
+    deposit_address::Checked,
     error::Error,
     key::{Key, sign_secp256k1},
 };
@@ -126,6 +127,36 @@ impl Evm {
             sent.push(self.send(Call { what: "the approval", to: token, data }, key, fee_max).await?);
         }
         Ok(sent)
+    }
+
+    pub(super) async fn balance(&self, held: &OwnedAsset) -> Result<U256, Error> {
+        let token = contracts::erc20(held.asset()).map_err(unusable)?;
+        let account = address(held.account()).map_err(unusable)?;
+        self.views.read(token, &Erc20::balanceOfCall { account }).await.map_err(fault)
+    }
+
+    pub(super) async fn transfer(
+        &self,
+        to: &OwnedAsset,
+        amount: Amount,
+        key: &Key,
+        fee_max: U256,
+    ) -> Result<String, Error> {
+        let token = contracts::erc20(to.asset()).map_err(unusable)?;
+        let to = address(to.account()).map_err(unusable)?;
+        let data = Erc20::transferCall { to, value: amount.get() }.abi_encode();
+        self.send(Call { what: "the transfer", to: token, data }, key, fee_max).await
+    }
+
+    pub(super) async fn give_back(
+        &self,
+        address: &Checked,
+        token: Option<&AssetId>,
+        key: &Key,
+        fee_max: U256,
+    ) -> Result<String, Error> {
+        let (to, data) = address.give_back(token)?;
+        self.send(Call { what: "the return", to, data }, key, fee_max).await
     }
 
     pub(super) async fn look(&self, payment_id: &PaymentId) -> Result<Look, Error> {

@@ -1,9 +1,36 @@
 """Paying on EVM chains: `pip install 'gateway-client[evm]'`."""
 
+from .addresses import (
+    ADDRESS_IMPLEMENTATION,
+    DEPOSIT_ADDRESSES,
+    Addressed,
+    AddressTerms,
+    CheckedAddress,
+    address_terms,
+    check_address,
+    give_back_call,
+)
 from .messages import check, check_messages
 from .permit import Permit, rebuild
 from .tokens import Allowance, Authorization
 from .typed import Message
 from .wallet import EvmWallet
 
-__all__ = ["Allowance", "Authorization", "EvmWallet", "Message", "Permit", "check", "check_messages", "rebuild"]
+__all__ = [
+    "ADDRESS_IMPLEMENTATION",
+    "DEPOSIT_ADDRESSES",
+    "AddressTerms",
+    "Addressed",
+    "Allowance",
+    "Authorization",
+    "CheckedAddress",
+    "EvmWallet",
+    "Message",
+    "Permit",
+    "address_terms",
+    "check",
+    "check_address",
+    "check_messages",
+    "give_back_call",
+    "rebuild",
+]
