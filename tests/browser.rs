@@ -90,13 +90,13 @@ async fn passed(mut command: Command, count: usize) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payer_pays_in_a_browser_through_everything_that_comes_in_between() -> Result<()> {
     let world = World::start(1).await?;
-    passed(node_tests(&world, &["evm.test.mjs"]).await?, 14).await
+    passed(node_tests(&world, &["evm.test.mjs"]).await?, 15).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pages_show_a_payment_with_and_without_a_script_and_so_does_the_console() -> Result<()> {
     let world = World::with(|options| Options { console: true, ..options }).await?;
-    passed(node_tests(&world, &["pages.test.mjs"]).await?, 3).await?;
+    passed(node_tests(&world, &["pages.test.mjs"]).await?, 4).await?;
     let ((url, token), mut looking) = (world.network.console("gateway-1")?, node()?);
     let looked = looking.arg("console.mjs").env("CONSOLE_URL", url).env("CONSOLE_TOKEN", token).output().await?;
     ensure!(looked.status.success(), "{}", String::from_utf8_lossy(&looked.stderr));
@@ -114,8 +114,9 @@ async fn operators_go_through_a_hundred_thousand_payments() -> Result<()> {
         "console.parts.test.mjs",
         "console.test.mjs",
         "signatures.test.mjs",
+        "address.test.mjs",
     ]);
-    passed(command, 45).await
+    passed(command, 53).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

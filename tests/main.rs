@@ -16,6 +16,7 @@ mod command_line;
 mod console;
 mod console_start;
 mod dead_chains;
+mod deposit_addresses;
 mod doctor;
 mod documents;
 mod epochs;

@@ -14,6 +14,7 @@ mod docs;
 mod documentation;
 mod documents;
 mod error;
+mod give_address;
 mod gzip_script;
 mod health;
 mod http_metrics;

@@ -16,9 +16,10 @@ use app::error::Code;
 use net::callers::{Caller, Kind, price};
 
 use super::{
-    award_quote, contexts, cors, defaults, docs, documentation, health, http_metrics::HttpMetrics, open_quote_request,
-    own_payments, pages, payment_events, payment_status, payment_timeline, prepare_payment, quote_request_status,
-    request_id, resolve_payment, sessions, settlers, state::HttpState, verify_payment, webhooks, x402,
+    award_quote, contexts, cors, defaults, docs, documentation, give_address, health, http_metrics::HttpMetrics,
+    open_quote_request, own_payments, pages, payment_events, payment_status, payment_timeline, prepare_payment,
+    quote_request_status, request_id, resolve_payment, sessions, settlers, state::HttpState, verify_payment, webhooks,
+    x402,
 };
 use crate::{error::ApiError, submit_payment};
 
@@ -51,6 +52,11 @@ pub const ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/payments/quote-requests/{quoteRequestId}/award",
         handler: || post(award_quote::handle),
+    },
+    Route {
+        method: Method::POST,
+        path: "/v1/payments/quote-requests/{quoteRequestId}/address",
+        handler: || post(give_address::handle),
     },
     Route { method: Method::POST, path: "/v1/sessions/challenges", handler: || post(sessions::challenge) },
     Route { method: Method::POST, path: "/v1/sessions", handler: || post(sessions::open) },

@@ -22,6 +22,7 @@ use super::{
 /// there, in units of the budget for what nobody signed. They take nothing of the budget for writes.
 const UNSIGNED: &[(&str, u32)] = &[
     ("/v1/payments/quote-requests", price::WRITE),
+    ("/v1/payments/quote-requests/{quoteRequestId}/address", price::PREPARE),
     ("/v1/payments/verify", price::VERIFY),
     ("/v1/payments/prepare", price::PREPARE),
     ("/v1/sessions/challenges", price::WRITE),

@@ -22,6 +22,7 @@ use crate::{
         write_permits::WriteAdmission,
     },
     authorization::Authorizer,
+    deposit_address::open_addresses::OpenAddresses,
     error::Error,
     existing::first_appends::FirstAppends,
     funds::{Funds, FundsCheck},
@@ -117,6 +118,8 @@ pub struct App {
     pub writes: WriteAdmission,
     /// Open windows of quote-requests.
     pub(crate) open_windows: Arc<OpenWindows>,
+    /// Deposit addresses that are waited at.
+    pub(crate) open_addresses: Arc<OpenAddresses>,
     /// The streams that this gateway may still begin.
     pub(crate) first_appends: Arc<FirstAppends>,
     /// How many requests may be held by long polls at a time.
@@ -143,6 +146,7 @@ impl App {
             callers: Callers::new(&config.limits, config.http.holds_max),
             writes: WriteAdmission::new(&config.http),
             open_windows: Arc::new(OpenWindows::new(config.http.quote_requests_open_max)),
+            open_addresses: Arc::new(OpenAddresses::new(config.http.deposit_addresses_open_max)),
             first_appends: Arc::default(),
             long_polls: Semaphore::new(config.http.holds_max.min(Semaphore::MAX_PERMITS)),
             auction_progress: AuctionProgress::default(),

@@ -17,6 +17,7 @@ pub mod authorization;
 pub mod award;
 pub mod bulkhead;
 mod connected;
+pub mod deposit_address;
 pub mod error;
 mod existing;
 mod families;

@@ -223,7 +223,7 @@ async fn messages(
 }
 
 /// Nothing was signed yet, so it is the request that cannot be signed for.
-fn unsignable(error: AuthorizeError) -> Error {
+pub(crate) fn unsignable(error: AuthorizeError) -> Error {
     match error {
         AuthorizeError::Refused(reason) => Error::new(Code::INVALID_REQUEST, reason),
         other => other.into(),

@@ -122,18 +122,23 @@ impl Consistency<'_> {
     fn conservation(&mut self, payment: &Payment, first: Option<&Round<'_>>) {
         let escrowed = payment.secured.as_ref().map(|secured| secured.amount);
         let escrowed = escrowed.or(payment.opened.as_ref().map(|opened| opened.amount));
+        if let (Some(held), Some(refunded)) = (&payment.held, &payment.refunded) {
+            // More may have come meanwhile.
+            self.require(refunded.amount >= held.amount, "conservation", "EscrowRefunded", || {
+                format!("{} was at the deposit address and {} came back", held.amount, refunded.amount)
+            });
+        }
         if let (Some(escrowed), Some(refunded)) = (escrowed, &payment.refunded) {
             self.require(escrowed == refunded.amount, "conservation", "EscrowRefunded", || {
                 format!("{escrowed} went into the escrow and {} came back", refunded.amount)
             });
         }
         if let (Some(secured), Some(first)) = (&payment.secured, first) {
-            let authorization = &payment.submitted.authorization;
-            // The payer's own transaction deposits before anybody knows the price, and an authorization of a token's is of one amount;
-            // what is left over goes back on release, as does what was deposited for others that might have to deliver.
-            let (least, most) = match authorization.is_drawn_whole() {
-                true => (authorization.permitted(), authorization.permitted()),
-                false => (first.award.quote.source_amount, self.deposit_up_to(payment, first)),
+            // The payer's own transaction deposits before anybody knows the price, an authorization of a token's is of one amount, and of
+            // a deposit address all is taken that is there; what is left over goes back on release, as does what was deposited for others that might have to deliver.
+            let (least, most) = match payment.drawn_whole() {
+                Some(whole) => (whole, whole),
+                None => (first.award.quote.source_amount, self.deposit_up_to(payment, first)),
             };
             self.require([least, most].contains(&secured.amount), "conservation", "EscrowSecured", || {
                 let expected =

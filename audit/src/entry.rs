@@ -66,6 +66,20 @@ impl Entry {
             PaymentEvent::DepositMined(mined) => placed("not settled yet:", &mined.inclusion),
             PaymentEvent::EscrowSecured(secured) => placed(&format!("{} by", secured.amount), &secured.inclusion),
             PaymentEvent::EscrowOpened(opened) => placed(&format!("{} by", opened.amount), &opened.inclusion),
+            PaymentEvent::AddressFunded(funded) => format!(
+                "{} at the deposit address; quotes are collected until {}",
+                funded.amount,
+                funded.quote_deadline.format("%H:%M:%S UTC")
+            ),
+            PaymentEvent::AddressHeld(held) => {
+                format!("{} at the deposit address, by block {}", held.amount, held.block_number)
+            }
+            PaymentEvent::DepositRuledOut(ruled_out) if ruled_out.left.is_some() => {
+                let left = ruled_out.left.map(|left| left.to_string()).unwrap_or_default();
+                format!(
+                    "{left} stays at the deposit address, for the refund account takes nothing; anyone can give it back"
+                )
+            }
             PaymentEvent::DepositRuledOut(_) => "nothing was taken, and nothing can be any more".to_owned(),
             PaymentEvent::ReservationLapsed(lapsed) => format!(
                 "{} did not deliver in time; quotes are collected anew until {}",

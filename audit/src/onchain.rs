@@ -155,21 +155,34 @@ impl<'a> Check<'a> {
             }
         }
         self.payer_deposit(node).await;
+        self.given_back(node).await;
         self.claims(node).await;
         self.attestations(node).await;
         self.escrow(node).await;
     }
 
-    /// The payer deposit for which nobody was named to be paid, and its way back.
-    async fn payer_deposit(&mut self, node: &dyn Audit) {
-        let (submitted, Some(opened)) = (&self.payment.submitted, &self.payment.opened) else { return };
-        let deposit = PayerDeposit {
+    fn deposit(&self) -> PayerDeposit {
+        let submitted = &self.payment.submitted;
+        PayerDeposit {
             payment_id: submitted.payment_id.clone(),
             terms: submitted.terms.clone(),
             terms_hash: submitted.terms_hash,
             escrow: submitted.escrow.clone(),
             authorization: submitted.authorization.clone(),
-        };
+        }
+    }
+
+    /// The way back of what was at the deposit address of a payment that failed before its escrow.
+    async fn given_back(&mut self, node: &dyn Audit) {
+        let (Some(_), Some(refunded)) = (&self.payment.held, &self.payment.refunded) else { return };
+        let asked = node.audit_given_back(&self.deposit(), refunded).await;
+        self.take("refund", "EscrowRefunded", asked);
+    }
+
+    /// The payer deposit for which nobody was named to be paid, and its way back.
+    async fn payer_deposit(&mut self, node: &dyn Audit) {
+        let Some(opened) = &self.payment.opened else { return };
+        let deposit = self.deposit();
         if opened.reserved_for.is_some() {
             return self.lost_award(node, &deposit, opened).await;
         }
@@ -269,8 +282,18 @@ impl<'a> Check<'a> {
             (Some(State::Released), Stage::Rest) if payment.released.is_some() => None,
             (Some(State::Refunded), Stage::Rest) if payment.refunded.is_some() => None,
             (None, Stage::Rest) if payment.secured.is_none() && payment.opened.is_none() => None,
-            (None, Stage::Watching | Stage::Withdrawn | Stage::Auction | Stage::Awarded | Stage::Depositing) => {
-                Some(self.without_escrow(snapshot))
+            (
+                None,
+                Stage::Funding
+                | Stage::Watching
+                | Stage::Withdrawn
+                | Stage::Auction
+                | Stage::Awarded
+                | Stage::Depositing,
+            ) => Some(self.without_escrow(snapshot)),
+            (None, Stage::Refunding) if payment.held.is_some() => {
+                let what = "the money is at the deposit address, and about to go back".to_owned();
+                Some((Severity::Open, "open", what))
             }
             (Some(State::Deposited | State::Reserved), _) if !at_rest => {
                 let since = time(plan.refund_after);
@@ -312,6 +335,11 @@ impl<'a> Check<'a> {
         let (stage, end) = (self.payment.stage(), self.payment.submitted.escrow.reserve_deadline);
         let late = self.is_late(snapshot, end);
         match stage {
+            Stage::Funding if !late => (
+                Severity::Open,
+                "open",
+                format!("the money is awaited at the deposit address; deposits end {}", time(end)),
+            ),
             // The payer's own transaction may still come; nothing else is under way.
             Stage::Watching if late => (
                 Severity::Contradiction,

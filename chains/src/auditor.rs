@@ -159,6 +159,20 @@ pub trait Audit: Debug + Send + Sync {
         Ok(no_payer_deposits(deposit))
     }
 
+    /// Checks that what was at the payment's deposit address, and never in escrow, went back to the payer (ADR 153).
+    ///
+    /// # Errors
+    /// [`Transient`].
+    async fn audit_given_back(
+        &self,
+        deposit: &PayerDeposit,
+        refunded: &EscrowRefunded,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let _ = refunded;
+        let what = format!("there are no deposit addresses on {}", deposit.escrow.chain_id);
+        Ok(vec![Discrepancy { kind: Kind::Contradiction, what }])
+    }
+
     /// Checks, on this chain as the destination, that the delivery is there with every field of the quote.
     ///
     /// # Errors

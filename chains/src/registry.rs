@@ -16,9 +16,9 @@ use events::{
     event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
 };
 use sagas::ports::{
-    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
-    PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement,
-    TransactionState, Transient, Waiting,
+    AddressFunds, AddressState, Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState,
+    EscrowState, ExpectedTerms, Look, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder,
+    ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
 use crate::{readiness::ChainsReadiness, setup::SetupError};
@@ -207,6 +207,23 @@ impl Chains for ChainRegistry {
 
     async fn deposit_secured(&self, order: &DepositOrder) -> Result<Option<EscrowSecured>, Transient> {
         self.of(&order.escrow.chain_id)?.deposit_secured(order).await
+    }
+
+    async fn address_funds(&self, deposit: &PayerDeposit) -> Result<AddressFunds, Transient> {
+        self.of(&deposit.escrow.chain_id)?.address_funds(deposit).await
+    }
+
+    async fn address_state(&self, deposit: &PayerDeposit, since: Option<u64>) -> Result<AddressState, Transient> {
+        self.of(&deposit.escrow.chain_id)?.address_state(deposit, since).await
+    }
+
+    async fn prepare_give_back(
+        &self,
+        deposit: &PayerDeposit,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let chain = self.of(&deposit.escrow.chain_id)?;
+        prepared("give_back", &deposit.escrow.chain_id, chain.prepare_give_back(deposit, attempt)).await
     }
 
     async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {

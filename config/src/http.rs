@@ -29,6 +29,9 @@ pub struct HttpConfig {
     /// one's read model knows; those above are answered with 503. Nobody pays for asking, and each takes memory here and
     /// an answer of every settler.
     pub quote_requests_open_max: usize,
+    /// Deposit addresses at which this gateway waits for money at the same time; those above are answered with 503. Nobody pays for
+    /// asking, and each is looked at now and then.
+    pub deposit_addresses_open_max: usize,
     /// Connections open at the same time. For one more the idle one goes that has been so longest; where all are at work it
     /// is closed at once.
     pub connections_max: usize,
@@ -80,6 +83,7 @@ impl Default for HttpConfig {
             holds_max: 20_000,
             event_streams_max: 10_000,
             quote_requests_open_max: 2_000,
+            deposit_addresses_open_max: 2_000,
             connections_max: 32_768,
             head_ms_max: 10_000,
             idle_ms_max: 120_000,

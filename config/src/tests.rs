@@ -319,6 +319,7 @@ fn values_are_checked_and_the_key_is_named() {
         ("GW_HTTP__WRITES_WAITING_MAX", "0", "http.writes_waiting_max"),
         ("GW_HTTP__WRITE_WAIT_MS_MAX", "30001", "http.write_wait_ms_max"),
         ("GW_HTTP__QUOTE_REQUESTS_OPEN_MAX", "0", "http.quote_requests_open_max"),
+        ("GW_HTTP__DEPOSIT_ADDRESSES_OPEN_MAX", "0", "http.deposit_addresses_open_max"),
         ("GW_LIMITS__WRITES", "{per_second = 1, burst = 15}", "limits.writes.burst"),
         ("GW_LIMITS__UNSIGNED", "{per_second = 1, burst = 25}", "limits.unsigned.burst"),
         ("GW_LIMITS__ACCEPTED", "{per_second = 1, burst = 15}", "limits.accepted.burst"),

@@ -75,8 +75,9 @@ pub enum Error {
 }
 
 /// Types of [`PaymentEvent`].
-const PAYMENT_TYPES: [&str; 37] = [
+const PAYMENT_TYPES: [&str; 39] = [
     "Submitted",
+    "AddressFunded",
     "AuctionClosed",
     "SelectorAsked",
     "SelectorAnswered",
@@ -90,6 +91,7 @@ const PAYMENT_TYPES: [&str; 37] = [
     "DepositMined",
     "DepositAbandoned",
     "EscrowSecured",
+    "AddressHeld",
     "EscrowOpened",
     "DepositRuledOut",
     "ReservationLapsed",

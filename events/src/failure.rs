@@ -91,6 +91,8 @@ impl Failure {
     pub const NO_QUOTE_SELECTED: &'static str = "NO_QUOTE_SELECTED";
     /// The quote selector that the payer named gave no valid choice in time.
     pub const SELECTOR_UNAVAILABLE: &'static str = "SELECTOR_UNAVAILABLE";
+    /// Not enough money came to the payment's deposit address in time.
+    pub const DEPOSIT_NOT_RECEIVED: &'static str = "DEPOSIT_NOT_RECEIVED";
     /// The winner did not stand by its quote when it was awarded.
     pub const AWARD_REFUSED: &'static str = "AWARD_REFUSED";
     /// The winner did not answer its award in time.

@@ -12,14 +12,14 @@ use events::{
     QuoteRequestId, Terms, VerifierMember, VerifierSet,
     codec::{self, Error},
     event::{
-        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed, AwardWithdrawn, Claim,
-        CollectedQuote, CounterpartyDecision, Decline, DepositMined, DepositRuledOut, DroppedBid, Eip3009,
-        EscrowOpened, EscrowPlan, EscrowReassigned, EscrowRefunded, EscrowReleased, EscrowSecured, Failed,
-        FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion, Mark, MemberAttested, Moved,
-        PassedOver, PayerStep, PayerTransaction, PayerTransactionSent, Permit2, QuoteAwarded, QuoteReceived, RefundDue,
-        ReservationLapsed, SelectorAnswered, SelectorAsked, SelectorRef, SolanaSpend, Submitted, TokenDomain,
-        TokenPermit, TransactionAbandoned, TransactionPrepared, TronSpend, Validity, VerifierRef, WinnerTold,
-        WithdrawalCause,
+        AddressFunded, AddressHeld, AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed,
+        AwardWithdrawn, Claim, CollectedQuote, CounterpartyDecision, Decline, DepositAddress, DepositMined,
+        DepositRuledOut, DroppedBid, Eip3009, EscrowOpened, EscrowPlan, EscrowReassigned, EscrowRefunded,
+        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion,
+        Mark, MemberAttested, Moved, PassedOver, PayerStep, PayerTransaction, PayerTransactionSent, Permit2,
+        QuoteAwarded, QuoteReceived, RefundDue, ReservationLapsed, SelectorAnswered, SelectorAsked, SelectorRef,
+        SolanaSpend, Submitted, TokenDomain, TokenPermit, TransactionAbandoned, TransactionPrepared, TronSpend,
+        Validity, VerifierRef, WinnerTold, WithdrawalCause,
     },
     failure::{BlockchainContext, Domain, RetryClassification},
     identity::{Carrier, HeldPolicy, PresentedCredential, ProvenIdentity},
@@ -165,6 +165,20 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("submitted_with_an_allowance", PaymentEvent::Submitted(Box::new(submitted_with_an_allowance()))),
         ("submitted_from_a_batch", PaymentEvent::Submitted(Box::new(submitted_from_a_batch()))),
         ("submitted_on_solana", PaymentEvent::Submitted(Box::new(submitted_on_solana()))),
+        ("submitted_by_address", PaymentEvent::Submitted(Box::new(submitted_by_address()))),
+        (
+            "address_funded",
+            PaymentEvent::AddressFunded(AddressFunded {
+                amount: amount("26000000"),
+                block_number: 7,
+                quote_deadline: at(30),
+                funded_at: at(25),
+            }),
+        ),
+        (
+            "address_held",
+            PaymentEvent::AddressHeld(AddressHeld { amount: amount("26000000"), block_number: 9, held_at: at(41) }),
+        ),
         ("submitted_on_tron", PaymentEvent::Submitted(Box::new(submitted_on_tron()))),
         ("submitted_on_tron_without_approval", PaymentEvent::Submitted(Box::new(submitted_on_tron_without_approval()))),
         ("submitted_with_a_selector", PaymentEvent::Submitted(Box::new(submitted_with_a_selector()))),
@@ -199,7 +213,11 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("award_withdrawn_unanswered", withdrawn(WithdrawalCause::Unanswered)),
         ("award_withdrawn_not_deposited", withdrawn(WithdrawalCause::NotDeposited)),
         ("winner_told", PaymentEvent::WinnerTold(WinnerTold { told_at: at(43) })),
-        ("deposit_ruled_out", PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(41) })),
+        ("deposit_ruled_out", PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(41), left: None })),
+        (
+            "deposit_ruled_out_with_money_left",
+            PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(41), left: Some(amount("26000000")) }),
+        ),
         ("reservation_lapsed", PaymentEvent::ReservationLapsed(reservation_lapsed())),
         ("reassignment_abandoned", PaymentEvent::ReassignmentAbandoned(abandoned())),
         ("escrow_reassigned", PaymentEvent::EscrowReassigned(EscrowReassigned { inclusion: inclusion(1) })),
@@ -300,7 +318,7 @@ fn every_file_and_every_event_has_its_counterpart() {
         assert_eq!(files, named);
         types.extend(golden.iter().map(|(_, event)| event.type_name()));
     }
-    assert_eq!(types.len(), 41, "a new event needs a golden file");
+    assert_eq!(types.len(), 43, "a new event needs a golden file");
 }
 
 /// Version 1 had the number under `nonce` on every family.

@@ -72,5 +72,5 @@ pub use settler_records::{RecentRecords, SETTLERS_PAGE_MAX, SettlerPage};
 pub use shards::{ShardState, ShardStatus};
 pub use view::{
     Applied, AwardProgress, AwardedQuote, Confirmation, DeclineCount, LapsedQuote, PaymentStatus, PaymentView,
-    RefundOwed, Reopened, Transaction, Windows,
+    RefundOwed, Reopened, ShownAddress, Transaction, Windows,
 };

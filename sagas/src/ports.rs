@@ -25,9 +25,9 @@ pub use self::{
     },
     chains::Chains,
     orders::{
-        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, PayerDeposit,
-        PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, Refusal, ReleaseOrder, Reservation, Statement,
-        TransactionState,
+        AddressFunds, AddressState, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState,
+        ExpectedTerms, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, Refusal,
+        ReleaseOrder, Reservation, Statement, TransactionState,
     },
     selector::{SelectionRequest, Selector},
     transient::Transient,

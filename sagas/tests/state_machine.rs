@@ -1,5 +1,6 @@
 //! The payment's state machine: given events, when a command comes, then events.
 
+mod deposit_address;
 mod lapses;
 mod payer_deposit;
 mod reassignment;
@@ -374,6 +375,9 @@ fn any_event() -> impl Strategy<Value = PaymentEvent> {
     prop_oneof![
         Just(submitted()),
         Just(payer_deposit_submitted()),
+        Just(address_submitted()),
+        prop_oneof![Just("1099"), Just("1100"), Just("1250")].prop_map(address_funded),
+        Just(address_held()),
         Just(auction_closed()),
         Just(awarded()),
         Just(auction_closed_with_alternates()),
@@ -434,13 +438,19 @@ proptest! {
         let escrowed = count("EscrowSecured") + count("EscrowOpened");
         prop_assert!(escrowed <= 1, "one escrow a payment");
         prop_assert!(count("EscrowOpened") + count("DepositRuledOut") <= 1);
+        prop_assert!(count("AddressFunded") <= 1 && count("AddressHeld") <= 1);
+        prop_assert!(count("AddressHeld") + count("EscrowSecured") <= 1, "what is deposited is not given back besides");
         prop_assert!(count("EscrowReleased") <= count("EscrowSecured"), "without a settler nobody is paid");
-        prop_assert!(count("EscrowReleased") + count("EscrowRefunded") <= escrowed);
+        prop_assert!(count("EscrowReleased") + count("EscrowRefunded") <= escrowed + count("AddressHeld"));
         if let Some(payment) = &state
             && payment.stage() == Stage::Rest
         {
             let ended = count("EscrowReleased") + count("EscrowRefunded");
-            prop_assert_eq!(ended, escrowed, "nothing is at rest with money in escrow");
+            let at_address = count("AddressHeld").saturating_sub(count("DepositRuledOut"));
+            prop_assert_eq!(ended, escrowed + at_address, "nothing is at rest with money in escrow or at its address");
+            let by_address = payment.submitted.authorization.deposit_address().is_some();
+            let looked = count("AddressHeld") + count("DepositRuledOut") + escrowed;
+            prop_assert!(!by_address || looked > 0, "an address is at rest only when it was looked at");
             let payer_deposit = payment.submitted.authorization.is_payer_deposit();
             let proven = count("EscrowOpened") + count("DepositRuledOut") + count("EscrowSecured");
             let lost = payment.withdrawn == Some(WithdrawalCause::Unanswered);

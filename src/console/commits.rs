@@ -129,6 +129,7 @@ mod tests {
                 commit_id: CommitId::random(),
                 events: vec![Event::Payment(PaymentEvent::DepositRuledOut(DepositRuledOut {
                     ruled_out_at: Utc::now(),
+                    left: None,
                 }))],
                 correlation: "test".to_owned(),
                 causation: "test".to_owned(),

@@ -23,6 +23,7 @@ const TRON_CHAIN: &str = "tron:728126428";
 const TOKEN: &str = "0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0";
 const WRAPPED: &str = "0xcf7ed3acca5a467e9e704c603e8d87f634fb0fc9";
 const PAYER: &str = "0x90f79bf6eb2c4f870365e785982e1f101e93b906";
+const ESCROW: &str = "0xe7f1725e7734ce288f8367e1bb143e90bb3f0512";
 const RECIPIENT: &str = "0x15d34aaf54267db7d7c367839aaf71a00a2c6a65";
 const SETTLER: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
 const QUOTE_ID: &str = "quo_652hrel34hur5cw7tmcmejjn4d22vw262hyv3dlbvvwcc7n5glyq";
@@ -219,6 +220,44 @@ pub(super) fn payment_response() -> Examples {
     ]
 }
 
+/// What to send where, of a payment that nobody signed for.
+pub(super) fn deposit_address_response() -> Examples {
+    let address = "0x7b0a2d1c4e5f60718293a4b5c6d7e8f901a2b3c4";
+    let payment_id = PaymentId::derive(&format!("eip155:{PAYER}"), quote_request_id().as_str());
+    let body = json!({
+        "payment_id": payment_id,
+        "status": "pending",
+        "idempotent_replay": false,
+        "deposit_address": {
+            "address": address,
+            "chain_id": SOURCE_CHAIN,
+            "asset_identifier": format!("{SOURCE_CHAIN}/erc20:{TOKEN}"),
+            "amount": "26000000",
+            "pay_by": "2030-01-01T00:10:00Z",
+            "refund_account": PAYER,
+            "uri": format!("ethereum:{TOKEN}@31337/transfer?address={address}&uint256=26000000"),
+            "factory": "0x2d4c1f6ae3b05f7786195a84c0d3e2f1a0b9c8d7",
+            "terms": {
+                "escrow": ESCROW,
+                "token": TOKEN,
+                "amount": "26000000",
+                "deposit": {
+                    "payment_id": payment_id.on_chain(),
+                    "terms_hash": MESSAGE,
+                    "quote_hash": format!("0x{}", "00".repeat(32)),
+                    "payer": PAYER,
+                    "reserver": "0x70997970c51812dc3a010c7d01b50e0d17dc79c8",
+                    "releaser": "0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc",
+                    "reserve_deadline": 1_893_456_690,
+                    "fulfillment_deadline": 1_893_457_200,
+                    "refund_after": 1_893_457_800,
+                },
+            },
+        },
+    });
+    vec![("waits for the transfer", body)]
+}
+
 /// Status reads.
 pub(super) fn status_read() -> Examples {
     let settled = json!({"updated_at": "2030-01-01T00:00:16Z", "requested_count": 3, "decline_summary": []});
@@ -387,6 +426,14 @@ pub(super) fn award_request() -> Examples {
         "sender_auth": sender_auth(),
     });
     vec![("plain", award)]
+}
+
+/// An address that is asked for.
+pub(super) fn deposit_address_request() -> Examples {
+    vec![
+        ("of a quote-request with a cap", json!({})),
+        ("of one without", json!({"amount": "26000000", "pay_by": "2030-01-01T00:10:00Z"})),
+    ]
 }
 
 /// The liveness probe.

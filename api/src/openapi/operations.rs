@@ -306,6 +306,38 @@ pub const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: Method::POST,
+        path: "/v1/payments/quote-requests/{quoteRequestId}/address",
+        id: "giveDepositAddress",
+        tag: QUOTES,
+        summary: "Get a deposit address",
+        description: "Begins a payment of the batch's terms that nobody signs for: whoever sends `amount` of the source asset to the \
+                      answer's `deposit_address`, from a wallet, an exchange or another contract, has paid it. The address commits \
+                      to all that a payer would sign, so what comes there goes into the escrow of this payment or back to the source \
+                      account, and nowhere else. Once it is there settlers are asked for quotes up to the amount; the batch's own \
+                      are for information. Too little, or what comes after `pay_by`, goes back. A batch has one address; asked again, \
+                      the same payment is the answer.",
+        parameters: || vec![quote_request_id(), caller_secret()],
+        request: Some(Body::Json("DepositAddressRequest", examples::deposit_address_request)),
+        response: Body::Json("PaymentResponse", examples::deposit_address_response),
+        no_content: None,
+        headers: &["X-Position"],
+        errors: &[
+            &[
+                Code::INVALID_REQUEST,
+                Code::INVALID_DEADLINE,
+                Code::UNSUPPORTED_ASSET,
+                Code::QUOTE_REQUEST_NOT_FOUND,
+                Code::TOO_MANY_DEPOSIT_ADDRESSES,
+                Code::IDEMPOTENCY_TERMS_MISMATCH,
+                Code::REQUEST_TOO_LARGE,
+            ],
+            PROVEN,
+            WRITTEN,
+            READ,
+        ],
+    },
+    Operation {
+        method: Method::POST,
         path: "/v1/sessions/challenges",
         id: "createSessionChallenge",
         tag: SESSIONS,

@@ -1,5 +1,6 @@
 //! Amounts as people read them: with the decimal point and the symbol that the configuration has for the asset.
 
+use chains::config::AssetConfig;
 use events::AssetId;
 
 use super::texts::filled;
@@ -8,14 +9,20 @@ use crate::{docs::html::escape, state::HttpState};
 /// An amount of an asset as HTML. `units` are of its smallest unit, decimal; of an asset that is not served they are shown as
 /// they are.
 pub(crate) fn amount(state: &HttpState, asset: &str, units: &str) -> String {
-    let known = asset.parse::<AssetId>().ok().and_then(|asset| {
-        let served = &state.corridors.get(asset.chain())?.assets;
-        served.iter().find(|served| served.asset_identifier == asset)
-    });
-    match known {
+    match asset.parse::<AssetId>().ok().and_then(|asset| served(state, &asset)) {
         Some(served) => format!("{} {}", escape(&with_point(units, served.decimals)), escape(&served.symbol)),
         None => filled("field.unit", &[("amount", &escape(units)), ("asset", &escape(asset))]),
     }
+}
+
+/// The symbol of an asset, where it is served.
+pub(crate) fn symbol<'a>(state: &'a HttpState, asset: &AssetId) -> Option<&'a str> {
+    served(state, asset).map(|served| served.symbol.as_str())
+}
+
+fn served<'a>(state: &'a HttpState, asset: &AssetId) -> Option<&'a AssetConfig> {
+    let served = &state.corridors.get(asset.chain())?.assets;
+    served.iter().find(|served| served.asset_identifier == *asset)
 }
 
 /// Digits with the decimal point so many places from their end.

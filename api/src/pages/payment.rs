@@ -10,13 +10,13 @@ use app::{
     error::docs_url,
     views::payment_body::{ClaimBody, date_time},
 };
-use events::{VerifierSet, time::from_unix_seconds};
+use events::{Failure, VerifierSet, time::from_unix_seconds};
 use projections::{PaymentStatus, PaymentView, Transaction};
 
 use super::{
     chains,
     layout::Page,
-    money::amount,
+    money::{amount, symbol},
     stages,
     texts::{filled, text, time},
 };
@@ -56,10 +56,12 @@ pub(super) fn render(view: &PaymentView, entries: Option<&Value>, state: &HttpSt
     let title = text(&format!("status.{status}.title"));
     let main = format!(
         "<header><h1>{title}</h1><p>{meaning}</p></header>\
+         {awaited}\
          <section class=\"card\">{money}<dl>{people}</dl></section>\
          <section class=\"card\"><h2>{progress}</h2>{stages}</section>\
          <details class=\"card\"><summary>{details}</summary><dl>{technical}</dl></details>",
         meaning = text(meaning(view)),
+        awaited = awaited(view, state),
         money = money(view, entries, state),
         people = list(people(view, entries, state)),
         progress = text("stages.title"),
@@ -73,14 +75,69 @@ pub(super) fn render(view: &PaymentView, entries: Option<&Value>, state: &HttpSt
 
 /// The text that says what the status means for the money.
 fn meaning(view: &PaymentView) -> &'static str {
+    if let Some(unpaid) = unpaid(view) {
+        return unpaid;
+    }
     match view.status {
+        PaymentStatus::Pending if stages::is_awaited(view) => "status.awaited.text",
         PaymentStatus::Pending => "status.pending.text",
         PaymentStatus::Finalizing => "status.finalizing.text",
         PaymentStatus::Completed => "status.completed.text",
         PaymentStatus::Failed if view.at_rest && view.refund.is_some() => "status.refunded.text",
+        PaymentStatus::Failed if view.at_rest && is_left(view) => "status.left.text",
         PaymentStatus::Failed if view.at_rest => "status.untouched.text",
         PaymentStatus::Failed => "status.failed.text",
     }
+}
+
+/// Whether money that came to the deposit address was neither deposited nor given back.
+fn is_left(view: &PaymentView) -> bool {
+    let has_come = view.deposit_address.as_ref().is_some_and(|address| address.received.is_some());
+    has_come && view.escrowed.is_none() && view.refund.is_none()
+}
+
+/// What became of the money that was to come to the payment's deposit address: too little, too late, or nothing.
+fn unpaid(view: &PaymentView) -> Option<&'static str> {
+    let address = view.deposit_address.as_ref()?;
+    let failure = view.failure.as_ref().filter(|_| view.status == PaymentStatus::Failed)?;
+    if failure.code != Failure::DEPOSIT_NOT_RECEIVED {
+        return None;
+    }
+    let is_back = view.at_rest && view.refund.is_some();
+    if view.at_rest && is_left(view) {
+        return Some("status.left.text");
+    }
+    Some(match address.received {
+        None if view.at_rest => "status.unpaid.none",
+        None => "status.unpaid.text",
+        Some(came) if came >= address.given.amount && is_back => "status.unpaid.late.back",
+        Some(came) if came >= address.given.amount => "status.unpaid.late",
+        Some(_) if is_back => "status.unpaid.short.back",
+        Some(_) => "status.unpaid.short",
+    })
+}
+
+/// Where the money of a payment is to be sent, while it is waited for. The script checks it, and shows a code to scan besides.
+fn awaited(view: &PaymentView, state: &HttpState) -> String {
+    let Some(address) = view.deposit_address.as_ref().filter(|_| stages::is_awaited(view)) else {
+        return String::new();
+    };
+    let asset = view.source.asset();
+    let (id, given) = (asset.to_string(), &address.given);
+    let symbol = escape(symbol(state, asset).unwrap_or_else(|| asset.reference()));
+    let only = filled("address.only", &[("symbol", &symbol), ("chain", &chains::name(asset.chain().as_str()))]);
+    let rows = vec![
+        ("address.amount", amount(state, &id, &given.amount.to_string())),
+        ("address.to", code(given.address.as_str())),
+        ("address.by.time", time(&date_time(given.pay_by))),
+        ("address.token", code(asset.reference())),
+        ("address.back", code(view.source.account().as_str())),
+    ];
+    let (title, lead) = (text("address.title"), text("address.text"));
+    let rows = list(rows);
+    format!(
+        "<section class=\"card\"><h2>{title}</h2><p>{lead}</p><p><strong>{only}</strong></p><dl>{rows}</dl></section>"
+    )
 }
 
 fn list(rows: Vec<Row>) -> String {
@@ -126,7 +183,8 @@ fn people(view: &PaymentView, entries: &[Value], state: &HttpState) -> Vec<Row> 
         rows.push(("field.recipient", recipients.join(&format!("<br>{}<br>", text("field.or")))));
     }
     let source = view.source.asset().to_string();
-    rows.push(("field.payer", owner(view.source.account().as_str(), &source)));
+    let payer = if view.deposit_address.is_some() { "address.back" } else { "field.payer" };
+    rows.push((payer, owner(view.source.account().as_str(), &source)));
     let price = data(entries, "QuoteAwarded").and_then(|awarded| awarded["source_amount"].as_str());
     rows.push(match price {
         // What failed costs nothing.
@@ -151,7 +209,7 @@ fn people(view: &PaymentView, entries: &[Value], state: &HttpState) -> Vec<Row> 
     // Once it is delivered, what is waited for concerns the settler alone.
     if !view.at_rest
         && view.status != PaymentStatus::Completed
-        && let Some(waiting) = stages::waiting(entries)
+        && let Some(waiting) = stages::waiting(view, entries)
     {
         rows.push(("field.waiting", text(&format!("waiting.{waiting}")).to_owned()));
     }
@@ -165,8 +223,11 @@ fn people(view: &PaymentView, entries: &[Value], state: &HttpState) -> Vec<Row> 
             format!("{}<br><a href=\"{}\">{}</a>", escape(&failure.message), escape(&link), code(&failure.code));
         rows.push(("field.reason", reason));
     }
-    if view.status == PaymentStatus::Failed && !view.at_rest {
-        let from = from_unix_seconds(view.windows.refund_after).map(date_time);
+    if view.status == PaymentStatus::Failed && !view.at_rest && stages::may_come_back(view) {
+        // What is at a deposit address is not in escrow.
+        let is_at_address = view.deposit_address.is_some() && view.escrowed.is_none();
+        let from = if is_at_address { view.windows.reserve_deadline } else { view.windows.refund_after };
+        let from = from_unix_seconds(from).map(date_time);
         rows.extend(from.map(|from| ("field.refund", time(&from))));
     }
     rows

@@ -165,7 +165,7 @@ fn path_parameters_bear_the_names_of_the_contract() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 5);
+    assert_eq!(seen, 6);
 }
 
 /// Spec 4.1; generated clients name their calls by it.

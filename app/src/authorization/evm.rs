@@ -15,12 +15,16 @@ use tokio::time::timeout;
 use chains_evm::{
     authorization::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
     batching::Views,
+    deposit_addresses,
     node::Node,
     payers::{ContractPayer, Payers},
     token_domain::{TokenDomain, Tokens},
 };
 use escrow_abi::contracts::{ConvertError, address, erc20};
-use events::{Account, Hash32, OwnedAsset, event::Authorization};
+use events::{
+    Account, Hash32, OwnedAsset,
+    event::{Authorization, DepositAddress},
+};
 use journal::budget::Budgets;
 use net::callers::Refusal;
 use sagas::ports::{Clock, Transient};
@@ -28,8 +32,8 @@ use sagas::ports::{Clock, Transient};
 use self::tokens::{KEYS_ONLY, NO_TRANSFERS, OLDER_ESCROW};
 use crate::{
     authorization::{
-        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes, MessageScheme, Prepared,
-        PreparedDraw, SignedMessage, UnsignedMessage,
+        AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
+        MessageScheme, Prepared, PreparedDraw, SignedMessage, UnsignedMessage,
     },
     bulkhead::{
         Bulkhead,
@@ -59,6 +63,9 @@ pub struct EvmAuthorizer {
     clock: Arc<dyn Clock>,
 }
 
+/// The block as of which deposit addresses of an escrow are given, none where they are not, and since when that is known.
+type Addressed = (Option<u64>, Instant);
+
 #[derive(Clone)]
 struct EvmChain {
     payers: Payers,
@@ -70,6 +77,8 @@ struct EvmChain {
     unsigned_asks: Arc<Bulkhead>,
     /// Whether escrows have a call for signed transfers, and since when that is known. Only configured ones are asked, so it is bounded.
     escrows_with_transfers: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
+    /// Whether deposit addresses of escrows are given. Only configured ones are asked.
+    addressed_escrows: Arc<Mutex<BTreeMap<Account, Addressed>>>,
     foreign: FairBulkhead,
 }
 
@@ -93,6 +102,7 @@ impl EvmAuthorizer {
                     tokens_asked,
                     unsigned_asks,
                     escrows_with_transfers: Arc::default(),
+                    addressed_escrows: Arc::default(),
                     foreign,
                 },
             )
@@ -282,6 +292,23 @@ impl Authorizer for EvmAuthorizer {
         Ok(MessageScheme::EvmPermit2Escrow)
     }
 
+    async fn deposit_address(&self, request: &AddressRequest<'_>) -> Result<DepositAddress, AuthorizeError> {
+        let AddressRequest { payment_id, terms, escrow, amount, pay_by } = *request;
+        let chain = self.chains.of(&terms.source)?;
+        let no_token = |_| AuthorizeError::Refused("source: a deposit address is for a token (ERC-20)".to_owned());
+        erc20(terms.source.asset()).map_err(no_token)?;
+        let from_block = chain.addresses_from(&escrow.contract, &chain.unsigned_asks).await?;
+        let address = deposit_addresses::of_payment(payment_id, terms, escrow, amount, pay_by, from_block);
+        let address = address.map_err(|error| AuthorizeError::Refused(format!("source: {error}")))?;
+        match chain.refuses_refunds(&address, &terms.source).await? {
+            Some(reason) => {
+                let rule = "source.account: the token lets it receive nothing, so no money could come back";
+                Err(AuthorizeError::Refused(format!("{rule} ({reason})")))
+            }
+            None => Ok(address),
+        }
+    }
+
     async fn allowance(
         &self,
         request: &AuthorizationRequest<'_>,
@@ -379,7 +406,7 @@ fn is_for_token(authorization: &Authorization) -> bool {
     match authorization {
         Authorization::EvmEip3009(_) => true,
         Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.allowance.is_some(),
-        Authorization::Solana(_) | Authorization::Tron(_) => false,
+        Authorization::DepositAddress(_) | Authorization::Solana(_) | Authorization::Tron(_) => false,
     }
 }
 

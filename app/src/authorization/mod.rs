@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use events::{
     Account, Amount, Family, Hash32, OwnedAsset, PaymentId, Terms,
-    event::{Authorization, EscrowPlan},
+    event::{Authorization, DepositAddress, EscrowPlan},
     time::{Timestamp, unix_seconds},
 };
 use net::callers::{Caller, Refusal};
@@ -189,6 +189,21 @@ pub struct UnsignedMessage {
     pub payload: Map<String, Value>,
 }
 
+/// A payment that somebody wants to pay by a plain transfer to an address.
+#[derive(Debug)]
+pub struct AddressRequest<'a> {
+    /// The payment it would be.
+    pub payment_id: &'a PaymentId,
+    /// Its economics; the source's account is where money goes back to.
+    pub terms: &'a Terms,
+    /// The escrow, with its windows.
+    pub escrow: &'a EscrowPlan,
+    /// The least that has to come.
+    pub amount: Amount,
+    /// Up to when it is waited for.
+    pub pay_by: Timestamp,
+}
+
 /// What a payer has to sign, and what it would permit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
@@ -285,6 +300,15 @@ pub trait Authorizer: Send + Sync {
     async fn offered(&self, source: &OwnedAsset, escrow: &Account) -> Result<MessageScheme, AuthorizeError> {
         let _ = escrow;
         Ok(MessageScheme::of(source.family()))
+    }
+
+    /// The address to which the payer sends its money instead of signing (ADR 153).
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn deposit_address(&self, request: &AddressRequest<'_>) -> Result<DepositAddress, AuthorizeError> {
+        let chain = request.terms.source.asset().chain();
+        Err(AuthorizeError::Refused(format!("source: no deposit addresses are given on {chain}")))
     }
 
     /// One more message, by which the payer gives the allowance that what was prepared needs, in front of the others; `None` where only a

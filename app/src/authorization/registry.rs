@@ -5,12 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use events::{Account, Family, OwnedAsset};
+use events::{Account, Family, OwnedAsset, event::DepositAddress};
 use sagas::ports::Transient;
 
 use crate::{
     authorization::{
-        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, UnsignedMessage,
+        AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared,
+        UnsignedMessage,
     },
     bulkhead::{
         Bulkhead, Permit,
@@ -56,6 +57,11 @@ impl Authorizer for Authorizers {
     async fn offered(&self, source: &OwnedAsset, escrow: &Account) -> Result<MessageScheme, AuthorizeError> {
         let (_permit, authorizer) = self.of(source.family(), |family| &family.unsigned).await?;
         authorizer.offered(source, escrow).await
+    }
+
+    async fn deposit_address(&self, request: &AddressRequest<'_>) -> Result<DepositAddress, AuthorizeError> {
+        let (_permit, authorizer) = self.of(request.terms.source.family(), |family| &family.unsigned).await?;
+        authorizer.deposit_address(request).await
     }
 
     async fn allowance(

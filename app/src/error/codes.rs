@@ -348,6 +348,11 @@ codes! {
          accepted, and no settler was asked.",
         "Send the same request again after as long as `Retry-After` says, with later deadlines where it is time. A payment that \
          is submitted at once is not affected.";
+    TOO_MANY_DEPOSIT_ADDRESSES Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, Some(true), false,
+        "Money is waited for at too many deposit addresses. Nothing was accepted; the same request is safe to retry.",
+        "The gateway bounds at how many deposit addresses it waits for money at a time, and the bound is reached. No address was \
+         given.",
+        "Send the same request again after as long as `Retry-After` says. A payment that is signed for is not affected.";
     TOO_MANY_STREAMS Some(StatusCode::SERVICE_UNAVAILABLE), PaymentGateway, RetryAfterDelay, None, false,
         "Too many event streams are open. Poll the payment's status, or try again later.",
         "The gateway bounds how many event streams it serves at a time, and the bound is reached. The payment itself \
@@ -359,6 +364,12 @@ codes! {
          dependency. The message says which.",
         "Nothing for clients: load balancers send requests elsewhere meanwhile. Operators find the cause in the \
          message and in the log.";
+    DEPOSIT_NOT_RECEIVED None, PaymentGateway, RetryWithNewRequestId, Some(false), false,
+        "Not enough money came to the deposit address in time.",
+        "The payment was to be paid by a transfer to its deposit address, and by `pay_by` less than its `amount` was there. What is \
+         there goes back to the source account once the payment's deposit window is over, as does what comes later.",
+        "Wait until the money is back, then open another quote-request and ask for another address. What the gateway leaves there, \
+         because it is less than a hundredth of the amount or came later, anyone can have sent back (`giveBack`).";
     NO_QUOTES_RECEIVED None, SettlerGateway, RetryWithNewRequestId, Some(false), true,
         "No quotes arrived within the auction window.",
         "No settler offered a usable quote before `quote_deadline`, or there was none to ask: the message says which. No funds \

@@ -84,6 +84,8 @@ impl<'a> Draw<'a> {
             },
             Authorization::EvmEip3009(transfer) => Self::Transfer { nonce: transfer.nonce },
             Authorization::Solana(spend) => Self::Delegate { signer: &spend.signer },
+            // What is at the address is looked at when it is there; before that nobody promises anything.
+            Authorization::DepositAddress(_) => Self::PayerDeposit { deposit: None, approves: true },
             Authorization::Tron(spend) => {
                 Self::PayerDeposit { deposit: Some(&spend.deposit), approves: spend.approval.is_some() }
             }

@@ -2,6 +2,7 @@
 //! journal, and the bodies they are shown as.
 
 pub(crate) mod auction_progress;
+mod deposit_address_body;
 pub mod fresh;
 pub(crate) mod heads;
 pub mod payment_body;

@@ -13,7 +13,7 @@ use events::{
 };
 use projections::{AwardedQuote, Confirmation, DeclineCount, PaymentStatus, PaymentView, Transaction};
 
-use super::heads::ChainHeads;
+use super::{deposit_address_body::DepositAddressBody, heads::ChainHeads};
 use crate::{
     error::{Code, docs_url},
     schema,
@@ -43,6 +43,9 @@ pub struct PaymentResponse {
     /// Only when `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FailureBody>,
+    /// Where the money is to be sent, of a payment that nobody signed for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deposit_address: Option<DepositAddressBody>,
 }
 
 /// A payment as it stands. `quote_id` and `fulfillment_quote` are there once a quote is awarded.
@@ -70,6 +73,9 @@ pub struct StatusBody {
     /// Only when `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FailureBody>,
+    /// Where the money is to be sent, of a payment that nobody signed for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deposit_address: Option<DepositAddressBody>,
     /// What the token would not hand over when the escrow was released or refunded. It waits in the escrow. As of that moment:
     /// whether it was claimed since, `claimable(owner, token)` of the escrow tells. Absent when all was paid out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -306,6 +312,7 @@ impl PaymentResponse {
             fulfillment_quote: quote.and_then(document),
             fulfillment_confirmation: confirmation(&view),
             error: failure(&view, base_url),
+            deposit_address: DepositAddressBody::of(&view),
         }
     }
 }
@@ -322,6 +329,7 @@ impl StatusBody {
             fulfillment_quote: view.quote.as_ref().and_then(document),
             fulfillment_confirmation: confirmation(&view),
             error: failure(&view, base_url),
+            deposit_address: DepositAddressBody::of(&view),
             claims: ClaimBody::all(&view),
             requested_count: view.requested_count,
             decline_summary: view.declines.as_deref().map(|declines| DeclineBody::summary(declines, base_url)),

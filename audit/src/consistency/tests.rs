@@ -326,7 +326,7 @@ fn all_of_a_payer_deposit_goes_into_the_escrow_and_what_went_in_comes_back() {
 fn a_payer_deposit_outside_its_window_is_found() {
     let nothing = failed(RefundDue::Nothing);
     assert_eq!(found_of_payer_deposit(&[], vec![nothing.clone(), opened(31)]), ["deadline"]);
-    let ruled_out = |at| PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at });
+    let ruled_out = |at| PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at, left: None });
     assert_eq!(found_of_payer_deposit(&[], vec![nothing.clone(), ruled_out(at(30))]), ["deadline"]);
     let just_past = at(30) + TimeDelta::milliseconds(1);
     assert_eq!(found_of_payer_deposit(&[], vec![nothing, ruled_out(just_past)]), Vec::<String>::new());

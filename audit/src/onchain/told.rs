@@ -160,6 +160,10 @@ impl Audit for Told {
         Ok(EscrowState::Absent)
     }
 
+    async fn audit_given_back(&self, _: &PayerDeposit, _: &EscrowRefunded) -> Result<Vec<Discrepancy>, Transient> {
+        Ok(Vec::new())
+    }
+
     async fn escrow_found(&self, _: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         Ok(None)
     }

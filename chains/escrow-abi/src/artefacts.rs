@@ -28,6 +28,10 @@ pub static GATEWAY_ESCROW: LazyLock<Artefact> =
 pub static FULFILLMENT_PROXY: LazyLock<Artefact> =
     LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/FulfillmentProxy.json")));
 
+/// `DepositAddresses`. Its constructor has no arguments.
+pub static DEPOSIT_ADDRESSES: LazyLock<Artefact> =
+    LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/DepositAddresses.json")));
+
 /// Bytes of an immutable in the code.
 const WORD_BYTES: usize = 32;
 /// Gas that the escrow keeps to close its books after a payout, its `CLOSING_GAS`.
@@ -178,6 +182,12 @@ pub fn takes_transfers(code: &[u8]) -> bool {
     code.windows(4).any(|bytes| bytes == GatewayEscrow::depositWithAuthorizationCall::SELECTOR)
 }
 
+/// Whether the code of an escrow has the call that deposits for another, which deposit addresses need and escrows of earlier versions do
+/// not have.
+pub fn takes_deposit_addresses(code: &[u8]) -> bool {
+    code.windows(4).any(|bytes| bytes == GatewayEscrow::depositForCall::SELECTOR)
+}
+
 /// What the code found at the address of an escrow is, compared with this version's and with what it has to be made with.
 /// Only the code tells nothing more where it is another's.
 pub fn escrow_findings(found: &[u8], setup: &EscrowSetup) -> Vec<Finding> {
@@ -225,6 +235,21 @@ pub fn proxy_findings(found: &[u8]) -> Vec<Finding> {
     let subject = format!("code of {}", artefact.name);
     vec![match matches(found, artefact) {
         Ok(_) => Finding::good(subject),
+        Err(mismatch) => Finding::bad(subject, mismatch.to_string()),
+    }]
+}
+
+/// What the code found at the address of the deposit addresses' maker is, compared with this version's, whose addresses run the code at
+/// `implementation`.
+pub fn deposit_address_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
+    let artefact = &*DEPOSIT_ADDRESSES;
+    let subject = format!("code of {}", artefact.name);
+    let is_ours = |made_with: &Immutables| {
+        made_with.get("implementation").is_some_and(|found| Address::from_word(*found) == implementation)
+    };
+    vec![match matches(found, artefact) {
+        Ok(made_with) if is_ours(&made_with) => Finding::good(subject),
+        Ok(_) => Finding::bad(subject, "was made with another implementation"),
         Err(mismatch) => Finding::bad(subject, mismatch.to_string()),
     }]
 }
@@ -287,10 +312,13 @@ mod tests {
     }
 
     #[test]
-    fn an_escrow_of_this_version_takes_reassignments_and_signed_transfers_and_other_code_none() {
-        assert!(takes_reassignments(&GATEWAY_ESCROW.deployed) && takes_transfers(&GATEWAY_ESCROW.deployed));
-        for code in [&FULFILLMENT_PROXY.deployed[..], &[], &[0x63]] {
-            assert!(!takes_reassignments(code) && !takes_transfers(code));
+    fn an_escrow_of_this_version_takes_all_that_it_has_calls_for_and_other_code_none_of_it() {
+        let takes = [takes_reassignments, takes_transfers, takes_deposit_addresses];
+        for is_taken in takes {
+            assert!(is_taken(&GATEWAY_ESCROW.deployed));
+            for code in [&FULFILLMENT_PROXY.deployed[..], &[], &[0x63]] {
+                assert!(!is_taken(code));
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! - [`eip712`]: the messages that payers, reservers and releasers sign; [`attest`] is what a releaser states and how it is signed,
 //!   [`signature`] reads signatures.
 //! - [`verifier_set`]: the word of several verifiers, as the escrow judges it.
+//! - [`deposit_addresses`]: the contract behind addresses that commit to a payment, and what such an address commits to.
 //! - [`artefacts`]: the code that this version was built with, and whether what is on a chain is it.
 //! - [`revert`]: why a contract refused, in words.
 //! - [`record`]: what an escrow has on record, and [`known_terms`], which spares looking for it twice. [`evidence`], [`reservations`]
@@ -13,6 +14,7 @@ pub mod artefacts;
 pub mod attest;
 pub mod claims;
 pub mod contracts;
+pub mod deposit_addresses;
 pub mod eip712;
 pub mod evidence;
 pub mod known_terms;

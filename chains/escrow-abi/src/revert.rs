@@ -8,7 +8,10 @@ use alloy::{
     primitives::{Bytes, Selector},
 };
 
-use super::contracts::{AccountDeposit, DevStablecoin, DevToken, FulfillmentProxy, GatewayEscrow, PermittedDeposit};
+use super::{
+    contracts::{AccountDeposit, DevStablecoin, DevToken, FulfillmentProxy, GatewayEscrow, PermittedDeposit},
+    deposit_addresses::DepositAddresses,
+};
 
 /// Errors of contracts that are not ours: Permit2's (ISignatureTransfer, SignatureVerification, PermitErrors).
 const PERMIT2_ERRORS: [&str; 8] = [
@@ -56,6 +59,7 @@ static ERRORS: LazyLock<HashMap<Selector, Error>> = LazyLock::new(|| {
         DevToken::abi::errors(),
         DevStablecoin::abi::errors(),
         PermittedDeposit::abi::errors(),
+        DepositAddresses::abi::errors(),
     ];
     let own = own.into_iter().flat_map(|errors| errors.into_values().flatten());
     own.chain(foreign).map(|error| (error.selector(), error)).collect()

@@ -23,17 +23,18 @@ use journal::{
     ledger::{Ledger, Purpose},
 };
 use sagas::ports::{
-    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
-    PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement,
-    TransactionState, Transient, Waiting,
+    AddressFunds, AddressState, Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState,
+    EscrowState, ExpectedTerms, Look, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder,
+    ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 use signer::Secp256k1Key;
 
 use super::{
     deliveries::Deliveries,
+    deposit_addresses::Place,
     deposit_call::deposit_call,
     escrows::{Escrows, SettledEscrow},
-    log_source::Logs,
+    log_source::{AwaitedTransfers, Logs},
     node::Node,
     payer_budgets::PayerBudgets,
     preparation::{Intent, Preparation},
@@ -73,6 +74,7 @@ pub struct EvmChain {
     submitters: SubmitterAccounts,
     payers: PayerBudgets,
     log_watcher: LogWatcher<Logs>,
+    awaited: Arc<AwaitedTransfers>,
     /// Escrows whose records can be read, as far as they were asked.
     readable: Mutex<BTreeSet<Account>>,
     clock: Arc<dyn Clock>,
@@ -105,12 +107,14 @@ impl EvmChain {
                 draining: keys.draining_submitters,
             };
         }
+        let awaited = Arc::new(AwaitedTransfers::default());
         Ok(Self {
             reservers,
             submitters: SubmitterAccounts::new(node.clone(), accounts, ledger, clock.clone()),
             payers: PayerBudgets::new(node.clone(), budgets, clock.clone()),
-            log_watcher: LogWatcher::new(Logs::of(node.clone()), node.config().common.poll_ms)
+            log_watcher: LogWatcher::new(Logs::of(node.clone(), awaited.clone()), node.config().common.poll_ms)
                 .hinted(node.head_feed().cloned()),
+            awaited,
             readable: Mutex::default(),
             clock,
             node,
@@ -397,6 +401,41 @@ impl Chains for EvmChain {
         end: &Inclusion,
     ) -> Result<Vec<Claim>, Transient> {
         self.escrows().claims(payment_id, escrow, end).await
+    }
+
+    async fn address_funds(&self, deposit: &PayerDeposit) -> Result<AddressFunds, Transient> {
+        let place = Place::of(deposit)?;
+        // First, so that what comes between the look and the wait is not missed.
+        self.awaited.add(&place, deposit);
+        place.funds(&self.node).await
+    }
+
+    async fn address_state(&self, deposit: &PayerDeposit, since: Option<u64>) -> Result<AddressState, Transient> {
+        let place = Place::of(deposit)?;
+        if since.is_some() {
+            self.awaited.add_return(&place, deposit);
+        }
+        let state = place.state(&self.node, since).await?;
+        if matches!(state, AddressState::GivenBack(_) | AddressState::Empty) {
+            self.awaited.remove_return(&place);
+        }
+        Ok(state)
+    }
+
+    /// What it does is the same whoever sends it. A token may run code of the refund account's, so its gas is bounded as a deposit's.
+    async fn prepare_give_back(
+        &self,
+        deposit: &PayerDeposit,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let (place, payment_id) = (Place::of(deposit)?, &deposit.payment_id);
+        // Nothing is lost when it waits, unlike a release: so it leaves what those need.
+        let senders = self.submitters.senders(Leg::Deposit, payment_id)?;
+        let (call, escrow) = (place.give_back(senders.preferred), place.factory());
+        let (trial, purpose) = (call.clone(), Purpose::refund(payment_id, attempt));
+        let gas_max = Some(self.node.config().gas.deposit_max);
+        let intent = Intent { senders, gas_max, payer: None, trial, trial_until: 0, call, escrow, purpose, attempt };
+        self.preparation().prepare(intent).await
     }
 
     async fn payer_has_escrow(

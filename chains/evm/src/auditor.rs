@@ -18,6 +18,7 @@ use chains::{
 };
 use escrow_abi::{
     contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
+    deposit_addresses::DepositAddresses::GivenBack,
     evidence::{Agreement, Evidence, Parties, Replaced},
 };
 use events::{
@@ -31,6 +32,7 @@ use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 
 use super::{
     batching::Views,
+    deposit_addresses::Place,
     escrows::{Escrows, SettledEscrow},
     node::Node,
     token_domain::Tokens,
@@ -94,6 +96,32 @@ impl Audit for Auditor {
         self.authorized(payment_id, terms, plan, authorization).await
     }
 
+    async fn audit_given_back(
+        &self,
+        deposit: &PayerDeposit,
+        refunded: &EscrowRefunded,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(mined) = self.mined(&refunded.inclusion, &mut discrepancies).await? else {
+            return Ok(discrepancies.0);
+        };
+        let place = Place::of(deposit)?;
+        let given_back: Vec<GivenBack> = mined.events(place.factory());
+        let is_it = |event: &&GivenBack| event.from == place.at() && event.token == place.token();
+        match given_back.iter().find(is_it) {
+            None => {
+                let transaction = &refunded.inclusion.transaction_hash;
+                discrepancies.add(Kind::Missing, format!("{transaction} gave nothing back from the deposit address"));
+            }
+            Some(event) => {
+                let payer = address(deposit.terms.source.account()).map_err(Transient::from)?;
+                discrepancies.same("the amount given back", units(refunded.amount), event.amount);
+                discrepancies.same("who got it back", payer, event.to);
+            }
+        }
+        Ok(discrepancies.0)
+    }
+
     async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient> {
         let mut discrepancies = Discrepancies::default();
         let Some(mined) = self.mined(&secured.inclusion, &mut discrepancies).await? else { return Ok(discrepancies.0) };
@@ -121,6 +149,7 @@ impl Audit for Auditor {
         let agreed = match case.authorization {
             Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.quote_hash,
             Authorization::EvmEip3009(transfer) => transfer.quote_hash,
+            Authorization::DepositAddress(_) => Hash32::ZERO,
             Authorization::Solana(_) | Authorization::Tron(_) => {
                 return Ok(unreadable("the payer signed for another family"));
             }
@@ -129,7 +158,13 @@ impl Audit for Auditor {
             Agreement { plan: case.plan, terms_hash: case.terms.hash(), agreed, quote_hash: case.quote_hash };
         Evidence::deposited(&parties, &agreement, deposit, &mut discrepancies);
         Evidence::reserved(case, &parties, payout, reserved, &mut discrepancies);
-        mined.taken(&parties, deposits.len(), deposit.amount, &mut discrepancies);
+        // Who pays is the address that the payer's money was sent to, where there is one.
+        let taken_from = match case.authorization.deposit_address().map(|given| address(&given.address)) {
+            Some(Ok(payer)) => Parties { payer, ..parties },
+            Some(Err(error)) => return Ok(unreadable(error)),
+            None => parties,
+        };
+        mined.taken(&taken_from, deposits.len(), deposit.amount, &mut discrepancies);
         discrepancies.require(mined.time <= case.plan.reserve_deadline, || {
             format!("the deposit came at {}, after the reserve deadline {}", mined.time, case.plan.reserve_deadline)
         });

@@ -22,6 +22,7 @@ use signer::Secp256k1Key;
 use super::{
     attest,
     calls::Call,
+    deposit_addresses::{self, Place},
     erc6492, permitted_deposit,
     transaction::{plain, raw_bytes},
 };
@@ -45,13 +46,14 @@ pub(crate) async fn deposit_call(
     let token = contracts::erc20(source.asset())?;
     let signed = Signed::of(&order.authorization)
         .ok_or_else(|| Transient::misconfigured("the payer signed for no EVM chain"))?;
+    let is_signed = !matches!(signed, Signed::Nothing);
     let deposit = eip712::deposit(&order.payment_id, order.terms_hash, signed.quote_hash(), payer, &order.escrow)?;
     let reservation = eip712::reservation(&order.payment_id, &order.reservation)?;
     let d = GatewayEscrow::GatewayDeposit::from(&deposit);
     let r = GatewayEscrow::Reservation::from(&reservation);
     let raw =
         raw_bytes(signed.signature()).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
-    let wrapped = match signature::is_erc6492(&raw) {
+    let wrapped = match is_signed && signature::is_erc6492(&raw) {
         true => Some(signature::unwrap_erc6492(&raw).map_err(Transient::misconfigured)?),
         false => None,
     };
@@ -77,6 +79,11 @@ pub(crate) async fn deposit_call(
     let reserver_signature =
         raw_bytes(&admission).ok_or_else(|| Transient::misconfigured("the reserver's signature is not hex"))?;
     let data = match &signed {
+        Signed::Nothing => {
+            let place = Place::of(&order.payer_deposit())?;
+            let amount = larger.unwrap_or(r.sourceAmount);
+            return Ok(deposit_addresses::deposit_call(sender, &place, amount, r, until, reserver_signature));
+        }
         Signed::Permit(permit, with_witness) => {
             let p = permit_of(permit, token, signature);
             encoded(d, p, r, larger, until, reserver_signature, *with_witness)
@@ -111,6 +118,8 @@ enum Signed<'a> {
     Permit(&'a Permit2, bool),
     /// To the token.
     Transfer(&'a Eip3009),
+    /// Nothing: the money is at the payment's deposit address.
+    Nothing,
 }
 
 impl<'a> Signed<'a> {
@@ -119,6 +128,7 @@ impl<'a> Signed<'a> {
             Authorization::EvmPermit2Escrow(permit) => Some(Self::Permit(permit, true)),
             Authorization::EvmPermit2(permit) => Some(Self::Permit(permit, false)),
             Authorization::EvmEip3009(transfer) => Some(Self::Transfer(transfer)),
+            Authorization::DepositAddress(_) => Some(Self::Nothing),
             Authorization::Solana(_) | Authorization::Tron(_) => None,
         }
     }
@@ -127,13 +137,14 @@ impl<'a> Signed<'a> {
         match self {
             Self::Permit(permit, _) => permit.quote_hash,
             Self::Transfer(transfer) => transfer.quote_hash,
+            Self::Nothing => Hash32::ZERO,
         }
     }
 
     fn allowance(&self) -> Option<&'a TokenPermit> {
         match self {
             Self::Permit(permit, _) => permit.allowance.as_ref(),
-            Self::Transfer(_) => None,
+            Self::Transfer(_) | Self::Nothing => None,
         }
     }
 
@@ -141,6 +152,7 @@ impl<'a> Signed<'a> {
         match self {
             Self::Permit(permit, _) => &permit.signature,
             Self::Transfer(transfer) => &transfer.signature,
+            Self::Nothing => "0x",
         }
     }
 }
@@ -181,7 +193,7 @@ pub(crate) fn admitted_until(data: &[u8]) -> Option<u64> {
         until.or_else(|_| GatewayEscrow::depositMoreWithPermitCall::abi_decode(data).map(|call| call.admittedUntil));
     let until =
         until.or_else(|_| GatewayEscrow::depositWithAuthorizationCall::abi_decode(data).map(|call| call.admittedUntil));
-    until.ok().map(contracts::seconds)
+    until.ok().map(contracts::seconds).or_else(|| deposit_addresses::admitted_until(data))
 }
 
 /// The terms that the escrow commits to once the deposit is made, which reserves at once; `None` before there is an award, and

@@ -13,12 +13,17 @@ use alloy::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use escrow_abi::contracts::{
-    ConvertError, DevAccountFactory, DevHostileAccount, DevStablecoin, DevToken, DevWrappedCoin, GatewayEscrow,
-    PAYOUT_GAS, parse_address, text,
+use escrow_abi::{
+    artefacts::DEPOSIT_ADDRESSES,
+    contracts::{
+        ConvertError, DevAccountFactory, DevHostileAccount, DevStablecoin, DevToken, DevWrappedCoin, GatewayEscrow,
+        PAYOUT_GAS, parse_address, text,
+    },
 };
 
 use super::{
+    deploy::factory,
+    deposit_addresses,
     rpc::{Fault, Rpc},
     transaction,
 };
@@ -153,7 +158,24 @@ impl DevChain {
         let escrow = self.deploy("GatewayEscrow", escrow, arguments.abi_encode()).await?;
         let proxy = include_bytes!("../../../contracts/artifacts/FulfillmentProxy.json");
         let proxy = self.deploy("FulfillmentProxy", proxy, Vec::new()).await?;
+        self.deploy_deposit_addresses().await?;
         Ok(DevContracts { permit2, escrow, proxy })
+    }
+
+    /// Puts the contract that makes deposit addresses where every chain has it, by the deployer that anvil comes with.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn deploy_deposit_addresses(&self) -> Result<(), DevError> {
+        let code: Bytes = self.rpc.call("eth_getCode", (deposit_addresses::factory(), "latest")).await?;
+        if !code.is_empty() {
+            return Ok(());
+        }
+        // Of its own, so that the addresses of what the deployer makes stay what they are.
+        let sender = PrivateKeySigner::random();
+        let _: Value = self.rpc.call("anvil_setBalance", (sender.address(), DEPLOYER_BALANCE)).await?;
+        let call = factory::call(&DEPOSIT_ADDRESSES.creation);
+        self.execute(&sender, TxKind::Call(factory::FACTORY), call).await.map(drop)
     }
 
     /// Puts Permit2's code at its canonical address.
@@ -307,6 +329,21 @@ impl DevChain {
     ) -> Result<(), DevError> {
         let approve = DevToken::approveCall { spender: parse_address(spender)?, value: amount };
         self.execute(owner, TxKind::Call(parse_address(token)?), approve.abi_encode()).await.map(|_| ())
+    }
+
+    /// Sends `amount` of `owner`'s `token` to `to`, as an exchange does for its customer.
+    ///
+    /// # Errors
+    /// [`DevError`], also when it reverts.
+    pub async fn send_token(
+        &self,
+        owner: &PrivateKeySigner,
+        token: &str,
+        to: &str,
+        amount: U256,
+    ) -> Result<(), DevError> {
+        let transfer = DevToken::transferCall { to: parse_address(to)?, value: amount };
+        self.execute(owner, TxKind::Call(parse_address(token)?), transfer.abi_encode()).await.map(drop)
     }
 
     /// Calls `to` as `signer` with `value` wei, as a wallet does with a transaction request, and sees to it that it is mined.

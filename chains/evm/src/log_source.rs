@@ -1,19 +1,27 @@
 //! Log source: what the escrows and proxies of a chain said, for its log watcher; one `eth_getLogs` a round.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use alloy::{
-    primitives::{Address, U64},
+    primitives::{Address, B256, U64},
     rpc::types::Log,
+    sol,
+    sol_types::SolEvent,
 };
 use serde_json::json;
+use tokio::time::timeout;
 
 use chains::log_watcher::{AGAIN_BLOCKS, Block, Event, Events, LogSource, Span};
 use escrow_abi::contracts::address;
-use events::{Account, ChainId, Hash32};
-use sagas::ports::Transient;
+use events::{Account, ChainId, Hash32, time::unix_seconds};
+use sagas::ports::{PayerDeposit, Transient};
 
 use super::{
+    deposit_addresses::{self, Place},
     node::{BlockRef, Node},
     rpc::Fault,
 };
@@ -21,9 +29,84 @@ use super::{
 /// Most blocks that are asked about at once.
 const RANGE_BLOCKS_MAX: u64 = 2_000;
 
-/// The escrows and proxies that a chain's configuration trusts.
+/// Most deposit addresses whose transfers are asked about. Who waits at others looks by itself from time to time.
+const AWAITED_MAX: usize = 2_048;
+/// How long what came to them is waited for, while events of the escrows are there already.
+const TRANSFERS_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Who waits for a return has looked again by then.
+const RETURN_LOOKS_EVERY: Duration = Duration::from_secs(3_600);
+/// Most of them in one question; nodes bound the length of a filter.
+const AWAITED_AT_ONCE: usize = 512;
+
+sol! {
+    event Transfer(address indexed from, address indexed to, uint256 value);
+}
+
+/// The deposit addresses that payments wait at, for the log watcher of their chain.
+#[derive(Debug, Default)]
+pub(crate) struct AwaitedTransfers {
+    to: Mutex<HashMap<Address, Awaited>>,
+    /// Those that money is to be given back from, by a transaction of ours or of others.
+    from: Mutex<HashMap<Address, (Hash32, Instant)>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Awaited {
+    payment: Hash32,
+    token: Address,
+    /// UNIX seconds.
+    until: u64,
+}
+
+impl AwaitedTransfers {
+    /// A transfer to the address is an event of its payment from now on, up to when the money is waited for, where there is room.
+    pub(crate) fn add(&self, place: &Place, deposit: &PayerDeposit) {
+        let until = deposit.authorization.deposit_address().map_or(0, |address| unix_seconds(address.pay_by));
+        let awaited = Awaited { payment: deposit.payment_id.on_chain(), token: place.token(), until };
+        let mut addresses = lock(&self.to);
+        if addresses.len() < AWAITED_MAX || addresses.contains_key(&place.at()) {
+            addresses.insert(place.at(), awaited);
+        }
+    }
+
+    /// What is given back from the address is an event of its payment from now on.
+    pub(crate) fn add_return(&self, place: &Place, deposit: &PayerDeposit) {
+        let (mut addresses, now) = (lock(&self.from), Instant::now());
+        if addresses.len() >= AWAITED_MAX {
+            addresses.retain(|_, (_, since)| now.duration_since(*since) < RETURN_LOOKS_EVERY);
+        }
+        if addresses.len() < AWAITED_MAX {
+            addresses.insert(place.at(), (deposit.payment_id.on_chain(), now));
+        }
+    }
+
+    /// It was given back, or nothing is there any more.
+    pub(crate) fn remove_return(&self, place: &Place) {
+        lock(&self.from).remove(&place.at());
+    }
+
+    /// Those waited at in the second `now`.
+    fn at(&self, now: u64) -> HashMap<Address, Awaited> {
+        let mut addresses = lock(&self.to);
+        addresses.retain(|_, awaited| awaited.until >= now);
+        addresses.clone()
+    }
+
+    /// Whose money was given back from the address of this topic.
+    fn returned(&self, topic: B256) -> Option<Hash32> {
+        lock(&self.from).get(&Address::from_word(topic)).map(|(payment, _)| *payment)
+    }
+}
+
+fn lock<T>(addresses: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No holder of the lock panics.
+    addresses.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The escrows and proxies that a chain's configuration trusts, and the tokens that deposit addresses wait for.
 #[derive(Debug)]
 pub(crate) struct Logs {
+    awaited: Arc<AwaitedTransfers>,
     node: Node,
     escrows: BTreeSet<Address>,
     proxies: BTreeSet<Address>,
@@ -31,10 +114,11 @@ pub(crate) struct Logs {
 
 impl Logs {
     /// What those said that the configuration of `node` trusts.
-    pub fn of(node: Node) -> Self {
+    pub fn of(node: Node, awaited: Arc<AwaitedTransfers>) -> Self {
         let config = &node.config().common;
         Self {
             escrows: config.escrows().filter_map(|account| address(account).ok()).collect(),
+            awaited,
             proxies: config.proxies().filter_map(|account| address(account).ok()).collect(),
             node,
         }
@@ -42,20 +126,63 @@ impl Logs {
 
     /// What escrows and proxies said in these blocks.
     async fn between(&self, from: u64, to: u64) -> Result<Vec<(u64, Event)>, Fault> {
-        let contracts: BTreeSet<_> = self.escrows.union(&self.proxies).collect();
+        let factory = deposit_addresses::factory();
+        let mut contracts: BTreeSet<_> = self.escrows.union(&self.proxies).collect();
+        if !lock(&self.awaited.from).is_empty() {
+            contracts.insert(&factory);
+        }
         let filter = json!({"fromBlock": U64::from(from), "toBlock": U64::from(to), "address": contracts});
         let logs: Vec<Log> = self.node.request("eth_getLogs", (filter,)).await?;
         let events = logs.into_iter().filter(|log| !log.removed && contracts.contains(&log.address()));
         let events = events.filter_map(|log| {
             let number = log.block_number.filter(|number| (from..=to).contains(number))?;
+            let (first, is_of_maker) = (*log.topics().get(1)?, log.address() == factory);
             let event = Event {
-                payment: Hash32(log.topics().get(1)?.0),
+                payment: if is_of_maker { self.awaited.returned(first)? } else { Hash32(first.0) },
                 block: Hash32(log.block_hash?.0),
-                has_landed: self.escrows.contains(&log.address()),
+                has_landed: is_of_maker || self.escrows.contains(&log.address()),
             };
             Some((number, event))
         });
         Ok(events.collect())
+    }
+
+    /// The transfers to deposit addresses in these blocks. Nothing rests on one: who waits looks what is there.
+    async fn transfers(&self, from: u64, head: &Block) -> Result<Vec<(u64, Event)>, Fault> {
+        let awaited: Vec<(Address, Awaited)> = self.awaited.at(head.time).into_iter().collect();
+        let mut events = Vec::new();
+        for awaited in awaited.chunks(AWAITED_AT_ONCE) {
+            let tokens: BTreeSet<Address> = awaited.iter().map(|(_, awaited)| awaited.token).collect();
+            let receivers: Vec<B256> = awaited.iter().map(|(address, _)| address.into_word()).collect();
+            let filter = json!({
+                "fromBlock": U64::from(from), "toBlock": U64::from(head.number), "address": tokens,
+                "topics": [Transfer::SIGNATURE_HASH, null, receivers],
+            });
+            let logs: Vec<Log> = self.node.request("eth_getLogs", (filter,)).await?;
+            events.extend(logs.into_iter().filter(|log| !log.removed).filter_map(|log| {
+                let number = log.block_number.filter(|number| (from..=head.number).contains(number))?;
+                let to = Address::from_word(*log.topics().get(2)?);
+                let (_, known) = awaited.iter().find(|(address, _)| *address == to)?;
+                let event = Event { payment: known.payment, block: Hash32(log.block_hash?.0), has_landed: false };
+                (known.token == log.address()).then_some((number, event))
+            }));
+        }
+        Ok(events)
+    }
+
+    async fn all_between(&self, from: u64, head: &Block) -> Result<Vec<(u64, Event)>, Fault> {
+        let mut events = self.between(from, head.number).await?;
+        // Who waits for one looks by itself from time to time, and nobody else has to wait for that.
+        let chain_id = self.node.chain_id();
+        match timeout(TRANSFERS_WAIT_MAX, self.transfers(from, head)).await {
+            Ok(Ok(transfers)) => events.extend(transfers),
+            Ok(Err(fault)) => {
+                let fault = Transient::from(fault);
+                tracing::debug!(%chain_id, %fault, "transfers to deposit addresses are not known");
+            }
+            Err(_) => tracing::debug!(%chain_id, "transfers to deposit addresses are not known in time"),
+        }
+        Ok(events)
     }
 }
 
@@ -79,14 +206,14 @@ impl LogSource for Logs {
     async fn events(&self, Span { from, head, .. }: Span) -> Result<Events, Transient> {
         let blocks = head.number.saturating_add(1).saturating_sub(from);
         if blocks <= RANGE_BLOCKS_MAX {
-            match self.between(from, head.number).await {
+            match self.all_between(from, &head).await {
                 // Providers differ in how many blocks they allow.
                 Err(Fault::Rejected(_)) if blocks > AGAIN_BLOCKS => {}
                 events => return Ok(Events { from, is_complete: true, events: events? }),
             }
         }
         let from = head.number.saturating_add(1).saturating_sub(AGAIN_BLOCKS);
-        Ok(Events { from, is_complete: false, events: self.between(from, head.number).await? })
+        Ok(Events { from, is_complete: false, events: self.all_between(from, &head).await? })
     }
 }
 

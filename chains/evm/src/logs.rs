@@ -21,9 +21,9 @@ use super::{
 };
 
 /// Blocks asked for at once; what public nodes allow without complaint.
-const RANGE_BLOCKS: u64 = 2_000;
+pub(crate) const RANGE_BLOCKS: u64 = 2_000;
 /// A node that refuses fewer than so many refuses for another reason.
-const RANGE_BLOCKS_MIN: u64 = 16;
+pub(crate) const RANGE_BLOCKS_MIN: u64 = 16;
 /// Queries of one search: 100,000 blocks in 50 of them, then up to a million at the widest.
 const QUERIES_MAX: u32 = 500;
 

@@ -125,6 +125,12 @@ impl Seen {
     }
 }
 
+/// The account that an order's deposit is charged to. With a deposit address it is that: the refund account is any that somebody named.
+fn charged_account(order: &DepositOrder) -> Result<Address, Transient> {
+    let account = order.authorization.deposit_address().map_or(order.terms.source.account(), |given| &given.address);
+    Ok(address(account)?)
+}
+
 /// The budgets of the payers on one chain.
 pub(crate) struct PayerBudgets {
     node: Node,
@@ -144,7 +150,11 @@ impl PayerBudgets {
     /// # Errors
     /// [`Transient`].
     pub async fn payer(&self, order: &DepositOrder) -> Result<Payer, Transient> {
-        let account = address(order.terms.source.account())?;
+        let account = charged_account(order)?;
+        if order.authorization.deposit_address().is_some() {
+            // Nothing of the payer's is run.
+            return Ok(Payer::Key(account));
+        }
         let contract = payers::newest(&self.node, account, &order.authorization).await?;
         Ok(contract.map_or(Payer::Key(account), Payer::Contract))
     }
@@ -249,7 +259,7 @@ impl PayerBudgets {
         state: &DepositState,
     ) -> Result<(), Transient> {
         let (Some(newest), false) = (versions.last(), matches!(state, DepositState::Pending)) else { return Ok(()) };
-        let account = address(order.terms.source.account())?;
+        let account = charged_account(order)?;
         let budget = account_budget(&self.node, account);
         let key = &budget.key;
         let purpose = Purpose::deposit(&order.payment_id, newest.attempt);

@@ -64,6 +64,8 @@ pub(super) fn check(config: &GatewayConfig) -> Result<(), Error> {
     deadlines(config)?;
     let open = config.http.quote_requests_open_max;
     require((1..=COUNT_LIMIT).contains(&open), "http.quote_requests_open_max", "must be 1 to 1000000")?;
+    let addresses = config.http.deposit_addresses_open_max;
+    require((1..=COUNT_LIMIT).contains(&addresses), "http.deposit_addresses_open_max", "must be 1 to 1000000")?;
     require(!config.projections.directory.as_os_str().is_empty(), "projections.directory", "must not be empty")?;
 
     config.verifier.check()?;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::transaction::PayerStep;
-use crate::{Account, Amount, Hash32};
+use crate::{Account, Amount, Hash32, time::Timestamp};
 
 /// The payer's authorization of the deposit, checked field by field against the request when it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub enum Authorization {
     /// The payer's own transactions: an approval, and the deposit of the cap.
     #[serde(rename = "TRON")]
     Tron(TronSpend),
+    /// Nothing is signed: whoever sends the money to the payment's deposit address authorizes the deposit by that (ADR 153).
+    #[serde(rename = "EVM_DEPOSIT_ADDRESS")]
+    DepositAddress(DepositAddress),
 }
 
 impl Authorization {
@@ -35,6 +38,7 @@ impl Authorization {
             Self::EvmEip3009(_) => "EVM_EIP3009",
             Self::Solana(_) => "SOLANA",
             Self::Tron(_) => "TRON",
+            Self::DepositAddress(_) => "EVM_DEPOSIT_ADDRESS",
         }
     }
 
@@ -60,17 +64,34 @@ impl Authorization {
         match (self, step) {
             (Self::Tron(spend), PayerStep::Deposit) => Some(&spend.deposit),
             (Self::Tron(spend), PayerStep::Approval) => spend.approval.as_ref(),
-            (Self::EvmPermit2Escrow(_) | Self::EvmPermit2(_) | Self::EvmEip3009(_) | Self::Solana(_), _) => None,
+            (
+                Self::EvmPermit2Escrow(_)
+                | Self::EvmPermit2(_)
+                | Self::EvmEip3009(_)
+                | Self::Solana(_)
+                | Self::DepositAddress(_),
+                _,
+            ) => None,
         }
     }
 
-    /// The most that may be drawn, smallest unit of the source asset.
+    /// The address that the money is sent to, where that authorizes the deposit.
+    pub fn deposit_address(&self) -> Option<&DepositAddress> {
+        match self {
+            Self::DepositAddress(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// The most that may be drawn, smallest unit of the source asset: with a deposit address the least that has to come there, which is
+    /// the most that a settler may be paid.
     pub fn permitted(&self) -> Amount {
         match self {
             Self::EvmPermit2Escrow(permit) | Self::EvmPermit2(permit) => permit.amount,
             Self::EvmEip3009(transfer) => transfer.amount,
             Self::Solana(spend) => spend.amount,
             Self::Tron(spend) => spend.amount,
+            Self::DepositAddress(address) => address.amount,
         }
     }
 
@@ -82,6 +103,7 @@ impl Authorization {
             Self::EvmEip3009(transfer) => Some(transfer.quote_hash),
             Self::Solana(spend) => Some(spend.quote_hash),
             Self::Tron(spend) => Some(spend.quote_hash),
+            Self::DepositAddress(_) => Some(Hash32::ZERO),
         }
     }
 }
@@ -122,6 +144,23 @@ pub struct PayerTransaction {
     pub raw: String,
     /// Its expiration, UNIX milliseconds.
     pub expires_at: u64,
+}
+
+/// An address that commits to a payment, so that what comes there can go nowhere but into the payment's escrow or back to its payer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepositAddress {
+    /// The least that has to come there for the deposit, smallest unit: the cap of the spend. All that is there is deposited.
+    pub amount: Amount,
+    /// The address.
+    pub address: Account,
+    /// The contract that it is made by (`DepositAddresses`), and that alone moves what is there.
+    pub factory: Account,
+    /// The contract whose code it runs.
+    pub implementation: Account,
+    /// Up to when the money is waited for.
+    pub pay_by: Timestamp,
+    /// A block of the chain from shortly before anybody knew the address.
+    pub from_block: u64,
 }
 
 /// What a Permit2 signature permits.

@@ -38,6 +38,30 @@ pub struct Inclusion {
     pub block_time: u64,
 }
 
+/// Payload of [`PaymentEvent::AddressFunded`](super::PaymentEvent::AddressFunded).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressFunded {
+    /// What is at the address, smallest unit of the source asset: what is going to be deposited.
+    pub amount: Amount,
+    /// The block in which it was seen there, not settled yet.
+    pub block_number: u64,
+    /// End of quote collection in the auction that follows.
+    pub quote_deadline: Timestamp,
+    /// When it was seen.
+    pub funded_at: Timestamp,
+}
+
+/// Payload of [`PaymentEvent::AddressHeld`](super::PaymentEvent::AddressHeld).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressHeld {
+    /// What is at the address, smallest unit of the source asset.
+    pub amount: Amount,
+    /// The settled block, past the reserve deadline, in which it is there.
+    pub block_number: u64,
+    /// When it was found.
+    pub held_at: Timestamp,
+}
+
 /// Payload of [`PaymentEvent::DepositMined`](super::PaymentEvent::DepositMined).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DepositMined {
@@ -76,6 +100,10 @@ pub struct EscrowOpened {
 pub struct DepositRuledOut {
     /// When a settled block past the reserve deadline was found that holds no escrow.
     pub ruled_out_at: Timestamp,
+    /// What stays at the deposit address, smallest unit of the source asset, because the refund account takes it from nobody; anyone can
+    /// have it given back. Absent where nothing is there that was held before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Amount>,
 }
 
 /// Payload of [`PaymentEvent::FulfillmentSeen`](super::PaymentEvent::FulfillmentSeen).

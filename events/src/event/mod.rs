@@ -19,12 +19,14 @@ pub use self::{
         QuoteReceived, SelectorAnswered, SelectorAsked, WinnerTold, WithdrawalCause,
     },
     authorization::{
-        Authorization, Eip3009, PayerTransaction, Permit2, SolanaSpend, TokenDomain, TokenPermit, TronSpend,
+        Authorization, DepositAddress, Eip3009, PayerTransaction, Permit2, SolanaSpend, TokenDomain, TokenPermit,
+        TronSpend,
     },
     escrow::{
-        AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan,
-        EscrowReassigned, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,
-        FulfillmentFinalized, FulfillmentSeen, Inclusion, MemberAttested, RefundDue, ReservationLapsed,
+        AddressFunded, AddressHeld, AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut,
+        EscrowOpened, EscrowPlan, EscrowReassigned, EscrowRefunded, EscrowReleased, EscrowSecured, Failed,
+        FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion, MemberAttested, RefundDue,
+        ReservationLapsed,
     },
     payment::{CollectedQuote, CounterpartyDecision, PaymentEvent, SelectorRef, Submitted, VerifierRef},
     quote_request::QuoteRequestEvent,

@@ -6,8 +6,8 @@ use super::{
     auction::{AuctionClosed, AwardLapsed, AwardWithdrawn, QuoteAwarded, SelectorAnswered, SelectorAsked, WinnerTold},
     authorization::Authorization,
     escrow::{
-        AttestationAwaited, AttestationMissed, DepositMined, DepositRuledOut, EscrowOpened, EscrowPlan,
-        EscrowReassigned, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,
+        AddressFunded, AddressHeld, AttestationAwaited, AttestationMissed, DepositMined, DepositRuledOut, EscrowOpened,
+        EscrowPlan, EscrowReassigned, EscrowRefunded, EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed,
         FulfillmentFinalized, FulfillmentSeen, MemberAttested, ReservationLapsed,
     },
     transaction::{PayerTransactionSent, TransactionAbandoned, TransactionPrepared},
@@ -23,6 +23,8 @@ use crate::{
 pub enum PaymentEvent {
     /// The payment was accepted.
     Submitted(Box<Submitted>),
+    /// The money is at the payment's deposit address, and the auction begins.
+    AddressFunded(AddressFunded),
     /// The auction is over; who was asked, who answered what.
     AuctionClosed(AuctionClosed),
     /// The payer named a quote selector, which is about to be shown the quotes.
@@ -51,6 +53,9 @@ pub enum PaymentEvent {
     DepositAbandoned(TransactionAbandoned),
     /// The payer's funds are in escrow, reserved for the winner, at the depth the source chain requires.
     EscrowSecured(EscrowSecured),
+    /// The payment failed before its escrow, and its deposit address holds money that nobody can deposit any more: it is about to be
+    /// given back.
+    AddressHeld(AddressHeld),
     /// The payer's own transaction brought the funds into escrow, and no settler can be named for them any more; or they are
     /// reserved for an award that the journal lost.
     EscrowOpened(EscrowOpened),
@@ -109,6 +114,7 @@ impl PaymentEvent {
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Submitted(_) => "Submitted",
+            Self::AddressFunded(_) => "AddressFunded",
             Self::AuctionClosed(_) => "AuctionClosed",
             Self::SelectorAsked(_) => "SelectorAsked",
             Self::SelectorAnswered(_) => "SelectorAnswered",
@@ -122,6 +128,7 @@ impl PaymentEvent {
             Self::DepositMined(_) => "DepositMined",
             Self::DepositAbandoned(_) => "DepositAbandoned",
             Self::EscrowSecured(_) => "EscrowSecured",
+            Self::AddressHeld(_) => "AddressHeld",
             Self::EscrowOpened(_) => "EscrowOpened",
             Self::DepositRuledOut(_) => "DepositRuledOut",
             Self::ReservationLapsed(_) => "ReservationLapsed",

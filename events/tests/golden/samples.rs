@@ -226,6 +226,22 @@ pub fn submitted_on_solana() -> Submitted {
     }
 }
 
+/// A payer that sends its money to an address.
+pub fn submitted_by_address() -> Submitted {
+    let address = account;
+    Submitted {
+        authorization: Authorization::DepositAddress(DepositAddress {
+            amount: amount("26000000"),
+            address: address("0x8464135c8f25da09e49bc8782676a84730c318bc"),
+            factory: address("0x71c95911e9a5d330f4d621842ec243ee1343292e"),
+            implementation: address("0x948b3c65b89df0b4894abe91e6d02fe579834f8f"),
+            pay_by: at(40),
+            from_block: 5,
+        }),
+        ..submitted_with_least()
+    }
+}
+
 /// From Tron to an EVM chain and to Tron's native asset, by the payer's own transactions.
 pub fn submitted_on_tron() -> Submitted {
     const CHAIN: &str = "tron:728126428";

@@ -1,11 +1,11 @@
 //! The fold: how a payment's events change its view.
 
 use events::{
-    ChainId, Did, PaymentEvent,
+    Amount, ChainId, Did, PaymentEvent,
     event::{
-        AuctionClosed, AwardWithdrawn, Claim, EscrowOpened, EscrowSecured, Failed, FulfillmentConfirmed, Inclusion,
-        PayerStep, PayerTransactionSent, QuoteAwarded, RefundDue, ReservationLapsed, Submitted, TransactionPrepared,
-        WithdrawalCause,
+        AddressHeld, AuctionClosed, AwardWithdrawn, Claim, EscrowOpened, EscrowSecured, Failed, FulfillmentConfirmed,
+        Inclusion, PayerStep, PayerTransactionSent, QuoteAwarded, RefundDue, ReservationLapsed, Submitted,
+        TransactionPrepared, WithdrawalCause,
     },
     failure::BlockchainContext,
     mutant,
@@ -16,7 +16,7 @@ use journal::Recorded;
 
 use super::{
     Applied, AwardProgress, AwardStep, AwardedQuote, Confirmation, DeclineCount, LapsedQuote, PaymentStatus,
-    PaymentView, RefundOwed, Reopened, Transaction,
+    PaymentView, RefundOwed, Reopened, ShownAddress, Transaction,
 };
 
 impl PaymentView {
@@ -144,7 +144,12 @@ impl PaymentView {
             escrowed: None,
             own_deposit: own_deposit.map(|own| own.transaction_hash.clone()),
             winner_untold: false,
-            watched: submitted.authorization.is_payer_deposit(),
+            deposit_address: submitted.authorization.deposit_address().map(|given| ShownAddress {
+                given: given.clone(),
+                received: None,
+                reserver: submitted.escrow.reserver.clone(),
+            }),
+            watched: submitted.authorization.is_payer_deposit() || submitted.authorization.deposit_address().is_some(),
             failed_at: None,
             refund_owed: None,
             at_rest: false,
@@ -165,6 +170,8 @@ impl PaymentView {
             | PaymentEvent::ReassignmentAbandoned(_)
             | PaymentEvent::ReleaseAbandoned(_)
             | PaymentEvent::RefundAbandoned(_) => false,
+            PaymentEvent::AddressFunded(funded) => self.received(funded.amount),
+            PaymentEvent::AddressHeld(held) => self.held(held),
             PaymentEvent::DepositAbandoned(_) => self.deposit_is_in_no_block(),
             PaymentEvent::DepositRuledOut(_) => self.deposit_ruled_out(),
             // The award that follows in the same commit is what is shown.
@@ -271,16 +278,32 @@ impl PaymentView {
         deposit || reservation
     }
 
+    /// So much is at the deposit address.
+    fn received(&mut self, amount: Amount) -> bool {
+        self.deposit_address.as_mut().is_some_and(|address| replace(&mut address.received, Some(amount)))
+    }
+
+    /// After a failure there is money at the deposit address, which is about to go back.
+    fn held(&mut self, held: &AddressHeld) -> bool {
+        self.refund_owed = Some(RefundOwed { since: held.held_at, after_window: false });
+        (self.watched, self.at_rest) = (false, false);
+        self.received(held.amount)
+    }
+
     /// The failure before it says that the payer deposit is still watched.
     fn deposit_ruled_out(&mut self) -> bool {
         self.watched = false;
+        self.refund_owed = None;
+        // Whatever was signed to give back what was at a deposit address did not land.
+        self.refund = None;
         self.at_rest = true;
         false
     }
 
     fn award_withdrawn(&mut self, withdrawn: &AwardWithdrawn) -> bool {
         self.winner_untold = true;
-        self.watched = self.is_payer_deposit() && withdrawn.cause != WithdrawalCause::NotDeposited;
+        self.watched = self.deposit_address.is_some()
+            || self.is_payer_deposit() && withdrawn.cause != WithdrawalCause::NotDeposited;
         false
     }
 
@@ -367,8 +390,8 @@ impl PaymentView {
             quote_hash: awarded.quote_hash,
             document: awarded.document.clone(),
         });
-        // A failure from here on rests on the proof, unless the winner is lost.
-        self.watched = false;
+        // A failure from here on rests on the proof, unless the winner is lost. What is at a deposit address stays there.
+        self.watched = self.deposit_address.is_some();
         if let Some(reopened) = &mut self.reopened {
             reopened.is_awarded = true;
         }

@@ -11,8 +11,8 @@ pub use self::award::AwardProgress;
 pub(crate) use self::award::AwardStep;
 
 use events::{
-    Amount, ChainId, Did, Failure, Hash32, OwnedAsset, PaymentId, QuoteRequestId,
-    event::{Claim, Decline, EscrowPlan, Inclusion, TransactionPrepared, VerifierRef},
+    Account, Amount, ChainId, Did, Failure, Hash32, OwnedAsset, PaymentId, QuoteRequestId,
+    event::{Claim, Decline, DepositAddress, EscrowPlan, Inclusion, TransactionPrepared, VerifierRef},
     time::Timestamp,
 };
 
@@ -255,9 +255,13 @@ pub struct PaymentView {
     pub escrowed: Option<Amount>,
     /// The hash of the payer's own transaction, where that deposits.
     pub own_deposit: Option<String>,
+    /// The deposit address that the payer's money is sent to; absent where the payer signed.
+    #[serde(with = "as_json")]
+    pub deposit_address: Option<ShownAddress>,
     /// Whether the award was taken back, and the winner is yet to be told.
     pub winner_untold: bool,
-    /// Whether the payment failed without proof that the payer's own transaction can't deposit, and it is watched for that.
+    /// Whether the payment failed without proof that the payer's own transaction can't deposit, or that nothing is at its deposit
+    /// address, and it is watched for that.
     pub watched: bool,
     /// When the payment failed.
     pub failed_at: Option<Timestamp>,
@@ -270,6 +274,17 @@ pub struct PaymentView {
     pub version: u64,
     /// Stream sequence of the last of them.
     pub sequence: u64,
+}
+
+/// A deposit address, and what came there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownAddress {
+    /// The address, as it was given out.
+    pub given: DepositAddress,
+    /// What was there when enough was seen, or after a failure, smallest unit of the source asset.
+    pub received: Option<Amount>,
+    /// Account that signs reservations, to which the address commits, too.
+    pub reserver: Account,
 }
 
 /// Values whose types leave absent members out, which postcard cannot read back, as JSON text.

@@ -203,7 +203,7 @@ pub fn escrow_opened(hash: String, block: u64) -> PaymentEvent {
 }
 
 pub fn ruled_out() -> PaymentEvent {
-    PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(80) })
+    PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(80), left: None })
 }
 
 pub fn seen(hash: String, block: u64) -> PaymentEvent {

@@ -4,7 +4,7 @@
 use events::time::Timestamp;
 
 use super::{Action, Step};
-use crate::{auction::request_for_quotes, payment::Payment};
+use crate::payment::Payment;
 
 pub(super) fn next(payment: &Payment, now: Timestamp) -> Step {
     if payment.submitted.collected_quote.is_some() {
@@ -14,6 +14,6 @@ pub(super) fn next(payment: &Payment, now: Timestamp) -> Step {
     match payment.selection() {
         Some(request) if now > request.answer_by => Step::Do(Box::new(Action::GiveUpSelector)),
         Some(request) => Step::Do(Box::new(Action::AskSelector(request))),
-        None => Step::Do(Box::new(Action::GatherBids(request_for_quotes(&payment.submitted)))),
+        None => Step::Do(Box::new(Action::GatherBids(payment.request_for_quotes()))),
     }
 }

@@ -5,6 +5,7 @@
 
 mod auction;
 mod escrow;
+mod funding;
 mod reassignment;
 mod refund;
 mod release;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use events::{
     Account, ChainId, Payload, PaymentId,
     event::{EscrowPlan, Inclusion, TransactionPrepared, VerifierRef},
-    time::{Timestamp, from_unix_seconds},
+    time::{Timestamp, from_unix_seconds, unix_seconds},
 };
 
 use crate::{
@@ -43,6 +44,11 @@ pub enum Step {
 /// One attempt at something, or one look at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
+    /// See whether enough is at the deposit address.
+    AwaitFunds {
+        /// The deposit.
+        deposit: PayerDeposit,
+    },
     /// Ask the settlers and collect their answers.
     GatherBids(RequestForQuotes),
     /// Ask the payer's selector which of the quotes is to win.
@@ -165,6 +171,25 @@ pub enum Action {
         /// The deposit.
         deposit: PayerDeposit,
     },
+    /// After a failure, see whether money is at the deposit address that nobody can deposit any more.
+    WatchAddress {
+        /// The deposit.
+        deposit: PayerDeposit,
+    },
+    /// Sign what gives the money at the deposit address back, unless it went back already.
+    SecureGiveBack {
+        /// The deposit.
+        deposit: PayerDeposit,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// Broadcast that and see where it stands.
+    FollowGiveBack {
+        /// The deposit.
+        deposit: PayerDeposit,
+        /// Its signed transaction in all its versions, oldest first.
+        versions: Vec<TransactionPrepared>,
+    },
     /// Sign the refund, unless the escrow has paid out already.
     SecureRefund {
         /// The refund.
@@ -200,7 +225,12 @@ impl Action {
             Self::FollowDelivery { order, .. } => Some(order.destination.asset().chain()),
             Self::FollowAttestation { delivery, .. } => Some(&delivery.chain_id),
             Self::FollowEscrow { escrow, .. } => Some(&escrow.chain_id),
-            Self::FindDeposit { deposit, .. } | Self::WatchDeposit { deposit } => Some(&deposit.escrow.chain_id),
+            Self::FindDeposit { deposit, .. }
+            | Self::WatchDeposit { deposit }
+            | Self::AwaitFunds { deposit }
+            | Self::WatchAddress { deposit }
+            | Self::SecureGiveBack { deposit, .. }
+            | Self::FollowGiveBack { deposit, .. } => Some(&deposit.escrow.chain_id),
             Self::SecureRelease { order, .. } | Self::FollowRelease { order, .. } => Some(&order.escrow.chain_id),
             Self::SecureRefund { order, .. } | Self::FollowRefund { order, .. } => Some(&order.escrow.chain_id),
         }
@@ -228,6 +258,31 @@ impl Action {
     /// What wakes the action after a look that showed nothing new; `None` where only the next block does.
     pub fn wake_condition(&self) -> Option<WakeCondition<'_>> {
         match self {
+            // The port tells a transfer to the address as it tells an event of the escrow.
+            Self::AwaitFunds { deposit } => Some(WakeCondition {
+                chain_id: &deposit.escrow.chain_id,
+                payment_id: &deposit.payment_id,
+                contract: &deposit.escrow.contract,
+                deadline: deposit.authorization.deposit_address().map_or(0, |address| unix_seconds(address.pay_by)),
+                is_pushed: false,
+                until: deposit.authorization.deposit_address().map_or(0, |address| unix_seconds(address.pay_by)),
+            }),
+            Self::WatchAddress { deposit } => Some(WakeCondition {
+                chain_id: &deposit.escrow.chain_id,
+                payment_id: &deposit.payment_id,
+                contract: &deposit.escrow.contract,
+                deadline: deposit.escrow.reserve_deadline,
+                is_pushed: false,
+                until: u64::MAX,
+            }),
+            Self::FollowGiveBack { deposit, .. } => Some(WakeCondition {
+                chain_id: &deposit.escrow.chain_id,
+                payment_id: &deposit.payment_id,
+                contract: &deposit.escrow.contract,
+                deadline: u64::MAX,
+                is_pushed: true,
+                until: u64::MAX,
+            }),
             Self::FollowDelivery { order, case, window_open: false, .. } => Some(WakeCondition {
                 chain_id: order.destination.asset().chain(),
                 payment_id: &order.payment_id,
@@ -293,6 +348,7 @@ impl Action {
 /// What is to be done for `payment` at `now`.
 pub fn next(payment: &Payment, now: Timestamp) -> Step {
     match (payment.stage(), payment.award.as_deref()) {
+        (Stage::Funding, _) => funding::next(payment),
         (Stage::Auction, _) => auction::next(payment, now),
         (Stage::Awarded, Some(award)) => escrow::next_awarded(payment, award, now),
         (Stage::Depositing, Some(award)) => escrow::next_depositing(payment, award),
@@ -303,7 +359,9 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
         (Stage::Attesting, Some(award)) => settlement::next_attesting(payment, award, now),
         (Stage::Completed, award) => release::next(payment, award, now),
         (Stage::Withdrawn, Some(award)) => escrow::next_withdrawn(payment, award),
+        (Stage::Watching, _) if is_at_address(payment) => funding::next_watching(payment, now),
         (Stage::Watching, _) => refund::next_watching(payment, now),
+        (Stage::Refunding, _) if payment.held.is_some() => funding::next_held(payment),
         (Stage::Refunding, _) => refund::next(payment, now),
         (Stage::Rest, _) => Step::Rest,
         // `evolve` lets a payment into these stages only with an award.
@@ -328,11 +386,16 @@ pub fn next(payment: &Payment, now: Timestamp) -> Step {
 /// may have paid anew.
 pub fn next_of(payment: &Payment, now: Timestamp, is_copied: bool) -> Step {
     match payment.stage() {
-        Stage::Auction | Stage::Awarded if is_copied => restored::next(payment),
+        Stage::Funding | Stage::Auction | Stage::Awarded if is_copied => restored::next(payment),
         // Its escrow may be reassigned already, to a settler that the copy does not know.
         Stage::Reopened | Stage::Reawarded if is_copied => Step::Do(Box::new(Action::ForgoReassignment)),
         _ => next(payment, now),
     }
+}
+
+/// Whether the payer sends its money to a deposit address.
+fn is_at_address(payment: &Payment) -> bool {
+    payment.submitted.authorization.deposit_address().is_some()
 }
 
 /// Whether `now` lies beyond the UNIX second `seconds`.

@@ -9,12 +9,35 @@ use events::{
 
 use crate::{
     auction::Judgement,
-    ports::{DepositState, EscrowState},
+    ports::{AddressFunds, AddressState, DepositState, EscrowState},
 };
 
 /// A command to a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
+    /// Enough is at the deposit address.
+    FundAddress {
+        /// What is there.
+        funds: AddressFunds,
+        /// Until when quotes are collected.
+        quote_deadline: Timestamp,
+        /// When it was seen.
+        at: Timestamp,
+    },
+    /// Too little came to the deposit address in time.
+    MissFunds {
+        /// What is there.
+        funds: AddressFunds,
+        /// When it was given up.
+        at: Timestamp,
+    },
+    /// The deposit address of a failed payment was looked at.
+    ObserveAddress {
+        /// What became of what is there.
+        state: AddressState,
+        /// When.
+        at: Timestamp,
+    },
     /// The collection window is over.
     CloseAuction {
         /// Who answered what, and who won.
@@ -224,6 +247,9 @@ impl Command {
     /// The command as errors name it.
     pub fn name(&self) -> &'static str {
         match self {
+            Self::FundAddress { .. } => "FundAddress",
+            Self::MissFunds { .. } => "MissFunds",
+            Self::ObserveAddress { .. } => "ObserveAddress",
             Self::CloseAuction { .. } => "CloseAuction",
             Self::TakeChoice { .. } => "TakeChoice",
             Self::MissChoice { .. } => "MissChoice",

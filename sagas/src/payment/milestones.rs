@@ -165,6 +165,11 @@ impl Milestones {
                 self.submitted = Some(at);
                 Passed::default()
             }
+            // How long a payer takes is not the gateway's time.
+            PaymentEvent::AddressFunded(_) => {
+                self.submitted = Some(at);
+                Passed::default()
+            }
             PaymentEvent::AuctionClosed(_) => Passed::leg(since(Leg::Auction, self.lapsed.or(self.submitted))),
             PaymentEvent::QuoteAwarded(_) => {
                 self.is_award_open = true;

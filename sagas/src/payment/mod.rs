@@ -15,9 +15,9 @@ pub(crate) use times::written_at;
 use events::{
     Amount, Did, Hash32, PaymentId,
     event::{
-        AuctionClosed, CollectedDocument, EscrowOpened, EscrowRefunded, EscrowSecured, Failed, FulfillmentConfirmed,
-        FulfillmentFinalized, Inclusion, MemberAttested, PayerStep, QuoteAwarded, RefundDue, ReservationLapsed,
-        SelectorAsked, Submitted, TransactionPrepared, WithdrawalCause,
+        AddressFunded, AddressHeld, AuctionClosed, CollectedDocument, EscrowOpened, EscrowRefunded, EscrowSecured,
+        Failed, FulfillmentConfirmed, FulfillmentFinalized, Inclusion, MemberAttested, PayerStep, QuoteAwarded,
+        RefundDue, ReservationLapsed, SelectorAsked, Submitted, TransactionPrepared, WithdrawalCause,
     },
     mutant,
     quote::{Quote, auction_of, reassignment_auction_of},
@@ -37,6 +37,8 @@ use crate::{
 pub struct Payment {
     /// What was accepted.
     pub submitted: Box<Submitted>,
+    /// The money at the deposit address, once enough of it was seen there.
+    pub funded: Option<AddressFunded>,
     /// The auction's outcome, once closed.
     pub auction: Option<AuctionClosed>,
     /// The quotes that the payer's selector is to choose from; gone once the outcome is known.
@@ -65,7 +67,10 @@ pub struct Payment {
     /// The escrow that the payer's own transaction funded and that nobody can be paid from any more, or that is reserved for an
     /// award that the journal lost.
     pub opened: Option<EscrowOpened>,
-    /// Whether it is proven, after a failure, that the payer's own transaction can't deposit any more.
+    /// What is at the deposit address of a payment that failed before its escrow, and goes back.
+    pub held: Option<AddressHeld>,
+    /// Whether it is proven, after a failure, that the payer's own transaction can't deposit any more, or that nothing is at the deposit
+    /// address.
     pub ruled_out: bool,
     /// The reservations of this escrow that lapsed, in order: the last is the one that is on chain while it is to be reassigned.
     pub lapsed_reservations: Vec<LapsedReservation>,
@@ -168,6 +173,8 @@ impl Attempts {
 /// Where a payment stands, derived from what is known about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
+    /// The money is awaited at the deposit address.
+    Funding,
     /// Quotes are being collected.
     Auction,
     /// A quote won; no deposit is under way.
@@ -191,9 +198,9 @@ pub enum Stage {
     Completed,
     /// Failed before the escrow, and the winner is yet to be told.
     Withdrawn,
-    /// Failed before the escrow, with a transaction of the payer's that may still deposit.
+    /// Failed before the escrow, with a transaction of the payer's that may still deposit, or a deposit address where money may be.
     Watching,
-    /// Money is still in escrow that can only go back to the payer: failed, or delivered and not attested in time.
+    /// Money is still in escrow, or at the deposit address, that can only go back to the payer: failed, or delivered and not attested in time.
     Refunding,
     /// Nothing is left to do.
     Rest,
@@ -214,8 +221,7 @@ impl Payment {
         if self.choice.is_some() {
             return None;
         }
-        let RequestForQuotes { auction_id, terms, terms_hash, quote_deadline, .. } =
-            request_for_quotes(&self.submitted);
+        let RequestForQuotes { auction_id, terms, terms_hash, quote_deadline, .. } = self.first_request();
         Some(SelectionRequest {
             selector: selector.key,
             auction_id,
@@ -256,7 +262,7 @@ impl Payment {
     /// because no quote counts that asks for more. Just what `award` asks for where the payer chose the quote; all that is permitted
     /// where no less can be drawn.
     pub fn deposit_up_to(&self, award: &Awarded) -> Amount {
-        if let Some(whole) = self.submitted.authorization.drawn_whole() {
+        if let Some(whole) = self.drawn_whole() {
             return whole;
         }
         let price = award.quote.source_amount;
@@ -265,6 +271,12 @@ impl Payment {
         // What is beyond that says more of who asks for it than of the market, and the payer's money would be locked for it.
         let most = price.get().saturating_add(price.get() >> NEXT_PRICE_MARGIN);
         next.map(|quote| quote.source_amount).filter(|amount| amount.get() <= most).fold(price, Amount::max)
+    }
+
+    /// All that is deposited, whatever the award asks for, where no less can be: what is permitted, or what is at the deposit address.
+    pub fn drawn_whole(&self) -> Option<Amount> {
+        let at_address = self.funded.as_ref().map(|funded| funded.amount);
+        at_address.or_else(|| self.submitted.authorization.drawn_whole())
     }
 
     /// The reservation that is on chain and has lapsed, while the escrow is to be reassigned.
@@ -288,7 +300,7 @@ impl Payment {
 
     /// The request for quotes of that auction.
     pub fn request_for_quotes(&self) -> RequestForQuotes {
-        let request = request_for_quotes(&self.submitted);
+        let request = self.first_request();
         let (Some(lapsed), Some(secured)) = (self.lapsed_reservations.last(), &self.secured) else { return request };
         let escrowed = Escrowed { amount: secured.amount, reserved_for: lapsed.event.quote_hash };
         let faded = self.lapsed_reservations.iter().map(|lapsed| lapsed.event.settler.clone());
@@ -299,6 +311,15 @@ impl Payment {
             blacklist: request.blacklist.into_iter().chain(faded).collect(),
             escrowed: Some(escrowed),
             ..request
+        }
+    }
+
+    /// The request for quotes of the first auction; with a deposit address it begins when the money is there.
+    fn first_request(&self) -> RequestForQuotes {
+        let request = request_for_quotes(&self.submitted);
+        match &self.funded {
+            Some(funded) => RequestForQuotes { quote_deadline: funded.quote_deadline, ..request },
+            None => request,
         }
     }
 
@@ -320,13 +341,26 @@ impl Payment {
     }
 
     /// Whether the payer's own transaction may still bring money into escrow after the payment has failed. With an award that
-    /// stood, the failure itself rests on the proof that nothing can.
+    /// stood, the failure itself rests on the proof that nothing can. Money at a deposit address is there whatever was proven.
     fn may_still_deposit(&self) -> bool {
+        if self.submitted.authorization.deposit_address().is_some() {
+            return !self.ruled_out;
+        }
         let proven = match &self.withdrawn {
             Some(WithdrawalCause::Refused { .. } | WithdrawalCause::Unanswered) => false,
             Some(WithdrawalCause::NotDeposited) | None => self.award.is_some(),
         };
         self.submitted.authorization.is_payer_deposit() && !proven && !self.ruled_out
+    }
+
+    /// What is true of the payer's money when the payment fails before its escrow, for the failure's message.
+    pub(crate) fn untaken(&self) -> &'static str {
+        match &self.submitted.authorization {
+            // It may be on its way.
+            own if own.is_payer_deposit() => "a deposit that lands all the same goes back",
+            address if address.deposit_address().is_some() => "what is at the deposit address goes back",
+            _ => "nothing was taken from the payer",
+        }
     }
 
     /// The delivery, once it has its depth; the payment is completed then (spec 3.1).
@@ -357,7 +391,7 @@ impl Payment {
         }
         if let Some(failed) = &self.failed {
             return match failed.refund {
-                _ if self.opened.is_some() => Stage::Refunding,
+                _ if self.opened.is_some() || self.held.is_some() && !self.ruled_out => Stage::Refunding,
                 RefundDue::Nothing if self.withdrawn.is_some() && !self.winner_told => Stage::Withdrawn,
                 RefundDue::Nothing if self.may_still_deposit() => Stage::Watching,
                 RefundDue::Nothing => Stage::Rest,
@@ -380,6 +414,8 @@ impl Payment {
             if self.seen.is_some() { Stage::Finalizing } else { Stage::Secured }
         } else if self.award.is_some() {
             if !self.deposit.live.is_empty() { Stage::Depositing } else { Stage::Awarded }
+        } else if self.submitted.authorization.deposit_address().is_some() && self.funded.is_none() {
+            Stage::Funding
         } else {
             Stage::Auction
         }

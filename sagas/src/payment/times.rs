@@ -8,6 +8,8 @@ use super::Command;
 pub(crate) fn written_at(event: &PaymentEvent) -> Option<Timestamp> {
     match event {
         PaymentEvent::Submitted(submitted) => Some(submitted.submitted_at),
+        PaymentEvent::AddressFunded(funded) => Some(funded.funded_at),
+        PaymentEvent::AddressHeld(held) => Some(held.held_at),
         PaymentEvent::AuctionClosed(closed) => Some(closed.closed_at),
         PaymentEvent::SelectorAsked(asked) => Some(asked.asked_at),
         PaymentEvent::SelectorAnswered(answered) => Some(answered.answered_at),
@@ -62,7 +64,10 @@ impl Command {
     /// The times at which it says that something happened.
     fn times(&mut self) -> Vec<&mut Timestamp> {
         match self {
-            Self::CloseAuction { at, .. }
+            Self::FundAddress { at, .. }
+            | Self::MissFunds { at, .. }
+            | Self::ObserveAddress { at, .. }
+            | Self::CloseAuction { at, .. }
             | Self::TakeChoice { at, .. }
             | Self::MissChoice { at }
             | Self::TellWinner { at }

@@ -9,8 +9,9 @@ use events::{
 
 use super::{
     orders::{
-        DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, PayerDeposit,
-        PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement, TransactionState,
+        AddressFunds, AddressState, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState,
+        ExpectedTerms, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder,
+        Statement, TransactionState,
     },
     transient::Transient,
     waiting::{Cursor, Look, Waiting},
@@ -179,6 +180,39 @@ pub trait Chains: Send + Sync {
     async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {
         let _ = deposit;
         Ok(None)
+    }
+
+    /// What is at the payment's deposit address, by the newest block.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn address_funds(&self, deposit: &PayerDeposit) -> Result<AddressFunds, Transient> {
+        Err(Transient::misconfigured(format!("{} has no deposit addresses", deposit.escrow.chain_id)))
+    }
+
+    /// What became of the money at the payment's deposit address, by a settled block that is not older than any that this port
+    /// concluded from before. Asked of payments that failed before their escrow. Where it is known that it was there in block `since`,
+    /// what was given back after that is told; else only when nothing is there.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn address_state(&self, deposit: &PayerDeposit, since: Option<u64>) -> Result<AddressState, Transient> {
+        let _ = since;
+        Err(Transient::misconfigured(format!("{} has no deposit addresses", deposit.escrow.chain_id)))
+    }
+
+    /// Simulates, takes a nonce for and signs what gives the money at the payment's deposit address back to the payer, from the
+    /// accounts that deposits are sent from; broadcasts nothing.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    async fn prepare_give_back(
+        &self,
+        deposit: &PayerDeposit,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let _ = attempt;
+        Err(Transient::misconfigured(format!("{} has no deposit addresses", deposit.escrow.chain_id)).into())
     }
 
     /// The escrow of the payment's accounts and windows at a settled block, whatever became of it, with the quote that it is

@@ -299,6 +299,40 @@ pub enum EscrowState {
     Refunded(EscrowRefunded),
 }
 
+/// What is at a deposit address, as of a block that need not be settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddressFunds {
+    /// How much, smallest unit of the source asset; `None` for nothing.
+    pub amount: Option<Amount>,
+    /// The block.
+    pub block_number: u64,
+    /// Its time, UNIX seconds.
+    pub block_time: u64,
+}
+
+/// What became of the money at a deposit address, at a settled block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddressState {
+    /// No settled block is past the reserve deadline, and nothing was given back: a deposit may still be made.
+    Open,
+    /// Past the reserve deadline nothing, or nothing worth a transaction, is there, and nothing was given back.
+    Empty,
+    /// Past the reserve deadline this is there.
+    Held {
+        /// How much, smallest unit of the source asset.
+        amount: Amount,
+        /// The block.
+        block_number: u64,
+    },
+    /// The same, and it stays there: the refund account has taken nothing for so long that it is not tried any more. No port says so.
+    Left {
+        /// How much, smallest unit of the source asset.
+        amount: Amount,
+    },
+    /// It went back to the payer.
+    GivenBack(EscrowRefunded),
+}
+
 /// Where a prepared refund or release stands, apart from what the escrow says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransactionState {

@@ -19,6 +19,7 @@ mod backoff;
 mod delivery;
 mod drive;
 mod drive_quote_request;
+mod funding;
 mod learned;
 mod memory;
 mod observed;

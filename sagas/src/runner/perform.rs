@@ -9,6 +9,7 @@ use events::{
 use super::{
     Options, Ports,
     delivery::{Attesting, Delivery},
+    funding,
     learned::Learned,
     outcome::{Outcome, ended, escrow_state},
     reassignment,
@@ -35,6 +36,14 @@ pub(super) async fn perform(
     learned: &mut Learned,
 ) -> Result<Outcome, Transient> {
     match action {
+        Action::AwaitFunds { deposit } => Box::pin(funding::await_funds(ports, payment, deposit)).await,
+        Action::WatchAddress { deposit } => Box::pin(funding::watch(ports, options, deposit)).await,
+        Action::SecureGiveBack { deposit, attempt } => {
+            Box::pin(funding::secure(ports, payment, deposit, *attempt)).await
+        }
+        Action::FollowGiveBack { deposit, versions } => {
+            Box::pin(funding::follow(ports, payment, deposit, versions)).await
+        }
         Action::GatherBids(request) => {
             let gathered = match ports.auction.gather_for_now(request, learned.window).await? {
                 Gathering::Over(gathered) => gathered,
@@ -145,6 +154,10 @@ async fn prepare_deposit(
     order: &DepositOrder,
     attempt: u32,
 ) -> Result<TransactionPrepared, PrepareError> {
+    if let Some(funded) = &payment.funded {
+        // All that came to the address, so that what is over goes back by the escrow.
+        return ports.chains.prepare_larger_deposit(order, funded.amount, attempt).await;
+    }
     if order.authorization.is_drawn_whole() {
         return ports.chains.prepare_deposit(order, attempt).await;
     }
@@ -337,7 +350,11 @@ async fn stranded(ports: &Ports, deposit: &PayerDeposit) -> Result<Option<Outcom
 
 /// What to record of a deposit for an award that a restored journal has lost, whatever became of it: the payment may have been
 /// submitted, and deposited for, before the loss already. `None` when there is none.
-async fn lost_deposit(ports: &Ports, options: &Options, deposit: &PayerDeposit) -> Result<Option<Outcome>, Transient> {
+pub(super) async fn lost_deposit(
+    ports: &Ports,
+    options: &Options,
+    deposit: &PayerDeposit,
+) -> Result<Option<Outcome>, Transient> {
     if options.restored.is_none() {
         return Ok(None);
     }

@@ -26,6 +26,9 @@ pub(super) const SELECTOR_PAUSE: Duration = Duration::from_millis(250);
 /// The wait after the source chain refused a release, where no event can be awaited.
 const RELEASE_PAUSE: Duration = Duration::from_secs(5);
 
+/// The wait after a refund account took nothing back.
+const GIVE_BACK_PAUSE: Duration = Duration::from_secs(600);
+
 /// So long at the most a drive that was resumed keeps others from being resumed: what it asks may hang.
 const RESUMING_MAX: Duration = Duration::from_secs(1);
 
@@ -83,6 +86,7 @@ impl Wait {
         match action {
             Action::AskSelector(_) => Self::timer(SELECTOR_PAUSE),
             Action::SecureRelease { .. } => Self::timer(RELEASE_PAUSE),
+            Action::SecureGiveBack { .. } => Self::timer(GIVE_BACK_PAUSE),
             Action::FollowEscrow { patience: Some(_), .. } if mutant!("timers-not-armed") => {
                 Self { longest: None, chain: None, settlers: None }
             }

@@ -8,11 +8,11 @@ use ed25519_dalek::SigningKey;
 use events::{
     Amount, ChainId, Did, Hash32, OwnedAsset, PaymentEvent, PaymentId, Terms,
     event::{
-        AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed, AwardWithdrawn,
-        CollectedDocument, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowReleased, EscrowSecured,
-        Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion, PayerTransaction, Permit2,
-        QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared, TronSpend, Validity,
-        VerifierRef, WinnerTold, WithdrawalCause,
+        AddressFunded, AddressHeld, AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed,
+        AwardWithdrawn, CollectedDocument, DepositAddress, DepositRuledOut, EscrowOpened, EscrowPlan, EscrowRefunded,
+        EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion,
+        PayerTransaction, Permit2, QuoteAwarded, RefundDue, Submitted, TransactionAbandoned, TransactionPrepared,
+        TronSpend, Validity, VerifierRef, WinnerTold, WithdrawalCause,
     },
     quote::{Quote, SignedQuote, auction_of},
     time::{Timestamp, from_unix_seconds, unix_seconds},
@@ -107,6 +107,33 @@ pub fn payer_deposit_submission() -> Submitted {
         deposit: payer_transaction(0xd1),
     });
     Submitted { authorization, ..submission() }
+}
+
+/// The same, with a deposit address.
+pub fn address_submission() -> Submitted {
+    let account = |byte: u8| format!("0x{}", hex::encode([byte; 20])).parse().unwrap();
+    let authorization = Authorization::DepositAddress(DepositAddress {
+        amount: amount("1100"),
+        address: account(0xad),
+        factory: account(0xfa),
+        implementation: account(0xfb),
+        pay_by: at(20),
+        from_block: 3,
+    });
+    Submitted { authorization, ..submission() }
+}
+
+pub fn address_submitted() -> PaymentEvent {
+    PaymentEvent::Submitted(Box::new(address_submission()))
+}
+
+pub fn address_funded(units: &str) -> PaymentEvent {
+    let funded = AddressFunded { amount: amount(units), block_number: 5, quote_deadline: at(10), funded_at: at(5) };
+    PaymentEvent::AddressFunded(funded)
+}
+
+pub fn address_held() -> PaymentEvent {
+    PaymentEvent::AddressHeld(AddressHeld { amount: amount("1100"), block_number: 9, held_at: at(31) })
 }
 
 /// A good quote of settler `n` over `price`.
@@ -265,7 +292,7 @@ pub fn deposit_opened() -> PaymentEvent {
 }
 
 pub fn ruled_out() -> PaymentEvent {
-    PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(31) })
+    PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at(31), left: None })
 }
 
 pub fn withdrawn(cause: WithdrawalCause) -> PaymentEvent {

@@ -238,6 +238,15 @@ impl Payer {
         Answer::of(response).await
     }
 
+    /// Asks for the deposit address of a quote-request.
+    ///
+    /// # Errors
+    /// When no JSON answer comes back.
+    pub async fn deposit_address(&self, base: &str, quote_request_id: &str, body: &Value) -> Result<Answer> {
+        let url = format!("{base}/v1/payments/quote-requests/{quote_request_id}/address");
+        Answer::of(self.http.post(url).json(body).send().await?).await
+    }
+
     /// Asks the gateway what is to be signed for `body`, and signs it as a wallet does: one message after the other, each a
     /// digest of the bytes that come with it.
     ///

@@ -1,5 +1,6 @@
 //! The payments that `gw-dev` makes and shows.
 
+mod address;
 mod corridors;
 mod examples;
 mod reassignment;
@@ -79,6 +80,7 @@ pub async fn run(network: &mut Network) -> Result<()> {
     environment.misses_a_verifier().await?;
     environment.is_reassigned().await.context("the payment whose winner fades")?;
     environment.tokens().await?;
+    environment.pays_to_an_address().await.context("the payment to an address")?;
     environment.solana().await?;
     environment.tron().await?;
     environment.buys_a_page().await.context("the shop")?;

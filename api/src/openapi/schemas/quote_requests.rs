@@ -11,7 +11,11 @@ use super::{
 };
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
-    vec![("QuoteRequest", quote_request()), ("AwardRequest", award_request())]
+    vec![
+        ("QuoteRequest", quote_request()),
+        ("AwardRequest", award_request()),
+        ("DepositAddressRequest", deposit_address_request()),
+    ]
 }
 
 fn quote_request() -> Value {
@@ -20,6 +24,33 @@ fn quote_request() -> Value {
     object(
         "What quotes are asked for: a PaymentRequest without `sender_auth`, which the award brings.",
         &ORDER_REQUIRED,
+        properties(members),
+    )
+}
+
+fn deposit_address_request() -> Value {
+    let mut members = vec![
+        (
+            "amount",
+            text(
+                "What is going to be sent, smallest unit of the source asset: the most that a settler may be paid. Needed where the \
+                 quote-request has no `max_source_amount`, which it is otherwise.",
+            ),
+        ),
+        (
+            "pay_by",
+            json!({
+                "type": "string",
+                "format": "date-time",
+                "description": "Up to when the money is waited for. Left out, a good part of the time up to `fulfillment_deadline` is \
+                                left for quotes, deposit and delivery.",
+            }),
+        ),
+    ];
+    members.extend(envelope_members());
+    object(
+        "Asks for the deposit address of the batch. A batch that was opened in an envelope has it given to its holder, in an envelope.",
+        &[],
         properties(members),
     )
 }

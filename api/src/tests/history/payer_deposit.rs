@@ -185,7 +185,7 @@ async fn a_payer_deposit_is_told_of_after_the_failure_live_and_later() {
 async fn a_payer_deposit_that_never_came_is_told_of_too() {
     let gateway = Gateway::new();
     let id = unsold(&gateway).await;
-    let ruled_out = DepositRuledOut { ruled_out_at: at("2030-01-01T00:01:01Z") };
+    let ruled_out = DepositRuledOut { ruled_out_at: at("2030-01-01T00:01:01Z"), left: None };
     let mut stream = Stream::follow(&gateway, &id, Some("2.1")).await;
     gateway.append(&id, vec![PaymentEvent::DepositRuledOut(ruled_out)]).await;
     let entry = stream.next().await.unwrap().1;

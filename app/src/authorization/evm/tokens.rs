@@ -8,14 +8,14 @@ use std::{
 use alloy::primitives::{Address, U256};
 
 use chains_evm::{
-    authorization,
+    authorization, deposit_addresses,
     escrows::Escrows,
     token_domain::{TokenDomain, TokenSignatures},
 };
 use escrow_abi::contracts::{address, erc20};
 use events::{
     Account, OwnedAsset,
-    event::{Authorization, Eip3009, TokenPermit},
+    event::{Authorization, DepositAddress, Eip3009, TokenPermit},
 };
 use sagas::ports::Transient;
 
@@ -83,6 +83,37 @@ impl EvmChain {
         Ok(takes)
     }
 
+    /// Why the token would give nothing back to the source's account; `None` where it would.
+    pub(super) async fn refuses_refunds(
+        &self,
+        given: &DepositAddress,
+        source: &OwnedAsset,
+    ) -> Result<Option<String>, AuthorizeError> {
+        let _permit = self.unsigned_asks.permit().await.ok_or_else(crowded)?;
+        Ok(deposit_addresses::refuses_refunds(self.payers.node(), given, source).await?)
+    }
+
+    /// A block of the chain, as of which deposit addresses of the escrow are given.
+    pub(super) async fn addresses_from(&self, escrow: &Account, asks: &Bulkhead) -> Result<u64, AuthorizeError> {
+        let none = || {
+            let rule = "escrow_contract: gets nothing from deposit addresses: it is of an earlier version, or the chain lacks the \
+                        contract that makes them (`gw deploy` brings it)";
+            AuthorizeError::Refused(rule.to_owned())
+        };
+        let known = self.addressed_escrows.lock().unwrap_or_else(PoisonError::into_inner).get(escrow).copied();
+        // The block is where a search begins one day, so it is taken anew.
+        if let Some((served, at)) = known
+            && at.elapsed() < OLDER_FOR
+        {
+            return served.ok_or_else(none);
+        }
+        let _permit = asks.permit().await.ok_or_else(crowded)?;
+        let served = deposit_addresses::served_from(self.payers.node(), escrow).await?;
+        let mut known = self.addressed_escrows.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(escrow.clone(), (served, Instant::now()));
+        served.ok_or_else(none)
+    }
+
     /// Whether what was signed for the token holds there: in its own domain, and it takes such signatures.
     pub(super) async fn confirm_token(
         &self,
@@ -95,7 +126,7 @@ impl EvmChain {
                 Some(allowance) => self.confirm_allowance(request, allowance).await,
                 None => Ok(()),
             },
-            Authorization::Solana(_) | Authorization::Tron(_) => Ok(()),
+            Authorization::DepositAddress(_) | Authorization::Solana(_) | Authorization::Tron(_) => Ok(()),
         }
     }
 

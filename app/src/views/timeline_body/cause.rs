@@ -27,6 +27,10 @@ macro_rules! causes {
 
 causes! {
     PaymentRequest "payment_request" "the payer's request";
+    AddressRequest "address_request" "somebody asked for a deposit address";
+    AddressFunded "address_funded" "the money is at the deposit address";
+    NotFunded "not_funded" "too little came to the deposit address in time";
+    MoneyAtAddress "money_at_address" "a settled block past the deposit's window holds money at the deposit address";
     QuoteAward "quote_award" "the payer's award of a collected quote";
     AllSettlersAnswered "all_settlers_answered" "every settler that was asked had answered";
     NoSettlerAsked "no_settler_asked" "no settler serves what was asked for";
@@ -99,6 +103,7 @@ impl<'a> Course<'a> {
     /// Takes in an event whose cause was told.
     pub(super) fn go_on(&mut self, event: &PaymentEvent) {
         match event {
+            PaymentEvent::AddressFunded(funded) => self.quote_deadline = funded.quote_deadline,
             PaymentEvent::ReservationLapsed(lapsed) => {
                 *self = Self { quote_deadline: lapsed.quote_deadline, is_reopened: true, is_retry: false, ..*self }
             }
@@ -114,7 +119,12 @@ pub(super) fn cause(event: &PaymentEvent, course: &Course<'_>, view: &PaymentVie
     let submitted = course.submitted;
     match event {
         PaymentEvent::Submitted(submitted) if submitted.collected_quote.is_some() => Cause::QuoteAward,
+        PaymentEvent::Submitted(submitted) if submitted.authorization.deposit_address().is_some() => {
+            Cause::AddressRequest
+        }
         PaymentEvent::Submitted(_) => Cause::PaymentRequest,
+        PaymentEvent::AddressFunded(_) => Cause::AddressFunded,
+        PaymentEvent::AddressHeld(_) => Cause::MoneyAtAddress,
         PaymentEvent::AuctionClosed(closed) => auction_closed(closed, course.quote_deadline),
         PaymentEvent::SelectorAsked(_) => Cause::QuotesCollected,
         PaymentEvent::SelectorAnswered(_) => Cause::SelectorChoice,
@@ -161,12 +171,18 @@ pub(super) fn cause(event: &PaymentEvent, course: &Course<'_>, view: &PaymentVie
         PaymentEvent::Failed(_) if course.is_reopened => Cause::NotReassigned,
         PaymentEvent::Failed(failed) => self::failed(failed),
         PaymentEvent::RefundPrepared(prepared) if prepared.attempt > 1 => Cause::AttemptFailed,
+        PaymentEvent::RefundPrepared(_) if is_from_address(view) => Cause::MoneyAtAddress,
         PaymentEvent::RefundPrepared(_) => match view.refund_owed {
             Some(owed) if !owed.after_window => Cause::NonDeliveryAttested,
             _ => Cause::RefundWindow,
         },
         PaymentEvent::EscrowRefunded(_) => Cause::RefundSettled,
     }
+}
+
+/// Whether what goes back is at the deposit address: it was never in escrow.
+fn is_from_address(view: &PaymentView) -> bool {
+    view.deposit_address.is_some() && view.escrowed.is_none()
 }
 
 fn auction_closed(closed: &AuctionClosed, quote_deadline: Timestamp) -> Cause {
@@ -181,6 +197,7 @@ fn auction_closed(closed: &AuctionClosed, quote_deadline: Timestamp) -> Cause {
 
 fn failed(failed: &Failed) -> Cause {
     match (failed.failure.code.as_str(), &failed.refund) {
+        (Failure::DEPOSIT_NOT_RECEIVED, _) => Cause::NotFunded,
         (Failure::NO_QUOTES_RECEIVED, _) => Cause::NoQuotes,
         (Failure::NO_QUOTE_SELECTED, _) => Cause::SelectorChoice,
         (Failure::SELECTOR_UNAVAILABLE, _) => Cause::SelectorSilent,

@@ -87,6 +87,14 @@ impl Shown {
 pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) -> Shown {
     match event {
         PaymentEvent::Submitted(submitted) => self::submitted(submitted),
+        PaymentEvent::AddressFunded(funded) => Shown::new(
+            "The money is at the payment's deposit address; settlers are asked for quotes.",
+            json!({"amount": funded.amount, "quote_deadline": date_time(funded.quote_deadline)}),
+        ),
+        PaymentEvent::AddressHeld(held) => Shown::new(
+            "There is money at the payment's deposit address that nobody can deposit any more; it goes back to the payer.",
+            json!({"amount": held.amount}),
+        ),
         PaymentEvent::AuctionClosed(closed) => auction_closed(closed),
         PaymentEvent::SelectorAsked(asked) => Shown::new(
             "The quotes are shown to the selector that the request names.",
@@ -108,6 +116,14 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
         }
         PaymentEvent::EscrowSecured(secured) => escrow_secured(secured, view),
         PaymentEvent::EscrowOpened(opened) => escrow_opened(opened),
+        PaymentEvent::DepositRuledOut(ruled_out) if ruled_out.left.is_some() => Shown::new(
+            "The refund account takes nothing back, so the money stays at the deposit address; anyone can have it given back.",
+            json!({"left": ruled_out.left}),
+        ),
+        PaymentEvent::DepositRuledOut(_) if view.deposit_address.is_some() => Shown::new(
+            "Nothing that is worth a transaction is at the deposit address, and nothing can be deposited any more.",
+            json!({}),
+        ),
         PaymentEvent::DepositRuledOut(_) => {
             Shown::new("The payer's own transaction can deposit nothing any more. No money was taken.", json!({}))
         }

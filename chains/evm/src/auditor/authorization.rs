@@ -16,12 +16,33 @@ use escrow_abi::{
 };
 use events::{
     Hash32, PaymentId, Terms,
-    event::{Authorization, Eip3009, EscrowPlan, Permit2, TokenPermit},
+    event::{Authorization, DepositAddress, Eip3009, EscrowPlan, Permit2, TokenPermit},
 };
 use sagas::ports::Transient;
 
 use super::{Auditor, unreadable};
-use crate::{authorization::recorded_digest, calls::Calls, erc6492, node::At, query::Query, token_domain::TokenDomain};
+use crate::{
+    authorization::recorded_digest, calls::Calls, deposit_addresses, erc6492, node::At, query::Query,
+    token_domain::TokenDomain,
+};
+
+/// What does not fit in the address that the payer's money was sent to: nothing is signed, so it is the address that commits to what the
+/// stream shows.
+fn sent(payment_id: &PaymentId, terms: &Terms, plan: &EscrowPlan, recorded: &DepositAddress) -> Vec<Discrepancy> {
+    let mut discrepancies = Discrepancies::default();
+    if let Some(cap) = terms.max_source_amount {
+        discrepancies
+            .require(cap == recorded.amount, || format!("the address is for {}, the terms say {cap}", recorded.amount));
+    }
+    match deposit_addresses::mismatch(payment_id, terms, plan, recorded) {
+        Ok(mismatch) => discrepancies.0.extend(
+            mismatch
+                .map(|what| Discrepancy { kind: Kind::Contradiction, what: format!("the deposit address: {what}") }),
+        ),
+        Err(error) => return unreadable(error),
+    }
+    discrepancies.0
+}
 
 impl Auditor {
     /// What does not fit in what the payer signed: its signature and every field, rebuilt from what the stream shows.
@@ -36,6 +57,7 @@ impl Auditor {
             Authorization::EvmPermit2Escrow(permit) => self.permitted(payment_id, terms, plan, permit, true).await,
             Authorization::EvmPermit2(permit) => self.permitted(payment_id, terms, plan, permit, false).await,
             Authorization::EvmEip3009(transfer) => self.transferred(payment_id, terms, plan, transfer).await,
+            Authorization::DepositAddress(address) => Ok(sent(payment_id, terms, plan, address)),
             Authorization::Solana(_) | Authorization::Tron(_) => Ok(unreadable("the payer signed for another family")),
         }
     }

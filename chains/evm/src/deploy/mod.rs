@@ -1,7 +1,7 @@
-//! Deployment on an EVM chain: the escrow and the proxy, at addresses that follow from what they are made with alone
+//! Deployment on an EVM chain: the escrow, the proxy and what makes deposit addresses, at addresses that follow from what they are made with alone
 //! ([`factory`]). So whatever was done is found by looking whether there is code, and another chain has the same addresses.
 
-mod factory;
+pub(crate) mod factory;
 mod sender;
 
 use std::time::Duration;
@@ -17,7 +17,10 @@ use url::Url;
 
 use chains::deployment::{Contracts, DeployError, Deployment, Finding, Guardian, Notes, Plan, Step};
 use escrow_abi::{
-    artefacts::{EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, escrow_findings, proxy_findings},
+    artefacts::{
+        DEPOSIT_ADDRESSES, EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, deposit_address_findings, escrow_findings,
+        proxy_findings, takes_deposit_addresses,
+    },
     contracts::{self, GatewayEscrow, PAYOUT_GAS},
 };
 use events::{Account, ChainId};
@@ -28,6 +31,7 @@ use self::{
     sender::{Call, Price, Sender, fault},
 };
 use crate::{
+    deposit_addresses,
     rpc::{Fault, Rpc},
     transaction,
 };
@@ -162,18 +166,22 @@ impl EvmDeployment {
     }
 
     /// The contracts, in the order in which they are made.
-    fn wanted(&self) -> Result<[Wanted; 2], DeployError> {
+    fn wanted(&self) -> Result<[Wanted; 3], DeployError> {
         let guardian = self.addresses.guardian;
         let unfit = || DeployError::Unfit("a guardian is needed, or the word that there is none".to_owned());
         let escrow = self.creation(guardian.ok_or_else(unfit)?);
-        Ok([Wanted::new("GatewayEscrow", escrow), Wanted::new("FulfillmentProxy", FULFILLMENT_PROXY.creation.to_vec())])
+        Ok([
+            Wanted::new("GatewayEscrow", escrow),
+            Wanted::new("FulfillmentProxy", FULFILLMENT_PROXY.creation.to_vec()),
+            Wanted::new("DepositAddresses", DEPOSIT_ADDRESSES.creation.to_vec()),
+        ])
     }
 
     fn payer(&self) -> Result<&Secp256k1Key, DeployError> {
         self.payer.as_ref().ok_or_else(|| DeployError::Unfit("a payer is needed".to_owned()))
     }
 
-    fn contracts(&self, [escrow, proxy]: &[Wanted; 2]) -> Option<Contracts> {
+    fn contracts(&self, [escrow, proxy, _]: &[Wanted; 3]) -> Option<Contracts> {
         Some(Contracts { escrow: contracts::account(escrow.place)?, proxy: contracts::account(proxy.place)? })
     }
 
@@ -336,6 +344,13 @@ impl Deployment for EvmDeployment {
             });
         }
         findings.extend(proxy_findings(&self.code(proxy).await?));
+        // An escrow of an earlier version needs none.
+        if !takes_deposit_addresses(&code) {
+            return Ok(findings);
+        }
+        let factory = deposit_addresses::factory();
+        findings
+            .extend(deposit_address_findings(&self.code(factory).await?, deposit_addresses::implementation(factory)));
         Ok(findings)
     }
 }

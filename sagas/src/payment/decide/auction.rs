@@ -99,12 +99,8 @@ pub(super) fn miss_choice(payment: &Payment, at: Timestamp) -> Decided {
     if payment.stage() != Stage::Auction || payment.selection().is_none() {
         return None;
     }
-    // The payer's own transaction may be on its way.
-    let message = match payment.submitted.authorization.is_payer_deposit() {
-        true => "the quote selector gave no valid choice in time; a deposit that lands all the same goes back",
-        false => "the quote selector gave no valid choice in time; nothing was taken from the payer",
-    };
-    Some(vec![unselected(Failure::SELECTOR_UNAVAILABLE, message, at)])
+    let message = format!("the quote selector gave no valid choice in time; {}", payment.untaken());
+    Some(vec![unselected(Failure::SELECTOR_UNAVAILABLE, &message, at)])
 }
 
 /// A failure that the payer's selector brought about, before anything was asked of a chain.
@@ -154,14 +150,9 @@ fn winner_lost(payment: &Payment, refusal: Option<String>, at: Timestamp) -> Vec
         }
         None => (Failure::AWARD_UNANSWERED, "the settler that won did not answer in time".to_owned()),
     };
-    // The payer's own transaction may be on its way.
-    let money = match payment.submitted.authorization.is_payer_deposit() {
-        true => "a deposit that lands all the same goes back",
-        false => "nothing was taken from the payer",
-    };
     let failure = Failure {
         code: code.to_owned(),
-        message: format!("{why}; {money}"),
+        message: format!("{why}; {}", payment.untaken()),
         domain: Some(Domain::SettlerAgent),
         retry_classification: Some(RetryClassification::RetryWithNewRequestId),
         blockchain_context: None,

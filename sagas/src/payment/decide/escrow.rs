@@ -47,10 +47,11 @@ pub(super) fn refuse(payment: &Payment, context: BlockchainContext, at: Timestam
     // What the payer's own transaction lacks is the payer's to pay for.
     let is_ours = !payment.submitted.authorization.is_payer_deposit();
     let message = match &context.estimated_gas_needed {
-        Some(_) if is_ours => "the deposit needs more gas than one may take; nothing was taken from the payer",
-        _ => "the source chain refuses the deposit; check balance and allowance of the payer",
+        Some(_) if is_ours => format!("the deposit needs more gas than one may take; {}", payment.untaken()),
+        _ if payment.funded.is_some() => format!("the source chain refuses the deposit; {}", payment.untaken()),
+        _ => "the source chain refuses the deposit; check balance and allowance of the payer".to_owned(),
     };
-    (payment.stage() == Stage::Awarded).then(|| not_deposited(message, Some(context), at))
+    (payment.stage() == Stage::Awarded).then(|| not_deposited(&message, Some(context), at))
 }
 
 /// The payer's own transaction deposited, and no settler can be named any more; or the escrow is reserved for an award that the
@@ -59,12 +60,12 @@ pub(super) fn strand(payment: &Payment, opened: EscrowOpened, at: Timestamp) -> 
     let own = payment.award.as_ref().map(|award| award.event.quote_hash);
     match payment.stage() {
         // It was settled between two looks, and the next one finds it under its own quote.
-        Stage::Auction | Stage::Awarded | Stage::Depositing | Stage::Watching
+        Stage::Funding | Stage::Auction | Stage::Awarded | Stage::Depositing | Stage::Watching
             if opened.reserved_for.is_some() && opened.reserved_for == own =>
         {
             Some(Vec::new())
         }
-        Stage::Auction | Stage::Awarded | Stage::Depositing if opened.reserved_for.is_some() => {
+        Stage::Funding | Stage::Auction | Stage::Awarded | Stage::Depositing if opened.reserved_for.is_some() => {
             Some(reserved_for_a_lost_award(opened, at))
         }
         Stage::Auction | Stage::Awarded if payment.submitted.authorization.is_payer_deposit() => {
@@ -78,7 +79,7 @@ pub(super) fn strand(payment: &Payment, opened: EscrowOpened, at: Timestamp) -> 
 /// No deposit was made before the deadline, and none can be made any more.
 pub(super) fn miss_window(payment: &Payment, at: Timestamp) -> Decided {
     match payment.stage() {
-        Stage::Watching => Some(vec![PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at })]),
+        Stage::Watching => Some(vec![PaymentEvent::DepositRuledOut(DepositRuledOut { ruled_out_at: at, left: None })]),
         Stage::Awarded => Some(not_deposited("the deposit could not be made before its deadline", None, at)),
         _ => None,
     }
@@ -88,16 +89,17 @@ pub(super) fn miss_window(payment: &Payment, at: Timestamp) -> Decided {
 pub(super) fn forgo(payment: &Payment, at: Timestamp) -> Decided {
     let failure = Failure {
         code: Failure::SETTLEMENT_FAILED.to_owned(),
-        message:
-            "the gateway's journal was restored from a copy while the payment was under way, and the deposit was not \
-                  made before its deadline; nothing was taken from the payer"
-                .to_owned(),
+        message: format!(
+            "the gateway's journal was restored from a copy while the payment was under way, and the deposit was not made \
+             before its deadline; {}",
+            payment.untaken()
+        ),
         domain: Some(Domain::PaymentGateway),
         retry_classification: Some(RetryClassification::RetryWithNewRequestId),
         blockchain_context: None,
     };
     match payment.stage() {
-        Stage::Auction => {
+        Stage::Funding | Stage::Auction => {
             Some(vec![PaymentEvent::Failed(Box::new(Failed { failure, refund: RefundDue::Nothing, failed_at: at }))])
         }
         Stage::Awarded => Some(withdrawn(WithdrawalCause::NotDeposited, failure, at)),
@@ -110,9 +112,8 @@ pub(super) fn exhaust(payment: &Payment, at: Timestamp) -> Decided {
     let exhausted = payment.stage() == Stage::Awarded
         && payment.deposit.count >= DEPOSIT_ATTEMPTS_MAX
         && !payment.submitted.authorization.is_payer_deposit();
-    let message = "the deposit was tried as often as it may be, and none of its transactions can land any more; \
-                   nothing was taken from the payer";
-    exhausted.then(|| not_deposited(message, None, at))
+    let message = "the deposit was tried as often as it may be, and none of its transactions can land any more";
+    exhausted.then(|| not_deposited(&format!("{message}; {}", payment.untaken()), None, at))
 }
 
 /// The deposit is in escrow, whoever sent it.
@@ -134,23 +135,21 @@ pub(super) fn observe_mined(payment: &Payment, inclusion: Inclusion) -> Decided 
 /// The deposit under way was looked at.
 pub(super) fn observe(payment: &Payment, state: DepositState, at: Timestamp) -> Decided {
     let attempt = payment.deposit.newest().filter(|_| payment.stage() == Stage::Depositing)?.attempt;
-    Some(observed(state, attempt, at))
+    Some(observed(state, attempt, payment.untaken(), at))
 }
 
-fn observed(state: DepositState, attempt: u32, at: Timestamp) -> Vec<PaymentEvent> {
+fn observed(state: DepositState, attempt: u32, untaken: &str, at: Timestamp) -> Vec<PaymentEvent> {
     match state {
         DepositState::Pending => Vec::new(),
         DepositState::Secured(secured) => vec![PaymentEvent::EscrowSecured(secured)],
         DepositState::Reverted(context) => {
-            let message = "the deposit was refused on the source chain; nothing was taken from the payer";
-            not_deposited(message, Some(*context), at)
+            not_deposited(&format!("the deposit was refused on the source chain; {untaken}"), Some(*context), at)
         }
         DepositState::Superseded { evidence } => {
             vec![PaymentEvent::DepositAbandoned(TransactionAbandoned { attempt, evidence, abandoned_at: at })]
         }
         DepositState::Expired { evidence: _ } => {
-            let message = "the deposit did not land before its deadline; nothing was taken from the payer";
-            not_deposited(message, None, at)
+            not_deposited(&format!("the deposit did not land before its deadline; {untaken}"), None, at)
         }
         DepositState::Stranded(opened) => stranded(opened, at),
     }

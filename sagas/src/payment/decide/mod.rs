@@ -2,6 +2,7 @@
 
 mod auction;
 mod escrow;
+mod funding;
 mod reassignment;
 mod refund;
 mod release;
@@ -32,6 +33,9 @@ type Decided = Option<Vec<PaymentEvent>>;
 pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, Rejected> {
     let rejected = Rejected { command: command.name(), stage: payment.stage() };
     let decided = match command {
+        Command::FundAddress { funds, quote_deadline, at } => funding::fund(payment, funds, quote_deadline, at),
+        Command::MissFunds { funds, at } => funding::miss(payment, funds, at),
+        Command::ObserveAddress { state, at } => funding::observe(payment, state, at),
         Command::CloseAuction { judgement, at } => auction::close(payment, *judgement, at),
         Command::TakeChoice { choice, at } => auction::take_choice(payment, choice, at),
         Command::MissChoice { at } => auction::miss_choice(payment, at),

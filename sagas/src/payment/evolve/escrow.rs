@@ -69,7 +69,7 @@ pub(super) fn secured(payment: &mut Payment, stage: Stage, secured: &EscrowSecur
 }
 
 pub(super) fn opened(payment: &mut Payment, stage: Stage, opened: &EscrowOpened) -> Followed {
-    if !matches!(stage, Stage::Auction | Stage::Awarded | Stage::Depositing | Stage::Watching) {
+    if !matches!(stage, Stage::Funding | Stage::Auction | Stage::Awarded | Stage::Depositing | Stage::Watching) {
         return Err(NOT_LEGAL);
     }
     if opened.reserved_for.is_none() && !payment.submitted.authorization.is_payer_deposit() {
@@ -85,7 +85,8 @@ pub(super) fn opened(payment: &mut Payment, stage: Stage, opened: &EscrowOpened)
 }
 
 pub(super) fn ruled_out(payment: &mut Payment, stage: Stage) -> Followed {
-    if stage != Stage::Watching {
+    let is_over = stage == Stage::Refunding && payment.held.is_some() && payment.refund.live.is_empty();
+    if stage != Stage::Watching && !is_over {
         return Err(NOT_LEGAL);
     }
     payment.ruled_out = true;

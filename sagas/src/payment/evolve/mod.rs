@@ -4,6 +4,7 @@
 mod attempts;
 mod auction;
 mod escrow;
+mod funding;
 mod reassignment;
 mod refund;
 mod release;
@@ -68,6 +69,7 @@ pub fn evolve(state: Option<Payment>, event: &PaymentEvent) -> Result<Payment, I
 fn begin(submitted: Box<Submitted>) -> Payment {
     Payment {
         submitted,
+        funded: None,
         auction: None,
         offer: None,
         choice: None,
@@ -81,6 +83,7 @@ fn begin(submitted: Box<Submitted>) -> Payment {
         deposit_mined: None,
         secured: None,
         opened: None,
+        held: None,
         ruled_out: false,
         lapsed_reservations: Vec::new(),
         is_reopened: false,
@@ -105,6 +108,8 @@ fn begin(submitted: Box<Submitted>) -> Payment {
 fn follow(payment: &mut Payment, stage: Stage, event: &PaymentEvent) -> Followed {
     match event {
         PaymentEvent::Submitted(_) => Err(NOT_LEGAL),
+        PaymentEvent::AddressFunded(funded) => funding::funded(payment, stage, funded),
+        PaymentEvent::AddressHeld(held) => funding::held(payment, stage, held),
         PaymentEvent::AuctionClosed(closed) => auction::closed(payment, stage, closed),
         PaymentEvent::SelectorAsked(asked) => auction::selector_asked(payment, stage, asked),
         PaymentEvent::SelectorAnswered(answered) => auction::selector_answered(payment, stage, answered),
@@ -141,7 +146,7 @@ fn follow(payment: &mut Payment, stage: Stage, event: &PaymentEvent) -> Followed
         PaymentEvent::RefundAbandoned(abandoned) => refund::abandoned(payment, stage, abandoned),
         PaymentEvent::EscrowRefunded(refunded) => refund::refunded(payment, stage, refunded),
         PaymentEvent::Failed(failed) => match stage {
-            Stage::Auction | Stage::Awarded | Stage::Depositing => escrow::failed(payment, failed),
+            Stage::Funding | Stage::Auction | Stage::Awarded | Stage::Depositing => escrow::failed(payment, failed),
             Stage::Secured | Stage::Finalizing => settlement::failed(payment, failed),
             Stage::Reopened | Stage::Reawarded | Stage::Reassigning => reassignment::failed(payment, failed),
             _ => Err(NOT_LEGAL),

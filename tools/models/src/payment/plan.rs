@@ -105,6 +105,10 @@ impl Plan {
             Action::TellWinner(_) => Self::TellWinner,
             Action::WatchDeposit { .. } => Self::WatchDeposit,
             Action::AskSelector(_)
+            | Action::AwaitFunds { .. }
+            | Action::WatchAddress { .. }
+            | Action::SecureGiveBack { .. }
+            | Action::FollowGiveBack { .. }
             | Action::GiveUpSelector
             | Action::GiveUpDeposit { .. }
             | Action::FindDeposit { .. }

@@ -113,6 +113,10 @@ impl Entry {
         event: &PaymentEvent,
     ) -> Result<(), Violation> {
         match event {
+            PaymentEvent::AddressFunded(_) | PaymentEvent::AddressHeld(_) => {
+                let what = format!("{payment_id} has a deposit address, and none is given in a simulated world");
+                return Err(Violation::new("payments are of those submitted", what));
+            }
             PaymentEvent::QuoteAwarded(awarded) => {
                 coverage::checked("quotes are signed");
                 let quote = SignedQuote::parse(&awarded.document);
