@@ -31,7 +31,7 @@ use sagas::ports::{AddressFunds, AddressState, PayerDeposit, Transient};
 
 use super::{
     calls::{Call, CallError, Calls},
-    deploy::factory as deployer,
+    deployer,
     logs::{RANGE_BLOCKS, RANGE_BLOCKS_MIN},
     node::{At, BlockRef, Node},
     query::Query,

@@ -22,8 +22,7 @@ use escrow_abi::{
 };
 
 use super::{
-    deploy::factory,
-    deposit_addresses,
+    deployer, deposit_addresses,
     rpc::{Fault, Rpc},
     transaction,
 };
@@ -174,8 +173,8 @@ impl DevChain {
         // Of its own, so that the addresses of what the deployer makes stay what they are.
         let sender = PrivateKeySigner::random();
         let _: Value = self.rpc.call("anvil_setBalance", (sender.address(), DEPLOYER_BALANCE)).await?;
-        let call = factory::call(&DEPOSIT_ADDRESSES.creation);
-        self.execute(&sender, TxKind::Call(factory::FACTORY), call).await.map(drop)
+        let call = deployer::call(&DEPOSIT_ADDRESSES.creation);
+        self.execute(&sender, TxKind::Call(deployer::FACTORY), call).await.map(drop)
     }
 
     /// Puts Permit2's code at its canonical address.

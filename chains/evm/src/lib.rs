@@ -23,6 +23,7 @@ pub mod batching;
 pub mod calls;
 pub mod deliveries;
 pub mod deploy;
+mod deployer;
 pub mod deposit_addresses;
 mod deposit_call;
 pub mod dev;

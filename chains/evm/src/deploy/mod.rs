@@ -1,7 +1,6 @@
 //! Deployment on an EVM chain: the escrow, the proxy and what makes deposit addresses, at addresses that follow from what they are made with alone
-//! ([`factory`]). So whatever was done is found by looking whether there is code, and another chain has the same addresses.
+//! ([`deployer`]). So whatever was done is found by looking whether there is code, and another chain has the same addresses.
 
-pub(crate) mod factory;
 mod sender;
 
 use std::time::Duration;
@@ -26,11 +25,9 @@ use escrow_abi::{
 use events::{Account, ChainId};
 use signer::Secp256k1Key;
 
-use self::{
-    factory::{FACTORY, FACTORY_CODE, FACTORY_COST, FACTORY_SENDER, FACTORY_TRANSACTION},
-    sender::{Call, Price, Sender, fault},
-};
+use self::sender::{Call, Price, Sender, fault};
 use crate::{
+    deployer::{self, FACTORY, FACTORY_CODE, FACTORY_COST, FACTORY_SENDER, FACTORY_TRANSACTION},
     deposit_addresses,
     rpc::{Fault, Rpc},
     transaction,
@@ -81,7 +78,7 @@ struct Wanted {
 
 impl Wanted {
     fn new(name: &'static str, creation: Vec<u8>) -> Self {
-        let place = factory::place_of(&creation);
+        let place = deployer::place_of(&creation);
         Self { name, creation, place }
     }
 
@@ -254,7 +251,7 @@ impl Deployment for EvmDeployment {
             let is_done = !self.code(contract.place).await?.is_empty();
             // As a creation of its own, which costs about the same, where the deployer is not there to be asked.
             let call = match has_factory {
-                true => Call { to: FACTORY, data: factory::call(&contract.creation).into(), value: U256::ZERO },
+                true => Call { to: FACTORY, data: deployer::call(&contract.creation).into(), value: U256::ZERO },
                 false => Call { to: FACTORY, data: contract.creation.clone().into(), value: U256::ZERO },
             };
             let gas = match is_done {
@@ -283,7 +280,7 @@ impl Deployment for EvmDeployment {
         let wanted = self.wanted()?;
         for contract in &wanted {
             if self.code(contract.place).await?.is_empty() {
-                let call = Call { to: FACTORY, data: factory::call(&contract.creation).into(), value: U256::ZERO };
+                let call = Call { to: FACTORY, data: deployer::call(&contract.creation).into(), value: U256::ZERO };
                 sender.land(contract.name, self.payer()?, &call, notes, tell).await?;
             }
             tell(&contract.title());
@@ -360,7 +357,7 @@ impl EvmDeployment {
     /// same code, and in its storage what it liked: payments that nobody made, or claims.
     fn constructed(&self, escrow: Address, guardian: Address) -> Finding {
         let subject = "constructor of GatewayEscrow";
-        if factory::place_of(&self.creation(guardian)) == escrow {
+        if deployer::place_of(&self.creation(guardian)) == escrow {
             return Finding::good(subject);
         }
         let settings = format!("{} and {}", self.settings.reserver, contracts::text(guardian));
