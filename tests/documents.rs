@@ -67,6 +67,8 @@ async fn signed(world: &World, example: &Value, request_id: &str) -> Result<Valu
         cap: text("max_source_amount")?.parse()?,
         // The calls are made one after the other, and more than one of them has this body.
         quote_window: Duration::from_secs(60),
+        // A deposit address takes its time.
+        fulfillment_window: Duration::from_secs(600),
         ..world.spec(request_id)?
     };
     let signed = world.payer.sign(&world.base(0), &spec).await?;
@@ -151,7 +153,9 @@ async fn the_calls_and_bodies_of_the_documents_work() -> Result<()> {
         }
         *calls.entry(page.name.rsplit('/').next().unwrap_or_default()).or_default() += 1;
     }
-    for page in ["README.md", "clients.md", "clients-tron.md", "clients-quotes.md", "merchants.md"] {
+    for page in
+        ["README.md", "clients.md", "clients-tron.md", "clients-quotes.md", "clients-address.md", "merchants.md"]
+    {
         ensure!(calls.contains_key(page), "{page} shows no call; these do: {calls:?}");
     }
     // The first page is README.md at the root; others have its name, too.

@@ -87,6 +87,7 @@ fn what_is_there_after_a_failure_is_given_back_once_by_whomever() {
     assert_eq!((types(&held).last(), given(&held).0.stage()), (Some(&"AddressHeld"), Stage::Refunding));
     assert_eq!(given(&held).when(observe(holds())), []);
     let signed = [held.clone(), given(&held).when(Command::PrepareRefund(transaction(1)))].concat();
+    assert!(evolve(fold(&held).unwrap(), &released()).is_err(), "nobody is paid out of what was never in escrow");
     // It is not gone before what was signed for it is.
     assert_eq!(given(&signed).when(observe(AddressState::Empty)), []);
     let returned = [signed, given(&held).when(observe(given_back()))].concat();

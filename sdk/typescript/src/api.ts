@@ -2168,7 +2168,7 @@ export interface components {
         };
         /** @description Asks for the deposit address of the batch. A batch that was opened in an envelope has it given to its holder, in an envelope. */
         DepositAddressRequest: {
-            /** @description What is going to be sent, smallest unit of the source asset: the most that a settler may be paid. Needed where the quote-request has no `max_source_amount`, which it is otherwise. */
+            /** @description What is going to be sent, smallest unit of the source asset: the most that a settler may be paid. Needed where the quote-request has no `max_source_amount`, which it is otherwise. A decimal number above zero that fits the chain's width. */
             amount?: string;
             /**
              * Format: date-time

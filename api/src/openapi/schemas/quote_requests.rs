@@ -6,7 +6,7 @@ use app::request::award::QUOTE_ID_CHARS_MAX;
 
 use super::{
     object,
-    requests::{ORDER_REQUIRED, envelope_members, order_members, properties},
+    requests::{ORDER_REQUIRED, amount, envelope_members, order_members, properties},
     schema, text,
 };
 
@@ -32,7 +32,7 @@ fn deposit_address_request() -> Value {
     let mut members = vec![
         (
             "amount",
-            text(
+            amount(
                 "What is going to be sent, smallest unit of the source asset: the most that a settler may be paid. Needed where the \
                  quote-request has no `max_source_amount`, which it is otherwise.",
             ),

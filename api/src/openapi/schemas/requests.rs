@@ -315,7 +315,7 @@ fn credential() -> Value {
     )
 }
 
-fn amount(description: &str) -> Value {
+pub(super) fn amount(description: &str) -> Value {
     json!({
         "type": "string",
         "pattern": AMOUNT_PATTERN,

@@ -28,6 +28,7 @@ pub(super) fn abandoned(payment: &mut Payment, stage: Stage, abandoned: &Transac
 
 pub(super) fn released(payment: &mut Payment, stage: Stage, released: &EscrowReleased) -> Followed {
     match stage {
+        Stage::Refunding if payment.held.is_some() => Err("the money was never in escrow".into()),
         Stage::Refunding if payment.opened.as_ref().is_some_and(|opened| opened.reserved_for.is_none()) => {
             Err("no settler was named for the escrow".into())
         }
