@@ -162,14 +162,7 @@ impl<'a> Check<'a> {
     }
 
     fn deposit(&self) -> PayerDeposit {
-        let submitted = &self.payment.submitted;
-        PayerDeposit {
-            payment_id: submitted.payment_id.clone(),
-            terms: submitted.terms.clone(),
-            terms_hash: submitted.terms_hash,
-            escrow: submitted.escrow.clone(),
-            authorization: submitted.authorization.clone(),
-        }
+        PayerDeposit::from(&*self.payment.submitted)
     }
 
     /// The way back of what was at the deposit address of a payment that failed before its escrow.

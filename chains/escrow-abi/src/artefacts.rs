@@ -239,7 +239,7 @@ pub fn proxy_findings(found: &[u8]) -> Vec<Finding> {
     }]
 }
 
-/// What the code found at the address of the deposit addresses' maker is, compared with this version's, whose addresses run the code at
+/// What the code found where the factory of deposit addresses is, compared with this version's, whose addresses run the code at
 /// `implementation`.
 pub fn deposit_address_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
     let artefact = &*DEPOSIT_ADDRESSES;

@@ -20,6 +20,8 @@ sol!(
     "../../contracts/artifacts/DepositAddresses.json"
 );
 
+eip712::structs_of!(GatewayEscrow);
+
 /// What the deposit address of a payment commits to, of whose money at least `amount` is deposited: the escrow with its windows, the
 /// token, the payment with its economics, and the payer, to whom goes whatever goes back. No quote is agreed to, for the address is
 /// there before the auction.
@@ -38,17 +40,7 @@ pub fn terms(
         escrow: address(&plan.contract)?,
         token: erc20(terms.source.asset())?,
         amount: units(amount),
-        deposit: GatewayEscrow::GatewayDeposit {
-            paymentId: deposit.paymentId,
-            termsHash: deposit.termsHash,
-            quoteHash: deposit.quoteHash,
-            payer: deposit.payer,
-            reserver: deposit.reserver,
-            releaser: deposit.releaser,
-            reserveDeadline: deposit.reserveDeadline,
-            fulfillmentDeadline: deposit.fulfillmentDeadline,
-            refundAfter: deposit.refundAfter,
-        },
+        deposit: (&deposit).into(),
     })
 }
 

@@ -235,30 +235,39 @@ pub fn reassignment(
     Ok(Reassignment { previousQuoteHash: word(previous), reservation })
 }
 
-impl From<&GatewayDeposit> for GatewayEscrow::GatewayDeposit {
-    fn from(deposit: &GatewayDeposit) -> Self {
-        Self {
-            paymentId: deposit.paymentId,
-            termsHash: deposit.termsHash,
-            quoteHash: deposit.quoteHash,
-            payer: deposit.payer,
-            reserver: deposit.reserver,
-            releaser: deposit.releaser,
-            reserveDeadline: deposit.reserveDeadline,
-            fulfillmentDeadline: deposit.fulfillmentDeadline,
-            refundAfter: deposit.refundAfter,
+/// The structs of an artefact that names them, of which each has types of its own.
+macro_rules! structs_of {
+    ($artefact:ident) => {
+        impl From<&$crate::eip712::GatewayDeposit> for $artefact::GatewayDeposit {
+            fn from(deposit: &$crate::eip712::GatewayDeposit) -> Self {
+                Self {
+                    paymentId: deposit.paymentId,
+                    termsHash: deposit.termsHash,
+                    quoteHash: deposit.quoteHash,
+                    payer: deposit.payer,
+                    reserver: deposit.reserver,
+                    releaser: deposit.releaser,
+                    reserveDeadline: deposit.reserveDeadline,
+                    fulfillmentDeadline: deposit.fulfillmentDeadline,
+                    refundAfter: deposit.refundAfter,
+                }
+            }
         }
-    }
+
+        impl From<&$crate::eip712::Reservation> for $artefact::Reservation {
+            fn from(reservation: &$crate::eip712::Reservation) -> Self {
+                Self {
+                    paymentId: reservation.paymentId,
+                    quoteHash: reservation.quoteHash,
+                    settler: reservation.settler,
+                    sourceAmount: reservation.sourceAmount,
+                    fulfillBy: reservation.fulfillBy,
+                }
+            }
+        }
+    };
 }
 
-impl From<&Reservation> for GatewayEscrow::Reservation {
-    fn from(reservation: &Reservation) -> Self {
-        Self {
-            paymentId: reservation.paymentId,
-            quoteHash: reservation.quoteHash,
-            settler: reservation.settler,
-            sourceAmount: reservation.sourceAmount,
-            fulfillBy: reservation.fulfillBy,
-        }
-    }
-}
+pub(crate) use structs_of;
+
+structs_of!(GatewayEscrow);

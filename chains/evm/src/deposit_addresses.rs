@@ -9,14 +9,13 @@ use std::sync::LazyLock;
 use alloy::{
     primitives::{Address, Bytes, U64, U256, aliases::U48, hex, keccak256},
     rpc::types::Log,
-    sol,
     sol_types::{SolCall, SolEvent},
 };
 use serde_json::json;
 
 use escrow_abi::{
     artefacts::{self, DEPOSIT_ADDRESSES},
-    contracts::{self, ConvertError, address},
+    contracts::{self, ConvertError, DevToken as Erc20, address},
     deposit_addresses::{
         self,
         DepositAddresses::{self, Terms},
@@ -38,13 +37,6 @@ use super::{
     rpc::Fault,
     transaction::plain,
 };
-
-sol! {
-    interface IHolding {
-        function balanceOf(address holder) external view returns (uint256);
-        function transfer(address to, uint256 amount) external;
-    }
-}
 
 /// Where the contract that makes deposit addresses is, on every chain.
 static FACTORY: LazyLock<Address> = LazyLock::new(|| deployer::place_of(&DEPOSIT_ADDRESSES.creation));
@@ -129,7 +121,7 @@ pub async fn refuses_refunds(
     source: &OwnedAsset,
 ) -> Result<Option<String>, Transient> {
     let (from, token, to) = (address(&given.address)?, contracts::erc20(source.asset())?, address(source.account())?);
-    let transfer = IHolding::transferCall { to, amount: U256::ZERO }.abi_encode();
+    let transfer = Erc20::transferCall { to, value: U256::ZERO }.abi_encode();
     let call = plain(from, token, transfer);
     match Calls::of(node).call_foreign(&call, At::Latest, node.config().gas.call_max).await {
         Ok(_) => Ok(None),
@@ -240,7 +232,7 @@ impl Place {
     }
 
     async fn held(&self, node: &Node, block: BlockRef) -> Result<Option<Amount>, Transient> {
-        let call = IHolding::balanceOfCall { holder: self.at };
+        let call = Erc20::balanceOfCall { account: self.at };
         let held = Calls::of(node).view(self.terms.token, &call, At::Block(block)).await?;
         let held = held.ok_or_else(|| node.contradiction(format!("there is no token at {}", self.terms.token)))?;
         Ok(Amount::new(held))
@@ -287,20 +279,14 @@ pub(crate) fn deposit_call(
     sender: Address,
     place: &Place,
     amount: U256,
-    reservation: contracts::GatewayEscrow::Reservation,
+    reservation: GatewayEscrow::Reservation,
     admitted_until: U48,
     reserver_signature: Bytes,
 ) -> Call {
     let data = DepositAddresses::depositCall {
         t: place.terms.clone(),
         amount,
-        r: GatewayEscrow::Reservation {
-            paymentId: reservation.paymentId,
-            quoteHash: reservation.quoteHash,
-            settler: reservation.settler,
-            sourceAmount: reservation.sourceAmount,
-            fulfillBy: reservation.fulfillBy,
-        },
+        r: reservation,
         admittedUntil: admitted_until,
         reserverSignature: reserver_signature,
     };

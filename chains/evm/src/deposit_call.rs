@@ -8,6 +8,7 @@ use alloy::{
 use chains::escrow::QuotedEscrow;
 use escrow_abi::{
     contracts::{self, ConvertError, GatewayEscrow, address, units},
+    deposit_addresses::GatewayEscrow as AddressedEscrow,
     eip712::{self, Admission, LargerAdmission},
     record::EscrowTerms,
     signature,
@@ -51,6 +52,7 @@ pub(crate) async fn deposit_call(
     let reservation = eip712::reservation(&order.payment_id, &order.reservation)?;
     let d = GatewayEscrow::GatewayDeposit::from(&deposit);
     let r = GatewayEscrow::Reservation::from(&reservation);
+    let at_address = AddressedEscrow::Reservation::from(&reservation);
     let raw =
         raw_bytes(signed.signature()).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
     let wrapped = match is_signed && signature::is_erc6492(&raw) {
@@ -82,7 +84,7 @@ pub(crate) async fn deposit_call(
         Signed::Nothing => {
             let place = Place::of(&order.payer_deposit())?;
             let amount = larger.unwrap_or(r.sourceAmount);
-            return Ok(deposit_addresses::deposit_call(sender, &place, amount, r, until, reserver_signature));
+            return Ok(deposit_addresses::deposit_call(sender, &place, amount, at_address, until, reserver_signature));
         }
         Signed::Permit(permit, with_witness) => {
             let p = permit_of(permit, token, signature);

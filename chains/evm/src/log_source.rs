@@ -9,14 +9,13 @@ use std::{
 use alloy::{
     primitives::{Address, B256, U64},
     rpc::types::Log,
-    sol,
     sol_types::SolEvent,
 };
 use serde_json::json;
 use tokio::time::timeout;
 
 use chains::log_watcher::{AGAIN_BLOCKS, Block, Event, Events, LogSource, Span};
-use escrow_abi::contracts::address;
+use escrow_abi::contracts::{DevToken as Erc20, address};
 use events::{Account, ChainId, Hash32, time::unix_seconds};
 use sagas::ports::{PayerDeposit, Transient};
 
@@ -37,10 +36,6 @@ const TRANSFERS_WAIT_MAX: Duration = Duration::from_secs(2);
 const RETURN_LOOKS_EVERY: Duration = Duration::from_secs(3_600);
 /// Most of them in one question; nodes bound the length of a filter.
 const AWAITED_AT_ONCE: usize = 512;
-
-sol! {
-    event Transfer(address indexed from, address indexed to, uint256 value);
-}
 
 /// The deposit addresses that payments wait at, for the log watcher of their chain.
 #[derive(Debug, Default)]
@@ -136,11 +131,11 @@ impl Logs {
         let events = logs.into_iter().filter(|log| !log.removed && contracts.contains(&log.address()));
         let events = events.filter_map(|log| {
             let number = log.block_number.filter(|number| (from..=to).contains(number))?;
-            let (first, is_of_maker) = (*log.topics().get(1)?, log.address() == factory);
+            let (first, is_of_factory) = (*log.topics().get(1)?, log.address() == factory);
             let event = Event {
-                payment: if is_of_maker { self.awaited.returned(first)? } else { Hash32(first.0) },
+                payment: if is_of_factory { self.awaited.returned(first)? } else { Hash32(first.0) },
                 block: Hash32(log.block_hash?.0),
-                has_landed: is_of_maker || self.escrows.contains(&log.address()),
+                has_landed: is_of_factory || self.escrows.contains(&log.address()),
             };
             Some((number, event))
         });
@@ -156,7 +151,7 @@ impl Logs {
             let receivers: Vec<B256> = awaited.iter().map(|(address, _)| address.into_word()).collect();
             let filter = json!({
                 "fromBlock": U64::from(from), "toBlock": U64::from(head.number), "address": tokens,
-                "topics": [Transfer::SIGNATURE_HASH, null, receivers],
+                "topics": [Erc20::Transfer::SIGNATURE_HASH, null, receivers],
             });
             let logs: Vec<Log> = self.node.request("eth_getLogs", (filter,)).await?;
             events.extend(logs.into_iter().filter(|log| !log.removed).filter_map(|log| {

@@ -259,14 +259,18 @@ impl Action {
     pub fn wake_condition(&self) -> Option<WakeCondition<'_>> {
         match self {
             // The port tells a transfer to the address as it tells an event of the escrow.
-            Self::AwaitFunds { deposit } => Some(WakeCondition {
-                chain_id: &deposit.escrow.chain_id,
-                payment_id: &deposit.payment_id,
-                contract: &deposit.escrow.contract,
-                deadline: deposit.authorization.deposit_address().map_or(0, |address| unix_seconds(address.pay_by)),
-                is_pushed: false,
-                until: deposit.authorization.deposit_address().map_or(0, |address| unix_seconds(address.pay_by)),
-            }),
+            Self::AwaitFunds { deposit } => {
+                let address = deposit.authorization.deposit_address();
+                let pay_by = address.map_or(0, |address| unix_seconds(address.pay_by));
+                Some(WakeCondition {
+                    chain_id: &deposit.escrow.chain_id,
+                    payment_id: &deposit.payment_id,
+                    contract: &deposit.escrow.contract,
+                    deadline: pay_by,
+                    is_pushed: false,
+                    until: pay_by,
+                })
+            }
             Self::WatchAddress { deposit } => Some(WakeCondition {
                 chain_id: &deposit.escrow.chain_id,
                 payment_id: &deposit.payment_id,
@@ -446,14 +450,7 @@ fn deposit_order(payment: &Payment, award: &Awarded) -> DepositOrder {
 }
 
 pub(crate) fn payer_deposit(payment: &Payment) -> PayerDeposit {
-    let submitted = &payment.submitted;
-    PayerDeposit {
-        payment_id: submitted.payment_id.clone(),
-        terms: submitted.terms.clone(),
-        terms_hash: submitted.terms_hash,
-        escrow: submitted.escrow.clone(),
-        authorization: submitted.authorization.clone(),
-    }
+    PayerDeposit::from(&*payment.submitted)
 }
 
 fn case(payment: &Payment, award: &Awarded) -> VerificationCase {

@@ -2,7 +2,7 @@
 
 use events::{
     Account, Amount, Hash32, PaymentId, Terms,
-    event::{Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, PayerStep},
+    event::{Authorization, EscrowOpened, EscrowPlan, EscrowRefunded, EscrowSecured, Inclusion, PayerStep, Submitted},
     failure::BlockchainContext,
 };
 
@@ -39,6 +39,18 @@ pub struct PayerDeposit {
     pub escrow: EscrowPlan,
     /// What the payer signed.
     pub authorization: Authorization,
+}
+
+impl From<&Submitted> for PayerDeposit {
+    fn from(submitted: &Submitted) -> Self {
+        Self {
+            payment_id: submitted.payment_id.clone(),
+            terms: submitted.terms.clone(),
+            terms_hash: submitted.terms_hash,
+            escrow: submitted.escrow.clone(),
+            authorization: submitted.authorization.clone(),
+        }
+    }
 }
 
 impl DepositOrder {

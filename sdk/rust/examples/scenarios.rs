@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use chrono::Utc;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use events::{Account, Amount, AssetId, Family, OwnedAsset};
 use gateway_client::{
@@ -214,8 +215,10 @@ impl Run {
         let node = Chain::connect(source.asset().chain(), &exchange.node, escrow, None).await?;
         let to = OwnedAsset::new(source.asset().clone(), address.address.as_str())?;
         node.transfer(&to, address.amount, &exchange.key, exchange.pins.fee_max(source.family())).await?;
-        let payment = self.gateway.wait(&address.payment_id, until(order, 0)).await?;
+        let ends = until(order, 0);
+        let payment = self.gateway.wait(&address.payment_id, ends).await?;
         while !self.gateway.timeline(&address.payment_id).await?.at_rest {
+            ensure!(Instant::now() < ends, "{} does not come to rest", address.payment_id);
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         let price = payment.more.get("fulfillment_quote").and_then(|quote| quote["sourceAmount"].as_str());

@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_another_maker_are_refused() {
+    fn addresses_of_another_factory_are_refused() {
         let order = order(account(9).as_str());
         let stranger = Address::repeat_byte(8);
         for (factory, code) in [(stranger, implementation(stranger)), (factory(), stranger)] {
