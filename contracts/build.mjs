@@ -12,10 +12,10 @@ const solc = createRequire(import.meta.url)(join(modules, 'solc'));
 
 const CONTRACTS = [
   'GatewayEscrow', 'FulfillmentProxy', 'AccountProbe', 'AccountDeposit', 'DevToken', 'DevAccountFactory',
-  'DevHostileAccount', 'DevWrappedCoin', 'DevStablecoin', 'PermittedDeposit', 'DepositAddresses', 'DepositAddress',
+  'DevHostileAccount', 'DevWrappedCoin', 'DevStablecoin', 'PermittedDeposit', 'DepositAddresses', 'DepositAddress', 'OfferAddresses',
 ];
 // What explorers are shown.
-const PUBLISHED = ['GatewayEscrow', 'FulfillmentProxy', 'DepositAddresses'];
+const PUBLISHED = ['GatewayEscrow', 'FulfillmentProxy', 'DepositAddresses', 'OfferAddresses'];
 const EVM_VERSION = 'paris';
 const RUNS = 10_000;
 

@@ -8,18 +8,7 @@ import {PermittedDeposit} from "../src/PermittedDeposit.sol";
 import {Authorizations} from "../test/support/Authorizations.sol";
 import {DepositAddressing} from "../test/support/DepositAddressing.sol";
 import {TrickToken} from "../test/support/TrickToken.sol";
-
-/// @notice Creates a contract by a call, of which the cost can be told. It is that of the transaction which creates it, but for the
-/// copying.
-contract Creator {
-    function create(bytes calldata creation) external {
-        assembly ("memory-safe") {
-            let code := mload(0x40)
-            calldatacopy(code, creation.offset, creation.length)
-            pop(create(0, code, creation.length))
-        }
-    }
-}
+import {Creator} from "./support/Creator.sol";
 
 /// @notice What each call costs as a transaction of its own, on a token and an escrow that were used before. `run.sh` runs it
 /// with `--isolate`, so that the intrinsic cost and cold accesses count, and compares with the committed numbers in `gas/`.

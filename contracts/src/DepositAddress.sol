@@ -49,7 +49,7 @@ contract DepositAddress {
 
     /// @notice Asks `token` to move `amount` from here to `to`, or sends coins. Success shows in the balance only.
     /// @param token the token, or the zero address for the chain's own coin
-    /// @param to the payer of this address's terms
+    /// @param to the payer of this address's terms, or the merchant of its offer
     /// @param amount in the smallest unit
     function pay(address token, address to, uint256 amount) external onlyFactory {
         if (token == address(0)) {

@@ -5,12 +5,13 @@ import {Test} from "forge-std/Test.sol";
 
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {AdversaryAddresses} from "./support/AdversaryAddresses.sol";
+import {AdversaryOffers} from "./support/AdversaryOffers.sol";
 import {PausableToken, RebasingToken} from "./support/Tokens.sol";
 import {TrickToken} from "./support/TrickToken.sol";
 
 /// @notice What honest parties, tokens, the guardian and an attacker do. The attacker has seen every call that was ever tried, those
 /// that failed among them, and every signature, also such as the verifiers gave another escrow or another chain.
-contract AdversaryActor is AdversaryAddresses {
+contract AdversaryActor is AdversaryOffers {
     /// Of what was tried, how many authorizations are kept.
     uint256 private constant KEPT = 64;
     uint256 private constant RECORDS_SLOT = 4;
@@ -309,7 +310,7 @@ contract EscrowAdversaryTest is Test {
     function setUp() public {
         actor = new AdversaryActor();
         actor.setUp();
-        bytes4[] memory actions = new bytes4[](26);
+        bytes4[] memory actions = new bytes4[](30);
         actions[0] = actions[1] = AdversaryActor.deposit.selector;
         actions[2] = actions[20] = AdversaryActor.reserve.selector;
         actions[3] = AdversaryActor.reassign.selector;
@@ -333,6 +334,9 @@ contract EscrowAdversaryTest is Test {
         actions[22] = actions[25] = bytes4(keccak256("depositFrom(uint256,uint256,uint256)"));
         actions[23] = bytes4(keccak256("giveBack(uint256,uint256,uint256)"));
         actions[24] = AdversaryAddresses.attackTheAddress.selector;
+        actions[26] = actions[27] = AdversaryOffers.purchase.selector;
+        actions[28] = AdversaryOffers.attackWithPurchase.selector;
+        actions[29] = AdversaryOffers.collectAny.selector;
         targetSelector(FuzzSelector(address(actor), actions));
         targetContract(address(actor));
     }
@@ -347,12 +351,12 @@ contract EscrowAdversaryTest is Test {
     /// One long sequence, always the same: everything happens in it that this is about.
     function test_EverythingHappens() public {
         for (uint256 i = 0; i < 2_000; i++) {
-            uint256 x = uint256(keccak256(abi.encode("everything", 4, i)));
+            uint256 x = uint256(keccak256(abi.encode("everything", 5, i)));
             uint256 y = uint256(keccak256(abi.encode(x)));
-            act(x % 36, y, uint256(keccak256(abi.encode(y))));
+            act(x % 41, y, uint256(keccak256(abi.encode(y))));
         }
         assertEq(actor.broken(), "");
-        string[26] memory all = [
+        string[29] memory all = [
             "deposited",
             "authorized",
             "reserved",
@@ -378,7 +382,10 @@ contract EscrowAdversaryTest is Test {
             "paid to an address",
             "from an address",
             "given back",
-            "address refused"
+            "address refused",
+            "purchased",
+            "brought to the token",
+            "collected"
         ];
         for (uint256 i = 0; i < all.length; i++) {
             assertGt(actor.count(all[i]), 0, all[i]);
@@ -410,6 +417,9 @@ contract EscrowAdversaryTest is Test {
         if (what == 31 || what == 35) actor.depositFrom(x, y, y >> 8);
         if (what == 32) actor.giveBack(x, y, y >> 8);
         if (what == 33) actor.attackTheAddress(x, y, y >> 8);
+        if (what == 36 || what == 37) actor.purchase(x, y, y >> 8);
+        if (what == 38 || what == 40) actor.attackWithPurchase(x, y, y >> 8);
+        if (what == 39) actor.collectAny(x, y, y >> 8);
     }
 
     /// A call that the escrow knows, with anything behind it.
@@ -427,16 +437,19 @@ contract EscrowAdversaryTest is Test {
     /// found, and so is a reserver that nobody proposed here.
     function test_TheJudgeFindsWhatWasStolen() public {
         (address at, address token, address thief) = actor.parts();
-        for (uint256 i = 0; i < 5; i++) {
+        for (uint256 i = 0; i < 6; i++) {
             uint256 snapshot = vm.snapshotState();
             actor.deposit(0, 1, 0, 0);
             actor.payTo(1, 1_000, 0);
+            actor.purchase(256, 0, 0);
+            actor.attackWithPurchase(0, 0, 0);
             assertEq(actor.broken(), "");
             if (i == 0) vm.prank(at);
             if (i == 4) vm.prank(actor.addressAt(0));
+            if (i == 5) vm.prank(actor.offerAddressAt(0));
             if (i == 3) vm.prank(makeAddr("guardian"));
             // What the record says of the state, and of the terms.
-            if (i == 0 || i == 4) TrickToken(token).transfer(thief, 1);
+            if (i == 0 || i > 3) TrickToken(token).transfer(thief, 1);
             else if (i == 1) actor.write(0, 3);
             else if (i == 2) actor.write(1, 3);
             else GatewayEscrow(at).proposeReserver(thief);

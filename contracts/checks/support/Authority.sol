@@ -77,7 +77,7 @@ abstract contract Authority is Proofs {
         bytes32 commitment;
     }
 
-    function setUp() public {
+    function setUp() public virtual {
         signsAll = address(new SignsAll()).code;
         deploy(RESERVER);
         token = new DevToken("Development USD", "dUSD", 6);

@@ -41,8 +41,8 @@ abstract contract Adversary is Sequences {
     /// What came to and went from a party in a token by payments alone, as it should be.
     mapping(address party => mapping(uint256 asset => int256)) internal due;
     uint256 internal drawn;
-    /// Where the payer sent something of a token: deposit addresses. What is there is its own still.
-    mapping(uint256 asset => address[]) internal sentTo;
+    /// Where something of a token was sent that is a party's still: the payer's at deposit addresses, the merchant's at those of offers.
+    mapping(address owner => mapping(uint256 asset => address[])) internal sentTo;
     /// Who may deposit at each escrow, as the judge saw it last, and whether the call may change it.
     bytes32[2] private guards;
     bool internal guarding;
@@ -81,7 +81,7 @@ abstract contract Adversary is Sequences {
         }
     }
 
-    function newId() internal returns (bytes32) {
+    function newId() internal virtual returns (bytes32) {
         return keccak256(abi.encode("payment", drawn++));
     }
 
@@ -221,16 +221,17 @@ abstract contract Adversary is Sequences {
             for (uint256 e = 0; e < 2; e++) {
                 has += int256(escrows[e].claimable(who[i], at));
             }
-            if (who[i] == payer) has += int256(atAddresses(asset, at));
+            has += int256(atAddresses(who[i], asset, at));
             int256 should = (who[i] == payer ? int256(WEALTH) : int256(0)) + due[who[i]][asset];
             if (has < should) breaks("a party has less than its due");
             if (has > should) breaks("a party has more than its due");
         }
     }
 
-    function atAddresses(uint256 asset, address at) private view returns (uint256 sum) {
-        for (uint256 i = 0; i < sentTo[asset].length; i++) {
-            sum += TrickToken(at).balanceOf(sentTo[asset][i]);
+    function atAddresses(address owner, uint256 asset, address at) private view returns (uint256 sum) {
+        address[] storage places = sentTo[owner][asset];
+        for (uint256 i = 0; i < places.length; i++) {
+            sum += TrickToken(at).balanceOf(places[i]);
         }
     }
 

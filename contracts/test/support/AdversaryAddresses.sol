@@ -37,7 +37,7 @@ abstract contract AdversaryAddresses is Adversary {
     }
 
     /// Whom a call on the tape is for.
-    function targetOf(bytes memory data) internal view returns (address) {
+    function targetOf(bytes memory data) internal view virtual returns (address) {
         bytes4 selector = bytes4(data);
         bool ofFactory = selector == factory.deposit.selector || selector == factory.giveBack.selector;
         return ofFactory ? address(factory) : address(escrow);
@@ -82,16 +82,16 @@ abstract contract AdversaryAddresses is Adversary {
         }
         if (made.length == 0) return;
         address to = addressBy(made[another ? made.length - 1 : amount % made.length]);
-        sentTo[asset].push(to);
+        sentTo[payer][asset].push(to);
         vm.prank(payer);
         // The least that its terms say, or half of it, or twice.
         uint256 sent = bound(amount, 1, CAP) * (1 + seed % 5) / 2;
         (bool done,) = tokens[asset].call{gas: CALL_GAS}(abi.encodeCall(TrickToken.transfer, (to, sent)));
         if (done) count["paid to an address"]++;
         // Each address once, for the judge to count.
-        for (uint256 i = 0; i + 1 < sentTo[asset].length; i++) {
-            if (sentTo[asset][i] == to) {
-                sentTo[asset].pop();
+        for (uint256 i = 0; i + 1 < sentTo[payer][asset].length; i++) {
+            if (sentTo[payer][asset][i] == to) {
+                sentTo[payer][asset].pop();
                 break;
             }
         }

@@ -450,7 +450,7 @@ abstract contract EscrowFixture is Test {
         );
     }
 
-    function word(address account) private pure returns (bytes32) {
+    function word(address account) internal pure returns (bytes32) {
         return bytes32(uint256(uint160(account)));
     }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
+import {AuthorizingToken} from "./AuthorizingToken.sol";
 import {TrickToken} from "./TrickToken.sol";
 
 /// @notice A token with an `approve` of its own kind.
-contract OddApproval is TrickToken {
+contract OddApproval is AuthorizingToken {
     enum Kind {
         FromOrToZero,
         AnswersFalse,
@@ -33,23 +34,35 @@ contract OddApproval is TrickToken {
 }
 
 /// @notice A token that moves but half of what it is asked to.
-contract HalfToken is TrickToken {
+contract HalfToken is AuthorizingToken {
     function _move(address from, address to, uint256 amount) internal override {
         super._move(from, to, (amount + 1) / 2);
     }
 }
 
-/// @notice A token that calls somebody once, before or after a transfer has moved the money.
-contract CallsOnce is TrickToken {
+/// @notice A token that calls somebody once, before or after a transfer has moved the money: the first, or the one that comes after
+/// as many as it is told.
+contract CallsOnce is AuthorizingToken {
     bool public after_;
+    uint256 public skipped;
 
     function setAfter() external {
         after_ = true;
     }
 
+    function setSkipped(uint256 transfers) external {
+        skipped = transfers;
+    }
+
     function _move(address from, address to, uint256 amount) internal override {
         address target = hookTarget;
         hookTarget = address(0);
+        if (skipped != 0) {
+            skipped--;
+            super._move(from, to, amount);
+            hookTarget = target;
+            return;
+        }
         bool late = after_;
         if (late) super._move(from, to, amount);
         if (target != address(0)) (hookSucceeded, hookResult) = target.call(hookData);
@@ -57,8 +70,48 @@ contract CallsOnce is TrickToken {
     }
 }
 
+/// @notice A token that tells of one holder so much more than it has, or less, once it was asked to move something to it; and moves
+/// what it is asked to, or nothing.
+contract Liar is AuthorizingToken {
+    address private _about;
+    int256 private _lie;
+    bool private _moves;
+    bool private _lies;
+
+    function setLie(address about, int256 lie, bool moves) external {
+        (_about, _lie, _moves) = (about, lie, moves);
+    }
+
+    function balanceOf(address owner) public view override returns (uint256) {
+        uint256 held = super.balanceOf(owner);
+        return _lies && owner == _about ? uint256(int256(held) + _lie) : held;
+    }
+
+    function _move(address from, address to, uint256 amount) internal override {
+        if (to == _about) _lies = true;
+        if (to != _about || _moves) super._move(from, to, amount);
+    }
+}
+
+/// @notice A token that takes any signature of any authorization at any time, and as often as it is brought.
+contract TakesAnySignature is TrickToken {
+    function transferWithAuthorization(
+        address from,
+        address to,
+        uint256 value,
+        uint256,
+        uint256,
+        bytes32,
+        uint8,
+        bytes32,
+        bytes32
+    ) external {
+        _move(from, to, value);
+    }
+}
+
 /// @notice A token with a second address.
-contract TwoNames is TrickToken {
+contract TwoNames is AuthorizingToken {
     OtherName public immutable other = new OtherName();
 
     function moveFor(address from, address to, uint256 amount) external {

@@ -2,16 +2,16 @@
 pragma solidity ^0.8.24;
 
 import {GatewayEscrow} from "../../src/GatewayEscrow.sol";
-import {Authorizations} from "./Authorizations.sol";
 import {AuthorizingToken} from "./AuthorizingToken.sol";
 import {DepositAddressing} from "./DepositAddressing.sol";
 import {EscrowFixture} from "./EscrowFixture.sol";
+import {OfferAddressing} from "./OfferAddressing.sol";
 import {VerifierSets} from "./VerifierSets.sol";
 
 /// @notice What those have in common who act in random sequences. Their permits and authorizations last as long as the test, and
 /// their tokens take each of them.
-abstract contract Sequences is VerifierSets, Authorizations, DepositAddressing {
-    function setUp() public virtual override(EscrowFixture, Authorizations, DepositAddressing) {
+abstract contract Sequences is VerifierSets, OfferAddressing, DepositAddressing {
+    function setUp() public virtual override(EscrowFixture, OfferAddressing, DepositAddressing) {
         super.setUp();
         trick = new AuthorizingToken();
         enrich(address(trick));
