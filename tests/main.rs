@@ -66,5 +66,6 @@ mod verifier_sets;
 mod webhooks;
 mod wrapped_coins;
 mod x402;
+mod x402_exact;
 mod x402_identifiers;
 mod x402_official;

@@ -42,19 +42,6 @@ async fn passed(mut command: Command, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// What x402-conformance says about `target`.
-async fn conforms(check: &str, target: &str) -> Result<()> {
-    let output = Command::new("python3")
-        .args(["-m", "x402conf", check, target, "--fail-on-error"])
-        .env("PYTHONPATH", tools::root().join(".tools/x402-conformance"))
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .output()
-        .await?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "x402conf {check}: {text}");
-    Ok(())
-}
-
 #[tokio::test]
 async fn neither_the_scheme_nor_the_buyer_believes_a_liar() -> Result<()> {
     let mut command = Command::new("node");
@@ -75,7 +62,7 @@ async fn the_official_facilitator_client_understands_every_answer() -> Result<()
     let directory = TempDir::new()?;
     let made = directory.path().join("made");
     let before = world.balances().await?;
-    conforms("live", &format!("{}/x402/v1", world.base(0))).await?;
+    x402_conforms("live", &format!("{}/x402/v1", world.base(0))).await?;
     let made_at = made.to_str().context("a path is not a text")?;
     node_tests(&world, "test/facilitator.test.js", 8, &[("MADE", made_at)]).await?;
 
@@ -98,7 +85,7 @@ async fn a_buyer_pays_on_one_chain_and_the_shop_is_paid_on_another() -> Result<(
     let shop = Shop::start(&world.network, &purchase).await?;
     let ledger = world.network.options().directory.join("buyer.jsonl");
     let before = world.balances().await?;
-    conforms("resource", &shop.url).await?;
+    x402_conforms("resource", &shop.url).await?;
 
     let bought = shop::buy(&world.network, &purchase, &shop.url, &ledger).await?;
     assert_eq!(bought.status, 200, "{bought:?}");

@@ -72,6 +72,7 @@ pub const ROUTES: &[Route] = &[
     Route { method: Method::GET, path: "/x402/v1/supported", handler: || get(x402::supported::handle) },
     Route { method: Method::POST, path: "/x402/v1/verify", handler: || post(x402::verify::handle) },
     Route { method: Method::POST, path: "/x402/v1/settle", handler: || post(x402::settle::handle) },
+    Route { method: Method::POST, path: "/x402/v1/offers", handler: || post(x402::offers::handle) },
     Route { method: Method::GET, path: "/healthz", handler: || get(health::live) },
     Route { method: Method::GET, path: "/readyz", handler: || get(health::ready) },
     Route { method: Method::GET, path: "/openapi.json", handler: || get(documentation::openapi) },

@@ -30,6 +30,7 @@ const UNSIGNED: &[(&str, u32)] = &[
     ("/v1/webhooks", price::VERIFY),
     ("/v1/webhooks/{webhookId}/redeliver", price::WRITE),
     ("/x402/v1/verify", price::X402_VERIFY),
+    ("/x402/v1/offers", price::PREPARE),
 ];
 
 /// What a write to the route costs that anybody may send; `None` for those that somebody has to sign.

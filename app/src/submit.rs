@@ -20,7 +20,7 @@ use crate::{
         ready_chains,
         write_permits::Permit,
     },
-    authorization::{AuthorizationRequest, Authorized},
+    authorization::{AuthorizationRequest, Authorized, MessageScheme},
     error::{Code, Error},
     existing::Refused,
     funds::{Draw, Promised, Spend},
@@ -113,6 +113,16 @@ impl<'a> Submission<'a> {
 
     /// Checks a body by itself, and who asks.
     pub(crate) async fn read(body: &'a JsonBody, caller: &'a Caller, state: &App) -> Result<Self, Error> {
+        let submission = Self::of_purchase(body, caller, state).await?;
+        // What else such a request says (settlers, policies, the auction's end) is the gateway's to say, as nobody signs it.
+        if submission.request.sender_auth.message_scheme == MessageScheme::EvmX402Exact {
+            return Err(Code::MESSAGE_SCHEME_NOT_SERVED.into());
+        }
+        Ok(submission)
+    }
+
+    /// The same for the request that the gateway has made of what a client of x402 sent.
+    pub(crate) async fn of_purchase(body: &'a JsonBody, caller: &'a Caller, state: &App) -> Result<Self, Error> {
         let request = PaymentRequest::read(&body.members, &state.corridors)?;
         sender_auth::check_payloads(&body.text)?;
         let proven = state.prove(body).await?;

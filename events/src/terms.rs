@@ -113,10 +113,24 @@ impl Terms {
     /// # Ok::<(), events::caip::Error>(())
     /// ```
     pub fn hash(&self) -> Hash32 {
+        Hash32::sha256(self.canonical())
+    }
+
+    /// The RFC 8785 form in two parts, up to the source's account and from behind it: all of the terms but who pays.
+    pub fn around_payer(&self) -> (String, String) {
+        const BEFORE: &str = r#""source":{"account":""#;
+        let canonical = self.canonical();
+        // The source comes last, since the members are sorted, and no text in front of it has a quote that is not escaped.
+        let start = canonical.rfind(BEFORE).map_or(canonical.len(), |at| at + BEFORE.len());
+        let end = canonical.len().min(start + self.source.account().to_string().len());
+        (canonical[..start].to_owned(), canonical[end..].to_owned())
+    }
+
+    fn canonical(&self) -> String {
         // Serialization cannot fail: the terms are strings, arrays and objects with string keys.
-        let canonical = serde_json_canonicalizer::to_vec(self).unwrap_or_default();
+        let canonical = serde_json_canonicalizer::to_string(self).unwrap_or_default();
         debug_assert!(!canonical.is_empty());
-        Hash32::sha256(canonical)
+        canonical
     }
 }
 
@@ -143,6 +157,9 @@ mod tests {
             r#""asset_identifier":"eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48"}}"#,
         );
         assert_eq!(terms.hash(), Hash32::sha256(canonical));
+        let (before, behind) = terms.around_payer();
+        assert_eq!(format!("{before}{}{behind}", terms.source.account()), canonical);
+        assert!(before.ends_with(r#""source":{"account":""#), "{before}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 
+use devkit::tools;
 use devnet::{
     keys::Role,
     network::{Chain, Network, Options},
@@ -278,4 +279,20 @@ pub fn moves(before: &BTreeMap<&'static str, U256>, after: &BTreeMap<&'static st
     let signed = |held: &U256| i128::try_from(held.to::<u128>()).unwrap();
     let difference = |name: &&'static str| signed(&after[name]) - signed(&before[name]);
     before.keys().map(|name| (*name, difference(name))).filter(|(_, moved)| *moved != 0).collect()
+}
+
+/// What x402-conformance says about `target`.
+///
+/// # Errors
+/// When it does not conform.
+pub async fn x402_conforms(check: &str, target: &str) -> Result<()> {
+    let output = Command::new("python3")
+        .args(["-m", "x402conf", check, target, "--fail-on-error"])
+        .env("PYTHONPATH", tools::root().join(".tools/x402-conformance"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .await?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "x402conf {check}: {text}");
+    Ok(())
 }

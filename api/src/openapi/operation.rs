@@ -141,9 +141,7 @@ impl Operation {
         for status in statuses {
             let codes = self.codes().filter(|code| code.status == Some(status)).collect::<Vec<_>>();
             let response = match self.response {
-                Body::Json(own, _) if self.tag == x402::TAG && self.request.is_some() => {
-                    x402::error_response(own, status, &codes, base_url)
-                }
+                Body::Json(own, _) if x402::answers_so(own) => x402::error_response(own, status, &codes, base_url),
                 _ => error_response(status, &codes, base_url),
             };
             responses.insert(status.as_str().to_owned(), response);

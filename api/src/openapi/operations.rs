@@ -484,6 +484,7 @@ pub const OPERATIONS: &[Operation] = &[
     x402::SUPPORTED,
     x402::VERIFY,
     x402::SETTLE,
+    x402::OFFERS,
     Operation {
         method: Method::GET,
         path: "/healthz",

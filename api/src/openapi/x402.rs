@@ -71,6 +71,28 @@ pub(super) const SETTLE: Operation = Operation {
     errors: &[FORM, ORDER, TAKEN, &[Code::OUTCOME_UNKNOWN, Code::SERVICE_PAUSED, Code::CHAIN_UNAVAILABLE], READ],
 };
 
+pub(super) const OFFERS: Operation = Operation {
+    method: Method::POST,
+    path: "/x402/v1/offers",
+    id: "makeX402Offer",
+    tag: TAG,
+    summary: "Make an offer for stock clients",
+    description: "Computes what stands in a merchant's 402 of the scheme `exact`, so that any client of x402 pays it in a token on one \
+                  chain, and the merchant is paid on another. The address in it commits to the whole offer and serves all buyers. \
+                  Nothing is kept, and the same question has the same answer for as long as contracts and accounts are the same.",
+    parameters: Vec::new,
+    request: Some(Body::Json("X402OfferRequest", examples::x402::offer_request)),
+    response: Body::Json("X402Offer", examples::x402::offer),
+    no_content: None,
+    headers: &[],
+    errors: &[&[Code::INVALID_REQUEST, Code::REQUEST_TOO_LARGE, Code::RATE_LIMITED, Code::CHAIN_UNAVAILABLE], READ],
+};
+
+/// Whether errors of the call whose 200 has the schema `name` have the shape of that.
+pub(super) fn answers_so(name: &str) -> bool {
+    ["X402VerifyResponse", "X402SettleResponse"].contains(&name)
+}
+
 /// The answer of the call whose 200 has the schema `name`, with one of `codes`.
 pub(super) fn error_response(name: &str, status: StatusCode, codes: &[&Code], base_url: &str) -> Value {
     let description: Vec<String> = codes.iter().map(|code| format!("`{}`: {}", code.code, code.message)).collect();

@@ -98,9 +98,10 @@ pub(crate) struct SettleBody {
     /// For humans. Names the member that is at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_message: Option<String>,
-    /// The delivery's hash, once the merchant is paid; empty before. `extensions.gw.transactions` has the deposit's.
+    /// The delivery's hash, once the merchant is paid; empty before. Of the scheme `exact` the deposit's, as soon as there is one and unless
+    /// the payment failed. `extensions.gw.transactions` has both.
     transaction: String,
-    /// CAIP-2 id of the destination's chain. Empty where it could not be read.
+    /// CAIP-2 id of the destination's chain; of the scheme `exact` the source's. Empty where it could not be read.
     network: String,
     /// The source account. Absent where it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,14 +265,18 @@ pub(super) struct Held {
     pub(super) view: PaymentView,
     /// Whether it was there before.
     pub(super) replay: bool,
+    /// Whether a merchant was told before that a stock client has paid.
+    pub(super) is_duplicate: bool,
     /// For how many seconds the call was held, where the payment is not over and the requirement allows for longer.
     pub(super) cut_to_seconds: Option<u64>,
 }
 
 /// What settling a payment came to so far, and for how many seconds the call was held where it was cut short.
 pub(super) fn settle_outcome(held: &Held, outline: Outline, base_url: &str) -> Response {
-    let Held { view, replay, cut_to_seconds } = held;
+    let Held { view, replay, is_duplicate, cut_to_seconds } = held;
+    let duplicate = Code::DUPLICATE_SETTLEMENT;
     let why = match view.status {
+        PaymentStatus::Completed if *is_duplicate => Some((duplicate.code.to_owned(), duplicate.message.to_owned())),
         PaymentStatus::Completed => None,
         PaymentStatus::Failed => view.failure.as_ref().map(|failure| (failure.code.clone(), failure.message.clone())),
         PaymentStatus::Pending | PaymentStatus::Finalizing => {
@@ -279,10 +284,19 @@ pub(super) fn settle_outcome(held: &Held, outline: Outline, base_url: &str) -> R
             Some((pending.code.to_owned(), pending.message.to_owned()))
         }
     };
-    let success = view.status == PaymentStatus::Completed;
-    // The transaction is the settlement's on the destination's chain (spec 2.14), so nothing else ever stands there.
-    let delivery = view.fulfillment.as_ref().filter(|_| success);
-    let gw = Gw { held_seconds: *cut_to_seconds, ..Gw::of(view, *replay, base_url) };
+    let success = why.is_none();
+    // The transaction is the settlement's on the destination's chain (spec 2.14), so nothing else ever stands there. Of the scheme `exact`
+    // it is the one that carried out what the client signed; while it is there, a stock server asks again by itself.
+    let delivery = match outline.is_exact {
+        true => view.deposit.as_ref().filter(|_| view.status != PaymentStatus::Failed),
+        false => view.fulfillment.as_ref().filter(|_| success),
+    };
+    let mut gw = Gw { held_seconds: *cut_to_seconds, ..Gw::of(view, *replay, base_url) };
+    if *is_duplicate {
+        gw.code = Some(duplicate.code.to_owned());
+        gw.retry_classification = Some(duplicate.retry_classification);
+        gw.docs_url = Some(docs_url(base_url, duplicate.code));
+    }
     let body = SettleBody {
         success,
         transaction: delivery.map(|delivery| delivery.transaction_hash.clone()).unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! Reading a verify or settle call.
 
 use app::x402::Call;
+use events::time::Timestamp;
 
 use super::{answer::Refused, outline::Outline};
 use crate::body::RawBody;
@@ -9,11 +10,11 @@ use crate::body::RawBody;
 ///
 /// # Errors
 /// What is wrong with its form.
-pub(super) fn read(body: RawBody, outline: &mut Outline) -> Result<Call, Refused> {
+pub(super) fn read(body: RawBody, now: Timestamp, outline: &mut Outline) -> Result<Call, Refused> {
     let deprecated = body.deprecated.clone();
     let body = body.json().map_err(|error| Refused::of_form(error.0))?;
     *outline = Outline::of(&body.members);
-    let call = Call::read(&body).map_err(Refused::of_form)?;
+    let call = Call::read(&body, now).map_err(Refused::of_form)?;
     deprecated.note(&call.request.members);
     Ok(call)
 }

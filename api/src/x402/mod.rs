@@ -2,6 +2,7 @@
 
 mod answer;
 mod call;
+pub(crate) mod offers;
 mod outline;
 pub(crate) mod settle;
 pub(crate) mod supported;

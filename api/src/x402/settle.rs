@@ -6,8 +6,9 @@ use axum::{Extension, extract::State, response::Response};
 
 use app::{
     submit::outcome,
-    x402::{SettleOutcome, settle},
+    x402::{Refusal, SettleOutcome, settle, tell_once},
 };
+use projections::PaymentStatus;
 
 use super::{
     answer::{self, Held, Refused},
@@ -42,14 +43,16 @@ async fn held(
     let long_poll_max = long_poll::longest(&headers, Duration::from_millis(state.x402.settle_hold_ms_max));
     // They are not kept for as long as the outcome is waited for.
     drop(headers);
-    let call = call::read(body, outline)?;
+    let call = call::read(body, state.services.clock.now(), outline)?;
     // Boxed, so that nothing of the message stays in memory while its outcome is waited for.
     let settling = settle(state, correlation.as_str(), caller.clone(), call, permit);
-    let SettleOutcome { view, replay, timeout } = Box::pin(settling).await?;
+    let SettleOutcome { is_exact, view, replay, timeout } = Box::pin(settling).await?;
     let longest = long_poll_max.min(timeout);
     // Whoever has seen the message can repeat it.
     let view = outcome(state, &caller, !replay, view, arrival.left(longest)).await;
     let held = longest.min(arrival.elapsed());
     let is_cut = !view.status.is_final() && held < timeout;
-    Ok(Held { view, replay, cut_to_seconds: is_cut.then_some(held.as_secs()) })
+    let is_paid = view.status == PaymentStatus::Completed;
+    let is_duplicate = is_exact && is_paid && !tell_once(state, &view).await.map_err(Refusal::Payment)?;
+    Ok(Held { view, replay, is_duplicate, cut_to_seconds: is_cut.then_some(held.as_secs()) })
 }

@@ -9,18 +9,18 @@ use serde::Serialize;
 use app::{
     authorization::MessageScheme,
     request::corridors::{Corridor, Corridors},
-    x402::{PAYMENT_IDENTIFIER, SCHEME, VERSION},
+    x402::{EXACT, PAYMENT_IDENTIFIER, SCHEME, VERSION},
 };
-use events::{AssetId, ChainId};
+use events::{AssetId, ChainId, Family};
 
 use crate::state::HttpState;
 
-/// What the facilitator takes.
+/// What the facilitator takes: each source chain by `gw-escrow`, and EVM chains by `exact` besides.
 // Body of the 200.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "X402Supported")]
 pub(crate) struct SupportedBody {
-    /// One for each chain that can be paid from.
+    /// One for each chain that can be paid from and each scheme.
     kinds: Vec<Kind>,
     /// Extensions that are understood.
     #[schemars(with = "Vec<String>")]
@@ -40,7 +40,7 @@ struct Kind {
     #[schemars(with = "i64", extend("const" = VERSION))]
     version: u64,
     /// The scheme.
-    #[schemars(extend("const" = SCHEME))]
+    #[schemars(extend("enum" = [SCHEME, EXACT]))]
     scheme: &'static str,
     /// CAIP-2 id of the source chain.
     #[schemars(with = "ChainId")]
@@ -142,12 +142,16 @@ pub(crate) async fn handle(State(state): State<Arc<HttpState>>) -> Json<Supporte
         let has_token = |corridor: &Corridor| corridor.assets.iter().any(|asset| is_token(&asset.asset_identifier));
         corridors.iter().filter(move |(_, corridor)| has_token(corridor))
     };
-    let kinds = sources().map(|(chain, corridor)| Kind {
+    let kind = |scheme, chain: &ChainId, corridor| Kind {
         version: VERSION,
-        scheme: SCHEME,
+        scheme,
         network: chain.to_string(),
         extra: Extra { gw: gw(corridor, &state) },
-    });
+    };
+    // Stock servers ask once, when they start. Whether a token takes what is signed for it, its offers tell.
+    let exact = sources().filter(|(_, corridor)| corridor.family == Family::Evm);
+    let exact = exact.map(|(chain, corridor)| kind(EXACT, chain, corridor));
+    let kinds = sources().map(|(chain, corridor)| kind(SCHEME, chain, corridor)).chain(exact);
     let signers = sources().map(|(chain, corridor)| (chain.to_string(), signers(corridor)));
     Json(SupportedBody { kinds: kinds.collect(), extensions: [PAYMENT_IDENTIFIER], signers: signers.collect() })
 }

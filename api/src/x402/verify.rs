@@ -26,6 +26,6 @@ pub(crate) async fn handle(State(state): State<Arc<HttpState>>, write: Result<Wr
 
 async fn judge(state: &HttpState, write: Result<Write, ApiError>, outline: &mut Outline) -> Result<Verified, Refused> {
     let Write { caller, body, permit: _permit, .. } = write.map_err(|error| Refused::of_form(error.0))?;
-    let call = call::read(body, outline)?;
+    let call = call::read(body, state.services.clock.now(), outline)?;
     Ok(verify(state, caller, call).await?)
 }

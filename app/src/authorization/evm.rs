@@ -29,7 +29,7 @@ use journal::budget::Budgets;
 use net::callers::Refusal;
 use sagas::ports::{Clock, Transient};
 
-use self::tokens::{KEYS_ONLY, NO_TRANSFERS, OLDER_ESCROW};
+use self::tokens::{KEYS_ONLY, NO_EXACT, NO_OFFERS, NO_TRANSFERS, OLDER_ESCROW, X402_ONLY};
 use crate::{
     authorization::{
         AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
@@ -79,6 +79,8 @@ struct EvmChain {
     escrows_with_transfers: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     /// Whether deposit addresses of escrows are given. Only configured ones are asked.
     addressed_escrows: Arc<Mutex<BTreeMap<Account, Addressed>>>,
+    /// Whether escrows get deposits from addresses of offers. Only configured ones are asked.
+    offered_escrows: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     foreign: FairBulkhead,
 }
 
@@ -103,6 +105,7 @@ impl EvmAuthorizer {
                     unsigned_asks,
                     escrows_with_transfers: Arc::default(),
                     addressed_escrows: Arc::default(),
+                    offered_escrows: Arc::default(),
                     foreign,
                 },
             )
@@ -141,7 +144,7 @@ impl EvmChain {
             Err(error)
                 if error.may_be_contract()
                     // Not all tokens ask contracts.
-                    && spend.scheme != Scheme::EvmEip3009
+                    && !matches!(spend.scheme, Scheme::EvmEip3009 | Scheme::EvmX402Exact)
                     && (error.may_deploy() || !self.payers.had_no_code(account)) =>
             {
                 let asked = authorization::authorize_onchain(spend, &signed, &self.payers);
@@ -309,6 +312,16 @@ impl Authorizer for EvmAuthorizer {
         }
     }
 
+    async fn offer_domain(&self, source: &OwnedAsset, escrow: &Account) -> Result<TokenDomain, AuthorizeError> {
+        let chain = self.chains.of(source)?;
+        let token = chain.token(source, &chain.unsigned_asks).await?.filter(|token| token.transfers);
+        let Some(token) = token else { return Err(AuthorizeError::Refused(NO_EXACT.to_owned())) };
+        match chain.takes_offers(escrow, &chain.unsigned_asks).await? {
+            true => Ok(token.domain),
+            false => Err(AuthorizeError::Refused(NO_OFFERS.to_owned())),
+        }
+    }
+
     async fn allowance(
         &self,
         request: &AuthorizationRequest<'_>,
@@ -366,6 +379,9 @@ impl Authorizer for EvmAuthorizer {
         request: &AuthorizationRequest<'_>,
         payload: Option<&Map<String, Value>>,
     ) -> Result<Prepared, AuthorizeError> {
+        if request.message_scheme == MessageScheme::EvmX402Exact {
+            return Err(AuthorizeError::Refused(X402_ONLY.to_owned()));
+        }
         let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
         let payload = payload.cloned().map(Value::Object);
         let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
@@ -393,7 +409,7 @@ impl Authorizer for EvmAuthorizer {
             messages: vec![message],
             amount: prepared.amount,
             draw: match spend.scheme {
-                Scheme::EvmEip3009 => PreparedDraw::Transfer(prepared.nonce),
+                Scheme::EvmEip3009 | Scheme::EvmX402Exact => PreparedDraw::Transfer(prepared.nonce),
                 Scheme::EvmPermit2 | Scheme::EvmPermit2Escrow => PreparedDraw::Permit2(prepared.nonce),
             },
             escrow: prepared.plan,
@@ -404,7 +420,7 @@ impl Authorizer for EvmAuthorizer {
 /// Whether a token has to take a signature of the payer's.
 fn is_for_token(authorization: &Authorization) -> bool {
     match authorization {
-        Authorization::EvmEip3009(_) => true,
+        Authorization::EvmEip3009(_) | Authorization::EvmX402Exact(_) => true,
         Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.allowance.is_some(),
         Authorization::DepositAddress(_) | Authorization::Solana(_) | Authorization::Tron(_) => false,
     }
@@ -436,6 +452,7 @@ fn spend(request: &AuthorizationRequest<'_>, token: Option<TokenDomain>) -> Resu
         MessageScheme::EvmPermit2 => Scheme::EvmPermit2,
         MessageScheme::EvmPermit2Escrow => Scheme::EvmPermit2Escrow,
         MessageScheme::EvmEip3009 => Scheme::EvmEip3009,
+        MessageScheme::EvmX402Exact => Scheme::EvmX402Exact,
         other @ (MessageScheme::Solana | MessageScheme::Tron) => {
             return Err(AuthorizeError::Refused(format!("{} is not a scheme of an EVM chain", other.name())));
         }

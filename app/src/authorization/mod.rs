@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use events::{
     Account, Amount, Family, Hash32, OwnedAsset, PaymentId, Terms,
-    event::{Authorization, DepositAddress, EscrowPlan},
+    event::{Authorization, DepositAddress, EscrowPlan, TokenDomain},
     time::{Timestamp, unix_seconds},
 };
 use net::callers::{Caller, Refusal};
@@ -23,7 +23,7 @@ use crate::{
     funds::Draw,
 };
 
-/// How the payer signed: the schemes of spec 2.3, and one more of EVM chains (ADR 150).
+/// How the payer signed: the schemes of spec 2.3, and two more of EVM chains (ADR 150, 154).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageScheme {
     /// Permit2 transfer without a witness.
@@ -32,6 +32,8 @@ pub enum MessageScheme {
     EvmPermit2Escrow,
     /// A transfer by the token itself (ERC-3009).
     EvmEip3009,
+    /// A transfer by the token to the address of a merchant's offer, as clients of x402 sign it.
+    EvmX402Exact,
     /// Ed25519 over the escrow's terms.
     Solana,
     /// The payer's own transaction.
@@ -39,7 +41,7 @@ pub enum MessageScheme {
 }
 
 impl MessageScheme {
-    /// Every scheme.
+    /// Every scheme that a request may name. What clients of x402 sign comes by `/x402/v1` alone.
     pub const ALL: [Self; 5] = [Self::EvmPermit2, Self::EvmPermit2Escrow, Self::EvmEip3009, Self::Solana, Self::Tron];
 
     /// The name in a body.
@@ -48,6 +50,7 @@ impl MessageScheme {
             Self::EvmPermit2 => "EVM_PERMIT2",
             Self::EvmPermit2Escrow => "EVM_PERMIT2_ESCROW",
             Self::EvmEip3009 => "EVM_EIP3009",
+            Self::EvmX402Exact => "EVM_X402_EXACT",
             Self::Solana => "SOLANA",
             Self::Tron => "TRON",
         }
@@ -56,7 +59,7 @@ impl MessageScheme {
     /// The chains it is for.
     pub fn family(self) -> Family {
         match self {
-            Self::EvmPermit2 | Self::EvmPermit2Escrow | Self::EvmEip3009 => Family::Evm,
+            Self::EvmPermit2 | Self::EvmPermit2Escrow | Self::EvmEip3009 | Self::EvmX402Exact => Family::Evm,
             Self::Solana => Family::Solana,
             Self::Tron => Family::Tron,
         }
@@ -309,6 +312,16 @@ pub trait Authorizer: Send + Sync {
     async fn deposit_address(&self, request: &AddressRequest<'_>) -> Result<DepositAddress, AuthorizeError> {
         let chain = request.terms.source.asset().chain();
         Err(AuthorizeError::Refused(format!("source: no deposit addresses are given on {chain}")))
+    }
+
+    /// The domain in which clients of x402 sign for the source's token, where what they sign comes into this escrow (ADR 154).
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn offer_domain(&self, source: &OwnedAsset, escrow: &Account) -> Result<TokenDomain, AuthorizeError> {
+        let _ = escrow;
+        let chain = source.asset().chain();
+        Err(AuthorizeError::Refused(format!("network: exact is not served on {chain}; see gw-escrow")))
     }
 
     /// One more message, by which the payer gives the allowance that what was prepared needs, in front of the others; `None` where only a

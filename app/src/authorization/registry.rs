@@ -5,7 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use events::{Account, Family, OwnedAsset, event::DepositAddress};
+use events::{
+    Account, Family, OwnedAsset,
+    event::{DepositAddress, TokenDomain},
+};
 use sagas::ports::Transient;
 
 use crate::{
@@ -62,6 +65,11 @@ impl Authorizer for Authorizers {
     async fn deposit_address(&self, request: &AddressRequest<'_>) -> Result<DepositAddress, AuthorizeError> {
         let (_permit, authorizer) = self.of(request.terms.source.family(), |family| &family.unsigned).await?;
         authorizer.deposit_address(request).await
+    }
+
+    async fn offer_domain(&self, source: &OwnedAsset, escrow: &Account) -> Result<TokenDomain, AuthorizeError> {
+        let (_permit, authorizer) = self.of(source.family(), |family| &family.unsigned).await?;
+        authorizer.offer_domain(source, escrow).await
     }
 
     async fn allowance(

@@ -61,6 +61,7 @@ impl SolanaAuthorizer {
             other @ (MessageScheme::EvmPermit2
             | MessageScheme::EvmPermit2Escrow
             | MessageScheme::EvmEip3009
+            | MessageScheme::EvmX402Exact
             | MessageScheme::Tron) => {
                 return Err(AuthorizeError::Refused(format!("{} is not a scheme of a Solana chain", other.name())));
             }

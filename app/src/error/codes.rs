@@ -273,9 +273,15 @@ codes! {
          This call created nothing.",
         "To learn what became of the earlier payment, send its payload unchanged. For another payment use another \
          identifier, and another `request_id`.";
+    DUPLICATE_SETTLEMENT Some(StatusCode::OK), PaymentGateway, ReconcileThenDecide, None, false,
+        "The merchant was told before that this payment is made.",
+        "A client of x402's `exact` has one purchase for one signature, so `settle` says success of it once. The same payload was \
+         settled before, here or for another page of the merchant's. No money moved by this call.",
+        "Do not give again what was bought. If the answer that said success was lost, look at the payment's status: \
+         `extensions.gw.paymentId` names it.";
     UNSUPPORTED_SCHEME Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "The x402 scheme is not one of this gateway's.",
-        "The requirement asks for another scheme than `gw-escrow`. This call accepted nothing.",
+        "The requirement asks for another scheme than `gw-escrow` and `exact`. This call accepted nothing.",
         "Merchants take scheme and network from `/x402/v1/supported`.";
     INVALID_NETWORK Some(StatusCode::OK), PaymentGateway, NotRetryableFixRequest, None, false,
         "A network of the requirement is not served.",

@@ -83,6 +83,7 @@ impl<'a> Draw<'a> {
                     || signature::bytes(&permit.signature).is_ok_and(|bytes| signature::is_erc6492(&bytes)),
             },
             Authorization::EvmEip3009(transfer) => Self::Transfer { nonce: transfer.nonce },
+            Authorization::EvmX402Exact(purchase) => Self::Transfer { nonce: purchase.nonce },
             Authorization::Solana(spend) => Self::Delegate { signer: &spend.signer },
             // What is at the address is looked at when it is there; before that nobody promises anything.
             Authorization::DepositAddress(_) => Self::PayerDeposit { deposit: None, approves: true },

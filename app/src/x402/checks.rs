@@ -41,8 +41,15 @@ pub(super) async fn check<'a>(state: &App, caller: &'a Caller, call: &'a Call) -
             return Ok(Payment::Known(Box::new(view)));
         }
     }
-    // The form of the request comes before every judgement.
-    let submission = Submission::read(request, caller, state).await.map_err(Refusal::Form)?;
+    // The form of the request comes before every judgement; the one of a stock client is made of the requirement, so that comes first.
+    let submission = match message.requirement.exact {
+        Some(_) => {
+            Resolved::new(&message.requirement, &state.corridors)?;
+            Submission::of_purchase(request, caller, state).await
+        }
+        None => Submission::read(request, caller, state).await,
+    };
+    let submission = submission.map_err(Refusal::Form)?;
     message.check_accepted()?;
     let resolved = Resolved::new(&message.requirement, &state.corridors)?;
     resolved.check(submission.order(), state.services.clock.now())?;

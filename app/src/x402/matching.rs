@@ -5,11 +5,16 @@
 
 use chrono::TimeDelta;
 
-use events::{Account, Amount, AssetId, ChainId, Family, OwnedAsset, caip, event::VerifierRef, time::Timestamp};
+use chains_evm::offers;
+use events::{
+    Account, Amount, AssetId, ChainId, Family, OwnedAsset, Terms, caip,
+    event::{EscrowPlan, VerifierRef},
+    time::Timestamp,
+};
 
 use super::{
-    SCHEME,
-    requirement::{Destination, Requirement},
+    EXACT, SCHEME,
+    requirement::{Destination, ExactOffer, Requirement},
 };
 use crate::{
     error::{Code, Error},
@@ -35,6 +40,8 @@ pub(super) struct Resolved<'a> {
     proxy: Account,
     /// The default verifier where the requirement names none.
     verifier: VerifierRef,
+    /// Of an offer for stock clients the merchant as an owner of the source asset, and the windows from the end of an authorization.
+    offer: Option<(OwnedAsset, EscrowPlan)>,
 }
 
 impl<'a> Resolved<'a> {
@@ -43,8 +50,30 @@ impl<'a> Resolved<'a> {
     /// # Errors
     /// The first fault.
     pub(super) fn new(requirement: &'a Requirement, corridors: &Corridors) -> Result<Self, Error> {
-        if requirement.scheme != SCHEME {
-            let message = format!("paymentRequirements.scheme: must be {SCHEME}");
+        let resolved = Self::of(requirement, corridors)?;
+        let here = Account::parse(resolved.source.chain().family().unwrap_or(Family::Evm), &requirement.pay_to);
+        if resolved.offer.is_some() {
+            let address = resolved.offer_address()?;
+            if here.as_ref() != Ok(&address) {
+                let rule = "the address of this offer: its members, or the gateway's contracts and accounts, are others by now";
+                return Err(invalid("payTo", format!("must be {address}, {rule}")));
+            }
+            return Ok(resolved);
+        }
+        let paid = Account::parse(resolved.destination.family(), &requirement.pay_to);
+        if paid.as_ref() != Ok(resolved.destination.account()) && here.as_ref() != Ok(&resolved.escrow) {
+            return Err(invalid("payTo", "must be extra.gw.destination.address, or the escrow"));
+        }
+        Ok(resolved)
+    }
+
+    /// The same, but for who is paid.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub(super) fn of(requirement: &'a Requirement, corridors: &Corridors) -> Result<Self, Error> {
+        if ![SCHEME, EXACT].contains(&requirement.scheme.as_str()) {
+            let message = format!("paymentRequirements.scheme: must be {SCHEME} or {EXACT}");
             return Err(Error::new(Code::UNSUPPORTED_SCHEME, message));
         }
         let (chain, corridor) = network(&requirement.network, "network", corridors)?;
@@ -84,12 +113,52 @@ impl<'a> Resolved<'a> {
         {
             return Err(invalid("extra.gw.quoteDeadlineSeconds", "must be below fulfillmentDeadlineSeconds"));
         }
-        let paid = Account::parse(target.family, &requirement.pay_to);
-        let funded = Account::parse(corridor.family, &requirement.pay_to);
-        if paid.as_ref() != Ok(destination.account()) && funded.as_ref() != Ok(&escrow) {
-            return Err(invalid("payTo", "must be extra.gw.destination.address, or the escrow"));
-        }
-        Ok(Self { requirement, source, amount, destination, fulfillment_amount, escrow, proxy, verifier })
+        let offer = match &requirement.exact {
+            Some(_) if corridor.family != Family::Evm => {
+                return Err(invalid("network", "exact is served on EVM chains; see gw-escrow"));
+            }
+            Some(offer) => {
+                let least = corridors.refund_delay_seconds([&chain, &to].into_iter());
+                if u64::from(offer.refund_seconds) < least {
+                    return Err(invalid("extra.gw.refundSeconds", format!("must be at least {least}")));
+                }
+                let merchant = OwnedAsset::new(source.clone(), &offer.merchant)
+                    .map_err(|rule| invalid("extra.gw.merchant", caip_rule(&rule)))?;
+                if let Some(contract) = corridors.contract_at(&merchant) {
+                    return Err(invalid("extra.gw.merchant", format!("is {contract}, from which no money comes back")));
+                }
+                Some((merchant, windows(offer, &chain, (&escrow, &corridor.reserver, &verifier))))
+            }
+            None => None,
+        };
+        Ok(Self { requirement, source, amount, destination, fulfillment_amount, escrow, proxy, verifier, offer })
+    }
+
+    /// What buyers of an offer for stock clients pay to.
+    ///
+    /// # Errors
+    /// A fault of the requirement, also where it is none of these.
+    pub(super) fn offer_address(&self) -> Result<Account, Error> {
+        let (merchant, plan) = self.offer()?;
+        // Whoever pays, the terms around its account are the same.
+        let destination = vec![self.destination.clone()];
+        let terms = Terms::new(merchant.clone(), destination, self.fulfillment_amount, Some(self.amount));
+        let address = offers::address_of(&terms, plan, self.amount, merchant.account());
+        Ok(address.map_err(|rule| invalid("asset", format!("exact is not served: {rule}")))?.pay_to)
+    }
+
+    /// Where the merchant is paid.
+    pub(super) fn destination(&self) -> &OwnedAsset {
+        &self.destination
+    }
+
+    /// The merchant of an offer for stock clients as an owner of the source asset, and the windows, with the escrow.
+    ///
+    /// # Errors
+    /// Where the requirement is none of these.
+    pub(super) fn offer(&self) -> Result<(&OwnedAsset, &EscrowPlan), Error> {
+        let (merchant, plan) = self.offer.as_ref().ok_or_else(|| invalid("scheme", format!("must be {EXACT}")))?;
+        Ok((merchant, plan))
     }
 
     /// Judges a payment by the requirement. The deadlines only ever come nearer, so that what passes once always will.
@@ -139,6 +208,24 @@ impl<'a> Resolved<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// The windows of an offer, counted from the end of an authorization.
+fn windows(
+    offer: &ExactOffer,
+    chain: &ChainId,
+    (escrow, reserver, verifier): (&Account, &Account, &VerifierRef),
+) -> EscrowPlan {
+    let fulfillment_deadline = u64::from(offer.delivery_seconds);
+    EscrowPlan {
+        chain_id: chain.clone(),
+        contract: escrow.clone(),
+        reserver: reserver.clone(),
+        releaser: verifier.account.clone(),
+        reserve_deadline: 0,
+        fulfillment_deadline,
+        refund_after: fulfillment_deadline + u64::from(offer.refund_seconds),
     }
 }
 

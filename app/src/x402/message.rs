@@ -3,9 +3,11 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use events::Hash32;
+use events::{Hash32, time::Timestamp};
 
-use super::{IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, VERSION, requirement::Requirement};
+use super::{
+    EXACT, IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, VERSION, exact, requirement::Requirement,
+};
 use crate::{
     error::{Code, Error},
     request::{
@@ -17,7 +19,7 @@ use crate::{
 /// A verify or settle call of the right form.
 #[derive(Debug)]
 pub struct Call {
-    /// The payment request in the payload, as it came.
+    /// The payment request in the payload, as it came; of the scheme `exact` the one that the payload comes to.
     pub request: JsonBody,
     pub(super) message: Message,
 }
@@ -57,11 +59,11 @@ struct Inner<'a> {
 }
 
 impl Call {
-    /// Reads a body.
+    /// Reads a body that came at `now`.
     ///
     /// # Errors
     /// What is wrong with its form.
-    pub fn read(body: &JsonBody) -> Result<Self, Error> {
+    pub fn read(body: &JsonBody, now: Timestamp) -> Result<Self, Error> {
         let root = Object::root(&body.members);
         version(&root)?;
         let mut faults = Faults::default();
@@ -71,16 +73,29 @@ impl Call {
         version(&payload)?;
         let mut faults = Faults::default();
         let accepted: Option<&Map<String, Value>> = payload.required("accepted", &mut faults);
-        let inner = payload.required_object("payload", &mut faults);
-        let request: Option<&Map<String, Value>> =
-            inner.and_then(|inner| inner.required("paymentRequest", &mut faults));
-        let (accepted, request) = faults.or(accepted.zip(request))?;
-        let requirement = Requirement::read(requirements)?;
+        let whole: Option<&Map<String, Value>> = payload.required("payload", &mut faults);
+        let (accepted, whole) = faults.or(accepted.zip(whole))?;
+        let inner = Object::at(&payload.path("payload"), whole);
+        let is_exact = requirements.get("scheme").and_then(Value::as_str) == Some(EXACT);
+        let (requirement, request, bound) = if is_exact {
+            let requirement = Requirement::read(requirements)?;
+            let request = match &requirement.exact {
+                Some(offer) => exact::request(&requirement, offer, &inner, now)?,
+                None => return Err(Code::UNSUPPORTED_SCHEME.into()),
+            };
+            (requirement, request, json!({"accepted": accepted, "payload": whole}))
+        } else {
+            let mut faults = Faults::default();
+            let request: Option<&Map<String, Value>> = inner.required("paymentRequest", &mut faults);
+            let request = faults.or(request)?;
+            let requirement = Requirement::read(requirements)?;
+            // The path was just walked, so the text has it.
+            let outer: Outer<'_> = serde_json::from_str(&body.text).map_err(|_| Code::INVALID_REQUEST)?;
+            let text = outer.payment_payload.payload.payment_request.get().to_owned();
+            let bound = json!({"accepted": accepted, "paymentRequest": request});
+            (requirement, JsonBody { text, members: request.clone() }, bound)
+        };
         let identifier = identifier(&payload)?;
-        // The path was just walked, so the text has it.
-        let outer: Outer<'_> = serde_json::from_str(&body.text).map_err(|_| Code::INVALID_REQUEST)?;
-        let text = outer.payment_payload.payload.payment_request.get().to_owned();
-        let bound = json!({"accepted": accepted, "paymentRequest": request});
         // What was read from JSON has an RFC 8785 form.
         let canonical = serde_json_canonicalizer::to_vec(&bound).map_err(|_| Code::INVALID_REQUEST)?;
         let message = Message {
@@ -90,7 +105,7 @@ impl Call {
             accepted: accepted.clone(),
             requirements: requirements.clone(),
         };
-        Ok(Self { request: JsonBody { text, members: request.clone() }, message })
+        Ok(Self { request, message })
     }
 }
 

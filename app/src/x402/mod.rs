@@ -1,25 +1,30 @@
-//! x402, version 2 (spec 2.14, 4.4): the gateway as a facilitator of the scheme `gw-escrow`.
+//! x402, version 2 (spec 2.14, 4.4): the gateway as a facilitator of the schemes `gw-escrow` and, for stock clients, `exact`.
 //!
 //! A settle is a submission of the payment request inside the payload, with two things besides: the request has to be what
 //! the merchant's requirement asks for, and a payment identifier belongs to one payload for ever
 //! ([`crate::payment_identifiers`]). Everything else is the submission's own code.
 
 mod checks;
+mod exact;
 mod matching;
 mod message;
+mod offer;
 mod requirement;
 mod settle;
 mod verify;
 
 pub use self::{
     message::Call,
-    settle::{SettleOutcome, settle},
+    offer::{DELIVERY_SECONDS, OfferBody, TIMEOUT_SECONDS, offer},
+    settle::{SettleOutcome, settle, tell_once},
     verify::{Verified, verify},
 };
 use crate::error::{Code, Error};
 
-/// The scheme.
+/// The scheme of payments that are signed for the gateway's own.
 pub const SCHEME: &str = "gw-escrow";
+/// The scheme that every client of x402 knows (ADR 154).
+pub const EXACT: &str = "exact";
 /// The version of x402.
 pub const VERSION: u64 = 2;
 /// The extension that names a payment.

@@ -1,10 +1,16 @@
 //! The requirement (spec 2.14): what the merchant asked for in its 402.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
-use events::{Account, AssetId, ChainId, Family, event::Submitted, time::Timestamp};
+use events::{
+    Account, AssetId, ChainId, Family,
+    event::{Authorization, EscrowPlan, Submitted, X402Exact},
+    time::Timestamp,
+};
 
-use super::{SCHEME, matching::window};
+use super::{EXACT, SCHEME, matching::window};
 use crate::{
     error::{Code, Error},
     request::{
@@ -36,6 +42,49 @@ pub(super) struct Requirement {
     pub(super) fulfillment_deadline_seconds: Option<u64>,
     pub(super) signature_cluster_id: Option<String>,
     pub(super) signature_domain_version: Option<u64>,
+    /// What stands in one of the scheme `exact` besides.
+    pub(super) exact: Option<ExactOffer>,
+}
+
+/// What a merchant's offer says besides, where stock clients pay it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ExactOffer {
+    /// The token's name in the domain in which clients sign.
+    pub(super) token_name: String,
+    /// Its version there.
+    pub(super) token_version: String,
+    /// The merchant's account on the source chain, for what comes to the offer's address without a deposit.
+    pub(super) merchant: String,
+    /// From the end of a client's authorization to the last second of the delivery.
+    pub(super) delivery_seconds: u32,
+    /// From there to the first second of the refund.
+    pub(super) refund_seconds: u32,
+}
+
+impl ExactOffer {
+    fn read(extra: &Object<'_>, gw: &Object<'_>, faults: &mut Faults) -> Option<Self> {
+        let token_name = text(extra, "name", faults);
+        let token_version = text(extra, "version", faults);
+        let merchant = text(gw, "merchant", faults);
+        let seconds = |name: &str, faults: &mut Faults| {
+            let stated: u64 = gw.required(name, faults)?;
+            let seconds = u32::try_from(stated);
+            seconds.map_err(|_| faults.invalid(&gw.path(name), "must fit 32 bits")).ok()
+        };
+        let delivery_seconds = seconds("deliverySeconds", faults);
+        let refund_seconds = seconds("refundSeconds", faults);
+        // The address commits to them, so no default of another day may count.
+        for name in ["escrow", "reserver", "releaser", "fulfillmentVerifierEndpoint"] {
+            let _: Option<&str> = gw.required(name, faults);
+        }
+        Some(Self {
+            token_name: token_name?,
+            token_version: token_version?,
+            merchant: merchant?,
+            delivery_seconds: delivery_seconds?,
+            refund_seconds: refund_seconds?,
+        })
+    }
 }
 
 /// Where the merchant is paid.
@@ -69,7 +118,10 @@ impl Requirement {
             }
             Some(seconds).filter(|seconds| *seconds > 0)
         });
-        let gw = members.required_object("extra", faults).and_then(|extra| extra.required_object("gw", faults))?;
+        let extra = members.required_object("extra", faults)?;
+        let gw = extra.required_object("gw", faults)?;
+        let is_exact = scheme.as_deref() == Some(EXACT);
+        let exact = is_exact.then(|| ExactOffer::read(&extra, &gw, faults));
         let destination = gw.required_object("destination", faults).and_then(|destination| {
             let network = text(&destination, "network", faults);
             let asset = text(&destination, "asset", faults);
@@ -94,11 +146,31 @@ impl Requirement {
             fulfillment_deadline_seconds: gw.optional("fulfillmentDeadlineSeconds", faults),
             signature_cluster_id: stated(&gw, "svmSignatureClusterId", faults),
             signature_domain_version: gw.optional("svmSignatureDomainVersion", faults),
+            exact: match exact {
+                Some(offer) => Some(offer?),
+                None => None,
+            },
         })
     }
 }
 
 impl Requirement {
+    /// Whether what the address of an offer commits to besides is that of the purchase, where the payment is one.
+    fn is_of_purchase(&self, purchase: Option<&X402Exact>, plan: &EscrowPlan) -> bool {
+        let Some(purchase) = purchase else { return true };
+        let Some(offer) = &self.exact else { return false };
+        let delivery = plan.reserve_deadline.saturating_add(offer.delivery_seconds.into());
+        Account::parse(Family::Evm, &offer.merchant).as_ref() == Ok(&purchase.merchant)
+            && plan.fulfillment_deadline == delivery
+            && plan.refund_after == delivery.saturating_add(offer.refund_seconds.into())
+    }
+
+    /// How long the merchant waits for its delivery: of an offer until a client's authorization and then the delivery's time are over.
+    pub(super) fn timeout(&self) -> Duration {
+        let delivery = self.exact.as_ref().map_or(0, |offer| u64::from(offer.delivery_seconds));
+        Duration::from_secs(self.timeout_seconds_max.saturating_add(delivery))
+    }
+
     /// The first member in which a payment that exists is not what is asked for; `None` when it is. Read without the
     /// configuration: what the merchant leaves open may be whatever the payment was accepted with. Its windows are counted from
     /// when the payment was accepted, as it may have come another way.
@@ -115,7 +187,18 @@ impl Requirement {
             stated.as_ref().is_none_or(|stated| is_account(stated, family, account))
         };
         let endpoint_is = |stated: &String| is_at(&submitted.verifier, stated);
-        let funded = is_account(&self.pay_to, from, &escrow.contract);
+        let purchase = match &submitted.authorization {
+            Authorization::EvmX402Exact(purchase) => Some(purchase),
+            _ => None,
+        };
+        // The address of an offer commits to all that it is made of.
+        let is_paid = match purchase {
+            Some(purchase) => is_account(&self.pay_to, from, &purchase.pay_to),
+            None => {
+                is_account(&self.pay_to, from, &escrow.contract)
+                    || is_account(&self.pay_to, target, destination.account())
+            }
+        };
         let is_within = |deadline: Timestamp, seconds: Option<u64>| {
             seconds.is_none_or(|seconds| deadline - submitted.submitted_at <= window(seconds))
         };
@@ -129,14 +212,15 @@ impl Requirement {
             ("extra.gw.destination.network", is_chain(&self.destination.network, destination.asset().chain())),
             ("extra.gw.destination.asset", is_asset(&self.destination.asset, destination.asset())),
             ("extra.gw.destination.address", is_account(&self.destination.address, target, destination.account())),
-            ("payTo", funded || is_account(&self.pay_to, target, destination.account())),
+            ("payTo", is_paid),
+            ("extra.gw.merchant", self.is_of_purchase(purchase, &submitted.escrow)),
             ("extra.gw.fulfillmentAmount", self.fulfillment_amount.parse() == Ok(terms.fulfillment_amount)),
             ("extra.gw.escrow", may_be(&self.escrow, from, &escrow.contract)),
             ("extra.gw.fulfillmentProxy", may_be(&self.fulfillment_proxy, target, proxy)),
             ("extra.gw.reserver", may_be(&self.reserver, from, &escrow.reserver)),
             ("extra.gw.releaser", may_be(&self.releaser, from, &escrow.releaser)),
             ("extra.gw.fulfillmentVerifierEndpoint", self.verifier_endpoint.as_ref().is_none_or(endpoint_is)),
-            ("scheme", self.scheme == SCHEME),
+            ("scheme", self.scheme == if purchase.is_some() { EXACT } else { SCHEME }),
             ("extra.gw.quoteDeadlineSeconds", is_within(submitted.quote_deadline, self.quote_deadline_seconds)),
             (
                 "extra.gw.fulfillmentDeadlineSeconds",

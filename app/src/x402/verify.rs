@@ -8,8 +8,12 @@ use super::{
     Refusal,
     checks::{Payment, check, check_new, check_replay, existing},
     message::Call,
+    settle::was_told,
 };
-use crate::App;
+use crate::{
+    App,
+    error::{Code, Error},
+};
 
 /// What verifying a payment comes to that is not refused.
 pub enum Verified {
@@ -24,9 +28,17 @@ pub enum Verified {
 /// # Errors
 /// What a settle would be refused with; a pause refuses nothing here.
 pub async fn verify(state: &App, caller: Caller, call: Call) -> Result<Verified, Refusal> {
-    match attempt(state, &caller, &call).await {
-        Err(refusal) => Ok(Verified::Known(existing(state, &caller, &call, refusal).await?)),
-        verified => verified,
+    let verified = match attempt(state, &caller, &call).await {
+        Err(refusal) => Verified::Known(existing(state, &caller, &call, refusal).await?),
+        Ok(verified) => verified,
+    };
+    match &verified {
+        Verified::Known(view)
+            if call.message.requirement.exact.is_some() && was_told(state, &view.payment_id).await? =>
+        {
+            Err(Refusal::Payment(Error::from(Code::DUPLICATE_SETTLEMENT).about(&view.payment_id)))
+        }
+        _ => Ok(verified),
     }
 }
 

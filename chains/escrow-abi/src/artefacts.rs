@@ -32,6 +32,10 @@ pub static FULFILLMENT_PROXY: LazyLock<Artefact> =
 pub static DEPOSIT_ADDRESSES: LazyLock<Artefact> =
     LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/DepositAddresses.json")));
 
+/// `OfferAddresses`. Its constructor has no arguments.
+pub static OFFER_ADDRESSES: LazyLock<Artefact> =
+    LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/OfferAddresses.json")));
+
 /// Bytes of an immutable in the code.
 const WORD_BYTES: usize = 32;
 /// Gas that the escrow keeps to close its books after a payout, its `CLOSING_GAS`.
@@ -182,8 +186,8 @@ pub fn takes_transfers(code: &[u8]) -> bool {
     code.windows(4).any(|bytes| bytes == GatewayEscrow::depositWithAuthorizationCall::SELECTOR)
 }
 
-/// Whether the code of an escrow has the call that deposits for another, which deposit addresses need and escrows of earlier versions do
-/// not have.
+/// Whether the code of an escrow has the call that deposits for another, which deposit addresses and those of offers need and escrows of
+/// earlier versions do not have.
 pub fn takes_deposit_addresses(code: &[u8]) -> bool {
     code.windows(4).any(|bytes| bytes == GatewayEscrow::depositForCall::SELECTOR)
 }
@@ -242,7 +246,16 @@ pub fn proxy_findings(found: &[u8]) -> Vec<Finding> {
 /// What the code found where the factory of deposit addresses is, compared with this version's, whose addresses run the code at
 /// `implementation`.
 pub fn deposit_address_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
-    let artefact = &*DEPOSIT_ADDRESSES;
+    factory_findings(found, &DEPOSIT_ADDRESSES, implementation)
+}
+
+/// What the code found where the factory of offers' addresses is, compared with this version's, whose addresses run the code at
+/// `implementation`.
+pub fn offer_address_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
+    factory_findings(found, &OFFER_ADDRESSES, implementation)
+}
+
+fn factory_findings(found: &[u8], artefact: &Artefact, implementation: Address) -> Vec<Finding> {
     let subject = format!("code of {}", artefact.name);
     let is_ours = |made_with: &Immutables| {
         made_with.get("implementation").is_some_and(|found| Address::from_word(*found) == implementation)

@@ -66,6 +66,17 @@ sol! {
         bytes32 nonce;
     }
 
+    /// What a buyer signs under x402's `exact`: anyone may carry it out.
+    #[derive(Debug, PartialEq, Eq)]
+    struct TransferWithAuthorization {
+        address from;
+        address to;
+        uint256 value;
+        uint256 validAfter;
+        uint256 validBefore;
+        bytes32 nonce;
+    }
+
     /// An allowance by signature (ERC-2612).
     #[derive(Debug, PartialEq, Eq)]
     struct Permit {

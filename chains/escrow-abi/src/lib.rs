@@ -5,6 +5,7 @@
 //!   [`signature`] reads signatures.
 //! - [`verifier_set`]: the word of several verifiers, as the escrow judges it.
 //! - [`deposit_addresses`]: the contract behind addresses that commit to a payment, and what such an address commits to.
+//! - [`offers`]: the contract behind the addresses of merchants' offers, and what such an address commits to.
 //! - [`artefacts`]: the code that this version was built with, and whether what is on a chain is it.
 //! - [`revert`]: why a contract refused, in words.
 //! - [`record`]: what an escrow has on record, and [`known_terms`], which spares looking for it twice. [`evidence`], [`reservations`]
@@ -18,6 +19,7 @@ pub mod deposit_addresses;
 pub mod eip712;
 pub mod evidence;
 pub mod known_terms;
+pub mod offers;
 pub mod record;
 pub mod reservations;
 pub mod revert;

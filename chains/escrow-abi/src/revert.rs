@@ -11,6 +11,7 @@ use alloy::{
 use super::{
     contracts::{AccountDeposit, DevStablecoin, DevToken, FulfillmentProxy, GatewayEscrow, PermittedDeposit},
     deposit_addresses::DepositAddresses,
+    offers::OfferAddresses,
 };
 
 /// Errors of contracts that are not ours: Permit2's (ISignatureTransfer, SignatureVerification, PermitErrors).
@@ -60,6 +61,7 @@ static ERRORS: LazyLock<HashMap<Selector, Error>> = LazyLock::new(|| {
         DevStablecoin::abi::errors(),
         PermittedDeposit::abi::errors(),
         DepositAddresses::abi::errors(),
+        OfferAddresses::abi::errors(),
     ];
     let own = own.into_iter().flat_map(|errors| errors.into_values().flatten());
     own.chain(foreign).map(|error| (error.selector(), error)).collect()

@@ -149,7 +149,7 @@ impl Audit for Auditor {
         let agreed = match case.authorization {
             Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.quote_hash,
             Authorization::EvmEip3009(transfer) => transfer.quote_hash,
-            Authorization::DepositAddress(_) => Hash32::ZERO,
+            Authorization::EvmX402Exact(_) | Authorization::DepositAddress(_) => Hash32::ZERO,
             Authorization::Solana(_) | Authorization::Tron(_) => {
                 return Ok(unreadable("the payer signed for another family"));
             }
@@ -159,7 +159,12 @@ impl Audit for Auditor {
         Evidence::deposited(&parties, &agreement, deposit, &mut discrepancies);
         Evidence::reserved(case, &parties, payout, reserved, &mut discrepancies);
         // Who pays is the address that the payer's money was sent to, where there is one.
-        let taken_from = match case.authorization.deposit_address().map(|given| address(&given.address)) {
+        let sent_to = match case.authorization {
+            Authorization::DepositAddress(given) => Some(&given.address),
+            Authorization::EvmX402Exact(purchase) => Some(&purchase.pay_to),
+            _ => None,
+        };
+        let taken_from = match sent_to.map(address) {
             Some(Ok(payer)) => Parties { payer, ..parties },
             Some(Err(error)) => return Ok(unreadable(error)),
             None => parties,

@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use alloy::{
-    primitives::{Address, Bytes, U64, U256, aliases::U48, hex, keccak256},
+    primitives::{Address, Bytes, U64, U256, aliases::U48},
     rpc::types::Log,
     sol_types::{SolCall, SolEvent},
 };
@@ -32,11 +32,14 @@ use super::{
     calls::{Call, CallError, Calls},
     deployer,
     logs::{RANGE_BLOCKS, RANGE_BLOCKS_MIN},
+    minimal_proxy,
     node::{At, BlockRef, Node},
     query::Query,
     rpc::Fault,
     transaction::plain,
 };
+
+pub use super::minimal_proxy::implementation;
 
 /// Where the contract that makes deposit addresses is, on every chain.
 static FACTORY: LazyLock<Address> = LazyLock::new(|| deployer::place_of(&DEPOSIT_ADDRESSES.creation));
@@ -49,17 +52,9 @@ pub fn factory() -> Address {
     *FACTORY
 }
 
-/// What an address of that contract runs: the contract's first creation.
-pub fn implementation(factory: Address) -> Address {
-    factory.create(1)
-}
-
-/// The address for `terms`, whether its code is made or not: that of a minimal proxy (ERC-1167) whose salt is their hash (EIP-1014).
+/// The address for `terms`, whether its code is made or not: that of a minimal proxy whose salt is their hash.
 pub fn address_for(factory: Address, implementation: Address, terms: &Terms) -> Address {
-    let head = hex!("3d602d80600a3d3981f3363d3d373d3d3d363d73");
-    let tail = hex!("5af43d82803e903d91602b57fd5bf3");
-    let creation = [head.as_slice(), implementation.as_slice(), tail.as_slice()].concat();
-    factory.create2(deposit_addresses::salt(terms), keccak256(creation))
+    minimal_proxy::address(factory, implementation, deposit_addresses::salt(terms))
 }
 
 /// The deposit address of a payment at this version's contract, whose code need not be there.

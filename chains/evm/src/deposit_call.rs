@@ -10,12 +10,13 @@ use escrow_abi::{
     contracts::{self, ConvertError, GatewayEscrow, address, units},
     deposit_addresses::GatewayEscrow as AddressedEscrow,
     eip712::{self, Admission, LargerAdmission},
+    offers::GatewayEscrow as OfferedEscrow,
     record::EscrowTerms,
     signature,
 };
 use events::{
     Amount, Hash32,
-    event::{Authorization, Eip3009, Permit2, TokenPermit},
+    event::{Authorization, Eip3009, Permit2, TokenPermit, X402Exact},
 };
 use sagas::ports::{DepositOrder, ExpectedTerms, Transient};
 use signer::Secp256k1Key;
@@ -24,7 +25,7 @@ use super::{
     attest,
     calls::Call,
     deposit_addresses::{self, Place},
-    erc6492, permitted_deposit,
+    erc6492, offers, permitted_deposit,
     transaction::{plain, raw_bytes},
 };
 
@@ -53,6 +54,7 @@ pub(crate) async fn deposit_call(
     let d = GatewayEscrow::GatewayDeposit::from(&deposit);
     let r = GatewayEscrow::Reservation::from(&reservation);
     let at_address = AddressedEscrow::Reservation::from(&reservation);
+    let offered = OfferedEscrow::Reservation::from(&reservation);
     let raw =
         raw_bytes(signed.signature()).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
     let wrapped = match is_signed && signature::is_erc6492(&raw) {
@@ -85,6 +87,10 @@ pub(crate) async fn deposit_call(
             let place = Place::of(&order.payer_deposit())?;
             let amount = larger.unwrap_or(r.sourceAmount);
             return Ok(deposit_addresses::deposit_call(sender, &place, amount, at_address, until, reserver_signature));
+        }
+        Signed::Offered(purchase) => {
+            let (what, bought) = ((&order.terms, &order.escrow), (*purchase, signature));
+            return Ok(offers::deposit_call(sender, what, bought, offered, until, reserver_signature)?);
         }
         Signed::Permit(permit, with_witness) => {
             let p = permit_of(permit, token, signature);
@@ -120,6 +126,8 @@ enum Signed<'a> {
     Permit(&'a Permit2, bool),
     /// To the token.
     Transfer(&'a Eip3009),
+    /// To the token, for the address of a merchant's offer.
+    Offered(&'a X402Exact),
     /// Nothing: the money is at the payment's deposit address.
     Nothing,
 }
@@ -130,6 +138,7 @@ impl<'a> Signed<'a> {
             Authorization::EvmPermit2Escrow(permit) => Some(Self::Permit(permit, true)),
             Authorization::EvmPermit2(permit) => Some(Self::Permit(permit, false)),
             Authorization::EvmEip3009(transfer) => Some(Self::Transfer(transfer)),
+            Authorization::EvmX402Exact(purchase) => Some(Self::Offered(purchase)),
             Authorization::DepositAddress(_) => Some(Self::Nothing),
             Authorization::Solana(_) | Authorization::Tron(_) => None,
         }
@@ -139,14 +148,14 @@ impl<'a> Signed<'a> {
         match self {
             Self::Permit(permit, _) => permit.quote_hash,
             Self::Transfer(transfer) => transfer.quote_hash,
-            Self::Nothing => Hash32::ZERO,
+            Self::Offered(_) | Self::Nothing => Hash32::ZERO,
         }
     }
 
     fn allowance(&self) -> Option<&'a TokenPermit> {
         match self {
             Self::Permit(permit, _) => permit.allowance.as_ref(),
-            Self::Transfer(_) | Self::Nothing => None,
+            Self::Transfer(_) | Self::Offered(_) | Self::Nothing => None,
         }
     }
 
@@ -154,6 +163,7 @@ impl<'a> Signed<'a> {
         match self {
             Self::Permit(permit, _) => &permit.signature,
             Self::Transfer(transfer) => &transfer.signature,
+            Self::Offered(purchase) => &purchase.signature,
             Self::Nothing => "0x",
         }
     }
@@ -195,7 +205,8 @@ pub(crate) fn admitted_until(data: &[u8]) -> Option<u64> {
         until.or_else(|_| GatewayEscrow::depositMoreWithPermitCall::abi_decode(data).map(|call| call.admittedUntil));
     let until =
         until.or_else(|_| GatewayEscrow::depositWithAuthorizationCall::abi_decode(data).map(|call| call.admittedUntil));
-    until.ok().map(contracts::seconds).or_else(|| deposit_addresses::admitted_until(data))
+    let until = until.ok().map(contracts::seconds);
+    until.or_else(|| deposit_addresses::admitted_until(data)).or_else(|| offers::admitted_until(data))
 }
 
 /// The terms that the escrow commits to once the deposit is made, which reserves at once; `None` before there is an award, and

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use escrow_abi::{
-    artefacts::DEPOSIT_ADDRESSES,
+    artefacts::{DEPOSIT_ADDRESSES, OFFER_ADDRESSES},
     contracts::{
         ConvertError, DevAccountFactory, DevHostileAccount, DevStablecoin, DevToken, DevWrappedCoin, GatewayEscrow,
         PAYOUT_GAS, parse_address, text,
@@ -22,7 +22,7 @@ use escrow_abi::{
 };
 
 use super::{
-    deployer, deposit_addresses,
+    deployer,
     rpc::{Fault, Rpc},
     transaction,
 };
@@ -157,23 +157,32 @@ impl DevChain {
         let escrow = self.deploy("GatewayEscrow", escrow, arguments.abi_encode()).await?;
         let proxy = include_bytes!("../../../contracts/artifacts/FulfillmentProxy.json");
         let proxy = self.deploy("FulfillmentProxy", proxy, Vec::new()).await?;
-        self.deploy_deposit_addresses().await?;
+        self.deploy_factories().await?;
         Ok(DevContracts { permit2, escrow, proxy })
     }
 
-    /// Puts the contract that makes deposit addresses where every chain has it, by the deployer that anvil comes with.
+    /// Puts the contracts that make deposit addresses and addresses of offers where every chain has them, by the deployer that anvil
+    /// comes with.
     ///
     /// # Errors
     /// [`DevError`].
-    pub async fn deploy_deposit_addresses(&self) -> Result<(), DevError> {
-        let code: Bytes = self.rpc.call("eth_getCode", (deposit_addresses::factory(), "latest")).await?;
+    pub async fn deploy_factories(&self) -> Result<(), DevError> {
+        for factory in [&*DEPOSIT_ADDRESSES, &*OFFER_ADDRESSES] {
+            self.deploy_factory(&factory.creation).await?;
+        }
+        Ok(())
+    }
+
+    async fn deploy_factory(&self, creation: &[u8]) -> Result<(), DevError> {
+        let place = deployer::place_of(creation);
+        let code: Bytes = self.rpc.call("eth_getCode", (place, "latest")).await?;
         if !code.is_empty() {
             return Ok(());
         }
         // Of its own, so that the addresses of what the deployer makes stay what they are.
         let sender = PrivateKeySigner::random();
         let _: Value = self.rpc.call("anvil_setBalance", (sender.address(), DEPLOYER_BALANCE)).await?;
-        let call = deployer::call(&DEPOSIT_ADDRESSES.creation);
+        let call = deployer::call(creation);
         self.execute(&sender, TxKind::Call(deployer::FACTORY), call).await.map(drop)
     }
 

@@ -18,6 +18,9 @@ pub enum Authorization {
     /// ERC-3009 `receiveWithAuthorization`; the nonce is the hash of the `GatewayDeposit`.
     #[serde(rename = "EVM_EIP3009")]
     EvmEip3009(Eip3009),
+    /// ERC-3009 `transferWithAuthorization` to the address of a merchant's offer, as x402's `exact` has it (ADR 154).
+    #[serde(rename = "EVM_X402_EXACT")]
+    EvmX402Exact(X402Exact),
     /// Ed25519 over the deposit's terms; the program draws on the payer's SPL allowance.
     #[serde(rename = "SOLANA")]
     Solana(SolanaSpend),
@@ -36,6 +39,7 @@ impl Authorization {
             Self::EvmPermit2Escrow(_) => "EVM_PERMIT2_ESCROW",
             Self::EvmPermit2(_) => "EVM_PERMIT2",
             Self::EvmEip3009(_) => "EVM_EIP3009",
+            Self::EvmX402Exact(_) => "EVM_X402_EXACT",
             Self::Solana(_) => "SOLANA",
             Self::Tron(_) => "TRON",
             Self::DepositAddress(_) => "EVM_DEPOSIT_ADDRESS",
@@ -51,7 +55,7 @@ impl Authorization {
     /// Whether all that is permitted is deposited, whatever the award asks for: what signs it knows no less. What is over goes back
     /// to the payer on release.
     pub fn is_drawn_whole(&self) -> bool {
-        matches!(self, Self::Tron(_) | Self::EvmEip3009(_))
+        matches!(self, Self::Tron(_) | Self::EvmEip3009(_) | Self::EvmX402Exact(_))
     }
 
     /// All that is permitted, smallest unit, where that is what is deposited; see [`Authorization::is_drawn_whole`].
@@ -68,6 +72,7 @@ impl Authorization {
                 Self::EvmPermit2Escrow(_)
                 | Self::EvmPermit2(_)
                 | Self::EvmEip3009(_)
+                | Self::EvmX402Exact(_)
                 | Self::Solana(_)
                 | Self::DepositAddress(_),
                 _,
@@ -89,6 +94,7 @@ impl Authorization {
         match self {
             Self::EvmPermit2Escrow(permit) | Self::EvmPermit2(permit) => permit.amount,
             Self::EvmEip3009(transfer) => transfer.amount,
+            Self::EvmX402Exact(purchase) => purchase.amount,
             Self::Solana(spend) => spend.amount,
             Self::Tron(spend) => spend.amount,
             Self::DepositAddress(address) => address.amount,
@@ -103,7 +109,7 @@ impl Authorization {
             Self::EvmEip3009(transfer) => Some(transfer.quote_hash),
             Self::Solana(spend) => Some(spend.quote_hash),
             Self::Tron(spend) => Some(spend.quote_hash),
-            Self::DepositAddress(_) => Some(Hash32::ZERO),
+            Self::EvmX402Exact(_) | Self::DepositAddress(_) => Some(Hash32::ZERO),
         }
     }
 }
@@ -220,6 +226,33 @@ pub struct Eip3009 {
     pub valid_before: u64,
     /// `quoteHash` of the `GatewayDeposit`: zero in the one-call flow.
     pub quote_hash: Hash32,
+    /// The signature, in the forms of [`Permit2::signature`].
+    pub signature: String,
+}
+
+/// What a buyer's signature under x402's `exact` authorizes: one transfer to the address of a merchant's offer, from which it can go into
+/// the escrow of this payment or, where somebody brings it there past that, to the merchant. When it ends, so ends the time for the
+/// deposit; the escrow's other windows are the offer's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct X402Exact {
+    /// In which domain of the token it was signed.
+    pub domain: TokenDomain,
+    /// What is taken, smallest unit: the cap of the spend.
+    pub amount: Amount,
+    /// The authorization's nonce, of the buyer's choice; the payment's `request_id` is its text.
+    pub nonce: Hash32,
+    /// Last second in which the token does not take the signature yet, UNIX.
+    pub valid_after: u64,
+    /// First second in which the token does not take the signature any more, UNIX.
+    pub valid_before: u64,
+    /// The offer's address.
+    pub pay_to: Account,
+    /// The contract that it is made by (`OfferAddresses`), and that alone moves what is there.
+    pub factory: Account,
+    /// The contract whose code it runs.
+    pub implementation: Account,
+    /// The merchant's account on the source chain, where anything goes that comes to the address without a deposit.
+    pub merchant: Account,
     /// The signature, in the forms of [`Permit2::signature`].
     pub signature: String,
 }

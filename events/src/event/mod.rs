@@ -20,7 +20,7 @@ pub use self::{
     },
     authorization::{
         Authorization, DepositAddress, Eip3009, PayerTransaction, Permit2, SolanaSpend, TokenDomain, TokenPermit,
-        TronSpend,
+        TronSpend, X402Exact,
     },
     escrow::{
         AddressFunded, AddressHeld, AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut,

@@ -326,6 +326,23 @@ pub fn submitted_by_a_transfer() -> Submitted {
     Submitted { authorization: Authorization::EvmEip3009(transfer), ..submitted() }
 }
 
+/// A stock client of x402 signed for the address of a merchant's offer.
+pub fn submitted_by_x402() -> Submitted {
+    let purchase = X402Exact {
+        domain: usd_coin(),
+        amount: amount("25500000"),
+        nonce: hash(0x13),
+        valid_after: 0,
+        valid_before: 1_767_323_081,
+        pay_to: "0x8000000000000000000000000000000000000008".parse().unwrap(),
+        factory: "0x9000000000000000000000000000000000000009".parse().unwrap(),
+        implementation: "0xa00000000000000000000000000000000000000a".parse().unwrap(),
+        merchant: "0xb00000000000000000000000000000000000000b".parse().unwrap(),
+        signature: "0x1b".into(),
+    };
+    Submitted { authorization: Authorization::EvmX402Exact(purchase), ..submitted() }
+}
+
 /// The payer signed the allowance for Permit2, too.
 pub fn submitted_with_an_allowance() -> Submitted {
     let full = submitted();

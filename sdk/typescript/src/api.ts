@@ -489,6 +489,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/x402/v1/offers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make an offer for stock clients
+         * @description Computes what stands in a merchant's 402 of the scheme `exact`, so that any client of x402 pays it in a token on one chain, and the merchant is paid on another. The address in it commits to the whole offer and serves all buyers. Nothing is kept, and the same question has the same answer for as long as contracts and accounts are the same.
+         */
+        post: operations["makeX402Offer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -1741,9 +1761,9 @@ export interface components {
             /** @description True: no payment exists under the id, so it is free. False: a payment exists and the id is spent. Absent where neither is known; it is read as false. */
             request_id_reusable?: boolean;
         };
-        /** @description What the facilitator takes. */
+        /** @description What the facilitator takes: each source chain by `gw-escrow`, and EVM chains by `exact` besides. */
         X402Supported: {
-            /** @description One for each chain that can be paid from. */
+            /** @description One for each chain that can be paid from and each scheme. */
             kinds: {
                 /**
                  * @description Version of x402.
@@ -1752,9 +1772,9 @@ export interface components {
                 x402Version: 2;
                 /**
                  * @description The scheme.
-                 * @constant
+                 * @enum {string}
                  */
-                scheme: "gw-escrow";
+                scheme: "gw-escrow" | "exact";
                 /** @description CAIP-2 id of the source chain. */
                 network: string;
                 /** @description Members of the scheme. */
@@ -1840,6 +1860,7 @@ export interface components {
             isValid: boolean;
             /**
              * @description Why not: the error's code in lower case, or x402's own word for it.
+             * @example duplicate_settlement
              * @example unsupported_scheme
              * @example invalid_network
              * @example invalid_payment_requirements
@@ -1879,6 +1900,7 @@ export interface components {
             heldSeconds?: number;
             /**
              * @description The error's code.
+             * @example DUPLICATE_SETTLEMENT
              * @example UNSUPPORTED_SCHEME
              * @example INVALID_NETWORK
              * @example INVALID_PAYMENT_REQUIREMENTS
@@ -1908,6 +1930,7 @@ export interface components {
             success: boolean;
             /**
              * @description Why not, or `settlement_pending`: not yet. The error's code in lower case, or x402's own word for it.
+             * @example duplicate_settlement
              * @example unsupported_scheme
              * @example invalid_network
              * @example invalid_payment_requirements
@@ -1917,9 +1940,9 @@ export interface components {
             errorReason?: string;
             /** @description For humans. Names the member that is at fault. */
             errorMessage?: string;
-            /** @description The delivery's hash, once the merchant is paid; empty before. `extensions.gw.transactions` has the deposit's. */
+            /** @description The delivery's hash, once the merchant is paid; empty before. Of the scheme `exact` the deposit's, as soon as there is one and unless the payment failed. `extensions.gw.transactions` has both. */
             transaction: string;
-            /** @description CAIP-2 id of the destination's chain. Empty where it could not be read. */
+            /** @description CAIP-2 id of the destination's chain; of the scheme `exact` the source's. Empty where it could not be read. */
             network: string;
             /** @description The source account. Absent where it could not be read. */
             payer?: string;
@@ -1929,6 +1952,13 @@ export interface components {
             };
             /** @description The receipt, once the payment is completed. */
             fulfillmentConfirmation?: components["schemas"]["FulfillmentConfirmation"];
+        };
+        /** @description A merchant's offer, in the two forms in which servers take it. */
+        X402Offer: {
+            /** @description An entry of `accepts` as it stands in a 402, and as `verify` and `settle` are told it. */
+            requirement: Record<string, unknown>;
+            /** @description The same as an entry of `accepts` in the configuration of a route: of `paymentMiddleware` in `@x402/express` and its like. */
+            route: Record<string, unknown>;
         };
         /** @description A payment, signed by its payer. Members that are not known are ignored. */
         PaymentRequest: {
@@ -2340,10 +2370,27 @@ export interface components {
                 resource?: Record<string, unknown>;
                 /** @description The requirement as the payer accepted it: equal to `paymentRequirements`, and `extra` may hold more. */
                 accepted: Record<string, unknown>;
-                /** @description What the payer signed. */
                 payload: {
                     /** @description As `POST /v1/payments` takes it, an identity's `proof` included. */
                     paymentRequest: components["schemas"]["PaymentRequest"];
+                } | {
+                    /** @description Of the token's `TransferWithAuthorization`, hex with 0x. */
+                    signature: string;
+                    /** @description The token's transfer to `payTo` (ERC-3009). */
+                    authorization: {
+                        /** @description The buyer. */
+                        from: string;
+                        /** @description `payTo`. */
+                        to: string;
+                        /** @description `amount`. */
+                        value: string;
+                        /** @description Last UNIX second in which it does not hold yet, decimal. */
+                        validAfter: string;
+                        /** @description First UNIX second in which it does not hold any more, decimal. */
+                        validBefore: string;
+                        /** @description 32 bytes of the buyer's choice, hex with 0x. */
+                        nonce: string;
+                    };
                 };
                 /** @description Extensions of x402; others than this one are not read. */
                 extensions?: {
@@ -2365,13 +2412,13 @@ export interface components {
         };
         /** @description The requirement that the payer chose from a 402. */
         X402PaymentRequirements: {
-            /** @description `gw-escrow`. */
+            /** @description `gw-escrow`, or `exact` as `POST /x402/v1/offers` makes it. */
             scheme: string;
             /** @description CAIP-2 id of the source chain. */
             network: string;
             /** @description What is paid with: the asset's bare reference on `network`, or its CAIP-19 id. */
             asset: string;
-            /** @description The merchant's account, as in `extra.gw.destination.address`; or the escrow. */
+            /** @description The merchant's account, as in `extra.gw.destination.address`; or the escrow. `exact`: the offer's address. */
             payTo: string;
             /** @description The most that is taken from the payer, smallest unit: the request's `max_source_amount`. */
             amount: string;
@@ -2382,6 +2429,10 @@ export interface components {
             maxTimeoutSeconds: number;
             /** @description Members of the scheme. */
             extra: {
+                /** @description `exact`: the token's name, as clients sign it. */
+                name?: string;
+                /** @description `exact`: the token's version, as clients sign it. */
+                version?: string;
                 /** @description What this scheme needs. */
                 gw: {
                     /** @description Where the merchant is paid. */
@@ -2422,8 +2473,59 @@ export interface components {
                      * @description Version of the signing domain, for Solana sources; refused for other networks.
                      */
                     svmSignatureDomainVersion?: number;
+                    /** @description `exact`: the merchant's account on `network`, for what comes to `payTo` without a deposit. */
+                    merchant?: string;
+                    /**
+                     * Format: int64
+                     * @description `exact`: from the end of the client's signature to the end of the delivery.
+                     */
+                    deliverySeconds?: number;
+                    /**
+                     * Format: int64
+                     * @description `exact`: from there to when anyone may send the money back.
+                     */
+                    refundSeconds?: number;
                 };
             };
+        };
+        /** @description A merchant's question for an offer. Members have the names and forms that they have in a requirement. */
+        X402OfferRequest: {
+            /** @description CAIP-2 id of the chain on which buyers pay. */
+            network: string;
+            /** @description What they pay with: a token that takes signed transfers (ERC-3009). */
+            asset: string;
+            /** @description Where the merchant is paid. */
+            destination: {
+                /** @description CAIP-2 id of the chain the merchant is paid on. */
+                network: string;
+                /** @description What it is paid in: the asset's bare reference on `network`, or its CAIP-19 id. */
+                asset: string;
+                /** @description The merchant's account. */
+                address: string;
+            };
+            /** @description The price: what the merchant receives, smallest unit. */
+            fulfillmentAmount: string;
+            /** @description What buyers pay, smallest unit. Where both assets have one symbol, the price and 1 % unless it is given. What the settler leaves of it goes back to the buyer. */
+            amount?: string;
+            /** @description The merchant's account on `network`, where goes what comes to the address without a deposit. The destination's address unless it is given, where that is on a chain of the same family. */
+            merchant?: string;
+            /**
+             * Format: int64
+             * @description How long a client's signature holds, and so the time for auction and deposit.
+             * @default 60
+             */
+            maxTimeoutSeconds: number;
+            /**
+             * Format: int64
+             * @description How long the delivery may take after that.
+             * @default 60
+             */
+            deliverySeconds: number;
+            /**
+             * Format: int64
+             * @description From the end of that to when anyone may send the money back. The least that the chains ask for unless it is given.
+             */
+            refundSeconds?: number;
         };
     };
     responses: {
@@ -5974,6 +6076,117 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["X402SettleResponse"];
+                };
+            };
+        };
+    };
+    makeX402Offer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Correlation id of your own; up to 128 letters, digits, `_`, `-`, `.` and `:`. Another value is replaced by one of the gateway's. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["X402OfferRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["X402Offer"];
+                };
+            };
+            /** @description `INVALID_REQUEST`: The request is not of the form the contract asks for. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INVALID_REQUEST";
+                    };
+                };
+            };
+            /** @description `REQUEST_TOO_LARGE`: The request is too large to process. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "REQUEST_TOO_LARGE";
+                    };
+                };
+            };
+            /** @description `RATE_LIMITED`: The caller asks for more than one caller may. Send the same request again after as long as Retry-After says. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "RATE_LIMITED";
+                    };
+                };
+            };
+            /** @description `INTERNAL_ERROR`: An unexpected error. Send the same request again, or read the payment's status, to learn what happened. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INTERNAL_ERROR";
+                    };
+                };
+            };
+            /**
+             * @description `CHAIN_UNAVAILABLE`: A chain of the payment is not available for now. Nothing was accepted; the same request is safe to retry.
+             *
+             *     `SERVICE_UNAVAILABLE`: A dependency is temporarily unavailable. Nothing was accepted; the same request is safe to retry.
+             */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "CHAIN_UNAVAILABLE" | "SERVICE_UNAVAILABLE";
+                    };
                 };
             };
         };

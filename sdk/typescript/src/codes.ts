@@ -54,6 +54,7 @@ export const ERROR_CODES = {
   INVALID_PAYMENT_IDENTIFIER: { status: 400, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: true },
   PAYMENT_IDENTIFIER_REQUIRED: { status: 400, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: true },
   PAYMENT_IDENTIFIER_CONFLICT: { status: 409, retry: 'RETRY_WITH_NEW_REQUEST_ID', reusable: null },
+  DUPLICATE_SETTLEMENT: { status: 200, retry: 'RECONCILE_THEN_DECIDE', reusable: null },
   UNSUPPORTED_SCHEME: { status: 200, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: null },
   INVALID_NETWORK: { status: 200, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: null },
   INVALID_PAYMENT_REQUIREMENTS: { status: 200, retry: 'NOT_RETRYABLE_FIX_REQUEST', reusable: null },

@@ -10,6 +10,7 @@ pub mod shop;
 mod showcase;
 pub mod silent_settler;
 pub mod solana;
+pub mod stock_shop;
 pub mod timeline;
 pub mod tron;
 pub mod users;

@@ -5,6 +5,7 @@ mod corridors;
 mod examples;
 mod reassignment;
 mod solana;
+mod stock;
 mod tokens;
 mod tron;
 mod verifiers;
@@ -84,6 +85,7 @@ pub async fn run(network: &mut Network) -> Result<()> {
     environment.solana().await?;
     environment.tron().await?;
     environment.buys_a_page().await.context("the shop")?;
+    environment.sells_to_a_stock_client().await.context("the stock shop")?;
     println!("Showcase took {:.1} s.", started.elapsed().as_secs_f64());
     let OutcomeTally { completed, failed, refunded } = environment.outcome_tally;
     println!("payments: {completed} completed, {failed} failed, {refunded} refunded");

@@ -10,7 +10,7 @@ use app::{
     x402,
 };
 use config::{GatewayConfig, examples::with_tron};
-use events::payload::Payload;
+use events::{payload::Payload, time::from_unix_seconds};
 
 /// A gateway of the example with a chain of every family.
 static CORRIDORS: LazyLock<Corridors> = LazyLock::new(|| Corridors::new(&example()));
@@ -91,7 +91,8 @@ pub fn quote_requests(bytes: &[u8]) {
 /// A call of x402, with the payment request inside.
 pub fn x402_calls(bytes: &[u8]) {
     let Some(body) = body(bytes) else { return };
-    match x402::Call::read(&body) {
+    // In the life of what the corpus has signed.
+    match x402::Call::read(&body, from_unix_seconds(1_800_000_000).unwrap_or_default()) {
         Ok(call) => {
             let inner = JsonBody::parse(call.request.text.clone().into_bytes());
             assert_eq!(inner.ok().map(|inner| inner.members), Some(call.request.members.clone()), "text and members");

@@ -37,6 +37,53 @@ fn requirements() -> Value {
     })
 }
 
+fn exact() -> Value {
+    json!({
+        "scheme": "exact",
+        "network": SOURCE_CHAIN,
+        "asset": TOKEN,
+        "amount": "25250000",
+        "payTo": "0x8f4b2f8bd0a1d7d1f7f0a1c9d9c2f5f0a7b3c6e1",
+        "maxTimeoutSeconds": 60,
+        "extra": {"name": "USD Coin", "version": "2", "gw": {
+            "destination": {"network": DESTINATION_CHAIN, "asset": TOKEN, "address": RECIPIENT},
+            "fulfillmentAmount": "25000000",
+            "merchant": RECIPIENT,
+            "escrow": ESCROW,
+            "fulfillmentProxy": PROXY,
+            "reserver": RESERVER,
+            "releaser": RELEASER,
+            "fulfillmentVerifierEndpoint": VERIFIER,
+            "deliverySeconds": 60,
+            "refundSeconds": 3600,
+        }},
+    })
+}
+
+/// Questions for an offer.
+pub(crate) fn offer_request() -> Examples {
+    let asked = json!({
+        "network": SOURCE_CHAIN,
+        "asset": TOKEN,
+        "destination": {"network": DESTINATION_CHAIN, "asset": TOKEN, "address": RECIPIENT},
+        "fulfillmentAmount": "25000000",
+    });
+    vec![("a price", asked)]
+}
+
+/// Offers.
+pub(crate) fn offer() -> Examples {
+    let requirement = exact();
+    let route = json!({
+        "scheme": "exact",
+        "network": SOURCE_CHAIN,
+        "payTo": requirement["payTo"],
+        "price": {"asset": TOKEN, "amount": requirement["amount"], "extra": requirement["extra"]},
+        "maxTimeoutSeconds": 60,
+    });
+    vec![("for stock clients", json!({"requirement": requirement, "route": route}))]
+}
+
 /// Bodies of both calls.
 pub(crate) fn message() -> Examples {
     let message = json!({
@@ -50,7 +97,23 @@ pub(crate) fn message() -> Examples {
         },
         "paymentRequirements": requirements(),
     });
-    vec![("a purchase", message)]
+    let signed = json!({
+        "signature": format!("0x{}1b", "ab".repeat(64)),
+        "authorization": {
+            "from": PAYER,
+            "to": exact()["payTo"],
+            "value": "25250000",
+            "validAfter": "0",
+            "validBefore": "1893456060",
+            "nonce": format!("0x{}", "5c".repeat(32)),
+        },
+    });
+    let stock = json!({
+        "x402Version": 2,
+        "paymentPayload": {"x402Version": 2, "accepted": exact(), "payload": signed},
+        "paymentRequirements": exact(),
+    });
+    vec![("a purchase", message), ("by a stock client", stock)]
 }
 
 fn status_url() -> String {

@@ -16,6 +16,7 @@ use app::{
         timeline_body::TimelineBody,
     },
     webhooks::{DeletedBody, KeysBody, RedeliveryBody, RegisteredBody, WebhookBody, WebhooksBody},
+    x402::OfferBody,
 };
 use protocol_documents::polish;
 
@@ -56,6 +57,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         of::<SupportedBody>,
         of::<VerifyBody>,
         of::<SettleBody>,
+        of::<OfferBody>,
     ] {
         body(&mut generator);
     }

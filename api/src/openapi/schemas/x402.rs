@@ -2,12 +2,15 @@
 
 use serde_json::{Value, json};
 
-use app::x402::{IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, SCHEME, VERSION};
+use app::x402::{
+    DELIVERY_SECONDS, EXACT, IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, SCHEME, TIMEOUT_SECONDS,
+    VERSION,
+};
 
 use super::{described, free_form, object, schema, text, whole};
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
-    vec![("X402Message", message()), ("X402PaymentRequirements", requirements())]
+    vec![("X402Message", message()), ("X402PaymentRequirements", requirements()), ("X402OfferRequest", offer_request())]
 }
 
 fn version() -> Value {
@@ -39,9 +42,15 @@ fn message() -> Value {
         "x402Version": version(),
         "resource": free_form("What is paid for; not read."),
         "accepted": free_form("The requirement as the payer accepted it: equal to `paymentRequirements`, and `extra` may hold more."),
-        "payload": object("What the payer signed.", &["paymentRequest"], json!({
-            "paymentRequest": described("PaymentRequest", "As `POST /v1/payments` takes it, an identity's `proof` included."),
-        })),
+        "payload": json!({"oneOf": [
+            object("What the payer signed, by `gw-escrow`.", &["paymentRequest"], json!({
+                "paymentRequest": described("PaymentRequest", "As `POST /v1/payments` takes it, an identity's `proof` included."),
+            })),
+            object("What a stock client signed, by `exact`.", &["signature", "authorization"], json!({
+                "signature": text("Of the token's `TransferWithAuthorization`, hex with 0x."),
+                "authorization": authorization(),
+            })),
+        ]}),
         "extensions": object("Extensions of x402; others than this one are not read.", &[], extensions),
     });
     object(
@@ -55,14 +64,60 @@ fn message() -> Value {
     )
 }
 
-fn requirements() -> Value {
+/// The token's message that a stock client signs.
+fn authorization() -> Value {
+    let members = ["from", "to", "value", "validAfter", "validBefore", "nonce"];
+    object(
+        "The token's transfer to `payTo` (ERC-3009).",
+        &members,
+        json!({
+            "from": text("The buyer."),
+            "to": text("`payTo`."),
+            "value": text("`amount`."),
+            "validAfter": text("Last UNIX second in which it does not hold yet, decimal."),
+            "validBefore": text("First UNIX second in which it does not hold any more, decimal."),
+            "nonce": text("32 bytes of the buyer's choice, hex with 0x."),
+        }),
+    )
+}
+
+fn offer_request() -> Value {
+    let seconds = |default: u64, description: &str| json!({"type": "integer", "minimum": 1, "default": default, "description": description});
+    object(
+        "A merchant's question for an offer. Members have the names and forms that they have in a requirement.",
+        &["network", "asset", "destination", "fulfillmentAmount"],
+        json!({
+            "network": text("CAIP-2 id of the chain on which buyers pay."),
+            "asset": text("What they pay with: a token that takes signed transfers (ERC-3009)."),
+            "destination": destination(),
+            "fulfillmentAmount": text("The price: what the merchant receives, smallest unit."),
+            "amount": text("What buyers pay, smallest unit. Where both assets have one symbol, the price and 1 % unless it is given. What \
+                            the settler leaves of it goes back to the buyer."),
+            "merchant": text("The merchant's account on `network`, where goes what comes to the address without a deposit. The \
+                              destination's address unless it is given, where that is on a chain of the same family."),
+            "maxTimeoutSeconds": seconds(TIMEOUT_SECONDS, "How long a client's signature holds, and so the time for auction and deposit."),
+            "deliverySeconds": seconds(DELIVERY_SECONDS, "How long the delivery may take after that."),
+            "refundSeconds": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "From the end of that to when anyone may send the money back. The least that the chains ask for unless it is given.",
+            },
+        }),
+    )
+}
+
+fn destination() -> Value {
     let destination = json!({
         "network": text("CAIP-2 id of the chain the merchant is paid on."),
         "asset": text("What it is paid in: the asset's bare reference on `network`, or its CAIP-19 id."),
         "address": text("The merchant's account."),
     });
+    object("Where the merchant is paid.", &["network", "asset", "address"], destination)
+}
+
+fn requirements() -> Value {
     let gw = json!({
-        "destination": object("Where the merchant is paid.", &["network", "asset", "address"], destination),
+        "destination": destination(),
         "fulfillmentAmount": text("What the merchant receives, smallest unit."),
         "escrow": text("Escrow contract on the source chain. Empty or absent: the default, as with every member below."),
         "fulfillmentProxy": text("Proxy on the destination's chain."),
@@ -73,18 +128,23 @@ fn requirements() -> Value {
         "fulfillmentDeadlineSeconds": whole("The request's `fulfillment_deadline` may be so far away."),
         "svmSignatureClusterId": text("Cluster id of the signing domain, for Solana sources; refused for other networks."),
         "svmSignatureDomainVersion": whole("Version of the signing domain, for Solana sources; refused for other networks."),
+        "merchant": text("`exact`: the merchant's account on `network`, for what comes to `payTo` without a deposit."),
+        "deliverySeconds": whole("`exact`: from the end of the client's signature to the end of the delivery."),
+        "refundSeconds": whole("`exact`: from there to when anyone may send the money back."),
     });
     let extra = json!({
+        "name": text("`exact`: the token's name, as clients sign it."),
+        "version": text("`exact`: the token's version, as clients sign it."),
         "gw": object("What this scheme needs.", &["destination", "fulfillmentAmount"], gw),
     });
     object(
         "The requirement that the payer chose from a 402.",
         &["scheme", "network", "asset", "payTo", "amount", "maxTimeoutSeconds", "extra"],
         json!({
-            "scheme": text(&format!("`{SCHEME}`.")),
+            "scheme": text(&format!("`{SCHEME}`, or `{EXACT}` as `POST /x402/v1/offers` makes it.")),
             "network": text("CAIP-2 id of the source chain."),
             "asset": text("What is paid with: the asset's bare reference on `network`, or its CAIP-19 id."),
-            "payTo": text("The merchant's account, as in `extra.gw.destination.address`; or the escrow."),
+            "payTo": text("The merchant's account, as in `extra.gw.destination.address`; or the escrow. `exact`: the offer's address."),
             "amount": text("The most that is taken from the payer, smallest unit: the request's `max_source_amount`."),
             "maxTimeoutSeconds": {
                 "type": "integer",

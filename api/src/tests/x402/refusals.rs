@@ -7,7 +7,7 @@ async fn a_requirement_that_cannot_be_served_is_refused_by_its_field() {
     let gateway = gateway();
     let bad = "invalid_payment_requirements";
     for (pointer, value, reason) in [
-        ("scheme", json!("exact"), "unsupported_scheme"),
+        ("scheme", json!("upto"), "unsupported_scheme"),
         ("network", json!("31337"), "invalid_network"),
         ("network", json!("eip155:1"), "invalid_network"),
         ("network", json!("bip122:000000000019d6689c085ae165831e93"), "invalid_network"),

@@ -9,8 +9,12 @@ async fn supported_has_what_a_requirement_needs() {
     let gateway = gateway();
     let supported = gateway.get("/x402/v1/supported").await.expect(200).body;
     let kinds = supported["kinds"].as_array().unwrap();
-    let networks: Vec<&str> = kinds.iter().map(|kind| kind["network"].as_str().unwrap()).collect();
-    assert_eq!(networks, ["eip155:31337", "eip155:31338"]);
+    let of = |scheme: &str| -> Vec<&str> {
+        let kinds = kinds.iter().filter(|kind| kind["scheme"] == scheme);
+        kinds.map(|kind| kind["network"].as_str().unwrap()).collect()
+    };
+    assert_eq!(of("gw-escrow"), ["eip155:31337", "eip155:31338"]);
+    assert_eq!(of("exact"), ["eip155:31337", "eip155:31338"]);
     assert_eq!(supported["extensions"], json!(["payment-identifier"]));
     assert_eq!(supported["signers"]["eip155:31337"], json!([RESERVER, VERIFIER]));
 
@@ -47,7 +51,9 @@ async fn a_solana_source_has_its_signing_domain() {
         config.chains.push(GatewayConfig::load(&path).unwrap().chains.remove(1));
     });
     let supported = gateway.get("/x402/v1/supported").await.expect(200).body;
-    let kind = supported["kinds"].as_array().unwrap().iter().find(|kind| kind["network"] == CHAIN).unwrap();
+    let mut kinds = supported["kinds"].as_array().unwrap().iter().filter(|kind| kind["network"] == CHAIN);
+    let kind = kinds.next().unwrap();
+    assert!(kinds.next().is_none(), "exact is served on EVM chains");
     let gw = &kind["extra"]["gw"];
     assert_eq!((&gw["svmSignatureClusterId"], &gw["svmSignatureDomainVersion"]), (&json!(CLUSTER), &json!(1)));
     assert_eq!((gw.get("permit2"), &gw["messageSchemes"]), (None, &json!(["SOLANA"])));

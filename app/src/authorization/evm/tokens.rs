@@ -10,12 +10,13 @@ use alloy::primitives::{Address, U256};
 use chains_evm::{
     authorization, deposit_addresses,
     escrows::Escrows,
+    offers,
     token_domain::{TokenDomain, TokenSignatures},
 };
 use escrow_abi::contracts::{address, erc20};
 use events::{
     Account, OwnedAsset,
-    event::{Authorization, DepositAddress, Eip3009, TokenPermit},
+    event::{Authorization, DepositAddress, TokenPermit},
 };
 use sagas::ports::Transient;
 
@@ -36,6 +37,15 @@ pub(super) const KEYS_ONLY: &str = "source.account: is a contract, of which a to
 /// Why an escrow takes none.
 pub(super) const OLDER_ESCROW: &str =
     "message_scheme: the escrow was deployed before it took signed transfers (ERC-3009); see EVM_PERMIT2_ESCROW";
+/// Why an escrow gets nothing from addresses of offers.
+pub(super) const NO_OFFERS: &str = "escrow_contract: gets nothing from addresses of offers: it is of an earlier version, or the chain lacks the \
+     contract that makes them (`gw deploy` brings it)";
+/// Why there are no offers in a token.
+pub(super) const NO_EXACT: &str =
+    "asset: the token takes no signed transfers (ERC-3009), which exact is; see gw-escrow";
+/// Why there is nothing to prepare under x402's `exact`.
+pub(super) const X402_ONLY: &str =
+    "message_scheme: EVM_X402_EXACT is what clients of x402 sign for a merchant's offer; see EVM_EIP3009";
 /// Why a token cannot be paid with by a signature of its own.
 pub(super) const NO_TRANSFERS: &str =
     "message_scheme: the source's token takes no signed transfers (ERC-3009); see EVM_PERMIT2_ESCROW";
@@ -114,6 +124,21 @@ impl EvmChain {
         served.ok_or_else(none)
     }
 
+    /// Whether the escrow gets deposits from addresses of offers, lately.
+    pub(super) async fn takes_offers(&self, escrow: &Account, asks: &Bulkhead) -> Result<bool, AuthorizeError> {
+        let known = self.offered_escrows.lock().unwrap_or_else(PoisonError::into_inner).get(escrow).copied();
+        if let Some((takes, at)) = known
+            && (takes || at.elapsed() < OLDER_FOR)
+        {
+            return Ok(takes);
+        }
+        let _permit = asks.permit().await.ok_or_else(crowded)?;
+        let takes = offers::served(self.payers.node(), escrow).await?;
+        let mut known = self.offered_escrows.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(escrow.clone(), (takes, Instant::now()));
+        Ok(takes)
+    }
+
     /// Whether what was signed for the token holds there: in its own domain, and it takes such signatures.
     pub(super) async fn confirm_token(
         &self,
@@ -121,7 +146,18 @@ impl EvmChain {
         authorized: &Authorized,
     ) -> Result<(), AuthorizeError> {
         match &authorized.authorization {
-            Authorization::EvmEip3009(transfer) => self.confirm_transfer(request, transfer).await,
+            Authorization::EvmEip3009(transfer) => {
+                if !self.takes_transfers(request.escrow_contract, &self.tokens_asked).await? {
+                    return Err(AuthorizeError::Refused(OLDER_ESCROW.to_owned()));
+                }
+                self.confirm_transfer(request, &transfer.domain).await
+            }
+            Authorization::EvmX402Exact(purchase) => {
+                if !self.takes_offers(request.escrow_contract, &self.tokens_asked).await? {
+                    return Err(AuthorizeError::Refused(NO_OFFERS.to_owned()));
+                }
+                self.confirm_transfer(request, &purchase.domain).await
+            }
             Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => match &permit.allowance {
                 Some(allowance) => self.confirm_allowance(request, allowance).await,
                 None => Ok(()),
@@ -133,17 +169,13 @@ impl EvmChain {
     async fn confirm_transfer(
         &self,
         request: &AuthorizationRequest<'_>,
-        transfer: &Eip3009,
+        signed: &TokenDomain,
     ) -> Result<(), AuthorizeError> {
-        if !self.takes_transfers(request.escrow_contract, &self.tokens_asked).await? {
-            return Err(AuthorizeError::Refused(OLDER_ESCROW.to_owned()));
-        }
         let own = self.token(&request.terms.source, &self.tokens_asked).await?.filter(|own| own.transfers);
         let Some(own) = own else { return Err(AuthorizeError::Refused(NO_TRANSFERS.to_owned())) };
-        let is_it = |signed: &SignedMessage| {
-            authorization::claimed_domain(&as_signed(signed)).as_ref() == Some(&transfer.domain)
-        };
-        match transfer.domain == own.domain {
+        let is_it =
+            |message: &SignedMessage| authorization::claimed_domain(&as_signed(message)).as_ref() == Some(signed);
+        match *signed == own.domain {
             true => Ok(()),
             false => Err(misnamed(request, is_it, &own.domain)),
         }

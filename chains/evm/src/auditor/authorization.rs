@@ -10,19 +10,19 @@ use escrow_abi::{
     contracts::{self, ConvertError, address, units},
     eip712::{
         self, PermitTransferFrom, PermitWitnessTransferFrom, ReceiveWithAuthorization, TokenPermissions,
-        permit2_domain, token_domain,
+        TransferWithAuthorization, permit2_domain, token_domain,
     },
     signature,
 };
 use events::{
     Hash32, PaymentId, Terms,
-    event::{Authorization, DepositAddress, Eip3009, EscrowPlan, Permit2, TokenPermit},
+    event::{Authorization, DepositAddress, Eip3009, EscrowPlan, Permit2, TokenPermit, X402Exact},
 };
 use sagas::ports::Transient;
 
 use super::{Auditor, unreadable};
 use crate::{
-    authorization::recorded_digest, calls::Calls, deposit_addresses, erc6492, node::At, query::Query,
+    authorization::recorded_digest, calls::Calls, deposit_addresses, erc6492, node::At, offers, query::Query,
     token_domain::TokenDomain,
 };
 
@@ -57,6 +57,7 @@ impl Auditor {
             Authorization::EvmPermit2Escrow(permit) => self.permitted(payment_id, terms, plan, permit, true).await,
             Authorization::EvmPermit2(permit) => self.permitted(payment_id, terms, plan, permit, false).await,
             Authorization::EvmEip3009(transfer) => self.transferred(payment_id, terms, plan, transfer).await,
+            Authorization::EvmX402Exact(purchase) => self.purchased(payment_id, terms, plan, purchase).await,
             Authorization::DepositAddress(address) => Ok(sent(payment_id, terms, plan, address)),
             Authorization::Solana(_) | Authorization::Tron(_) => Ok(unreadable("the payer signed for another family")),
         }
@@ -156,6 +157,52 @@ impl Auditor {
         let digest = eip712::digest(&message, &token_domain(name, version, self.node.evm_id(), token));
         discrepancies.0.extend(self.signed_by(payer, digest, &transfer.signature).await?);
         discrepancies.0.extend(self.named(token, &transfer.domain).await?);
+        Ok(discrepancies.0)
+    }
+
+    /// The offer is rebuilt from what the stream shows, and has to have the address that the buyer signed for.
+    async fn purchased(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        purchase: &X402Exact,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let parties = || -> Result<_, ConvertError> {
+            let mismatch = offers::mismatch(terms, plan, purchase)?;
+            let (payer, to) = (address(terms.source.account())?, address(&purchase.pay_to)?);
+            Ok((mismatch, payer, to, contracts::erc20(terms.source.asset())?))
+        };
+        let (mismatch, payer, to, token) = match parties() {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        let contradiction =
+            |what| Discrepancy { kind: Kind::Contradiction, what: format!("the offer's address: {what}") };
+        discrepancies.0.extend(mismatch.map(contradiction));
+        let id = PaymentId::derive(&terms.source.account().originator(), &purchase.nonce.to_string());
+        discrepancies.same("the payment's id, made of the buyer and the authorization's nonce", payment_id, &id);
+        if let Some(cap) = terms.max_source_amount {
+            let amount = purchase.amount;
+            discrepancies.require(amount == cap, || format!("the buyer authorizes {amount}, the terms say {cap}"));
+        }
+        let (valid_before, reserve_deadline) = (purchase.valid_before, plan.reserve_deadline);
+        discrepancies.require(valid_before == reserve_deadline.saturating_add(1), || {
+            format!("the authorization ends before {valid_before}, the reserve deadline is {reserve_deadline}")
+        });
+        let TokenDomain { name, version } = purchase.domain.clone();
+        let message = TransferWithAuthorization {
+            from: payer,
+            to,
+            value: units(purchase.amount),
+            validAfter: U256::from(purchase.valid_after),
+            validBefore: U256::from(valid_before),
+            nonce: contracts::word(purchase.nonce),
+        };
+        let digest = eip712::digest(&message, &token_domain(name, version, self.node.evm_id(), token));
+        discrepancies.0.extend(self.signed_by(payer, digest, &purchase.signature).await?);
+        discrepancies.0.extend(self.named(token, &purchase.domain).await?);
         Ok(discrepancies.0)
     }
 

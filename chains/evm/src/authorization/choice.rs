@@ -6,9 +6,9 @@ use escrow_abi::{
     contracts,
     eip712::{GatewayDeposit, uint},
 };
-use events::{Amount, Hash32};
+use events::{Account, Amount, Hash32};
 
-use super::{AuthorizationError, SpendRequest, message::Message, transfer};
+use super::{AuthorizationError, SpendRequest, exact, message::Message, transfer};
 
 /// The numbers that are the payer's to choose. What is absent has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,11 +24,18 @@ pub struct Choice {
     /// Most that may be drawn, smallest unit; by default the cap. Needed where the terms set none. An ERC-3009 authorization for a
     /// quote that the payer knows may be of less than the cap.
     pub permitted_amount: Option<Amount>,
+    /// Last second in which an authorization under x402's `exact` does not hold yet, UNIX.
+    pub valid_after: Option<u64>,
+    /// The nonce of such an authorization.
+    pub nonce: Option<Hash32>,
+    /// Where strays of the offer go to whose address such an authorization pays.
+    pub merchant: Option<Account>,
 }
 
 impl Choice {
-    /// Reads the members `reserve_deadline`, `refund_after`, `permit_deadline`, `valid_before` and `permitted_amount` of a
-    /// signed message's `payload`, each a decimal string, a hex string or a JSON integer. Other members are none of ours.
+    /// Reads the members `reserve_deadline`, `refund_after`, `permit_deadline`, `valid_before`, `valid_after` and `permitted_amount` of a
+    /// signed message's `payload`, each a decimal string, a hex string or a JSON integer, and `nonce` and `merchant`, each hex with 0x.
+    /// Other members are none of ours.
     ///
     /// # Errors
     /// [`AuthorizationError::Malformed`] naming the member.
@@ -53,12 +60,18 @@ impl Choice {
                     .ok_or_else(|| AuthorizationError::malformed("payload.permitted_amount", "must not be zero"))?,
             ),
         };
+        let text = |name: &str| payload.get(name).and_then(Value::as_str);
+        // Under the other schemes nobody reads it, and it may be anything.
+        let nonce = text("nonce").and_then(|text| text.parse().ok());
         Ok(Self {
             reserve_deadline: time("reserve_deadline")?,
             refund_after: time("refund_after")?,
             permit_deadline: time("permit_deadline")?,
             valid_before: time("valid_before")?,
             permitted_amount,
+            valid_after: time("valid_after")?,
+            nonce,
+            merchant: payload.get("merchant").and_then(exact::merchant),
         })
     }
 

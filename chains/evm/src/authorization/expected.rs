@@ -13,8 +13,12 @@ use escrow_abi::{
 use events::{Hash32, event::EscrowPlan, time::unix_seconds};
 
 use super::{
-    AuthorizationError, Scheme, SpendRequest, choice::Choice, message::Message, permit2_message::PermitMessage,
-    transfer::TransferMessage,
+    AuthorizationError, Scheme, SpendRequest,
+    choice::Choice,
+    exact::Purchase,
+    message::Message,
+    permit2_message::PermitMessage,
+    transfer::{CarriedOutBy, TransferMessage},
 };
 use crate::token_domain::TokenDomain;
 
@@ -81,6 +85,10 @@ impl Expected {
     /// # Errors
     /// [`AuthorizationError`] with the choice that cannot be.
     pub fn rebuild(&self, spend: &SpendRequest, choice: &Choice) -> Result<Message, AuthorizationError> {
+        if spend.scheme == Scheme::EvmX402Exact {
+            let purchase = Purchase::of(spend, choice)?;
+            return Ok(Message::Transfer(purchase.message(self, self.domain()?.clone())?));
+        }
         let cap = spend.terms.max_source_amount;
         let amount = match spend.scheme {
             Scheme::EvmEip3009 if spend.quote_hash != Hash32::ZERO => choice.permitted_amount.or(cap),
@@ -95,6 +103,7 @@ impl Expected {
         let with_witness = match spend.scheme {
             Scheme::EvmEip3009 => {
                 return Ok(Message::Transfer(TransferMessage {
+                    carried_out_by: CarriedOutBy::Payee,
                     domain: self.domain()?.clone(),
                     chain_id: U256::from(self.evm_id),
                     token: self.token,
@@ -107,7 +116,7 @@ impl Expected {
                 }));
             }
             Scheme::EvmPermit2Escrow => true,
-            Scheme::EvmPermit2 => false,
+            Scheme::EvmPermit2 | Scheme::EvmX402Exact => false,
         };
         Ok(Message::Permit(PermitMessage {
             chain_id: U256::from(self.evm_id),
@@ -146,7 +155,8 @@ impl Expected {
 
     fn domain(&self) -> Result<&TokenDomain, AuthorizationError> {
         self.domain.as_ref().ok_or_else(|| {
-            let rule = "must be the typed data of the token's ReceiveWithAuthorization under EVM_EIP3009";
+            let rule = "must be the typed data of the token's ReceiveWithAuthorization under EVM_EIP3009, of its \
+                        TransferWithAuthorization under EVM_X402_EXACT";
             AuthorizationError::malformed("message_prehash", rule)
         })
     }
@@ -163,6 +173,9 @@ impl Expected {
     ) -> Result<EscrowPlan, AuthorizationError> {
         let (reserve_deadline, refund_after) = match message {
             Message::Permit(permit) => self.check_permit(spend, permit, choice)?,
+            Message::Transfer(transfer) if spend.scheme == Scheme::EvmX402Exact => {
+                return self.check_purchase(spend, transfer, choice);
+            }
             Message::Transfer(transfer) => self.check_transfer(spend, transfer, choice)?,
         };
         Ok(EscrowPlan {
@@ -209,6 +222,30 @@ impl Expected {
         Ok((reserve_deadline, refund_after))
     }
 
+    /// All of the offer is in the address that is paid to, so what the payload says of it is the merchant's offer, or the address differs.
+    fn check_purchase(
+        &self,
+        spend: &SpendRequest,
+        message: &TransferMessage,
+        choice: &Choice,
+    ) -> Result<EscrowPlan, AuthorizationError> {
+        let purchase = Purchase::of(spend, choice)?;
+        let demanded = purchase.message(self, self.domain()?.clone())?;
+        self.check_token(message)?;
+        equal("message.from", demanded.from, message.from)?;
+        equal("message.to", demanded.to, message.to)?;
+        equal("message.value", demanded.value, message.value)?;
+        equal("message.validAfter", demanded.valid_after, message.valid_after)?;
+        equal("message.validBefore", demanded.valid_before, message.valid_before)?;
+        equal("message.nonce", demanded.nonce, message.nonce)?;
+        if message.valid_after >= U256::from(self.quote_deadline) {
+            let expected = format!("before quote_deadline, {}", self.quote_deadline);
+            return Err(AuthorizationError::mismatch("message.validAfter", expected, message.valid_after));
+        }
+        self.check_windows(spend, purchase.plan.reserve_deadline, purchase.plan.refund_after)?;
+        Ok(purchase.plan)
+    }
+
     /// The windows are in the hash that is the nonce, so what the payload says of them is what was signed, or the nonce differs.
     fn check_transfer(
         &self,
@@ -216,11 +253,7 @@ impl Expected {
         message: &TransferMessage,
         choice: &Choice,
     ) -> Result<(u64, u64), AuthorizationError> {
-        let domain = self.domain()?;
-        equal("domain.name", &domain.name, &message.domain.name)?;
-        equal("domain.version", &domain.version, &message.domain.version)?;
-        equal("domain.chainId", U256::from(self.evm_id), message.chain_id)?;
-        equal("domain.verifyingContract", self.token, message.token)?;
+        self.check_token(message)?;
         equal("message.from", self.payer, message.from)?;
         equal("message.to", self.escrow, message.to)?;
         match spend.terms.max_source_amount {
@@ -246,6 +279,14 @@ impl Expected {
             return Err(AuthorizationError::mismatch("message.validBefore", expected, message.valid_before));
         }
         Ok((reserve_deadline, refund_after))
+    }
+
+    fn check_token(&self, message: &TransferMessage) -> Result<(), AuthorizationError> {
+        let domain = self.domain()?;
+        equal("domain.name", &domain.name, &message.domain.name)?;
+        equal("domain.version", &domain.version, &message.domain.version)?;
+        equal("domain.chainId", U256::from(self.evm_id), message.chain_id)?;
+        equal("domain.verifyingContract", self.token, message.token)
     }
 
     fn check_witness(&self, spend: &SpendRequest, witness: &GatewayDeposit) -> Result<(u64, u64), AuthorizationError> {
@@ -290,6 +331,8 @@ impl Expected {
             refund_delay_seconds: spend.escrow.refund_delay_seconds,
         };
         let field = |window| match (window, spend.scheme) {
+            (Window::Reserve, Scheme::EvmX402Exact) => "message.validBefore",
+            (Window::Refund, Scheme::EvmX402Exact) => "payload.refund_after",
             (Window::Reserve, Scheme::EvmEip3009) => "payload.reserve_deadline",
             (Window::Refund, Scheme::EvmEip3009) => "payload.refund_after",
             (Window::Reserve, _) => "message.witness.reserveDeadline",

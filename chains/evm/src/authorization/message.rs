@@ -8,7 +8,7 @@ use events::Amount;
 use super::{
     AuthorizationError, Scheme,
     permit2_message::PermitMessage,
-    transfer::TransferMessage,
+    transfer::{CarriedOutBy, TransferMessage},
     typed_data::{self, Object},
 };
 
@@ -32,7 +32,8 @@ impl Message {
         match scheme {
             Scheme::EvmPermit2Escrow => typed_data::read(true, &whole).map(Self::Permit),
             Scheme::EvmPermit2 => typed_data::read(false, &whole).map(Self::Permit),
-            Scheme::EvmEip3009 => TransferMessage::read(&whole).map(Self::Transfer),
+            Scheme::EvmEip3009 => TransferMessage::read(&whole, CarriedOutBy::Payee).map(Self::Transfer),
+            Scheme::EvmX402Exact => TransferMessage::read(&whole, CarriedOutBy::Anyone).map(Self::Transfer),
         }
     }
 

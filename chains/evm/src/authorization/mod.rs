@@ -49,6 +49,7 @@
 
 mod allowance;
 mod choice;
+mod exact;
 mod expected;
 mod message;
 mod permit2_message;
@@ -71,8 +72,9 @@ pub(crate) use self::allowance::recorded_digest;
 pub use self::{
     allowance::{PreparedAllowance, allowance, domain_of_allowance, is_allowance, prepare_allowance},
     choice::Choice,
+    exact::ExactTransfer,
 };
-use self::{expected::Expected, message::Message};
+use self::{exact::Purchase, expected::Expected, message::Message};
 use super::{
     calls::Calls,
     erc6492,
@@ -91,6 +93,8 @@ pub enum Scheme {
     EvmPermit2,
     /// `EVM_EIP3009`: the token's `receiveWithAuthorization`, whose nonce is the hash of the escrow's terms.
     EvmEip3009,
+    /// `EVM_X402_EXACT`: the token's `transferWithAuthorization` to an address that commits to a merchant's offer.
+    EvmX402Exact,
 }
 
 /// What the configuration, or the request where it names its own, says about the escrow.
@@ -273,10 +277,10 @@ pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, Author
 /// which only the token can say is its own.
 pub fn claimed_domain(signed: &SignedMessage) -> Option<TokenDomain> {
     let text = signed.message_prehash.as_deref().map(str::trim).filter(|text| text.starts_with('{'))?;
-    match Message::read(Scheme::EvmEip3009, text) {
+    [Scheme::EvmEip3009, Scheme::EvmX402Exact].into_iter().find_map(|scheme| match Message::read(scheme, text) {
         Ok(Message::Transfer(transfer)) => Some(transfer.domain),
         _ => None,
-    }
+    })
 }
 
 /// Checks that `signed` is the payer's authorization of `spend`, by a key. No chain is asked.
@@ -400,6 +404,7 @@ fn key_signature(signed: &SignedMessage, digest: B256, payer: Address) -> Result
 /// What must have been signed, every field checked.
 struct Rebuilt {
     message: Message,
+    choice: Choice,
     plan: EscrowPlan,
     digest: B256,
     payer: Address,
@@ -420,7 +425,7 @@ impl Rebuilt {
         }
         let digest = message.digest();
         check_stated(signed, digest)?;
-        Ok(Self { payer: expected.payer, message, plan, digest })
+        Ok(Self { payer: expected.payer, message, choice, plan, digest })
     }
 
     /// The payer's own signature, in the form in which Permit2 takes it.
@@ -437,21 +442,25 @@ impl Rebuilt {
         signature: &[u8],
     ) -> Result<(Authorization, EscrowPlan), AuthorizationError> {
         let (amount, nonce) = (self.message.permitted()?, Hash32(self.message.nonce().to_be_bytes()));
-        let signature = format!("0x{}", hex::encode(signature));
+        let text = format!("0x{}", hex::encode(signature));
         let authorization = match self.message {
             Message::Permit(permit) => {
                 let with_witness = permit.witness.is_some();
                 let quote_hash = permit.witness.map_or(Hash32::ZERO, |witness| Hash32(witness.quoteHash.0));
                 let permit =
-                    Permit2 { amount, nonce, deadline: permit.deadline, quote_hash, signature, allowance: None };
+                    Permit2 { amount, nonce, deadline: permit.deadline, quote_hash, signature: text, allowance: None };
                 match with_witness {
                     true => Authorization::EvmPermit2Escrow(permit),
                     false => Authorization::EvmPermit2(permit),
                 }
             }
+            Message::Transfer(transfer) if spend.scheme == Scheme::EvmX402Exact => {
+                let purchase = Purchase::of(spend, &self.choice)?;
+                Authorization::EvmX402Exact(purchase.authorization(transfer.domain, signature))
+            }
             Message::Transfer(transfer) => {
                 let (domain, valid_before, quote_hash) = (transfer.domain, transfer.valid_before, spend.quote_hash);
-                Authorization::EvmEip3009(Eip3009 { domain, amount, nonce, valid_before, quote_hash, signature })
+                Authorization::EvmEip3009(Eip3009 { domain, amount, nonce, valid_before, quote_hash, signature: text })
             }
         };
         Ok((authorization, self.plan))

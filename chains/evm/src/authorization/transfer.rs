@@ -1,7 +1,7 @@
-//! The values of an ERC-3009 message (`ReceiveWithAuthorization`), and its typed data.
+//! The values of an ERC-3009 message (`ReceiveWithAuthorization`, `TransferWithAuthorization`), and its typed data.
 //!
-//! The token's nonces are the payer's to choose, so the one that is signed is the hash of the escrow's deposit: it binds all that a
-//! Permit2 witness binds.
+//! The token's nonces are the payer's to choose. The one of a transfer to the escrow is the hash of the escrow's deposit: it binds all
+//! that a Permit2 witness binds. The one of a transfer to the address of a merchant's offer is any: there the address binds it.
 
 use alloy::{
     primitives::{Address, B256, U256},
@@ -9,7 +9,7 @@ use alloy::{
 };
 use serde_json::{Map, Value, json};
 
-use escrow_abi::eip712::{GatewayDeposit, ReceiveWithAuthorization, token_domain};
+use escrow_abi::eip712::{GatewayDeposit, ReceiveWithAuthorization, TransferWithAuthorization, token_domain};
 
 use super::{
     AuthorizationError,
@@ -17,10 +17,9 @@ use super::{
 };
 use crate::token_domain::TokenDomain;
 
-const PRIMARY: &str = "ReceiveWithAuthorization";
 pub(super) const TOKEN_DOMAIN: Members =
     &[("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address")];
-const RECEIVE_WITH_AUTHORIZATION: Members = &[
+const AUTHORIZATION: Members = &[
     ("from", "address"),
     ("to", "address"),
     ("value", "uint256"),
@@ -28,11 +27,34 @@ const RECEIVE_WITH_AUTHORIZATION: Members = &[
     ("validBefore", "uint256"),
     ("nonce", "bytes32"),
 ];
-const TYPES: [(&str, Members); 1] = [(PRIMARY, RECEIVE_WITH_AUTHORIZATION)];
+
+/// Who may carry an ERC-3009 message out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CarriedOutBy {
+    /// Whom it is to (`ReceiveWithAuthorization`).
+    Payee,
+    /// Anyone (`TransferWithAuthorization`).
+    Anyone,
+}
+
+impl CarriedOutBy {
+    fn primary_type(self) -> &'static str {
+        match self {
+            Self::Payee => "ReceiveWithAuthorization",
+            Self::Anyone => "TransferWithAuthorization",
+        }
+    }
+
+    fn types(self) -> [(&'static str, Members); 1] {
+        [(self.primary_type(), AUTHORIZATION)]
+    }
+}
 
 /// The values of one ERC-3009 message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TransferMessage {
+    /// Who may carry it out.
+    pub carried_out_by: CarriedOutBy,
     /// The name and version in the token's domain.
     pub domain: TokenDomain,
     /// EIP-155 id of the domain's chain.
@@ -41,7 +63,7 @@ pub(super) struct TransferMessage {
     pub token: Address,
     /// The payer.
     pub from: Address,
-    /// The escrow, which alone may carry it out.
+    /// The escrow, or the address of a merchant's offer.
     pub to: Address,
     /// What is moved, smallest unit.
     pub value: U256,
@@ -49,7 +71,7 @@ pub(super) struct TransferMessage {
     pub valid_after: U256,
     /// First second in which it does not hold any more, UNIX.
     pub valid_before: u64,
-    /// The struct hash of the escrow's deposit.
+    /// The struct hash of the escrow's deposit, where it is to the escrow.
     pub nonce: B256,
 }
 
@@ -60,23 +82,25 @@ impl TransferMessage {
         token_domain(name, version, u64::try_from(self.chain_id).unwrap_or_default(), self.token)
     }
 
+    #[allow(non_snake_case)]
     pub fn hash_struct(&self) -> B256 {
-        ReceiveWithAuthorization {
-            from: self.from,
-            to: self.to,
-            value: self.value,
-            validAfter: self.valid_after,
-            validBefore: U256::from(self.valid_before),
-            nonce: self.nonce,
+        let Self { from, to, value, valid_after: validAfter, nonce, .. } = *self;
+        let validBefore = U256::from(self.valid_before);
+        match self.carried_out_by {
+            CarriedOutBy::Payee => {
+                ReceiveWithAuthorization { from, to, value, validAfter, validBefore, nonce }.eip712_hash_struct()
+            }
+            CarriedOutBy::Anyone => {
+                TransferWithAuthorization { from, to, value, validAfter, validBefore, nonce }.eip712_hash_struct()
+            }
         }
-        .eip712_hash_struct()
     }
 
     /// The typed data, for `eth_signTypedData_v4`.
     pub fn render(&self) -> Value {
         json!({
-            "types": render_types(&TYPES, TOKEN_DOMAIN),
-            "primaryType": PRIMARY,
+            "types": render_types(&self.carried_out_by.types(), TOKEN_DOMAIN),
+            "primaryType": self.carried_out_by.primary_type(),
             "domain": render_domain(&self.domain, self.chain_id, self.token),
             "message": {
                 "from": self.from.to_string(),
@@ -89,16 +113,17 @@ impl TransferMessage {
         })
     }
 
-    /// Reads what [`TransferMessage::render`] writes.
-    pub fn read(whole: &Object<'_>) -> Result<Self, AuthorizationError> {
-        let primary_type = whole.text("primaryType")?;
-        if primary_type != PRIMARY {
-            return Err(AuthorizationError::mismatch("primaryType", PRIMARY, primary_type));
+    /// Reads what [`TransferMessage::render`] writes of one that is carried out so.
+    pub fn read(whole: &Object<'_>, carried_out_by: CarriedOutBy) -> Result<Self, AuthorizationError> {
+        let (expected, primary_type) = (carried_out_by.primary_type(), whole.text("primaryType")?);
+        if primary_type != expected {
+            return Err(AuthorizationError::mismatch("primaryType", expected, primary_type));
         }
-        check_types(&TYPES, TOKEN_DOMAIN, whole)?;
+        check_types(&carried_out_by.types(), TOKEN_DOMAIN, whole)?;
         let (domain, chain_id, token) = read_domain(whole)?;
-        let message = Object::exactly("message", whole.member("message"), &names(RECEIVE_WITH_AUTHORIZATION))?;
+        let message = Object::exactly("message", whole.member("message"), &names(AUTHORIZATION))?;
         Ok(Self {
+            carried_out_by,
             domain,
             chain_id,
             token,

@@ -1,4 +1,4 @@
-//! Deployment on an EVM chain: the escrow, the proxy and what makes deposit addresses, at addresses that follow from what they are made with alone
+//! Deployment on an EVM chain: the escrow, the proxy and what makes deposit addresses and those of offers, at addresses that follow from what they are made with alone
 //! ([`deployer`]). So whatever was done is found by looking whether there is code, and another chain has the same addresses.
 
 mod sender;
@@ -17,8 +17,8 @@ use url::Url;
 use chains::deployment::{Contracts, DeployError, Deployment, Finding, Guardian, Notes, Plan, Step};
 use escrow_abi::{
     artefacts::{
-        DEPOSIT_ADDRESSES, EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, deposit_address_findings, escrow_findings,
-        proxy_findings, takes_deposit_addresses,
+        DEPOSIT_ADDRESSES, EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, OFFER_ADDRESSES, deposit_address_findings,
+        escrow_findings, offer_address_findings, proxy_findings, takes_deposit_addresses,
     },
     contracts::{self, GatewayEscrow, PAYOUT_GAS},
 };
@@ -29,6 +29,8 @@ use self::sender::{Call, Price, Sender, fault};
 use crate::{
     deployer::{self, FACTORY, FACTORY_CODE, FACTORY_COST, FACTORY_SENDER, FACTORY_TRANSACTION},
     deposit_addresses,
+    minimal_proxy::implementation,
+    offers,
     rpc::{Fault, Rpc},
     transaction,
 };
@@ -163,7 +165,7 @@ impl EvmDeployment {
     }
 
     /// The contracts, in the order in which they are made.
-    fn wanted(&self) -> Result<[Wanted; 3], DeployError> {
+    fn wanted(&self) -> Result<[Wanted; 4], DeployError> {
         let guardian = self.addresses.guardian;
         let unfit = || DeployError::Unfit("a guardian is needed, or the word that there is none".to_owned());
         let escrow = self.creation(guardian.ok_or_else(unfit)?);
@@ -171,6 +173,7 @@ impl EvmDeployment {
             Wanted::new("GatewayEscrow", escrow),
             Wanted::new("FulfillmentProxy", FULFILLMENT_PROXY.creation.to_vec()),
             Wanted::new("DepositAddresses", DEPOSIT_ADDRESSES.creation.to_vec()),
+            Wanted::new("OfferAddresses", OFFER_ADDRESSES.creation.to_vec()),
         ])
     }
 
@@ -178,7 +181,7 @@ impl EvmDeployment {
         self.payer.as_ref().ok_or_else(|| DeployError::Unfit("a payer is needed".to_owned()))
     }
 
-    fn contracts(&self, [escrow, proxy, _]: &[Wanted; 3]) -> Option<Contracts> {
+    fn contracts(&self, [escrow, proxy, ..]: &[Wanted; 4]) -> Option<Contracts> {
         Some(Contracts { escrow: contracts::account(escrow.place)?, proxy: contracts::account(proxy.place)? })
     }
 
@@ -346,8 +349,9 @@ impl Deployment for EvmDeployment {
             return Ok(findings);
         }
         let factory = deposit_addresses::factory();
-        findings
-            .extend(deposit_address_findings(&self.code(factory).await?, deposit_addresses::implementation(factory)));
+        findings.extend(deposit_address_findings(&self.code(factory).await?, implementation(factory)));
+        let factory = offers::factory();
+        findings.extend(offer_address_findings(&self.code(factory).await?, implementation(factory)));
         Ok(findings)
     }
 }

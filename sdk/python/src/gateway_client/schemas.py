@@ -1046,6 +1046,21 @@ class X402Asset(TypedDict):
     """
 
 
+class X402Offer(TypedDict):
+    """
+    A merchant's offer, in the two forms in which servers take it.
+    """
+
+    requirement: dict[str, Any]
+    """
+    An entry of `accepts` as it stands in a 402, and as `verify` and `settle` are told it.
+    """
+    route: dict[str, Any]
+    """
+    The same as an entry of `accepts` in the configuration of a route: of `paymentMiddleware` in `@x402/express` and its like.
+    """
+
+
 class SignedMessage(TypedDict):
     """
     One message that was signed.
@@ -1198,6 +1213,34 @@ WebhookRedeliveryRequest = TypedDict(
 )
 
 
+Authorization = TypedDict(
+    "Authorization",
+    {
+        "from": str,
+        "to": str,
+        "value": str,
+        "validAfter": str,
+        "validBefore": str,
+        "nonce": str,
+    },
+)
+
+
+class Payload1(TypedDict):
+    """
+    What a stock client signed, by `exact`.
+    """
+
+    signature: str
+    """
+    Of the token's `TransferWithAuthorization`, hex with 0x.
+    """
+    authorization: Authorization
+    """
+    The token's transfer to `payTo` (ERC-3009).
+    """
+
+
 class Info(TypedDict):
     """
     What the payer says.
@@ -1304,6 +1347,18 @@ class Gw1(TypedDict):
     """
     Version of the signing domain, for Solana sources; refused for other networks.
     """
+    merchant: NotRequired[str]
+    """
+    `exact`: the merchant's account on `network`, for what comes to `payTo` without a deposit.
+    """
+    deliverySeconds: NotRequired[int]
+    """
+    `exact`: from the end of the client's signature to the end of the delivery.
+    """
+    refundSeconds: NotRequired[int]
+    """
+    `exact`: from there to when anyone may send the money back.
+    """
 
 
 class Extra1(TypedDict):
@@ -1311,6 +1366,14 @@ class Extra1(TypedDict):
     Members of the scheme.
     """
 
+    name: NotRequired[str]
+    """
+    `exact`: the token's name, as clients sign it.
+    """
+    version: NotRequired[str]
+    """
+    `exact`: the token's version, as clients sign it.
+    """
     gw: Gw1
     """
     What this scheme needs.
@@ -1324,7 +1387,7 @@ class X402PaymentRequirements(TypedDict):
 
     scheme: str
     """
-    `gw-escrow`.
+    `gw-escrow`, or `exact` as `POST /x402/v1/offers` makes it.
     """
     network: str
     """
@@ -1336,7 +1399,7 @@ class X402PaymentRequirements(TypedDict):
     """
     payTo: str
     """
-    The merchant's account, as in `extra.gw.destination.address`; or the escrow.
+    The merchant's account, as in `extra.gw.destination.address`; or the escrow. `exact`: the offer's address.
     """
     amount: str
     """
@@ -1349,6 +1412,49 @@ class X402PaymentRequirements(TypedDict):
     extra: Extra1
     """
     Members of the scheme.
+    """
+
+
+class X402OfferRequest(TypedDict):
+    """
+    A merchant's question for an offer. Members have the names and forms that they have in a requirement.
+    """
+
+    network: str
+    """
+    CAIP-2 id of the chain on which buyers pay.
+    """
+    asset: str
+    """
+    What they pay with: a token that takes signed transfers (ERC-3009).
+    """
+    destination: Destination1
+    """
+    Where the merchant is paid.
+    """
+    fulfillmentAmount: str
+    """
+    The price: what the merchant receives, smallest unit.
+    """
+    amount: NotRequired[str]
+    """
+    What buyers pay, smallest unit. Where both assets have one symbol, the price and 1 % unless it is given. What the settler leaves of it goes back to the buyer.
+    """
+    merchant: NotRequired[str]
+    """
+    The merchant's account on `network`, where goes what comes to the address without a deposit. The destination's address unless it is given, where that is on a chain of the same family.
+    """
+    maxTimeoutSeconds: NotRequired[int]
+    """
+    How long a client's signature holds, and so the time for auction and deposit.
+    """
+    deliverySeconds: NotRequired[int]
+    """
+    How long the delivery may take after that.
+    """
+    refundSeconds: NotRequired[int]
+    """
+    From the end of that to when anyone may send the money back. The least that the chains ask for unless it is given.
     """
 
 
@@ -1890,7 +1996,7 @@ class Kind(TypedDict):
     """
     Version of x402.
     """
-    scheme: Literal["gw-escrow"]
+    scheme: Literal["gw-escrow", "exact"]
     """
     The scheme.
     """
@@ -1906,12 +2012,12 @@ class Kind(TypedDict):
 
 class X402Supported(TypedDict):
     """
-    What the facilitator takes.
+    What the facilitator takes: each source chain by `gw-escrow`, and EVM chains by `exact` besides.
     """
 
     kinds: list[Kind]
     """
-    One for each chain that can be paid from.
+    One for each chain that can be paid from and each scheme.
     """
     extensions: list[str]
     """
@@ -2008,11 +2114,11 @@ class X402SettleResponse(TypedDict):
     """
     transaction: str
     """
-    The delivery's hash, once the merchant is paid; empty before. `extensions.gw.transactions` has the deposit's.
+    The delivery's hash, once the merchant is paid; empty before. Of the scheme `exact` the deposit's, as soon as there is one and unless the payment failed. `extensions.gw.transactions` has both.
     """
     network: str
     """
-    CAIP-2 id of the destination's chain. Empty where it could not be read.
+    CAIP-2 id of the destination's chain; of the scheme `exact` the source's. Empty where it could not be read.
     """
     payer: NotRequired[str]
     """
@@ -2523,7 +2629,7 @@ PaymentRequest = TypedDict(
 
 class Payload(TypedDict):
     """
-    What the payer signed.
+    What the payer signed, by `gw-escrow`.
     """
 
     paymentRequest: PaymentRequest
@@ -2549,10 +2655,7 @@ class PaymentPayload(TypedDict):
     """
     The requirement as the payer accepted it: equal to `paymentRequirements`, and `extra` may hold more.
     """
-    payload: Payload
-    """
-    What the payer signed.
-    """
+    payload: Payload | Payload1
     extensions: NotRequired[Extensions]
     """
     Extensions of x402; others than this one are not read.

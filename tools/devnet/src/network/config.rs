@@ -245,6 +245,7 @@ fn corridors(network: &Network, spread_bps: u32) -> Result<Vec<Value>> {
     let mut pairs = vec![
         pair(source.clone(), destination.clone()),
         pair(network.source.stablecoin()?, destination.clone()),
+        pair(network.source.stablecoin()?, source.clone()),
         pair(network.source.wrapped_coin()?, network.destination.wrapped_coin()?),
         pair(network.source.wrapped_coin()?, network.destination.coin()?),
     ];
