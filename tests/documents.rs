@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 use alloy::{primitives::B256, signers::SignerSync};
 use anyhow::{Context, Result, ensure};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::process::Command;
 
 use devkit::tools;
@@ -128,6 +128,16 @@ async fn the_calls_and_bodies_of_the_documents_work() -> Result<()> {
     let members = quote_request.as_object_mut().context("a body")?;
     members.remove("sender_auth");
     fs::write(directory.path().join("quote-request.json"), quote_request.to_string())?;
+    let (source, destination) = (&world.network.source, &world.network.destination);
+    let recipient = Role::Recipient.account();
+    let offer = json!({
+        "network": source.id(),
+        "asset": source.stablecoin,
+        "destination": {"network": destination.id(), "asset": destination.token, "address": recipient},
+        "fulfillmentAmount": "1500000",
+        "amount": "1520000",
+    });
+    fs::write(directory.path().join("offer.json"), offer.to_string())?;
 
     // What earlier calls answered last, by the words that stand for it.
     let mut known = BTreeMap::<&str, String>::new();

@@ -52,6 +52,10 @@ pub(super) async fn invite(network: &Network) -> Result<()> {
         ("PAY_NETWORK", network.source.id().to_string()),
         ("PAY_ASSET", network.source.token.clone()),
         ("BUYER_KEY", Role::Payer.secret_hex()),
+        // Those of the stock packages alone.
+        ("STOCK_PAY_ASSET", network.source.stablecoin.clone()),
+        ("STOCK_RECEIVE_ASSET", network.destination.token.clone()),
+        ("STOCK_BUYER_KEY", stock_buyer(network).await?),
         // What a payer on each family of chains knows without asking the gateway.
         ("EVM_ESCROW", network.source.contracts.escrow.clone()),
         ("EVM_RESERVER", Role::Reserver.account()),
@@ -153,4 +157,11 @@ async fn payer_on_tron(network: &Network) -> Result<Files> {
     chain.dev.mint(&chain.token, &account, U256::from(TOKENS)).await?;
     let key = hex::encode(signer.to_bytes());
     leave(&network.options().directory, "tron", &key, &order(network, &chain.token()?, &account)?)
+}
+
+/// A key that has some of a token that takes signatures, and no coins.
+async fn stock_buyer(network: &Network) -> Result<String> {
+    let (buyer, source) = (PrivateKeySigner::random(), &network.source);
+    source.dev.mint(&source.stablecoin, &buyer.address().to_string(), U256::from(TOKENS)).await?;
+    Ok(format!("{:#x}", buyer.to_bytes()))
 }
