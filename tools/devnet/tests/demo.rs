@@ -20,8 +20,8 @@ use devkit::{Process, Signal, free_port, tools};
 /// Longest time that anything here may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(50);
-/// Where the documents have the shop of examples/x402.
-const SHOP_PORT: &str = "4021";
+/// Where the documents have the shops of examples/x402.
+const SHOP_PORTS: [&str; 2] = ["4021", "4022"];
 /// What begins a line that fetches: scripts/tools.sh has done it, and tests fetch nothing.
 const FETCHING: [&str; 4] = ["npm ci", "npm install", "python3 -m pip", "make "];
 
@@ -128,7 +128,8 @@ impl Reader {
         };
         let blocks: Vec<String> = blocks.map(|(block, _)| kept(block)).filter(|block| !block.is_empty()).collect();
         ensure!(!blocks.is_empty(), "{readme} shows no commands");
-        Ok(blocks.into_iter().map(|block| block.replace(SHOP_PORT, &self.shop_port.to_string())).collect())
+        let here = |block: String, written: &str| block.replace(written, &self.shop_port.to_string());
+        Ok(blocks.into_iter().map(|block| SHOP_PORTS.into_iter().fold(block, here)).collect())
     }
 
     /// The payments that a README's only block of commands makes, all completed.
@@ -154,15 +155,18 @@ impl Reader {
         Ok(())
     }
 
-    /// The shop and the buyer of examples/x402.
+    /// The shops and the buyers of examples/x402: of the scheme, and of the stock packages.
     async fn buys(&self) -> Result<()> {
         let blocks = self.blocks("x402/README.md")?;
-        let [shop, buyer] = blocks.as_slice() else { bail!("another number of blocks: {blocks:?}") };
-        let mut shop = self.keep("shop", shop)?;
-        shop.listening_on(self.shop_port).await.with_context(|| self.log("shop").unwrap_or_default())?;
-        let said = self.run(buyer).await?;
-        let bought: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
-        ensure!(bought["page"]["title"] == "Paid across chains", "{said}");
+        let [shop, buyer, stock_shop, stock_buyer] = blocks.as_slice() else { bail!("other blocks: {blocks:?}") };
+        for (name, shop, buyer) in [("shop", shop, buyer), ("stock-shop", stock_shop, stock_buyer)] {
+            let mut shop = self.keep(name, shop)?;
+            shop.listening_on(self.shop_port).await.with_context(|| self.log(name).unwrap_or_default())?;
+            let said = self.run(buyer).await?;
+            let bought: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
+            ensure!(bought["page"]["title"] == "Paid across chains", "{said}");
+            shop.kill().await?;
+        }
         Ok(())
     }
 
