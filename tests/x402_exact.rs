@@ -7,7 +7,7 @@ use alloy::{
     signers::{SignerSync, local::PrivateKeySigner},
     sol_types::SolCall,
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use chrono::Utc;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ use escrow_abi::{
     eip712::{self, TransferWithAuthorization, token_domain},
     offers::OfferAddresses,
 };
-use events::PaymentId;
+use events::{PaymentEvent, PaymentId};
 
 use crate::support::*;
 
@@ -167,9 +167,14 @@ async fn two_buyers(world: &World, requirement: &Value) -> Result<Vec<PaymentId>
     assert_eq!((one.held(world).await?, other.held(world).await?), (TOKENS - PRICE, TOKENS - PRICE));
     refused(world, &first, "duplicate_settlement", "told before").await?;
     // Nor does it go by the payments API, where nobody would have signed whom to ask and for how long.
-    let request = json!({"version": "1.0", "sender_auth": {"message_scheme": "EVM_X402_EXACT", "signed_messages": []}});
+    let Some(PaymentEvent::Submitted(submitted)) = world.events(&ids[0], "Submitted").await?.pop() else {
+        bail!("{} was not submitted", ids[0])
+    };
+    let mut request: Value = serde_json::from_str(&submitted.request)?;
+    request["request_id"] = "another".into();
     let direct = reqwest::Client::new().post(format!("{}/v1/payments", world.base(0))).json(&request).send().await?;
-    assert_eq!(direct.status(), 400);
+    let direct = Answer::of(direct).await?;
+    assert_eq!(direct.text("code"), "MESSAGE_SCHEME_NOT_SERVED", "{direct:?}");
     Ok(vec![ids[0].clone(), ids[2].clone()])
 }
 
