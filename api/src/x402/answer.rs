@@ -284,7 +284,7 @@ pub(super) fn settle_outcome(held: &Held, outline: Outline, base_url: &str) -> R
             Some((pending.code.to_owned(), pending.message.to_owned()))
         }
     };
-    let success = why.is_none();
+    let success = view.status == PaymentStatus::Completed && !is_duplicate;
     // The transaction is the settlement's on the destination's chain (spec 2.14), so nothing else ever stands there. Of the scheme `exact`
     // it is the one that carried out what the client signed; while it is there, a stock server asks again by itself.
     let delivery = match outline.is_exact {
