@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use chrono::{SecondsFormat, Utc};
 use serde_json::{Value, json};
 
-use chains_evm::deposit_addresses;
+use chains_evm::{deposit_addresses, minimal_proxy::implementation};
 use devnet::payer::{Answer, Payer, PaymentSpec};
 use escrow_abi::deposit_addresses::{DepositAddresses, GatewayEscrow};
 use events::{PaymentEvent, PaymentId};
@@ -121,7 +121,7 @@ async fn verified(world: &World, customer: &Customer, given: &Given, spec: &Paym
     let address: Address = given.text("/address")?.parse()?;
     let factory = deposit_addresses::factory();
     assert_eq!(given.text("/factory")?.parse::<Address>()?, factory);
-    let computed = deposit_addresses::address_for(factory, deposit_addresses::implementation(factory), &terms);
+    let computed = deposit_addresses::address_for(factory, implementation(factory), &terms);
     assert_eq!(address, computed);
     let ask = DepositAddresses::addressOfCall { t: terms.clone() };
     let call = json!({"to": factory, "data": alloy::primitives::Bytes::from(ask.abi_encode())});

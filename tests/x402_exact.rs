@@ -158,6 +158,8 @@ async fn two_buyers(world: &World, requirement: &Value) -> Result<Vec<PaymentId>
     let (told, not): (Vec<_>, Vec<_>) = [settled, again].into_iter().partition(|answer| answer.body["success"] == true);
     assert_eq!((told.len(), not.len()), (1, 1), "{told:?} {not:?}");
     assert_eq!(not[0].body["errorReason"], "duplicate_settlement", "{not:?}");
+    let gw = &not[0].body["extensions"]["gw"];
+    assert_eq!((&gw["state"], &gw["code"]), (&json!("completed"), &json!("DUPLICATE_SETTLEMENT")), "{not:?}");
     assert_eq!(ids[0], payment_id(&verified)?);
     assert_eq!(ids[0], ids[1]);
     assert_ne!(ids[0], ids[2]);
@@ -166,6 +168,8 @@ async fn two_buyers(world: &World, requirement: &Value) -> Result<Vec<PaymentId>
     }
     assert_eq!((one.held(world).await?, other.held(world).await?), (TOKENS - PRICE, TOKENS - PRICE));
     refused(world, &first, "duplicate_settlement", "told before").await?;
+    let verified = post(world, "verify", &first).await?;
+    assert_eq!(verified.body["extensions"]["gw"]["state"], "completed", "{verified:?}");
     // Nor does it go by the payments API, where nobody would have signed whom to ask and for how long.
     let Some(PaymentEvent::Submitted(submitted)) = world.events(&ids[0], "Submitted").await?.pop() else {
         bail!("{} was not submitted", ids[0])
@@ -183,11 +187,33 @@ async fn on_one_chain(world: &World) -> Result<PaymentId> {
     let (buyer, source) = (Buyer::endowed(world).await?, &world.network.source);
     let (shop, mut here) = (format!("{:#x}", PrivateKeySigner::random().address()), asked(world));
     here["destination"] = json!({"network": source.id(), "asset": source.token, "address": shop});
-    let offer = post(world, "offers", &here).await?;
+    let mut offer = post(world, "offers", &here).await?;
+    // Beside what the gateway reads there may stand what others do: by this a stock server settles before it makes the page.
+    offer.body["requirement"]["extra"]["paymentFlow"] = "upfront".into();
     let settled = post(world, "settle", &buyer.pays(&offer.body["requirement"])?).await?;
     assert_eq!(settled.body["success"], true, "{settled:?}");
     assert_eq!(source.dev.token_balance(&source.token, &shop).await?, U256::from(AMOUNT));
     payment_id(&settled)
+}
+
+/// A merchant that asks after the signature's end, and was not told before, is told what became of it.
+async fn asked_late(world: &World) -> Result<PaymentId> {
+    let (buyer, mut short) = (Buyer::endowed(world).await?, asked(world));
+    short["maxTimeoutSeconds"] = 10.into();
+    let offer = post(world, "offers", &short).await?;
+    let message = buyer.pays(&offer.body["requirement"])?;
+    let url = format!("{}/x402/v1/settle", world.base(0));
+    let request = reqwest::Client::new().post(url).header("prefer", "wait=0").json(&message);
+    let pending = Answer::of(request.send().await?).await?;
+    assert_eq!(pending.body["errorReason"], "settlement_pending", "{pending:?}");
+    let payment_id = payment_id(&pending)?;
+    world.completed(&payment_id).await?;
+    let text = message["paymentPayload"]["payload"]["authorization"]["validBefore"].as_str().context("no end")?;
+    let end: i64 = text.parse()?;
+    eventually(|| async move { Utc::now().timestamp() > end }).await?;
+    let settled = post(world, "settle", &message).await?;
+    assert_eq!(settled.body["success"], true, "{settled:?}");
+    Ok(payment_id)
 }
 
 /// Nobody delivers for so little, and so nothing is taken.
@@ -255,11 +281,11 @@ async fn what_does_not_fit_is_refused(world: &World, requirement: &Value) -> Res
     let over = signed(|message| message.validBefore = U256::from(1_600_000_000))?;
     refused(world, &over, "invalid_deadline", "quote_deadline").await?;
     let far = signed(|message| message.validBefore += U256::from(100_000_000))?;
-    refused(world, &far, "invalid_deadline", "").await?;
+    refused(world, &far, "invalid_deadline", "fulfillment_deadline").await?;
     let not_yet = signed(|message| message.validAfter = message.validBefore - U256::from(5))?;
     refused(world, &not_yet, "invalid_sender_auth", "validAfter").await?;
     let poor = Buyer(PrivateKeySigner::random()).pays(requirement)?;
-    refused(world, &poor, "insufficient_funds", "").await?;
+    refused(world, &poor, "insufficient_funds", "source").await?;
     // A name that the token has not is signed in a domain that it does not know.
     let mut renamed = requirement.clone();
     renamed["extra"]["name"] = "Another".into();
@@ -291,7 +317,8 @@ async fn brought_past_the_gateway(world: &World, requirement: &Value) -> Result<
     source.dev.call(&stranger, &source.stablecoin, brought.abi_encode(), U256::ZERO).await?;
     assert_eq!(buyer.held(world).await?, TOKENS - PAID);
     let settled = post(world, "settle", &message).await?;
-    assert_eq!(settled.body["success"], false, "{settled:?}");
+    refused(world, &message, "nonce_already_used", "used up").await?;
+    assert_eq!((&settled.body["success"], &settled.body["transaction"]), (&json!(false), &json!("")), "{settled:?}");
     let merchant = source.dev.token_balance(&source.stablecoin, &Role::Recipient.account()).await?;
     let collect =
         OfferAddresses::collectCall { o: offer(requirement)?, token: source.stablecoin.parse()? }.abi_encode();
@@ -316,7 +343,9 @@ fn offer(requirement: &Value) -> Result<OfferAddresses::Offer> {
         text("/amount")?,
     );
     let behind = format!(r#"","asset_identifier":"{}"}}}}"#, asset(text("/network")?, text("/asset")?));
-    let seconds = |name: &str| requirement["extra"]["gw"][name].as_u64().unwrap_or_default().try_into();
+    let seconds = |name: &str| -> Result<u32> {
+        Ok(requirement["extra"]["gw"][name].as_u64().with_context(|| name.to_owned())?.try_into()?)
+    };
     Ok(OfferAddresses::Offer {
         escrow: gw("escrow")?.parse()?,
         token: text("/asset")?.parse()?,
@@ -353,7 +382,7 @@ async fn offers_are_what_their_addresses_commit_to(world: &World, requirement: &
     not_offered(world, |asked| asked["destination"]["address"] = "me".into(), "destination.address: ").await?;
     not_offered(world, |asked| asked["fulfillmentAmount"] = "-1".into(), "fulfillmentAmount: ").await?;
     not_offered(world, |asked| asked["refundSeconds"] = 1.into(), "refundSeconds: must be at least").await?;
-    not_offered(world, |asked| asked["maxTimeoutSeconds"] = 0.into(), "maxTimeoutSeconds: must be above zero").await?;
+    not_offered(world, |asked| asked["maxTimeoutSeconds"] = 0.into(), "maxTimeoutSeconds: must be at least 10").await?;
     not_offered(world, |asked| asked["maxTimeoutSeconds"] = 9.into(), "maxTimeoutSeconds: must be at least 10").await?;
     not_offered(world, |asked| asked["maxTimeoutSeconds"] = 10_000_000.into(), "maxTimeoutSeconds: ").await?;
     not_offered(world, |asked| asked["deliverySeconds"] = 10_000_000.into(), "deliverySeconds: ").await?;
@@ -375,19 +404,20 @@ async fn stock_clients_pay_merchants_on_another_chain() -> Result<()> {
     let world = World::start(1).await?;
     let requirement = requirement(&world).await?;
     let before = world.balances().await?;
-    let (bought, both, here, unsold, (), (), ()) = tokio::try_join!(
+    let (bought, both, here, late, unsold, (), (), ()) = tokio::try_join!(
         stock_packages(&world),
         two_buyers(&world, &requirement),
         on_one_chain(&world),
+        asked_late(&world),
         no_quotes(&world),
         what_does_not_fit_is_refused(&world, &requirement),
         brought_past_the_gateway(&world, &requirement),
         offers_are_what_their_addresses_commit_to(&world, &requirement),
     )?;
-    let paid = [vec![bought], both].concat();
+    let paid = [vec![bought, late], both].concat();
     world.settled_once(&paid).await?;
     let after = world.balances().await?;
-    assert_eq!(after["recipient"] - before["recipient"], U256::from(AMOUNT * 3));
+    assert_eq!(after["recipient"] - before["recipient"], U256::from(AMOUNT * 4));
     for payment_id in paid.iter().chain([&here, &unsold]) {
         world.audited(payment_id).await?;
     }

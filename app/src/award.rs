@@ -248,7 +248,7 @@ impl Award<'_> {
     pub(crate) fn check_horizons(&self, plan: &EscrowPlan, state: &App) -> Result<(), Error> {
         let opened = &self.batch.opened;
         horizons::check_settlement(opened.quote_deadline, opened.fulfillment_deadline, state.deadlines)?;
-        horizons::check_plan(plan, opened.quote_deadline, state.deadlines)
+        Ok(horizons::check_plan(plan, opened.quote_deadline, state.deadlines)?)
     }
 
     /// Whether the chains that the payment would go through are ready: those of its source and of what the quote delivers.

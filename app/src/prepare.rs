@@ -142,7 +142,7 @@ async fn of_order(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
         signed_messages: &[],
         caller: None,
     };
-    let checked = |plan: &EscrowPlan| horizons::check_plan(plan, order.quote_deadline, state.deadlines);
+    let checked = |plan: &EscrowPlan| Ok(horizons::check_plan(plan, order.quote_deadline, state.deadlines)?);
     messages(&request, &order.verifier, options.payload.as_ref(), state, checked, |prepared| prepared.amount).await
 }
 

@@ -59,8 +59,8 @@ pub(super) const SETTLE: Operation = Operation {
     id: "settleX402Payment",
     tag: TAG,
     summary: "Settle a payment for a merchant",
-    description: "Submits the payment request of the payload, and holds until it is delivered or `maxTimeoutSeconds` are over; \
-                  less where the gateway's bound, `Prefer: wait` or too many held calls cut it, which `heldSeconds` tells. \
+    description: "Submits the payment request of the payload, and holds until it is delivered or `maxTimeoutSeconds` are over, of the \
+                  scheme `exact` with `deliverySeconds` added; less where the gateway's bound, `Prefer: wait` or too many held calls cut it, which `heldSeconds` tells. \
                   The identical call later tells what came of it. Refusals for anything but form and conflicts are \
                   answered with 200.",
     parameters: || vec![prefer()],

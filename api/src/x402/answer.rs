@@ -13,7 +13,7 @@ use app::{
     error::{Code, Error, docs_url},
     schema,
     views::payment_body::{ConfirmationBody, FailureBody, TransactionsBody, confirmation, failure, transactions},
-    x402::Refusal,
+    x402::{Refusal, Telling},
 };
 use events::{PaymentId, failure::RetryClassification};
 use projections::{PaymentStatus, PaymentView};
@@ -138,8 +138,8 @@ struct Gw {
     /// Whether the payment was there before this call. A merchant sells once for each `paymentId`.
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotent_replay: Option<bool>,
-    /// For how many seconds the call was held, where that is less than `maxTimeoutSeconds` of the requirement and the payment is
-    /// not over: the gateway has a bound of its own, and places for so many.
+    /// For how many seconds the call was held, where that is less than `maxTimeoutSeconds` of the requirement (of the scheme `exact` with
+    /// `deliverySeconds` added) and the payment is not over: the gateway has a bound of its own, and places for so many.
     #[serde(skip_serializing_if = "Option::is_none")]
     held_seconds: Option<u64>,
     /// The error's code.
@@ -205,6 +205,16 @@ impl Gw {
         }
     }
 
+    /// The same of a payment that is completed, where the merchant is not told so for all that.
+    fn objecting(self, error: &Error, base_url: &str) -> Self {
+        Self {
+            code: Some(error.code.code.to_owned()),
+            retry_classification: Some(error.code.retry_classification),
+            docs_url: Some(docs_url(base_url, error.code.code)),
+            ..self
+        }
+    }
+
     /// What there is to say of a refusal.
     fn refused(error: &Error, status: StatusCode, base_url: &str) -> Self {
         // With a 500 it is not known whether there is a payment.
@@ -244,6 +254,13 @@ pub(super) fn known(view: &PaymentView, outline: Outline, base_url: &str) -> Res
     verified(failed.is_none(), why, outline, gw, StatusCode::OK)
 }
 
+/// What verifying a payload comes to whose payment a merchant was told of.
+pub(super) fn told(view: &PaymentView, outline: Outline, base_url: &str) -> Response {
+    let error = Error::from(Code::DUPLICATE_SETTLEMENT);
+    let gw = Gw::of(view, true, base_url).objecting(&error, base_url);
+    verified(false, Some((error.code.code.to_owned(), error.message())), outline, gw, StatusCode::OK)
+}
+
 /// The payment would not be settled.
 pub(super) fn not_valid(refused: Refused, outline: Outline, base_url: &str) -> Response {
     let Refused { error, status } = refused;
@@ -265,47 +282,52 @@ pub(super) struct Held {
     pub(super) view: PaymentView,
     /// Whether it was there before.
     pub(super) replay: bool,
-    /// Whether a merchant was told before that a stock client has paid.
-    pub(super) is_duplicate: bool,
+    /// Of a payment of a stock client that is completed: whether this call is the one that tells the merchant.
+    pub(super) telling: Option<Telling>,
     /// For how many seconds the call was held, where the payment is not over and the requirement allows for longer.
     pub(super) cut_to_seconds: Option<u64>,
 }
 
 /// What settling a payment came to so far, and for how many seconds the call was held where it was cut short.
 pub(super) fn settle_outcome(held: &Held, outline: Outline, base_url: &str) -> Response {
-    let Held { view, replay, is_duplicate, cut_to_seconds } = held;
-    let duplicate = Code::DUPLICATE_SETTLEMENT;
+    let Held { view, replay, telling, cut_to_seconds } = held;
+    let objection: Option<Error> = match telling {
+        Some(Telling::Again) => Some(Code::DUPLICATE_SETTLEMENT.into()),
+        Some(Telling::Unknown) => Some(Code::SERVICE_UNAVAILABLE.into()),
+        Some(Telling::First) | None => None,
+    };
     let why = match view.status {
-        PaymentStatus::Completed if *is_duplicate => Some((duplicate.code.to_owned(), duplicate.message.to_owned())),
-        PaymentStatus::Completed => None,
+        PaymentStatus::Completed => objection.as_ref().map(|error| (error.code.code.to_owned(), error.message())),
         PaymentStatus::Failed => view.failure.as_ref().map(|failure| (failure.code.clone(), failure.message.clone())),
         PaymentStatus::Pending | PaymentStatus::Finalizing => {
             let pending = Code::SETTLEMENT_PENDING;
             Some((pending.code.to_owned(), pending.message.to_owned()))
         }
     };
-    let success = view.status == PaymentStatus::Completed && !is_duplicate;
-    // The transaction is the settlement's on the destination's chain (spec 2.14), so nothing else ever stands there. Of the scheme `exact`
-    // it is the one that carried out what the client signed; while it is there, a stock server asks again by itself.
-    let delivery = match outline.is_exact {
+    let success = view.status == PaymentStatus::Completed && objection.is_none();
+    // It is the settlement's on the destination's chain (spec 2.14), and nothing before there is one. Of the scheme `exact` it is the one that
+    // carried out what the client signed; while that is there and the payment pending, a stock server asks again by itself.
+    let transaction = match outline.is_exact {
         true => view.deposit.as_ref().filter(|_| view.status != PaymentStatus::Failed),
         false => view.fulfillment.as_ref().filter(|_| success),
     };
-    let mut gw = Gw { held_seconds: *cut_to_seconds, ..Gw::of(view, *replay, base_url) };
-    if *is_duplicate {
-        gw.code = Some(duplicate.code.to_owned());
-        gw.retry_classification = Some(duplicate.retry_classification);
-        gw.docs_url = Some(docs_url(base_url, duplicate.code));
-    }
+    let gw = Gw { held_seconds: *cut_to_seconds, ..Gw::of(view, *replay, base_url) };
+    let gw = match &objection {
+        Some(error) => gw.objecting(error, base_url),
+        None => gw,
+    };
     let body = SettleBody {
         success,
-        transaction: delivery.map(|delivery| delivery.transaction_hash.clone()).unwrap_or_default(),
-        network: delivery.map_or(outline.network, |delivery| delivery.chain_id.to_string()),
+        transaction: transaction.map(|transaction| transaction.transaction_hash.clone()).unwrap_or_default(),
+        network: transaction.map_or(outline.network, |transaction| transaction.chain_id.to_string()),
         payer: outline.payer,
         fulfillment_confirmation: confirmation(view),
         ..SettleBody::of(why, gw)
     };
-    body.respond(StatusCode::OK)
+    match objection {
+        Some(error) => come_again(body.respond(error.status()), &error),
+        None => body.respond(StatusCode::OK),
+    }
 }
 
 /// Nothing was settled by this call.

@@ -6,7 +6,7 @@ use axum::{Extension, extract::State, response::Response};
 
 use app::{
     submit::outcome,
-    x402::{Refusal, SettleOutcome, settle, tell_once},
+    x402::{SettleOutcome, settle, tell_once},
 };
 use projections::PaymentStatus;
 
@@ -52,7 +52,9 @@ async fn held(
     let view = outcome(state, &caller, !replay, view, arrival.left(longest)).await;
     let held = longest.min(arrival.elapsed());
     let is_cut = !view.status.is_final() && held < timeout;
-    let is_paid = view.status == PaymentStatus::Completed;
-    let is_duplicate = is_exact && is_paid && !tell_once(state, &view).await.map_err(Refusal::Payment)?;
-    Ok(Held { view, replay, is_duplicate, cut_to_seconds: is_cut.then_some(held.as_secs()) })
+    let telling = match is_exact && view.status == PaymentStatus::Completed {
+        true => Some(tell_once(state, &view).await),
+        false => None,
+    };
+    Ok(Held { view, replay, telling, cut_to_seconds: is_cut.then_some(held.as_secs()) })
 }

@@ -20,6 +20,7 @@ pub(crate) async fn handle(State(state): State<Arc<HttpState>>, write: Result<Wr
     match judge(&state, write, &mut outline).await {
         Ok(Verified::New(payment_id)) => answer::valid(payment_id, outline),
         Ok(Verified::Known(view)) => answer::known(&view, outline, base_url),
+        Ok(Verified::Told(view)) => answer::told(&view, outline, base_url),
         Err(refused) => answer::not_valid(refused, outline, base_url),
     }
 }

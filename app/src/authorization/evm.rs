@@ -285,7 +285,7 @@ impl Authorizer for EvmAuthorizer {
     /// A transfer by the token, where it takes keys' signatures and the payer has no code: no allowance is needed.
     async fn offered(&self, source: &OwnedAsset, escrow: &Account) -> Result<MessageScheme, AuthorizeError> {
         let chain = self.chains.of(source)?;
-        let transfers = chain.token(source, &chain.unsigned_asks).await?.is_some_and(|signatures| signatures.transfers);
+        let transfers = chain.token(source, &chain.unsigned_asks).await?.is_some_and(|signatures| signatures.receives);
         if transfers
             && chain.takes_transfers(escrow, &chain.unsigned_asks).await?
             && chain.is_key(source.account()).await?
@@ -392,7 +392,7 @@ impl Authorizer for EvmAuthorizer {
             }
             _ => None,
         };
-        let transfers = token.filter(|token| token.transfers);
+        let transfers = token.filter(|token| token.receives);
         if request.message_scheme == MessageScheme::EvmEip3009 {
             if transfers.is_none() {
                 return Err(AuthorizeError::Refused(NO_TRANSFERS.to_owned()));

@@ -34,7 +34,8 @@ impl IdentifiersError {
 /// What an identifier is bound to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
-    /// SHA-256 of the RFC 8785 form of what the payer accepted and of its payment request.
+    /// What tells one claimant from another: SHA-256 of the RFC 8785 form of what the payer accepted and of its payment request, or the call
+    /// that tells a merchant of a stock client's payment.
     pub payload: Hash32,
     /// The payment that the payload makes.
     pub payment_id: PaymentId,

@@ -17,9 +17,49 @@ use crate::error::{Code, Error};
 /// Last year that RFC 3339 can write.
 const YEAR_MAX: i32 = 9_999;
 
-fn too_far(field: &str, most: u64, from: &str, key: &str) -> Error {
-    let message = format!("{field}: must be at most {most} seconds after {from}, the limit {key} of this gateway");
-    Error::new(Code::INVALID_DEADLINE, message)
+/// What is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Horizon {
+    /// `quote_deadline`.
+    Quote,
+    /// `fulfillment_deadline`.
+    Fulfillment,
+    /// `reserve_deadline`.
+    Reserve,
+    /// `refund_after`.
+    Refund,
+}
+
+impl Horizon {
+    fn field(self) -> &'static str {
+        match self {
+            Self::Quote => "quote_deadline",
+            Self::Fulfillment => "fulfillment_deadline",
+            Self::Reserve => "reserve_deadline",
+            Self::Refund => "refund_after",
+        }
+    }
+}
+
+/// A window that is too long.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {rule}", horizon.field())]
+pub struct TooFar {
+    /// Where it ends.
+    pub horizon: Horizon,
+    /// What it must be.
+    pub rule: String,
+}
+
+impl From<TooFar> for Error {
+    fn from(error: TooFar) -> Self {
+        Self::new(Code::INVALID_DEADLINE, error.to_string())
+    }
+}
+
+fn too_far(horizon: Horizon, most: u64, from: Horizon, key: &str) -> TooFar {
+    let rule = format!("must be at most {most} seconds after {}, the limit {key} of this gateway", from.field());
+    TooFar { horizon, rule }
 }
 
 /// Checks the deadlines of something new: `quote_deadline` from now on, and `fulfillment_deadline` from it on.
@@ -31,9 +71,11 @@ pub fn check_deadlines(
     fulfillment_deadline: Timestamp,
     now: Timestamp,
     limits: DeadlinesConfig,
-) -> Result<(), Error> {
+) -> Result<(), TooFar> {
     if quote_deadline - now > seconds(limits.quote_seconds_max) {
-        return Err(too_far("quote_deadline", limits.quote_seconds_max, "now", "quote_seconds_max"));
+        let most = limits.quote_seconds_max;
+        let rule = format!("must be at most {most} seconds after now, the limit quote_seconds_max of this gateway");
+        return Err(TooFar { horizon: Horizon::Quote, rule });
     }
     check_settlement(quote_deadline, fulfillment_deadline, limits)
 }
@@ -46,10 +88,10 @@ pub fn check_settlement(
     quote_deadline: Timestamp,
     fulfillment_deadline: Timestamp,
     limits: DeadlinesConfig,
-) -> Result<(), Error> {
+) -> Result<(), TooFar> {
     let most = limits.settlement_seconds_max;
     if fulfillment_deadline - quote_deadline > seconds(most) {
-        return Err(too_far("fulfillment_deadline", most, "quote_deadline", "settlement_seconds_max"));
+        return Err(too_far(Horizon::Fulfillment, most, Horizon::Quote, "settlement_seconds_max"));
     }
     Ok(())
 }
@@ -58,25 +100,24 @@ pub fn check_settlement(
 ///
 /// # Errors
 /// 400 naming the member of what is signed and its limit.
-pub fn check_plan(plan: &EscrowPlan, quote_deadline: Timestamp, limits: DeadlinesConfig) -> Result<(), Error> {
+pub fn check_plan(plan: &EscrowPlan, quote_deadline: Timestamp, limits: DeadlinesConfig) -> Result<(), TooFar> {
     // Chains count in whole seconds: the quote deadline is rounded up, so that no legal window is cut.
     let reserve_max = unix_seconds(quote_deadline).saturating_add(1).saturating_add(limits.settlement_seconds_max);
     if plan.reserve_deadline > reserve_max {
         let (most, key) = (limits.settlement_seconds_max, "settlement_seconds_max");
-        return Err(too_far("reserve_deadline", most, "quote_deadline", key));
+        return Err(too_far(Horizon::Reserve, most, Horizon::Quote, key));
     }
     if plan.refund_after > plan.fulfillment_deadline.saturating_add(limits.refund_seconds_max) {
         let (most, key) = (limits.refund_seconds_max, "refund_seconds_max");
-        return Err(too_far("refund_after", most, "fulfillment_deadline", key));
+        return Err(too_far(Horizon::Refund, most, Horizon::Fulfillment, key));
     }
-    for (field, time) in [
-        ("reserve_deadline", plan.reserve_deadline),
-        ("fulfillment_deadline", plan.fulfillment_deadline),
-        ("refund_after", plan.refund_after),
+    for (horizon, time) in [
+        (Horizon::Reserve, plan.reserve_deadline),
+        (Horizon::Fulfillment, plan.fulfillment_deadline),
+        (Horizon::Refund, plan.refund_after),
     ] {
         if from_unix_seconds(time).is_none_or(|date| date.year() > YEAR_MAX) {
-            let message = format!("{field}: must be a date, at the latest in the year {YEAR_MAX}");
-            return Err(Error::new(Code::INVALID_DEADLINE, message));
+            return Err(TooFar { horizon, rule: format!("must be a date, at the latest in the year {YEAR_MAX}") });
         }
     }
     Ok(())
@@ -117,8 +158,8 @@ mod tests {
         }
     }
 
-    fn said(refused: Result<(), Error>) -> String {
-        let refused = refused.unwrap_err();
+    fn said(refused: Result<(), TooFar>) -> String {
+        let refused = Error::from(refused.unwrap_err());
         assert_eq!(refused.code.code, "INVALID_DEADLINE");
         refused.message()
     }
@@ -129,14 +170,14 @@ mod tests {
         let quote = NOW + quote_seconds_max;
         let fulfillment = quote + settlement_seconds_max;
         let deadlines = |quote, fulfillment| check_deadlines(at(quote), at(fulfillment), at(NOW), limits());
-        assert_eq!(deadlines(quote, fulfillment).map_err(|error| error.message()), Ok(()));
+        assert_eq!(deadlines(quote, fulfillment), Ok(()));
         assert!(said(deadlines(quote + 1, fulfillment)).starts_with("quote_deadline: must be at most 600 seconds"));
         let late = said(deadlines(quote, fulfillment + 1));
         assert!(late.starts_with("fulfillment_deadline: ") && late.contains("settlement_seconds_max"), "{late}");
 
         let refund = fulfillment + refund_seconds_max;
         let windows = |reserve, refund| check_plan(&plan(reserve, fulfillment, refund), at(quote), limits());
-        assert_eq!(windows(fulfillment, refund).map_err(|error| error.message()), Ok(()));
+        assert_eq!(windows(fulfillment, refund), Ok(()));
         assert!(said(windows(fulfillment, refund + 1)).starts_with("refund_after: must be at most 86400 seconds"));
         assert!(said(windows(fulfillment + 2, refund)).starts_with("reserve_deadline: "));
     }

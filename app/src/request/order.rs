@@ -134,7 +134,7 @@ impl Order {
             let least = limits.settlement_ms_min;
             return invalid(format!("fulfillment_deadline: must be at least {least} ms after quote_deadline"));
         }
-        horizons::check_deadlines(quote, fulfillment, now, limits)
+        Ok(horizons::check_deadlines(quote, fulfillment, now, limits)?)
     }
 }
 
@@ -222,12 +222,13 @@ fn source(owned: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Opt
 /// The rule that a source asset breaks which is not of a namespace that escrows of its chain's family take. A coin is paid
 /// with in its wrapped form (ADR 116).
 fn source_rule(asset: &AssetId, corridors: &Corridors) -> Option<String> {
-    let (namespace, token) = match asset.chain().family()? {
-        Family::Evm => ("erc20", "an ERC-20"),
-        Family::Solana => ("token", "a token on Solana"),
-        Family::Tron => ("trc20", "a TRC-20 on Tron"),
+    let family = asset.chain().family()?;
+    let token = match family {
+        Family::Evm => "an ERC-20",
+        Family::Solana => "a token on Solana",
+        Family::Tron => "a TRC-20 on Tron",
     };
-    let corridor = corridors.get(asset.chain()).filter(|_| asset.namespace() != namespace)?;
+    let corridor = corridors.get(asset.chain()).filter(|_| asset.namespace() != family.token_namespace())?;
     Some(match corridor.wrapped_coin().filter(|_| asset.namespace() == "slip44") {
         Some(wrapped) => format!(
             "is the chain's own coin, which is paid with in its wrapped form: name {wrapped}, and /v1/payments/prepare shows how to \

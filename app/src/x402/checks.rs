@@ -42,16 +42,20 @@ pub(super) async fn check<'a>(state: &App, caller: &'a Caller, call: &'a Call) -
         }
     }
     // The form of the request comes before every judgement; the one of a stock client is made of the requirement, so that comes first.
-    let submission = match message.requirement.exact {
-        Some(_) => {
-            Resolved::new(&message.requirement, &state.corridors)?;
-            Submission::of_purchase(request, caller, state).await
+    let resolved = || Resolved::new(&message.requirement, &state.corridors).map_err(Error::from);
+    let (submission, resolved) = match message.is_exact() {
+        true => {
+            let resolved = resolved()?;
+            let submission = Submission::of_purchase(request, caller, state).await.map_err(Refusal::Form)?;
+            message.check_accepted()?;
+            (submission, resolved)
         }
-        None => Submission::read(request, caller, state).await,
+        false => {
+            let submission = Submission::read(request, caller, state).await.map_err(Refusal::Form)?;
+            message.check_accepted()?;
+            (submission, resolved()?)
+        }
     };
-    let submission = submission.map_err(Refusal::Form)?;
-    message.check_accepted()?;
-    let resolved = Resolved::new(&message.requirement, &state.corridors)?;
     resolved.check(submission.order(), state.services.clock.now())?;
     Ok(Payment::Due(Box::new(submission)))
 }

@@ -5,7 +5,9 @@
 
 use chrono::TimeDelta;
 
+use chains::config::AssetConfig;
 use chains_evm::offers;
+use escrow_abi::offers::Commitment;
 use events::{
     Account, Amount, AssetId, ChainId, Family, OwnedAsset, Terms, caip,
     event::{EscrowPlan, VerifierRef},
@@ -14,7 +16,8 @@ use events::{
 
 use super::{
     EXACT, SCHEME,
-    requirement::{Destination, ExactOffer, Requirement},
+    fault::Fault,
+    requirement::{Destination, ExactOffer, Requirement, Scheme, stated_asset},
 };
 use crate::{
     error::{Code, Error},
@@ -38,10 +41,9 @@ pub(super) struct Resolved<'a> {
     fulfillment_amount: Amount,
     escrow: Account,
     proxy: Account,
+    reserver: Account,
     /// The default verifier where the requirement names none.
     verifier: VerifierRef,
-    /// Of an offer for stock clients the merchant as an owner of the source asset, and the windows from the end of an authorization.
-    offer: Option<(OwnedAsset, EscrowPlan)>,
 }
 
 impl<'a> Resolved<'a> {
@@ -49,20 +51,23 @@ impl<'a> Resolved<'a> {
     ///
     /// # Errors
     /// The first fault.
-    pub(super) fn new(requirement: &'a Requirement, corridors: &Corridors) -> Result<Self, Error> {
+    pub(super) fn new(requirement: &'a Requirement, corridors: &Corridors) -> Result<Self, Fault> {
         let resolved = Self::of(requirement, corridors)?;
-        let here = Account::parse(resolved.source.chain().family().unwrap_or(Family::Evm), &requirement.pay_to);
-        if resolved.offer.is_some() {
-            let address = resolved.offer_address()?;
-            if here.as_ref() != Ok(&address) {
-                let rule = "the address of this offer: its members, or the gateway's contracts and accounts, are others by now";
-                return Err(invalid("payTo", format!("must be {address}, {rule}")));
+        let is = |family, account: &Account| Account::parse(family, &requirement.pay_to).as_ref() == Ok(account);
+        match &requirement.scheme {
+            Scheme::Exact(offer) => {
+                let address = resolved.offer_address(&resolved.merchant(offer, corridors)?, offer)?;
+                if !is(Family::Evm, &address) {
+                    let rule = "the address of this offer: its members, or the gateway's contracts and accounts, are others by now";
+                    return Err(Fault::invalid("payTo", format!("must be {address}, {rule}")));
+                }
             }
-            return Ok(resolved);
-        }
-        let paid = Account::parse(resolved.destination.family(), &requirement.pay_to);
-        if paid.as_ref() != Ok(resolved.destination.account()) && here.as_ref() != Ok(&resolved.escrow) {
-            return Err(invalid("payTo", "must be extra.gw.destination.address, or the escrow"));
+            Scheme::GwEscrow | Scheme::Other => {
+                let (paid, escrow) = (resolved.destination.account(), &resolved.escrow);
+                if !is(paid.family(), paid) && !is(escrow.family(), escrow) {
+                    return Err(Fault::invalid("payTo", "must be extra.gw.destination.address, or the escrow"));
+                }
+            }
         }
         Ok(resolved)
     }
@@ -71,94 +76,111 @@ impl<'a> Resolved<'a> {
     ///
     /// # Errors
     /// The first fault.
-    pub(super) fn of(requirement: &'a Requirement, corridors: &Corridors) -> Result<Self, Error> {
-        if ![SCHEME, EXACT].contains(&requirement.scheme.as_str()) {
-            let message = format!("paymentRequirements.scheme: must be {SCHEME} or {EXACT}");
-            return Err(Error::new(Code::UNSUPPORTED_SCHEME, message));
+    pub(super) fn of(requirement: &'a Requirement, corridors: &Corridors) -> Result<Self, Fault> {
+        if requirement.scheme == Scheme::Other {
+            let rule = format!("must be {SCHEME} or {EXACT}");
+            return Err(Fault { code: Code::UNSUPPORTED_SCHEME, member: "scheme".to_owned(), rule });
         }
         let (chain, corridor) = network(&requirement.network, "network", corridors)?;
-        let source = asset(&requirement.asset, &chain, corridor, "asset")?;
+        let source = asset(&requirement.asset, &chain, corridor, "asset")?.asset_identifier.clone();
         let amount = amount(&requirement.amount, corridor.family, "amount")?;
 
         let Destination { network: at, asset: token, address } = &requirement.destination;
         let (to, target) = network(at, "extra.gw.destination.network", corridors)?;
-        let token = asset(token, &to, target, "extra.gw.destination.asset")?;
+        let token = asset(token, &to, target, "extra.gw.destination.asset")?.asset_identifier.clone();
         let destination = OwnedAsset::new(token, address)
-            .map_err(|rule| invalid("extra.gw.destination.address", caip_rule(&rule)))?;
+            .map_err(|rule| Fault::invalid("extra.gw.destination.address", caip_rule(&rule)))?;
         let fulfillment_amount =
             self::amount(&requirement.fulfillment_amount, target.family, "extra.gw.fulfillmentAmount")?;
 
         let escrow = contract(requirement.escrow.as_deref(), corridor, &corridor.escrow, "extra.gw.escrow")?;
         if !corridor.trusts_escrow(&escrow) {
-            return Err(invalid("extra.gw.escrow", format!("is not the escrow of {chain}")));
+            return Err(Fault::invalid("extra.gw.escrow", format!("is not the escrow of {chain}")));
         }
         let name = "extra.gw.fulfillmentProxy";
         let proxy = contract(requirement.fulfillment_proxy.as_deref(), target, &target.proxy, name)?;
         if !target.trusts_proxy(&proxy) {
-            return Err(invalid(name, format!("is not the proxy of {to}")));
+            return Err(Fault::invalid(name, format!("is not the proxy of {to}")));
         }
         let name = "extra.gw.reserver";
-        if contract(requirement.reserver.as_deref(), corridor, &corridor.reserver, name)? != corridor.reserver {
-            return Err(invalid(name, format!("is not the reserver of {chain}")));
+        let reserver = contract(requirement.reserver.as_deref(), corridor, &corridor.reserver, name)?;
+        if reserver != corridor.reserver {
+            return Err(Fault::invalid(name, format!("is not the reserver of {chain}")));
         }
         let verifier = verifier(requirement, corridor)?;
         if !corridor.escrow_heeds(&escrow, &verifier) {
             let rule = "takes a single verifier's word only; name one in extra.gw.releaser, or leave the escrow out";
-            return Err(invalid("extra.gw.escrow", rule));
+            return Err(Fault::invalid("extra.gw.escrow", rule));
         }
         signing_domain(requirement, corridor)?;
         if let (Some(quote), Some(fulfillment)) =
             (requirement.quote_deadline_seconds, requirement.fulfillment_deadline_seconds)
             && quote >= fulfillment
         {
-            return Err(invalid("extra.gw.quoteDeadlineSeconds", "must be below fulfillmentDeadlineSeconds"));
+            return Err(Fault::invalid("extra.gw.quoteDeadlineSeconds", "must be below fulfillmentDeadlineSeconds"));
         }
-        let offer = match &requirement.exact {
-            Some(_) if corridor.family != Family::Evm => {
-                return Err(invalid("network", "exact is served on EVM chains; see gw-escrow"));
+        Ok(Self { requirement, source, amount, destination, fulfillment_amount, escrow, proxy, reserver, verifier })
+    }
+
+    /// The merchant of an offer for stock clients, as an owner of the source asset.
+    ///
+    /// # Errors
+    /// The first fault of what an offer says besides.
+    pub(super) fn merchant(&self, offer: &ExactOffer, corridors: &Corridors) -> Result<OwnedAsset, Fault> {
+        if self.source.chain().family() != Some(Family::Evm) {
+            return Err(Fault::invalid("network", "exact is served on EVM chains; see gw-escrow"));
+        }
+        let least = corridors.refund_delay_seconds([self.source.chain(), self.destination.asset().chain()].into_iter());
+        if u64::from(offer.refund_seconds) < least {
+            return Err(Fault::invalid("extra.gw.refundSeconds", format!("must be at least {least}")));
+        }
+        let merchant = OwnedAsset::new(self.source.clone(), &offer.merchant)
+            .map_err(|rule| Fault::invalid("extra.gw.merchant", caip_rule(&rule)))?;
+        match corridors.contract_at(&merchant) {
+            Some(contract) => {
+                Err(Fault::invalid("extra.gw.merchant", format!("is {contract}, from which no money comes back")))
             }
-            Some(offer) => {
-                let least = corridors.refund_delay_seconds([&chain, &to].into_iter());
-                if u64::from(offer.refund_seconds) < least {
-                    return Err(invalid("extra.gw.refundSeconds", format!("must be at least {least}")));
-                }
-                let merchant = OwnedAsset::new(source.clone(), &offer.merchant)
-                    .map_err(|rule| invalid("extra.gw.merchant", caip_rule(&rule)))?;
-                if let Some(contract) = corridors.contract_at(&merchant) {
-                    return Err(invalid("extra.gw.merchant", format!("is {contract}, from which no money comes back")));
-                }
-                Some((merchant, windows(offer, &chain, (&escrow, &corridor.reserver, &verifier))))
-            }
-            None => None,
-        };
-        Ok(Self { requirement, source, amount, destination, fulfillment_amount, escrow, proxy, verifier, offer })
+            None => Ok(merchant),
+        }
     }
 
     /// What buyers of an offer for stock clients pay to.
     ///
     /// # Errors
-    /// A fault of the requirement, also where it is none of these.
-    pub(super) fn offer_address(&self) -> Result<Account, Error> {
-        let (merchant, plan) = self.offer()?;
+    /// Where the source asset is no token.
+    pub(super) fn offer_address(&self, merchant: &OwnedAsset, offer: &ExactOffer) -> Result<Account, Fault> {
         // Whoever pays, the terms around its account are the same.
         let destination = vec![self.destination.clone()];
         let terms = Terms::new(merchant.clone(), destination, self.fulfillment_amount, Some(self.amount));
-        let address = offers::address_of(&terms, plan, self.amount, merchant.account());
-        Ok(address.map_err(|rule| invalid("asset", format!("exact is not served: {rule}")))?.pay_to)
+        let address = offers::address_of(&Commitment {
+            terms: &terms,
+            amount: self.amount,
+            escrow: &self.escrow,
+            reserver: &self.reserver,
+            releaser: &self.verifier.account,
+            merchant: merchant.account(),
+            delivery_seconds: offer.delivery_seconds,
+            refund_seconds: offer.refund_seconds,
+        });
+        Ok(address.map_err(|rule| Fault::invalid("asset", format!("exact is not served: {rule}")))?.pay_to)
+    }
+
+    /// The escrow with these last seconds of deposit and delivery and first of the refund, UNIX.
+    pub(super) fn plan(&self, [reserve_deadline, fulfillment_deadline, refund_after]: [u64; 3]) -> EscrowPlan {
+        EscrowPlan {
+            chain_id: self.source.chain().clone(),
+            contract: self.escrow.clone(),
+            reserver: self.reserver.clone(),
+            releaser: self.verifier.account.clone(),
+            reserve_deadline,
+            fulfillment_deadline,
+            refund_after,
+        }
     }
 
     /// Where the merchant is paid.
     pub(super) fn destination(&self) -> &OwnedAsset {
         &self.destination
-    }
-
-    /// The merchant of an offer for stock clients as an owner of the source asset, and the windows, with the escrow.
-    ///
-    /// # Errors
-    /// Where the requirement is none of these.
-    pub(super) fn offer(&self) -> Result<(&OwnedAsset, &EscrowPlan), Error> {
-        let (merchant, plan) = self.offer.as_ref().ok_or_else(|| invalid("scheme", format!("must be {EXACT}")))?;
-        Ok((merchant, plan))
     }
 
     /// Judges a payment by the requirement. The deadlines only ever come nearer, so that what passes once always will.
@@ -211,32 +233,10 @@ impl<'a> Resolved<'a> {
     }
 }
 
-/// The windows of an offer, counted from the end of an authorization.
-fn windows(
-    offer: &ExactOffer,
-    chain: &ChainId,
-    (escrow, reserver, verifier): (&Account, &Account, &VerifierRef),
-) -> EscrowPlan {
-    let fulfillment_deadline = u64::from(offer.delivery_seconds);
-    EscrowPlan {
-        chain_id: chain.clone(),
-        contract: escrow.clone(),
-        reserver: reserver.clone(),
-        releaser: verifier.account.clone(),
-        reserve_deadline: 0,
-        fulfillment_deadline,
-        refund_after: fulfillment_deadline + u64::from(offer.refund_seconds),
-    }
-}
-
 /// How far away a deadline may be where the merchant asks for at most so many seconds.
 pub(super) fn window(seconds: u64) -> TimeDelta {
     let window = i64::try_from(seconds).ok().and_then(|seconds| seconds.checked_add(CLOCK_TOLERANCE_SECONDS));
     window.and_then(TimeDelta::try_seconds).unwrap_or(TimeDelta::MAX)
-}
-
-fn invalid(field: &str, rule: impl std::fmt::Display) -> Error {
-    Error::new(Code::INVALID_PAYMENT_REQUIREMENTS, format!("paymentRequirements.{field}: {rule}"))
 }
 
 fn mismatch(field: &str, rule: impl std::fmt::Display) -> Error {
@@ -249,8 +249,8 @@ fn caip_rule(rule: &caip::Error) -> String {
     rule.strip_prefix("account ").map_or(rule.clone(), str::to_owned)
 }
 
-fn network<'a>(text: &str, field: &str, corridors: &'a Corridors) -> Result<(ChainId, &'a Corridor), Error> {
-    let fault = |rule: String| Error::new(Code::INVALID_NETWORK, format!("paymentRequirements.{field}: {rule}"));
+pub(super) fn network<'a>(text: &str, field: &str, corridors: &'a Corridors) -> Result<(ChainId, &'a Corridor), Fault> {
+    let fault = |rule: String| Fault { code: Code::INVALID_NETWORK, member: field.to_owned(), rule };
     let chain: ChainId = text.parse().map_err(|rule: caip::Error| fault(rule.to_string()))?;
     match corridors.get(&chain) {
         Some(corridor) => Ok((chain, corridor)),
@@ -259,53 +259,61 @@ fn network<'a>(text: &str, field: &str, corridors: &'a Corridors) -> Result<(Cha
 }
 
 /// An asset that is served on `chain`, by its CAIP-19 id or by its bare reference.
-fn asset(text: &str, chain: &ChainId, corridor: &Corridor, field: &str) -> Result<AssetId, Error> {
-    let served = || corridor.assets.iter().map(|asset| &asset.asset_identifier);
-    let found = if text.contains('/') {
-        let stated: AssetId = text.parse().map_err(|rule: caip::Error| invalid(field, rule))?;
-        served().find(|asset| **asset == stated)
-    } else {
-        served().find(|asset| {
-            // Read as the reference of that very asset, it is normalised as such references are.
-            let stated = format!("{chain}/{}:{text}", asset.namespace()).parse::<AssetId>();
-            stated.as_ref() == Ok(*asset)
-        })
+pub(super) fn asset<'a>(
+    text: &str,
+    chain: &ChainId,
+    corridor: &'a Corridor,
+    field: &str,
+) -> Result<&'a AssetConfig, Fault> {
+    let is_it = |served: &&AssetConfig| {
+        let asset = &served.asset_identifier;
+        stated_asset(text, chain, asset.namespace()).as_ref() == Ok(asset)
     };
-    found.cloned().ok_or_else(|| invalid(field, format!("is not an asset that is served on {chain}")))
+    let not_served = || match text.contains('/').then(|| text.parse::<AssetId>()) {
+        Some(Err(rule)) => Fault::invalid(field, rule),
+        _ => Fault::invalid(field, format!("is not an asset that is served on {chain}")),
+    };
+    corridor.assets.iter().find(is_it).ok_or_else(not_served)
 }
 
-fn amount(text: &str, family: Family, field: &str) -> Result<Amount, Error> {
+fn amount(text: &str, family: Family, field: &str) -> Result<Amount, Fault> {
     let amount = text.parse::<Amount>().and_then(|amount| amount.within(family.amount_bits()));
-    amount.map_err(|rule| invalid(field, rule))
+    amount.map_err(|rule| Fault::invalid(field, rule))
 }
 
 /// An account of the corridor's chain, or the default where none is stated.
-fn contract(stated: Option<&str>, corridor: &Corridor, default: &Account, field: &str) -> Result<Account, Error> {
+fn contract(stated: Option<&str>, corridor: &Corridor, default: &Account, field: &str) -> Result<Account, Fault> {
     let Some(text) = stated else { return Ok(default.clone()) };
-    Account::parse(corridor.family, text).map_err(|rule| invalid(field, caip_rule(&rule)))
+    Account::parse(corridor.family, text).map_err(|rule| Fault::invalid(field, caip_rule(&rule)))
 }
 
 /// The verifier that is asked for, the default or a trusted one; a set by the origin of any of its members.
-fn verifier(requirement: &Requirement, corridor: &Corridor) -> Result<VerifierRef, Error> {
+fn verifier(requirement: &Requirement, corridor: &Corridor) -> Result<VerifierRef, Fault> {
     let account = requirement.releaser.as_deref().map(|text| {
-        Account::parse(corridor.family, text).map_err(|rule| invalid("extra.gw.releaser", caip_rule(&rule)))
+        Account::parse(corridor.family, text).map_err(|rule| Fault::invalid("extra.gw.releaser", caip_rule(&rule)))
     });
     let origin = requirement.verifier_endpoint.as_deref().map(|text| {
         let rule = "must be an origin, http(s)://host[:port] without a path";
-        net::origin::origin(text).ok_or_else(|| invalid("extra.gw.fulfillmentVerifierEndpoint", rule))
+        net::origin::origin(text).ok_or_else(|| Fault::invalid("extra.gw.fulfillmentVerifierEndpoint", rule))
     });
     let (account, origin) = (account.transpose()?, origin.transpose()?);
     if corridor.verifier_by(account.as_ref(), None).is_none() {
-        return Err(invalid("extra.gw.releaser", "is neither the default verifier's account nor a trusted one's"));
+        return Err(Fault::invalid(
+            "extra.gw.releaser",
+            "is neither the default verifier's account nor a trusted one's",
+        ));
     }
     corridor.verifier_by(account.as_ref(), origin.as_deref()).cloned().ok_or_else(|| {
-        invalid("extra.gw.fulfillmentVerifierEndpoint", "is neither the default verifier's origin nor a trusted one's")
+        Fault::invalid(
+            "extra.gw.fulfillmentVerifierEndpoint",
+            "is neither the default verifier's origin nor a trusted one's",
+        )
     })
 }
 
 /// On Solana a signature binds the cluster and the version of what is signed. Elsewhere there is neither, and a merchant who
 /// names one means another network.
-fn signing_domain(requirement: &Requirement, corridor: &Corridor) -> Result<(), Error> {
+fn signing_domain(requirement: &Requirement, corridor: &Corridor) -> Result<(), Fault> {
     let Requirement { signature_cluster_id, signature_domain_version, .. } = requirement;
     let Some((cluster_id, version)) = &corridor.signature_domain else {
         let stated = [
@@ -313,14 +321,15 @@ fn signing_domain(requirement: &Requirement, corridor: &Corridor) -> Result<(), 
             ("extra.gw.svmSignatureDomainVersion", signature_domain_version.is_some()),
         ];
         let stated = stated.into_iter().find(|(_, stated)| *stated);
-        return stated
-            .map_or(Ok(()), |(field, _)| Err(invalid(field, "must not be given where network is not Solana's")));
+        return stated.map_or(Ok(()), |(field, _)| {
+            Err(Fault::invalid(field, "must not be given where network is not Solana's"))
+        });
     };
     if signature_cluster_id.as_ref().is_some_and(|stated| stated != cluster_id) {
-        return Err(invalid("extra.gw.svmSignatureClusterId", format!("must be {cluster_id}")));
+        return Err(Fault::invalid("extra.gw.svmSignatureClusterId", format!("must be {cluster_id}")));
     }
     if signature_domain_version.is_some_and(|stated| stated != u64::from(*version)) {
-        return Err(invalid("extra.gw.svmSignatureDomainVersion", format!("must be {version}")));
+        return Err(Fault::invalid("extra.gw.svmSignatureDomainVersion", format!("must be {version}")));
     }
     Ok(())
 }

@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json, value::RawValue};
 use events::{Hash32, time::Timestamp};
 
 use super::{
-    EXACT, IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, VERSION, exact, requirement::Requirement,
+    IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, VERSION, exact,
+    requirement::{Requirement, Scheme},
 };
 use crate::{
     error::{Code, Error},
@@ -76,24 +77,22 @@ impl Call {
         let whole: Option<&Map<String, Value>> = payload.required("payload", &mut faults);
         let (accepted, whole) = faults.or(accepted.zip(whole))?;
         let inner = Object::at(&payload.path("payload"), whole);
-        let is_exact = requirements.get("scheme").and_then(Value::as_str) == Some(EXACT);
-        let (requirement, request, bound) = if is_exact {
-            let requirement = Requirement::read(requirements)?;
-            let request = match &requirement.exact {
-                Some(offer) => exact::request(&requirement, offer, &inner, now)?,
-                None => return Err(Code::UNSUPPORTED_SCHEME.into()),
-            };
-            (requirement, request, json!({"accepted": accepted, "payload": whole}))
-        } else {
-            let mut faults = Faults::default();
-            let request: Option<&Map<String, Value>> = inner.required("paymentRequest", &mut faults);
-            let request = faults.or(request)?;
-            let requirement = Requirement::read(requirements)?;
-            // The path was just walked, so the text has it.
-            let outer: Outer<'_> = serde_json::from_str(&body.text).map_err(|_| Code::INVALID_REQUEST)?;
-            let text = outer.payment_payload.payload.payment_request.get().to_owned();
-            let bound = json!({"accepted": accepted, "paymentRequest": request});
-            (requirement, JsonBody { text, members: request.clone() }, bound)
+        let requirement = Requirement::read(requirements)?;
+        let (request, bound) = match &requirement.scheme {
+            Scheme::Exact(offer) => {
+                let request = exact::request(&requirement, offer, &inner, now)?;
+                (request, json!({"accepted": accepted, "payload": whole}))
+            }
+            Scheme::GwEscrow | Scheme::Other => {
+                let mut faults = Faults::default();
+                let request: Option<&Map<String, Value>> = inner.required("paymentRequest", &mut faults);
+                let request = faults.or(request)?;
+                // The path was just walked, so the text has it.
+                let outer: Outer<'_> = serde_json::from_str(&body.text).map_err(|_| Code::INVALID_REQUEST)?;
+                let text = outer.payment_payload.payload.payment_request.get().to_owned();
+                let bound = json!({"accepted": accepted, "paymentRequest": request});
+                (JsonBody { text, members: request.clone() }, bound)
+            }
         };
         let identifier = identifier(&payload)?;
         // What was read from JSON has an RFC 8785 form.
@@ -110,6 +109,11 @@ impl Call {
 }
 
 impl Message {
+    /// Whether it is of a stock client.
+    pub(super) fn is_exact(&self) -> bool {
+        matches!(self.requirement.scheme, Scheme::Exact(_))
+    }
+
     /// Whether what the payer accepted is what the merchant asks for; `extra` may hold more.
     ///
     /// # Errors

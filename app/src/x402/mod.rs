@@ -6,17 +6,20 @@
 
 mod checks;
 mod exact;
+mod fault;
 mod matching;
 mod message;
 mod offer;
 mod requirement;
 mod settle;
+mod told;
 mod verify;
 
 pub use self::{
     message::Call,
-    offer::{DELIVERY_SECONDS, OfferBody, TIMEOUT_SECONDS, offer},
-    settle::{SettleOutcome, settle, tell_once},
+    offer::{DELIVERY_SECONDS, OfferBody, TIMEOUT_SECONDS, TIMEOUT_SECONDS_MIN, offer},
+    settle::{SettleOutcome, settle},
+    told::{Telling, tell_once},
     verify::{Verified, verify},
 };
 use crate::error::{Code, Error};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use events::{
-    Account, AssetId, ChainId, Family,
+    Account, AssetId, ChainId, Family, caip,
     event::{Authorization, EscrowPlan, Submitted, X402Exact},
     time::Timestamp,
 };
@@ -22,7 +22,7 @@ use crate::{
 /// A requirement of the right form. What it means on its chains is judged later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Requirement {
-    pub(super) scheme: String,
+    pub(super) scheme: Scheme,
     /// The source chain.
     pub(super) network: String,
     /// The source asset, as a reference on `network` or as a CAIP-19 id.
@@ -42,8 +42,17 @@ pub(super) struct Requirement {
     pub(super) fulfillment_deadline_seconds: Option<u64>,
     pub(super) signature_cluster_id: Option<String>,
     pub(super) signature_domain_version: Option<u64>,
-    /// What stands in one of the scheme `exact` besides.
-    pub(super) exact: Option<ExactOffer>,
+}
+
+/// The scheme of a requirement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// The gateway's own.
+    GwEscrow,
+    /// That of stock clients, with what an offer says besides.
+    Exact(ExactOffer),
+    /// One that is not served.
+    Other,
 }
 
 /// What a merchant's offer says besides, where stock clients pay it.
@@ -62,17 +71,21 @@ pub(super) struct ExactOffer {
 }
 
 impl ExactOffer {
+    /// The last seconds of deposit and delivery and the first of the refund, UNIX, where an authorization holds until before `valid_before`.
+    pub(super) fn windows(&self, valid_before: u64) -> [u64; 3] {
+        let reserve_deadline = valid_before.saturating_sub(1);
+        let fulfillment_deadline = reserve_deadline.saturating_add(self.delivery_seconds.into());
+        [reserve_deadline, fulfillment_deadline, fulfillment_deadline.saturating_add(self.refund_seconds.into())]
+    }
+
     fn read(extra: &Object<'_>, gw: &Object<'_>, faults: &mut Faults) -> Option<Self> {
         let token_name = text(extra, "name", faults);
         let token_version = text(extra, "version", faults);
         let merchant = text(gw, "merchant", faults);
-        let seconds = |name: &str, faults: &mut Faults| {
-            let stated: u64 = gw.required(name, faults)?;
-            let seconds = u32::try_from(stated);
-            seconds.map_err(|_| faults.invalid(&gw.path(name), "must fit 32 bits")).ok()
-        };
-        let delivery_seconds = seconds("deliverySeconds", faults);
-        let refund_seconds = seconds("refundSeconds", faults);
+        let delivery_seconds = gw.required("deliverySeconds", faults);
+        let delivery_seconds = delivery_seconds.and_then(|stated| seconds(stated, gw, "deliverySeconds", faults));
+        let refund_seconds = gw.required("refundSeconds", faults);
+        let refund_seconds = refund_seconds.and_then(|stated| seconds(stated, gw, "refundSeconds", faults));
         // The address commits to them, so no default of another day may count.
         for name in ["escrow", "reserver", "releaser", "fulfillmentVerifierEndpoint"] {
             let _: Option<&str> = gw.required(name, faults);
@@ -95,6 +108,17 @@ pub(super) struct Destination {
     pub(super) address: String,
 }
 
+impl Destination {
+    /// Reads the member `destination` of `object`.
+    pub(super) fn read(object: &Object<'_>, faults: &mut Faults) -> Option<Self> {
+        let destination = object.required_object("destination", faults)?;
+        let network = text(&destination, "network", faults);
+        let asset = text(&destination, "asset", faults);
+        let address = text(&destination, "address", faults);
+        Some(Self { network: network?, asset: asset?, address: address? })
+    }
+}
+
 impl Requirement {
     /// Reads the member `paymentRequirements`.
     ///
@@ -107,7 +131,7 @@ impl Requirement {
     }
 
     fn of(members: &Object<'_>, faults: &mut Faults) -> Option<Self> {
-        let scheme = text(members, "scheme", faults);
+        let scheme: Option<&str> = members.required("scheme", faults);
         let network = text(members, "network", faults);
         let asset = text(members, "asset", faults);
         let pay_to = text(members, "payTo", faults);
@@ -120,14 +144,13 @@ impl Requirement {
         });
         let extra = members.required_object("extra", faults)?;
         let gw = extra.required_object("gw", faults)?;
-        let is_exact = scheme.as_deref() == Some(EXACT);
-        let exact = is_exact.then(|| ExactOffer::read(&extra, &gw, faults));
-        let destination = gw.required_object("destination", faults).and_then(|destination| {
-            let network = text(&destination, "network", faults);
-            let asset = text(&destination, "asset", faults);
-            let address = text(&destination, "address", faults);
-            Some(Destination { network: network?, asset: asset?, address: address? })
-        });
+        let scheme = match scheme {
+            Some(SCHEME) => Some(Scheme::GwEscrow),
+            Some(EXACT) => ExactOffer::read(&extra, &gw, faults).map(Scheme::Exact),
+            Some(_) => Some(Scheme::Other),
+            None => None,
+        };
+        let destination = Destination::read(&gw, faults);
         Some(Self {
             scheme: scheme?,
             network: network?,
@@ -146,10 +169,6 @@ impl Requirement {
             fulfillment_deadline_seconds: gw.optional("fulfillmentDeadlineSeconds", faults),
             signature_cluster_id: stated(&gw, "svmSignatureClusterId", faults),
             signature_domain_version: gw.optional("svmSignatureDomainVersion", faults),
-            exact: match exact {
-                Some(offer) => Some(offer?),
-                None => None,
-            },
         })
     }
 }
@@ -158,16 +177,18 @@ impl Requirement {
     /// Whether what the address of an offer commits to besides is that of the purchase, where the payment is one.
     fn is_of_purchase(&self, purchase: Option<&X402Exact>, plan: &EscrowPlan) -> bool {
         let Some(purchase) = purchase else { return true };
-        let Some(offer) = &self.exact else { return false };
-        let delivery = plan.reserve_deadline.saturating_add(offer.delivery_seconds.into());
+        let Scheme::Exact(offer) = &self.scheme else { return false };
         Account::parse(Family::Evm, &offer.merchant).as_ref() == Ok(&purchase.merchant)
-            && plan.fulfillment_deadline == delivery
-            && plan.refund_after == delivery.saturating_add(offer.refund_seconds.into())
+            && offer.windows(purchase.valid_before)
+                == [plan.reserve_deadline, plan.fulfillment_deadline, plan.refund_after]
     }
 
     /// How long the merchant waits for its delivery: of an offer until a client's authorization and then the delivery's time are over.
     pub(super) fn timeout(&self) -> Duration {
-        let delivery = self.exact.as_ref().map_or(0, |offer| u64::from(offer.delivery_seconds));
+        let delivery = match &self.scheme {
+            Scheme::Exact(offer) => offer.delivery_seconds.into(),
+            Scheme::GwEscrow | Scheme::Other => 0,
+        };
         Duration::from_secs(self.timeout_seconds_max.saturating_add(delivery))
     }
 
@@ -220,7 +241,7 @@ impl Requirement {
             ("extra.gw.reserver", may_be(&self.reserver, from, &escrow.reserver)),
             ("extra.gw.releaser", may_be(&self.releaser, from, &escrow.releaser)),
             ("extra.gw.fulfillmentVerifierEndpoint", self.verifier_endpoint.as_ref().is_none_or(endpoint_is)),
-            ("scheme", self.scheme == if purchase.is_some() { EXACT } else { SCHEME }),
+            ("scheme", purchase.is_some() || self.scheme == Scheme::GwEscrow),
             ("extra.gw.quoteDeadlineSeconds", is_within(submitted.quote_deadline, self.quote_deadline_seconds)),
             (
                 "extra.gw.fulfillmentDeadlineSeconds",
@@ -239,18 +260,31 @@ fn is_chain(text: &str, chain: &ChainId) -> bool {
 
 /// Whether `text` is the asset, by its CAIP-19 id or by its bare reference.
 fn is_asset(text: &str, asset: &AssetId) -> bool {
-    let stated = match text.contains('/') {
-        true => text.parse::<AssetId>(),
-        false => format!("{}/{}:{text}", asset.chain(), asset.namespace()).parse(),
-    };
-    stated.as_ref() == Ok(asset)
+    stated_asset(text, asset.chain(), asset.namespace()).as_ref() == Ok(asset)
 }
 
-fn text(object: &Object<'_>, name: &str, faults: &mut Faults) -> Option<String> {
+/// The asset that `text` is: by its CAIP-19 id, or by its bare reference on this chain and in this namespace, normalised as such references
+/// are.
+///
+/// # Errors
+/// The rule that it breaks.
+pub(super) fn stated_asset(text: &str, chain: &ChainId, namespace: &str) -> Result<AssetId, caip::Error> {
+    match text.contains('/') {
+        true => text.parse(),
+        false => format!("{chain}/{namespace}:{text}").parse(),
+    }
+}
+
+/// So many seconds, which stand in the member `name` of `object`, in the width that an offer has for them.
+pub(super) fn seconds(stated: u64, object: &Object<'_>, name: &str, faults: &mut Faults) -> Option<u32> {
+    u32::try_from(stated).map_err(|_| faults.invalid(&object.path(name), "must fit 32 bits")).ok()
+}
+
+pub(super) fn text(object: &Object<'_>, name: &str, faults: &mut Faults) -> Option<String> {
     object.required::<&str>(name, faults).map(str::to_owned)
 }
 
 /// A member that may be left out; empty says as much (spec 2.1).
-fn stated(object: &Object<'_>, name: &str, faults: &mut Faults) -> Option<String> {
+pub(super) fn stated(object: &Object<'_>, name: &str, faults: &mut Faults) -> Option<String> {
     object.optional::<&str>(name, faults).filter(|text| !text.is_empty()).map(str::to_owned)
 }

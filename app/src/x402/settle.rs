@@ -7,7 +7,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use events::{CommitId, Hash32, PaymentId};
+use events::{Hash32, PaymentId};
 use net::callers::{Caller, Kind, price};
 use projections::PaymentView;
 
@@ -26,7 +26,7 @@ use crate::{
 
 /// The outcome of a settle: a payment that there is, before or by this call.
 pub struct SettleOutcome {
-    /// Whether the payment is of a stock client, whose merchant is told of it once; see [`tell_once`].
+    /// Whether the payment is of a stock client, whose merchant is told of it once; see [`super::tell_once`].
     pub is_exact: bool,
     /// The payment as it stands.
     pub view: PaymentView,
@@ -48,7 +48,7 @@ pub async fn settle(
     permit: Permit,
 ) -> Result<SettleOutcome, Refusal> {
     let (permit, timeout) = (Arc::new(permit), call.message.requirement.timeout());
-    let is_exact = call.message.requirement.exact.is_some();
+    let is_exact = call.message.is_exact();
     let (view, replay) = match attempt(state, correlation, &caller, &call, &permit).await {
         Ok(found) => found,
         Err(refusal) => {
@@ -61,39 +61,6 @@ pub async fn settle(
         }
     };
     Ok(SettleOutcome { is_exact, view, replay, timeout })
-}
-
-/// Whether this call is the one that tells a merchant that a stock client has paid. Stock servers give what was bought for every success,
-/// so of each payment there is one, at whichever gateway: a client that sends its signature twice, or to two of the merchant's pages, has
-/// bought once.
-///
-/// # Errors
-/// 503 where that cannot be said; the identical call may be sent again.
-pub async fn tell_once(state: &App, view: &PaymentView) -> Result<bool, Error> {
-    let call = Hash32::sha256(CommitId::random().to_string());
-    let told = Binding { payload: call, payment_id: view.payment_id.clone(), terms_hash: view.terms_hash };
-    let bound = state.services.identifiers.bind(&told_key(&view.payment_id), &told).await.map_err(|error| {
-        tracing::warn!(%error, "it cannot be said whether a merchant was told of a payment");
-        Error::from(Code::SERVICE_UNAVAILABLE).about(&view.payment_id)
-    })?;
-    Ok(bound.payload == call)
-}
-
-/// Whether a merchant was told that a stock client has paid; see [`tell_once`].
-///
-/// # Errors
-/// 503 where that cannot be said.
-pub(super) async fn was_told(state: &App, payment_id: &PaymentId) -> Result<bool, Error> {
-    let bound = state.services.identifiers.bound(&told_key(payment_id)).await.map_err(|error| {
-        tracing::warn!(%error, "it cannot be said whether a merchant was told of a payment");
-        Error::from(Code::SERVICE_UNAVAILABLE).about(payment_id)
-    })?;
-    Ok(bound.is_some())
-}
-
-/// No payment identifier: those have no colon.
-fn told_key(payment_id: &PaymentId) -> String {
-    format!("told:{payment_id}")
 }
 
 async fn attempt(

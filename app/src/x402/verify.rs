@@ -2,18 +2,15 @@
 
 use events::PaymentId;
 use net::callers::Caller;
-use projections::PaymentView;
+use projections::{PaymentStatus, PaymentView};
 
 use super::{
     Refusal,
     checks::{Payment, check, check_new, check_replay, existing},
     message::Call,
-    settle::was_told,
+    told::was_told,
 };
-use crate::{
-    App,
-    error::{Code, Error},
-};
+use crate::App;
 
 /// What verifying a payment comes to that is not refused.
 pub enum Verified {
@@ -21,6 +18,8 @@ pub enum Verified {
     New(PaymentId),
     /// It was settled before.
     Known(Box<PaymentView>),
+    /// It was, by a stock client, and the merchant was told so.
+    Told(Box<PaymentView>),
 }
 
 /// Judges the payment of a call.
@@ -32,14 +31,16 @@ pub async fn verify(state: &App, caller: Caller, call: Call) -> Result<Verified,
         Err(refusal) => Verified::Known(existing(state, &caller, &call, refusal).await?),
         Ok(verified) => verified,
     };
-    match &verified {
+    Ok(match verified {
         Verified::Known(view)
-            if call.message.requirement.exact.is_some() && was_told(state, &view.payment_id).await? =>
+            if call.message.is_exact()
+                && view.status == PaymentStatus::Completed
+                && was_told(state, &view.payment_id).await? =>
         {
-            Err(Refusal::Payment(Error::from(Code::DUPLICATE_SETTLEMENT).about(&view.payment_id)))
+            Verified::Told(view)
         }
-        _ => Ok(verified),
-    }
+        verified => verified,
+    })
 }
 
 async fn attempt(state: &App, caller: &Caller, call: &Call) -> Result<Verified, Refusal> {

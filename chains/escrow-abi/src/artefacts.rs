@@ -188,7 +188,7 @@ pub fn takes_transfers(code: &[u8]) -> bool {
 
 /// Whether the code of an escrow has the call that deposits for another, which deposit addresses and those of offers need and escrows of
 /// earlier versions do not have.
-pub fn takes_deposit_addresses(code: &[u8]) -> bool {
+pub fn takes_deposits_for(code: &[u8]) -> bool {
     code.windows(4).any(|bytes| bytes == GatewayEscrow::depositForCall::SELECTOR)
 }
 
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn an_escrow_of_this_version_takes_all_that_it_has_calls_for_and_other_code_none_of_it() {
-        let takes = [takes_reassignments, takes_transfers, takes_deposit_addresses];
+        let takes = [takes_reassignments, takes_transfers, takes_deposits_for];
         for is_taken in takes {
             assert!(is_taken(&GATEWAY_ESCROW.deployed));
             for code in [&FULFILLMENT_PROXY.deployed[..], &[], &[0x63]] {

@@ -178,14 +178,13 @@ pub fn read(stored: &Stored, terms: &EscrowTerms, chain_id: &ChainId) -> Result<
     if !can_be || is_reserved == settler.is_zero() {
         return Err(RecordError::Reservation { state, reservations: stored.round, settler: *settler });
     }
-    let (family, namespace) = match chain_id.family() {
-        Some(family @ Family::Evm) => (family, "erc20"),
-        Some(family @ Family::Tron) => (family, "trc20"),
+    let family = match chain_id.family() {
+        Some(family @ (Family::Evm | Family::Tron)) => family,
         Some(Family::Solana) | None => return Err(RecordError::Chain(chain_id.clone())),
     };
     let account = |address: Address| Account::from_bytes(family, address.as_slice());
     let token = account(*token).ok_or_else(|| RecordError::Token(token.to_string()))?;
-    let asset = format!("{chain_id}/{namespace}:{token}");
+    let asset = format!("{chain_id}/{}:{token}", family.token_namespace());
     Ok(Some(EscrowRecord {
         chain_id: chain_id.clone(),
         state,

@@ -32,14 +32,12 @@ use super::{
     calls::{Call, CallError, Calls},
     deployer,
     logs::{RANGE_BLOCKS, RANGE_BLOCKS_MIN},
-    minimal_proxy,
+    minimal_proxy::{self, implementation},
     node::{At, BlockRef, Node},
     query::Query,
     rpc::Fault,
     transaction::plain,
 };
-
-pub use super::minimal_proxy::implementation;
 
 /// Where the contract that makes deposit addresses is, on every chain.
 static FACTORY: LazyLock<Address> = LazyLock::new(|| deployer::place_of(&DEPOSIT_ADDRESSES.creation));
@@ -138,7 +136,7 @@ pub async fn served_from(node: &Node, escrow: &Account) -> Result<Option<u64>, T
     let is_ours = artefacts::deposit_address_findings(&made_by, implementation(factory()))
         .iter()
         .all(|finding| finding.fault.is_none());
-    Ok((is_ours && artefacts::takes_deposit_addresses(&escrow)).then_some(settled.number))
+    Ok((is_ours && artefacts::takes_deposits_for(&escrow)).then_some(settled.number))
 }
 
 /// The address of a payment's deposit, with what it commits to.

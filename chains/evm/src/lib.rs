@@ -32,7 +32,7 @@ mod erc6492;
 pub mod escrows;
 mod log_source;
 mod logs;
-mod minimal_proxy;
+pub mod minimal_proxy;
 pub mod node;
 pub mod offers;
 mod payer_budgets;

@@ -15,12 +15,12 @@ use escrow_abi::{
     artefacts::{self, OFFER_ADDRESSES},
     contracts::{self, ConvertError, address},
     offers::{
-        self, GatewayEscrow,
-        OfferAddresses::{self, Offer, Purchase},
+        self, Commitment, GatewayEscrow,
+        OfferAddresses::{self, Purchase},
     },
 };
 use events::{
-    Account, Amount, Terms,
+    Account, Terms,
     event::{EscrowPlan, X402Exact},
 };
 use sagas::ports::Transient;
@@ -53,17 +53,12 @@ pub struct OfferAddress {
     pub implementation: Account,
 }
 
-/// The address of the offer that a payment with these terms and windows is a purchase of, at this version's contract.
+/// The address of an offer, at this version's contract.
 ///
 /// # Errors
 /// [`ConvertError`] for what fits no EVM chain.
-pub fn address_of(
-    terms: &Terms,
-    plan: &EscrowPlan,
-    amount: Amount,
-    merchant: &Account,
-) -> Result<OfferAddress, ConvertError> {
-    let offer = offers::offer(terms, plan, amount, address(merchant)?)?;
+pub fn address_of(commitment: &Commitment<'_>) -> Result<OfferAddress, ConvertError> {
+    let offer = commitment.offer()?;
     let code = implementation(factory());
     let account =
         |address: Address| contracts::account(address).ok_or_else(|| ConvertError::Address(address.to_string()));
@@ -79,7 +74,7 @@ pub fn address_of(
 /// # Errors
 /// [`ConvertError`] for what fits no EVM chain.
 pub(crate) fn mismatch(terms: &Terms, plan: &EscrowPlan, recorded: &X402Exact) -> Result<Option<String>, ConvertError> {
-    let offer = offers::offer(terms, plan, recorded.amount, address(&recorded.merchant)?)?;
+    let offer = Commitment::of_purchase(terms, plan, recorded.amount, &recorded.merchant)?.offer()?;
     let (factory, code) = (address(&recorded.factory)?, address(&recorded.implementation)?);
     let (expected, found) = (minimal_proxy::address(factory, code, offers::salt(&offer)), address(&recorded.pay_to)?);
     let text = |address: Address| contracts::text(address);
@@ -101,7 +96,7 @@ pub async fn served(node: &Node, escrow: &Account) -> Result<bool, Transient> {
     let (made_by, escrow) = futures::try_join!(query.code(factory(), head), query.code(escrow, head))?;
     let findings = artefacts::offer_address_findings(&made_by, implementation(factory()));
     let is_ours = findings.iter().all(|finding| finding.fault.is_none());
-    Ok(is_ours && artefacts::takes_deposit_addresses(&escrow))
+    Ok(is_ours && artefacts::takes_deposits_for(&escrow))
 }
 
 /// The call that has the token carry out what the buyer signed, and brings it into the escrow with the award.
@@ -116,7 +111,7 @@ pub(crate) fn deposit_call(
     admitted_until: U48,
     reserver_signature: Bytes,
 ) -> Result<Call, ConvertError> {
-    let o: Offer = offers::offer(terms, plan, purchase.amount, address(&purchase.merchant)?)?;
+    let o = Commitment::of_purchase(terms, plan, purchase.amount, &purchase.merchant)?.offer()?;
     let p = Purchase {
         payer: address(terms.source.account())?,
         validAfter: U256::from(purchase.valid_after),

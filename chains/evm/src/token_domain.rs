@@ -15,7 +15,7 @@ use alloy::{
     sol_types::SolStruct,
 };
 
-use escrow_abi::eip712::{Permit, ReceiveWithAuthorization, token_domain};
+use escrow_abi::eip712::{Permit, ReceiveWithAuthorization, TransferWithAuthorization, token_domain};
 pub use events::event::TokenDomain;
 use sagas::ports::Transient;
 
@@ -36,6 +36,7 @@ sol! {
         function version() external view returns (string);
         function DOMAIN_SEPARATOR() external view returns (bytes32);
         function RECEIVE_WITH_AUTHORIZATION_TYPEHASH() external view returns (bytes32);
+        function TRANSFER_WITH_AUTHORIZATION_TYPEHASH() external view returns (bytes32);
         function PERMIT_TYPEHASH() external view returns (bytes32);
         function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
         function nonces(address owner) external view returns (uint256);
@@ -47,7 +48,9 @@ sol! {
 pub struct TokenSignatures {
     /// Its domain.
     pub domain: TokenDomain,
-    /// Transfers to the caller (ERC-3009, `receiveWithAuthorization`).
+    /// Transfers that whom they are to carries out (ERC-3009, `receiveWithAuthorization`).
+    pub receives: bool,
+    /// Transfers that anyone carries out (ERC-3009, `transferWithAuthorization`).
     pub transfers: bool,
     /// Allowances (ERC-2612).
     pub permits: bool,
@@ -126,19 +129,21 @@ impl Tokens {
     }
 
     async fn ask(&self, token: Address) -> Result<Option<TokenSignatures>, Transient> {
-        let (separator, name, version, transfers, permits, nonce) = (
+        let (separator, name, version, receives, transfers, permits, nonce) = (
             ISigned::DOMAIN_SEPARATORCall {},
             ISigned::nameCall {},
             ISigned::versionCall {},
             ISigned::RECEIVE_WITH_AUTHORIZATION_TYPEHASHCall {},
+            ISigned::TRANSFER_WITH_AUTHORIZATION_TYPEHASHCall {},
             ISigned::PERMIT_TYPEHASHCall {},
             ISigned::noncesCall { owner: Address::ZERO },
         );
         let views = &self.views;
-        let (separator, name, version, transfers, permits, nonce) = futures::join!(
+        let (separator, name, version, receives, transfers, permits, nonce) = futures::join!(
             views.read_if_there(token, &separator),
             views.read_if_there(token, &name),
             views.read_if_there(token, &version),
+            views.read_if_there(token, &receives),
             views.read_if_there(token, &transfers),
             views.read_if_there(token, &permits),
             views.read_if_there(token, &nonce),
@@ -146,16 +151,20 @@ impl Tokens {
         let (Some(separator), Some(name)) = (separator?, name?) else { return Ok(None) };
         // OpenZeppelin's tokens do not tell the version, which is "1" unless they say otherwise.
         let version = version?.unwrap_or_else(|| "1".to_owned());
-        let (transfers, permits, nonce) = (transfers?, permits?, nonce?);
+        let (receives, transfers, permits, nonce) = (receives?, transfers?, permits?, nonce?);
         if name.len() > TEXT_MAX || version.len() > TEXT_MAX {
             return Ok(None);
         }
         let domain = token_domain(name.clone(), version.clone(), views.node().evm_id(), token);
-        let [transfer_type, permit_type] =
-            [ReceiveWithAuthorization::eip712_encode_type(), Permit::eip712_encode_type()]
-                .map(|text| keccak256(text.as_bytes()));
+        let [receive_type, transfer_type, permit_type] = [
+            ReceiveWithAuthorization::eip712_encode_type(),
+            TransferWithAuthorization::eip712_encode_type(),
+            Permit::eip712_encode_type(),
+        ]
+        .map(|text| keccak256(text.as_bytes()));
         Ok((domain.separator() == separator).then(|| TokenSignatures {
             domain: TokenDomain { name, version },
+            receives: receives == Some(receive_type),
             transfers: transfers == Some(transfer_type),
             // Some tell the type of their permits, of whom some have another (DAI); OpenZeppelin's do not.
             permits: nonce.is_some() && permits.is_none_or(|told| told == permit_type),

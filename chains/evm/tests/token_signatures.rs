@@ -99,7 +99,7 @@ async fn a_token_says_which_signatures_it_takes() -> Result<()> {
         let (tokens, token) = (tokens(&world), parse_address(token));
         async move { anyhow::Ok(tokens.signatures(token?).await?) }
     };
-    let all = TokenSignatures { domain: domain(), transfers: true, permits: true };
+    let all = TokenSignatures { domain: domain(), receives: true, transfers: true, permits: true };
     assert_eq!(signatures(&source.token).await?, Some(all));
     let plain = source.dev.deploy_token("Development USD", "dUSD", 6).await?;
     assert_eq!(signatures(&plain).await?, None);

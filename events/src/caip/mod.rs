@@ -34,6 +34,15 @@ impl Family {
         }
     }
 
+    /// The CAIP-19 asset namespace of the family's tokens.
+    pub fn token_namespace(self) -> &'static str {
+        match self {
+            Self::Evm => "erc20",
+            Self::Solana => "token",
+            Self::Tron => "trc20",
+        }
+    }
+
     /// Width of token amounts in bits.
     pub fn amount_bits(self) -> u32 {
         match self {

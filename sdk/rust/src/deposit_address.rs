@@ -10,7 +10,10 @@ use std::time::Duration;
 use alloy::{primitives::Address, sol_types::SolCall};
 use chrono::Utc;
 
-use chains_evm::deposit_addresses::{address_for, factory, implementation};
+use chains_evm::{
+    deposit_addresses::{address_for, factory},
+    minimal_proxy::implementation,
+};
 use escrow_abi::{
     contracts::{self, ConvertError},
     deposit_addresses::{self, DepositAddresses},

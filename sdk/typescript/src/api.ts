@@ -480,7 +480,7 @@ export interface paths {
         put?: never;
         /**
          * Settle a payment for a merchant
-         * @description Submits the payment request of the payload, and holds until it is delivered or `maxTimeoutSeconds` are over; less where the gateway's bound, `Prefer: wait` or too many held calls cut it, which `heldSeconds` tells. The identical call later tells what came of it. Refusals for anything but form and conflicts are answered with 200.
+         * @description Submits the payment request of the payload, and holds until it is delivered or `maxTimeoutSeconds` are over, of the scheme `exact` with `deliverySeconds` added; less where the gateway's bound, `Prefer: wait` or too many held calls cut it, which `heldSeconds` tells. The identical call later tells what came of it. Refusals for anything but form and conflicts are answered with 200.
          */
         post: operations["settleX402Payment"];
         delete?: never;
@@ -1895,7 +1895,7 @@ export interface components {
             idempotentReplay?: boolean;
             /**
              * Format: int64
-             * @description For how many seconds the call was held, where that is less than `maxTimeoutSeconds` of the requirement and the payment is not over: the gateway has a bound of its own, and places for so many.
+             * @description For how many seconds the call was held, where that is less than `maxTimeoutSeconds` of the requirement (of the scheme `exact` with `deliverySeconds` added) and the payment is not over: the gateway has a bound of its own, and places for so many.
              */
             heldSeconds?: number;
             /**

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use app::x402::{
     DELIVERY_SECONDS, EXACT, IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, SCHEME, TIMEOUT_SECONDS,
-    VERSION,
+    TIMEOUT_SECONDS_MIN, VERSION,
 };
 
 use super::{described, free_form, object, schema, text, whole};
@@ -82,7 +82,7 @@ fn authorization() -> Value {
 }
 
 fn offer_request() -> Value {
-    let seconds = |default: u64, description: &str| json!({"type": "integer", "minimum": 1, "default": default, "description": description});
+    let seconds = |least: u64, default: u64, description: &str| json!({"type": "integer", "minimum": least, "default": default, "description": description});
     object(
         "A merchant's question for an offer. Members have the names and forms that they have in a requirement.",
         &["network", "asset", "destination", "fulfillmentAmount"],
@@ -95,8 +95,8 @@ fn offer_request() -> Value {
                             the settler leaves of it goes back to the buyer."),
             "merchant": text("The merchant's account on `network`, where goes what comes to the address without a deposit. The \
                               destination's address unless it is given, where that is on a chain of the same family."),
-            "maxTimeoutSeconds": seconds(TIMEOUT_SECONDS, "How long a client's signature holds, and so the time for auction and deposit."),
-            "deliverySeconds": seconds(DELIVERY_SECONDS, "How long the delivery may take after that."),
+            "maxTimeoutSeconds": seconds(TIMEOUT_SECONDS_MIN, TIMEOUT_SECONDS, "How long a client's signature holds, and so the time for auction and deposit."),
+            "deliverySeconds": seconds(0, DELIVERY_SECONDS.into(), "How long the delivery may take after that."),
             "refundSeconds": {
                 "type": "integer",
                 "minimum": 1,

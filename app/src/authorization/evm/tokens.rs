@@ -150,13 +150,14 @@ impl EvmChain {
                 if !self.takes_transfers(request.escrow_contract, &self.tokens_asked).await? {
                     return Err(AuthorizeError::Refused(OLDER_ESCROW.to_owned()));
                 }
-                self.confirm_transfer(request, &transfer.domain).await
+                let takes = |own: &TokenSignatures| own.receives;
+                self.confirm_transfer(request, &transfer.domain, takes, NO_TRANSFERS).await
             }
             Authorization::EvmX402Exact(purchase) => {
                 if !self.takes_offers(request.escrow_contract, &self.tokens_asked).await? {
                     return Err(AuthorizeError::Refused(NO_OFFERS.to_owned()));
                 }
-                self.confirm_transfer(request, &purchase.domain).await
+                self.confirm_transfer(request, &purchase.domain, |own| own.transfers, NO_EXACT).await
             }
             Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => match &permit.allowance {
                 Some(allowance) => self.confirm_allowance(request, allowance).await,
@@ -170,9 +171,11 @@ impl EvmChain {
         &self,
         request: &AuthorizationRequest<'_>,
         signed: &TokenDomain,
+        takes: impl Fn(&TokenSignatures) -> bool,
+        takes_none: &str,
     ) -> Result<(), AuthorizeError> {
-        let own = self.token(&request.terms.source, &self.tokens_asked).await?.filter(|own| own.transfers);
-        let Some(own) = own else { return Err(AuthorizeError::Refused(NO_TRANSFERS.to_owned())) };
+        let own = self.token(&request.terms.source, &self.tokens_asked).await?.filter(takes);
+        let Some(own) = own else { return Err(AuthorizeError::Refused(takes_none.to_owned())) };
         let is_it =
             |message: &SignedMessage| authorization::claimed_domain(&as_signed(message)).as_ref() == Some(signed);
         match *signed == own.domain {

@@ -4,9 +4,9 @@
 use alloy::primitives::{Address, B256, U256, hex};
 use serde_json::{Value, json};
 
-use escrow_abi::contracts;
+use escrow_abi::{contracts, offers::Commitment};
 use events::{
-    Account, Amount, Hash32, PaymentId,
+    Account, Amount, AssetId, Hash32, PaymentId,
     event::{EscrowPlan, X402Exact},
 };
 
@@ -22,15 +22,9 @@ use crate::{
     token_domain::TokenDomain,
 };
 
-/// What a buyer says it signed, of a token's transfer to the address of an offer.
+/// What a buyer says it signed: a token's transfer to the address of an offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExactTransfer {
-    /// The domain of the token, as the buyer was told of it.
-    pub domain: TokenDomain,
-    /// EIP-155 id of the chain.
-    pub evm_id: u64,
-    /// The token.
-    pub token: Account,
     /// The buyer.
     pub from: Account,
     /// The address that is paid to.
@@ -48,21 +42,30 @@ pub struct ExactTransfer {
 }
 
 impl ExactTransfer {
-    /// The same as a signed message of a submission, for an offer of which strays go to `merchant`, and whose refund window opens at the
-    /// UNIX second `refund_after`.
+    /// The same as a signed message of a submission: of this token, in the domain that the buyer was told of, for an offer of which strays
+    /// go to `merchant`, and whose refund window opens at the UNIX second `refund_after`.
     ///
     /// # Errors
-    /// [`AuthorizationError`] for accounts that are none of an EVM chain.
-    pub fn signed(&self, merchant: &Account, refund_after: u64) -> Result<SignedMessage, AuthorizationError> {
+    /// [`AuthorizationError`] for assets and accounts that are none of an EVM chain.
+    pub fn signed(
+        &self,
+        (token, domain): (&AssetId, TokenDomain),
+        merchant: &Account,
+        refund_after: u64,
+    ) -> Result<SignedMessage, AuthorizationError> {
+        let evm_id =
+            token.chain().evm_id().ok_or_else(|| AuthorizationError::malformed("asset", "is on no EVM chain"))?;
+        let token =
+            contracts::erc20(token).map_err(|error| AuthorizationError::malformed("asset", error.to_string()))?;
         let address = |name: &str, account: &Account| {
             let named = |error: contracts::ConvertError| AuthorizationError::malformed(name, error.to_string());
             contracts::address(account).map_err(named)
         };
         let message = Message::Transfer(TransferMessage {
             carried_out_by: CarriedOutBy::Anyone,
-            domain: self.domain.clone(),
-            chain_id: U256::from(self.evm_id),
-            token: address("asset", &self.token)?,
+            domain,
+            chain_id: U256::from(evm_id),
+            token,
             from: address("from", &self.from)?,
             to: address("to", &self.to)?,
             value: self.value.get(),
@@ -85,8 +88,8 @@ impl ExactTransfer {
     }
 }
 
-/// A purchase, with the offer as the request has it.
-pub(super) struct Purchase {
+/// The spend of a purchase, with the offer as the request has it.
+pub(super) struct OfferSpend {
     merchant: Account,
     address: OfferAddress,
     amount: Amount,
@@ -97,8 +100,8 @@ pub(super) struct Purchase {
     pub plan: EscrowPlan,
 }
 
-impl Purchase {
-    /// The purchase that a request means, with what `payload` says of it.
+impl OfferSpend {
+    /// What a request means, with what `payload` says of it.
     ///
     /// # Errors
     /// [`AuthorizationError`], naming the field.
@@ -136,7 +139,9 @@ impl Purchase {
             fulfillment_deadline,
             refund_after: choice.refund_after.unwrap_or(earliest),
         };
-        let address = offers::address_of(&spend.terms, &plan, amount, &merchant)
+        let commitment = Commitment::of_purchase(&spend.terms, &plan, amount, &merchant);
+        let address = commitment
+            .and_then(|commitment| offers::address_of(&commitment))
             .map_err(|error| AuthorizationError::malformed("payload", format!("makes no offer: {error}")))?;
         Ok(Self { merchant, address, amount, nonce: contracts::word(nonce), valid_after, valid_before, plan })
     }

@@ -15,7 +15,7 @@ use events::{Hash32, event::EscrowPlan, time::unix_seconds};
 use super::{
     AuthorizationError, Scheme, SpendRequest,
     choice::Choice,
-    exact::Purchase,
+    exact::OfferSpend,
     message::Message,
     permit2_message::PermitMessage,
     transfer::{CarriedOutBy, TransferMessage},
@@ -86,7 +86,7 @@ impl Expected {
     /// [`AuthorizationError`] with the choice that cannot be.
     pub fn rebuild(&self, spend: &SpendRequest, choice: &Choice) -> Result<Message, AuthorizationError> {
         if spend.scheme == Scheme::EvmX402Exact {
-            let purchase = Purchase::of(spend, choice)?;
+            let purchase = OfferSpend::of(spend, choice)?;
             return Ok(Message::Transfer(purchase.message(self, self.domain()?.clone())?));
         }
         let cap = spend.terms.max_source_amount;
@@ -229,7 +229,7 @@ impl Expected {
         message: &TransferMessage,
         choice: &Choice,
     ) -> Result<EscrowPlan, AuthorizationError> {
-        let purchase = Purchase::of(spend, choice)?;
+        let purchase = OfferSpend::of(spend, choice)?;
         let demanded = purchase.message(self, self.domain()?.clone())?;
         self.check_token(message)?;
         equal("message.from", demanded.from, message.from)?;

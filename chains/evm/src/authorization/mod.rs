@@ -74,7 +74,7 @@ pub use self::{
     choice::Choice,
     exact::ExactTransfer,
 };
-use self::{exact::Purchase, expected::Expected, message::Message};
+use self::{exact::OfferSpend, expected::Expected, message::Message};
 use super::{
     calls::Calls,
     erc6492,
@@ -455,7 +455,7 @@ impl Rebuilt {
                 }
             }
             Message::Transfer(transfer) if spend.scheme == Scheme::EvmX402Exact => {
-                let purchase = Purchase::of(spend, &self.choice)?;
+                let purchase = OfferSpend::of(spend, &self.choice)?;
                 Authorization::EvmX402Exact(purchase.authorization(transfer.domain, signature))
             }
             Message::Transfer(transfer) => {

@@ -82,16 +82,17 @@ impl TransferMessage {
         token_domain(name, version, u64::try_from(self.chain_id).unwrap_or_default(), self.token)
     }
 
-    #[allow(non_snake_case)]
     pub fn hash_struct(&self) -> B256 {
-        let Self { from, to, value, valid_after: validAfter, nonce, .. } = *self;
-        let validBefore = U256::from(self.valid_before);
+        let Self { from, to, value, valid_after, nonce, .. } = *self;
+        let valid_before = U256::from(self.valid_before);
         match self.carried_out_by {
             CarriedOutBy::Payee => {
-                ReceiveWithAuthorization { from, to, value, validAfter, validBefore, nonce }.eip712_hash_struct()
+                ReceiveWithAuthorization { from, to, value, validAfter: valid_after, validBefore: valid_before, nonce }
+                    .eip712_hash_struct()
             }
             CarriedOutBy::Anyone => {
-                TransferWithAuthorization { from, to, value, validAfter, validBefore, nonce }.eip712_hash_struct()
+                TransferWithAuthorization { from, to, value, validAfter: valid_after, validBefore: valid_before, nonce }
+                    .eip712_hash_struct()
             }
         }
     }

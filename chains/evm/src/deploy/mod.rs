@@ -18,7 +18,7 @@ use chains::deployment::{Contracts, DeployError, Deployment, Finding, Guardian, 
 use escrow_abi::{
     artefacts::{
         DEPOSIT_ADDRESSES, EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, OFFER_ADDRESSES, deposit_address_findings,
-        escrow_findings, offer_address_findings, proxy_findings, takes_deposit_addresses,
+        escrow_findings, offer_address_findings, proxy_findings, takes_deposits_for,
     },
     contracts::{self, GatewayEscrow, PAYOUT_GAS},
 };
@@ -345,7 +345,7 @@ impl Deployment for EvmDeployment {
         }
         findings.extend(proxy_findings(&self.code(proxy).await?));
         // An escrow of an earlier version needs none.
-        if !takes_deposit_addresses(&code) {
+        if !takes_deposits_for(&code) {
             return Ok(findings);
         }
         let factory = deposit_addresses::factory();

@@ -2054,7 +2054,7 @@ class X402Extension(TypedDict):
     """
     heldSeconds: NotRequired[int]
     """
-    For how many seconds the call was held, where that is less than `maxTimeoutSeconds` of the requirement and the payment is not over: the gateway has a bound of its own, and places for so many.
+    For how many seconds the call was held, where that is less than `maxTimeoutSeconds` of the requirement (of the scheme `exact` with `deliverySeconds` added) and the payment is not over: the gateway has a bound of its own, and places for so many.
     """
     code: NotRequired[str]
     """
