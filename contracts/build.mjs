@@ -12,10 +12,11 @@ const solc = createRequire(import.meta.url)(join(modules, 'solc'));
 
 const CONTRACTS = [
   'GatewayEscrow', 'FulfillmentProxy', 'AccountProbe', 'AccountDeposit', 'DevToken', 'DevAccountFactory',
-  'DevHostileAccount', 'DevWrappedCoin', 'DevStablecoin', 'PermittedDeposit', 'DepositAddresses', 'DepositAddress', 'OfferAddresses',
+  'DevHostileAccount', 'DevWrappedCoin', 'DevStablecoin', 'PermittedDeposit', 'DepositAddresses', 'DepositAddress',
+  'TronDepositAddresses', 'OfferAddresses',
 ];
 // What explorers are shown.
-const PUBLISHED = ['GatewayEscrow', 'FulfillmentProxy', 'DepositAddresses', 'OfferAddresses'];
+const PUBLISHED = ['GatewayEscrow', 'FulfillmentProxy', 'DepositAddresses', 'TronDepositAddresses', 'OfferAddresses'];
 const EVM_VERSION = 'paris';
 const RUNS = 10_000;
 

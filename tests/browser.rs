@@ -116,7 +116,7 @@ async fn operators_go_through_a_hundred_thousand_payments() -> Result<()> {
 async fn what_the_pages_are_made_of_does_as_it_says() -> Result<()> {
     let mut command = node()?;
     command.args(["--test", "--test-reporter=tap", "page.parts.test.mjs", "signatures.test.mjs", "address.test.mjs"]);
-    passed(command, 17).await
+    passed(command, 20).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -58,6 +58,7 @@ mod takeover;
 mod token_signatures;
 mod tracing;
 mod tron;
+mod tron_deposit_addresses;
 mod tron_faults;
 mod tron_tronweb;
 mod trust;

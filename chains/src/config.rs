@@ -23,7 +23,7 @@ pub use self::{
     nodes::{NODES_MAX, NodeConfig},
     solana::{NATIVE_MINT, SolanaConfig},
     table::{ChainTable, Error},
-    tron::TronConfig,
+    tron::{DEPOSIT_RETURNS_DAILY_MAX, TronConfig},
 };
 
 /// One chain that a gateway, a verifier, a settler or an auditor is connected to.

@@ -15,6 +15,8 @@ pub struct Contracts {
     pub escrow: Account,
     /// `FulfillmentProxy`.
     pub proxy: Account,
+    /// The factory of deposit addresses, where its place follows from nothing else (Tron). Not verified where it is not named.
+    pub deposit_address_factory: Option<Account>,
 }
 
 /// Who can end deposits of an escrow contract, and propose another reserver.

@@ -28,10 +28,12 @@ import {TokenMoves} from "./TokenMoves.sol";
 /// The terms hold no chain id. An admission does (it is signed in the escrow's domain), so a deposit is made on its own chain
 /// only; but who sends on another one where this contract has the same address gets it back there, by `giveBack`.
 ///
-/// Only for chains where CREATE2 makes addresses as on Ethereum. Where it hashes something else (Tron, zkSync Era) the code would
-/// come to be elsewhere than this contract says, and what was sent to an address is lost.
+/// Only for chains where CREATE2 makes addresses as on Ethereum. Where it hashes something else (Tron, for which there is
+/// `TronDepositAddresses`; zkSync Era) the code would come to be elsewhere than this contract says, and what was sent to an address is
+/// lost.
 ///
-/// No owner, no upgrade, no fee, and nothing in storage. Amounts are in the token's smallest unit, times in UNIX seconds.
+/// No owner, no upgrade, no fee, and nothing in storage; `TronDepositAddresses` records there in which block money went
+/// back, and decides nothing by it. Amounts are in the token's smallest unit, times in UNIX seconds.
 contract DepositAddresses {
     using TokenMoves for address;
 
@@ -69,7 +71,7 @@ contract DepositAddresses {
     address public immutable implementation;
 
     constructor() {
-        implementation = address(new DepositAddress());
+        implementation = _madeImplementation();
     }
 
     /// @notice Brings `amount` of what was sent to the terms' address into the escrow, and names the settler, in one call. Open
@@ -101,7 +103,7 @@ contract DepositAddresses {
     /// @param t the terms of the address
     /// @param token what is given back; zero for the chain's own coin
     /// @return amount what left the address, which the payer got unless the token takes a fee
-    function giveBack(Terms calldata t, address token) external returns (uint256 amount) {
+    function giveBack(Terms calldata t, address token) public virtual returns (uint256 amount) {
         uint48 reserveDeadline = t.deposit.reserveDeadline;
         bool inTime = block.timestamp <= reserveDeadline;
         if (inTime && token == t.token && !_isRecorded(t.escrow, t.deposit.paymentId)) revert NotYet(reserveDeadline);
@@ -121,9 +123,14 @@ contract DepositAddresses {
     }
 
     /// @notice Where who pays under these terms sends the money, whether the address has its code or not.
-    function addressOf(Terms calldata t) public view returns (address) {
+    function addressOf(Terms calldata t) public view virtual returns (address) {
         if (t.deposit.payer == address(0)) revert PayerMissing();
         return Clones.predictDeterministicAddress(implementation, _saltOf(t));
+    }
+
+    /// @dev Makes what every address runs.
+    function _madeImplementation() internal virtual returns (address) {
+        return address(new DepositAddress());
     }
 
     /// @dev The address of the terms, whose code is made where it is not there.
@@ -147,12 +154,12 @@ contract DepositAddresses {
     }
 
     /// @dev What `at` has of `token`; nothing of one without code. Reverts when code there does not answer.
-    function _heldBy(address at, address token) private view returns (uint256) {
+    function _heldBy(address at, address token) internal view returns (uint256) {
         if (token == address(0)) return at.balance;
         return token.code.length == 0 ? 0 : token.balanceOf(at);
     }
 
-    function _saltOf(Terms calldata t) private pure returns (bytes32) {
+    function _saltOf(Terms calldata t) internal pure returns (bytes32) {
         return keccak256(abi.encode(t));
     }
 }

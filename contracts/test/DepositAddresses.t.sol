@@ -24,7 +24,7 @@ contract DepositAddressesTest is DepositAddressing {
         depositFrom(t, LARGER);
         assertEq(factory.addressOf(t), addressBy(t), "it stays");
         assertEq(addressBy(t).code, proxyCode(factory));
-        DepositAddresses another = new DepositAddresses();
+        DepositAddresses another = newFactory();
         assertEq(another.addressOf(t), addressBy(another, t));
         assertNotEq(another.addressOf(t), addressBy(t));
     }

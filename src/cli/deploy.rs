@@ -58,6 +58,9 @@ pub struct Args {
     standard_json: bool,
 }
 
+/// The key of a Tron chain under which the factory of deposit addresses stands.
+const DEPOSIT_ADDRESS_FACTORY: &str = "deposit_address_factory";
+
 /// Shows what there is to do on a chain, does it, or verifies it.
 ///
 /// # Errors
@@ -97,13 +100,14 @@ pub async fn run(args: &Args) -> Result<()> {
     let findings = deployment.verify(&contracts).await?;
     chains.set(&chain.id, "escrow_contract", contracts.escrow.as_str());
     chains.set(&chain.id, "fulfillment_proxy", contracts.proxy.as_str());
+    let mut written =
+        vec![format!("escrow_contract   {}", contracts.escrow), format!("fulfillment_proxy {}", contracts.proxy)];
+    if let Some(factory) = &contracts.deposit_address_factory {
+        chains.set(&chain.id, DEPOSIT_ADDRESS_FACTORY, factory.as_str());
+        written.push(format!("{DEPOSIT_ADDRESS_FACTORY} {factory}"));
+    }
     chains.save()?;
-    super::answer(&format!(
-        "escrow_contract   {}\nfulfillment_proxy {}\nare written to {}.",
-        contracts.escrow,
-        contracts.proxy,
-        args.chains.display()
-    ))?;
+    super::answer(&format!("{}\nare written to {}.", written.join("\n"), args.chains.display()))?;
     show_findings(&chain.id, &findings)
 }
 
@@ -177,7 +181,10 @@ impl Chain {
             let text = chains.get(&self.id, key).with_context(|| format!("{key} of {} is not known", self.id))?;
             Account::parse(self.family, text).with_context(|| format!("{key} of {}", self.id))
         };
-        Ok(Contracts { escrow: account("escrow_contract")?, proxy: account("fulfillment_proxy")? })
+        let deposit_address_factory =
+            chains.get(&self.id, DEPOSIT_ADDRESS_FACTORY).map(|_| account(DEPOSIT_ADDRESS_FACTORY)).transpose()?;
+        let (escrow, proxy) = (account("escrow_contract")?, account("fulfillment_proxy")?);
+        Ok(Contracts { escrow, proxy, deposit_address_factory })
     }
 
     fn deployment(&self, guardian: Guardian, payer: Option<&Secret>) -> Result<Box<dyn Deployment>> {
@@ -228,7 +235,10 @@ fn show_plan(chain: &Chain, plan: &Plan) -> Result<()> {
         lines.push(format!("  {:<72} {state}", step.title));
     }
     if let Some(contracts) = plan.contracts.as_ref().filter(|_| !plan.is_done()) {
-        lines.push(format!("The escrow will be {}, the proxy {}.", contracts.escrow, contracts.proxy));
+        let addresses = contracts.deposit_address_factory.as_ref();
+        let addresses =
+            addresses.map(|account| format!(", the factory of deposit addresses {account}")).unwrap_or_default();
+        lines.push(format!("The escrow will be {}, the proxy {}{addresses}.", contracts.escrow, contracts.proxy));
     }
     let cost = plan.cost();
     lines.push(match plan.is_done() {

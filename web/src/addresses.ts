@@ -1,12 +1,14 @@
 // Paying without a signature: the deposit address of an order, held against the order before it is shown to anybody.
 
-import { evmAddress, originatorOf, splitAsset } from '../../sdk/typescript/src/caip.js';
+import type { CheckedAddress } from '../../sdk/typescript/src/addresses.js';
+import { familyOf, normalAccount, originatorOf, splitAsset, tronText } from '../../sdk/typescript/src/caip.js';
 import { StaleAddress, VerificationError } from '../../sdk/typescript/src/errors.js';
-import { type CheckedAddress, checkAddress, openAddress } from '../../sdk/typescript/src/evm/addresses.js';
+import { checkAddress as checkOnEvm, openAddress as openOnEvm } from '../../sdk/typescript/src/evm/addresses.js';
 import { paymentId as paymentIdOf, quoteRequestId } from '../../sdk/typescript/src/ids.js';
 import { termsOf } from '../../sdk/typescript/src/spend.js';
-import type { Defaults, PaymentStatusRead, QuoteRequest, TimelineEntry } from '../../sdk/typescript/src/types.js';
 import { unixSeconds } from '../../sdk/typescript/src/time.js';
+import { checkAddress as checkOnTron, openAddress as openOnTron } from '../../sdk/typescript/src/tron/addresses.js';
+import type { Defaults, Family, PaymentStatusRead, QuoteRequest, TimelineEntry } from '../../sdk/typescript/src/types.js';
 import { gateway } from './gateway.js';
 import type { Source } from './link.js';
 import { type Purchase, sourcesFor } from './order.js';
@@ -19,38 +21,111 @@ import type { TextName } from './texts.js';
 export type { CheckedAddress };
 
 const ZERO_HASH = `0x${'0'.repeat(64)}`;
-const ZERO_ACCOUNT = `0x${'0'.repeat(40)}`;
 
-/** The sources that can be sent to an address: tokens on EVM chains, of an order that has no payer yet. */
+/** What is shown to be scanned, and what is left to choose by hand. */
+interface Code {
+  text: (address: CheckedAddress) => string;
+  label: TextName;
+  /** Where code and link hold the address alone: what then has to be chosen, and how exchanges name the network. */
+  byHand?: { hint: TextName; network: TextName };
+}
+
+/** What a family of chains has that has deposit addresses. */
+interface Sendable {
+  /** CAIP-19 namespace of the tokens that can be sent. */
+  namespace: string;
+  /** The account of twenty zeros, which is nobody's. */
+  zero: string;
+  /** Accounts that differ in case alone are the same. */
+  ignoresCase: boolean;
+  /** What is said of a text that is not an account. */
+  invalid: TextName;
+  /** What is said of what may be sent. */
+  only: TextName;
+  code: Code;
+  checkAddress: typeof checkOnEvm;
+  openAddress: typeof openOnEvm;
+}
+
+const SENDABLE: Partial<Record<Family, Sendable>> = {
+  evm: {
+    namespace: 'erc20',
+    zero: `0x${'0'.repeat(40)}`,
+    ignoresCase: true,
+    invalid: 'address.refund.invalid',
+    only: 'address.only',
+    // The whole transfer (EIP-681).
+    code: { text: ({ uri }) => uri, label: 'address.qr' },
+    checkAddress: checkOnEvm,
+    openAddress: openOnEvm,
+  },
+  tron: {
+    namespace: 'trc20',
+    zero: tronText(new Uint8Array(20)),
+    ignoresCase: false,
+    invalid: 'address.refund.invalid.tron',
+    only: 'address.only.tron',
+    // There is no settled form for a transfer, and what every wallet and exchange reads is the address.
+    code: {
+      text: ({ address }) => address,
+      label: 'address.qr.bare',
+      byHand: { hint: 'address.bare', network: 'address.network.tron' },
+    },
+    checkAddress: checkOnTron,
+    openAddress: openOnTron,
+  },
+};
+
+/** Whether money can be sent to an address on chains of this family. */
+export const isSendable = (family: Family): boolean => SENDABLE[family] !== undefined;
+
+function sendable(family: Family): Sendable {
+  const found = SENDABLE[family];
+  if (!found) throw new VerificationError('source', `there are no deposit addresses on chains of ${family}`);
+  return found;
+}
+
+/** The sources that can be sent to an address: tokens on EVM chains and on Tron, of an order that has no payer yet. */
 export function addressSources(purchase: Purchase, defaults: Defaults): Source[] {
   if (purchase.batch) return [];
-  return sourcesFor(purchase, 'evm', defaults).filter(({ asset_identifier: asset }) => splitAsset(asset).namespace === 'erc20');
+  const served = (Object.keys(SENDABLE) as Family[]).flatMap((family) => sourcesFor(purchase, family, defaults));
+  return purchase.sources.filter((source) => {
+    if (!served.includes(source)) return false;
+    const { family, namespace } = splitAsset(source.asset_identifier);
+    return namespace === SENDABLE[family]?.namespace;
+  });
 }
 
 /** A refund account in its normal form, or what is wrong with what was entered. */
 export function refundAccount(text: string, { asset_identifier: asset }: Source): { account: string } | { fault: TextName } {
+  const { family, token } = splitAsset(asset);
+  const { zero, ignoresCase, invalid } = sendable(family);
   const entered = text.trim();
   if (!entered) return { fault: 'address.refund.empty' };
   let account: string;
   try {
-    account = evmAddress(entered);
+    account = normalAccount(family, entered);
   } catch {
-    return { fault: 'address.refund.invalid' };
+    return { fault: invalid };
   }
-  if (account === ZERO_ACCOUNT) return { fault: 'address.refund.invalid' };
-  if (account === splitAsset(asset).token.toLowerCase()) return { fault: 'address.refund.contract' };
+  if (account === zero) return { fault: invalid };
+  if (account === (ignoresCase ? token.toLowerCase() : token)) return { fault: 'address.refund.contract' };
   return { account };
 }
 
 /** The id of the payment by deposit address that this account has of a purchase: of the quote-request under the purchase's key. */
-export function addressPaymentId({ requestId }: Purchase, account: string): string {
-  const originator = originatorOf('evm', account);
+export function addressPaymentId({ requestId }: Purchase, family: Family, account: string): string {
+  const originator = originatorOf(family, account);
   return paymentIdOf(originator, quoteRequestId(originator, requestId));
 }
 
 /** The payment of this account by deposit address, where it is under way or over and delivered; `other` as `existing` has it. */
-export async function addressPayment(purchase: Purchase, account: string): Promise<{ id: string; is: 'same' | 'other' } | undefined> {
-  const id = addressPaymentId(purchase, account);
+export async function addressPayment(
+  purchase: Purchase,
+  family: Family,
+  account: string,
+): Promise<{ id: string; is: 'same' | 'other' } | undefined> {
+  const id = addressPaymentId(purchase, family, account);
   const is = await existing(purchase, id);
   if (is === undefined || (is === 'same' && (await hasLapsed(id)))) return undefined;
   return { id, is };
@@ -67,7 +142,7 @@ export type Opened = { paymentId: string; address?: CheckedAddress } | undefined
  * @throws {StaleAddress} where the address was given before, for a time that is over or is not the link's.
  */
 export async function openFor(purchase: Purchase, source: Source, account: string): Promise<Opened> {
-  const opening = openAddress(
+  const opening = sendable(familyOf(source.asset_identifier)).openAddress(
     gateway,
     {
       requestId: purchase.requestId,
@@ -96,6 +171,20 @@ export async function openFor(purchase: Purchase, source: Source, account: strin
   return opened;
 }
 
+/** A transfer to an address as a payer is shown it. */
+export interface TransferShown {
+  /** CAIP-19. */
+  asset: string;
+  only: TextName;
+  code: { text: string } & Omit<Code, 'text'>;
+}
+
+export function transferOf(address: CheckedAddress): TransferShown {
+  const { chainId, token } = address;
+  const { namespace, only, code } = sendable(familyOf(chainId));
+  return { asset: `${chainId}/${namespace}:${token}`, only, code: { ...code, text: code.text(address) } };
+}
+
 /** How long the gateway waits for money where nobody says so, in milliseconds. */
 const PAY_MS = 50 * 60_000;
 
@@ -107,7 +196,8 @@ function endOf({ expiresAt }: Purchase): { payBy?: Date } {
 
 /**
  * The address of a payment as its page shows it: what the gateway says now, held against the payment's order, its escrow and its
- * verifiers as its timeline has them.
+ * verifiers as its timeline has them. The contract that makes the address is known on EVM chains; on Tron it is the gateway's word, as
+ * the escrow is.
  *
  * @throws {VerificationError} where it is not this payment's.
  * @throws {StaleAddress} where it is, and nothing may be sent there any more.
@@ -128,9 +218,9 @@ export function addressOfPayment(
   } catch (cause) {
     throw new VerificationError('order', `the payment's order cannot be read: ${String(cause)}`);
   }
-  const { chainId } = splitAsset(terms.source.asset_identifier);
+  const { chainId, family } = splitAsset(terms.source.asset_identifier);
   const chains = [chainId, ...terms.destination.map(({ asset_identifier: asset }) => splitAsset(asset).chainId)];
-  return checkAddress(
+  return sendable(family).checkAddress(
     {
       paymentId,
       chainId,

@@ -113,9 +113,11 @@ export function orderOf(entries: readonly TimelineEntry[]): OrderShown | undefin
 
 export const statusOf = (entries: readonly TimelineEntry[]): PaymentStatus => entries.at(-1)?.status ?? 'pending';
 
+const BY_ADDRESS: readonly unknown[] = ['EVM_DEPOSIT_ADDRESS', 'TRON_DEPOSIT_ADDRESS'];
+
 /** Whether nobody signs for the payment: its money is sent to a deposit address. */
 export const isByAddress = (entries: readonly TimelineEntry[]): boolean =>
-  data(lastOf(entries, 'Submitted'))['message_scheme'] === 'EVM_DEPOSIT_ADDRESS';
+  BY_ADDRESS.includes(data(lastOf(entries, 'Submitted'))['message_scheme']);
 
 /** Whether its money is still waited for. */
 export const isAwaited = (entries: readonly TimelineEntry[]): boolean =>

@@ -1,86 +1,21 @@
 // Payers without a wallet, in Chromium, before a gateway that says what a test wants: the address that money is sent to is shown where
 // it is that of the order, and nowhere else.
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { after, before, beforeEach, test } from 'node:test';
 
 import { build } from 'esbuild';
-import { concat, encodeAbiParameters, getAddress, getContractAddress, keccak256, stringToHex } from 'viem';
+import { encode } from 'uqr';
+import { getAddress } from 'viem';
 
 import { optionsOf } from '../bundle.mjs';
+import { addressFor, computed, derived, EVM, paidOn, toTron, TRON, twenty } from './honest_gateway.mjs';
 import { launch, linkOf, open, picture, serious } from './browser.mjs';
 
-const read = (path) => JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8'));
-const { evm } = read('../../sdk/typescript/test/fixtures/prepared.json');
-const { abi, bytecode } = read('../../contracts/artifacts/DepositAddresses.json');
-const { source: served } = evm.defaults;
-const { request } = evm;
-const [chain, token] = request.source.asset_identifier.split('/erc20:');
+const { request, chain, token } = EVM;
 const [to] = request.destination;
-const REFUND = '0x2222222222222222222222222222222222222222';
-const OTHER = `0x${'5'.repeat(40)}`;
-/** Where the deterministic deployer puts the contract of the artefact, and what that makes first. */
-const MAKER = getContractAddress({ opcode: 'CREATE2', from: '0x4e59b44847b379578588920ca78fbf26c0b4956c', salt: `0x${'0'.repeat(64)}`, bytecode });
-const CODE = getContractAddress({ from: MAKER, nonce: 1n });
-const TERMS = abi.find(({ name }) => name === 'addressOf').inputs;
-
-/** The ids of payments and quote-requests, by the rule of docs/clients.md. */
-function derived(prefix, ...texts) {
-  const length = (bytes) => Buffer.from(bytes.length.toString(16).padStart(16, '0'), 'hex');
-  const parts = texts.map((text) => Buffer.from(text)).flatMap((part) => [length(part), part]);
-  const bits = [...createHash('sha256').update(Buffer.concat(parts)).digest()].map((byte) => byte.toString(2).padStart(8, '0'));
-  const fives = bits.join('').padEnd(260, '0').match(/.{5}/g);
-  return prefix + fives.map((five) => 'abcdefghijklmnopqrstuvwxyz234567'[parseInt(five, 2)]).join('');
-}
-
-/** SHA-256 of the order's canonical JSON. */
-function termsHash({ destination, fulfillment_amount, max_source_amount, source }) {
-  const owned = ({ account, asset_identifier }) => ({ account, asset_identifier });
-  const terms = { destination: destination.map(owned), fulfillment_amount, max_source_amount, source: owned(source) };
-  return `0x${createHash('sha256').update(JSON.stringify(terms)).digest('hex')}`;
-}
-
-/** The address of a payment, by the letter of EIP-1014 and ERC-1167. */
-function computed({ deposit, ...terms }) {
-  const members = Object.fromEntries(Object.entries(deposit).map(([name, value]) => [name.replace(/_(.)/g, (_, char) => char.toUpperCase()), value]));
-  const salt = keccak256(encodeAbiParameters(TERMS, [{ ...terms, deposit: members }]));
-  const code = concat(['0x3d602d80600a3d3981f3363d3d373d3d3d363d73', CODE, '0x5af43d82803e903d91602b57fd5bf3']);
-  return getContractAddress({ opcode: 'CREATE2', from: MAKER, salt, bytecode: code }).toLowerCase();
-}
-
-/** What an honest gateway gives for a quote-request. */
-function addressFor(asked, payBy) {
-  const originator = `eip155:${asked.source.account}`;
-  const id = derived('pay_', 'gw:payment:v1', originator, derived('qrq_', 'gw:quote-request:v1', originator, asked.request_id));
-  const fulfilled = Date.parse(asked.fulfillment_deadline) / 1000;
-  const deposit = {
-    payment_id: keccak256(stringToHex(id)),
-    terms_hash: termsHash(asked),
-    quote_hash: `0x${'0'.repeat(64)}`,
-    payer: asked.source.account,
-    reserver: served.reserver,
-    releaser: served.releaser,
-    reserve_deadline: fulfilled - 60,
-    fulfillment_deadline: fulfilled,
-    refund_after: fulfilled + served.refund_delay_seconds,
-  };
-  const terms = { escrow: served.escrow_contract_address, token, amount: asked.max_source_amount, deposit };
-  const address = computed(terms);
-  const given = {
-    address,
-    chain_id: chain,
-    asset_identifier: asked.source.asset_identifier,
-    amount: asked.max_source_amount,
-    pay_by: payBy ?? new Date((fulfilled - 120) * 1000).toISOString(),
-    refund_account: asked.source.account,
-    uri: `ethereum:${token}@${chain.split(':')[1]}/transfer?address=${address}&uint256=${asked.max_source_amount}`,
-    factory: MAKER.toLowerCase(),
-    terms,
-  };
-  return { id, given };
-}
+const REFUND = EVM.refund;
+const OTHER = EVM.other;
 
 let browser;
 let server;
@@ -104,8 +39,9 @@ after(async () => {
 const entry = (id, event, data, more = {}) => ({ id: String(id), event, at: new Date().toISOString(), status: 'pending', summary: event, data, ...more });
 
 /** What the timeline of the payment begins with. */
-const submitted = ({ request: asked }) =>
-  entry(1, 'Submitted', {
+const submitted = ({ request: asked }) => {
+  const { scheme, served } = paidOn(asked);
+  return entry(1, 'Submitted', {
     request_id: asked.quote_request_id,
     source: asked.source,
     destination: asked.destination,
@@ -113,10 +49,11 @@ const submitted = ({ request: asked }) =>
     max_source_amount: asked.max_source_amount,
     quote_deadline: asked.quote_deadline,
     fulfillment_deadline: asked.fulfillment_deadline,
-    message_scheme: 'EVM_DEPOSIT_ADDRESS',
+    message_scheme: scheme,
     escrow: { contract_address: served.escrow_contract_address, reserve_deadline: asked.fulfillment_deadline, refund_after: asked.fulfillment_deadline },
     fulfillment_verifier: { account: served.releaser, endpoint: '' },
   });
+};
 
 const timeline = () => [submitted(world.payment), ...world.entries];
 
@@ -134,8 +71,8 @@ async function gateway() {
   const part = (ending) => outputFiles.find(({ path }) => path.endsWith(ending)).text;
   const page = (kind, id) => `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Payment gateway</title><style>${part('.css')}</style>
 <script src="/page.js" defer></script></head><body data-page="${kind}" data-id="${id}"><main id="main"></main></body></html>`;
-  const there = { ...served, assets: [{ asset_identifier: to.asset_identifier, symbol: 'DEV', decimals: 6 }] };
-  const chains = { [chain]: served, [to.asset_identifier.split('/')[0]]: there };
+  const there = { ...EVM.served, assets: [{ asset_identifier: to.asset_identifier, symbol: 'DEV', decimals: 6 }] };
+  const chains = { [chain]: EVM.served, [TRON.chain]: TRON.served, [to.asset_identifier.split('/')[0]]: there };
   const none = { code: 'PAYMENT_NOT_FOUND', message: 'there is none' };
   const status = () => ({
     payment_id: world.payment.id,
@@ -150,7 +87,7 @@ async function gateway() {
     [/^GET \/pay\/(pay_\w+)$/, ([, id]) => page('payment', id)],
     [/^GET \/v1\/defaults$/, (_, { searchParams }) => (searchParams.has('chain_id') ? chains[searchParams.get('chain_id')] : { chains })],
     [/^POST \/v1\/payments\/quote-requests$/, (_, __, body) => {
-      const originator = `eip155:${body.source.account}`;
+      const originator = paidOn(body).originator(body.source.account);
       const quote_request_id = derived('qrq_', 'gw:quote-request:v1', originator, body.request_id);
       world.request = { ...body, quote_request_id };
       return { ...world.request, status: 'collecting' };
@@ -187,11 +124,14 @@ async function gateway() {
   return listening;
 }
 
+/** What may pay, on a chain. */
+const payWith = ({ request: { source, max_source_amount } }) => ({ asset_identifier: source.asset_identifier, max_source_amount });
+
 const link = (more = {}) => ({
   request_id: 'order-7',
   destination: request.destination,
   fulfillment_amount: request.fulfillment_amount,
-  pay_with: [{ asset_identifier: request.source.asset_identifier, max_source_amount: request.max_source_amount }],
+  pay_with: [payWith(EVM)],
   ...more,
 });
 
@@ -206,6 +146,14 @@ async function opened(more = {}, options = {}) {
 const refund = (page) => page.getByLabel('Where money should come back to');
 const ask = (page) => page.getByRole('button', { name: 'Show the address' }).click();
 const shown = (page) => page.getByRole('heading', { name: 'Send the money' }).waitFor();
+
+/** The code that is shown is of this text. */
+async function scans(page, name, text) {
+  const { data } = encode(text, { ecc: 'L', border: 2 });
+  const dark = data.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? [`M${x} ${y}h1v1h-1z`] : [])));
+  const code = page.getByRole('img', { name });
+  assert.equal(await code.locator('path').getAttribute('d'), dark.join(''));
+}
 
 async function asked(page, account = REFUND) {
   await refund(page).fill(account);
@@ -222,7 +170,7 @@ test('a payer without a wallet gets an address that is checked, and the payment 
   await shown(page);
   const { given, id } = world.payment;
   assert.deepEqual([given.refund_account, world.request.request_id, new URL(page.url()).pathname], [REFUND, 'order-7', `/pay/${id}`]);
-  await page.getByRole('img', { name: `QR code of the transfer: 25.5 DEV to ${given.address}` }).waitFor();
+  await scans(page, `QR code of the transfer: 25.5 DEV to ${given.address}`, given.uri);
   assert.equal(await page.getByRole('link', { name: 'Open in a wallet' }).getAttribute('href'), given.uri);
   await page.getByText(`Send DEV on ${chain} and nothing else.`).waitFor();
   assert.match(await page.getByRole('timer').first().innerText(), /^\d+ min \d+ s$/);
@@ -241,6 +189,92 @@ test('a payer without a wallet gets an address that is checked, and the payment 
   await page.getByText('quotes of settlers').waitFor();
   assert.deepEqual([faults, foreign], [[], []]);
   await context.close();
+});
+
+test('on Tron the code is the address alone, and network, token and amount stand beside it', async () => {
+  const { page, context, faults, foreign } = await opened({ pay_with: [payWith(EVM), payWith(TRON)] });
+  await page.getByLabel('What you send').selectOption({ label: 'DEV on Tron' });
+  await asked(page, TRON.refund);
+  await shown(page);
+  const { given, id } = world.payment;
+  assert.deepEqual([given.refund_account, given.chain_id, new URL(page.url()).pathname], [TRON.refund, TRON.chain, `/pay/${id}`]);
+  const look = async () => {
+    await scans(page, `QR code of the address ${given.address}`, given.address);
+    assert.equal(await page.getByRole('link', { name: 'Open in a wallet' }).getAttribute('href'), `tron:${given.address}`);
+    await page.getByText('Send DEV on the network Tron (TRC-20) and nothing else.').waitFor();
+    await page.getByText('Choose the network, the token and the amount yourself').waitFor();
+    const rows = (await page.locator('dl').filter({ has: page.getByText('To this address') }).innerText()).replaceAll(/\s+/g, ' ');
+    for (const row of ['Network Tron (TRC-20)', 'Exact amount 25.5 DEV', `To this address ${given.address}`, `Token ${TRON.token}`, `Refund account ${TRON.refund}`]) {
+      assert.ok(rows.includes(row), `${row}: ${rows}`);
+    }
+  };
+  await look();
+  assert.deepEqual(await serious(page), []);
+  await picture(page, 'address-tron');
+  await page.setViewportSize({ width: 320, height: 640 });
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 320);
+  // The payment's own page holds it against the order in its timeline.
+  await page.goto('about:blank');
+  await page.goto(`${process.env.GATEWAY_URL}/pay/${id}`);
+  await look();
+  happens(entry(2, 'AddressFunded', { amount: given.amount }));
+  await page.getByRole('heading', { name: 'Send the money' }).waitFor({ state: 'detached' });
+  assert.deepEqual([faults, foreign], [[], []]);
+  await context.close();
+});
+
+test('on Tron an account has the form that it has there, and the token is none', async () => {
+  const { page, context } = await opened({ pay_with: [payWith(TRON)] });
+  const { refund: account } = TRON;
+  for (const [entered, words] of [
+    ['', 'Enter the account that money should come back to.'],
+    [REFUND, 'begin with T'],
+    [account.slice(0, -1), 'begin with T'],
+    [account.toLowerCase(), 'begin with T'],
+    [toTron(twenty('0')), 'begin with T'],
+    [TRON.token, 'the address of the token itself'],
+  ]) {
+    await asked(page, entered);
+    await page.getByRole('alert').getByText(words).waitFor();
+  }
+  assert.deepEqual(world.asked, []);
+  await context.close();
+});
+
+test('on Tron an address that is not the one of the order is shown to nobody', async () => {
+  const lower = (name) => (given) => (given[name] = given[name].toLowerCase());
+  for (const edit of [
+    (given) => (given.address = TRON.other),
+    lower('address'),
+    (given) => (given.uri = `tron:${TRON.other}`),
+    (given) => (given.uri = EVM.link(given.address, TRON)),
+    // Whatever makes it has to be an account, and to make this one.
+    lower('factory'),
+    (given) => (given.factory = TRON.other),
+    (given) => (given.factory = EVM.factory),
+    (given) => {
+      given.terms.deposit.payer = TRON.other;
+      given.address = computed(given.terms, TRON);
+      given.uri = TRON.link(given.address);
+    },
+    (given) => {
+      given.terms.escrow = TRON.other;
+      given.address = computed(given.terms, TRON);
+      given.uri = TRON.link(given.address);
+    },
+  ]) {
+    begin();
+    world.edit = edit;
+    const { page, context } = await opened({ pay_with: [payWith(TRON)] });
+    await asked(page, TRON.refund);
+    await page.getByText('The address that the gateway gave is not the one of this payment').waitFor();
+    assert.ok(!(await page.content()).includes(world.payment.given.address));
+    await page.goto('about:blank');
+    await page.goto(`${process.env.GATEWAY_URL}/pay/${world.payment.id}`);
+    await page.getByText('so it is not shown. Send nothing').waitFor();
+    assert.ok(!(await page.content()).includes(world.payment.given.address));
+    await context.close();
+  }
 });
 
 test('an account that money cannot come back to is refused before anything is asked for', async () => {

@@ -34,6 +34,7 @@ use crate::{
     authorization::{
         AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
         MessageScheme, Prepared, PreparedDraw, SignedMessage, UnsignedMessage,
+        addressed::{AddressedEscrows, takes_no_refund},
     },
     bulkhead::{
         Bulkhead,
@@ -63,9 +64,6 @@ pub struct EvmAuthorizer {
     clock: Arc<dyn Clock>,
 }
 
-/// The block as of which deposit addresses of an escrow are given, none where they are not, and since when that is known.
-type Addressed = (Option<u64>, Instant);
-
 #[derive(Clone)]
 struct EvmChain {
     payers: Payers,
@@ -77,8 +75,8 @@ struct EvmChain {
     unsigned_asks: Arc<Bulkhead>,
     /// Whether escrows have a call for signed transfers, and since when that is known. Only configured ones are asked, so it is bounded.
     escrows_with_transfers: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
-    /// Whether deposit addresses of escrows are given. Only configured ones are asked.
-    addressed_escrows: Arc<Mutex<BTreeMap<Account, Addressed>>>,
+    /// The block as of which deposit addresses of escrows are given.
+    addressed_escrows: Arc<AddressedEscrows<u64>>,
     /// Whether escrows get deposits from addresses of offers. Only configured ones are asked.
     offered_escrows: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     foreign: FairBulkhead,
@@ -304,10 +302,7 @@ impl Authorizer for EvmAuthorizer {
         let address = deposit_addresses::of_payment(payment_id, terms, escrow, amount, pay_by, from_block);
         let address = address.map_err(|error| AuthorizeError::Refused(format!("source: {error}")))?;
         match chain.refuses_refunds(&address, &terms.source).await? {
-            Some(reason) => {
-                let rule = "source.account: the token lets it receive nothing, so no money could come back";
-                Err(AuthorizeError::Refused(format!("{rule} ({reason})")))
-            }
+            Some(reason) => Err(takes_no_refund(&reason)),
             None => Ok(address),
         }
     }

@@ -1,5 +1,6 @@
 //! Authorizers: they check that the payer signed exactly this payment. One for each chain family, found by [`registry`].
 
+mod addressed;
 pub mod evm;
 pub mod registry;
 pub mod solana;

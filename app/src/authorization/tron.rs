@@ -1,27 +1,42 @@
-//! Payers on Tron: transactions of their own that deposit, which the escrow's reserver admits by its signature.
+//! Payers on Tron: transactions of their own that deposit, which the escrow's reserver admits by its signature; or addresses, to which
+//! the money is sent.
 
+use std::{sync::Arc, time::Duration};
+
+use alloy::primitives::Address;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use chains::reservers::Reservers;
 use chains_tron::{
+    address::trc20,
     authorization::{
         self, AuthorizationError, Choice, Denied, EscrowSettings, OnchainError, OpeningSigner, SpendRequest,
     },
+    deposit_addresses,
     node::Node,
 };
-use events::event::{Authorization, TronSpend};
+use events::{
+    Account,
+    event::{Authorization, DepositAddress, TronSpend},
+};
 use sagas::ports::Transient;
 use signer::Secp256k1Key;
 
 use crate::{
     authorization::{
-        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared, PreparedDraw,
-        UnsignedMessage,
+        AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared,
+        PreparedDraw, UnsignedMessage,
+        addressed::{AddressedEscrows, crowded, takes_no_refund},
     },
+    bulkhead::Bulkhead,
     connected::Connected,
 };
 
+/// Questions to a node about tokens and contracts for those who proved nothing, at a time; four times as many wait for it.
+const ASKS_MAX: usize = 16;
+/// How long they wait.
+const ASK_WAIT_MAX: Duration = Duration::from_millis(250);
 /// [`Authorizer`] for the Tron chains it has a node of.
 #[derive(Clone)]
 pub struct TronAuthorizer {
@@ -32,19 +47,42 @@ pub struct TronAuthorizer {
 struct Chain {
     node: Node,
     reservers: Reservers<OpeningSigner>,
+    asks: Arc<Bulkhead>,
+    /// The factory, and the block as of which addresses are given.
+    addressed_escrows: Arc<AddressedEscrows<(Address, u64)>>,
 }
 
 impl TronAuthorizer {
     /// An authorizer for the chains of these nodes, each with the keys of its escrows' reservers.
     pub fn new(chains: impl IntoIterator<Item = (Node, Reservers<Secp256k1Key>)>) -> Self {
         let chain = |(node, keys): (Node, Reservers<Secp256k1Key>)| {
-            (node.chain_id().clone(), Chain { node, reservers: keys.map(OpeningSigner::from) })
+            let chain = Chain {
+                reservers: keys.map(OpeningSigner::from),
+                asks: Arc::new(Bulkhead::new("unsigned_tokens", ASKS_MAX, 4 * ASKS_MAX, ASK_WAIT_MAX)),
+                addressed_escrows: Arc::default(),
+                node,
+            };
+            (chain.node.chain_id().clone(), chain)
         };
         Self { chains: chains.into_iter().map(chain).collect() }
     }
 
     fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&Chain, AuthorizeError> {
         Ok(self.chains.of(&request.terms.source)?)
+    }
+}
+
+impl Chain {
+    /// What makes deposit addresses of the escrow, and a block of the chain as of which they are given.
+    async fn addresses_from(&self, escrow: &Account) -> Result<(Address, u64), AuthorizeError> {
+        let none = || {
+            let rule = "escrow_contract: gets nothing from deposit addresses: it is of an earlier version, or the chain's \
+                        configuration names no contract that makes them, or not this version's (`gw deploy` brings it)";
+            AuthorizeError::Refused(rule.to_owned())
+        };
+        let served = deposit_addresses::served_from(&self.node, escrow);
+        let served = self.addressed_escrows.of(escrow, &self.asks, served).await?;
+        served.ok_or_else(none)
     }
 }
 
@@ -68,6 +106,21 @@ impl Authorizer for TronAuthorizer {
         }
     }
 
+    async fn deposit_address(&self, request: &AddressRequest<'_>) -> Result<DepositAddress, AuthorizeError> {
+        let AddressRequest { payment_id, terms, escrow, amount, pay_by } = *request;
+        let chain = self.chains.of(&terms.source)?;
+        let no_token = |_| AuthorizeError::Refused("source: a deposit address is for a token (TRC-20)".to_owned());
+        trc20(terms.source.asset()).map_err(no_token)?;
+        let (factory, from_block) = chain.addresses_from(&escrow.contract).await?;
+        let given = deposit_addresses::of_payment(factory, payment_id, terms, escrow, amount, pay_by, from_block);
+        let given = given.map_err(|error| AuthorizeError::Refused(format!("source: {error}")))?;
+        let _permit = chain.asks.permit().await.ok_or_else(crowded)?;
+        match deposit_addresses::refuses_refunds(&chain.node, &given, &terms.source).await? {
+            Some(reason) => Err(takes_no_refund(&reason)),
+            None => Ok(given),
+        }
+    }
+
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
         let Authorization::Tron(own) = &authorized.authorization else { return Ok(()) };
         let Chain { node, .. } = self.chain(request)?;
@@ -85,7 +138,7 @@ impl Authorizer for TronAuthorizer {
         let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
         let payload = payload.cloned().map(Value::Object);
         let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
-        let Chain { node, reservers } = self.chain(request)?;
+        let Chain { node, reservers, .. } = self.chain(request)?;
         let reserver = reservers.of(request.reserver).map_err(Transient::from)?;
         let prepared = authorization::prepare_onchain(&spend(request)?, &choice, node, reserver).await;
         let prepared = prepared.map_err(|error| match error {

@@ -134,8 +134,8 @@ impl<'a> Asked<'a> {
         options: &AddressOptions,
     ) -> Result<Self, Error> {
         let (opened, invalid) = (&batch.opened, |rule: &str| Error::new(Code::INVALID_REQUEST, rule));
-        if opened.terms.source.family() != Family::Evm {
-            return Err(invalid("source: deposit addresses are given on EVM chains"));
+        if opened.terms.source.family() == Family::Solana {
+            return Err(invalid("source: deposit addresses are given on EVM chains and on Tron"));
         }
         if opened.selector.is_some() {
             return Err(invalid("quote_selector: a payment by deposit address has its quote chosen by the gateway"));

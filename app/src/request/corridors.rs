@@ -155,10 +155,21 @@ impl Corridors {
                 trusted_escrows.iter().chain([&escrow]).map(|account| (account.clone(), "an escrow contract"));
             let proxies =
                 trusted_proxies.iter().chain([&proxy]).map(|account| (account.clone(), "a fulfillment proxy"));
+            let factory = match &served.chain {
+                ChainConfig::Tron(tron) => tron.deposit_address_factory.clone(),
+                ChainConfig::Evm(_) | ChainConfig::Solana(_) => None,
+            };
+            let factories = factory.into_iter().map(|account| (account, "a factory of deposit addresses"));
             let permit2s = permit2.iter().map(|account| (account.clone(), "Permit2"));
             let corridor = Corridor {
                 family,
-                contracts: tokens.chain(programs).chain(permit2s).chain(proxies).chain(escrows).collect(),
+                contracts: tokens
+                    .chain(programs)
+                    .chain(permit2s)
+                    .chain(factories)
+                    .chain(proxies)
+                    .chain(escrows)
+                    .collect(),
                 escrow,
                 proxy,
                 permit2,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use events::{Account, Amount, AssetId, ChainId, Hash32, time::Timestamp};
+use events::{Account, Amount, AssetId, ChainId, Family, Hash32, time::Timestamp};
 use projections::{PaymentView, ShownAddress};
 
 use super::payment_body::date_time;
@@ -32,7 +32,8 @@ pub struct DepositAddressBody {
     /// The only account that money can go back to: the payment's source account. It has to be one of the payer's own, where it can
     /// receive the token; an exchange's hot wallet is not.
     refund_account: Account,
-    /// The transfer as a link for wallets and as the text of a QR code (EIP-681).
+    /// The transfer as a link for wallets and as the text of a QR code (EIP-681). On Tron `tron:` and the address alone, and what a QR
+    /// code should hold there is `address`.
     uri: String,
     /// The contract that makes the address and alone moves what is there: `deposit`, `giveBack`.
     factory: Account,
@@ -94,7 +95,11 @@ impl DepositAddressBody {
             pay_by: date_time(given.pay_by),
             received: *received,
             refund_account: payer.clone(),
-            uri: format!("ethereum:{token}@{network}/transfer?address={}&uint256={}", given.address, given.amount),
+            uri: match chain.family() {
+                // There is no form for a token's transfer that wallets agree on; with an amount some send TRX.
+                Some(Family::Tron) => format!("tron:{}", given.address),
+                _ => format!("ethereum:{token}@{network}/transfer?address={}&uint256={}", given.address, given.amount),
+            },
             factory: given.factory.clone(),
             terms: AddressTermsBody {
                 escrow: view.escrow_contract.parse().ok()?,

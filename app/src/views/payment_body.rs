@@ -135,10 +135,11 @@ impl ClaimBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PaymentTransactions")]
 pub struct TransactionsBody {
-    /// Commits the payer's funds on the source chain. On Tron it is the payer's own transaction, from when it is sent.
+    /// Commits the payer's funds on the source chain. On Tron it is the payer's own transaction, from when it is sent; from a deposit
+    /// address it is the gateway's, which reserves, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     deposit: Option<TransactionBody>,
-    /// On Tron: reserves the deposit for the settler. On other chains the deposit does.
+    /// On Tron: reserves the deposit for the settler. On other chains, and from a deposit address, the deposit does.
     #[serde(skip_serializing_if = "Option::is_none")]
     reservation: Option<TransactionBody>,
     /// Reserves the escrow for another settler, in the place of one that did not deliver by the time that it promised; the last
@@ -200,7 +201,7 @@ pub struct ConfirmationBody {
     source_chain_id: ChainId,
     /// CAIP-2 id.
     destination_chain_id: ChainId,
-    /// The deposit into the escrow; on Tron the payer's own transaction.
+    /// The deposit into the escrow; on Tron the payer's own transaction, or the gateway's from a deposit address.
     #[schemars(regex(pattern = schema::TRANSACTION_HASH_PATTERN))]
     source_tx_hash: String,
     /// The delivery.

@@ -32,6 +32,14 @@ pub static FULFILLMENT_PROXY: LazyLock<Artefact> =
 pub static DEPOSIT_ADDRESSES: LazyLock<Artefact> =
     LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/DepositAddresses.json")));
 
+/// `TronDepositAddresses`. Its constructor has no arguments.
+pub static TRON_DEPOSIT_ADDRESSES: LazyLock<Artefact> =
+    LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/TronDepositAddresses.json")));
+
+/// `DepositAddress`, which `TronDepositAddresses` makes where it can be computed. Its constructor has no arguments.
+pub static DEPOSIT_ADDRESS: LazyLock<Artefact> =
+    LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/DepositAddress.json")));
+
 /// `OfferAddresses`. Its constructor has no arguments.
 pub static OFFER_ADDRESSES: LazyLock<Artefact> =
     LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/OfferAddresses.json")));
@@ -247,6 +255,11 @@ pub fn proxy_findings(found: &[u8]) -> Vec<Finding> {
 /// `implementation`.
 pub fn deposit_address_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
     factory_findings(found, &DEPOSIT_ADDRESSES, implementation)
+}
+
+/// As [`deposit_address_findings`], on Tron.
+pub fn tron_deposit_address_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
+    factory_findings(found, &TRON_DEPOSIT_ADDRESSES, implementation)
 }
 
 /// What the code found where the factory of offers' addresses is, compared with this version's, whose addresses run the code at

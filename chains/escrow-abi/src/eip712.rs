@@ -106,7 +106,7 @@ sol! {
     }
 
     /// The award with the deposit and the token it belongs to, signed by the escrow's reserver for both ways of
-    /// depositing with a permit, and the last second in which the deposit may be made.
+    /// depositing with a permit and for deposits from deposit addresses, and the last second in which the deposit may be made.
     #[derive(Debug, PartialEq, Eq)]
     struct Admission {
         GatewayDeposit deposit;

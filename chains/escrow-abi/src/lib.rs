@@ -5,6 +5,7 @@
 //!   [`signature`] reads signatures.
 //! - [`verifier_set`]: the word of several verifiers, as the escrow judges it.
 //! - [`deposit_addresses`]: the contract behind addresses that commit to a payment, and what such an address commits to.
+//!   [`awaited_transfers`] is where money is waited for, [`minimal_proxy`] the code behind the addresses.
 //! - [`offers`]: the contract behind the addresses of merchants' offers, and what such an address commits to.
 //! - [`artefacts`]: the code that this version was built with, and whether what is on a chain is it.
 //! - [`revert`]: why a contract refused, in words.
@@ -13,12 +14,14 @@
 
 pub mod artefacts;
 pub mod attest;
+pub mod awaited_transfers;
 pub mod claims;
 pub mod contracts;
 pub mod deposit_addresses;
 pub mod eip712;
 pub mod evidence;
 pub mod known_terms;
+pub mod minimal_proxy;
 pub mod offers;
 pub mod record;
 pub mod reservations;

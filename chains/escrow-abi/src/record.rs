@@ -90,6 +90,13 @@ impl EscrowTerms {
         Self::told_by(event) == *self && (&event.paymentId, &event.payer) == (paymentId, payer)
     }
 
+    /// As [`are_told_by`](Self::are_told_by), of a deposit that named a settler at once, whichever it was.
+    pub fn are_told_by_reserved(&self, event: &GatewayEscrow::Deposited) -> bool {
+        let mut told = event.clone();
+        told.quoteHash = told.deposit.quoteHash;
+        self.are_told_by(&told)
+    }
+
     /// The same with a settler named.
     pub fn reserved(mut self, quote_hash: B256, settler: Address, source_amount: U256, fulfill_by: U48) -> Self {
         let terms = &mut self.0;

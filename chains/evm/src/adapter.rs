@@ -10,6 +10,7 @@ use async_trait::async_trait;
 
 use chains::{log_watcher::LogWatcher, registry::Chain, reservers::Reservers, setup::SetupError, submitters::Leg};
 use escrow_abi::{
+    awaited_transfers::AwaitedTransfers,
     contracts::{GatewayEscrow, address},
     record::EscrowTerms,
 };
@@ -34,7 +35,7 @@ use super::{
     deposit_addresses::Place,
     deposit_call::deposit_call,
     escrows::{Escrows, SettledEscrow},
-    log_source::{AwaitedTransfers, Logs},
+    log_source::Logs,
     node::Node,
     payer_budgets::PayerBudgets,
     preparation::{Intent, Preparation},
@@ -406,18 +407,18 @@ impl Chains for EvmChain {
     async fn address_funds(&self, deposit: &PayerDeposit) -> Result<AddressFunds, Transient> {
         let place = Place::of(deposit)?;
         // First, so that what comes between the look and the wait is not missed.
-        self.awaited.add(&place, deposit);
+        self.awaited.add(place.at(), place.token(), deposit, unix_seconds(self.clock.now()));
         place.funds(&self.node).await
     }
 
     async fn address_state(&self, deposit: &PayerDeposit, since: Option<u64>) -> Result<AddressState, Transient> {
         let place = Place::of(deposit)?;
         if since.is_some() {
-            self.awaited.add_return(&place, deposit);
+            self.awaited.add_return(place.at(), place.factory(), deposit);
         }
         let state = place.state(&self.node, since).await?;
         if matches!(state, AddressState::GivenBack(_) | AddressState::Empty) {
-            self.awaited.remove_return(&place);
+            self.awaited.remove_return(place.at());
         }
         Ok(state)
     }

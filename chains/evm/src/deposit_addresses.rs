@@ -21,9 +21,10 @@ use escrow_abi::{
         DepositAddresses::{self, Terms},
         GatewayEscrow,
     },
+    eip712,
 };
 use events::{
-    Account, Amount, OwnedAsset, PaymentId,
+    Account, Amount, Hash32, OwnedAsset, PaymentId,
     event::{DepositAddress, EscrowPlan, EscrowRefunded},
 };
 use sagas::ports::{AddressFunds, AddressState, PayerDeposit, Transient};
@@ -42,9 +43,6 @@ use super::{
 /// Where the contract that makes deposit addresses is, on every chain.
 static FACTORY: LazyLock<Address> = LazyLock::new(|| deployer::place_of(&DEPOSIT_ADDRESSES.creation));
 
-/// Of less than this part of what was asked for the gateway gives nothing back by itself: it may bring less than its transaction costs.
-const GIVEN_BACK_LEAST: u64 = 100;
-
 /// Where the contract that makes deposit addresses is.
 pub fn factory() -> Address {
     *FACTORY
@@ -53,6 +51,19 @@ pub fn factory() -> Address {
 /// The address for `terms`, whether its code is made or not: that of a minimal proxy whose salt is their hash.
 pub fn address_for(factory: Address, implementation: Address, terms: &Terms) -> Address {
     minimal_proxy::address(factory, implementation, deposit_addresses::salt(terms))
+}
+
+/// What the deposit address of a payment commits to.
+fn committed(
+    payment_id: &PaymentId,
+    terms: &events::Terms,
+    plan: &EscrowPlan,
+    amount: Amount,
+) -> Result<Terms, ConvertError> {
+    let payer = address(terms.source.account())?;
+    let deposit = eip712::deposit(payment_id, terms.hash(), Hash32::ZERO, payer, plan)?;
+    let (escrow, token) = (address(&plan.contract)?, contracts::erc20(terms.source.asset())?);
+    Ok(deposit_addresses::terms(&deposit, escrow, token, amount))
 }
 
 /// The deposit address of a payment at this version's contract, whose code need not be there.
@@ -67,7 +78,7 @@ pub fn of_payment(
     pay_by: events::time::Timestamp,
     from_block: u64,
 ) -> Result<DepositAddress, ConvertError> {
-    let committed = deposit_addresses::terms(payment_id, terms, plan, amount)?;
+    let committed = committed(payment_id, terms, plan, amount)?;
     let (factory, implementation) = (factory(), implementation(factory()));
     let account =
         |address: Address| contracts::account(address).ok_or_else(|| ConvertError::Address(address.to_string()));
@@ -91,7 +102,7 @@ pub fn mismatch(
     plan: &EscrowPlan,
     recorded: &DepositAddress,
 ) -> Result<Option<String>, ConvertError> {
-    let committed = deposit_addresses::terms(payment_id, terms, plan, recorded.amount)?;
+    let committed = committed(payment_id, terms, plan, recorded.amount)?;
     let (factory, code) = (address(&recorded.factory)?, address(&recorded.implementation)?);
     let (expected, found) = (address_for(factory, code, &committed), address(&recorded.address)?);
     let text = |address: Address| contracts::text(address);
@@ -160,7 +171,7 @@ impl Place {
         Ok(Self {
             factory: address(&recorded.factory)?,
             at: address(&recorded.address)?,
-            terms: deposit_addresses::terms(payment_id, terms, escrow, recorded.amount)?,
+            terms: committed(payment_id, terms, escrow, recorded.amount)?,
             asked: recorded.amount,
             from_block: recorded.from_block,
         })
@@ -195,8 +206,7 @@ impl Place {
             return Ok(AddressState::Open);
         }
         let held = self.held(node, settled).await?;
-        let least = self.asked.get() / U256::from(GIVEN_BACK_LEAST);
-        let held = held.filter(|amount| amount.get() >= least);
+        let held = held.and_then(|amount| deposit_addresses::worth_giving_back(amount.get(), self.asked));
         // What comes after what was given back is nobody's to wait for.
         if since.is_some() || held.is_none() {
             let from = since.map_or(self.from_block, |since| since.saturating_add(1));

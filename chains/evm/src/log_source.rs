@@ -1,10 +1,6 @@
 //! Log source: what the escrows and proxies of a chain said, for its log watcher; one `eth_getLogs` a round.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use alloy::{
     primitives::{Address, B256, U64},
@@ -15,12 +11,15 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use chains::log_watcher::{AGAIN_BLOCKS, Block, Event, Events, LogSource, Span};
-use escrow_abi::contracts::{DevToken as Erc20, address};
-use events::{Account, ChainId, Hash32, time::unix_seconds};
-use sagas::ports::{PayerDeposit, Transient};
+use escrow_abi::{
+    awaited_transfers::{Awaited, AwaitedTransfers},
+    contracts::{DevToken as Erc20, address},
+};
+use events::{Account, ChainId, Hash32};
+use sagas::ports::Transient;
 
 use super::{
-    deposit_addresses::{self, Place},
+    deposit_addresses,
     node::{BlockRef, Node},
     rpc::Fault,
 };
@@ -28,75 +27,10 @@ use super::{
 /// Most blocks that are asked about at once.
 const RANGE_BLOCKS_MAX: u64 = 2_000;
 
-/// Most deposit addresses whose transfers are asked about. Who waits at others looks by itself from time to time.
-const AWAITED_MAX: usize = 2_048;
-/// How long what came to them is waited for, while events of the escrows are there already.
+/// How long what came to deposit addresses is waited for, while events of the escrows are there already.
 const TRANSFERS_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Who waits for a return has looked again by then.
-const RETURN_LOOKS_EVERY: Duration = Duration::from_secs(3_600);
 /// Most of them in one question; nodes bound the length of a filter.
 const AWAITED_AT_ONCE: usize = 512;
-
-/// The deposit addresses that payments wait at, for the log watcher of their chain.
-#[derive(Debug, Default)]
-pub(crate) struct AwaitedTransfers {
-    to: Mutex<HashMap<Address, Awaited>>,
-    /// Those that money is to be given back from, by a transaction of ours or of others.
-    from: Mutex<HashMap<Address, (Hash32, Instant)>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Awaited {
-    payment: Hash32,
-    token: Address,
-    /// UNIX seconds.
-    until: u64,
-}
-
-impl AwaitedTransfers {
-    /// A transfer to the address is an event of its payment from now on, up to when the money is waited for, where there is room.
-    pub(crate) fn add(&self, place: &Place, deposit: &PayerDeposit) {
-        let until = deposit.authorization.deposit_address().map_or(0, |address| unix_seconds(address.pay_by));
-        let awaited = Awaited { payment: deposit.payment_id.on_chain(), token: place.token(), until };
-        let mut addresses = lock(&self.to);
-        if addresses.len() < AWAITED_MAX || addresses.contains_key(&place.at()) {
-            addresses.insert(place.at(), awaited);
-        }
-    }
-
-    /// What is given back from the address is an event of its payment from now on.
-    pub(crate) fn add_return(&self, place: &Place, deposit: &PayerDeposit) {
-        let (mut addresses, now) = (lock(&self.from), Instant::now());
-        if addresses.len() >= AWAITED_MAX {
-            addresses.retain(|_, (_, since)| now.duration_since(*since) < RETURN_LOOKS_EVERY);
-        }
-        if addresses.len() < AWAITED_MAX {
-            addresses.insert(place.at(), (deposit.payment_id.on_chain(), now));
-        }
-    }
-
-    /// It was given back, or nothing is there any more.
-    pub(crate) fn remove_return(&self, place: &Place) {
-        lock(&self.from).remove(&place.at());
-    }
-
-    /// Those waited at in the second `now`.
-    fn at(&self, now: u64) -> HashMap<Address, Awaited> {
-        let mut addresses = lock(&self.to);
-        addresses.retain(|_, awaited| awaited.until >= now);
-        addresses.clone()
-    }
-
-    /// Whose money was given back from the address of this topic.
-    fn returned(&self, topic: B256) -> Option<Hash32> {
-        lock(&self.from).get(&Address::from_word(topic)).map(|(payment, _)| *payment)
-    }
-}
-
-fn lock<T>(addresses: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No holder of the lock panics.
-    addresses.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The escrows and proxies that a chain's configuration trusts, and the tokens that deposit addresses wait for.
 #[derive(Debug)]
@@ -123,7 +57,7 @@ impl Logs {
     async fn between(&self, from: u64, to: u64) -> Result<Vec<(u64, Event)>, Fault> {
         let factory = deposit_addresses::factory();
         let mut contracts: BTreeSet<_> = self.escrows.union(&self.proxies).collect();
-        if !lock(&self.awaited.from).is_empty() {
+        if self.awaited.has_returns() {
             contracts.insert(&factory);
         }
         let filter = json!({"fromBlock": U64::from(from), "toBlock": U64::from(to), "address": contracts});
@@ -133,7 +67,7 @@ impl Logs {
             let number = log.block_number.filter(|number| (from..=to).contains(number))?;
             let (first, is_of_factory) = (*log.topics().get(1)?, log.address() == factory);
             let event = Event {
-                payment: if is_of_factory { self.awaited.returned(first)? } else { Hash32(first.0) },
+                payment: if is_of_factory { self.awaited.returned(first, factory)? } else { Hash32(first.0) },
                 block: Hash32(log.block_hash?.0),
                 has_landed: is_of_factory || self.escrows.contains(&log.address()),
             };

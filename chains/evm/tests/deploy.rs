@@ -249,7 +249,7 @@ async fn what_is_there_is_compared_with_what_should_be() -> Result<()> {
         "{found:?}"
     );
 
-    let swapped = Contracts { escrow: contracts.proxy.clone(), proxy: contracts.escrow.clone() };
+    let swapped = Contracts { escrow: contracts.proxy.clone(), proxy: contracts.escrow.clone(), ..contracts.clone() };
     assert_eq!(verify(good.clone(), &swapped).await?.len(), 2);
     let nothing = Contracts { escrow: account(OTHER), ..contracts.clone() };
     assert_eq!(verify(good.clone(), &nothing).await?, ["code of GatewayEscrow: has no code"]);

@@ -1,13 +1,22 @@
 //! Configuration of a Tron chain.
 
+use events::Account;
+
 use super::{ApiKey, ChainTable, CommonConfig, Error, NodeConfig};
 use crate::nodes::origin;
+
+/// How often within 24 hours a gateway gives back what came to deposit addresses, where the configuration does not say.
+pub const DEPOSIT_RETURNS_DAILY_MAX: usize = 256;
 
 /// A Tron chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TronConfig {
     /// What chains of every family have.
     pub common: CommonConfig,
+    /// The factory of deposit addresses (ADR 155); none are given where it is not set.
+    pub deposit_address_factory: Option<Account>,
+    /// How often within 24 hours a gateway gives back what came to deposit addresses: each return costs it some 10 TRX.
+    pub deposit_returns_daily_max: usize,
     /// The provider's API key, sent as `TRON-PRO-API-KEY` to `rpc_url`, or the first of `rpc_urls` and those of the same
     /// origin. Another provider's node has its own key beside its address.
     pub api_key: Option<ApiKey>,
@@ -15,7 +24,10 @@ pub struct TronConfig {
 
 impl TronConfig {
     pub(super) fn read(mut table: ChainTable) -> Result<Self, Error> {
-        Ok(Self { api_key: table.take("api_key")?, common: table.rest()? })
+        let api_key = table.take("api_key")?;
+        let deposit_address_factory = table.take_account("deposit_address_factory")?;
+        let deposit_returns_daily_max = table.take("deposit_returns_daily_max")?.unwrap_or(DEPOSIT_RETURNS_DAILY_MAX);
+        Ok(Self { api_key, deposit_address_factory, deposit_returns_daily_max, common: table.rest()? })
     }
 
     /// Its nodes, each with the key that goes along. A key of the chain goes to nodes of one origin alone: another provider's

@@ -13,14 +13,16 @@ use chains::{
     sign_failures::SignFailures,
     submitters::{Leg, Submitters},
 };
+use escrow_abi::awaited_transfers::AwaitedTransfers;
 use events::{
-    Account, ChainId, PaymentId,
+    Account, Amount, ChainId, PaymentId,
     event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
+    time::unix_seconds,
 };
 use sagas::ports::{
-    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, ExpectedTerms, Look,
-    PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement,
-    TransactionState, Transient, Waiting,
+    AddressFunds, AddressState, Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState,
+    EscrowState, ExpectedTerms, Look, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder,
+    ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 use signer::Secp256k1Key;
 
@@ -28,7 +30,10 @@ use super::{
     address::{account_of, text},
     calls::{self, GatewayCall, refused},
     cost::{Cost, with_margin},
+    daily_returns::DailyReturns,
     deliveries::Deliveries,
+    deposit_addresses::Place,
+    deposit_from_address,
     deposits::{Deposits, payer_deposit_id},
     escrows::Escrows,
     log_source::Logs,
@@ -36,7 +41,7 @@ use super::{
     reassignment, reservation,
     submitters::{Senders, Warnings},
     transaction::{Call, Draft, Reference},
-    transaction_status::Transactions,
+    transaction_status::{Transactions, id_of},
 };
 
 /// How long a transaction can get into a block, as wallets have it. One that did not is given up only when a solidified
@@ -73,9 +78,9 @@ impl std::fmt::Debug for Keys {
 
 /// One Tron chain that a gateway is connected to.
 ///
-/// The payer's own transaction deposits, so there are two steps: it is brought on chain, and then the gateway's reservation
-/// names the settler. There are no nonces: a transaction can get into a block until it expires. One that did not is given
-/// up when that is proven, and another is made, so nothing is ever replaced.
+/// Where the payer's own transaction deposits there are two steps: it is brought on chain, and then the gateway's reservation names
+/// the settler. From a deposit address both are one call. There are no nonces: a transaction can get into a block until it expires.
+/// One that did not is given up when that is proven, and another is made, so nothing is ever replaced.
 pub struct TronChain {
     node: Node,
     /// Without them the chain is a destination only.
@@ -83,6 +88,8 @@ pub struct TronChain {
     clock: Arc<dyn Clock>,
     warnings: Warnings,
     failures: SignFailures<Address>,
+    awaited: Arc<AwaitedTransfers>,
+    returns: DailyReturns,
     log_watcher: LogWatcher<Logs>,
 }
 
@@ -125,9 +132,11 @@ impl TronChain {
     /// [`SetupError::NoSubmitter`], or what [`Reservers::new`] says of the reservers' keys.
     pub fn new(node: Node, keys: Option<Keys>, clock: Arc<dyn Clock>) -> Result<Self, SetupError> {
         let keys = keys.map(|keys| keys.held(&node)).transpose()?;
-        let log_watcher = LogWatcher::new(Logs::of(node.clone()), node.config().common.poll_ms);
+        let awaited = Arc::new(AwaitedTransfers::default());
+        let log_watcher = LogWatcher::new(Logs::of(node.clone(), awaited.clone()), node.config().common.poll_ms);
         let (warnings, failures) = (Warnings::default(), SignFailures::default());
-        Ok(Self { node, keys, clock, warnings, failures, log_watcher })
+        let returns = DailyReturns::new(node.chain_id().clone(), node.config().deposit_returns_daily_max);
+        Ok(Self { node, keys, clock, warnings, failures, awaited, returns, log_watcher })
     }
 
     /// The node it asks.
@@ -164,6 +173,26 @@ impl TronChain {
         Ok(Senders { node, keys, exits_left, warnings: &self.warnings, now })
     }
 
+    /// The next transaction of a deposit; of `amount`, where no transaction of the payer's says how much it is.
+    async fn prepare_deposit_of(
+        &self,
+        order: &DepositOrder,
+        amount: Amount,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let submitters = self.senders(Leg::Deposit, &order.payment_id)?;
+        // Before anything of the payer's is sent: without the key its deposit would only be locked up.
+        let reserver = self.keys()?.reservers.of(&order.escrow.reserver).map_err(Transient::from)?;
+        let call = match &order.authorization {
+            Authorization::Tron(spend) => reservation::next(order, spend, reserver, &submitters).await?,
+            Authorization::DepositAddress(_) => {
+                deposit_from_address::call(&self.node, order, amount, reserver, &*self.clock).await?
+            }
+            _ => return Err(Transient::misconfigured("the payer signed for another family").into()),
+        };
+        self.prepare(&submitters, call, attempt).await
+    }
+
     /// Tries `call` out, prices it and signs it with a submitter.
     async fn prepare(
         &self,
@@ -172,12 +201,20 @@ impl TronChain {
         attempt: u32,
     ) -> Result<TransactionPrepared, PrepareError> {
         let node = &self.node;
-        let GatewayCall { contract, data, energy_least, taken_until, valid_until } = call;
+        let GatewayCall { contract, data, trial, energy_max, energy_least, taken_until, valid_until } = call;
         let refuse = |reason| refused(node.refusal(contract, reason), valid_until);
         let first = submitters.first()?;
-        let energy = match node.trial(first.address(), contract, data.clone(), 0).await? {
+        let (tried, tried_until) = match trial {
+            Some(trial) => (trial.data, trial.valid_until),
+            None => (data.clone(), valid_until),
+        };
+        let energy = match node.trial(first.address(), contract, tried, 0).await? {
+            Answer::Returned { energy, .. } if energy_max.is_some_and(|max| energy > max) => {
+                let what = format!("it takes {energy} energy, more than {}", energy_max.unwrap_or_default());
+                return Err(refused(node.refusal(contract, what), tried_until));
+            }
             Answer::Returned { energy, .. } => with_margin(energy).max(energy_least),
-            Answer::Reverted { reason, .. } => return Err(refuse(reason)),
+            Answer::Reverted { reason, .. } => return Err(refused(node.refusal(contract, reason), tried_until)),
         };
         let (now, prices) = (self.clock.now(), node.prices().await?);
         let span = node.span().await?;
@@ -239,14 +276,17 @@ impl Chains for TronChain {
     }
 
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        let submitters = self.senders(Leg::Deposit, &order.payment_id)?;
-        let Authorization::Tron(spend) = &order.authorization else {
-            return Err(Transient::misconfigured("the payer signed for another family").into());
-        };
-        // Before anything of the payer's is sent: without the key its deposit would only be locked up.
-        let reserver = self.keys()?.reservers.of(&order.escrow.reserver).map_err(Transient::from)?;
-        let call = reservation::next(order, spend, reserver, &submitters).await?;
-        self.prepare(&submitters, call, attempt).await
+        self.prepare_deposit_of(order, order.reservation.source_amount, attempt).await
+    }
+
+    /// What is at a deposit address is deposited whole. Of the payer's own deposit the payer has said how much it is.
+    async fn prepare_larger_deposit(
+        &self,
+        order: &DepositOrder,
+        amount: Amount,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        self.prepare_deposit_of(order, amount, attempt).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
@@ -310,12 +350,18 @@ impl Chains for TronChain {
     async fn deposit_mined(
         &self,
         order: &DepositOrder,
-        _: &[TransactionPrepared],
+        versions: &[TransactionPrepared],
     ) -> Result<Option<Inclusion>, Transient> {
-        // The payer's own: the reservation moves nothing.
-        let Some(id) = payer_deposit_id(&order.authorization) else { return Ok(None) };
         let since = self.log_watcher.round();
-        let mined = Transactions::of(&self.node).mined(id).await?;
+        // The payer's own, where there is one: the reservation moves nothing.
+        let ids = match payer_deposit_id(&order.authorization) {
+            Some(id) => vec![id],
+            None => versions.iter().map(id_of).collect::<Result<_, _>>()?,
+        };
+        let mut mined = None;
+        for id in ids.into_iter().rev() {
+            mined = mined.or(Transactions::of(&self.node).mined(id).await?);
+        }
         if let Some(inclusion) = &mined {
             self.log_watcher.note_shown(order.payment_id.on_chain(), since, inclusion.block_number);
         }
@@ -372,6 +418,43 @@ impl Chains for TronChain {
         after: u64,
     ) -> Result<bool, Transient> {
         Deposits::of(&self.node).ruled_out(payment_id, escrow, after).await
+    }
+
+    async fn address_funds(&self, deposit: &PayerDeposit) -> Result<AddressFunds, Transient> {
+        let place = Place::of(deposit)?;
+        // First, so that what comes between the look and the wait is not missed.
+        self.awaited.add(place.at(), place.token(), deposit, unix_seconds(self.clock.now()));
+        place.funds(&self.node).await
+    }
+
+    async fn address_state(&self, deposit: &PayerDeposit, since: Option<u64>) -> Result<AddressState, Transient> {
+        let place = Place::of(deposit)?;
+        if since.is_some() {
+            self.awaited.add_return(place.at(), place.factory(), deposit);
+        }
+        let state = place.state(&self.node, since).await?;
+        if matches!(state, AddressState::GivenBack(_) | AddressState::Empty) {
+            self.awaited.remove_return(place.at());
+        }
+        Ok(state)
+    }
+
+    /// What it does is the same whoever sends it. Nothing is lost when it waits, unlike a release: so it leaves what those need.
+    async fn prepare_give_back(
+        &self,
+        deposit: &PayerDeposit,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let (submitters, place) = (self.senders(Leg::Deposit, &deposit.payment_id)?, Place::of(deposit)?);
+        let now = self.clock.now();
+        if !self.returns.may(now) {
+            let (max, chain_id) = (self.returns.max(), self.node.chain_id());
+            let what = format!("as much was given back on {chain_id} in a day as may be ({max} times)");
+            return Err(Transient::rate_limited(what).into());
+        }
+        let prepared = self.prepare(&submitters, place.give_back(), attempt).await?;
+        self.returns.note(now);
+        Ok(prepared)
     }
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {

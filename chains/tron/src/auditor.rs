@@ -1,6 +1,7 @@
 //! An auditor's view of a Tron chain: the payer's transactions are read out of the stream byte by byte, those on the chain with
 //! their events and the escrow's record from the node, and all is compared field by field.
 
+mod deposit_address;
 mod onchain;
 mod signed;
 
@@ -25,6 +26,7 @@ use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 
 pub use self::signed::check_prepared;
 use self::{
+    deposit_address::made_from_address,
     onchain::{in_time, is_other_deposit, parties_on_record},
     signed::{ExpectedDeposit, parties},
 };
@@ -72,8 +74,10 @@ impl Audit for Auditor {
         plan: &EscrowPlan,
         authorization: &Authorization,
     ) -> Result<Vec<Discrepancy>, Transient> {
-        let Authorization::Tron(spend) = authorization else {
-            return Ok(unreadable("the payer signed for another family"));
+        let spend = match authorization {
+            Authorization::Tron(spend) => spend,
+            Authorization::DepositAddress(given) => return self.given(payment_id, terms, plan, given).await,
+            _ => return Ok(unreadable("the payer signed for another family")),
         };
         let mut discrepancies = Discrepancies::default();
         if let Some(cap) = terms.max_source_amount {
@@ -89,9 +93,7 @@ impl Audit for Auditor {
 
     async fn audit_deposit(&self, case: &Case<'_>, secured: &EscrowSecured) -> Result<Vec<Discrepancy>, Transient> {
         let mut discrepancies = Discrepancies::default();
-        let (Authorization::Tron(spend), Ok((parties, payout))) = (case.authorization, parties_of(case)) else {
-            return Ok(unreadable("a deposit that is none"));
-        };
+        let Ok((parties, payout)) = parties_of(case) else { return Ok(unreadable("a deposit that is none")) };
         let Some(evidence) = self.executed_as(&secured.inclusion, &mut discrepancies).await? else {
             return Ok(discrepancies.0);
         };
@@ -114,6 +116,14 @@ impl Audit for Auditor {
             let reserved_at = record.reserved_at.unwrap_or_default();
             discrepancies.same("the block of the reservation on record", secured.inclusion.block_number, reserved_at);
         }
+        let spend = match case.authorization {
+            Authorization::Tron(spend) => spend,
+            Authorization::DepositAddress(given) => {
+                discrepancies.0.extend(made_from_address(case, given, &parties, &evidence, secured));
+                return Ok(discrepancies.0);
+            }
+            _ => return Ok(unreadable("a deposit that is none")),
+        };
         let known = payer_deposit_id(case.authorization);
         let scope = SearchScope {
             contract: parties.escrow,
@@ -169,6 +179,14 @@ impl Audit for Auditor {
             None => parties,
         };
         self.gave_back(&parties, refunded, deposited).await
+    }
+
+    async fn audit_given_back(
+        &self,
+        deposit: &PayerDeposit,
+        refunded: &EscrowRefunded,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        self.came_back(deposit, refunded).await
     }
 
     async fn audit_reassignment(

@@ -1,4 +1,4 @@
-//! Block logs: what escrows and proxies logged in the newest blocks, as a log watcher was told once. A hint, and enough for what is
+//! Block logs: what escrows and proxies logged in the newest blocks, and what came to deposit addresses, as a log watcher was told once. A hint, and enough for what is
 //! shown as provisional.
 
 use std::{
@@ -6,7 +6,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use alloy::primitives::B256;
+use alloy::{
+    primitives::{Address, B256, U256},
+    sol_types::SolEvent,
+};
+
+use escrow_abi::contracts::DevToken as Trc20;
 
 use super::query::{Block, Info, Log};
 
@@ -32,10 +37,20 @@ pub(super) struct KnownBlock {
     pub block: Block,
     /// As its header says.
     pub has_transactions: bool,
-    /// Its results, where they were told: of the transactions in which escrows and proxies logged something, with only that.
+    /// Its results, where they were told: of the transactions in which escrows and proxies logged something, or money came to a
+    /// deposit address, with only that.
     pub infos: Option<Vec<Info>>,
     /// They were asked for after the block was solidified.
     pub is_settled: bool,
+}
+
+/// What came to an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arrived {
+    /// In the token's smallest unit.
+    pub amount: U256,
+    /// The last block in which something came.
+    pub block_number: Option<u64>,
 }
 
 impl Known {
@@ -78,6 +93,23 @@ impl BlockLogs {
         let known = self.known();
         let mut infos = known.blocks.range(..=number).flat_map(|(_, known)| known.infos.iter().flatten());
         infos.any(|info| info.failure.is_none() && info.logs.iter().any(&is))
+    }
+
+    /// What came of `token` to a deposit address in blocks after `number`, as far as they are known and the address was waited at.
+    pub fn arrived(&self, token: Address, at: Address, number: u64) -> Arrived {
+        let known = self.known();
+        let mut arrived = Arrived { amount: U256::ZERO, block_number: None };
+        for (number, known) in known.blocks.range(number.saturating_add(1)..) {
+            let infos = known.infos.iter().flatten().filter(|info| info.failure.is_none());
+            for log in infos.flat_map(|info| &info.logs).filter(|log| log.address == token) {
+                let Ok(event) = Trc20::Transfer::decode_raw_log_validate(&log.topics, &log.data) else { continue };
+                if event.to == at {
+                    arrived.amount = arrived.amount.saturating_add(event.value);
+                    arrived.block_number = Some(*number);
+                }
+            }
+        }
+        arrived
     }
 
     /// The transaction `id` and its block, where escrows or proxies logged something in it; by one answer.

@@ -19,17 +19,30 @@ use super::{
 pub(super) const RECORD_WAITS: &str = "a change of the payment's escrow waits for a block";
 
 /// A call that the gateway makes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct GatewayCall {
     /// What is called.
     pub contract: Address,
     /// Selector and arguments.
     pub data: Vec<u8>,
+    /// What is tried out in its place, where that is admitted for a shorter time.
+    pub trial: Option<Trial>,
+    /// Energy that it may take at most when it is tried out.
+    pub energy_max: Option<u64>,
     /// Energy that must be allowed for it, whatever the trial takes.
     pub energy_least: u64,
     /// The UNIX second up to which the contract takes the call; later it would only cost.
     pub taken_until: Option<u64>,
     /// The UNIX second up to which anyone who was shown the call can make it.
+    pub valid_until: u64,
+}
+
+/// What is tried out in place of a call.
+#[derive(Debug)]
+pub(super) struct Trial {
+    /// Selector and arguments.
+    pub data: Vec<u8>,
+    /// The UNIX second up to which anyone who was shown it can make it.
     pub valid_until: u64,
 }
 
@@ -59,7 +72,7 @@ pub(super) async fn refund(node: &Node, order: &RefundOrder) -> Result<GatewayCa
             (call.abi_encode(), Some(order.escrow.refund_after.saturating_sub(1)))
         }
     };
-    Ok(GatewayCall { contract, data, energy_least: PAYOUT_ENERGY, taken_until, valid_until: 0 })
+    Ok(GatewayCall { contract, data, energy_least: PAYOUT_ENERGY, taken_until, ..GatewayCall::default() })
 }
 
 /// Release of what the order's quote reserved.
@@ -75,7 +88,8 @@ pub(super) async fn release(node: &Node, order: &ReleaseOrder) -> Result<Gateway
         .map_err(|error| Transient::misconfigured(format!("attestation: {error}")))?;
     let call = GatewayEscrow::releaseCall { e: record.terms.0, attestation: attestation.into() };
     let taken_until = Some(order.escrow.refund_after.saturating_sub(1));
-    Ok(GatewayCall { contract, data: call.abi_encode(), energy_least: PAYOUT_ENERGY, taken_until, valid_until: 0 })
+    let data = call.abi_encode();
+    Ok(GatewayCall { contract, data, energy_least: PAYOUT_ENERGY, taken_until, ..GatewayCall::default() })
 }
 
 /// The escrow and its record, which holds the payment's money in the newest state.

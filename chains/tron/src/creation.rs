@@ -1,10 +1,13 @@
-//! Contract creation: the transaction that deploys a contract, and where it puts it.
+//! Contract creation: the transaction that deploys a contract, where it puts it, and whether one was made so.
 
 use alloy::{
     primitives::{Address, B256, keccak256},
     signers::local::PrivateKeySigner,
 };
 use prost::Message;
+
+use chains::deployment::Finding;
+use escrow_abi::artefacts::Artefact;
 
 use super::{
     address,
@@ -116,6 +119,27 @@ impl SignedCreation {
 /// Where the transaction `id` of `owner` puts the contract that it deploys.
 pub(super) fn created(id: B256, owner: Address) -> Address {
     Address::from_word(keccak256([id.as_slice(), &address::bytes(owner)].concat()))
+}
+
+/// Where the contract at `creator` puts what it makes by CREATE2: where the EVM hashes 0xff, Tron hashes the first byte of the creator's
+/// address (java-tron's `generateContractAddress2`).
+pub(super) fn create2(creator: Address, salt: B256, code: &[u8]) -> Address {
+    let hashed = [address::bytes(creator).as_slice(), salt.as_slice(), keccak256(code).as_slice()].concat();
+    Address::from_word(keccak256(hashed))
+}
+
+/// Whether `artefact`'s constructor made the contract, with arguments that `fit`. Another one could have left the same code, and
+/// in its storage what it liked: payments that nobody made, or claims.
+pub(super) fn constructed(artefact: &Artefact, creation: &[u8], fit: impl Fn(&[u8]) -> bool) -> Finding {
+    let subject = format!("constructor of {}", artefact.name);
+    if creation.is_empty() {
+        return Finding::bad(subject, "no transaction made the contract, so what its storage began with is not known");
+    }
+    match creation.strip_prefix(artefact.creation.as_ref()) {
+        Some(arguments) if fit(arguments) => Finding::good(subject),
+        Some(_) => Finding::bad(subject, "had other arguments than it should"),
+        None => Finding::bad(subject, "is another one's"),
+    }
 }
 
 #[cfg(test)]

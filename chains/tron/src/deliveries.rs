@@ -115,7 +115,7 @@ impl<'a> Deliveries<'a> {
 
 /// What cannot be told to a contract on Tron.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum OrderError {
+pub enum OrderError {
     /// An account or an asset.
     #[error(transparent)]
     Tron(#[from] ConvertError),

@@ -1,4 +1,4 @@
-//! Deployment: puts `GatewayEscrow` and `FulfillmentProxy` on a Tron chain, and compares what is there with what should be.
+//! Deployment: puts `GatewayEscrow`, `FulfillmentProxy` and `TronDepositAddresses` on a Tron chain, and compares what is there with what should be.
 //!
 //! Each contract is one transaction, signed and noted before it is sent. A transaction of Tron has one id, lands once at most,
 //! and in no block whose parent's time has reached its expiration. So what is noted is looked for before anything is made: it is
@@ -117,9 +117,10 @@ impl TronDeployment {
     }
 
     /// What is to be there, in the order in which it is made.
-    fn parts(&self) -> Result<[Part; 2], DeployError> {
+    fn parts(&self) -> Result<[Part; 3], DeployError> {
         let unfit = || DeployError::Unfit("a guardian is needed, or the word that there is none".to_owned());
-        Ok([Part::escrow(self.reserver, self.guardian.ok_or_else(unfit)?), Part::proxy()])
+        let escrow = Part::escrow(self.reserver, self.guardian.ok_or_else(unfit)?);
+        Ok([escrow, Part::proxy(), Part::deposit_address_factory()])
     }
 
     fn payer(&self) -> Result<&PrivateKeySigner, DeployError> {
@@ -145,13 +146,19 @@ impl Deployment for TronDeployment {
 
     async fn run(&self, notes: &dyn Notes, tell: &(dyn for<'a> Fn(&'a str) + Sync)) -> Result<Contracts, DeployError> {
         self.survey(notes).await?.check_funds()?;
-        let [escrow, proxy] = &self.parts()?;
+        let [escrow, proxy, addresses] = &self.parts()?;
         let mut escrow = Progress::new(self, escrow, notes, tell);
         let mut proxy = Progress::new(self, proxy, notes, tell);
+        let mut addresses = Progress::new(self, addresses, notes, tell);
         escrow.reach(Milestone::Included).await?;
         proxy.reach(Milestone::Included).await?;
+        addresses.reach(Milestone::Included).await?;
         // What is in a block can still be taken away by a fork, and is brought there again then.
-        Ok(Contracts { escrow: escrow.reach(Milestone::Settled).await?, proxy: proxy.reach(Milestone::Settled).await? })
+        Ok(Contracts {
+            escrow: escrow.reach(Milestone::Settled).await?,
+            proxy: proxy.reach(Milestone::Settled).await?,
+            deposit_address_factory: Some(addresses.reach(Milestone::Settled).await?),
+        })
     }
 
     async fn verify(&self, contracts: &Contracts) -> Result<Vec<Finding>, DeployError> {

@@ -5,7 +5,6 @@ use alloy::primitives::B256;
 use chains::escrow;
 use escrow_abi::{
     contracts::{GatewayEscrow, time, units, word},
-    eip712,
     record::EscrowTerms,
 };
 use events::{
@@ -17,7 +16,10 @@ use sagas::ports::{DepositOrder, DepositState, ExpectedTerms, PayerDeposit, Tran
 
 use super::{
     address::{address, trc20},
+    agreement::agreement,
     deliveries::OrderError,
+    deposit_addresses::Place,
+    deposit_from_address::admitted_until,
     escrows::{DatedRecord, Escrows, SettledEscrow},
     node::{Node, State},
     search::{EventSearch, SearchScope},
@@ -71,12 +73,21 @@ impl<'a> Deposits<'a> {
                 }),
             };
         }
+        // Until the admission ends a copy of the call may still take effect, sent by anyone.
+        if admitted_until(order, versions).is_some_and(|until| found.time <= until) {
+            return Ok(DepositState::Pending);
+        }
         // The record is no older than the solidified block: what had its effect up to there would be seen in it.
         match Transactions::of(self.node).status(versions, &found.settled).await? {
             TransactionStatus::Landed(info) => Err(self.node.contradiction(format!(
                 "the reservation is in solidified block {}, and nothing is reserved at block {}",
                 info.block_number, found.settled.number
             ))),
+            // A deposit from an address that failed would fail again, as one on an EVM chain.
+            TransactionStatus::Failed { evidence } if is_by_address(&order.authorization) => {
+                let contract = Place::of(&order.payer_deposit())?.factory();
+                Ok(DepositState::Reverted(Box::new(self.node.refusal(contract, evidence))))
+            }
             TransactionStatus::Failed { evidence } | TransactionStatus::Lost { evidence } => {
                 Ok(DepositState::Superseded { evidence })
             }
@@ -180,8 +191,13 @@ impl<'a> Deposits<'a> {
         let contract = address(&order.escrow.contract)?;
         let settler = address(&order.reservation.payout_account)?;
         let reserved = record.reserved_at.ok_or_else(|| self.node.contradiction("a reservation in no block"))?;
-        // The reservation does not say what was deposited, nor whose; the deposit's own event does.
-        let EscrowOpened { inclusion: deposit, amount, .. } = self.opened(&order.payer_deposit(), record).await?;
+        let deposit = match is_by_address(&order.authorization) {
+            // In the same transaction.
+            true => None,
+            // The reservation does not say what was deposited, nor whose; the deposit's own event does.
+            false => Some(Box::new(self.opened(&order.payer_deposit(), record).await?.inclusion)),
+        };
+        let amount = record.escrow.deposited.ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
         let known = versions.iter().map(id_of).collect::<Result<Vec<_>, _>>()?;
         let payment = word(order.payment_id.on_chain());
         let scope = SearchScope { contract, number: reserved, state: State::Solidified, payment, known: &known };
@@ -193,7 +209,7 @@ impl<'a> Deposits<'a> {
                     && event.sourceAmount == units(order.reservation.source_amount)
             })
             .await?;
-        Ok(EscrowSecured { inclusion: found.inclusion, amount, deposit: Some(Box::new(deposit)) })
+        Ok(EscrowSecured { inclusion: found.inclusion, amount, deposit })
     }
 
     /// The deposit of a record: the event must tell the very terms.
@@ -210,44 +226,30 @@ impl<'a> Deposits<'a> {
             known: known.as_slice(),
         };
         let made = record.terms.clone().unreserved();
-        let found =
-            EventSearch::of(self.node).find(&scope, |event: &GatewayEscrow::Deposited| made.are_told_by(event)).await?;
+        let by_address = is_by_address(&deposit.authorization);
+        let is = |event: &GatewayEscrow::Deposited| match by_address {
+            true => made.are_told_by_reserved(event),
+            false => made.are_told_by(event),
+        };
+        let found = EventSearch::of(self.node).find(&scope, is).await?;
         Ok(EscrowOpened { inclusion: found.inclusion, amount, reserved_for: None })
     }
-}
-
-/// What the payer's wallet signs a transaction with and the escrow commits to, for the quote `agreed` or none.
-///
-/// # Errors
-/// [`OrderError`] when an account or a time of the payment is not one of Tron's contracts'.
-pub(super) fn agreement(
-    payment_id: &PaymentId,
-    payer: &Account,
-    terms_hash: Hash32,
-    agreed: Hash32,
-    plan: &EscrowPlan,
-) -> Result<eip712::GatewayDeposit, OrderError> {
-    Ok(eip712::GatewayDeposit {
-        paymentId: word(payment_id.on_chain()),
-        termsHash: word(terms_hash),
-        quoteHash: word(agreed),
-        payer: address(payer)?,
-        reserver: address(&plan.reserver)?,
-        releaser: address(&plan.releaser)?,
-        reserveDeadline: time(plan.reserve_deadline)?,
-        fulfillmentDeadline: time(plan.fulfillment_deadline)?,
-        refundAfter: time(plan.refund_after)?,
-    })
 }
 
 /// The terms of a payment's escrow before the reservation, and after it where there is an award; none when the payer signed for
 /// another family.
 fn terms(expected: &ExpectedTerms<'_>) -> Result<Vec<EscrowTerms>, OrderError> {
     let ExpectedTerms { payment_id, terms, terms_hash, escrow, authorization, reservation, deposited } = expected;
-    let Authorization::Tron(spend) = authorization else { return Ok(Vec::new()) };
+    let (agreed, permitted) = match authorization {
+        Authorization::Tron(spend) => (spend.quote_hash, Some(spend.amount)),
+        Authorization::DepositAddress(_) => (Hash32::ZERO, None),
+        _ => return Ok(Vec::new()),
+    };
     let source = &terms.source;
-    let deposit = agreement(payment_id, source.account(), *terms_hash, spend.quote_hash, escrow)?;
-    let amount = units(deposited.unwrap_or(spend.amount));
+    let deposit = agreement(payment_id, source.account(), *terms_hash, agreed, escrow)?;
+    // From an address what the reservation asks for is deposited, unless more is.
+    let amount = deposited.or(permitted).or(reservation.as_ref().map(|award| award.source_amount));
+    let Some(amount) = amount.map(units) else { return Ok(Vec::new()) };
     let deposited = EscrowTerms::deposited(&deposit, trc20(source.asset())?, amount);
     let Some(award) = reservation else { return Ok(vec![deposited]) };
     let (quote, settler) = (word(award.quote_hash), address(&award.payout_account)?);
@@ -261,6 +263,11 @@ pub(super) fn payer_deposit_id(authorization: &Authorization) -> Option<B256> {
         Authorization::Tron(spend) => spend.deposit.transaction_hash.parse().ok(),
         _ => None,
     }
+}
+
+/// Whether the money comes from an address that it was sent to, and is reserved at once.
+fn is_by_address(authorization: &Authorization) -> bool {
+    matches!(authorization, Authorization::DepositAddress(_))
 }
 
 /// Whether the record is this payment's money, reserved under this quote, whatever has become of it since.

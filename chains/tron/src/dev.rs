@@ -74,6 +74,8 @@ pub struct DevContracts {
     pub escrow: String,
     /// `FulfillmentProxy`.
     pub proxy: String,
+    /// `TronDepositAddresses`.
+    pub deposit_address_factory: String,
 }
 
 /// A development chain.
@@ -138,7 +140,7 @@ impl DevChain {
         self.control("fund", json!({"address": account, "sun": sun})).await.map(drop)
     }
 
-    /// Deploys an escrow with `reserver` and `guardian`, and a proxy.
+    /// Deploys an escrow with `reserver` and `guardian`, a proxy, and the factory of deposit addresses.
     ///
     /// # Errors
     /// [`DevError`].
@@ -147,7 +149,9 @@ impl DevChain {
         let escrow = self.deploy(escrow.name, escrow.code).await?;
         let proxy = Part::proxy();
         let proxy = self.deploy(proxy.name, proxy.code).await?;
-        Ok(DevContracts { escrow, proxy })
+        let addresses = Part::deposit_address_factory();
+        let deposit_address_factory = self.deploy(addresses.name, addresses.code).await?;
+        Ok(DevContracts { escrow, proxy, deposit_address_factory })
     }
 
     /// A new worthless token.
@@ -177,6 +181,21 @@ impl DevChain {
     pub async fn mint(&self, token: &str, to: &str, amount: U256) -> Result<(), DevError> {
         let mint = DevToken::mintCall { to: parse_address(to)?, amount };
         self.execute(&self.deployer, token, mint.abi_encode(), 0).await.map(drop)
+    }
+
+    /// Sends `amount` of a token from `from` to `to`.
+    ///
+    /// # Errors
+    /// [`DevError`].
+    pub async fn send_token(
+        &self,
+        from: &PrivateKeySigner,
+        token: &str,
+        to: &str,
+        amount: U256,
+    ) -> Result<(), DevError> {
+        let transfer = DevToken::transferCall { to: parse_address(to)?, value: amount };
+        self.execute(from, token, transfer.abi_encode(), 0).await.map(drop)
     }
 
     /// Lets `spender`, mostly the escrow, take `amount` of `owner`'s `token`.

@@ -3,7 +3,9 @@
 //! - [`authorization`]: what the payer signs, decoded and checked field by field, and then by the chain; `permission` says
 //!   whether its key may sign.
 //! - [`adapter`]: the engine's port, an object a chain. `reservation` is the next step of a deposit, `payer_deposit` sends the
-//!   payer's own transactions, `calls` makes refunds and releases, `reassignment` what is between, `submitters` who sends them, `cost` what that takes.
+//!   payer's own transactions, `deposit_from_address` deposits what was sent to an address ([`deposit_addresses`]), `agreement` is what
+//!   the escrow commits to. `calls` makes refunds and releases, `reassignment` what is between, `submitters` who sends them, `cost`
+//!   what that takes, `daily_returns` how often money of addresses is given back.
 //! - [`connection`]: one chain's node, and what may be believed of it; `query` is what it is asked, `rpc` the
 //!   calls under that, [`transport`] their way, HTTP or another. A [`node`] is a connection with a chain's configuration.
 //! - [`escrows`] and `deliveries`: what the contracts have on record, which `reads` dates; `search` says where in a block an
@@ -18,6 +20,7 @@
 
 pub mod adapter;
 pub mod address;
+mod agreement;
 pub mod auditor;
 pub mod authorization;
 mod block_logs;
@@ -25,8 +28,11 @@ mod calls;
 pub mod connection;
 mod cost;
 mod creation;
+mod daily_returns;
 mod deliveries;
 pub mod deploy;
+pub mod deposit_addresses;
+mod deposit_from_address;
 mod deposits;
 pub mod dev;
 mod diagnosis;

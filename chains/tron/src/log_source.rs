@@ -1,4 +1,4 @@
-//! Log source: what the escrows and proxies of a chain logged, for its log watcher.
+//! Log source: what the escrows and proxies of a chain logged, and what came to deposit addresses, for its log watcher.
 //!
 //! No node of Tron's searches logs. So the results of each block are asked for, once when it is the newest and once when it is
 //! solidified, and blocks are followed from child to parent.
@@ -14,14 +14,18 @@ use alloy::{
 };
 
 use chains::log_watcher::{self, AGAIN_BLOCKS, Event, Events, LogSource, Span};
-use escrow_abi::contracts::GatewayEscrow;
+use escrow_abi::{
+    awaited_transfers::AwaitedTransfers,
+    contracts::{DevToken as Trc20, GatewayEscrow},
+    deposit_addresses::DepositAddresses,
+};
 use events::{Account, ChainId, Hash32};
 use sagas::ports::Transient;
 
 use super::{
     address::address,
     block_logs::{Known, KnownBlock},
-    node::{Block, Header, Info, Node, State},
+    node::{Block, Header, Info, Log, Node, State},
 };
 
 /// Most blocks whose results are asked for in a round.
@@ -30,10 +34,11 @@ const BLOCKS_MAX: u64 = 2 * AGAIN_BLOCKS;
 /// block itself may be missing before those up to it are given up.
 const FAULTS_MAX: u32 = 3;
 
-/// The escrows and proxies that a chain's configuration trusts.
+/// The escrows and proxies that a chain's configuration trusts, and the deposit addresses that payments wait at.
 #[derive(Debug)]
 pub(super) struct Logs {
     node: Node,
+    awaited: Arc<AwaitedTransfers>,
     escrows: BTreeSet<Address>,
     proxies: BTreeSet<Address>,
     head: Mutex<Option<Header>>,
@@ -48,12 +53,13 @@ struct Looked {
 
 impl Logs {
     /// What those logged that the configuration of `node` trusts.
-    pub fn of(node: Node) -> Self {
+    pub fn of(node: Node, awaited: Arc<AwaitedTransfers>) -> Self {
         let config = &node.config().common;
         Self {
             escrows: config.escrows().filter_map(|account| address(account).ok()).collect(),
             proxies: config.proxies().filter_map(|account| address(account).ok()).collect(),
             head: Mutex::new(None),
+            awaited,
             node,
         }
     }
@@ -117,7 +123,21 @@ impl Logs {
         header.ok_or_else(|| self.node.contradiction(format!("block {number} is not the parent of the one after")))
     }
 
-    /// What escrows and proxies logged in a block.
+    /// The payment that waits for what the log tells: money that comes to its deposit address, or leaves it; by the word of its
+    /// token and of its factory.
+    fn awaited_by(&self, log: &Log) -> Option<Hash32> {
+        let [kind, from, ..] = log.topics.as_slice() else { return None };
+        if *kind == DepositAddresses::GivenBack::SIGNATURE_HASH {
+            return self.awaited.returned(*from, log.address);
+        }
+        if *kind != Trc20::Transfer::SIGNATURE_HASH {
+            return None;
+        }
+        let to = Address::from_word(*log.topics.get(2)?);
+        self.awaited.awaited_at(to).filter(|awaited| awaited.token == log.address).map(|awaited| awaited.payment)
+    }
+
+    /// What escrows and proxies logged in a block, and what came to deposit addresses in it.
     async fn infos(
         &self,
         Header { block, has_transactions }: &Header,
@@ -136,7 +156,7 @@ impl Logs {
             return Err(self.node.contradiction(format!("results of another block {}", block.number)));
         }
         let infos = infos.into_iter().map(|mut info| {
-            info.logs.retain(|log| self.is_followed(&log.address));
+            info.logs.retain(|log| self.is_followed(&log.address) || self.awaited_by(log).is_some());
             info
         });
         Ok(infos.filter(|info| !info.logs.is_empty()).collect())
@@ -146,13 +166,15 @@ impl Logs {
         let KnownBlock { block, infos, .. } = known;
         let logs = infos.iter().flatten().filter(|info| info.failure.is_none()).flat_map(|info| &info.logs);
         logs.filter_map(move |log| {
-            let event = Event {
-                payment: Hash32(log.topics.get(1)?.0),
-                block: Hash32(block.id.0),
+            let kind = log.topics.first();
+            let (payment, has_landed) = if self.is_followed(&log.address) {
                 // The payer's own deposit is in a block before the reservation is made.
-                has_landed: self.escrows.contains(&log.address)
-                    && log.topics.first() != Some(&GatewayEscrow::Deposited::SIGNATURE_HASH),
+                let is_deposit = kind == Some(&GatewayEscrow::Deposited::SIGNATURE_HASH);
+                (Hash32(log.topics.get(1)?.0), self.escrows.contains(&log.address) && !is_deposit)
+            } else {
+                (self.awaited_by(log)?, kind == Some(&DepositAddresses::GivenBack::SIGNATURE_HASH))
             };
+            let event = Event { payment, block: Hash32(block.id.0), has_landed };
             Some((block.number, event))
         })
     }
@@ -285,7 +307,16 @@ mod tests {
             rpc_timeout_ms: 1_000,
             assets: Vec::new(),
         };
-        let logs = Logs::of(Node::connect(&TronConfig { common, api_key: None }).unwrap());
+        let logs = Logs::of(
+            Node::connect(&TronConfig {
+                common,
+                api_key: None,
+                deposit_address_factory: None,
+                deposit_returns_daily_max: 0,
+            })
+            .unwrap(),
+            Arc::default(),
+        );
         for number in 0..=HEAD {
             let block = Block { number, id: id(number), parent: id(number.saturating_sub(1)), time_ms: number };
             let known = KnownBlock { block, has_transactions: false, infos: Some(Vec::new()), is_settled: false };

@@ -7,7 +7,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use chains::nodes::{Endpoint, NodeReport, Pool, Settings, Verdict};
-use escrow_abi::contracts::{FulfillmentProxy, GatewayEscrow};
+use escrow_abi::{
+    contracts::{FulfillmentProxy, GatewayEscrow},
+    deposit_addresses::TronDepositAddresses,
+};
 use events::ChainId;
 use sagas::ports::Transient;
 
@@ -45,7 +48,11 @@ impl Question {
 
     /// Whether a contract answers with the block that it answers by, in its last two words: number and time.
     fn is_dated(&self) -> bool {
-        let selectors = [GatewayEscrow::recordAsOfCall::SELECTOR, FulfillmentProxy::fulfilledAsOfCall::SELECTOR];
+        let selectors = [
+            GatewayEscrow::recordAsOfCall::SELECTOR,
+            FulfillmentProxy::fulfilledAsOfCall::SELECTOR,
+            TronDepositAddresses::heldAsOfCall::SELECTOR,
+        ];
         let data = self.body["data"].as_str().unwrap_or_default();
         self.method() == CALL && selectors.iter().any(|selector| data.starts_with(&hex::encode(selector)))
     }

@@ -78,9 +78,9 @@ pub(super) async fn call(
     Ok(GatewayCall {
         contract,
         data: call.abi_encode(),
-        energy_least: 0,
         taken_until: Some(valid_until.saturating_sub(1)),
         valid_until,
+        ..GatewayCall::default()
     })
 }
 

@@ -110,8 +110,8 @@ async fn call(
     Ok(GatewayCall {
         contract,
         data: call.abi_encode(),
-        energy_least: 0,
         taken_until: Some(reservable_until(order)),
         valid_until: order.escrow.reserve_deadline,
+        ..GatewayCall::default()
     })
 }

@@ -80,6 +80,21 @@ async fn each_call_costs_the_energy_that_is_committed() -> Result<()> {
     let refund = world.dev.execute(&world.settler, &world.contracts.escrow, refund, 0).await?;
     costs.entry("further").or_default().insert("refund", energy(&refund)?);
 
+    world.solidify().await?;
+    let (order, given) = world.addressed().await?;
+    world.send_to(&given, CAP).await?;
+    let prepared = chains.prepare_larger_deposit(&order, CAP.to_string().parse()?, 1).await?;
+    chains.broadcast(&prepared).await?;
+    world.mine(1).await?;
+    costs.entry("further").or_default().insert("deposit (address)", world.energy_of(&prepared).await?);
+    let (order, given) = world.addressed().await?;
+    world.send_to(&given, CAP).await?;
+    world.pass(&order).await?;
+    let prepared = chains.prepare_give_back(&order.payer_deposit(), 1).await?;
+    chains.broadcast(&prepared).await?;
+    world.mine(1).await?;
+    costs.entry("further").or_default().insert("giveBack", world.energy_of(&prepared).await?);
+
     let costs = serde_json::to_string_pretty(&costs)? + "\n";
     expect_file!["../../../contracts/checks/costs/tron.json"].assert_eq(&costs);
     Ok(())

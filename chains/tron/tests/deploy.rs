@@ -126,7 +126,7 @@ impl Bare {
         ids.sort();
         noted.sort();
         ensure!(ids == noted, "{ids:?} on the chain, {noted:?} in the notes");
-        ensure!(ids.len() == 2, "{} transactions", ids.len());
+        ensure!(ids.len() == 3, "{} transactions", ids.len());
         let paid: u64 = infos.iter().map(|info| info.fee_sun).sum();
         ensure!(self.balance().await? == FUNDS - paid, "not {paid} were paid");
         faultless(&self.deployment().verify(contracts).await?)
@@ -161,14 +161,20 @@ async fn contracts_are_deployed_once() -> Result<()> {
     assert_eq!((&plan.payer, plan.balance), (&holder(&key(PAYER)), u128::from(FUNDS)));
     assert_eq!(plan.contracts, None);
     let titles: Vec<_> = plan.steps.iter().map(|step| (step.title.as_str(), step.is_done)).collect();
-    assert_eq!(titles, [("GatewayEscrow", false), ("FulfillmentProxy", false)]);
+    assert_eq!(titles, ["GatewayEscrow", "FulfillmentProxy", "TronDepositAddresses"].map(|title| (title, false)));
     assert!(notes.all().is_empty() && bare.infos().await?.is_empty());
 
     let told = Mutex::new(Vec::new());
     let contracts = deployment.run(&notes, &|text: &str| told.lock().unwrap().push(text.to_owned())).await?;
     bare.is_paid_once(&notes, &contracts).await?;
     let told = told.into_inner()?;
-    for part in ["GatewayEscrow: transaction ", "GatewayEscrow is at T", "FulfillmentProxy is at T", " is sent"] {
+    for part in [
+        "GatewayEscrow: transaction ",
+        "GatewayEscrow is at T",
+        "FulfillmentProxy is at T",
+        "TronDepositAddresses is at T",
+        " is sent",
+    ] {
         assert!(told.iter().any(|text| text.contains(part)), "{part} in {told:?}");
     }
 
@@ -265,11 +271,11 @@ async fn other_settings_are_other_contracts() -> Result<()> {
     let notes = Memory::default();
     let first = bare.deployment().run(&notes, &silent).await?;
     let other = deployment(&bare.tron.url(), &Settings { guardian: Guardian::Nobody, ..bare.settings() });
-    // The proxy has no settings.
+    // The others have no settings.
     let done: Vec<_> = other.plan(&notes).await?.steps.iter().map(|step| step.is_done).collect();
-    assert_eq!(done, [false, true]);
+    assert_eq!(done, [false, true, true]);
     let second = other.run(&notes, &silent).await?;
-    assert_eq!(second.proxy, first.proxy);
+    assert_eq!((&second.proxy, &second.deposit_address_factory), (&first.proxy, &first.deposit_address_factory));
     assert_ne!(second.escrow, first.escrow);
     faultless(&other.verify(&second).await?)?;
     let faults: Vec<_> = other.verify(&first).await?.into_iter().filter_map(|finding| finding.fault).collect();

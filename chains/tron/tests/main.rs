@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod audit;
+mod audit_addresses;
 mod authorization;
 mod belief;
 mod claims;
@@ -11,6 +12,7 @@ mod client;
 mod costs;
 mod deploy;
 mod deposit;
+mod deposit_addresses;
 mod deposit_reservable;
 mod endpoint;
 #[path = "../../evm/tests/support/mod.rs"]

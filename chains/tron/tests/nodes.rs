@@ -20,7 +20,11 @@ use sagas::ports::{Chains, DepositState, Transient};
 
 use crate::{
     belief::{calls, words},
-    support::{World, liar::Liar, payment::TestClock},
+    support::{
+        World,
+        liar::Liar,
+        payment::{CAP, TestClock},
+    },
 };
 
 fn through(world: &World, urls: &[&str]) -> TronConfig {
@@ -69,6 +73,51 @@ const LIES: [(&str, Lie); 4] = [
         }
     }),
 ];
+
+/// The money is there: a node that says otherwise ends no payment, and one that is a block ahead of another contradicts nobody.
+#[tokio::test]
+async fn what_one_of_two_nodes_says_of_a_deposit_address_is_not_believed() -> Result<()> {
+    let world = World::start().await?;
+    let (order, given) = world.addressed().await?;
+    let deposit = order.payer_deposit();
+    world.send_to(&given, CAP).await?;
+    world.solidify().await?;
+    let (liar, own) = (Liar::before(&world.tron.url()).await?, world.tron.url());
+    for urls in [[liar.url.as_str(), &own], [&own, &liar.url]] {
+        let chains = chains(&world, &urls)?;
+        liar.tell(|path, request, mut answer| {
+            let mut found = words(&answer);
+            if calls(path, request, "heldAsOf(address,address)") && found.len() == 4 {
+                found[..2].iter_mut().for_each(|word| *word = "0".repeat(64));
+                answer["constant_result"][0] = json!(found.concat());
+            }
+            answer
+        });
+        for _ in 0..4 {
+            let funds = chains.address_funds(&deposit).await;
+            assert!(matches!(funds, Err(Transient::Contradiction(_))), "{funds:?}");
+        }
+        // One that is a block ahead.
+        liar.tell(|path, request, mut answer| {
+            let mut found = words(&answer);
+            if calls(path, request, "heldAsOf(address,address)") && found.len() == 4 {
+                let more = |word: &str, by: u64| {
+                    format!("{:064x}", U256::from_str_radix(word, 16).unwrap_or_default() + U256::from(by))
+                };
+                (found[2], found[3]) = (more(&found[2], 1), more(&found[3], 3));
+                answer["constant_result"][0] = json!(found.concat());
+            }
+            answer
+        });
+        let mut told = None;
+        for _ in 0..4 {
+            told = told.or(chains.address_funds(&deposit).await.ok());
+        }
+        assert_eq!(told.and_then(|funds| funds.amount), Some(CAP.to_string().parse()?));
+        liar.be_honest();
+    }
+    Ok(())
+}
 
 #[tokio::test]
 async fn what_one_of_two_nodes_says_alone_is_not_believed_and_with_three_it_stops_nothing() -> Result<()> {

@@ -41,7 +41,12 @@ struct Counted {
 
 impl Counted {
     async fn start() -> Result<Self> {
-        let world = World::start().await?;
+        Self::lagging(LAG).await
+    }
+
+    /// With so many blocks on top of a solidified one.
+    async fn lagging(lag: u64) -> Result<Self> {
+        let world = World::lagging(lag).await?;
         let liar = Liar::before(&world.tron.url()).await?;
         let chains = Arc::new(world.chains_at(&liar.url));
         Ok(Self { world, liar, chains, blocks: watch::Sender::new(0) })
@@ -268,7 +273,8 @@ async fn a_block_whose_results_cannot_be_read_is_passed_over_and_everybody_looks
 
 #[tokio::test]
 async fn what_is_pushed_is_brought_again_though_the_payers_own_deposit_is_in_a_block() -> Result<()> {
-    let counted = Counted::start().await?;
+    // The block after those in which it is seen is not the one that settles it.
+    let counted = Counted::lagging(2 * LAG).await?;
     let (world, nothing) = (&counted.world, || async { Ok(()) });
     let deposit = world.order(36_000).await?;
     let (order, own) = (world.delivery(&deposit), spend(&deposit));

@@ -21,7 +21,12 @@ abstract contract DepositAddressing is LargerDeposits {
 
     function setUp() public virtual override {
         super.setUp();
-        factory = new DepositAddresses();
+        factory = newFactory();
+    }
+
+    /// A factory whose addresses are tried.
+    function newFactory() internal virtual returns (DepositAddresses) {
+        return new DepositAddresses();
     }
 
     /// What the address of a payment in this token commits to: something more than the price is to be sent.
@@ -48,7 +53,7 @@ abstract contract DepositAddressing is LargerDeposits {
     }
 
     /// Where the implementation is: the first contract that the factory made.
-    function implementationOf(DepositAddresses by) internal pure returns (address) {
+    function implementationOf(DepositAddresses by) internal pure virtual returns (address) {
         return address(uint160(uint256(keccak256(abi.encodePacked(hex"d694", by, hex"01")))));
     }
 
@@ -62,8 +67,12 @@ abstract contract DepositAddressing is LargerDeposits {
     /// CREATE2's address for the terms.
     function addressBy(DepositAddresses by, DepositAddresses.Terms memory t) internal pure returns (address) {
         bytes32 salt = keccak256(abi.encodePacked(wordsOf(t)));
-        bytes32 code = keccak256(bytes.concat(hex"3d602d80600a3d3981f3", proxyCode(by)));
-        return address(uint160(uint256(keccak256(abi.encodePacked(hex"ff", by, salt, code)))));
+        return placeOf(hex"ff", address(by), salt, bytes.concat(hex"3d602d80600a3d3981f3", proxyCode(by)));
+    }
+
+    /// Where CREATE2 puts what this creation code makes, on chains where it hashes that byte first.
+    function placeOf(bytes1 prefix, address by, bytes32 salt, bytes memory creation) internal pure returns (address) {
+        return address(uint160(uint256(keccak256(abi.encodePacked(prefix, by, salt, keccak256(creation))))));
     }
 
     function addressBy(DepositAddresses.Terms memory t) internal view returns (address) {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::transaction::PayerStep;
-use crate::{Account, Amount, Hash32, time::Timestamp};
+use crate::{Account, Amount, Family, Hash32, time::Timestamp};
 
 /// The payer's authorization of the deposit, checked field by field against the request when it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,8 @@ pub enum Authorization {
     /// The payer's own transactions: an approval, and the deposit of the cap.
     #[serde(rename = "TRON")]
     Tron(TronSpend),
-    /// Nothing is signed: whoever sends the money to the payment's deposit address authorizes the deposit by that (ADR 153).
+    /// Nothing is signed: whoever sends the money to the payment's deposit address authorizes the deposit by that (ADR 153, 155). It is
+    /// stored under the name that it had when EVM chains alone had such addresses.
     #[serde(rename = "EVM_DEPOSIT_ADDRESS")]
     DepositAddress(DepositAddress),
 }
@@ -42,7 +43,11 @@ impl Authorization {
             Self::EvmX402Exact(_) => "EVM_X402_EXACT",
             Self::Solana(_) => "SOLANA",
             Self::Tron(_) => "TRON",
-            Self::DepositAddress(_) => "EVM_DEPOSIT_ADDRESS",
+            Self::DepositAddress(given) => match given.address.family() {
+                Family::Evm => "EVM_DEPOSIT_ADDRESS",
+                Family::Solana => "SOLANA_DEPOSIT_ADDRESS",
+                Family::Tron => "TRON_DEPOSIT_ADDRESS",
+            },
         }
     }
 

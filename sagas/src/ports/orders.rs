@@ -318,7 +318,8 @@ pub struct AddressFunds {
     pub amount: Option<Amount>,
     /// The block.
     pub block_number: u64,
-    /// Its time, UNIX seconds.
+    /// Its time, UNIX seconds: too little is there for good once it is past the deadline. On Tron, where nodes show transfers that no
+    /// block has, it is that of the newest settled block.
     pub block_time: u64,
 }
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 from eth_account import Account
@@ -21,7 +21,9 @@ from gateway_client.escrow_abi import selector, word
 from gateway_client.evm import EvmWallet
 from gateway_client.order import QUOTE_SECONDS
 from gateway_client.solana import SolanaWallet
+from gateway_client.transport import run
 from gateway_client.tron import TronWallet
+from gateway_client.tron.address import address_bytes, address_text
 
 ROOT = Path(__file__).resolve().parents[3]
 SCENARIOS = json.loads((ROOT / "sdk/scenarios.json").read_text())
@@ -31,6 +33,9 @@ _FAMILIES: dict[str, tuple[str, str, Any]] = {
     "solana": ("SOLANA", "SOLANA_RPC_URL", SolanaWallet),
     "tron": ("TRON", "TRON_API_URL", TronWallet),
 }
+
+#: Sun that a transfer may burn for energy: as much as an account of which the token knows nothing takes.
+TRANSFER_FEE_SUN = 100_000_000
 
 
 @dataclass
@@ -69,8 +74,9 @@ class Network:
     def pins(self, chain: str) -> Pins:
         """What the payer knows by itself."""
         family = _FAMILIES[chain.partition(":")[0]][0]
-        names = [self.environment[f"{family}_{name}"] for name in ("ESCROW", "RESERVER", "RELEASER")]
-        return Pins(*names)
+        escrow, reserver, releaser = (self.environment[f"{family}_{name}"] for name in ("ESCROW", "RESERVER", "RELEASER"))
+        factory = self.environment.get(f"{family}_DEPOSIT_ADDRESS_FACTORY")
+        return Pins(escrow, reserver, releaser, deposit_address_factory=factory)
 
     def order(self, scenario: dict[str, Any]) -> Order:
         """The order of a scenario."""
@@ -81,8 +87,8 @@ class Network:
             for one in scenario["destination"]
         ]
         earlier = scenario.get("request_id_of")
-        by_address = scenario.get("way") == "address"
-        payer = "0x" + os.urandom(20).hex() if by_address else self.wallet(scenario["source"]["chain"]).account
+        chain = scenario["source"]["chain"]
+        payer = _new_account(chain) if scenario.get("way") == "address" else self.wallet(chain).account
         return Order(
             source=owned(source, payer),
             destination=tuple(destination),
@@ -95,18 +101,51 @@ class Network:
         )
 
 
+class Exchange(Protocol):
+    """The payer's own account, which sends money as an exchange does: by an ordinary transfer."""
+
+    def held(self, token: str, account: str) -> int:
+        """How much of a token an account has."""
+
+    def send(self, token: str, to: str, amount: int) -> None:
+        """Sends so much of a token, and waits until it is in a block."""
+
+
+def exchange(network: Network, chain: str) -> Exchange:
+    """That of the network's examples on a chain."""
+    if chain.partition(":")[0] == "tron":
+        wallet = network.wallet(chain)
+        assert isinstance(wallet, TronWallet)
+        return TronExchange(wallet)
+    key = (network.directory / "examples/evm.key").read_text().strip()
+    return EvmExchange(Account.from_key(key), network.environment["EVM_RPC_URL"])
+
+
 @dataclass
-class Exchange:
-    """The payer's own account on an EVM chain, which sends money as an exchange does: by an ordinary transfer."""
+class TronExchange:
+    """An exchange on Tron."""
+
+    wallet: TronWallet
+
+    def held(self, token: str, account: str) -> int:
+        """How much of a token an account has."""
+        asked = self.wallet._read(address_bytes(token), "balanceOf(address)", word(address_bytes(account)))
+        with httpx.Client() as client:
+            return int.from_bytes(run(asked, client), "big")
+
+    def send(self, token: str, to: str, amount: int) -> None:
+        """Sends so much of a token, and waits until it is in a block."""
+        data = selector("transfer(address,uint256)") + word(address_bytes(to)) + word(amount)
+        with httpx.Client() as client:
+            run(self.wallet._send(address_bytes(token), data, TRANSFER_FEE_SUN), client)
+
+
+@dataclass
+class EvmExchange:
+    """An exchange on an EVM chain."""
 
     account: LocalAccount
     url: str
-
-    @classmethod
-    def of(cls, network: Network) -> Exchange:
-        """That of the network's examples."""
-        key = (network.directory / "examples/evm.key").read_text().strip()
-        return cls(Account.from_key(key), network.environment["EVM_RPC_URL"])
 
     def rpc(self, method: str, *params: Any) -> Any:
         """The result of a call of the node."""
@@ -137,6 +176,12 @@ class Exchange:
         while (receipt := self.rpc("eth_getTransactionReceipt", sent)) is None and time.monotonic() < until:
             time.sleep(0.1)
         assert receipt["status"] == "0x1", receipt
+
+
+def _new_account(chain: str) -> str:
+    """An account that has no money, and of which nobody has the key."""
+    account = os.urandom(20)
+    return address_text(account) if chain.partition(":")[0] == "tron" else "0x" + account.hex()
 
 
 @cache

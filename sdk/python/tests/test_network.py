@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway_client import AsyncGateway, Choice, Gateway, GatewayError, NotDue, Payment, refund
-from network import SCENARIOS, Exchange, Network
+from network import SCENARIOS, Network, exchange
 
 pytestmark = pytest.mark.network
 
@@ -59,17 +59,18 @@ def pay(network: Network, scenario: dict[str, Any]) -> Payment:
 
 def pay_by_address(network: Network, scenario: dict[str, Any]) -> str:
     """How the payment ends. What the settler did not get is back at the refund account, and nothing left at the address."""
-    order, exchange = network.order(scenario), Exchange.of(network)
+    order, source = network.order(scenario), exchange(network, scenario["source"]["chain"])
     with Gateway(network.url) as gateway:
         addressed = gateway.open_address(order, pins=network.pins(scenario["source"]["chain"]))
+        assert addressed.believed == {}
         address = addressed.address
-        exchange.send(address.token, address.address, address.amount)
+        source.send(address.token, address.address, address.amount)
         status = gateway.wait(addressed.payment_id)
         # Until nothing more happens to the money.
         assert list(gateway.watch(addressed.payment_id))
     over = address.amount - int(status["fulfillment_quote"]["sourceAmount"])
     assert over > 0
-    assert (exchange.held(address.token, order.account), exchange.held(address.token, address.address)) == (over, 0)
+    assert (source.held(address.token, order.account), source.held(address.token, address.address)) == (over, 0)
     return status["status"]
 
 

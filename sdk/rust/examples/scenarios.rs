@@ -99,8 +99,13 @@ async fn main() -> Result<ExitCode> {
     ] {
         let Some(node) = env.get(node) else { continue };
         let pin = |what: &str| env.get(&format!("{name}_{what}")).map(|text| Account::parse(family, text)).transpose();
-        let pins =
-            Pins { escrow: pin("ESCROW")?, reserver: pin("RESERVER")?, releaser: pin("RELEASER")?, ..Pins::default() };
+        let pins = Pins {
+            escrow: pin("ESCROW")?,
+            reserver: pin("RESERVER")?,
+            releaser: pin("RELEASER")?,
+            deposit_address_factory: pin("DEPOSIT_ADDRESS_FACTORY")?,
+            ..Pins::default()
+        };
         let text = fs::read_to_string(directory.join("examples").join(format!("{}.key", name.to_lowercase())))?;
         payers.insert(family.namespace(), Payer { node: node.clone(), pins, key: Key::parse(family, &text)? });
     }
@@ -210,6 +215,7 @@ impl Run {
     async fn pay_by_address(&self, exchange: &Payer, order: &Order) -> Result<Payment> {
         let options = deposit_address::Options { caller_secret: Some(caller_secret()), ..Default::default() };
         let opened = deposit_address::open(&self.gateway, order, &exchange.pins, &options).await?;
+        ensure!(opened.believed.is_empty(), "only the gateway says {:?}", opened.believed);
         let (source, address) = (&order.source, &opened.address);
         let escrow = exchange.pins.escrow.as_ref().context("the network's escrow")?;
         let node = Chain::connect(source.asset().chain(), &exchange.node, escrow, None).await?;

@@ -222,7 +222,7 @@ pub struct DepositAddress {
     pub received: Option<Amount>,
     /// The only account that money can go back to.
     pub refund_account: Account,
-    /// The transfer as a link for wallets (EIP-681).
+    /// The transfer as a link for wallets (EIP-681); on Tron the address alone.
     pub uri: String,
     /// The contract that makes the address.
     pub factory: Account,

@@ -23,6 +23,9 @@ pub struct Pins {
     pub releaser: Option<Account>,
     /// The only contract that is given an allowance on EVM chains; [`PERMIT2`] where it is `None`. No gateway names it alone.
     pub permit2: Option<Account>,
+    /// On Tron, the contract that makes deposit addresses, their factory: each network has it elsewhere, and another one may do
+    /// anything with what comes to its addresses. On EVM chains it is this version's, pinned or not.
+    pub deposit_address_factory: Option<Account>,
     /// The longest that money may be locked, from now to the refund window.
     pub lock_max: Duration,
     /// The most that one transaction of the payer's own may cost, in the smallest unit of its chain's coin; by default
@@ -32,7 +35,15 @@ pub struct Pins {
 
 impl Default for Pins {
     fn default() -> Self {
-        Self { escrow: None, reserver: None, releaser: None, permit2: None, lock_max: LOCK_MAX, fee_max: None }
+        Self {
+            escrow: None,
+            reserver: None,
+            releaser: None,
+            permit2: None,
+            deposit_address_factory: None,
+            lock_max: LOCK_MAX,
+            fee_max: None,
+        }
     }
 }
 
@@ -56,7 +67,8 @@ impl Pins {
         self.permit2.clone().or_else(|| PERMIT2.parse().ok())
     }
 
-    /// What of a corridor rests on nothing but the gateway's word: name and account.
+    /// What of a corridor rests on nothing but the gateway's word: name and account. Of a payment by deposit address
+    /// `deposit_address::Demand::believed` says it.
     pub fn believed<'a>(&self, corridor: &'a Corridor) -> Vec<(&'static str, &'a Account)> {
         let named = &corridor.source;
         let all = [

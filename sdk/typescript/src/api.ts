@@ -226,7 +226,7 @@ export interface paths {
         put?: never;
         /**
          * Get a deposit address
-         * @description Begins a payment of the batch's terms that nobody signs for: whoever sends `amount` of the source asset to the answer's `deposit_address`, from a wallet, an exchange or another contract, has paid it. The address commits to all that a payer would sign, so what comes there goes into the escrow of this payment or back to the source account, and nowhere else. Once it is there settlers are asked for quotes up to the amount; the batch's own are for information. Too little, or what comes after `pay_by`, goes back. A batch has one address; asked again, the same payment is the answer.
+         * @description Begins a payment of the batch's terms that nobody signs for: whoever sends `amount` of the source asset, a token on an EVM chain or on Tron, to the answer's `deposit_address`, from a wallet, an exchange or another contract, has paid it. The address commits to all that a payer would sign, so what comes there goes into the escrow of this payment or back to the source account, and nowhere else. Once it is there settlers are asked for quotes up to the amount; the batch's own are for information. Too little, or what comes after `pay_by`, goes back. A batch has one address; asked again, the same payment is the answer.
          */
         post: operations["giveDepositAddress"];
         delete?: never;
@@ -718,9 +718,9 @@ export interface components {
         PaymentStatus: "pending" | "finalizing" | "completed" | "failed";
         /** @description The transactions that are known, each as it becomes known. */
         PaymentTransactions: {
-            /** @description Commits the payer's funds on the source chain. On Tron it is the payer's own transaction, from when it is sent. */
+            /** @description Commits the payer's funds on the source chain. On Tron it is the payer's own transaction, from when it is sent; from a deposit address it is the gateway's, which reserves, too. */
             deposit?: components["schemas"]["PaymentTransaction"];
-            /** @description On Tron: reserves the deposit for the settler. On other chains the deposit does. */
+            /** @description On Tron: reserves the deposit for the settler. On other chains, and from a deposit address, the deposit does. */
             reservation?: components["schemas"]["PaymentTransaction"];
             /** @description Reserves the escrow for another settler, in the place of one that did not deliver by the time that it promised; the last one where there are more. Absent where no settler failed to. */
             reassignment?: components["schemas"]["PaymentTransaction"];
@@ -756,7 +756,7 @@ export interface components {
             source_chain_id: string;
             /** @description CAIP-2 id. */
             destination_chain_id: string;
-            /** @description The deposit into the escrow; on Tron the payer's own transaction. */
+            /** @description The deposit into the escrow; on Tron the payer's own transaction, or the gateway's from a deposit address. */
             source_tx_hash: string;
             /** @description The delivery. */
             destination_tx_hash: string;
@@ -849,7 +849,7 @@ export interface components {
             received?: string;
             /** @description The only account that money can go back to: the payment's source account. It has to be one of the payer's own, where it can receive the token; an exchange's hot wallet is not. */
             refund_account: string;
-            /** @description The transfer as a link for wallets and as the text of a QR code (EIP-681). */
+            /** @description The transfer as a link for wallets and as the text of a QR code (EIP-681). On Tron `tron:` and the address alone, and what a QR code should hold there is `address`. */
             uri: string;
             /** @description The contract that makes the address and alone moves what is there: `deposit`, `giveBack`. */
             factory: string;
@@ -1015,9 +1015,9 @@ export interface components {
             transactions?: {
                 /** @description On Tron: the payer's own transaction that gives the escrow its allowance. */
                 approval?: components["schemas"]["PaymentTransaction"];
-                /** @description Commits the payer's funds; on Tron the payer's own transaction. */
+                /** @description Commits the payer's funds; on Tron the payer's own transaction, or from a deposit address the gateway's, which reserves, too. */
                 deposit?: components["schemas"]["PaymentTransaction"];
-                /** @description On Tron: reserves the deposit for the settler. */
+                /** @description On Tron: reserves the deposit for the settler, where the deposit does not. */
                 reservation?: components["schemas"]["PaymentTransaction"];
                 /** @description Reserves the escrow for another settler, in the place of one that did not deliver. */
                 reassignment?: components["schemas"]["PaymentTransaction"];

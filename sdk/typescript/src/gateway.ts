@@ -158,8 +158,8 @@ export class Gateway {
 
   /**
    * Asks for the deposit address of a batch, which makes a payment that nobody signs for; the same again finds the same. What comes
-   * back is the gateway's word: hold it against your own order before you send money there (`checkAddress` of `gateway-client/evm`;
-   * `openAddress` there does all of it). `POST /v1/payments/quote-requests/{id}/address`.
+   * back is the gateway's word: hold it against your own order before you send money there (`checkAddress` of `gateway-client/evm`
+   * or `/tron`; `openAddress` there does all of it). `POST /v1/payments/quote-requests/{id}/address`.
    *
    * @param options.callerSecret That with which the batch was opened; without it the gateway refuses such a batch, `INVALID_PROOF`.
    */

@@ -205,14 +205,18 @@ export function addressSpend(
   if (cap === undefined) throw new UsageError('the quote-request has no max_source_amount: amount says what is sent');
   if (amount !== undefined && amount !== cap)
     throw new UsageError(`amount is ${amount}, and the quote-request's max_source_amount ${cap}: one of them is to be left out`);
-  const originator = originatorOf(familyOf(terms.source.asset_identifier), terms.source.account);
+  const family = familyOf(terms.source.asset_identifier);
+  const originator = originatorOf(family, terms.source.account);
   const own = quoteRequestId(originator, request.request_id, callerSecret);
   if (batch.quote_request_id !== own)
     throw new VerificationError('quote_request_id', `the batch has another id than the request's, ${own}`, own, batch.quote_request_id);
   // A replay has the deadlines of the batch that was there before.
   const { quote_deadline, fulfillment_deadline } = batch;
   const wanted = { ...request, quote_deadline, fulfillment_deadline };
-  return believe({ request: wanted, terms, cap, requestId: own, quoteHash: ZERO_HASH }, defaults, trust, nowMs);
+  const spend = believe({ request: wanted, terms, cap, requestId: own, quoteHash: ZERO_HASH }, defaults, trust, nowMs);
+  const factory = trust.depositAddressFactory;
+  if (family !== 'tron' || factory === undefined) return spend;
+  return { ...spend, depositAddressFactory: normalAccount(family, factory, 'depositAddressFactory') };
 }
 
 /** What {@link Gateway.quote} sends for it. */

@@ -37,7 +37,10 @@ export type CollectedQuote = Schemas['CollectedQuote'];
 export type AwardRequest = Schemas['AwardRequest'];
 /** What a deposit address is asked for with. */
 export type DepositAddressRequest = Schemas['DepositAddressRequest'];
-/** Where the money of a payment is sent that nobody signs for, by the gateway's word; `checkAddress` of `gateway-client/evm` judges it. */
+/**
+ * Where the money of a payment is sent that nobody signs for, by the gateway's word; `checkAddress` of `gateway-client/evm` or `/tron`
+ * judges it.
+ */
 export type DepositAddress = Schemas['DepositAddress'];
 /** Proof of control of the funding account. */
 export type SenderAuth = Schemas['SenderAuth'];
@@ -115,6 +118,11 @@ export interface Trust {
   reserver?: string;
   /** Who attests deliveries: a verifier's account, or the id of a set, which `releaserOf` computes of threshold and members. */
   releaser?: string;
+  /**
+   * The contract that makes deposit addresses, on Tron, where each network has it elsewhere. Without effect on EVM chains, where its
+   * address follows from its code and is never taken from the gateway.
+   */
+  depositAddressFactory?: string;
   /** Permit2, on an EVM chain that has it elsewhere than at Uniswap's address. Never taken from the gateway. */
   permit2?: string;
   /** The longest that money which was not used may stay locked, in seconds from now; 7200 where it is left out. */
@@ -203,6 +211,8 @@ export interface Spend {
   /** Who may attest, and how many have to, where the gateway shows it: `releaser` is this set's. */
   verifiers?: VerifierSet;
   permit2?: string;
+  /** See {@link Trust.depositAddressFactory}: of a payment by deposit address on Tron, where the payer pinned it. */
+  depositAddressFactory?: string;
   /** Solana: genesis hash of the cluster, and version of what is signed. */
   signatureClusterId?: string;
   signatureDomainVersion?: number;

@@ -22,9 +22,9 @@ export async function network(directory = process.env.GW_DEV_DIRECTORY ?? join(R
   const key = (name) => readFileSync(join(directory, 'examples', `${name}.key`), 'utf8').trim();
   const gateway = new Gateway(env.GATEWAY_URL);
   const { chains } = await gateway.defaults();
-  const exchange = () => privateKeyToAccount(`0x${key('evm').replace(/^0x/, '')}`);
+  const evmKey = () => privateKeyToAccount(`0x${key('evm').replace(/^0x/, '')}`);
   const wallets = {
-    eip155: () => evmWallet({ account: exchange(), rpc: env.EVM_RPC_URL }),
+    eip155: () => evmWallet({ account: evmKey(), rpc: env.EVM_RPC_URL }),
     solana: async () => solanaWallet({ signer: await solanaKeypair(JSON.parse(key('solana'))), rpc: env.SOLANA_RPC_URL }),
     tron: async () => tronWallet({ signer: tronKey(key('tron')), node: env.TRON_API_URL }),
   };
@@ -35,12 +35,19 @@ export async function network(directory = process.env.GW_DEV_DIRECTORY ?? join(R
     has: (namespace) => env[NODES[namespace]] !== undefined,
     /** The payer of a namespace. */
     wallet: (namespace) => wallets[namespace](),
-    /** The payer on EVM chains as viem has accounts. */
-    exchange,
+    /** The payer on EVM chains as viem has accounts, and the private key of that on Tron. */
+    evmKey,
+    tronKey: () => key('tron'),
     /** The accounts that the payer of a namespace knows without asking the gateway. */
     trust(namespace) {
       const prefix = PREFIXES[namespace];
-      return { escrow: env[`${prefix}_ESCROW`], reserver: env[`${prefix}_RESERVER`], releaser: env[`${prefix}_RELEASER`] };
+      const pin = (name) => env[`${prefix}_${name}`];
+      return {
+        escrow: pin('ESCROW'),
+        reserver: pin('RESERVER'),
+        releaser: pin('RELEASER'),
+        depositAddressFactory: pin('DEPOSIT_ADDRESS_FACTORY'),
+      };
     },
     /** The asset that a scenario names: as it is, or by chain and symbol. */
     asset({ chain, symbol, asset }) {

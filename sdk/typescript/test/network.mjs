@@ -3,9 +3,8 @@
 //     npm run test:network -- [DIRECTORY [NAME…]]
 import assert from 'node:assert/strict';
 import { GatewayError, newRequestId } from 'gateway-client';
-import { openAddress } from 'gateway-client/evm';
-import { createPublicClient, createWalletClient, erc20Abi, getAddress, http, toHex } from 'viem';
 import { namespaceOf, network, scenarios } from './devnet.mjs';
+import { exchangeOf } from './exchange.mjs';
 
 const [directory, ...names] = process.argv.slice(2);
 const net = await network(directory);
@@ -19,8 +18,8 @@ async function run(scenario) {
   const requestId = scenario.request_id_of ? requestIds[scenario.request_id_of] : newRequestId();
   requestIds[scenario.name] = requestId;
   const after = (seconds) => new Date(Date.now() + seconds * 1000);
-  const isByAddress = scenario.way === 'address';
-  const wallet = isByAddress ? { account: newAccount() } : await net.wallet(namespace);
+  const exchange = scenario.way === 'address' ? exchangeOf(namespace, net) : undefined;
+  const wallet = exchange ? { account: exchange.newAccount() } : await net.wallet(namespace);
   const order = {
     requestId,
     source: { asset: net.asset(scenario.source), account: wallet.account },
@@ -35,10 +34,12 @@ async function run(scenario) {
     extra: scenario.members,
   };
   try {
-    const { status, accepted, body } = await pay(scenario, order, wallet, { trust: net.trust(namespace) });
+    const options = { trust: net.trust(namespace) };
+    const paying = exchange ? payByAddress(exchange, order, options) : pay(scenario, order, wallet, options);
+    const { status, accepted, body } = await paying;
     await check(status);
-    if (isByAddress) {
-      await cameBack(accepted.deposit_address, status);
+    if (exchange) {
+      await cameBack(exchange, accepted.deposit_address, status);
       return { status: status.status, code: status.error?.code, id: status.payment_id };
     }
     assert.equal((await gateway.resolve({ requestId, account: wallet.account })).payment_id, status.payment_id);
@@ -56,33 +57,23 @@ async function run(scenario) {
   }
 }
 
-/** An account that nobody has the key of. */
-const newAccount = () => toHex(crypto.getRandomValues(new Uint8Array(20)));
-
 /** The payer's own account is the exchange, which sends the money by an ordinary transfer. */
-async function payByAddress(order, options) {
-  const opened = await openAddress(gateway, order, options);
+async function payByAddress(exchange, order, options) {
+  const opened = await exchange.openAddress(gateway, order, options);
+  assert.deepEqual(opened.believed, []);
   const { token, address, amount } = opened.address;
-  const transport = http(net.env.EVM_RPC_URL);
-  const exchange = createWalletClient({ account: net.exchange(), transport });
-  const transfer = { address: token, abi: erc20Abi, functionName: 'transfer', args: [getAddress(address), amount], chain: null };
-  const hash = await exchange.writeContract(transfer);
-  await createPublicClient({ transport }).waitForTransactionReceipt({ hash });
+  await exchange.send(token, address, amount);
   return { status: await gateway.wait(opened.paymentId), accepted: opened.accepted };
 }
 
 /** What the settler did not get is back at the refund account, and nothing left at the address. */
-async function cameBack({ terms, address, refund_account: refundAccount, amount }, { fulfillment_quote: quote }) {
-  const client = createPublicClient({ transport: http(net.env.EVM_RPC_URL) });
-  const held = (account) =>
-    client.readContract({ address: terms.token, abi: erc20Abi, functionName: 'balanceOf', args: [getAddress(account)] });
+async function cameBack(exchange, { terms, address, refund_account: refundAccount, amount }, { fulfillment_quote: quote }) {
   const over = BigInt(amount) - BigInt(quote.sourceAmount);
   assert.ok(over > 0n);
-  assert.deepEqual([await held(refundAccount), await held(address)], [over, 0n]);
+  assert.deepEqual([await exchange.held(terms.token, refundAccount), await exchange.held(terms.token, address)], [over, 0n]);
 }
 
 async function pay(scenario, order, wallet, options) {
-  if (scenario.way === 'address') return payByAddress(order, options);
   if (scenario.way !== 'quotes') return gateway.pay(order, wallet, options);
   const batch = await gateway.quote({ ...order, requestId: newRequestId() });
   return gateway.payQuote(batch, batch.quotes[0].quote_id, wallet, { ...options, requestId: order.requestId });

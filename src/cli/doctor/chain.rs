@@ -86,7 +86,12 @@ pub(in crate::cli) fn connected(chain: &ChainConfig) -> Result<Arc<dyn ExaminedC
 /// Code and settings of the contracts, as `gw deploy --verify` compares them.
 async fn contracts(chain: ChainConfig) -> Vec<Diagnosis> {
     let common = chain.common();
-    let at = Contracts { escrow: common.escrow_contract.clone(), proxy: common.fulfillment_proxy.clone() };
+    let deposit_address_factory = match &chain {
+        ChainConfig::Tron(tron) => tron.deposit_address_factory.clone(),
+        ChainConfig::Evm(_) | ChainConfig::Solana(_) => None,
+    };
+    let (escrow, proxy) = (common.escrow_contract.clone(), common.fulfillment_proxy.clone());
+    let at = Contracts { escrow, proxy, deposit_address_factory };
     let compared = async { anyhow::Ok(deployment(&chain)?.verify(&at).await?) };
     match compared.await {
         Ok(findings) => findings.into_iter().map(of_contract).collect(),

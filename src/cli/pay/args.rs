@@ -233,6 +233,7 @@ impl Args {
             reserver: account("reserver", &self.reserver)?,
             releaser: account("releaser", &self.releaser)?,
             permit2: permit2.context("--permit2")?,
+            deposit_address_factory: None,
             lock_max: Duration::from_secs(self.lock_max),
             fee_max: self.fee_max,
         })

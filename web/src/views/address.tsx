@@ -6,7 +6,7 @@ import { useRef, useState } from 'preact/hooks';
 import { formatAmount } from '../../../sdk/typescript/src/amounts.js';
 import { StaleAddress } from '../../../sdk/typescript/src/errors.js';
 import type { Defaults } from '../../../sdk/typescript/src/types.js';
-import { addressOfPayment, type CheckedAddress, refundAccount } from '../addresses.js';
+import { addressOfPayment, type CheckedAddress, refundAccount, transferOf } from '../addresses.js';
 import { chainName, chainOf } from '../chains.js';
 import { useNow } from '../clock.js';
 import { amountText, servedAsset } from '../format.js';
@@ -93,7 +93,7 @@ export function AwaitedMoney({ paymentId, entries, status, defaults, address }: 
 
 function AddressCard({ address, defaults }: { address: CheckedAddress; defaults: Defaults | undefined }): VNode {
   const { chainId, token, amount, payBy, refundAccount: account, uri } = address;
-  const asset = `${chainId}/erc20:${token}`;
+  const { asset, only, code } = transferOf(address);
   const served = servedAsset(defaults, asset);
   const shown = amountText(defaults, asset, amount);
   const isOver = useNow() > payBy.getTime();
@@ -104,10 +104,12 @@ function AddressCard({ address, defaults }: { address: CheckedAddress; defaults:
       {!isOver && (
         <>
           <p>{t('address.text')}</p>
-          <p><strong>{t('address.only', { symbol: served?.symbol ?? token, chain: chainName(chainId) })}</strong></p>
-          <QrCode text={uri} label={t('address.qr', { amount: shown, address: address.address })} />
+          <p><strong>{t(only, { symbol: served?.symbol ?? token, chain: chainName(chainId) })}</strong></p>
+          <QrCode text={code.text} label={t(code.label, { amount: shown, address: address.address })} />
+          {code.byHand && <p>{t(code.byHand.hint)}</p>}
           <Rows
             rows={[
+              code.byHand && { name: t('address.network'), value: t(code.byHand.network, { chain: chainName(chainId) }) },
               {
                 name: t('address.amount'),
                 value: <Copied text={served ? formatAmount(amount, served.decimals) : String(amount)} unit={served?.symbol} label={t('address.copy.amount')} />,

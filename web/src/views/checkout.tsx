@@ -3,9 +3,10 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
+import { familyOf } from '../../../sdk/typescript/src/caip.js';
 import { GatewayError, WalletError } from '../../../sdk/typescript/src/errors.js';
-import type { Defaults, PreparedPayment, QuoteBatch } from '../../../sdk/typescript/src/types.js';
-import { addressPayment, addressSources, type CheckedAddress, openFor } from '../addresses.js';
+import type { Defaults, Family, PreparedPayment, QuoteBatch } from '../../../sdk/typescript/src/types.js';
+import { addressPayment, addressSources, type CheckedAddress, isSendable, openFor } from '../addresses.js';
 import { chainName, chainOf } from '../chains.js';
 import { amountOn, amountText, servedAsset, shortText, timeText } from '../format.js';
 import { gateway, useIsLost } from '../gateway.js';
@@ -80,10 +81,10 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
   }
 
   /** Money first: what this account has paid under this key is not paid again, however it was paid. */
-  async function isPaid(account: string, canSend: boolean): Promise<boolean> {
+  async function isPaid(family: Family, account: string): Promise<boolean> {
     const paid = await gateway.resolve({ requestId: purchase.requestId, account });
     const signed = paid && { id: paid.payment_id, is: await existing(purchase, paid.payment_id) };
-    const found = signed ?? (canSend && !purchase.batch ? await addressPayment(purchase, account) : undefined);
+    const found = signed ?? (isSendable(family) && !purchase.batch ? await addressPayment(purchase, family, account) : undefined);
     if (!found) return false;
     if (found.is === 'same') onPayment(found.id);
     else setProblem({ text: t('error.taken') });
@@ -106,7 +107,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
         setProblem({ text: t('wallet.wrong.account', { account: purchase.payer }) });
         return;
       }
-      if (await isPaid(account, family === 'evm')) return;
+      if (await isPaid(family, account)) return;
       const sources = sourcesFor(purchase, family, defaults);
       if (!sources.length) {
         setProblem({ text: t('wallet.noasset') });
@@ -148,7 +149,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
   /** An address that the money is sent to by whoever has it; `account` is where it goes back to. */
   const openAddress = (chosen: Source, account: string): Promise<void> =>
     act(t('address.asking'), async (told) => {
-      if (hasEnded() || (await isPaid(account, true))) return;
+      if (hasEnded() || (await isPaid(familyOf(chosen.asset_identifier), account))) return;
       const limited = chosen.max_source_amount === undefined ? await limitedBy(chosen, account) : chosen;
       if (!limited) {
         setProblem({ text: t('quotes.none'), again: () => void openAddress(chosen, account) });

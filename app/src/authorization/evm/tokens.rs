@@ -18,11 +18,10 @@ use events::{
     Account, OwnedAsset,
     event::{Authorization, DepositAddress, TokenPermit},
 };
-use sagas::ports::Transient;
 
 use super::{EvmChain, as_signed, convert};
 use crate::{
-    authorization::{AuthorizationRequest, AuthorizeError, Authorized, SignedMessage},
+    authorization::{AuthorizationRequest, AuthorizeError, Authorized, SignedMessage, addressed::crowded},
     bulkhead::Bulkhead,
 };
 
@@ -110,17 +109,8 @@ impl EvmChain {
                         contract that makes them (`gw deploy` brings it)";
             AuthorizeError::Refused(rule.to_owned())
         };
-        let known = self.addressed_escrows.lock().unwrap_or_else(PoisonError::into_inner).get(escrow).copied();
-        // The block is where a search begins one day, so it is taken anew.
-        if let Some((served, at)) = known
-            && at.elapsed() < OLDER_FOR
-        {
-            return served.ok_or_else(none);
-        }
-        let _permit = asks.permit().await.ok_or_else(crowded)?;
-        let served = deposit_addresses::served_from(self.payers.node(), escrow).await?;
-        let mut known = self.addressed_escrows.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(escrow.clone(), (served, Instant::now()));
+        let served = deposit_addresses::served_from(self.payers.node(), escrow);
+        let served = self.addressed_escrows.of(escrow, asks, served).await?;
         served.ok_or_else(none)
     }
 
@@ -210,10 +200,6 @@ impl EvmChain {
 
 fn is_allowance(signed: &SignedMessage) -> bool {
     authorization::is_allowance(&as_signed(signed))
-}
-
-fn crowded() -> Transient {
-    Transient::rate_limited("as many tokens as there may be are asked")
 }
 
 /// The refusal of a message in whose domain the token has another name.

@@ -84,8 +84,11 @@ fn transactions_by_stage(generator: &mut SchemaGenerator) -> Schema {
         "type": "object",
         "properties": {
             "approval": stage("On Tron: the payer's own transaction that gives the escrow its allowance."),
-            "deposit": stage("Commits the payer's funds; on Tron the payer's own transaction."),
-            "reservation": stage("On Tron: reserves the deposit for the settler."),
+            "deposit": stage(
+                "Commits the payer's funds; on Tron the payer's own transaction, or from a deposit address the gateway's, \
+                 which reserves, too.",
+            ),
+            "reservation": stage("On Tron: reserves the deposit for the settler, where the deposit does not."),
             "reassignment": stage("Reserves the escrow for another settler, in the place of one that did not deliver."),
             "fulfillment": stage("Pays the recipient."),
             "release": stage("Pays the settler out of the escrow."),

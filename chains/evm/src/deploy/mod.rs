@@ -182,7 +182,8 @@ impl EvmDeployment {
     }
 
     fn contracts(&self, [escrow, proxy, ..]: &[Wanted; 4]) -> Option<Contracts> {
-        Some(Contracts { escrow: contracts::account(escrow.place)?, proxy: contracts::account(proxy.place)? })
+        let (escrow, proxy) = (contracts::account(escrow.place)?, contracts::account(proxy.place)?);
+        Some(Contracts { escrow, proxy, deposit_address_factory: None })
     }
 
     /// What the factory's sender lacks for its transaction.

@@ -19,8 +19,8 @@ use events::{
 
 use crate::{
     address::{account, address, text, trc20},
+    agreement::agreement,
     deliveries::OrderError,
-    deposits::agreement,
     transaction::{self, Call, Decoded},
 };
 

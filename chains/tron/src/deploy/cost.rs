@@ -16,7 +16,7 @@ use crate::{
 const LIFETIME_MS: u64 = 120_000;
 /// Energy for each byte of code that is left on the chain (`EnergyCost.CREATE_DATA` of java-tron, the EVM's `G_codedeposit`).
 const CODE_BYTE_ENERGY: u64 = 200;
-/// More energy than either constructor takes besides: 32,000 for the creation itself, some writes of 20,000 and some hashes.
+/// More energy than any constructor takes besides: 32,000 for the creation itself, some writes of 20,000 and some hashes.
 const CONSTRUCTOR_ENERGY_MAX: u64 = 500_000;
 /// A part of the estimate, in percent, that is allowed beyond it. The constructors read nothing of the chain's state, so little
 /// can change; what is not used is not paid.

@@ -6,7 +6,7 @@ use alloy::{
 };
 
 use escrow_abi::{
-    artefacts::{Artefact, FULFILLMENT_PROXY, GATEWAY_ESCROW},
+    artefacts::{Artefact, FULFILLMENT_PROXY, GATEWAY_ESCROW, TRON_DEPOSIT_ADDRESSES},
     contracts::{GatewayEscrow, PAYOUT_GAS},
 };
 use events::ChainId;
@@ -34,6 +34,11 @@ impl Part {
     /// `FulfillmentProxy`.
     pub fn proxy() -> Self {
         Self::of(&FULFILLMENT_PROXY, &[])
+    }
+
+    /// `TronDepositAddresses`.
+    pub fn deposit_address_factory() -> Self {
+        Self::of(&TRON_DEPOSIT_ADDRESSES, &[])
     }
 
     fn of(artefact: &'static Artefact, arguments: &[u8]) -> Self {

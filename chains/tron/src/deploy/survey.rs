@@ -63,12 +63,16 @@ impl Survey {
     /// The plan that follows from it.
     pub fn plan(self) -> Plan {
         let addresses: Option<Vec<Account>> = self.items.iter().map(|item| item.contract.clone()).collect();
-        let contracts = addresses.and_then(|addresses| <[Account; 2]>::try_from(addresses).ok());
+        let contracts = addresses.and_then(|addresses| <[Account; 3]>::try_from(addresses).ok());
         Plan {
             payer: self.payer,
             balance: u128::from(self.resources.balance_sun),
             steps: self.items.into_iter().map(|item| item.step).collect(),
-            contracts: contracts.map(|[escrow, proxy]| Contracts { escrow, proxy }),
+            contracts: contracts.map(|[escrow, proxy, addresses]| Contracts {
+                escrow,
+                proxy,
+                deposit_address_factory: Some(addresses),
+            }),
         }
     }
 

@@ -7,7 +7,7 @@ use alloy::{
 
 use chains::deployment::{Contracts, DeployError, Finding};
 use escrow_abi::{
-    artefacts::{Artefact, EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, escrow_findings, proxy_findings},
+    artefacts::{EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, escrow_findings, proxy_findings},
     contracts::GatewayEscrow,
 };
 use events::Account;
@@ -15,6 +15,8 @@ use events::Account;
 use super::{TronDeployment, part::escrow_arguments, unanswered};
 use crate::{
     address::{address, text},
+    creation::constructed,
+    deposit_addresses::factory_findings,
     node::{Answer, State},
     query::ContractCode,
 };
@@ -23,10 +25,14 @@ use crate::{
 const WORD_BYTES: usize = 32;
 
 impl TronDeployment {
-    /// Compares both contracts, in the newest state.
+    /// Compares the contracts, in the newest state.
     pub(super) async fn compare(&self, contracts: &Contracts) -> Result<Vec<Finding>, DeployError> {
         let mut findings = self.compare_escrow(of(&contracts.escrow)?).await?;
         findings.extend(self.compare_proxy(of(&contracts.proxy)?).await?);
+        if let Some(addresses) = &contracts.deposit_address_factory {
+            let addresses = of(addresses)?;
+            findings.extend(factory_findings(&self.code(addresses).await?, addresses));
+        }
         Ok(findings)
     }
 
@@ -92,20 +98,6 @@ impl TronDeployment {
             Answer::Returned { value, .. } => Ok(value),
             Answer::Reverted { reason, .. } => Err(unanswered(format_args!("{}: {reason}", C::SIGNATURE))),
         }
-    }
-}
-
-/// Whether `artefact`'s constructor made the contract, with arguments that `fit`. Another one could have left the same code, and
-/// in its storage what it liked: payments that nobody made, or claims.
-fn constructed(artefact: &Artefact, creation: &[u8], fit: impl Fn(&[u8]) -> bool) -> Finding {
-    let subject = format!("constructor of {}", artefact.name);
-    if creation.is_empty() {
-        return Finding::bad(subject, "no transaction made the contract, so what its storage began with is not known");
-    }
-    match creation.strip_prefix(artefact.creation.as_ref()) {
-        Some(arguments) if fit(arguments) => Finding::good(subject),
-        Some(_) => Finding::bad(subject, "had other arguments than it should"),
-        None => Finding::bad(subject, "is another one's"),
     }
 }
 

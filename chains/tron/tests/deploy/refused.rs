@@ -19,7 +19,7 @@ async fn a_node_of_another_chain_is_unfit() -> Result<()> {
     let other = "tron:728126428";
     let deployment = deployment(&bare.tron.url(), &Settings { chain_id: other.parse()?, ..bare.settings() });
     let notes = Memory::default();
-    let contracts = Contracts { escrow: holder(&key(7)), proxy: holder(&key(8)) };
+    let contracts = Contracts { escrow: holder(&key(7)), proxy: holder(&key(8)), deposit_address_factory: None };
     for refused in [
         deployment.plan(&notes).await.map(drop),
         deployment.run(&notes, &silent).await.map(drop),
@@ -49,7 +49,7 @@ async fn a_payer_without_the_means_makes_nothing() -> Result<()> {
     // What is staked is not burnt.
     liar.tell(|path, _, mut answer| {
         if path == "wallet/getaccountresource" {
-            answer["EnergyLimit"] = json!(3_000_000);
+            answer["EnergyLimit"] = json!(4_500_000);
         }
         answer
     });
@@ -89,7 +89,7 @@ async fn what_failed_is_told_once_and_then_made_again() -> Result<()> {
     assert!(plan.steps.iter().all(|step| !step.is_done && step.cost > 0), "{plan:?}");
     let contracts = bare.deployment().run(&notes, &silent).await?;
     assert!(!notes.transactions()?.contains(&failed[0]));
-    assert_eq!(bare.infos().await?.len(), 3);
+    assert_eq!(bare.infos().await?.len(), 4);
     super::faultless(&bare.deployment().verify(&contracts).await?)
 }
 
@@ -146,7 +146,7 @@ async fn what_cannot_be_meant_is_refused_at_once() -> Result<()> {
     let nobody = new(&bare.tron.url(), &bare.settings())?;
     let refused = nobody.plan(&Memory::default()).await;
     assert!(matches!(&refused, Err(DeployError::Unfit(_))), "{refused:?}");
-    let contracts = Contracts { escrow: ethereum.clone(), proxy: ethereum };
+    let contracts = Contracts { escrow: ethereum.clone(), proxy: ethereum, deposit_address_factory: None };
     let refused = nobody.verify(&contracts).await;
     assert!(matches!(&refused, Err(DeployError::Unfit(_))), "{refused:?}");
 

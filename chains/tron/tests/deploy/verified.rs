@@ -52,6 +52,8 @@ async fn other_accounts_than_those_that_should_be_are_found() -> Result<()> {
         "retirement of GatewayEscrow",
         "code of FulfillmentProxy",
         "constructor of FulfillmentProxy",
+        "code of TronDepositAddresses",
+        "constructor of TronDepositAddresses",
     ];
     assert_eq!(subjects, all);
 
@@ -90,7 +92,7 @@ async fn what_the_guardian_did_is_found() -> Result<()> {
 async fn other_contracts_and_none_are_found() -> Result<()> {
     let (bare, contracts) = deployed().await?;
     let settings = bare.settings();
-    let swapped = Contracts { escrow: contracts.proxy.clone(), proxy: contracts.escrow.clone() };
+    let swapped = Contracts { escrow: contracts.proxy.clone(), proxy: contracts.escrow.clone(), ..contracts.clone() };
     let token: Account = bare.dev.deploy_token("Test Dollar", "TUSD", 6).await?.parse()?;
     let nothing = holder(&key(77));
     for (escrow, proxy, words) in [
@@ -98,7 +100,12 @@ async fn other_contracts_and_none_are_found() -> Result<()> {
         (&token, &token, "bytes of code"),
         (&nothing, &nothing, "has no code"),
     ] {
-        let found = faults(&bare, &settings, &Contracts { escrow: escrow.clone(), proxy: proxy.clone() }).await?;
+        let found = faults(
+            &bare,
+            &settings,
+            &Contracts { escrow: escrow.clone(), proxy: proxy.clone(), deposit_address_factory: None },
+        )
+        .await?;
         let subjects: Vec<_> = found.iter().map(|(subject, _)| subject.as_str()).collect();
         assert_eq!(subjects, ["code of GatewayEscrow", "code of FulfillmentProxy"]);
         assert!(found.iter().all(|(_, fault)| fault.contains(words)), "{found:?}");
@@ -115,7 +122,7 @@ async fn code_without_its_constructor_is_found() -> Result<()> {
     let original: Value = bare.dev.control("../wallet/getcontractinfo", asked(&contracts.proxy)).await?;
     let code = original["runtimecode"].as_str().context("no code")?;
     bare.dev.control("code", json!({"address": planted.to_string(), "code": code})).await?;
-    let mixed = Contracts { escrow: contracts.escrow.clone(), proxy: planted.clone() };
+    let mixed = Contracts { escrow: contracts.escrow.clone(), proxy: planted.clone(), ..contracts.clone() };
     let found = faults(&bare, &bare.settings(), &mixed).await?;
     let subjects: Vec<_> = found.iter().map(|(subject, _)| subject.as_str()).collect();
     assert_eq!(subjects, ["constructor of FulfillmentProxy"]);

@@ -1,5 +1,6 @@
 //! A development chain with the contracts on it, a token, and TRX for everyone.
 
+pub mod addressed;
 pub mod liar;
 pub mod payment;
 pub mod quoted;
@@ -13,7 +14,7 @@ use alloy::{
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use chains::config::{CommonConfig, Depth, TronConfig};
+use chains::config::{CommonConfig, DEPOSIT_RETURNS_DAILY_MAX, Depth, TronConfig};
 use chains_tron::{
     address::{self, parse_address, text},
     dev::{DevChain, DevContracts},
@@ -68,7 +69,12 @@ pub struct World {
 impl World {
     /// Blocks are made only when a test says so.
     pub async fn start() -> Result<Self> {
-        let options = Options { blocks: Blocks::OnDemand, solidified_lag: LAG, ..Options::default() };
+        Self::lagging(LAG).await
+    }
+
+    /// The same, with so many blocks on top of a solidified one.
+    pub async fn lagging(solidified_lag: u64) -> Result<Self> {
+        let options = Options { blocks: Blocks::OnDemand, solidified_lag, ..Options::default() };
         let tron = TronDev::start(options).await?;
         let dev = DevChain::connect(&tron.url(), key(1)).await?;
         let contracts = dev.deploy_contracts(&account(&key(2)), &account(&key(20))).await?;
@@ -93,7 +99,7 @@ impl World {
             settler,
             recipient: key(8),
         };
-        world.solidify().await?;
+        world.mine(solidified_lag).await?;
         Ok(world)
     }
 
@@ -119,6 +125,8 @@ impl World {
                 assets: Vec::new(),
             },
             api_key: None,
+            deposit_returns_daily_max: DEPOSIT_RETURNS_DAILY_MAX,
+            deposit_address_factory: Some(self.contracts.deposit_address_factory.parse().unwrap()),
         }
     }
 

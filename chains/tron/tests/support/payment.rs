@@ -19,7 +19,7 @@ use chains_tron::{
     adapter::{Keys, TronChain},
     address::{address, token_or_coin, trc20},
     authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, prepare_onchain},
-    node::{Info, State},
+    node::{Info, Node, State},
 };
 use escrow_abi::{
     attest::statement_digest,
@@ -64,7 +64,16 @@ impl World {
         self.chains_of(rpc_url, self.submitters.clone())
     }
 
+    /// The chain through this node.
+    pub fn chains_with(&self, node: Node) -> TronChain {
+        self.chains_over(node, self.submitters.clone())
+    }
+
     pub fn chains_of(&self, rpc_url: &str, submitters: Vec<PrivateKeySigner>) -> TronChain {
+        self.chains_over(self.node_at(rpc_url), submitters)
+    }
+
+    fn chains_over(&self, node: Node, submitters: Vec<PrivateKeySigner>) -> TronChain {
         let submitters = submitters.into_iter().map(Into::into).collect();
         let keys = Keys {
             reserver: self.reserver.clone().into(),
@@ -72,7 +81,7 @@ impl World {
             submitters,
             exit_submitters: Vec::new(),
         };
-        TronChain::new(self.node_at(rpc_url), Some(keys), Arc::new(TestClock)).unwrap()
+        TronChain::new(node, Some(keys), Arc::new(TestClock)).unwrap()
     }
 
     pub fn chains(&self) -> TronChain {

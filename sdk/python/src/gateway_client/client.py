@@ -38,7 +38,7 @@ from .trust import Limits, Pins
 from .wallet import Sent, Wallet
 
 if TYPE_CHECKING:
-    from .evm.addresses import Addressed
+    from .addresses import Addressed
 
 USER_AGENT = "gateway-client-python/0.1.0"
 NO_PINS = Pins()
@@ -130,9 +130,9 @@ class Gateway:
         pay_by: datetime | None = None,
         caller_secret: str | None = None,
     ) -> Addressed:
-        """Opens a payment by deposit address, from a token on an EVM chain: a quote-request, its address, and the comparison with
-        what the order, the pins and the contract's code lead to. Nothing is signed and nothing sent; once `address.amount` is at
-        the address the payment goes on by itself, as `wait` and `watch` tell.
+        """Opens a payment by deposit address, from a token on an EVM chain or Tron: a quote-request, its address, and the
+        comparison with what the order, the pins and the contract's code lead to. Nothing is signed and nothing sent; once
+        `address.amount` is at the address the payment goes on by itself, as `wait` and `watch` tell.
 
         The order's source account is the refund account: one of the payer's own that can receive the token, never one of an
         exchange. An order without a deadline has an hour. Under one `request_id`, and one `caller_secret`, it is one payment with
@@ -148,7 +148,7 @@ class Gateway:
             else. None is made where it is absent, because it is part of the payment's id: a retry after a crash that lost it
             would be another payment, with another address.
         """
-        from .evm.addresses import opening
+        from .addresses import opening
 
         return run(opening(self._operations, order, pins, limits, pay_by, caller_secret), self._client)
 
@@ -296,7 +296,7 @@ class AsyncGateway:
         caller_secret: str | None = None,
     ) -> Addressed:
         """See `Gateway.open_address`."""
-        from .evm.addresses import opening
+        from .addresses import opening
 
         return await arun(opening(self._operations, order, pins, limits, pay_by, caller_secret), self._client)
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import NodeError, NotDue
-from .keccak import keccak256
+from .keccak import keccak256, on_chain
 from .node import hex_bytes
+
+if TYPE_CHECKING:
+    from .trust import Terms
 
 WORD = 32
 _DEPOSIT_FIELDS = (
@@ -70,6 +73,22 @@ def words(data: bytes) -> list[bytes]:
 def number(data: bytes) -> int:
     """A word as a number."""
     return int.from_bytes(data, "big")
+
+
+def deposit_of(terms: Terms, reserve_deadline: int, refund_after: int) -> dict[str, Any]:
+    """What the payer agrees to, the escrow's `GatewayDeposit`, with the windows that the gateway chose."""
+    order = terms.order
+    return {
+        "paymentId": on_chain(order.payment_id),
+        "termsHash": order.terms_hash(),
+        "quoteHash": terms.quote_hash,
+        "payer": order.account,
+        "reserver": terms.reserver,
+        "releaser": terms.releaser,
+        "reserveDeadline": reserve_deadline,
+        "fulfillmentDeadline": terms.fulfillment_deadline,
+        "refundAfter": refund_after,
+    }
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class FulfillmentConfirmation(TypedDict):
     """
     source_tx_hash: str
     """
-    The deposit into the escrow; on Tron the payer's own transaction.
+    The deposit into the escrow; on Tron the payer's own transaction, or the gateway's from a deposit address.
     """
     destination_tx_hash: str
     """
@@ -233,11 +233,11 @@ class Transactions(TypedDict):
     """
     deposit: NotRequired[PaymentTransaction]
     """
-    Commits the payer's funds; on Tron the payer's own transaction.
+    Commits the payer's funds; on Tron the payer's own transaction, or from a deposit address the gateway's, which reserves, too.
     """
     reservation: NotRequired[PaymentTransaction]
     """
-    On Tron: reserves the deposit for the settler.
+    On Tron: reserves the deposit for the settler, where the deposit does not.
     """
     reassignment: NotRequired[PaymentTransaction]
     """
@@ -1465,11 +1465,11 @@ class PaymentTransactions(TypedDict):
 
     deposit: NotRequired[PaymentTransaction]
     """
-    Commits the payer's funds on the source chain. On Tron it is the payer's own transaction, from when it is sent.
+    Commits the payer's funds on the source chain. On Tron it is the payer's own transaction, from when it is sent; from a deposit address it is the gateway's, which reserves, too.
     """
     reservation: NotRequired[PaymentTransaction]
     """
-    On Tron: reserves the deposit for the settler. On other chains the deposit does.
+    On Tron: reserves the deposit for the settler. On other chains, and from a deposit address, the deposit does.
     """
     reassignment: NotRequired[PaymentTransaction]
     """
@@ -2266,7 +2266,7 @@ class DepositAddress(TypedDict):
     """
     uri: str
     """
-    The transfer as a link for wallets and as the text of a QR code (EIP-681).
+    The transfer as a link for wallets and as the text of a QR code (EIP-681). On Tron `tron:` and the address alone, and what a QR code should hold there is `address`.
     """
     factory: str
     """

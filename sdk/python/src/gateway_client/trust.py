@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import bounded_json
 from .amounts import amount_of
@@ -14,6 +14,9 @@ from .order import Order, unix
 from .quotes import Quote
 from .schemas import ChainDefaults
 from .verifiers import check_verifier
+
+if TYPE_CHECKING:
+    from .addresses import CheckedAddress
 
 #: Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names.
 PERMIT2 = "0x000000000022d473030f116ddee9f6b43ac78ba3"
@@ -29,6 +32,9 @@ class Pins:
     reserver: str | None = None
     releaser: str | None = None
     permit2: str = PERMIT2
+    #: On Tron, the contract that makes deposit addresses: each network has it elsewhere, and another one may do anything with
+    #: what comes to its addresses. On EVM chains it is known without a pin.
+    deposit_address_factory: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ class Terms:
     cluster_id: str | None = None
     #: What the quote that is taken costs; `None` where it is not known yet.
     price: int | None = None
+    #: The contract that makes deposit addresses, where it is pinned.
+    deposit_address_factory: str | None = None
 
     @property
     def fulfillment_deadline(self) -> int:
@@ -124,6 +132,7 @@ def terms(
         limits=limits,
         cluster_id=own.get("signature_cluster_id"),
         price=quote.source_amount if quote else None,
+        deposit_address_factory=pins.deposit_address_factory,
     )
 
 
@@ -143,9 +152,12 @@ def _check_shown(order: Order, defaults: ChainDefaults, releaser: str) -> None:
     check_verifier(order.chain_id.partition(":")[0], releaser, shown)
 
 
-def believed(defaults: ChainDefaults, pins: Pins) -> dict[str, str]:
-    """What nothing but the gateway's word is behind."""
+def believed(defaults: ChainDefaults, pins: Pins, address: CheckedAddress | None = None) -> dict[str, str]:
+    """What nothing but the gateway's word is behind; of a payment by deposit address on Tron with the contract that makes the
+    address."""
     said = {"escrow": defaults["escrow_contract_address"], "reserver": defaults["reserver"], "releaser": defaults["releaser"]}
+    if address is not None and address.terms.family.factory is None:
+        said["deposit_address_factory"] = address.terms.factory
     return {name: account for name, account in said.items() if getattr(pins, name) is None}
 
 

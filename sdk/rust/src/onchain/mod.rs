@@ -172,32 +172,46 @@ impl Chain {
         }
     }
 
-    /// How much of a token the account has, smallest unit, on EVM chains.
+    /// How much of a token the account has, smallest unit, on EVM chains and Tron.
     ///
     /// # Errors
     /// [`Error::Node`].
-    #[cfg(feature = "evm")]
+    #[cfg(any(feature = "evm", feature = "tron"))]
     pub async fn balance(&self, held: &OwnedAsset) -> Result<U256, Error> {
-        self.evm()?.balance(held).await
+        match &self.family {
+            #[cfg(feature = "evm")]
+            OfFamily::Evm(chain) => chain.balance(held).await,
+            #[cfg(feature = "solana")]
+            OfFamily::Solana(_) => Err(self.only_elsewhere("balances of tokens are looked up")),
+            #[cfg(feature = "tron")]
+            OfFamily::Tron(chain) => chain.balance(held).await,
+        }
     }
 
     /// Sends so much of a token to an account, such as a deposit address, and waits until that is in a block; its transaction. On
-    /// EVM chains.
+    /// EVM chains and Tron.
     ///
     /// # Errors
     /// As [`Chain::approve`].
-    #[cfg(feature = "evm")]
+    #[cfg(any(feature = "evm", feature = "tron"))]
     pub async fn transfer(&self, to: &OwnedAsset, amount: Amount, key: &Key, fee_max: U256) -> Result<String, Error> {
-        self.evm()?.transfer(to, amount, key, fee_max).await
+        match &self.family {
+            #[cfg(feature = "evm")]
+            OfFamily::Evm(chain) => chain.transfer(to, amount, key, fee_max).await,
+            #[cfg(feature = "solana")]
+            OfFamily::Solana(_) => Err(self.only_elsewhere("tokens are sent")),
+            #[cfg(feature = "tron")]
+            OfFamily::Tron(chain) => chain.transfer(to, amount, key, fee_max).await,
+        }
     }
 
-    /// Has sent to the refund account what is at a payment's deposit address of an ERC-20, or of the chain's coin where `token`
-    /// is `None`, and waits until that is in a block; its transaction. See
+    /// Has sent to the refund account what is at a payment's deposit address of a token, or of the chain's coin where `token` is
+    /// `None`, and waits until that is in a block; its transaction. See
     /// [`Checked::give_back`](crate::deposit_address::Checked::give_back).
     ///
     /// # Errors
     /// As [`Chain::approve`].
-    #[cfg(feature = "evm")]
+    #[cfg(any(feature = "evm", feature = "tron"))]
     pub async fn give_back(
         &self,
         address: &crate::deposit_address::Checked,
@@ -208,16 +222,19 @@ impl Chain {
         if address.asset.chain() != &self.id {
             return Err(Error::Invalid(format!("the address is one on {}, not on {}", address.asset.chain(), self.id)));
         }
-        self.evm()?.give_back(address, token, key, fee_max).await
+        match &self.family {
+            #[cfg(feature = "evm")]
+            OfFamily::Evm(chain) => chain.give_back(address, token, key, fee_max).await,
+            #[cfg(feature = "solana")]
+            OfFamily::Solana(_) => Err(self.only_elsewhere("money is given back from deposit addresses")),
+            #[cfg(feature = "tron")]
+            OfFamily::Tron(chain) => chain.give_back(address, token, key, fee_max).await,
+        }
     }
 
-    #[cfg(feature = "evm")]
-    fn evm(&self) -> Result<&evm::Evm, Error> {
-        match &self.family {
-            OfFamily::Evm(chain) => Ok(chain),
-            #[cfg(any(feature = "solana", feature = "tron"))]
-            _ => Err(Error::Invalid(format!("{} is not an EVM chain", self.id))),
-        }
+    #[cfg(all(feature = "solana", any(feature = "evm", feature = "tron")))]
+    fn only_elsewhere(&self, what: &str) -> Error {
+        Error::Invalid(format!("{what} on EVM chains and Tron only, not on {}", self.id))
     }
 
     /// What the escrow has on record for a payment, by the newest block.

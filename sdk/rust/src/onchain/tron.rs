@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use alloy::{
     primitives::{Address, B256, Log},
-    sol_types::SolEvent,
+    sol_types::{SolCall, SolEvent},
 };
 use ruint::aliases::U256;
 use tokio::time::{Instant, sleep};
@@ -16,14 +16,15 @@ use chains_tron::{
     transaction::{self, Call, Draft, Reference},
 };
 use escrow_abi::{
-    contracts::{GatewayEscrow, word},
+    contracts::{DevToken as Trc20, GatewayEscrow, word},
     record::{self, EscrowTerms, Stored},
 };
-use events::{Account, AssetId, ChainId, PaymentId};
+use events::{Account, Amount, AssetId, ChainId, OwnedAsset, PaymentId};
 use signer::Hash;
 
 use super::{Look, Trial, config, fault, solidity, unusable, within};
 use crate::{
+    deposit_address::Checked,
     error::Error,
     key::{Key, sign_secp256k1},
 };
@@ -49,6 +50,15 @@ pub(super) struct Tron {
     escrow: Address,
 }
 
+/// A call that is to be sent.
+struct ToSend {
+    what: &'static str,
+    to: Address,
+    data: Vec<u8>,
+    /// Energy that must be left, beyond what a trial takes.
+    spare: u64,
+}
+
 impl Tron {
     pub(super) fn connect(id: &ChainId, url: &str, escrow: &Account) -> Result<Self, Error> {
         let ChainConfig::Tron(config) = config(id, url, escrow, &[])? else {
@@ -56,6 +66,39 @@ impl Tron {
         };
         let node = Node::connect(&config).map_err(unusable)?;
         Ok(Self { node, escrow: address(escrow).map_err(unusable)? })
+    }
+
+    pub(super) async fn balance(&self, held: &OwnedAsset) -> Result<U256, Error> {
+        let token = trc20(held.asset()).map_err(unusable)?;
+        let account = address(held.account()).map_err(unusable)?;
+        match self.node.call(None, token, &Trc20::balanceOfCall { account }, State::Newest).await.map_err(fault)? {
+            Answer::Returned { value, .. } => Ok(value),
+            Answer::Reverted { reason, .. } => Err(fault(format!("the balance: {reason}"))),
+        }
+    }
+
+    pub(super) async fn transfer(
+        &self,
+        to: &OwnedAsset,
+        amount: Amount,
+        key: &Key,
+        fee_max: U256,
+    ) -> Result<String, Error> {
+        let token = trc20(to.asset()).map_err(unusable)?;
+        let to = address(to.account()).map_err(unusable)?;
+        let data = Trc20::transferCall { to, value: amount.get() }.abi_encode();
+        self.send(ToSend { what: "the transfer", to: token, data, spare: 0 }, key, fee_max).await
+    }
+
+    pub(super) async fn give_back(
+        &self,
+        address: &Checked,
+        token: Option<&AssetId>,
+        key: &Key,
+        fee_max: U256,
+    ) -> Result<String, Error> {
+        let (to, data) = address.give_back(token)?;
+        self.send(ToSend { what: "the return", to, data, spare: 0 }, key, fee_max).await
     }
 
     pub(super) async fn look(&self, payment_id: &PaymentId) -> Result<Look, Error> {
@@ -99,13 +142,17 @@ impl Tron {
 
     pub(super) async fn try_refund(&self, payment_id: &PaymentId, from: &Account) -> Result<Trial, Error> {
         let (_, terms, _) = self.committed(payment_id).await?;
-        let (draft, _) = self.draft(solidity::refund(terms), address(from).map_err(unusable)?, PAYOUT_ENERGY).await?;
+        let (draft, _) = self.draft(&self.refunding(terms), address(from).map_err(unusable)?).await?;
         Ok(Trial { cost_max: self.cost(&draft).await?.to_string() })
     }
 
     pub(super) async fn refund(&self, payment_id: &PaymentId, key: &Key, fee_max: U256) -> Result<String, Error> {
         let (_, terms, _) = self.committed(payment_id).await?;
-        self.send("the refund", solidity::refund(terms), PAYOUT_ENERGY, key, fee_max).await
+        self.send(self.refunding(terms), key, fee_max).await
+    }
+
+    fn refunding(&self, terms: EscrowTerms) -> ToSend {
+        ToSend { what: "the refund", to: self.escrow, data: solidity::refund(terms), spare: PAYOUT_ENERGY }
     }
 
     pub(super) async fn claimable(&self, owner: &Account, asset: &AssetId) -> Result<U256, Error> {
@@ -125,21 +172,23 @@ impl Tron {
         fee_max: U256,
     ) -> Result<String, Error> {
         let (owner, token) = (address(owner).map_err(unusable)?, trc20(asset).map_err(unusable)?);
-        self.send("the claim", solidity::claim_for(owner, token), 0, key, fee_max).await
+        let data = solidity::claim_for(owner, token);
+        self.send(ToSend { what: "the claim", to: self.escrow, data, spare: 0 }, key, fee_max).await
     }
 
-    /// A transaction that calls the escrow, once the chain does not refuse it, and its expiration.
-    async fn draft(&self, data: Vec<u8>, from: Address, spare: u64) -> Result<(Draft, u64), Error> {
-        let energy = match self.node.trial(from, self.escrow, data.clone(), 0).await.map_err(fault)? {
+    /// The transaction of a call, once the chain does not refuse it, and its expiration.
+    async fn draft(&self, call: &ToSend, from: Address) -> Result<(Draft, u64), Error> {
+        let ToSend { to: contract, data, spare, .. } = call;
+        let energy = match self.node.trial(from, *contract, data.clone(), 0).await.map_err(fault)? {
             Answer::Returned { energy, .. } => energy,
             Answer::Reverted { reason, .. } => return Err(Error::Reverted(reason)),
         };
         let prices = self.node.prices().await.map_err(fault)?;
         let (head, settled) = (self.node.head().await.map_err(fault)?, self.node.settled().await.map_err(fault)?);
-        let energy = energy.saturating_add(energy / 2).saturating_add(spare);
+        let energy = energy.saturating_add(energy / 2).saturating_add(*spare);
         let expiration_ms = head.time_ms.saturating_add(LIFETIME_MS);
         let draft = Draft {
-            call: Call { owner: from, contract: self.escrow, data, value_sun: 0 },
+            call: Call { owner: from, contract: *contract, data: data.clone(), value_sun: 0 },
             fee_limit_sun: energy.saturating_mul(prices.energy_sun),
             // What is named is not taken away by a fork, and the transaction with it.
             reference: Reference::of(&settled),
@@ -156,8 +205,9 @@ impl Tron {
         Ok(U256::from(draft.fee_limit_sun).saturating_add(U256::from(bytes.saturating_mul(prices.bandwidth_sun))))
     }
 
-    async fn send(&self, what: &str, data: Vec<u8>, spare: u64, key: &Key, fee_max: U256) -> Result<String, Error> {
-        let (draft, expiration_ms) = self.draft(data, key.address()?, spare).await?;
+    async fn send(&self, call: ToSend, key: &Key, fee_max: U256) -> Result<String, Error> {
+        let what = call.what;
+        let (draft, expiration_ms) = self.draft(&call, key.address()?).await?;
         within(what, self.cost(&draft).await?, fee_max, UNIT)?;
         let raw_data = draft.raw_data();
         let signature = sign_secp256k1(key, Hash::Sha256, &raw_data).await?;

@@ -7,5 +7,8 @@ export { tronKey, tronWallet } from './wallet.js';
 export type { TronSigner, TronWalletOptions, TronWebLike } from './wallet.js';
 export { rebuild as rebuildTransactions } from './deposit.js';
 export type { TronTransaction } from './transaction.js';
+export { addressOf, checkAddress, giveBackCall, openAddress } from './addresses.js';
+export type { AddressedPayment, AddressOptions, AddressTerms, CheckedAddress, CheckOptions, OpenedAddress, PlacedTerms } from '../addresses.js';
+export type { Deposit } from '../evm/deposit.js';
 export { httpNode } from './node.js';
 export type { TronNode } from './node.js';

@@ -317,6 +317,7 @@ fn tron_members(network: &Network, chain: &TronChain) -> Result<Value> {
         "rpc_url": chain.node.url(),
         "escrow_contract": chain.contracts.escrow,
         "fulfillment_proxy": chain.contracts.proxy,
+        "deposit_address_factory": chain.contracts.deposit_address_factory,
         "reserver": Role::Reserver.tron_account(),
         "releaser": network.verifier(Family::Tron)?.account,
         "required_depth": "finalized",

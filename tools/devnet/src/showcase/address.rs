@@ -1,15 +1,15 @@
-//! The payment whose payer signs nothing: an exchange sends the money to an address.
+//! The payments whose payers sign nothing: an exchange sends the money to an address.
 
 use std::time::Duration;
 
 use alloy::{primitives::U256, signers::local::PrivateKeySigner};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use events::PaymentEvent;
 
 use super::{Environment, ordinary};
-use crate::payer::{Payer, PaymentSpec};
+use crate::payer::{Answer, Payer, PaymentSpec};
 
 impl Environment<'_> {
     /// Has an exchange pay for somebody who has no money of its own, and checks that what is over comes back.
@@ -26,24 +26,63 @@ impl Environment<'_> {
             fulfillment_window: Duration::from_secs(300),
             ..ordinary(self.network, &format!("showcase-{number}"))?
         };
-        let batch = payer.open(&self.base, &payer.quote_request(&spec), false).await?;
+        let (given, address) = self.address_for(&payer, &spec).await?;
+        let source = &self.network.source;
+        source.dev.send_token(&exchange, &source.token, &address, spec.cap.get()).await?;
+        let received = self.delivers_what_came(&given, before, &spec).await?;
+        let source = &self.network.source;
+        let returned = source.dev.token_balance(&source.token, &payer.account()).await?;
+        self.has_returned(received, returned)
+    }
+
+    /// The same on Tron, where there is one.
+    pub(super) async fn pays_to_an_address_on_tron(&mut self) -> Result<()> {
+        if self.network.tron.is_none() {
+            return Ok(());
+        }
+        let number = self.title("A payer on Tron whose money lies at an exchange");
+        let (payer, exchange) = (Payer::on_tron(PrivateKeySigner::random())?, PrivateKeySigner::random());
+        let before = self.recipients_balance().await?;
+        let tron = self.network.tron.as_ref().context("the network has no Tron chain")?;
+        let account = chains_tron::address::text(exchange.address());
+        tron.dev.mint(&tron.token, &account, U256::from(1_000_000_000)).await?;
+        tron.dev.fund(&account, 1_000_000_000).await?;
+        let spec = PaymentSpec {
+            source: tron.token()?,
+            fulfillment_window: Duration::from_secs(300),
+            ..ordinary(self.network, &format!("showcase-{number}"))?
+        };
+        let (given, address) = self.address_for(&payer, &spec).await?;
+        let tron = self.network.tron.as_ref().context("the network has no Tron chain")?;
+        tron.dev.send_token(&exchange, &tron.token, &address, spec.cap.get()).await?;
+        let received = self.delivers_what_came(&given, before, &spec).await?;
+        let tron = self.network.tron.as_ref().context("the network has no Tron chain")?;
+        let returned = tron.dev.token_balance(&tron.token, &payer.account()).await?;
+        self.has_returned(received, returned)
+    }
+
+    /// The payment that waits for its money, and where that is to be sent.
+    async fn address_for(&self, payer: &Payer, spec: &PaymentSpec) -> Result<(Answer, String)> {
+        let batch = payer.open(&self.base, &payer.quote_request(spec), false).await?;
         ensure!(batch.status == 200, "HTTP {}: {}", batch.status, batch.body);
         let given = payer.deposit_address(&self.base, batch.text("quote_request_id"), &json!({})).await?;
         ensure!(given.status == 200, "HTTP {}: {}", given.status, given.body);
         let address = given.body["deposit_address"]["address"].as_str().unwrap_or_default().to_owned();
-        println!(
-            "   POST …/address → {} {}: {} to {address}",
-            given.text("payment_id"),
-            given.text("status"),
-            spec.cap
-        );
-        source.dev.send_token(&exchange, &source.token, &address, spec.cap.get()).await?;
-        let payment_id = self.payment_id(&given)?;
+        let (payment_id, status) = (given.text("payment_id"), given.text("status"));
+        println!("   POST …/address → {payment_id} {status}: {} to {address}", spec.cap);
+        Ok((given, address))
+    }
+
+    /// Shows the payment until its end; what the recipient got.
+    async fn delivers_what_came(&self, given: &Answer, before: U256, spec: &PaymentSpec) -> Result<U256> {
+        let payment_id = self.payment_id(given)?;
         self.timeline_until(&payment_id, |event| matches!(event, PaymentEvent::EscrowReleased(_))).await?;
         let received = self.recipients_balance().await? - before;
         ensure!(received == spec.amount.get(), "recipient received {received}, not {}", spec.amount);
-        let source = &self.network.source;
-        let returned = source.dev.token_balance(&source.token, &payer.account()).await?;
+        Ok(received)
+    }
+
+    fn has_returned(&mut self, received: U256, returned: U256) -> Result<()> {
         ensure!(!returned.is_zero(), "nothing came back of what was over");
         println!(
             "   recipient received exactly {received}; {returned} that were over are back at the refund account\n"

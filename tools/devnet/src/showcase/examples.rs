@@ -83,6 +83,7 @@ pub(super) async fn invite(network: &Network) -> Result<()> {
         addresses.extend([
             ("TRON_API_URL", tron.node.url()),
             ("TRON_ESCROW", tron.contracts.escrow.clone()),
+            ("TRON_DEPOSIT_ADDRESS_FACTORY", tron.contracts.deposit_address_factory.clone()),
             ("TRON_RESERVER", Role::Reserver.tron_account()),
             ("TRON_RELEASER", network.verifier(Family::Tron)?.account.to_string()),
         ]);

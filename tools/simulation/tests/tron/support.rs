@@ -132,7 +132,7 @@ pub fn config(chain: &SharedTron) -> Result<TronConfig> {
         assets: vec![asset],
         chain_id,
     };
-    Ok(TronConfig { common, api_key: None })
+    Ok(TronConfig { common, api_key: None, deposit_address_factory: None, deposit_returns_daily_max: 0 })
 }
 
 /// A connection whose calls end as is said from outside.

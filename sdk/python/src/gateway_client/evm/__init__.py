@@ -1,15 +1,7 @@
 """Paying on EVM chains: `pip install 'gateway-client[evm]'`."""
 
-from .addresses import (
-    ADDRESS_IMPLEMENTATION,
-    DEPOSIT_ADDRESSES,
-    Addressed,
-    AddressTerms,
-    CheckedAddress,
-    address_terms,
-    check_address,
-    give_back_call,
-)
+from ..addresses import Addressed, CheckedAddress, address_terms, check_address, give_back_call
+from .addresses import ADDRESS_IMPLEMENTATION, DEPOSIT_ADDRESSES, AddressTerms
 from .messages import check, check_messages
 from .permit import Permit, rebuild
 from .tokens import Allowance, Authorization

@@ -8,11 +8,11 @@ from typing import Any
 from eth_account.messages import encode_typed_data
 
 from ..errors import NotSigned
-from ..escrow_abi import GATEWAY_DEPOSIT, typed_fields
+from ..escrow_abi import GATEWAY_DEPOSIT, deposit_of, typed_fields
 from ..keccak import keccak256
 from ..schemas import UnsignedMessage
 from ..trust import Terms, json_object, whole_number
-from .typed import Message, deposit_of, insist_digest, token_of
+from .typed import Message, insist_digest, token_of
 
 _TYPES = {
     "EIP712Domain": typed_fields("string name,uint256 chainId,address verifyingContract"),

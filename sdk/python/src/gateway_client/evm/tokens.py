@@ -11,10 +11,10 @@ from eth_account.messages import encode_typed_data
 
 from ..amounts import AMOUNT_MAX
 from ..errors import NotSigned
-from ..escrow_abi import typed_fields
+from ..escrow_abi import deposit_of, typed_fields
 from ..schemas import UnsignedMessage
 from ..trust import Terms, whole_number
-from .typed import Message, Shown, deposit_hash, deposit_of, insist_digest, insist_same, shown_deposit, token_of
+from .typed import Message, Shown, deposit_hash, insist_digest, insist_same, shown_deposit, token_of
 
 _DOMAIN = typed_fields("string name,string version,uint256 chainId,address verifyingContract")
 _AUTHORIZATION = typed_fields(

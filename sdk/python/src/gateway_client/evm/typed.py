@@ -11,8 +11,8 @@ from eth_account.messages import SignableMessage, encode_typed_data
 from ..amounts import AMOUNT_MAX
 from ..errors import NotSigned
 from ..escrow_abi import GATEWAY_DEPOSIT
-from ..keccak import keccak256, on_chain
-from ..trust import Terms, json_object, whole_number
+from ..keccak import keccak256
+from ..trust import json_object, whole_number
 
 #: Characters of the longest name and version that a token's domain may have.
 _DOMAIN_CHARS_MAX = 256
@@ -95,22 +95,6 @@ def token_of(asset_identifier: str) -> tuple[int, str]:
     if not found or not chain.startswith("eip155:"):
         raise ValueError(f"{asset_identifier} is not an ERC-20, eip155:…/erc20:0x…")
     return int(chain.removeprefix("eip155:")), token
-
-
-def deposit_of(terms: Terms, reserve_deadline: int, refund_after: int) -> dict[str, Any]:
-    """What the payer agrees to, the escrow's `GatewayDeposit`, with the windows that the gateway chose."""
-    order = terms.order
-    return {
-        "paymentId": on_chain(order.payment_id),
-        "termsHash": order.terms_hash(),
-        "quoteHash": terms.quote_hash,
-        "payer": order.account,
-        "reserver": terms.reserver,
-        "releaser": terms.releaser,
-        "reserveDeadline": reserve_deadline,
-        "fulfillmentDeadline": terms.fulfillment_deadline,
-        "refundAfter": refund_after,
-    }
 
 
 def deposit_hash(deposit: Mapping[str, Any]) -> bytes:

@@ -1,7 +1,20 @@
 """Paying on Tron: `pip install 'gateway-client[tron]'`."""
 
+from ..addresses import Addressed, CheckedAddress, address_terms, check_address, give_back_call
+from .addresses import AddressTerms
 from .message import Deposit, check
 from .transaction import Call
 from .wallet import TronWallet
 
-__all__ = ["Call", "Deposit", "TronWallet", "check"]
+__all__ = [
+    "AddressTerms",
+    "Addressed",
+    "Call",
+    "CheckedAddress",
+    "Deposit",
+    "TronWallet",
+    "address_terms",
+    "check",
+    "check_address",
+    "give_back_call",
+]

@@ -11,8 +11,7 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from ..errors import LimitExceeded, NotSigned
-from ..escrow_abi import DEPOSIT_OWN, WORD, number, opening, selector, word
-from ..keccak import on_chain
+from ..escrow_abi import DEPOSIT_OWN, WORD, deposit_of, number, opening, selector, word
 from ..schemas import PreparedPayment, UnsignedMessage
 from ..trust import Terms
 from ..wallet import insist_prepared, messages_of
@@ -82,17 +81,8 @@ class _Own:
         reserve_deadline, refund_after = number(given[6]), number(given[8])
         terms.check_windows(reserve_deadline, refund_after)
         signature = b"".join(given[13:])[:_SIGNATURE_BYTES]
-        deposit: dict[str, Any] = {
-            "paymentId": on_chain(terms.order.payment_id),
-            "termsHash": terms.order.terms_hash(),
-            "quoteHash": terms.quote_hash,
-            "payer": self._payer,
-            "reserver": _address(terms.reserver),
-            "releaser": _address(terms.releaser),
-            "reserveDeadline": reserve_deadline,
-            "fulfillmentDeadline": terms.fulfillment_deadline,
-            "refundAfter": refund_after,
-        }
+        own = deposit_of(terms, reserve_deadline, refund_after)
+        deposit: dict[str, Any] = {name: _address(value) if isinstance(value, str) else value for name, value in own.items()}
         call = b"".join([_DEPOSIT_OWN, *(word(value) for value in deposit.values()), word(self.token), word(terms.amount)])
         call += word(12 * WORD) + word(_SIGNATURE_BYTES) + signature.ljust(3 * WORD, b"\0")
         if call != data:

@@ -1,0 +1,112 @@
+//! Deposit addresses, audited: nothing is signed, so it is the address that commits to what the stream shows, and the chain shows what came
+//! and went.
+
+use alloy::primitives::Address;
+
+use chains::auditor::{Case, Discrepancies, Discrepancy, Kind};
+use escrow_abi::{
+    contracts::{GatewayEscrow, units},
+    deposit_addresses::DepositAddresses,
+    evidence::{Agreement, Evidence, Parties},
+};
+use events::{
+    Hash32, PaymentId, Terms,
+    event::{DepositAddress, EscrowPlan, EscrowRefunded, EscrowSecured},
+};
+use sagas::ports::{PayerDeposit, Transient};
+
+use super::{Auditor, unreadable};
+use crate::{
+    address::{address, text},
+    deposit_addresses::{self, Place},
+};
+
+impl Auditor {
+    /// What does not fit in the address that the payer's money was sent to, and whether its factory is this version's: another one's
+    /// addresses may do anything with what comes there.
+    pub(super) async fn given(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        recorded: &DepositAddress,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        if let Some(cap) = terms.max_source_amount {
+            discrepancies.require(cap == recorded.amount, || {
+                format!("the address is for {}, the terms say {cap}", recorded.amount)
+            });
+        }
+        match deposit_addresses::mismatch(payment_id, terms, plan, recorded) {
+            Ok(Some(what)) => discrepancies.add(Kind::Contradiction, format!("the deposit address: {what}")),
+            Ok(None) => {}
+            Err(error) => return Ok(unreadable(error)),
+        }
+        let factory: Address = match address(&recorded.factory) {
+            Ok(factory) => factory,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        if !deposit_addresses::is_factory(&self.node, factory).await? {
+            let what = format!("the deposit address: its factory {} is not known", text(factory));
+            discrepancies.add(Kind::Contradiction, what);
+        }
+        Ok(discrepancies.0)
+    }
+
+    /// Whether the transaction that the stream names gave back what the stream says.
+    pub(super) async fn came_back(
+        &self,
+        deposit: &PayerDeposit,
+        refunded: &EscrowRefunded,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let Some(evidence) = self.executed_as(&refunded.inclusion, &mut discrepancies).await? else {
+            return Ok(discrepancies.0);
+        };
+        let place = Place::of(deposit)?;
+        let given_back: Vec<DepositAddresses::GivenBack> = evidence.events(place.factory());
+        match given_back.iter().find(|event| event.from == place.at() && event.token == place.token()) {
+            None => {
+                let transaction = &refunded.inclusion.transaction_hash;
+                discrepancies.add(Kind::Missing, format!("{transaction} gave nothing back from the deposit address"));
+            }
+            Some(event) => {
+                let payer = address(deposit.terms.source.account()).map_err(Transient::from)?;
+                discrepancies.same("the amount given back", units(refunded.amount), event.amount);
+                discrepancies.same("who got it back", text(payer), text(event.to));
+            }
+        }
+        Ok(discrepancies.0)
+    }
+}
+
+/// What does not fit in the deposit that the transaction of `evidence` made from the payment's address.
+pub(super) fn made_from_address(
+    case: &Case<'_>,
+    given: &DepositAddress,
+    parties: &Parties,
+    evidence: &Evidence,
+    secured: &EscrowSecured,
+) -> Vec<Discrepancy> {
+    let mut discrepancies = Discrepancies::default();
+    let (amount, price) = (secured.amount, case.quote.source_amount);
+    discrepancies.require(amount >= price, || format!("{amount} are in escrow, and the quote asks for {price}"));
+    let deposits: Vec<GatewayEscrow::Deposited> = evidence.events(parties.escrow);
+    let Some(made) = deposits.iter().find(|event| event.paymentId == parties.id) else {
+        evidence.no_deposit(parties, &secured.inclusion.transaction_hash, &mut discrepancies);
+        return discrepancies.0;
+    };
+    discrepancies.same("the amount deposited", units(amount), made.amount);
+    let agreement =
+        Agreement { plan: case.plan, terms_hash: case.terms.hash(), agreed: Hash32::ZERO, quote_hash: case.quote_hash };
+    Evidence::deposited(parties, &agreement, made, &mut discrepancies);
+    // Who pays is the address that the payer's money was sent to.
+    match address(&given.address) {
+        Ok(payer) => {
+            let from = Parties { payer, ..*parties };
+            evidence.taken(&from, deposits.len(), made.amount, &mut discrepancies);
+        }
+        Err(error) => return unreadable(error),
+    }
+    discrepancies.0
+}
