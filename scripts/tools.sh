@@ -6,7 +6,7 @@
 #   scripts/tools.sh contracts  forge, solc, OpenZeppelin and Permit2: what building and testing the contracts needs
 #   scripts/tools.sh check      what `make check` needs: those of analysis and deploy, the npm packages of web and of examples/x402, and cargo-deny,
 #                               which looks at the dependencies
-#   scripts/tools.sh test       Prometheus, schemathesis, x402-conformance, jsonld, tronweb, web3.js, AsyncAPI's schemas, Redoc, the Python packages
+#   scripts/tools.sh test       Prometheus, schemathesis, x402-conformance, x402's client in Python, jsonld, tronweb, web3.js, AsyncAPI's schemas, Redoc, the Python packages
 #                               of examples/settler and examples/evm (those of examples/auditor are among them), the npm
 #                               packages of examples/{evm,solana,tron,webhooks,x402} and of web, what sdk/typescript and sdk/python are
 #                               built and checked with, and Chromium, which root alone can install: what tests of the HTTP API, of
@@ -27,7 +27,7 @@
 # of Debian's package `prometheus`, which is not installed: that would start a server.
 #
 # Result: .tools/bin/{nats-server,anvil,forge,solc,schemathesis,slither,halmos,cargo-deny,cargo-cyclonedx,mdbook,prometheus,promtool},
-# .tools/{deploy,settler,jsonld,tronweb,asyncapi,redoc,solana-client,surfpool,x402-conformance,mermaid,clients,clients-python,sdk-python},
+# .tools/{deploy,settler,jsonld,tronweb,asyncapi,redoc,solana-client,surfpool,x402-conformance,x402-client,mermaid,clients,clients-python,sdk-python},
 # .tools/permit2/Permit2.json, sdk/typescript/{node_modules,dist}, web/node_modules and examples/{evm,solana,tron,webhooks,x402}/node_modules.
 set -euo pipefail
 
@@ -62,6 +62,7 @@ nats_pins="$NATS_VERSION $(pip_pins nats-server)"
 schemathesis_pins="$(pip_pins schemathesis)"
 settler_pins="$(pip_pins settler)"
 x402_conformance_pins="$(pip_pins x402-conformance)"
+x402_client_pins="$(pip_pins x402-client)"
 contract_checks_pins="$(pip_pins contract-checks)"
 deploy_pins="$(pip_pins deploy)"
 jsonld_pins="$(cksum <"$pins/jsonld/package.json") $(cksum <"$pins/jsonld/package-lock.json")"
@@ -108,6 +109,7 @@ have_tron() { stamped tron "$tron_pins" && [[ -d "$root/examples/tron/node_modul
 have_sdk_typescript() { stamped sdk-typescript "$sdk_typescript_pins" && [[ -f "$root/sdk/typescript/dist/index.js" ]]; }
 have_sdk_python() { stamped sdk-python "$sdk_python_pins" && [[ -d "$tools/sdk-python/httpx" ]]; }
 have_x402_conformance() { stamped x402-conformance "$x402_conformance_pins" && [[ -d "$tools/x402-conformance/x402conf" ]]; }
+have_x402_client() { stamped x402-client "$x402_client_pins" && [[ -d "$tools/x402-client/x402" ]]; }
 have_contract_checks() {
   stamped contract-checks "$contract_checks_pins" && [[ -x "$tools/bin/slither" && -x "$tools/bin/halmos" ]]
 }
@@ -338,6 +340,13 @@ fetch_x402_conformance() {
   stamp x402-conformance "$x402_conformance_pins"
 }
 
+fetch_x402_client() {
+  pip_install x402-client x402-client
+  PYTHONPATH="$tools/x402-client" python3 -c 'import x402.http.clients.requests, x402.mechanisms.evm.signers' ||
+    die "the x402 client that was fetched does not run on this machine"
+  stamp x402-client "$x402_client_pins"
+}
+
 # Links .tools/bin/<name> to the binary of this platform in @foundry-rs/<name>-<platform>.
 link_foundry() {
   local binary
@@ -387,13 +396,13 @@ case "$stage" in
   analysis) wanted=(npm_all permit2 contract_checks) ;;
   check) wanted=(npm_all permit2 contract_checks cargo_deny deploy prometheus web x402) ;;
   deploy) wanted=(deploy prometheus) ;;
-  test) wanted=(prometheus schemathesis jsonld tronweb asyncapi redoc settler sdk_typescript sdk_python web chromium evm solana tron webhooks x402 x402_conformance solana_client) ;;
+  test) wanted=(prometheus schemathesis jsonld tronweb asyncapi redoc settler sdk_typescript sdk_python web chromium evm solana tron webhooks x402 x402_conformance x402_client solana_client) ;;
   sdks) wanted=(sdk_typescript sdk_python) ;;
   peers) wanted=(nats postgres) ;;
   docs) wanted=(mdbook mermaid) ;;
   release) wanted=(cargo_cyclonedx) ;;
   clients) wanted=(clients clients_python) ;;
-  all) wanted=(nats npm_all permit2 surfpool prometheus sdk_typescript sdk_python web chromium evm solana tron webhooks x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance solana_client contract_checks) ;;
+  all) wanted=(nats npm_all permit2 surfpool prometheus sdk_typescript sdk_python web chromium evm solana tron webhooks x402 schemathesis jsonld tronweb asyncapi redoc settler x402_conformance x402_client solana_client contract_checks) ;;
   *) die "unknown stage '$stage'; use run, contracts, analysis, deploy, check, test, sdks, peers, docs, release, clients or all" ;;
 esac
 
@@ -441,6 +450,7 @@ for w in "${wanted[@]}"; do
     sdk_python) fetch_sdk_python ;;
     x402) fetch_example x402 "$x402_pins" ;;
     x402_conformance) fetch_x402_conformance ;;
+    x402_client) fetch_x402_client ;;
     contract_checks) fetch_contract_checks ;;
     deploy) fetch_deploy ;;
     prometheus) fetch_prometheus ;;

@@ -15,7 +15,7 @@ use chains_evm::offers;
 use devnet::{
     keys::Role,
     payer::Answer,
-    stock_shop::{self, PAID, StockShop, TOKENS},
+    stock_shop::{self, Language, PAID, StockShop, TOKENS},
 };
 use escrow_abi::{
     contracts::DevStablecoin,
@@ -121,14 +121,22 @@ fn payment_id(answer: &Answer) -> Result<PaymentId> {
     Ok(id.with_context(|| format!("no payment in {answer:?}"))?.parse()?)
 }
 
-/// A shop and a buyer of the stock packages alone.
-async fn stock_packages(world: &World) -> Result<PaymentId> {
-    let (source, destination) = (&world.network.source, &world.network.destination);
+/// A shop of the stock packages alone, and buyers of them in two languages.
+async fn stock_packages(world: &World) -> Result<Vec<PaymentId>> {
     let shop = StockShop::start(&world.network).await?;
     x402_conforms("resource", &shop.url).await?;
+    let mut bought = Vec::new();
+    for language in [Language::JavaScript, Language::Python] {
+        bought.push(stock_buyer(world, &shop, language).await?);
+    }
+    Ok(bought)
+}
+
+async fn stock_buyer(world: &World, shop: &StockShop, language: Language) -> Result<PaymentId> {
+    let (source, destination) = (&world.network.source, &world.network.destination);
     let bought = {
         let _turn = TURN.lock().await;
-        stock_shop::buy(&world.network, &shop.url).await?
+        stock_shop::buy(&world.network, &shop.url, language).await?
     };
     assert_eq!(bought.title, "Paid across chains");
     let receipt = &bought.receipt;
@@ -414,10 +422,10 @@ async fn stock_clients_pay_merchants_on_another_chain() -> Result<()> {
         brought_past_the_gateway(&world, &requirement),
         offers_are_what_their_addresses_commit_to(&world, &requirement),
     )?;
-    let paid = [vec![bought, late], both].concat();
+    let paid = [bought, vec![late], both].concat();
     world.settled_once(&paid).await?;
     let after = world.balances().await?;
-    assert_eq!(after["recipient"] - before["recipient"], U256::from(AMOUNT * 4));
+    assert_eq!(after["recipient"] - before["recipient"], U256::from(AMOUNT * 5));
     for payment_id in paid.iter().chain([&here, &unsold]) {
         world.audited(payment_id).await?;
     }

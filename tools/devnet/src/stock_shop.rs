@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::process::Command;
 
-use devkit::{Process, free_port};
+use devkit::{Process, free_port, tools};
 use events::PaymentId;
 
 use super::{keys::Role, network::Network, shop};
@@ -28,6 +28,15 @@ pub struct Bought {
     pub title: String,
     /// The buyer's account.
     pub account: String,
+}
+
+/// Whose client of x402 buys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// `@x402/fetch`.
+    JavaScript,
+    /// `x402` of PyPI, over requests.
+    Python,
 }
 
 /// A running shop. Dropping it ends its process.
@@ -64,11 +73,18 @@ impl StockShop {
 ///
 /// # Errors
 /// When the buyer does not get it; the message has what it said.
-pub async fn buy(network: &Network, url: &str) -> Result<Bought> {
+pub async fn buy(network: &Network, url: &str, language: Language) -> Result<Bought> {
     let (buyer, source) = (PrivateKeySigner::random(), &network.source);
     let account = buyer.address().to_string();
     source.dev.mint(&source.stablecoin, &account, U256::from(TOKENS)).await?;
-    let mut command = node(network, "stock/buyer.js");
+    let mut command = match language {
+        Language::JavaScript => node(network, "stock/buyer.js"),
+        Language::Python => {
+            let mut command = runs(network, "python3", "stock/buyer.py");
+            command.env("PYTHONPATH", tools::root().join(".tools/x402-client"));
+            command
+        }
+    };
     command.arg(url).env("PAY_AT_MOST", PAID.to_string()).env("BUYER_KEY", format!("{:#x}", buyer.to_bytes()));
     let output = command.output().await.context("start the buyer")?;
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -86,7 +102,11 @@ pub async fn buy(network: &Network, url: &str) -> Result<Bought> {
 }
 
 fn node(network: &Network, script: &str) -> Command {
-    let mut command = Command::new("node");
+    runs(network, "node", script)
+}
+
+fn runs(network: &Network, program: &str, script: &str) -> Command {
+    let mut command = Command::new(program);
     command
         .arg(shop::home().join(script))
         .env("PAY_NETWORK", network.source.id().as_str())

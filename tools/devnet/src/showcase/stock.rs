@@ -8,7 +8,7 @@ use events::PaymentEvent;
 use super::Environment;
 use crate::{
     shop,
-    stock_shop::{self, PRICE, StockShop, TOKENS},
+    stock_shop::{self, Language, PRICE, StockShop, TOKENS},
 };
 
 impl Environment<'_> {
@@ -23,7 +23,7 @@ impl Environment<'_> {
         }
         let before = self.recipients_balance().await?;
         let shop = StockShop::start(self.network).await?;
-        let bought = stock_shop::buy(self.network, &shop.url).await?;
+        let bought = stock_shop::buy(self.network, &shop.url, Language::JavaScript).await?;
         println!("   GET {} → 402, signed, 200: \"{}\"", shop.url, bought.title);
         self.timeline_until(&bought.payment_id, |event| matches!(event, PaymentEvent::EscrowReleased(_))).await?;
         let received = self.recipients_balance().await? - before;
