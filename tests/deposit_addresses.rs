@@ -4,116 +4,17 @@
 use std::time::Duration;
 
 use alloy::{
-    primitives::{Address, B256, U256, keccak256},
-    signers::local::PrivateKeySigner,
+    primitives::{Address, B256, keccak256},
     sol_types::SolCall,
 };
 use anyhow::{Context, Result, ensure};
-use chrono::{SecondsFormat, Utc};
 use serde_json::{Value, json};
 
 use chains_evm::{deposit_addresses, minimal_proxy::implementation};
-use devnet::payer::{Answer, Payer, PaymentSpec};
-use escrow_abi::deposit_addresses::{DepositAddresses, GatewayEscrow};
-use events::{PaymentEvent, PaymentId};
+use devnet::payer::{Answer, PaymentSpec};
+use escrow_abi::deposit_addresses::DepositAddresses;
 
-use crate::support::*;
-
-/// The most that a payment may cost, which is what has to be sent.
-const CAP: u64 = 25_500_000;
-/// What an exchange has of the token.
-const TOKENS: u64 = 1_000_000_000;
-
-/// Somebody whose money lies at an exchange, which sends it where it is told to.
-struct Customer {
-    payer: Payer,
-    exchange: PrivateKeySigner,
-}
-
-/// A payment that waits for its money.
-struct Given {
-    payment_id: PaymentId,
-    quote_request_id: String,
-    body: Value,
-}
-
-impl Given {
-    fn of(quote_request_id: &str, answer: &Answer) -> Result<Self> {
-        ensure!(answer.status == 200, "{answer:?}");
-        let payment_id = answer.text("payment_id").parse()?;
-        let body = answer.body["deposit_address"].clone();
-        Ok(Self { payment_id, quote_request_id: quote_request_id.to_owned(), body })
-    }
-
-    fn text(&self, pointer: &str) -> Result<&str> {
-        self.body.pointer(pointer).and_then(Value::as_str).with_context(|| format!("{pointer} of {}", self.body))
-    }
-
-    fn terms(&self) -> Result<DepositAddresses::Terms> {
-        let seconds = |name: &str| self.body["terms"]["deposit"][name].as_u64().unwrap_or_default();
-        Ok(DepositAddresses::Terms {
-            escrow: self.text("/terms/escrow")?.parse()?,
-            token: self.text("/terms/token")?.parse()?,
-            amount: self.text("/terms/amount")?.parse()?,
-            deposit: GatewayEscrow::GatewayDeposit {
-                paymentId: self.text("/terms/deposit/payment_id")?.parse()?,
-                termsHash: self.text("/terms/deposit/terms_hash")?.parse()?,
-                quoteHash: self.text("/terms/deposit/quote_hash")?.parse()?,
-                payer: self.text("/terms/deposit/payer")?.parse()?,
-                reserver: self.text("/terms/deposit/reserver")?.parse()?,
-                releaser: self.text("/terms/deposit/releaser")?.parse()?,
-                reserveDeadline: seconds("reserve_deadline").try_into()?,
-                fulfillmentDeadline: seconds("fulfillment_deadline").try_into()?,
-                refundAfter: seconds("refund_after").try_into()?,
-            },
-        })
-    }
-}
-
-impl Customer {
-    async fn new(world: &World) -> Result<Self> {
-        // All are endowed by one account, whose transactions have to follow each other.
-        static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-        let _turn = TURN.lock().await;
-        let (exchange, source) = (PrivateKeySigner::random(), &world.network.source);
-        let account = exchange.address().to_string();
-        source.dev.mint(&source.token, &account, U256::from(TOKENS)).await?;
-        source.dev.fund(&account, U256::from(10).pow(U256::from(18))).await?;
-        Ok(Self { payer: Payer::new(PrivateKeySigner::random())?, exchange })
-    }
-
-    async fn open(&self, world: &World, spec: &PaymentSpec) -> Result<String> {
-        let answer = self.payer.open(&world.base(0), &self.payer.quote_request(spec), false).await?;
-        ensure!(answer.status == 200, "{answer:?}");
-        Ok(answer.text("quote_request_id").to_owned())
-    }
-
-    async fn given(&self, world: &World, spec: &PaymentSpec, options: Value) -> Result<Given> {
-        let id = self.open(world, spec).await?;
-        Given::of(&id, &self.payer.deposit_address(&world.base(0), &id, &options).await?)
-    }
-
-    async fn send(&self, world: &World, given: &Given, amount: u64) -> Result<()> {
-        let source = &world.network.source;
-        let (to, amount) = (given.text("/address")?, U256::from(amount));
-        Ok(source.dev.send_token(&self.exchange, &source.token, to, amount).await?)
-    }
-
-    /// What has come back to the refund account.
-    async fn returned(&self, world: &World) -> Result<u64> {
-        let source = &world.network.source;
-        Ok(source.dev.token_balance(&source.token, &self.payer.account()).await?.to())
-    }
-
-    async fn at(&self, world: &World, given: &Given) -> Result<u64> {
-        let source = &world.network.source;
-        Ok(source.dev.token_balance(&source.token, given.text("/address")?).await?.to())
-    }
-}
-
-fn after(seconds: u64) -> String {
-    (Utc::now() + Duration::from_secs(seconds)).to_rfc3339_opts(SecondsFormat::Secs, true)
-}
+use crate::support::{deposit_addresses::*, *};
 
 /// What the answer says is what the contract commits to, and the client computes by itself.
 async fn verified(world: &World, customer: &Customer, given: &Given, spec: &PaymentSpec) -> Result<()> {
@@ -136,85 +37,6 @@ async fn verified(world: &World, customer: &Customer, given: &Given, spec: &Paym
         format!("ethereum:{}@{}/transfer?address={address:#x}&uint256={CAP}", source.token, source.id().reference());
     assert_eq!(given.text("/uri")?, uri);
     Ok(())
-}
-
-/// Exactly what was asked for, in two transfers, from an account that nobody knows.
-async fn in_two_transfers(world: &World) -> Result<PaymentId> {
-    let (customer, spec) = (Customer::new(world).await?, world.spec("two-transfers")?);
-    let given = customer.given(world, &spec, json!({})).await?;
-    verified(world, &customer, &given, &spec).await?;
-    let waiting = customer.payer.status(&world.base(0), given.payment_id.as_str()).await?;
-    assert_eq!((waiting.text("status"), &waiting.body["deposit_address"]), ("pending", &given.body), "{waiting:?}");
-    customer.send(world, &given, CAP - 1).await?;
-    // The same question has the same answer.
-    let again = customer.payer.deposit_address(&world.base(0), &given.quote_request_id, &json!({})).await?;
-    assert_eq!((&again.body["idempotent_replay"], &again.body["deposit_address"]), (&json!(true), &given.body));
-    customer.send(world, &given, 1).await?;
-    world.completed(&given.payment_id).await?;
-    assert_eq!((customer.returned(world).await?, customer.at(world, &given).await?), (CAP - PRICE, 0));
-    let ended = customer.payer.status(&world.base(0), given.payment_id.as_str()).await?;
-    assert_eq!(ended.body["deposit_address"]["received"], CAP.to_string(), "{ended:?}");
-    Ok(given.payment_id)
-}
-
-/// More than was asked for goes into escrow, and what is over comes back with the release; what comes after that anybody sends back.
-async fn too_much_and_twice(world: &World) -> Result<PaymentId> {
-    let (customer, spec) = (Customer::new(world).await?, world.spec("too-much")?);
-    let given = customer.given(world, &spec, json!({"amount": CAP.to_string(), "pay_by": after(60)})).await?;
-    customer.send(world, &given, 2 * CAP).await?;
-    world.completed(&given.payment_id).await?;
-    let Some(PaymentEvent::EscrowSecured(secured)) = world.events(&given.payment_id, "EscrowSecured").await?.pop()
-    else {
-        anyhow::bail!("{} was not deposited", given.payment_id)
-    };
-    assert_eq!(secured.amount.get(), U256::from(2 * CAP));
-    assert_eq!(customer.returned(world).await?, 2 * CAP - PRICE);
-    customer.send(world, &given, CAP).await?;
-    let source = &world.network.source;
-    let give_back = DepositAddresses::giveBackCall { t: given.terms()?, token: source.token.parse()? }.abi_encode();
-    let factory = deposit_addresses::factory().to_string();
-    source.dev.call(&customer.exchange, &factory, give_back, U256::ZERO).await?;
-    assert_eq!((customer.returned(world).await?, customer.at(world, &given).await?), (3 * CAP - PRICE, 0));
-    Ok(given.payment_id)
-}
-
-/// Waits until the gateway has brought back what is at the address.
-async fn given_back(world: &World, customer: &Customer, given: &Given, amount: u64, code: &str) -> Result<PaymentId> {
-    let outcome = world.outcome(&given.payment_id).await?;
-    assert_eq!((outcome.text("status"), &outcome.body["error"]["code"]), ("failed", &json!(code)), "{outcome:?}");
-    assert_eq!(customer.at(world, given).await?, amount);
-    world.until(&given.payment_id, "EscrowRefunded").await?;
-    assert_eq!((customer.returned(world).await?, customer.at(world, given).await?), (amount, 0));
-    let types = world.types(&given.payment_id).await?;
-    assert_eq!(types.iter().filter(|event| **event == "AddressHeld").count(), 1, "{types:?}");
-    Ok(given.payment_id.clone())
-}
-
-async fn too_little(world: &World) -> Result<PaymentId> {
-    let (customer, spec) = (Customer::new(world).await?, world.spec("too-little")?);
-    let given = customer.given(world, &spec, json!({"pay_by": after(12)})).await?;
-    customer.send(world, &given, CAP - 1).await?;
-    given_back(world, &customer, &given, CAP - 1, "DEPOSIT_NOT_RECEIVED").await
-}
-
-/// The money is there, and nobody delivers for it.
-async fn no_quotes(world: &World) -> Result<PaymentId> {
-    let customer = Customer::new(world).await?;
-    // Less than any settler takes.
-    let spec = PaymentSpec { cap: (AMOUNT / 2).to_string().parse()?, ..world.spec("no-quotes")? };
-    let given = customer.given(world, &spec, json!({"pay_by": after(12)})).await?;
-    customer.send(world, &given, AMOUNT / 2).await?;
-    given_back(world, &customer, &given, AMOUNT / 2, "NO_QUOTES_RECEIVED").await
-}
-
-/// Nobody pays, and so nothing happens.
-async fn nothing(world: &World) -> Result<PaymentId> {
-    let (customer, spec) = (Customer::new(world).await?, world.spec("nothing")?);
-    let given = customer.given(world, &spec, json!({"pay_by": after(12)})).await?;
-    world.until(&given.payment_id, "DepositRuledOut").await?;
-    let types = world.types(&given.payment_id).await?;
-    assert_eq!(types, ["Submitted", "Failed", "DepositRuledOut"]);
-    Ok(given.payment_id)
 }
 
 async fn refused(world: &World, id: &str, options: Value, status: u16, says: &str) -> Result<()> {
@@ -266,11 +88,13 @@ async fn what_fits_no_address_is_refused(world: &World) -> Result<()> {
 async fn what_comes_to_a_deposit_address_is_delivered_or_comes_back() -> Result<()> {
     let world = World::start(1).await?;
     let (paid, more, less, unsold, none, ()) = tokio::try_join!(
-        in_two_transfers(&world),
-        too_much_and_twice(&world),
-        too_little(&world),
-        no_quotes(&world),
-        nothing(&world),
+        in_two_transfers(&world, Source::Evm, async |customer: &Customer, given: &Given, spec: &PaymentSpec| {
+            verified(&world, customer, given, spec).await
+        }),
+        too_much_and_twice(&world, Source::Evm),
+        too_little(&world, Source::Evm),
+        no_quotes(&world, Source::Evm),
+        nothing(&world, Source::Evm),
         what_fits_no_address_is_refused(&world)
     )?;
     world.settled_once(&[paid.clone(), more.clone()]).await?;
@@ -284,7 +108,7 @@ async fn what_comes_to_a_deposit_address_is_delivered_or_comes_back() -> Result<
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_dies_while_it_waits_finds_the_money_afterwards() -> Result<()> {
     let mut world = World::start(1).await?;
-    let customer = Customer::new(&world).await?;
+    let customer = Customer::new(&world, Source::Evm).await?;
     let given = customer.given(&world, &world.spec("died")?, json!({})).await?;
     world.network.kill_gateway(0).await?;
     customer.send(&world, &given, CAP).await?;

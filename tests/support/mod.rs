@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod collector;
+pub mod deposit_addresses;
 pub mod example_payers;
 pub mod outcome_tally;
 pub mod overheard;

@@ -13,9 +13,9 @@ use sagas::ports::PayerDeposit;
 
 /// Most deposit addresses whose transfers are asked about. Who waits at others looks by itself from time to time.
 const AWAITED_MAX: usize = 2_048;
-
 /// Who waits for a return has looked again by then.
 const RETURN_LOOKS_EVERY: Duration = Duration::from_secs(3_600);
+
 /// The deposit addresses that payments wait at, for the log watcher of their chain.
 #[derive(Debug, Default)]
 pub struct AwaitedTransfers {
@@ -40,7 +40,7 @@ pub struct Awaited {
     pub payment: Hash32,
     /// The token.
     pub token: Address,
-    /// UNIX seconds.
+    /// Up to when, UNIX seconds.
     until: u64,
 }
 

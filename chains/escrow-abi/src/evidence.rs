@@ -18,6 +18,7 @@ use events::{
 
 use super::{
     contracts::{self, FulfillmentProxy, GatewayEscrow, units, word},
+    deposit_addresses::DepositAddresses,
     reservations,
 };
 
@@ -133,6 +134,27 @@ impl Evidence {
         discrepancies.require(covers(deposits, taken, due), || {
             format!("{taken} were taken from the payer for a deposit of {due}")
         });
+    }
+
+    /// Checks that the transaction gave back what was at the deposit address `at` of `factory`, as the stream says, to the payer.
+    pub fn given_back(
+        &self,
+        parties: &Parties,
+        (factory, at): (Address, Address),
+        refunded: &EscrowRefunded,
+        discrepancies: &mut Discrepancies,
+    ) {
+        let events: Vec<DepositAddresses::GivenBack> = self.events(factory);
+        match events.iter().find(|event| event.from == at && event.token == parties.token) {
+            None => {
+                let transaction = &refunded.inclusion.transaction_hash;
+                discrepancies.add(Kind::Missing, format!("{transaction} gave nothing back from the deposit address"));
+            }
+            Some(event) => {
+                discrepancies.same("the amount given back", units(refunded.amount), event.amount);
+                parties.same("who got it back", parties.payer, event.to, discrepancies);
+            }
+        }
     }
 
     /// Checks that a deposit is the payment's. That of `amount` is the caller's to check.

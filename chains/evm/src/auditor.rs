@@ -18,7 +18,6 @@ use chains::{
 };
 use escrow_abi::{
     contracts::{self, ConvertError, FulfillmentProxy, GatewayEscrow, address, text, units, word},
-    deposit_addresses::DepositAddresses::GivenBack,
     evidence::{Agreement, Evidence, Parties, Replaced},
 };
 use events::{
@@ -106,18 +105,11 @@ impl Audit for Auditor {
             return Ok(discrepancies.0);
         };
         let place = Place::of(deposit)?;
-        let given_back: Vec<GivenBack> = mined.events(place.factory());
-        let is_it = |event: &&GivenBack| event.from == place.at() && event.token == place.token();
-        match given_back.iter().find(is_it) {
-            None => {
-                let transaction = &refunded.inclusion.transaction_hash;
-                discrepancies.add(Kind::Missing, format!("{transaction} gave nothing back from the deposit address"));
+        match parties_of(&deposit.payment_id, &deposit.terms, &deposit.escrow) {
+            Ok(parties) => {
+                mined.given_back(&parties, (place.factory(), place.at()), refunded, &mut discrepancies);
             }
-            Some(event) => {
-                let payer = address(deposit.terms.source.account()).map_err(Transient::from)?;
-                discrepancies.same("the amount given back", units(refunded.amount), event.amount);
-                discrepancies.same("who got it back", payer, event.to);
-            }
+            Err(error) => return Ok(unreadable(error)),
         }
         Ok(discrepancies.0)
     }
@@ -326,16 +318,21 @@ impl Auditor {
 
 /// The parties of a case on its source chain, and the account that is to be paid.
 fn parties(case: &Case<'_>) -> Result<(Parties, Address), ConvertError> {
-    let parties = Parties {
-        id: word(case.payment_id.on_chain()),
-        escrow: address(&case.plan.contract)?,
-        payer: address(case.terms.source.account())?,
-        token: contracts::erc20(case.terms.source.asset())?,
-        reserver: address(&case.plan.reserver)?,
-        releaser: address(&case.plan.releaser)?,
-        text,
-    };
+    let parties = parties_of(case.payment_id, case.terms, case.plan)?;
     Ok((parties, address(&case.quote.payout_account)?))
+}
+
+/// The parties of a payment of these terms under `plan`.
+fn parties_of(payment_id: &PaymentId, terms: &Terms, plan: &EscrowPlan) -> Result<Parties, ConvertError> {
+    Ok(Parties {
+        id: word(payment_id.on_chain()),
+        escrow: address(&plan.contract)?,
+        payer: address(terms.source.account())?,
+        token: contracts::erc20(terms.source.asset())?,
+        reserver: address(&plan.reserver)?,
+        releaser: address(&plan.releaser)?,
+        text,
+    })
 }
 
 /// The event that the delivery of a case emits, and the contract that emits it.

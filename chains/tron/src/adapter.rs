@@ -352,16 +352,14 @@ impl Chains for TronChain {
         order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<Option<Inclusion>, Transient> {
-        let since = self.log_watcher.round();
-        // The payer's own, where there is one: the reservation moves nothing.
-        let ids = match payer_deposit_id(&order.authorization) {
-            Some(id) => vec![id],
-            None => versions.iter().map(id_of).collect::<Result<_, _>>()?,
+        // The payer's own, where there is one: the reservation moves nothing. Of one from an address there is one version.
+        let id = match (payer_deposit_id(&order.authorization), versions) {
+            (Some(id), _) => id,
+            (None, [version]) => id_of(version)?,
+            (None, _) => return Ok(None),
         };
-        let mut mined = None;
-        for id in ids.into_iter().rev() {
-            mined = mined.or(Transactions::of(&self.node).mined(id).await?);
-        }
+        let since = self.log_watcher.round();
+        let mined = Transactions::of(&self.node).mined(id).await?;
         if let Some(inclusion) = &mined {
             self.log_watcher.note_shown(order.payment_id.on_chain(), since, inclusion.block_number);
         }
@@ -447,14 +445,13 @@ impl Chains for TronChain {
     ) -> Result<TransactionPrepared, PrepareError> {
         let (submitters, place) = (self.senders(Leg::Deposit, &deposit.payment_id)?, Place::of(deposit)?);
         let now = self.clock.now();
-        if !self.returns.may(now) {
+        if !self.returns.take(now) {
             let (max, chain_id) = (self.returns.max(), self.node.chain_id());
             let what = format!("as much was given back on {chain_id} in a day as may be ({max} times)");
             return Err(Transient::rate_limited(what).into());
         }
-        let prepared = self.prepare(&submitters, place.give_back(), attempt).await?;
-        self.returns.note(now);
-        Ok(prepared)
+        let prepared = self.prepare(&submitters, place.give_back(), attempt).await;
+        prepared.inspect_err(|_| self.returns.give_back(now))
     }
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {

@@ -2,7 +2,7 @@
 //! shown as provisional.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -95,16 +95,20 @@ impl BlockLogs {
         infos.any(|info| info.failure.is_none() && info.logs.iter().any(&is))
     }
 
-    /// What came of `token` to a deposit address in blocks after `number`, as far as they are known and the address was waited at.
+    /// What came of `token` to a deposit address in blocks after `number`, as far as they are known and the address was waited at. A
+    /// transaction that a reorganisation moved to another block counts once.
     pub fn arrived(&self, token: Address, at: Address, number: u64) -> Arrived {
         let known = self.known();
-        let mut arrived = Arrived { amount: U256::ZERO, block_number: None };
+        let (mut arrived, mut counted) = (Arrived { amount: U256::ZERO, block_number: None }, BTreeSet::new());
         for (number, known) in known.blocks.range(number.saturating_add(1)..) {
-            let infos = known.infos.iter().flatten().filter(|info| info.failure.is_none());
-            for log in infos.flat_map(|info| &info.logs).filter(|log| log.address == token) {
-                let Ok(event) = Trc20::Transfer::decode_raw_log_validate(&log.topics, &log.data) else { continue };
-                if event.to == at {
-                    arrived.amount = arrived.amount.saturating_add(event.value);
+            for info in known.infos.iter().flatten().filter(|info| info.failure.is_none()) {
+                let transfers = info.logs.iter().filter(|log| log.address == token).filter_map(|log| {
+                    let event = Trc20::Transfer::decode_raw_log_validate(&log.topics, &log.data).ok()?;
+                    (event.to == at).then_some(event.value)
+                });
+                let amount = transfers.fold(U256::ZERO, U256::saturating_add);
+                if !amount.is_zero() && counted.insert(info.id) {
+                    arrived.amount = arrived.amount.saturating_add(amount);
                     arrived.block_number = Some(*number);
                 }
             }
@@ -121,5 +125,48 @@ impl BlockLogs {
             .rev()
             .flat_map(|known| known.infos.iter().flatten().map(move |info| (known.block, info)));
         infos.find(|(_, info)| info.id == id).map(|(block, info)| (block, info.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transfer(id: u8, token: Address, to: Address, value: u64) -> Info {
+        let event = Trc20::Transfer { from: Address::repeat_byte(9), to, value: U256::from(value) };
+        let log = event.encode_log_data();
+        let log = Log { address: token, topics: log.topics().to_vec(), data: log.data.to_vec() };
+        Info {
+            id: B256::repeat_byte(id),
+            block_number: 0,
+            block_time_ms: 0,
+            failure: None,
+            energy: 0,
+            fee_sun: 0,
+            contract: None,
+            logs: vec![log],
+        }
+    }
+
+    #[test]
+    fn what_came_counts_once_wherever_a_reorganisation_put_it_and_not_where_it_failed() {
+        let (token, at) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let failed = Info { failure: Some("REVERT".to_owned()), ..transfer(5, token, at, 1_000) };
+        let blocks = [
+            (10, vec![transfer(1, token, at, 1_000)]),
+            (11, vec![transfer(2, token, at, 3), transfer(3, Address::repeat_byte(7), at, 1_000)]),
+            (12, vec![transfer(2, token, at, 3), transfer(4, token, at, 4), failed]),
+            (13, vec![transfer(6, token, Address::repeat_byte(8), 1_000)]),
+        ];
+        let logs = BlockLogs::default();
+        for (number, infos) in blocks {
+            let block = Block { number, id: B256::repeat_byte(1), parent: B256::ZERO, time_ms: 0 };
+            let known = KnownBlock { block, has_transactions: true, infos: Some(infos), is_settled: false };
+            logs.known().blocks.insert(number, Arc::new(known));
+        }
+        // Up to block 10 the solidified state tells.
+        let arrived = logs.arrived(token, at, 10);
+        assert_eq!(arrived, Arrived { amount: U256::from(7), block_number: Some(12) });
+        assert_eq!(logs.arrived(token, at, 12), Arrived { amount: U256::ZERO, block_number: None });
     }
 }

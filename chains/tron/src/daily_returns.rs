@@ -40,13 +40,14 @@ impl DailyReturns {
         self.max
     }
 
-    /// Whether there may be one more.
-    pub fn may(&self, now: Timestamp) -> bool {
+    /// Counts one more, where there may be one: before it is made, so that many at once do not each find room for the last.
+    pub fn take(&self, now: Timestamp) -> bool {
         let mut sent = self.sent();
         while sent.at.front().is_some_and(|at| now - *at >= DAY) {
             sent.at.pop_front();
         }
         if sent.at.len() < self.max {
+            sent.at.push_back(now);
             return true;
         }
         if sent.warned_at.is_none_or(|at| now - at >= WARN_EVERY) {
@@ -57,9 +58,12 @@ impl DailyReturns {
         false
     }
 
-    /// One was made.
-    pub fn note(&self, now: Timestamp) {
-        self.sent().at.push_back(now);
+    /// One that was counted at this time was not made.
+    pub fn give_back(&self, taken: Timestamp) {
+        let mut sent = self.sent();
+        if let Some(at) = sent.at.iter().rposition(|at| *at == taken) {
+            sent.at.remove(at);
+        }
     }
 
     fn sent(&self) -> MutexGuard<'_, Sent> {
@@ -76,14 +80,13 @@ mod tests {
     fn a_day_has_so_many_and_each_counts_for_a_day() {
         let returns = DailyReturns::new("tron:728126428".parse().unwrap(), 2);
         let at = |hours: i64| Timestamp::default() + TimeDelta::hours(hours);
-        for hours in [0, 1] {
-            assert!(returns.may(at(hours)));
-            returns.note(at(hours));
-        }
-        assert!(!returns.may(at(2)) && !returns.may(at(23)));
-        assert!(returns.may(at(24)), "the first is a day old");
-        returns.note(at(24));
-        assert!(!returns.may(at(24)));
-        assert!(returns.may(at(25)));
+        assert!(returns.take(at(0)) && returns.take(at(1)));
+        assert!(!returns.take(at(2)) && !returns.take(at(23)));
+        assert!(returns.take(at(24)), "the first is a day old");
+        assert!(!returns.take(at(24)));
+        returns.give_back(at(24));
+        returns.give_back(at(3));
+        assert!(returns.take(at(24)), "it was not made");
+        assert!(!returns.take(at(24)) && returns.take(at(25)));
     }
 }

@@ -1,14 +1,17 @@
 //! Deposit from an address that the payer's money was sent to (ADR 155): one call of anyone's, with the reserver's admission, which
 //! deposits and names the settler.
 
-use alloy::sol_types::{SolCall, SolStruct};
+use alloy::{
+    primitives::U256,
+    sol_types::{Eip712Domain, SolCall},
+};
 
 use chains::escrow;
 use escrow_abi::{
     attest,
     contracts::{self, units},
     deposit_addresses::DepositAddresses,
-    eip712::{self, Admission, LargerAdmission, escrow_domain},
+    eip712::{self, Admission, GatewayDeposit, LargerAdmission, Reservation, escrow_domain},
     signature,
 };
 use events::{
@@ -63,16 +66,27 @@ pub(super) async fn call(
     let now = span.head.seconds().max(own.min(span.head.seconds().saturating_add(ADMISSION_SECONDS)));
     let ends = |seconds: u64| now.saturating_add(seconds).min(reservable_until(order));
     let (tried_until, until) = (ends(TRIAL_SECONDS), ends(ADMISSION_SECONDS));
-    let admitted = |until| encoded(node, order, amount, reserver, until);
+    let place = Place::of(&order.payer_deposit())?;
+    let payer = order.terms.source.account();
+    let deposit = agreement(&order.payment_id, payer, order.terms_hash, Hash32::ZERO, &order.escrow);
+    let award = reservation::message(&order.payment_id, &order.reservation);
+    let unsigned = Unsigned {
+        deposit: deposit.map_err(Transient::from)?,
+        award: award.map_err(Transient::from)?,
+        is_larger: amount != order.reservation.source_amount,
+        amount: units(amount),
+        domain: escrow_domain(u64::from(node.reference()), escrow),
+        place,
+    };
     // At once: where the key is elsewhere, each is a round trip.
-    let (trial, data) = tokio::try_join!(admitted(tried_until), admitted(until))?;
+    let (trial, data) = tokio::try_join!(unsigned.signed(reserver, tried_until), unsigned.signed(reserver, until))?;
     // What the chain would refuse then is no refusal of the payment.
     if now < tried_until && unix_seconds(clock.now()).saturating_sub(own) >= tried_until - now {
         let what = "the reserver's key took longer to sign than what is tried out holds";
         return Err(Transient::unreachable(what).into());
     }
     Ok(GatewayCall {
-        contract: Place::of(&order.payer_deposit())?.factory(),
+        contract: unsigned.place.factory(),
         data,
         trial: Some(Trial { data: trial, valid_until: tried_until }),
         taken_until: Some(until),
@@ -82,50 +96,40 @@ pub(super) async fn call(
     })
 }
 
-/// The call, admitted up to the UNIX second `until`.
-async fn encoded(
-    node: &Node,
-    order: &DepositOrder,
-    amount: Amount,
-    reserver: &Secp256k1Key,
-    until: u64,
-) -> Result<Vec<u8>, Transient> {
-    let place = Place::of(&order.payer_deposit())?;
-    let payer = order.terms.source.account();
-    let deposit = agreement(&order.payment_id, payer, order.terms_hash, Hash32::ZERO, &order.escrow)?;
-    let award = reservation::message(&order.payment_id, &order.reservation)?;
-    let (token, admitted_until) = (place.token(), contracts::time(until)?);
-    let r = (&award).into();
-    let signed = match amount == order.reservation.source_amount {
-        true => {
-            let message = Admission { deposit, reservation: award, token, admittedUntil: admitted_until };
-            signed(node, order, reserver, &message).await?
-        }
-        false => {
-            let amount = units(amount);
-            let message = LargerAdmission { deposit, reservation: award, token, amount, admittedUntil: admitted_until };
-            signed(node, order, reserver, &message).await?
-        }
-    };
-    let call = DepositAddresses::depositCall {
-        t: place.terms().clone(),
-        amount: units(amount),
-        r,
-        admittedUntil: admitted_until,
-        reserverSignature: signed.into(),
-    };
-    Ok(call.abi_encode())
+/// The deposit, before it is admitted.
+struct Unsigned {
+    place: Place,
+    deposit: GatewayDeposit,
+    award: Reservation,
+    amount: U256,
+    /// More than the award asks for.
+    is_larger: bool,
+    domain: Eip712Domain,
 }
 
-async fn signed(
-    node: &Node,
-    order: &DepositOrder,
-    reserver: &Secp256k1Key,
-    message: &impl SolStruct,
-) -> Result<Vec<u8>, Transient> {
-    let domain = escrow_domain(u64::from(node.reference()), address(&order.escrow.contract)?);
-    let signed = attest::sign_preimage(reserver, &eip712::preimage(message, &domain)).await?;
-    signature::bytes(&signed).map_err(Transient::misconfigured)
+impl Unsigned {
+    /// The call, admitted up to the UNIX second `until`.
+    async fn signed(&self, reserver: &Secp256k1Key, until: u64) -> Result<Vec<u8>, Transient> {
+        let (deposit, reservation, token) = (self.deposit.clone(), self.award.clone(), self.place.token());
+        let until = contracts::time(until)?;
+        let preimage = match self.is_larger {
+            false => eip712::preimage(&Admission { deposit, reservation, token, admittedUntil: until }, &self.domain),
+            true => {
+                let amount = self.amount;
+                let admission = LargerAdmission { deposit, reservation, token, amount, admittedUntil: until };
+                eip712::preimage(&admission, &self.domain)
+            }
+        };
+        let signed = attest::sign_preimage(reserver, &preimage).await?;
+        let call = DepositAddresses::depositCall {
+            t: self.place.terms().clone(),
+            amount: self.amount,
+            r: (&self.award).into(),
+            admittedUntil: until,
+            reserverSignature: signature::bytes(&signed).map_err(Transient::misconfigured)?.into(),
+        };
+        Ok(call.abi_encode())
+    }
 }
 
 /// The last second in which the escrow takes any of the deposits from an address that `versions` call, as its reserver admitted them: up to

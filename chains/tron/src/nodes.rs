@@ -23,6 +23,7 @@ const BLOCK: &str = "getblock";
 const INFO: &str = "gettransactioninfobyid";
 const INFOS: &str = "gettransactioninfobyblocknum";
 const CALL: &str = "triggerconstantcontract";
+const CODE: &str = "getcontractinfo";
 /// Bytes of a word of the ABI.
 const WORD: usize = 32;
 
@@ -61,7 +62,7 @@ impl Question {
     fn is_agreed(&self) -> bool {
         match self.method() {
             BLOCK => !self.is_newest(),
-            INFO | INFOS => true,
+            INFO | INFOS | CODE => true,
             CALL => self.is_settled() || self.is_dated(),
             _ => false,
         }
@@ -261,6 +262,7 @@ fn is_nothing(question: &Question, answer: &Value) -> bool {
         BLOCK => answer["blockID"].is_null(),
         INFO => answer["id"].is_null(),
         INFOS => answer.as_array().is_some_and(Vec::is_empty),
+        CODE => answer["smart_contract"].is_null(),
         _ => false,
     }
 }
@@ -286,6 +288,11 @@ fn essence(question: &Question, answer: &Value) -> Value {
             let rets = answer["transaction"]["ret"].as_array().into_iter().flatten();
             let rets: Value = rets.map(|ret| ret["ret"].clone()).collect();
             json!([result, hex::encode(returned), rets])
+        }
+        // How much a contract is in use they count from block to block.
+        CODE => {
+            let made = picked(&answer["smart_contract"], &["contract_address", "bytecode"]);
+            json!([answer["runtimecode"], made])
         }
         _ => answer.clone(),
     }

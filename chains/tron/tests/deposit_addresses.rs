@@ -12,9 +12,13 @@ use chains_tron::{
     transaction::read_signed,
 };
 use escrow_abi::deposit_addresses::DepositAddresses;
-use events::event::EscrowRefunded;
-use sagas::ports::{AddressState, Chains, DepositState, EscrowState, PrepareError, TransactionState};
+use events::{Hash32, event::EscrowRefunded};
+use sagas::ports::{
+    AddressState, Chains, DepositOrder, DepositState, EscrowState, PrepareError, ReassignmentState, Reservation,
+    TransactionState,
+};
 
+use crate::evm_support::reassignment::reassignment;
 use crate::support::{
     TOKENS, World, holder,
     liar::Liar,
@@ -240,5 +244,84 @@ async fn a_day_has_so_many_returns_and_what_takes_too_much_energy_is_not_sent() 
     });
     let refused = reason(world.chains_at(&liar.url).prepare_give_back(&deposit, 1).await)?;
     assert!(refused.contains("1000001 energy"), "{refused}");
+    Ok(())
+}
+
+/// What failed in a block would fail again: it ends the award, once nobody can make a copy of it any more.
+#[tokio::test]
+async fn a_deposit_that_failed_in_a_block_is_reverted_once_its_admission_is_over() -> Result<()> {
+    let world = World::start().await?;
+    let (order, given) = world.addressed().await?;
+    world.send_to(&given, CAP).await?;
+    // By a price that is too low, the fee limit does not cover the energy.
+    let liar = Liar::before(&world.tron.url()).await?;
+    liar.tell(|path, _, mut answer| {
+        if path == "wallet/getchainparameters" {
+            for parameter in answer["chainParameter"].as_array_mut().into_iter().flatten() {
+                if parameter["key"] == "getEnergyFee" {
+                    parameter["value"] = 50.into();
+                }
+            }
+        }
+        answer
+    });
+    let amount = CAP.to_string().parse()?;
+    let prepared = world.chains_at(&liar.url).prepare_larger_deposit(&order, amount, 1).await?;
+    let chains = world.chains();
+    chains.broadcast(&prepared).await?;
+    world.mine(1).await?;
+    world.solidify().await?;
+    assert_eq!(chains.deposit_mined(&order, from_ref(&prepared)).await?, None);
+    let state = chains.deposit_state(&order, from_ref(&prepared)).await?;
+    assert_eq!(state, DepositState::Pending, "anyone can make a copy of it");
+    world.advance(Duration::from_secs(120)).await?;
+    world.solidify().await?;
+    let DepositState::Reverted(context) = chains.deposit_state(&order, from_ref(&prepared)).await? else {
+        bail!("it failed")
+    };
+    let reason = context.revert_reason.unwrap_or_default();
+    let says = format!("{} failed in solidified block", prepared.transaction_hash);
+    assert!(reason.starts_with(&says), "{reason}");
+    assert_eq!(world.tokens_of(given.address.as_str()).await?, CAP, "the money is where it was");
+    Ok(())
+}
+
+/// Escrows that money of an address went into are reassigned as others are, though they hold more than either quote asks for.
+#[tokio::test]
+async fn a_settler_that_does_not_deliver_is_followed_by_another() -> Result<()> {
+    const PROMISE: u64 = 60;
+    let world = World::start().await?;
+    let chains = world.chains();
+    let (mut order, given) = world.addressed().await?;
+    order.reservation.fulfill_by = world.time().await? + PROMISE;
+    world.send_to(&given, CAP).await?;
+    let amount = CAP.to_string().parse()?;
+    let prepared = chains.prepare_larger_deposit(&order, amount, 1).await?;
+    chains.broadcast(&prepared).await?;
+    world.mine(1).await?;
+    world.solidify().await?;
+    let DepositState::Secured(secured) = chains.deposit_state(&order, from_ref(&prepared)).await? else {
+        bail!("it is not in escrow")
+    };
+    assert_eq!(secured.amount, amount);
+    world.advance(Duration::from_secs(PROMISE + 1)).await?;
+    world.solidify().await?;
+    let next = Reservation {
+        quote_hash: Hash32([10; 32]),
+        fulfill_by: order.escrow.fulfillment_deadline,
+        ..order.reservation.clone()
+    };
+    let word = world.attest(&world.non_delivery(&order));
+    let followed = DepositOrder { reservation: next.clone(), ..order.clone() };
+    let reassignment = reassignment(&order, &followed, CAP, word);
+    let prepared = chains.prepare_reassignment(&reassignment, 1).await?;
+    chains.broadcast(&prepared).await?;
+    world.mine(1).await?;
+    world.solidify().await?;
+    let state = chains.reassignment_state(&reassignment).await?;
+    assert!(matches!(state, ReassignmentState::Reassigned(_)), "{state:?}");
+    // Who was not there finds it, with its money and the quote that it is for now.
+    let found = world.chains().escrow_found(&order.payer_deposit()).await?.context("nothing is found")?;
+    assert_eq!((found.amount, found.reserved_for), (amount, Some(next.quote_hash)));
     Ok(())
 }

@@ -14,6 +14,7 @@ use chains::{
 };
 use chains_tron::{
     adapter::{Keys, TronChain},
+    deposit_addresses::served_from,
     node::Node,
 };
 use sagas::ports::{Chains, DepositState, Transient};
@@ -115,6 +116,43 @@ async fn what_one_of_two_nodes_says_of_a_deposit_address_is_not_believed() -> Re
         }
         assert_eq!(told.and_then(|funds| funds.amount), Some(CAP.to_string().parse()?));
         liar.be_honest();
+    }
+    Ok(())
+}
+
+/// Whose addresses are given out, and what an auditor proves, rests on the factory's code. How much it is in use may differ.
+#[tokio::test]
+async fn what_one_of_two_nodes_says_of_a_contracts_code_is_not_believed() -> Result<()> {
+    let world = World::start().await?;
+    let (liar, own) = (Liar::before(&world.tron.url()).await?, world.tron.url());
+    let proxy: Value = world
+        .dev
+        .control("../wallet/getcontractinfo", json!({"value": world.contracts.proxy, "visible": true}))
+        .await?;
+    let escrow = world.contracts.escrow.parse()?;
+    for urls in [[liar.url.as_str(), &own], [&own, &liar.url]] {
+        let mut config = through(&world, &urls);
+        let served = async |config: &TronConfig| {
+            served_from(&Node::connect(config)?, &escrow).await.map_err(anyhow::Error::from)
+        };
+        let original: Value = proxy.clone();
+        liar.tell(move |path, _, mut answer| {
+            if path == "wallet/getcontractinfo" {
+                answer["runtimecode"] = original["runtimecode"].clone();
+            }
+            answer
+        });
+        let said = served(&config).await;
+        assert!(said.as_ref().is_err_and(|fault| fault.to_string().contains("do not say the same")), "{said:?}");
+        liar.tell(|path, _, mut answer| {
+            if path == "wallet/getcontractinfo" {
+                answer["contract_state"] = json!({"energy_usage": 7, "update_cycle": 8});
+            }
+            answer
+        });
+        assert!(served(&config).await?.is_some());
+        config.deposit_address_factory = None;
+        assert!(served(&config).await?.is_none());
     }
     Ok(())
 }

@@ -316,7 +316,7 @@ pub enum EscrowState {
 pub struct AddressFunds {
     /// How much, smallest unit of the source asset; `None` for nothing.
     pub amount: Option<Amount>,
-    /// The block.
+    /// The block. On Tron the last one in which something came since the newest settled one, or that one.
     pub block_number: u64,
     /// Its time, UNIX seconds: too little is there for good once it is past the deadline. On Tron, where nodes show transfers that no
     /// block has, it is that of the newest settled block.

@@ -6,7 +6,6 @@ use alloy::primitives::Address;
 use chains::auditor::{Case, Discrepancies, Discrepancy, Kind};
 use escrow_abi::{
     contracts::{GatewayEscrow, units},
-    deposit_addresses::DepositAddresses,
     evidence::{Agreement, Evidence, Parties},
 };
 use events::{
@@ -15,7 +14,7 @@ use events::{
 };
 use sagas::ports::{PayerDeposit, Transient};
 
-use super::{Auditor, unreadable};
+use super::{Auditor, signed::parties, unreadable};
 use crate::{
     address::{address, text},
     deposit_addresses::{self, Place},
@@ -64,17 +63,11 @@ impl Auditor {
             return Ok(discrepancies.0);
         };
         let place = Place::of(deposit)?;
-        let given_back: Vec<DepositAddresses::GivenBack> = evidence.events(place.factory());
-        match given_back.iter().find(|event| event.from == place.at() && event.token == place.token()) {
-            None => {
-                let transaction = &refunded.inclusion.transaction_hash;
-                discrepancies.add(Kind::Missing, format!("{transaction} gave nothing back from the deposit address"));
+        match parties(&deposit.payment_id, &deposit.terms, &deposit.escrow) {
+            Ok(parties) => {
+                evidence.given_back(&parties, (place.factory(), place.at()), refunded, &mut discrepancies);
             }
-            Some(event) => {
-                let payer = address(deposit.terms.source.account()).map_err(Transient::from)?;
-                discrepancies.same("the amount given back", units(refunded.amount), event.amount);
-                discrepancies.same("who got it back", text(payer), text(event.to));
-            }
+            Err(error) => return Ok(unreadable(error)),
         }
         Ok(discrepancies.0)
     }
