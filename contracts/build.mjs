@@ -8,7 +8,9 @@ import { fileURLToPath } from 'node:url';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const modules = join(here, '..', '.tools', 'npm', 'node_modules');
-const solc = createRequire(import.meta.url)(join(modules, 'solc'));
+const require = createRequire(import.meta.url);
+const solc = require(join(modules, 'solc'));
+const { immutablesOf } = require('./immutables.cjs');
 
 const CONTRACTS = [
   'GatewayEscrow', 'FulfillmentProxy', 'AccountProbe', 'AccountDeposit', 'DevToken', 'DevAccountFactory',
@@ -78,25 +80,6 @@ const output = JSON.parse(solc.compile(JSON.stringify(input), { import: resolveI
 for (const e of output.errors ?? []) console.error(e.formattedMessage);
 if ((output.errors ?? []).length > 0) process.exit(1);
 
-// The compiler tells immutables by their node in the syntax tree, whose numbers change with every source that is added.
-const immutables = {};
-const nameImmutables = (node) => {
-  if (node === null || typeof node !== 'object') return;
-  if (node.nodeType === 'VariableDeclaration' && node.mutability === 'immutable') immutables[node.id] = node.name;
-  for (const inner of Object.values(node)) nameImmutables(inner);
-};
-for (const { ast } of Object.values(output.sources)) nameImmutables(ast);
-
-// Where in the deployed code each immutable is: by its name, the first byte of each of its 32-byte words.
-const immutablesOf = (references) => {
-  const named = Object.entries(references).map(([id, places]) => {
-    if (!immutables[id] || places.some((place) => place.length !== 32)) throw new Error(`immutable ${id} has no name or size`);
-    return [immutables[id], places.map((place) => place.start).sort((a, b) => a - b)];
-  });
-  if (new Set(named.map(([name]) => name)).size !== named.length) throw new Error('two immutables have one name');
-  return Object.fromEntries(named.sort(([a], [b]) => (a < b ? -1 : 1)));
-};
-
 const check = process.argv.includes('--check');
 const stale = [];
 mkdirSync(join(here, 'artifacts'), { recursive: true });
@@ -117,12 +100,16 @@ for (const contractName of CONTRACTS) {
     abi,
     bytecode: `0x${evm.bytecode.object}`,
     deployedBytecode: `0x${evm.deployedBytecode.object}`,
-    immutables: immutablesOf(evm.deployedBytecode.immutableReferences ?? {}),
+    immutables: immutablesOf(output.sources, evm.deployedBytecode.immutableReferences),
     compiler: { version: solc.version().replace(/\.Emscripten.*$/, ''), evmVersion: EVM_VERSION, runs: RUNS },
   };
   const size = evm.deployedBytecode.object.length / 2;
   put(join('artifacts', `${contractName}.json`), `${JSON.stringify(artifact, null, 2)}\n`, `${size} bytes of code`);
 }
+
+// Uniswap's Permit2, which scripts/tools/permit2.cjs has compiled from its published sources with its published settings.
+const permit2 = readFileSync(join(here, '..', '.tools', 'permit2', 'Permit2.json'), 'utf8');
+put(join('artifacts', 'Permit2.json'), permit2, `${JSON.parse(permit2).deployedBytecode.length / 2 - 1} bytes of code`);
 
 // What an explorer is given to compile the contracts of a payment by itself. It has to come to the same code.
 const standard = {

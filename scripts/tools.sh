@@ -81,7 +81,7 @@ solana_pins="$(cksum <"$root/examples/solana/package-lock.json")"
 tron_pins="$(cksum <"$root/examples/tron/package-lock.json")"
 sdk_python_pins="$(pip_pins sdk-python)"
 sdk_typescript_pins="$(cksum <"$root/sdk/typescript/package-lock.json") $(find "$root/sdk/typescript/src" -name '*.ts' -print0 | sort -z | xargs -0 cat | cksum)"
-permit2_pins="$npm_pins $(cksum <"$pins/permit2.cjs")"
+permit2_pins="$npm_pins $(cat "$pins/permit2.cjs" "$root/contracts/immutables.cjs" | cksum)"
 
 have_cargo_deny() { stamped cargo-deny "$CARGO_DENY_VERSION" && [[ -x "$tools/bin/cargo-deny" ]]; }
 have_cargo_cyclonedx() { stamped cargo-cyclonedx "$CARGO_CYCLONEDX_VERSION" && [[ -x "$tools/bin/cargo-cyclonedx" ]]; }
