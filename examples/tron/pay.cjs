@@ -1,6 +1,6 @@
 // A payer on Tron with the SDK and tronweb: it wraps coins where they are what it pays with, asks what to sign, rebuilds the very
-// same transactions from its own request, signs, submits, waits for the outcome, and reads on the chain what became of its money.
-// See README.md.
+// same typed data or transactions from its own request, signs, submits, waits for the outcome, and reads on the chain what became of
+// its money. See README.md.
 'use strict';
 
 const { readFileSync } = require('node:fs');
@@ -11,7 +11,10 @@ const {
   ESCROW,
   RESERVER,
   RELEASER,
+  PERMIT2,
   WRAP,
+  BY_SIGNATURE,
+  ALLOWANCE,
   TRON_PRO_API_KEY,
   FEE_LIMIT_SUN_MAX = 500_000_000,
   LOCK_SECONDS_MAX = 7200,
@@ -21,6 +24,7 @@ const trust = {
   escrow: ESCROW,
   reserver: RESERVER,
   releaser: RELEASER,
+  permit2: PERMIT2 || undefined,
   feeMax: BigInt(FEE_LIMIT_SUN_MAX),
   lockSecondsMax: Number(LOCK_SECONDS_MAX),
 };
@@ -43,6 +47,9 @@ const INPUTS = [
 // tronweb decodes what a function gives back, so the arguments stand in that place, too.
 const RESERVE = { type: 'function', name: 'reserve', inputs: INPUTS, outputs: INPUTS, stateMutability: 'nonpayable' };
 const DEPOSITED = `Deposited(bytes32,bytes32,address,(${DEPOSIT.map(({ type }) => type).join()}),address,uint256)`;
+const RESERVED = 'Reserved(bytes32,bytes32,address,uint256,uint48)';
+/** One signature of the payer's, by which Permit2 moves the money; the gateway sends the deposit. */
+const PERMIT2_SCHEME = 'TRON_PERMIT2_ESCROW';
 
 const bare = (hex) => hex.replace(/^0x/, '').toLowerCase();
 const address = (hex) => TronWeb.address.fromHex(hex);
@@ -82,10 +89,18 @@ async function settled(tronWeb, id) {
   }
 }
 
-// The payment on chain: the payer's own transactions, and the gateway's reservation with the price.
-async function onChain(tronWeb, transactions, cap, status, escrow) {
-  const { deposit: own, reservation: reserved } = status.transactions;
-  insist(bare(own.transaction_hash) === transactions.at(-1).id, 'the gateway names another deposit');
+// The words of an event that the escrow wrote of a payment in a transaction.
+function event(info, escrow, signature, id) {
+  const log = (info.log ?? []).find(
+    ({ address: emitter, topics }) =>
+      address(`41${emitter}`) === escrow && topics[0] === bare(TronWeb.sha3(signature)) && topics[1] === id,
+  );
+  insist(log, `there is no ${signature.split('(')[0]} of the payment`);
+  return log.data.match(/.{64}/g).map((word) => BigInt(`0x${word}`));
+}
+
+// The transactions that the payer signed, as the chain has them.
+async function ownOnChain(tronWeb, transactions) {
   const seen = [];
   for (const mine of transactions) {
     const info = await settled(tronWeb, mine.id);
@@ -94,25 +109,47 @@ async function onChain(tronWeb, transactions, cap, status, escrow) {
     insist(bare(held.signature[0]) === mine.signature, 'the chain holds another signature');
     seen.push({ id: mine.id, block: info.blockNumber, fee: info.fee ?? 0, energy: info.receipt.energy_usage_total ?? 0 });
   }
-  const id = bare(TronWeb.sha3(status.payment_id));
-  const deposit = await settled(tronWeb, transactions.at(-1).id);
-  const log = (deposit.log ?? []).find(
-    ({ address: emitter, topics }) =>
-      address(`41${emitter}`) === escrow && topics[0] === bare(TronWeb.sha3(DEPOSITED)) && topics[1] === id,
-  );
-  insist(log && BigInt(`0x${log.data.slice(-64)}`) === cap, 'there is no deposit of the cap');
+  return seen;
+}
 
-  insist(own.block_number === deposit.blockNumber, 'the deposit is in another block than the gateway says');
-  insist(status.fulfillment_confirmation.source_tx_hash === own.transaction_hash, 'the receipt is of another deposit');
-  const { transaction_hash: hash, block_number: block } = reserved;
+// The gateway's reservation of a deposit that the payer made, with the price.
+async function reservedOnChain(tronWeb, { transaction_hash: hash, block_number: block }, id, escrow) {
   const reservation = await settled(tronWeb, hash);
   insist(reservation.blockNumber === block, 'the reservation is in another block than the gateway says');
   const { value } = (await tronWeb.trx.getConfirmedTransaction(bare(hash))).raw_data.contract[0].parameter;
   insist(address(value.contract_address) === escrow, "the reservation is another contract's");
   const { r } = decoded(bare(value.data));
-  insist(bare(r.paymentId) === id && r.sourceAmount <= cap, "the reservation is another's");
-  return { transactions: seen, reservation: { id: bare(hash), block, source_amount: String(r.sourceAmount) } };
+  insist(bare(r.paymentId) === id, "the reservation is another's");
+  return { id: bare(hash), block, source_amount: r.sourceAmount };
 }
+
+// The payment on chain: the payer's own transactions, where it signed any, the deposit, and the reservation with the price, which the
+// deposit is, too, where the gateway sent it.
+async function onChain(tronWeb, auth, cap, status, escrow) {
+  const { deposit: own, reservation: reserved } = status.transactions;
+  const isOwn = auth.message_scheme !== PERMIT2_SCHEME;
+  const transactions = isOwn ? auth.signed_messages.map(transactionOf) : [];
+  insist(!isOwn || bare(own.transaction_hash) === transactions.at(-1).id, 'the gateway names another deposit');
+  const seen = await ownOnChain(tronWeb, transactions);
+  const id = bare(TronWeb.sha3(status.payment_id));
+  const deposit = await settled(tronWeb, own.transaction_hash);
+  const deposited = event(deposit, escrow, DEPOSITED, id).at(-1);
+  insist(isOwn ? deposited === cap : deposited <= cap, `there is no deposit of the cap, but of ${deposited}`);
+  insist(own.block_number === deposit.blockNumber, 'the deposit is in another block than the gateway says');
+  insist(status.fulfillment_confirmation.source_tx_hash === own.transaction_hash, 'the receipt is of another deposit');
+  const reservation = isOwn
+    ? await reservedOnChain(tronWeb, reserved, id, escrow)
+    : { id: bare(own.transaction_hash), block: deposit.blockNumber, source_amount: event(deposit, escrow, RESERVED, id)[0] };
+  insist(reservation.source_amount <= deposited, 'the reservation is of more than was deposited');
+  return { transactions: seen, reservation: { ...reservation, source_amount: String(reservation.source_amount) } };
+}
+
+// What a payer signed that pays by transactions of its own.
+const transactionOf = ({ message, message_prehash: bytes, signature }) => ({
+  id: bare(message),
+  bytes: bare(bytes),
+  signature: bare(signature),
+});
 
 async function main([url, api, keyFile, orderFile]) {
   const { Gateway, orderOf } = await import('gateway-client');
@@ -123,27 +160,32 @@ async function main([url, api, keyFile, orderFile]) {
   // `wrap` of the file is for this program alone.
   const { wrap = WRAP === '1', ...body } = JSON.parse(readFileSync(orderFile, 'utf8'));
   const order = orderOf(body);
+  insist(!ALLOWANCE || BY_SIGNATURE === '1', 'ALLOWANCE is for Permit2: it is given with BY_SIGNATURE=1');
   const gateway = new Gateway(url);
-  const options = { trust, wrap: wrap === true, onStep: (step) => onStep(step, order) };
+  const options = {
+    trust,
+    wrap: wrap === true,
+    onStep: (step) => onStep(step, order),
+    ...(BY_SIGNATURE === '1' ? { messageScheme: PERMIT2_SCHEME } : {}),
+    ...(ALLOWANCE ? { allowance: BigInt(ALLOWANCE) } : {}),
+  };
   const paid = await gateway.pay(order, tronWallet({ signer: tronWeb }), options);
   const { accepted, sent, paymentId, requestId } = paid;
   const status = await gateway.status(paymentId);
   const completed = status.status === 'completed';
-  const transactions = paid.body.sender_auth.signed_messages.map(({ message, message_prehash: bytes, signature }) => ({
-    id: bare(message),
-    bytes: bare(bytes),
-    signature: bare(signature),
-  }));
-  // What an earlier run has paid was not paid by these transactions, which nobody broadcasts.
+  const auth = paid.body.sender_auth;
+  // What an earlier run has paid was not paid by what this one signed, which nobody uses.
   const own = completed && !accepted.idempotent_replay;
   const escrow = ESCROW ?? (await gateway.defaults(order.source.asset.split('/')[0])).escrow_contract_address;
-  const chained = own ? await onChain(tronWeb, transactions, order.maxSource, status, escrow) : {};
-  const wrapped = sent.map(({ transaction }) => transaction);
+  const chained = own ? await onChain(tronWeb, auth, order.maxSource, status, escrow) : {};
+  const sentFor = (wanted) => sent.filter(({ what }) => what === wanted).map(({ transaction }) => transaction);
   console.log(
     JSON.stringify({
       payment_id: paymentId,
       request_id: requestId,
-      wrapped,
+      message_scheme: auth.message_scheme,
+      wrapped: sentFor('wrap'),
+      approved: sentFor('approve'),
       status: status.status,
       error: status.error,
       ...chained,
@@ -156,6 +198,7 @@ async function main([url, api, keyFile, orderFile]) {
 function inWords(error) {
   if (['escrow', 'reserver', 'releaser'].includes(error.field))
     return `the gateway names another ${error.field.toUpperCase()}, ${error.found}`;
+  if (error.field === 'permit2') return `${error.message}: PERMIT2 is ${PERMIT2 || 'not set'}`;
   if (error.field === 'lock') return `${error.message}: LOCK_SECONDS_MAX is ${LOCK_SECONDS_MAX}`;
   if (error.field === 'fee_limit') return `${error.message}: FEE_LIMIT_SUN_MAX is ${FEE_LIMIT_SUN_MAX}`;
   return error.message;

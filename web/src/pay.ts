@@ -1,8 +1,12 @@
 // Paying, with what is needed to go on kept before anything has an effect.
 
 import { GatewayError, NoAnswer } from '../../sdk/typescript/src/errors.js';
+import { schemeFor } from '../../sdk/typescript/src/schemes.js';
 import { spendOf } from '../../sdk/typescript/src/spend.js';
-import type { AwardRequest, PreparedPayment, QuoteBatch } from '../../sdk/typescript/src/types.js';
+import { knownPermit2 } from '../../sdk/typescript/src/trust.js';
+import type { AwardRequest, Defaults, PreparedPayment, QuoteBatch, Scheme, Trust, Wallet } from '../../sdk/typescript/src/types.js';
+import { chainOf } from './chains.js';
+import { servedAsset } from './format.js';
 import { gateway } from './gateway.js';
 import type { Source } from './link.js';
 import { isPaidBy, type Purchase, quotesOf, requestOf } from './order.js';
@@ -15,23 +19,44 @@ const PAUSE_MS = 1500;
 
 export type PayPhase = 'approve' | 'wrap' | 'signing' | 'signing.two' | 'submitting';
 
-/** What the payer has to send first, as the gateway sees its account. */
-export async function needed(purchase: Purchase, source: Source, account: string): Promise<PreparedPayment> {
+/** What the payer has to send first, as the gateway sees its account, and what it is going to sign. */
+export async function needed(purchase: Purchase, source: Source, defaults: Defaults, wallet: Wallet): Promise<PreparedPayment> {
   const { batch, requestId } = purchase;
-  if (!batch) return gateway.prepare({ ...requestOf(purchase, source, account), request_id: requestId });
+  const wanted = schemeOn(chainOf(source.asset_identifier), defaults, wallet);
+  const scheme = wanted ? { message_scheme: wanted } : {};
+  if (!batch) return gateway.prepare({ ...requestOf(purchase, source, wallet.account), request_id: requestId, ...scheme });
   const [best] = quotesOf(batch, purchase);
-  return gateway.prepare({ version: '1.0', request_id: requestId, quote_request_id: batch.quote_request_id, quote_id: best?.quoteId ?? '' });
+  const quoteId = best?.quoteId ?? '';
+  return gateway.prepare({ version: '1.0', request_id: requestId, quote_request_id: batch.quote_request_id, quote_id: quoteId, ...scheme });
+}
+
+/** On networks of which the SDK does not know where Permit2 is, it is where the gateway that serves the page says, as the escrow is. */
+function trustOn(chainId: string, defaults: Defaults): Trust {
+  const permit2 = defaults.chains[chainId]?.permit2;
+  return permit2 !== undefined && knownPermit2(chainId) === undefined ? { permit2 } : {};
+}
+
+/** The scheme that the gateway is asked for, as the SDK asks when it pays. */
+function schemeOn(chainId: string, defaults: Defaults, wallet: Wallet): Scheme | undefined {
+  const own = knownPermit2(chainId, trustOn(chainId, defaults));
+  return schemeFor(wallet, { chainId, own, named: defaults.chains[chainId]?.permit2 });
 }
 
 /**
  * The same, once what this browser has sent before has had its time to be seen: nobody is asked to send it twice because a page was
  * loaded again.
  */
-export async function stillNeeded(purchase: Purchase, source: Source, account: string, waiting: () => void): Promise<PreparedPayment> {
+export async function stillNeeded(
+  purchase: Purchase,
+  source: Source,
+  defaults: Defaults,
+  wallet: Wallet,
+  waiting: () => void,
+): Promise<PreparedPayment> {
   for (;;) {
-    const prepared = await needed(purchase, source, account);
+    const prepared = await needed(purchase, source, defaults, wallet);
     const isMissing = prepared.approval !== undefined || prepared.wrap !== undefined;
-    if (!isMissing || Date.now() > sentUntil(purchase.subject, account)) return prepared;
+    if (!isMissing || Date.now() > sentUntil(purchase.subject, wallet.account)) return prepared;
     waiting();
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   }
@@ -41,6 +66,7 @@ export async function stillNeeded(purchase: Purchase, source: Source, account: s
 export async function fund(
   purchase: Purchase,
   source: Source,
+  defaults: Defaults,
   { wallet, lookAt }: OpenWallet,
   told: (what: 'approve' | 'wrap') => void,
   first: PreparedPayment,
@@ -48,11 +74,10 @@ export async function fund(
   const cap = source.max_source_amount ?? first.approval?.amount;
   if (cap === undefined) return;
   const request = requestOf(purchase, { ...source, max_source_amount: cap }, wallet.account);
-  const defaults = await gateway.paymentDefaults(request);
-  const spend = spendOf({ ...request, request_id: purchase.requestId }, defaults);
+  const spend = spendOf({ ...request, request_id: purchase.requestId }, await gateway.paymentDefaults(request));
   // The wallet may have been changed to another chain since it was connected.
   await wallet.connect(spend.chainId);
-  lookAt?.(() => needed(purchase, source, wallet.account));
+  lookAt?.(() => needed(purchase, source, defaults, wallet));
   await wallet.fund(spend, {
     wrap: spend.wraps,
     allowance: inPlaceOf(first) === 'none' ? spend.cap : 0n,
@@ -91,8 +116,8 @@ async function signed(
   { wallet, found }: OpenWallet,
   batch: QuoteBatch,
   quoteId: string,
-  wrap: boolean,
-  told: (phase: PayPhase) => void,
+  defaults: Defaults,
+  told: (phase: PayPhase, toSign?: PreparedPayment) => void,
 ): Promise<string> {
   const { subject } = purchase;
   let paymentId: string | undefined;
@@ -106,12 +131,13 @@ async function signed(
       requestId: purchase.requestId,
       order: requestOf(purchase, source, wallet.account),
       until: 'accepted',
-      wrap,
+      wrap: servedAsset(defaults, source.asset_identifier)?.wraps !== undefined,
+      trust: trustOn(chainOf(source.asset_identifier), defaults),
       ...(most === undefined ? {} : { maxSource: BigInt(most) }),
       onStep: (step) => {
         if (step.step === 'ordered') paymentId = step.paymentId;
         if (step.step === 'sent') told(step.what);
-        if (step.step === 'signing') told(inPlaceOf(step.prepared) === 'allowance' ? 'signing.two' : 'signing');
+        if (step.step === 'signing') told(step.prepared.signed_messages.length > 1 ? 'signing.two' : 'signing', step.prepared);
         if (step.step === 'submitting' && paymentId !== undefined) {
           if (kept(subject)) throw new PaidElsewhere();
           told('submitting');

@@ -1,6 +1,6 @@
 // What a payer signs, in the page's words: a token may take a signature where otherwise a transaction gives an allowance.
 
-import { isAllowedBySignature } from '../../sdk/typescript/src/schemes.js';
+import { isAllowedBySignature, TRON } from '../../sdk/typescript/src/schemes.js';
 import type { PreparedPayment } from '../../sdk/typescript/src/types.js';
 
 /**
@@ -9,9 +9,11 @@ import type { PreparedPayment } from '../../sdk/typescript/src/types.js';
  */
 export type InPlace = 'none' | 'transfer' | 'allowance';
 
+/** Whether what is signed are transactions of the payer's own, which the gateway sends: on Tron, where Permit2 has no allowance. */
+export const areTransactions = ({ message_scheme }: PreparedPayment): boolean => message_scheme === TRON;
+
 /** What is signed in the place of an allowance by a transaction. */
 export function inPlaceOf(prepared: PreparedPayment): InPlace {
-  const scheme: string = prepared.message_scheme;
-  if (!scheme.startsWith('EVM_') || !isAllowedBySignature(prepared)) return 'none';
+  if (!prepared.message_scheme.startsWith('EVM_') || !isAllowedBySignature(prepared)) return 'none';
   return prepared.signed_messages.length > 1 ? 'allowance' : 'transfer';
 }

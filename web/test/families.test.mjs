@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 
 import { launch, linkOf, need, open, picture, serious } from './browser.mjs';
 import { setAllowance, solanaWallet } from './solana.mjs';
-import { tronWallet } from './tron.mjs';
+import { setTronAllowance, sunOf, tronWallet } from './tron.mjs';
 
 const gateway = need('GATEWAY_URL');
 const solana = { rpc: need('SOLANA_RPC_URL'), key: need('SOLANA_KEY'), order: JSON.parse(need('SOLANA_ORDER')), escrow: need('SOLANA_ESCROW') };
@@ -21,6 +21,7 @@ after(() => browser?.close());
 const linkFor = ({ source, destination, fulfillment_amount, max_source_amount }) =>
   linkOf({ request_id: `link-${randomUUID()}`, destination, fulfillment_amount, pay_with: [{ asset_identifier: source.asset_identifier, max_source_amount }] });
 
+const signatures = ({ asked }) => asked.filter((method) => !method.startsWith('eth_'));
 const completed = (page) => page.getByRole('heading', { name: 'Payment completed' }).waitFor();
 
 test('a wallet on Solana that gave its allowance before pays by one signature', async () => {
@@ -70,6 +71,39 @@ test('a wallet on Tron pays by transactions that the gateway sends', async () =>
   await picture(page, 'tron-receipt');
   assert.deepEqual(await serious(page), []);
   assert.equal(state.chainId, 31_339, 'the wallet was asked to change to the network');
+  assert.deepEqual([faults, foreign], [[], []]);
+});
+
+test('a wallet on Tron that let Permit2 draw before pays by one signature, without a transaction and TRX, where it can', async () => {
+  const [chain, token] = tron.order.source.asset_identifier.split('/trc20:');
+  const { permit2 } = await (await fetch(`${gateway}/v1/defaults?chain_id=${chain}`)).json();
+  await setTronAllowance(tron.node, tron.key, token, permit2, tron.order.max_source_amount);
+  // With a hardware key it cannot, which nobody knows before it is asked; transactions are the way on.
+  const hardware = tronWallet(tron.node, tron.key, { chainId: 31_339, typed: ['signTypedData'], fails: 'Ledger: invalid data' });
+  const without = await open(browser, [hardware]);
+  await without.page.goto(gateway + linkFor(tron.order));
+  await without.page.getByRole('button', { name: 'Connect TronLink' }).click();
+  await without.page.getByRole('button', { name: /^Pay/ }).click();
+  await completed(without.page);
+  assert.deepEqual(signatures(hardware), ['signTypedData', 'sign', 'sign']);
+  assert.deepEqual([without.faults, without.foreign], [[], []]);
+
+  const rejects = new Set(['signTypedData']);
+  const wallet = tronWallet(tron.node, tron.key, { chainId: 31_339, rejects, typed: ['signTypedData'] });
+  const before = await sunOf(tron.node, wallet.account);
+  const { page, faults, foreign } = await open(browser, [wallet]);
+  await page.goto(gateway + linkFor(tron.order));
+  await page.getByRole('button', { name: 'Connect TronLink' }).click();
+  await page.getByRole('button', { name: /^Pay/ }).click();
+  await page.getByText('You did not confirm in your wallet').waitFor();
+  rejects.clear();
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await completed(page);
+  await picture(page, 'tron-permit2-receipt');
+  assert.deepEqual(await serious(page), []);
+  assert.deepEqual(signatures(wallet), ['signTypedData', 'signTypedData']);
+  assert.equal(wallet.signed[0].domain.verifyingContract, permit2);
+  assert.equal(await sunOf(tron.node, wallet.account), before);
   assert.deepEqual([faults, foreign], [[], []]);
 });
 

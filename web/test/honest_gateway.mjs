@@ -6,9 +6,13 @@ import { readFileSync } from 'node:fs';
 import { createBase58check } from '@scure/base';
 import { concat, encodeAbiParameters, getContractAddress, keccak256, stringToHex } from 'viem';
 
+import { termsHash } from '../../sdk/typescript/test/permits.mjs';
+
 const read = (path) => JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8'));
-const { evm, tron } = read('../../sdk/typescript/test/fixtures/prepared.json');
-const artifact = (name) => read(`../../contracts/artifacts/${name}.json`);
+/** What a gateway gave once. */
+export const recorded = read('../../sdk/typescript/test/fixtures/prepared.json');
+const { evm, tron } = recorded;
+export const artifact = (name) => read(`../../contracts/artifacts/${name}.json`);
 const { abi, bytecode } = artifact('DepositAddresses');
 const TERMS = abi.find(({ name }) => name === 'addressOf').inputs;
 /** The twenty bytes of an account, as hexadecimal. */
@@ -60,13 +64,6 @@ export function derived(prefix, ...texts) {
   const bits = [...createHash('sha256').update(Buffer.concat(parts)).digest()].map((byte) => byte.toString(2).padStart(8, '0'));
   const fives = bits.join('').padEnd(260, '0').match(/.{5}/g);
   return prefix + fives.map((five) => 'abcdefghijklmnopqrstuvwxyz234567'[parseInt(five, 2)]).join('');
-}
-
-/** SHA-256 of the order's canonical JSON. */
-function termsHash({ destination, fulfillment_amount, max_source_amount, source }) {
-  const owned = ({ account, asset_identifier }) => ({ account, asset_identifier });
-  const terms = { destination: destination.map(owned), fulfillment_amount, max_source_amount, source: owned(source) };
-  return `0x${createHash('sha256').update(JSON.stringify(terms)).digest('hex')}`;
 }
 
 /** The address of a payment, by the letter of EIP-1014 and ERC-1167. */

@@ -1463,7 +1463,7 @@ export interface components {
              * @description The scheme the messages are for.
              * @enum {string}
              */
-            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON";
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description Each is signed. On EVM chains an allowance for Permit2, where one is needed and the token takes it signed, comes first. */
             signed_messages: components["schemas"]["UnsignedMessage"][];
             fulfillment_verifier: components["schemas"]["FulfillmentVerifier"];
@@ -1474,9 +1474,9 @@ export interface components {
         UnsignedMessage: {
             /** @description What the signature is over, in hex. */
             message: string;
-            /** @description On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, whose SHA-256 is `message`. On Tron the `raw_data` of a transaction in hex, whose SHA-256 is `message`; the messages are in the order in which their transactions are sent, after the auction. */
+            /** @description On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, whose SHA-256 is `message`. On Tron the TIP-712 typed data as JSON, or under `TRON` the `raw_data` of a transaction in hex, whose SHA-256 is `message`; the messages are in the order in which their transactions are sent, after the auction. */
             message_prehash: string;
-            /** @description What else the submission has to repeat. On EVM chains the windows and, under `EVM_EIP3009`, `deposit`, whose hash is the nonce; of an allowance what it says: `spender`, `amount`, `deadline` and so on. On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in the transaction itself. */
+            /** @description What else the submission has to repeat. On EVM chains, and under `TRON_PERMIT2_ESCROW`, the windows and, under `EVM_EIP3009`, `deposit`, whose hash is the nonce; of an allowance what it says: `spender`, `amount`, `deadline` and so on. On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. Under `TRON` it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in the transaction itself. */
             payload: Record<string, unknown>;
         };
         /** @description A fulfillment verifier, or a set of them. An empty object, or two empty texts, mean the default one. */
@@ -1511,15 +1511,15 @@ export interface components {
             /** @description The calls as wallets take them, in order. On EVM chains one, `to`, `data` and `value` of `eth_sendTransaction`; on Solana `program_id`, `accounts` and `data`, in hex, of the instructions of one transaction, which `approval` may follow in the same; on Tron one, the body of `/wallet/triggersmartcontract`, which answers with the transaction to sign and broadcast. */
             calls: Record<string, unknown>[];
         };
-        /** @description The payer's own transaction that has to be on chain before the payment is submitted, as its allowance is too small; absent where it suffices, and on Tron, where it is one of the messages. */
+        /** @description The payer's own transaction that has to be on chain before the payment is submitted, as its allowance is too small; absent where it suffices, and under `TRON`, where it is one of the messages. */
         Approval: {
             /** @description What is allowed to be drawn. */
             asset_identifier: string;
-            /** @description Who is allowed to draw it: Permit2 on EVM chains, the program's address for the signing key on Solana. */
+            /** @description Who is allowed to draw it: Permit2 on EVM chains and on Tron, the program's address for the signing key on Solana. */
             spender: string;
             /** @description How much, smallest unit. A payer may allow more, once for all its payments. */
             amount: string;
-            /** @description The call as wallets take it. On EVM chains `to`, `data` and `value` of `eth_sendTransaction`; on Solana `program_id`, `accounts` and `data`, in hex, of one instruction. */
+            /** @description The call as wallets take it. On EVM chains `to`, `data` and `value` of `eth_sendTransaction`; on Solana `program_id`, `accounts` and `data`, in hex, of one instruction; on Tron the body of `/wallet/triggersmartcontract`, which answers with the transaction to sign and broadcast. */
             call: Record<string, unknown>;
         };
         /** @description A submission that would be accepted, or is a replay. */
@@ -1642,7 +1642,7 @@ export interface components {
             reserver: string;
             /** @description Account that attests deliveries; part of what the payer signs. */
             releaser: string;
-            /** @description Permit2, on EVM chains. */
+            /** @description Permit2, on EVM chains, and on Tron where payers may sign for it. */
             permit2?: string;
             /** @description Genesis hash of the cluster, Base58, on Solana; part of what the payer signs. */
             signature_cluster_id?: string;
@@ -1652,7 +1652,7 @@ export interface components {
              */
             signature_domain_version?: number;
             /** @description Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap. */
-            message_schemes: ("EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON")[];
+            message_schemes: ("EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON")[];
             /**
              * Format: int64
              * @description Least seconds from `fulfillment_deadline` to the refund window.
@@ -2020,7 +2020,7 @@ export interface components {
              * @description What was signed: gasless token approvals on EVM without and with escrow support, Solana or Tron signatures. `/v1/defaults` lists the schemes of each chain.
              * @enum {string}
              */
-            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON";
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description The first that authorizes the payment counts; on Tron the first deposit that does, and the approval in front of it. The others are kept with the request. */
             signed_messages: components["schemas"]["SignedMessage"][];
             /**
@@ -2261,7 +2261,7 @@ export interface components {
              * @description Which scheme of the source's chain to sign with; the one that binds most when left out.
              * @enum {string}
              */
-            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON";
+            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description Numbers that are the payer's to choose, as in a SignedMessage. */
             payload?: Record<string, unknown>;
             /** @description DID that is going to prove the submission. The payment id is made of it, and so what is signed. Without it: the DID of `proof`, else the batch's originator, else the source account. Where the source is on Tron, this request has to prove it, too. */
@@ -2286,7 +2286,7 @@ export interface components {
              * @description As in a PrepareRequest.
              * @enum {string}
              */
-            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON";
+            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description Numbers that are the payer's to choose, as in a SignedMessage. */
             payload?: Record<string, unknown>;
             /** @description DID that is going to prove the submission. The payment id is made of it, and so what is signed. Without it: the DID of `proof`, else the batch's originator, else the source account. Where the source is on Tron, this request has to prove it, too. */

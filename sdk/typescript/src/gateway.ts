@@ -5,7 +5,7 @@ import { GatewayError, NoAnswer, TimedOut, UsageError, VerificationError, Wallet
 import { Http } from './http.js';
 import type { Call } from './http.js';
 import { isResent, nextStep } from './retry.js';
-import { isAllowedBySignature, takesTokenSignatures } from './schemes.js';
+import { checkAllowance, isAllowedBySignature, mayLackAllowance, paysOtherwise, schemeFor, takesTokenSignatures, TRON } from './schemes.js';
 import { awardSpend, believed, chainsOf, checkTerms, newRequestId, orderRequest, requestOf, spendOf } from './spend.js';
 import type { PaymentDefaults } from './spend.js';
 import { deadline, events, read } from './sse.js';
@@ -30,6 +30,7 @@ import type {
   PreparedPayment,
   QuoteBatch,
   QuoteRequest,
+  Scheme,
   Spend,
   TimelineEntry,
   Verification,
@@ -85,6 +86,12 @@ export interface WatchOptions {
   /** Begin behind the entry with this id. */
   lastEventId?: string;
   signal?: AbortSignal;
+}
+
+/** What is asked for, and all that its authorization is rebuilt from. */
+interface Asked<Request> {
+  request: Request;
+  spend: Spend;
 }
 
 /** What came of the payer's own transactions. */
@@ -320,20 +327,20 @@ export class Gateway {
   async pay(order: Order, wallet: Wallet, options: PayOptions = {}): Promise<PayResult> {
     const isRetry = order.requestId !== undefined;
     const named: Order = { ...order, requestId: order.requestId ?? newRequestId() };
-    let request = orderRequest(named, wallet.account);
-    const defaults = await this.#begin(request, wallet, options);
-    let spend = spendOf(request, defaults, options.trust);
-    await this.#ordered(spend, request.request_id, options);
-    const funded = await this.#fund(spend, request, defaults, wallet, options, isRetry);
-    const { sent } = funded;
-    if (!funded.prepared) {
-      // Wrapping and allowances took the blocks that they took.
-      request = orderRequest(named, wallet.account);
-      spend = spendOf(request, defaults, options.trust);
-    }
-    const sender_auth = await this.#signed(request, spend, wallet, options, funded);
+    const defaults = await this.#begin(orderRequest(named, wallet.account), wallet, options);
+    const begun = (): Asked<PrepareRequest> => {
+      const request = orderRequest(named, wallet.account);
+      return { request, spend: spendOf(request, defaults, options.trust) };
+    };
+    const first = begun();
+    const scheme = schemeOf(first.spend, defaults, wallet, options);
+    await this.#ordered(first.spend, first.request.request_id, options);
+    const funded = await this.#fund(first, scheme, defaults, wallet, options, isRetry);
+    // Wrapping and allowances took the blocks that they took, and their times are counted anew.
+    const asked = funded.prepared ? first : begun();
+    const { request, spend, sender_auth } = await this.#signed(asked, begun, scheme, wallet, options, funded);
     const body: PaymentRequest = { ...request, sender_auth };
-    return this.#finish(body, spend, sent, options, (call) => this.submit(body, call));
+    return this.#finish(body, spend, funded.sent, options, (call) => this.submit(body, call));
   }
 
   /**
@@ -346,6 +353,7 @@ export class Gateway {
     const requestId = options.requestId ?? newRequestId();
     const defaults = await this.#begin(batch, wallet, options);
     const spend = awardSpend(batch, quote, requestId, defaults, options);
+    const scheme = schemeOf(spend, defaults, wallet, options);
     await this.#ordered(spend, requestId, options);
     const request: PrepareAwardRequest = {
       version: '1.0',
@@ -354,12 +362,12 @@ export class Gateway {
       quote_id: quoteId,
       ...(batch.max_source_amount === undefined ? { payload: { permitted_amount: spend.cap.toString() } } : {}),
     };
-    const funded = await this.#fund(spend, request, defaults, wallet, options, options.requestId !== undefined);
-    const { sent } = funded;
-    const sender_auth = await this.#signed(request, spend, wallet, options, funded);
+    const asked = { request, spend };
+    const funded = await this.#fund(asked, scheme, defaults, wallet, options, options.requestId !== undefined);
+    const { sender_auth } = await this.#signed(asked, () => asked, scheme, wallet, options, funded);
     const { version, request_id, quote_request_id, quote_id } = request;
     const body: AwardRequest = { version, request_id, quote_request_id, quote_id, sender_auth };
-    return this.#finish(body, spend, sent, options, (call) => this.award(batch.quote_request_id, body, call));
+    return this.#finish(body, spend, funded.sent, options, (call) => this.award(batch.quote_request_id, body, call));
   }
 
   /** The defaults of all chains of a payment. */
@@ -377,6 +385,7 @@ export class Gateway {
     const { asset_identifier: asset, account } = of.source;
     const { chainId, namespace } = splitAsset(asset);
     if (namespace === 'slip44') throw new UsageError(`${asset} is a coin: pay with the asset that wraps it, see /v1/defaults`);
+    checkAllowance(wallet.family, options.messageScheme, options.allowance);
     if (familyOf(asset) !== wallet.family || account !== wallet.account) {
       throw new WalletError('chain', `the wallet is ${wallet.account}, and ${account} on ${chainId} pays`);
     }
@@ -392,11 +401,11 @@ export class Gateway {
 
   /**
    * The payer's own transactions, but for a payment that exists already: it may have used them up. Where the gateway knows signatures in
-   * the place of an allowance, it is asked first what is to be signed; that stands where nothing had to be sent.
+   * the place of an allowance, or a scheme is named, it is asked first what is to be signed; that stands where nothing had to be sent.
    */
   async #fund(
-    spend: Spend,
-    request: PrepareRequest | PrepareAwardRequest,
+    { request, spend }: Asked<PrepareRequest | PrepareAwardRequest>,
+    scheme: Scheme | undefined,
     defaults: PaymentDefaults,
     wallet: Wallet,
     options: PayOptions,
@@ -409,31 +418,67 @@ export class Gateway {
     if (wrap && !spend.wraps) throw new VerificationError('wrap', `the gateway does not say that ${asset} wraps coins`);
     const allowance = options.allowance ?? spend.cap;
     if (allowance < spend.cap) throw new UsageError(`an allowance of ${allowance} is less than may be drawn, ${spend.cap}`);
-    const prepared = takesTokenSignatures(defaults) ? await this.prepare(request, call) : undefined;
+    const mayLack = mayLackAllowance(wallet.family, scheme);
+    const isAsked = takesTokenSignatures(defaults) || (mayLack && scheme !== undefined);
+    const prepared = isAsked ? await this.prepare(withScheme(request, scheme), call) : undefined;
+    const isSpared = !mayLack || (prepared && isAllowedBySignature(prepared));
     const sent = await wallet.fund(spend, {
       wrap,
-      allowance: prepared && isAllowedBySignature(prepared) ? 0n : allowance,
+      allowance: isSpared ? 0n : allowance,
       onStep: async (step) => onStep?.(step),
       ...call,
     });
     return prepared && !sent.length ? { sent, prepared } : { sent };
   }
 
-  async #signed(
-    request: PrepareRequest | PrepareAwardRequest,
-    spend: Spend,
+  /**
+   * What is asked for, signed by this scheme; or by the payer's own transactions, as it is begun anew, where nobody named a scheme and the
+   * wallet turns out to sign no typed data.
+   */
+  async #signed<Request extends PrepareRequest | PrepareAwardRequest>(
+    asked: Asked<Request>,
+    begun: () => Asked<Request>,
+    scheme: Scheme | undefined,
     wallet: Wallet,
     options: PayOptions,
     funded: Funded,
+  ): Promise<Asked<Request> & Pick<PaymentRequest, 'sender_auth'>> {
+    const hasSent = funded.sent.length > 0;
+    const prepared = funded.prepared ?? (await this.#prepared(asked, scheme, options, hasSent));
+    try {
+      return { ...asked, sender_auth: await this.#sign(asked, scheme, prepared, wallet, options) };
+    } catch (error) {
+      if (options.messageScheme !== undefined || !paysOtherwise(prepared, error)) throw error;
+    }
+    const again = begun();
+    const transactions = await this.#prepared(again, TRON, options, hasSent);
+    return { ...again, sender_auth: await this.#sign(again, TRON, transactions, wallet, options) };
+  }
+
+  #prepared(
+    { request }: Asked<PrepareRequest | PrepareAwardRequest>,
+    scheme: Scheme | undefined,
+    options: PayOptions,
+    hasSent: boolean,
+  ): Promise<PreparedPayment> {
+    return this.#seen(hasSent, options, (call) => this.prepare(withScheme(request, scheme), call));
+  }
+
+  /** The signatures over what was prepared, once that was compared with what was asked for. */
+  async #sign(
+    { request, spend }: Asked<PrepareRequest | PrepareAwardRequest>,
+    scheme: Scheme | undefined,
+    prepared: PreparedPayment,
+    wallet: Wallet,
+    options: PayOptions,
   ): Promise<PaymentRequest['sender_auth']> {
-    const prepared =
-      funded.prepared ?? (await this.#seen(funded.sent.length > 0, options, (call) => this.prepare(request, call)));
-    if (prepared.payment_id !== spend.paymentId) throw anotherId(spend.paymentId, prepared.payment_id);
+    const { payment_id: paymentId, message_scheme } = prepared;
+    if (paymentId !== spend.paymentId) throw anotherId(spend.paymentId, paymentId);
+    if (scheme !== undefined && message_scheme !== scheme) throw VerificationError.mismatch('message_scheme', scheme, message_scheme);
     wallet.verify(spend, prepared);
-    await options.onStep?.({ step: 'signing', request, prepared });
+    await options.onStep?.({ step: 'signing', request: withScheme(request, scheme), prepared });
     options.signal?.throwIfAborted();
-    const signed_messages = await wallet.sign(spend, prepared);
-    return { message_scheme: prepared.message_scheme, signed_messages };
+    return { message_scheme, signed_messages: await wallet.sign(spend, prepared) };
   }
 
   async #finish(
@@ -514,6 +559,19 @@ export class Gateway {
 
 const anotherId = (expected: string, found: string): VerificationError =>
   new VerificationError('payment_id', `the payment has another id, ${found}, and not ${expected}`, expected, found);
+
+/** The scheme that the gateway is asked for. */
+function schemeOf(
+  { chainId, permit2: own }: Spend,
+  { source }: PaymentDefaults,
+  wallet: Wallet,
+  { messageScheme }: PayOptions,
+): Scheme | undefined {
+  return schemeFor(wallet, { chainId, own, named: source.permit2 }, messageScheme);
+}
+
+const withScheme = <Request extends PrepareRequest | PrepareAwardRequest>(request: Request, scheme: Scheme | undefined): Request =>
+  scheme === undefined ? request : { ...request, message_scheme: scheme };
 
 const secretHeader = (secret: string | undefined): Pick<Call, 'headers'> =>
   secret === undefined ? {} : { headers: { 'caller-secret': secret } };

@@ -6,6 +6,7 @@ import { UsageError, VerificationError } from './errors.js';
 import { destinationSet, paymentId, quoteRequestId, termsHash } from './ids.js';
 import { quoteHash as hashOfQuote, quoteId } from './quotes.js';
 import { rfc3339, unixSeconds } from './time.js';
+import { knownPermit2 } from './trust.js';
 import { checkVerifier } from './verifiers.js';
 import type {
   ChainDefaults,
@@ -28,8 +29,6 @@ const VERSION = '1.0';
 const QUOTE_SECONDS = 10;
 /** On Tron approval, deposit and reservation land one after the other. */
 const FULFILLMENT_SECONDS: Record<Family, number> = { evm: 180, solana: 180, tron: 240 };
-/** Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names. */
-const PERMIT2 = '0x000000000022d473030f116ddee9f6b43ac78ba3';
 const LOCK_SECONDS_MAX = 7200;
 const ZERO_HASH = `0x${'0'.repeat(64)}`;
 const REQUEST_ID = /^[A-Za-z0-9_.-]{1,128}$/;
@@ -213,8 +212,10 @@ export function addressSpend(
   // A replay has the deadlines of the batch that was there before.
   const { quote_deadline, fulfillment_deadline } = batch;
   const wanted = { ...request, quote_deadline, fulfillment_deadline };
-  const spend = believe({ request: wanted, terms, cap, requestId: own, quoteHash: ZERO_HASH }, defaults, trust, nowMs);
-  const factory = trust.depositAddressFactory;
+  const { depositAddressFactory: factory, permit2: _, ...others } = trust;
+  // On Tron an address has nothing to do with Permit2.
+  const known = family === 'tron' ? others : trust;
+  const spend = believe({ request: wanted, terms, cap, requestId: own, quoteHash: ZERO_HASH }, defaults, known, nowMs);
   if (family !== 'tron' || factory === undefined) return spend;
   return { ...spend, depositAddressFactory: normalAccount(family, factory, 'depositAddressFactory') };
 }
@@ -299,7 +300,7 @@ function believe(
     reserver,
     releaser,
     ...(verifiers ? { verifiers } : {}),
-    ...(family === 'evm' ? { permit2: permit2Of(source, trust) } : {}),
+    ...ownPermit2(family, chainId, source, trust),
     ...(source.signature_cluster_id === undefined ? {} : { signatureClusterId: source.signature_cluster_id }),
     ...(source.signature_domain_version === undefined ? {} : { signatureDomainVersion: source.signature_domain_version }),
     refundDelaySeconds,
@@ -320,11 +321,17 @@ function normalId(asset: unknown): string {
   return typeof asset === 'string' && asset.startsWith('eip155:') ? asset.toLowerCase() : String(asset);
 }
 
-function permit2Of(source: ChainDefaults, trust: Trust): string {
-  const permit2 = normalAccount('evm', trust.permit2 ?? PERMIT2, 'permit2');
+/**
+ * The chain's Permit2, as the payer knows it. On EVM chains the gateway has to name the same; on Tron it is asked for transactions
+ * where it does not (`schemeFor`).
+ */
+function ownPermit2(family: Family, chainId: string, source: ChainDefaults, trust: Trust): { permit2?: string } {
+  const permit2 = knownPermit2(chainId, trust);
+  if (permit2 === undefined) return {};
   const said = String(source.permit2).toLowerCase();
-  if (said !== permit2) throw new VerificationError('permit2', `the gateway names another Permit2, ${said}`, permit2, said);
-  return permit2;
+  if (family === 'evm' && said !== permit2)
+    throw new VerificationError('permit2', `the gateway names another Permit2, ${said}`, permit2, said);
+  return { permit2 };
 }
 
 /** The accounts that a spend takes on the gateway's word alone, as `escrow=0x…`. */

@@ -27,6 +27,8 @@ export type PrepareRequest = Schemas['PrepareRequest'];
 export type PrepareAwardRequest = Schemas['PrepareAwardRequest'];
 /** What to sign. */
 export type PreparedPayment = Schemas['PreparedPayment'];
+/** How a payer signs: one of a chain's `message_schemes`. */
+export type Scheme = PreparedPayment['message_scheme'];
 /** What quotes are asked for. */
 export type QuoteRequest = Schemas['QuoteRequest'];
 /** A batch of quotes as it stands. */
@@ -123,7 +125,11 @@ export interface Trust {
    * address follows from its code and is never taken from the gateway.
    */
   depositAddressFactory?: string;
-  /** Permit2, on an EVM chain that has it elsewhere than at Uniswap's address. Never taken from the gateway. */
+  /**
+   * Permit2, on an EVM chain that has it elsewhere than at Uniswap's address, and on a network of Tron that is not the main one, where
+   * SUN.io's is known. Never taken from the gateway: where it is not known, nothing is signed for it, and a payer on Tron pays by
+   * transactions. What begins with `0x` says nothing on Tron, nor what begins with `T` on an EVM chain.
+   */
   permit2?: string;
   /** The longest that money which was not used may stay locked, in seconds from now; 7200 where it is left out. */
   lockSecondsMax?: number;
@@ -151,9 +157,18 @@ export interface PayOptions {
   wrap?: boolean;
   /**
    * How much the wallet allows to be drawn where its allowance is too small and a transaction has to give it; the order's `maxSource`
-   * where it is left out, and always so on Tron.
+   * where it is left out. On Tron it is the allowance for Permit2, and an error without the name of its scheme
+   * ({@link PayOptions.messageScheme}): that for the escrow is signed with the deposit, and always of `maxSource`.
    */
   allowance?: bigint;
+  /**
+   * The scheme to sign by, one of the chain's `message_schemes`; the gateway's choice where it is left out. On Tron that is
+   * `TRON_PERMIT2_ESCROW` where Permit2 has its allowance: one signature, and neither a transaction nor TRX. By its name it is taken
+   * where Permit2 has none yet, too: the wallet gives it first, by a transaction that burns TRX, and lets more be drawn at once
+   * (`allowance`) where later payments are to be spared it. Where it is left out, transactions (`TRON`) take its place when the gateway
+   * names another Permit2 than {@link Trust.permit2}, or none, and when the wallet turns out to sign no typed data.
+   */
+  messageScheme?: Scheme;
   /** When to come back: `accepted`, or with its outcome (`final`, where it is left out). */
   until?: 'accepted' | 'final';
   /** Told of each step, before it where the name says so. What it throws ends the payment. */
@@ -274,6 +289,8 @@ export interface Wallet {
   readonly family: Family;
   /** The account that pays, as requests write it. */
   readonly account: string;
+  /** The one scheme by which it can sign, where it cannot by every scheme of its family: the gateway is asked for that. */
+  readonly messageScheme?: Scheme;
   /** Sees to it that wallet and node are of this chain; asks a browser's wallet to change to it. */
   connect(chainId: string): Promise<void>;
   /** Sends the payer's own transactions that are missing, and waits for them. */

@@ -13,7 +13,10 @@ export interface Windows {
   deadline?: number;
 }
 
-/** @throws {VerificationError} where money could be taken, or would stay locked, for longer than was asked for. */
+/**
+ * @throws {VerificationError} where money could be taken, or would stay locked, for longer than was asked for, or could be refunded
+ *   while the delivery is still due.
+ */
 export function checkWindows(spend: Spend, { reserveDeadline, refundAfter, deadline }: Windows): void {
   const { fulfillmentDeadline: fulfilled, refundDelaySeconds } = spend;
   const latest = (field: string, rule: string, limit: number, found: number): void => {
@@ -23,6 +26,10 @@ export function checkWindows(spend: Spend, { reserveDeadline, refundAfter, deadl
   latest('reserveDeadline', 'the deposit would be taken too late', fulfilled, reserveDeadline);
   if (deadline !== undefined) latest('deadline', 'the signature would hold for too long', fulfilled, deadline);
   latest('refundAfter', 'the refund would come too late', fulfilled + refundDelaySeconds, refundAfter);
+  if (refundAfter <= fulfilled) {
+    const rule = `the refund would come before the delivery is due: ${refundAfter}`;
+    throw new VerificationError('refundAfter', rule, `more than ${fulfilled}`, String(refundAfter));
+  }
 }
 
 /**

@@ -47,6 +47,7 @@ export async function network(directory = process.env.GW_DEV_DIRECTORY ?? join(R
         reserver: pin('RESERVER'),
         releaser: pin('RELEASER'),
         depositAddressFactory: pin('DEPOSIT_ADDRESS_FACTORY'),
+        permit2: pin('PERMIT2'),
       };
     },
     /** The asset that a scenario names: as it is, or by chain and symbol. */

@@ -11,6 +11,8 @@ const net = await network(directory);
 const { gateway } = net;
 const FULFILLMENT_SECONDS = { eip155: 180, solana: 180, tron: 240 };
 const requestIds = {};
+/** The scheme by which a scenario's payer sends no transaction of its own. */
+const BY_SIGNATURE = { 'evm-by-signature': 'EVM_EIP3009', 'tron-by-signature': 'TRON_PERMIT2_ESCROW' };
 
 /** What became of a scenario, in the words of `expected`. */
 async function run(scenario) {
@@ -20,6 +22,7 @@ async function run(scenario) {
   const after = (seconds) => new Date(Date.now() + seconds * 1000);
   const exchange = scenario.way === 'address' ? exchangeOf(namespace, net) : undefined;
   const wallet = exchange ? { account: exchange.newAccount() } : await net.wallet(namespace);
+  const { message_scheme: messageScheme, ...extra } = scenario.members ?? {};
   const order = {
     requestId,
     source: { asset: net.asset(scenario.source), account: wallet.account },
@@ -31,13 +34,15 @@ async function run(scenario) {
     maxSource: BigInt(scenario.cap),
     quoteDeadline: after(scenario.quote_seconds ?? 10),
     fulfillmentDeadline: after(scenario.fulfillment_seconds ?? FULFILLMENT_SECONDS[namespace]),
-    extra: scenario.members,
+    extra,
   };
   try {
-    const options = { trust: net.trust(namespace) };
+    const options = { trust: net.trust(namespace), messageScheme };
     const paying = exchange ? payByAddress(exchange, order, options) : pay(scenario, order, wallet, options);
-    const { status, accepted, body } = await paying;
+    const { status, accepted, body, sent } = await paying;
     await check(status);
+    const scheme = BY_SIGNATURE[scenario.name];
+    if (scheme) assert.deepEqual([sent, body.sender_auth.message_scheme], [[], scheme]);
     if (exchange) {
       await cameBack(exchange, accepted.deposit_address, status);
       return { status: status.status, code: status.error?.code, id: status.payment_id };

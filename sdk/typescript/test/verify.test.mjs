@@ -116,6 +116,7 @@ test('evm: the digest is the one that viem computes, and every field that is cha
     spender: (message) => (message.spender = OTHER.evm),
     nonce: (message) => (message.nonce = '7'),
     deadline: (message) => (message.deadline = String(Number(message.deadline) + 1)),
+    'deadline before the deposit has to be made': (message) => (message.deadline = String(Number(message.deadline) - 1)),
     ...Object.fromEntries(['paymentId', 'termsHash', 'quoteHash'].map((name) => [name, ({ witness }) => (witness[name] = hash)])),
     ...Object.fromEntries(['payer', 'reserver', 'releaser'].map((name) => [name, ({ witness }) => (witness[name] = OTHER.evm)])),
     ...Object.fromEntries(
@@ -153,6 +154,10 @@ test('evm: Permit2 is never where only a gateway says', () => {
   fixture.defaults.source.permit2 = OTHER.evm;
   refused(() => spend(fixture), 'permit2');
   assert.equal(spend(fixture, { permit2: OTHER.evm }).permit2, OTHER.evm);
+  // A pin for Tron says nothing on an EVM chain.
+  refused(() => spend(fixture, { permit2: OTHER.tron }), 'permit2');
+  const uniswap = spend(fixtures().evm, { permit2: OTHER.tron }).permit2;
+  assert.equal(uniswap, '0x000000000022d473030f116ddee9f6b43ac78ba3');
 });
 
 test('evm: an award is for the quote that was chosen, at no more than its cap', () => {
@@ -282,8 +287,9 @@ test('solana: each member is where the vectors of the program have it', () => {
 test('solana: every byte that is changed is noticed', () => {
   const { prepared } = fixtures().solana;
   const bytes = Buffer.from(prepared.signed_messages[0].message_prehash.slice(2), 'hex');
-  // The reserve deadline and the refund's time are the gateway's to choose, downwards.
+  // The reserve deadline and the refund's time are the gateway's to choose, downwards; the refund comes after the delivery.
   const isChosen = (at) => at >= bytes.length - 8 || (at >= bytes.length - 24 && at < bytes.length - 16);
+  const isInOrder = (other) => other.readBigUInt64LE(bytes.length - 8) > other.readBigUInt64LE(bytes.length - 16);
   for (let at = 0; at < bytes.length; at += 1) {
     const changed = fixtures().solana;
     const other = Buffer.from(bytes);
@@ -292,7 +298,7 @@ test('solana: every byte that is changed is noticed', () => {
     message.message_prehash = `0x${other.toString('hex')}`;
     message.message = `0x${createHash('sha256').update(other).digest('hex')}`;
     const isLater = other[at] > bytes[at];
-    if (isChosen(at) && !isLater) rebuildDeposit(spend(changed), changed.prepared);
+    if (isChosen(at) && !isLater && isInOrder(other)) rebuildDeposit(spend(changed), changed.prepared);
     else refused(() => rebuildDeposit(spend(changed), changed.prepared), undefined);
   }
 });
@@ -360,6 +366,43 @@ test('tron: a transaction may not burn more than allowed, nor outlive the deposi
   const fixture = fixtures().tron;
   refused(() => rebuildTransactions(spend(fixture, { feeMax: 1000n }), fixture.prepared), 'fee_limit');
   refused(() => rebuildTransactions(spend(fixture), fixture.prepared, fixture.now - 48 * 3600 * 1000), 'expiration');
+});
+
+test('money cannot be refunded while its delivery is still due, on chains of any family', () => {
+  const words = {
+    solana: (time) => {
+      const bytes = Buffer.alloc(8);
+      bytes.writeBigUInt64LE(BigInt(time));
+      return bytes.toString('hex');
+    },
+    tron: (time) => BigInt(time).toString(16).padStart(64, '0'),
+  };
+  const rebuilds = { evm: rebuildPermit, solana: rebuildDeposit, tron: rebuildTransactions };
+  const prepared = (family, seconds) => {
+    const fixture = fixtures()[family];
+    const { fulfillmentDeadline: fulfilled, refundDelaySeconds: delay } = spend(fixture);
+    if (family === 'evm') {
+      retype(fixture, ({ message }) => (message.witness.refundAfter = String(fulfilled + seconds)));
+      return fixture;
+    }
+    const word = words[family];
+    const message = fixture.prepared.signed_messages.at(-1);
+    const text = message.message_prehash.replace(word(fulfilled + delay), word(fulfilled + seconds));
+    assert.notEqual(text, message.message_prehash);
+    const digest = createHash('sha256').update(Buffer.from(text.slice(2), 'hex')).digest('hex');
+    Object.assign(message, { message_prehash: text, message: `0x${digest}` });
+    return fixture;
+  };
+  for (const family of FAMILIES) {
+    const rebuild = (seconds) => () => {
+      const fixture = prepared(family, seconds);
+      return rebuilds[family](spend(fixture), fixture.prepared, fixture.now);
+    };
+    for (const seconds of [0, -1, -100]) refused(rebuild(seconds), 'refundAfter');
+    // On Tron the reserver has signed the windows, too.
+    if (family === 'tron') refused(rebuild(1), 'reserverSignature');
+    else rebuild(1)();
+  }
 });
 
 test('a wallet signs for its own account alone', async () => {

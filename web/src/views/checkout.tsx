@@ -14,7 +14,7 @@ import type { Source } from '../link.js';
 import { limitFrom, type Purchase, quotesOf, requestOf, sourcesFor } from '../order.js';
 import { existing, fund as sendFirst, pay, type PayPhase, stillNeeded } from '../pay.js';
 import { problemOf, type ProblemText } from '../problems.js';
-import { type InPlace, inPlaceOf } from '../signatures.js';
+import { areTransactions, type InPlace, inPlaceOf } from '../signatures.js';
 import { canKeep } from '../store.js';
 import { t } from '../texts.js';
 import { type FoundWallet, type OpenWallet, useWallets } from '../wallets/index.js';
@@ -41,6 +41,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
   const [source, setSource] = useState<Source>();
   const [first, setFirst] = useState<PreparedPayment>();
   const [inPlace, setInPlace] = useState<InPlace>('none');
+  const [signsTransactions, setSignsTransactions] = useState(false);
   const [batch, setBatch] = useState<QuoteBatch | undefined>(purchase.batch);
   const [busy, setBusy] = useState<string>();
   const [problem, setProblem] = useState<ProblemText & { again?: () => void; isNetwork?: boolean }>();
@@ -62,6 +63,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
     setSource(undefined);
     setFirst(undefined);
     setInPlace('none');
+    setSignsTransactions(false);
     setBatch(purchase.batch);
     setProblem(undefined);
     setStep('connect');
@@ -175,8 +177,9 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
       limited = found;
       setSource(limited);
     }
-    const prepared = await stillNeeded(purchase, limited, account, () => setBusy(t('approve.wait')));
+    const prepared = await stillNeeded(purchase, limited, defaults, opened.wallet, () => setBusy(t('approve.wait')));
     setInPlace(inPlaceOf(prepared));
+    setSignsTransactions(areTransactions(prepared));
     if (prepared.wrap && opened.wallet.family === 'tron') {
       setProblem({ text: t('wrap.tron'), again: () => void act(t('wallet.asking'), () => fund(opened, chosen)) });
       return;
@@ -192,7 +195,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
   /** Sends what is missing, and goes on once the gateway has seen it. */
   const allow = (opened: OpenWallet, chosen: Source, missing: PreparedPayment): Promise<void> =>
     act(t('wallet.asking'), async (told) => {
-      await sendFirst(purchase, chosen, opened, (what) => told(t(what === 'wrap' ? 'wrap.wait' : 'approve.wait')), missing);
+      await sendFirst(purchase, chosen, defaults, opened, (what) => told(t(what === 'wrap' ? 'wrap.wait' : 'approve.wait')), missing);
       setFirst(undefined);
       await ask(opened, chosen);
     });
@@ -214,8 +217,10 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
       if (hasEnded()) return;
       const texts: Record<PayPhase, string> = { signing: t('pay.signing'), 'signing.two': t('pay.signing.two'), submitting: t('pay.submitting'), approve: t('approve.wait'), wrap: t('wrap.wait') };
       try {
-        onPayment(await pay(purchase, chosen, opened, collected, quoteId, servedAsset(defaults, chosen.asset_identifier)?.wraps !== undefined, (phase) => {
+        onPayment(await pay(purchase, chosen, opened, collected, quoteId, defaults, (phase, toSign) => {
           setSigned(phase === 'submitting');
+          // A wallet that could not sign typed data is asked for transactions.
+          if (toSign) setSignsTransactions(areTransactions(toSign));
           told(texts[phase]);
         }));
       } catch (error) {
@@ -278,7 +283,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
           defaults={defaults}
           isBusy={Boolean(busy)}
           canAsk={!purchase.batch}
-          isTron={open.wallet.family === 'tron'}
+          signsTransactions={signsTransactions}
           inPlace={inPlace}
           onLapse={() => {
             if (!busy && rounds.current < ROUNDS_MAX) {
@@ -406,14 +411,15 @@ interface QuotesProps {
   defaults: Defaults;
   isBusy: boolean;
   canAsk: boolean;
-  isTron: boolean;
+  /** Whether the payer signs transactions, which the gateway sends. */
+  signsTransactions: boolean;
   inPlace: InPlace;
   onLapse: () => void;
   onAsk: () => void;
   onTake: (quoteId: string) => void;
 }
 
-function Quotes({ heading, batch, purchase, asset, most, defaults, isBusy, canAsk, isTron, inPlace, onLapse, onAsk, onTake }: QuotesProps): VNode {
+function Quotes({ heading, batch, purchase, asset, most, defaults, isBusy, canAsk, signsTransactions, inPlace, onLapse, onAsk, onTake }: QuotesProps): VNode {
   const quotes = quotesOf(batch, purchase);
   const [chosen, setChosen] = useState<string>();
   const taken = quotes.find(({ quoteId }) => quoteId === chosen) ?? quotes[0];
@@ -455,7 +461,7 @@ function Quotes({ heading, batch, purchase, asset, most, defaults, isBusy, canAs
         ))}
       </fieldset>
       <p><span class="muted">{t('quotes.valid')}</span> <Countdown until={taken.validUntil} /></p>
-      <p class="muted">{t('pay.text')} {isTron && t('pay.tron')}</p>
+      <p class="muted">{t('pay.text')} {signsTransactions && t('pay.tron')}</p>
       {inPlace !== 'none' && <p class="muted">{t(`pay.${inPlace}`, { symbol: servedAsset(defaults, asset)?.symbol ?? asset })}</p>}
       <button type="button" class="primary wide" disabled={isBusy} onClick={() => onTake(taken.quoteId)}>{t('pay.do', { amount: price })}</button>
     </Card>

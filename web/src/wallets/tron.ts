@@ -1,22 +1,19 @@
-// Wallets of Tron: `window.tron` (TIP-1193), or `window.tronLink` of older ones. The page has no node: it signs transactions
-// that the SDK rebuilt, and the gateway sends them.
+// Wallets of Tron: `window.tron` (TIP-1193), or `window.tronLink` of older ones. The page has no node: what is signed is Permit2's
+// typed data, where Permit2 has its allowance, or transactions that the gateway sends. Either is what the SDK rebuilt.
 
 import { WalletError } from '../../../sdk/typescript/src/errors.js';
-import { tronWallet } from '../../../sdk/typescript/src/tron/index.js';
+import { tronWallet, typedDataSigner, type TronWebLike } from '../../../sdk/typescript/src/tron/index.js';
+import { answered, walletError } from '../../../sdk/typescript/src/tron/wallet.js';
 import type { Wallet } from '../../../sdk/typescript/src/types.js';
 import { t } from '../texts.js';
 import { type FoundWallet, ownIcon, ownName } from './wallet.js';
 
-const REJECTED = 4001;
 /** Comes from a wallet that is injected after the page has begun. */
 const LATE = 'tronLink#initialized';
 /** What a wallet says that was asked for its accounts by the older way. */
 const GRANTED = 200;
 
-interface TronWeb {
-  defaultAddress: { base58: string | false };
-  trx: { sign(transaction: unknown): Promise<{ signature?: string[] }> };
-}
+type TronWeb = Pick<TronWebLike, 'defaultAddress' | 'trx'>;
 
 interface Provider {
   request(asked: { method: string; params?: unknown }): Promise<unknown>;
@@ -31,13 +28,6 @@ interface Announced {
 }
 
 const codeOf = (error: unknown): unknown => (error as { code?: unknown } | null)?.code;
-
-/** What went wrong in the wallet; the wallet's words stay its own. */
-function fault(error: unknown): WalletError {
-  const message = error instanceof Error ? error.message : String((error as { message?: unknown } | null)?.message ?? error);
-  const isRejected = codeOf(error) === REJECTED || /reject|declin|denied|cancel/i.test(message);
-  return new WalletError(isRejected ? 'rejected' : 'failed', message, { cause: error });
-}
 
 /** The number of the chain that the wallet is on; `undefined` where it does not tell. */
 async function chainOf(provider: Provider): Promise<string | undefined> {
@@ -56,7 +46,7 @@ async function changeTo(provider: Provider, chainId: string): Promise<void> {
     const number = `0x${BigInt(chainId.split(':')[1] ?? '').toString(16)}`;
     await provider.request({ method: 'wallet_switchEthereumChain', params: [{ chainId: number }] });
   } catch (error) {
-    const { reason, message } = fault(error);
+    const { reason, message } = walletError(error);
     throw new WalletError(reason === 'rejected' ? 'rejected' : 'chain', message, { cause: error });
   }
   if ((await chainOf(provider)) !== chainId) throw new WalletError('chain', `the wallet is not on ${chainId}`);
@@ -69,33 +59,26 @@ function found(id: string, name: string, icon: { icon?: string }, provider: Prov
     ...icon,
     family: 'tron',
     async open() {
-      let answer: unknown;
-      try {
-        answer = await provider.request({ method });
-      } catch (error) {
-        throw fault(error);
-      }
+      const answer = await answered(() => provider.request({ method }));
       const code = codeOf(answer);
-      if (code !== undefined && code !== GRANTED) throw fault(answer);
+      if (code !== undefined && code !== GRANTED) throw walletError(answer);
       const web = provider.tronWeb || (window as { tronWeb?: TronWeb }).tronWeb;
       const address = web ? web.defaultAddress.base58 : false;
       if (!web || !address) throw new WalletError('rejected', 'the wallet does not give any account');
+      // One that signs no typed data pays by transactions alone, and the gateway is asked for these.
+      const signTypedData = typedDataSigner(web.trx);
       const signer = {
         address,
-        async sign(transaction: unknown): Promise<{ signature?: string[] }> {
-          try {
-            return await web.trx.sign(transaction);
-          } catch (error) {
-            throw fault(error);
-          }
-        },
+        sign: (transaction: unknown): Promise<{ signature?: string[] }> => web.trx.sign(transaction),
+        ...(signTypedData ? { signTypedData } : {}),
       };
       const signing = tronWallet({ signer, node: () => Promise.reject(new WalletError('failed', t('wrap.tron'))) });
       const opened: Wallet = {
         family: 'tron',
         account: signing.account,
+        ...(signing.messageScheme ? { messageScheme: signing.messageScheme } : {}),
         connect: (chainId) => changeTo(provider, chainId),
-        // The allowance is one of the messages; coins would be wrapped through a node, which the page does not have.
+        // An allowance that is missing is one of the messages; coins would be wrapped through a node, which the page does not have.
         fund: () => Promise.resolve([]),
         verify: (spend, prepared) => signing.verify(spend, prepared),
         sign: (spend, prepared) => signing.sign(spend, prepared),

@@ -34,7 +34,7 @@ const EVM: AddressFamily = {
   bytes: (account, field) => unhex(evmAddress(account, field))!,
   text: hex,
   // Addresses, hashes and links have no case.
-  compared: (member) => member.toLowerCase(),
+  normalized: (member) => member.toLowerCase(),
   uri: ({ token, reference, address, amount }) => `ethereum:${token}@${reference}/transfer?address=${address}&uint256=${amount}`,
 };
 

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { splitAsset, evmAddress } from '../caip.js';
+import { hexWord, wordAt } from '../abi.js';
 import { hex, unhex } from '../bytes.js';
-import { hexWord, wordAt } from './abi.js';
-import { claimableCall } from './escrow.js';
+import { splitAsset, evmAddress } from '../caip.js';
+import { claimableCall } from '../escrow-abi.js';
 import { ask, httpProvider } from './rpc.js';
 import type { Eip1193Provider } from './rpc.js';
 
@@ -15,12 +15,12 @@ export { evmWallet } from './wallet.js';
 export type { EvmAccount, EvmWalletOptions } from './wallet.js';
 export { rebuild as rebuildMessages, rebuildPermit } from './messages.js';
 export type { Rebuilt } from './messages.js';
-export type { Deposit } from './deposit.js';
+export type { Deposit } from '../deposit.js';
 export { ADDRESS_IMPLEMENTATION, addressOf, checkAddress, DEPOSIT_ADDRESSES, giveBackCall, openAddress } from './addresses.js';
 export type { AddressedPayment, AddressOptions, AddressTerms, CheckedAddress, CheckOptions, OpenedAddress, PlacedTerms } from '../addresses.js';
-export type { Permit } from './permit2.js';
+export type { Permit } from '../permit2.js';
 export type { Allowance, Authorization } from './tokens.js';
-export type { AllowanceData, AuthorizationData, TransferData, TypedData } from './typed.js';
+export type { AllowanceData, AuthorizationData, TransferData, TypedData } from '../typed.js';
 export { httpProvider } from './rpc.js';
 export type { Eip1193Provider } from './rpc.js';
 

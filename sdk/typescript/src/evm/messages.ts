@@ -1,15 +1,13 @@
 // All that a payer on EVM chains signs for one payment, by the scheme that the gateway prepared it for.
 
 import { VerificationError } from '../errors.js';
+import { rebuildTransfer } from '../permit2.js';
+import type { Permit } from '../permit2.js';
+import { EVM_EIP3009, EVM_PERMIT2_ESCROW } from '../schemes.js';
 import type { PreparedPayment, Spend } from '../types.js';
 import { checkVerifier } from '../verifiers.js';
-import { rebuildTransfer } from './permit2.js';
-import type { Permit } from './permit2.js';
 import { rebuildAllowance, rebuildAuthorization } from './tokens.js';
 import type { Allowance, Authorization } from './tokens.js';
-
-const BY_PERMIT2 = 'EVM_PERMIT2_ESCROW';
-const BY_TOKEN = 'EVM_EIP3009';
 
 /** A message that was rebuilt and is to be signed. */
 export type Rebuilt = Permit | Authorization | Allowance;
@@ -22,14 +20,14 @@ export type Rebuilt = Permit | Authorization | Allowance;
  */
 export function rebuild(spend: Spend, prepared: PreparedPayment): Rebuilt[] {
   const { signed_messages: messages } = prepared;
-  const scheme: string = prepared.message_scheme;
+  const { message_scheme: scheme } = prepared;
   const [first, second] = messages;
-  const isKnown = scheme === BY_TOKEN ? messages.length === 1 : scheme === BY_PERMIT2 && messages.length <= 2;
+  const isKnown = scheme === EVM_EIP3009 ? messages.length === 1 : scheme === EVM_PERMIT2_ESCROW && messages.length <= 2;
   if (!isKnown || !first) {
     throw new VerificationError('message_scheme', `the gateway asks for ${messages.length} signatures of ${scheme}`);
   }
   checkVerifier('evm', spend.releaser, prepared.fulfillment_verifier);
-  if (scheme === BY_TOKEN) return [rebuildAuthorization(spend, first)];
+  if (scheme === EVM_EIP3009) return [rebuildAuthorization(spend, first)];
   return second ? [rebuildAllowance(spend, first), rebuildTransfer(spend, second)] : [rebuildTransfer(spend, first)];
 }
 

@@ -1,16 +1,16 @@
 // What a payer signs for a token itself, rebuilt from the payer's own request: a transfer into the escrow (ERC-3009), or an allowance
 // for Permit2 (ERC-2612). Neither needs a transaction of the payer's.
 
+import { digest, hashStruct, hexWord, keccak, word } from '../abi.js';
 import { hex } from '../bytes.js';
 import { splitAsset } from '../caip.js';
+import { depositHash, depositOf } from '../deposit.js';
+import type { Deposit } from '../deposit.js';
 import { VerificationError } from '../errors.js';
+import { insistSame, members, object, read, seconds, TOKEN_DOMAIN_TYPE, tokenDomain, uint } from '../typed.js';
+import type { AllowanceData, AuthorizationData, Shown } from '../typed.js';
 import type { Spend } from '../types.js';
 import { checkWindows } from '../windows.js';
-import { digest, hashStruct, hexWord, keccak, word } from './abi.js';
-import { depositHash, depositOf } from './deposit.js';
-import type { Deposit } from './deposit.js';
-import { insistSame, members, object, read, seconds, TOKEN_DOMAIN_TYPE, tokenDomain, uint } from './typed.js';
-import type { AllowanceData, AuthorizationData, Shown } from './typed.js';
 
 const AUTHORIZATION_TYPE =
   'ReceiveWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)';

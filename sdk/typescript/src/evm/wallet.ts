@@ -1,17 +1,18 @@
 // A payer on EVM chains: a browser's wallet, or a key and a node.
 
+import { callData, hexWord, keccak, word, wordAt } from '../abi.js';
 import { bytesToHex, hex, unhex } from '../bytes.js';
 import { evmAddress, splitAsset } from '../caip.js';
 import { VerificationError, WalletError } from '../errors.js';
+import { claimCall } from '../escrow-abi.js';
 import { pause } from '../time.js';
+import type { TypedData } from '../typed.js';
 import type { EscrowedClaim, EscrowedPayment, Funding, PreparedPayment, SignedMessage, Spend, Wallet } from '../types.js';
-import { callData, hexWord, keccak, word, wordAt } from './abi.js';
-import { claimCall, refundCall } from './escrow.js';
+import { refundCall } from './escrow.js';
 import { rebuild } from './messages.js';
 import type { Rebuilt } from './messages.js';
 import { ask, askNumber, httpProvider, quantity } from './rpc.js';
 import type { Eip1193Provider } from './rpc.js';
-import type { TypedData } from './typed.js';
 
 /** The most that one of the payer's own transactions may cost where nobody says so, in wei: a hundredth of a coin. */
 const FEE_WEI_MAX = 10n ** 16n;

@@ -7,6 +7,7 @@ import { concatBytes, hex, isEqual, unhex, utf8ToBytes } from '../bytes.js';
 import { solanaKey, splitAsset } from '../caip.js';
 import { VerificationError } from '../errors.js';
 import { onChainId, termsHash } from '../ids.js';
+import { SOLANA } from '../schemes.js';
 import type { PreparedPayment, Spend } from '../types.js';
 import { checkVerifier } from '../verifiers.js';
 import { checkWindows, quoteHashOf } from '../windows.js';
@@ -60,7 +61,7 @@ export function clusterOf(spend: Spend): string {
  */
 export function rebuild(spend: Spend, prepared: PreparedPayment): Deposit {
   const [message, ...others] = prepared.signed_messages;
-  if (prepared.message_scheme !== 'SOLANA' || !message || others.length) {
+  if (prepared.message_scheme !== SOLANA || !message || others.length) {
     throw new VerificationError(
       'message_scheme',
       `the gateway asks for ${others.length + 1} signatures of ${prepared.message_scheme}`,

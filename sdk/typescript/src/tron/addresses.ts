@@ -29,7 +29,7 @@ const TRON: AddressFamily = {
   bytes: tronAddress,
   text: tronText,
   // Base58 has both cases of a letter, and each is another digit.
-  compared: (member) => member,
+  normalized: (member) => member,
   uri: ({ address }) => `tron:${address}`,
 };
 

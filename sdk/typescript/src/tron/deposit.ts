@@ -1,17 +1,19 @@
-// What a payer signs on Tron: its own transactions, an allowance for the escrow where it lacks one, and the deposit, rebuilt from
-// the payer's own request.
+// What a payer without an allowance for Permit2 signs on Tron: its own transactions, an allowance for the escrow where it lacks one,
+// and the deposit, rebuilt from the payer's own request.
 
 import { recoverPublicKey, Point } from '@noble/secp256k1';
 
+import { callData, digest, hashStruct, hexWord, keccak, WORD, word, wordAt } from '../abi.js';
 import { concatBytes, hex, isEqual, unhex } from '../bytes.js';
 import { splitAsset, tronAddress } from '../caip.js';
+import { DEPOSIT_TYPE } from '../deposit.js';
 import { VerificationError } from '../errors.js';
-import { callData, digest, hashStruct, hexWord, keccak, WORD, word, wordAt } from '../evm/abi.js';
-import { DEPOSIT_TYPE } from '../evm/deposit.js';
 import { onChainId, termsHash } from '../ids.js';
+import { TRON } from '../schemes.js';
 import type { PreparedPayment, Spend } from '../types.js';
 import { checkVerifier } from '../verifiers.js';
 import { checkWindows, quoteHashOf } from '../windows.js';
+import { addressWord } from './address.js';
 import { isDraft, read } from './protobuf.js';
 import type { Draft } from './protobuf.js';
 import { transactionOf } from './transaction.js';
@@ -39,7 +41,7 @@ const FEE_SUN_MAX = 500_000_000n;
 export function rebuild(spend: Spend, prepared: PreparedPayment, nowMs = Date.now()): TronTransaction[] {
   const messages = prepared.signed_messages;
   const last = messages.at(-1);
-  if (prepared.message_scheme !== 'TRON' || !last || messages.length > 2) {
+  if (prepared.message_scheme !== TRON || !last || messages.length > 2) {
     throw new VerificationError(
       'signed_messages',
       `the gateway asks for a number of signatures that makes no sense: ${messages.length} of ${prepared.message_scheme}`,
@@ -128,14 +130,13 @@ function depositCall(spend: Spend, given: Uint8Array, token: Uint8Array): Deposi
   checkWindows(spend, { reserveDeadline, refundAfter });
   const quoteHash = quoteHashOf(spend, hex(body.slice(2 * WORD, 3 * WORD)));
   const signature = body.slice(HEAD_WORDS * WORD, HEAD_WORDS * WORD + SIGNATURE_BYTES);
-  const address = (text: string, field: string): Uint8Array => hexWord(hex(tronAddress(text, field)));
   const deposit = [
     hexWord(onChainId(spend.paymentId)),
     hexWord(termsHash(spend.terms)),
     hexWord(quoteHash),
-    address(spend.terms.source.account, 'payer'),
-    address(spend.reserver, 'reserver'),
-    address(spend.releaser, 'releaser'),
+    addressWord(spend.terms.source.account, 'payer'),
+    addressWord(spend.reserver, 'reserver'),
+    addressWord(spend.releaser, 'releaser'),
     word(reserveDeadline),
     word(spend.fulfillmentDeadline),
     word(refundAfter),
@@ -149,7 +150,7 @@ function depositCall(spend: Spend, given: Uint8Array, token: Uint8Array): Deposi
     reserveDeadline,
     isSigned() {
       const chain = BigInt(spend.chainId.split(':')[1] ?? '');
-      const domain = hashStruct(DOMAIN_TYPE, keccak('GatewayEscrow'), keccak('1'), word(chain), address(spend.escrow, 'escrow'));
+      const domain = hashStruct(DOMAIN_TYPE, keccak('GatewayEscrow'), keccak('1'), word(chain), addressWord(spend.escrow, 'escrow'));
       const opening = hashStruct(OPENING_TYPE, hashStruct(DEPOSIT_TYPE, ...deposit), tokenWord, amount);
       const signer = recover(digest(domain, opening), signature);
       return signer !== undefined && isEqual(signer, tronAddress(spend.reserver));

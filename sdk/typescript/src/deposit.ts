@@ -1,10 +1,11 @@
-// What a payer agrees to on EVM chains: the escrow's `GatewayDeposit`, made from the payer's own request. Permit2 has it as its
-// witness; in a token's own transfer (ERC-3009) its hash is the nonce.
+// What a payer agrees to: the escrow's `GatewayDeposit`, made from the payer's own request. Permit2 has it as its witness; in a
+// token's own transfer (ERC-3009) its hash is the nonce.
 
-import { onChainId, termsHash } from '../ids.js';
-import type { Spend } from '../types.js';
-import { quoteHashOf } from '../windows.js';
-import { hashStruct, hexWord, word } from './abi.js';
+import { HEX_ADDRESSES, hashStruct, hexWord, word } from './abi.js';
+import type { AddressForm } from './abi.js';
+import { onChainId, termsHash } from './ids.js';
+import type { Spend } from './types.js';
+import { quoteHashOf } from './windows.js';
 
 /** Its type string. */
 export const DEPOSIT_TYPE =
@@ -46,9 +47,10 @@ export function depositOf(
 }
 
 /** EIP-712's hash of a deposit, as the escrow, Permit2 and tokens take it. */
-export function depositHash(deposit: Deposit): Uint8Array {
+export function depositHash(deposit: Deposit, form: AddressForm = HEX_ADDRESSES): Uint8Array {
   const { paymentId, termsHash: terms, quoteHash, payer, reserver, releaser } = deposit;
+  const hashes = [paymentId, terms, quoteHash].map(hexWord);
+  const accounts = [payer, reserver, releaser].map((account) => form.word(account));
   const times = [deposit.reserveDeadline, deposit.fulfillmentDeadline, deposit.refundAfter];
-  const accounts = [paymentId, terms, quoteHash, payer, reserver, releaser];
-  return hashStruct(DEPOSIT_TYPE, ...accounts.map(hexWord), ...times.map((time) => word(BigInt(time))));
+  return hashStruct(DEPOSIT_TYPE, ...hashes, ...accounts, ...times.map((time) => word(BigInt(time))));
 }

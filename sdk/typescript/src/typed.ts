@@ -1,7 +1,8 @@
 // EIP-712 typed data: what wallets are given, and where a gateway's differs from the payer's own.
 
-import { VerificationError } from '../errors.js';
+import { HEX_ADDRESSES } from './abi.js';
 import type { Deposit } from './deposit.js';
+import { VerificationError } from './errors.js';
 
 /** Typed data as `eth_signTypedData_v4` takes it; every number but the chain's is a decimal text. */
 interface Typed<Primary extends string, Message> {
@@ -115,14 +116,14 @@ export interface Difference {
   found: string;
 }
 
-/** Where `theirs` differs first from `mine`; `undefined` where it does not. Addresses and hashes have no case. */
-export function difference(mine: unknown, theirs: unknown, path = ''): Difference | undefined {
+/** Where `theirs` differs first from `mine`; `undefined` where it does not. Whatever stands for one address is the same. */
+export function difference(mine: unknown, theirs: unknown, path = '', form = HEX_ADDRESSES): Difference | undefined {
   if (typeof mine !== 'object' || mine === null) {
     const [expected, found] = [String(mine), String(theirs)];
-    return expected.toLowerCase() === found.toLowerCase() ? undefined : { field: path, expected, found: found.slice(0, 100) };
+    return form.normalized(expected) === form.normalized(found) ? undefined : { field: path, expected, found: found.slice(0, 100) };
   }
   for (const [name, value] of Object.entries(mine)) {
-    const found = difference(value, object(theirs)[name], path ? `${path}.${name}` : name);
+    const found = difference(value, object(theirs)[name], path ? `${path}.${name}` : name, form);
     if (found) return found;
   }
   return undefined;

@@ -2,7 +2,7 @@
 
 import { keccak_256 } from '@noble/hashes/sha3.js';
 
-import { concatBytes, hex, unhex, utf8ToBytes } from '../bytes.js';
+import { concatBytes, hex, unhex, utf8ToBytes } from './bytes.js';
 
 /** Bytes of a word. */
 export const WORD = 32;
@@ -25,6 +25,17 @@ export function hexWord(text: string): Uint8Array {
   padded.set(bytes, WORD - bytes.length);
   return padded;
 }
+
+/** How a family of chains writes addresses. */
+export interface AddressForm {
+  /** The word that stands for an address. */
+  word(address: string): Uint8Array;
+  /** A text as it is compared with another: whatever stands for one address is the same. */
+  normalized(text: string): string;
+}
+
+/** 0x and digits, which have no case. */
+export const HEX_ADDRESSES: AddressForm = { word: hexWord, normalized: (text) => text.toLowerCase() };
 
 /** The bytes of a call: the selector of `signature`, such as `approve(address,uint256)`, and its arguments. */
 export function callData(signature: string, ...words: Uint8Array[]): Uint8Array {
