@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from gateway_client import Order
@@ -59,7 +59,7 @@ class World:
         return EvmWallet.from_key(KEY, f"{self.url}/node")
 
     @contextmanager
-    def serving(self) -> Iterator[World]:
+    def serving(self) -> Iterator[Self]:
         """Serves both on loopback."""
         with serving(self.answer) as server:
             self.url = server.url

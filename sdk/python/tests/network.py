@@ -75,8 +75,8 @@ class Network:
         """What the payer knows by itself."""
         family = _FAMILIES[chain.partition(":")[0]][0]
         escrow, reserver, releaser = (self.environment[f"{family}_{name}"] for name in ("ESCROW", "RESERVER", "RELEASER"))
-        factory = self.environment.get(f"{family}_DEPOSIT_ADDRESS_FACTORY")
-        return Pins(escrow, reserver, releaser, deposit_address_factory=factory)
+        factory, permit2 = (self.environment.get(f"{family}_{name}") for name in ("DEPOSIT_ADDRESS_FACTORY", "PERMIT2"))
+        return Pins(escrow, reserver, releaser, permit2, factory)
 
     def order(self, scenario: dict[str, Any]) -> Order:
         """The order of a scenario."""

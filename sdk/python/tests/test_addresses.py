@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -42,7 +42,7 @@ from gateway_client.evm import (
 )
 from gateway_client.keccak import keccak256
 from gateway_client.order import payment_id, rfc3339, unix
-from gateway_client.schemas import PaymentResponse, QuoteRequestRead
+from gateway_client.schemas import ChainDefaults, PaymentResponse, QuoteRequestRead
 from gateway_client.tron import AddressTerms as TronTerms
 from server import SILENCE, Said, Seen, said, serving
 
@@ -233,11 +233,23 @@ def test_hashes_have_no_case(side: Side) -> None:
 def test_nothing_is_computed_with_accounts_that_are_none_of_the_chain(side: Side) -> None:
     foreign = TRON.other if side is EVM else EVM.other
     defaults = {**side.case["defaults"], side.order.chain_id: {**side.defaults, "escrow_contract_address": foreign}}
-    terms = address_terms(side.order, side.batch(), defaults, Pins(), Limits())
+    with pytest.raises(NotSigned, match=f"escrow: {foreign} is not an"):
+        address_terms(side.order, side.batch(), defaults, Pins(), Limits())
+    terms = address_terms(side.order, side.batch(), side.case["defaults"], Pins(), Limits())
     given = side.give()
     given["terms"]["escrow"] = foreign
     with pytest.raises(NotSigned, match=f"{foreign} is not an address of"):
-        check_address(terms, side.payment(given), now=side.fulfilled - 200)
+        check_address(replace(terms, escrow=foreign), side.payment(given), now=side.fulfilled - 200)
+
+
+@pytest.mark.parametrize("permit2", [None, "0x" + "11" * 20, "TTJxU3P8rHycAyFY4kVtGNfmnMH4ezcuM9", "T"])
+@pytest.mark.parametrize("named", [None, "TJEh7TX8sNj5uq4hXKyYdTrnGmeeG48top"])
+def test_on_tron_an_address_has_nothing_to_do_with_permit2(named: str | None, permit2: str | None) -> None:
+    own = {**TRON.defaults, **({"permit2": named} if named else {})}
+    defaults = cast(Mapping[str, ChainDefaults], {**TRON.case["defaults"], TRON.order.chain_id: own})
+    terms = address_terms(TRON.order, TRON.batch(), defaults, replace(TRON.pins, permit2=permit2), Limits())
+    given = TRON.give()
+    assert check_address(terms, TRON.payment(given), now=TRON.fulfilled - 200) == TRON.check(given)
 
 
 @both

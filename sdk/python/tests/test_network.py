@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from gateway_client import AsyncGateway, Choice, Gateway, GatewayError, NotDue, Payment, refund
+from gateway_client import AsyncGateway, Choice, Gateway, GatewayError, NotDue, Payment, Sent, refund
 from network import SCENARIOS, Network, exchange
 
 pytestmark = pytest.mark.network
+#: The scheme by which a scenario's payer sends no transaction of its own.
+BY_SIGNATURE = {"evm-by-signature": "EVM_EIP3009", "tron-by-signature": "TRON_PERMIT2_ESCROW"}
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +41,11 @@ def test_scenario(network: Network, scenario: dict[str, Any]) -> None:
     assert payment.payment_id == payment.status["payment_id"]
     confirmation = payment.status.get("fulfillment_confirmation")
     assert (confirmation["request_id"] if confirmation else None) == (payment.order.request_id if payment.is_completed else None)
+    if scheme := BY_SIGNATURE.get(scenario["name"]):
+        assert payment.sent == Sent()
+        with Gateway(network.url) as gateway:
+            submitted, *_ = gateway.timeline(payment.payment_id)["entries"]
+        assert submitted["data"]["message_scheme"] == scheme
 
 
 def pay(network: Network, scenario: dict[str, Any]) -> Payment:

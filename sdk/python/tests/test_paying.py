@@ -79,6 +79,17 @@ def test_an_allowance_that_is_too_small_is_taken_back_first(allowance: int, amou
         assert calls(world) == [(TOKEN, 0, APPROVE + word(amount)) for amount in amounts]
 
 
+def test_more_may_be_allowed_at_once() -> None:
+    with World(allowance=CAP - 1).serving() as world, Gateway(world.url) as gateway:
+        gateway.pay(ORDER, world.wallet, allowance=10 * CAP)
+        assert calls(world) == [(TOKEN, 0, APPROVE + word(amount)) for amount in (0, 10 * CAP)]
+        with pytest.raises(ValueError, match="less than may be drawn"):
+            gateway.pay(ORDER, world.wallet, allowance=CAP - 1)
+    with World(allowance=CAP).serving() as world, Gateway(world.url) as gateway:
+        gateway.pay(ORDER, world.wallet, allowance=10 * CAP)
+        assert world.sent == []
+
+
 def test_a_payment_that_is_known_needs_no_allowance() -> None:
     with World(is_known=True).serving() as world:
         assert pay(world).is_completed
@@ -127,6 +138,29 @@ def rename(member: str) -> Callable[[World], None]:
         world.case["defaults"][ORDER.chain_id][member] = OTHER
 
     return change
+
+
+def test_a_pin_of_tron_says_nothing_on_an_evm_chain() -> None:
+    on_tron = Pins(permit2="TTJxU3P8rHycAyFY4kVtGNfmnMH4ezcuM9")
+    with World().serving() as world:
+        assert pay(world, on_tron).is_completed
+    world = World()
+    rename("permit2")(world)
+    with world.serving():
+        with pytest.raises(PinMismatch):
+            pay(world, on_tron)
+        with pytest.raises(ValueError, match=r"Pins\.permit2: 0x12 is not an EVM address"):
+            pay(world, Pins(permit2="0x12"))
+        assert world.sent == []
+
+
+def test_an_account_that_is_none_is_noticed_before_anything_is_sent() -> None:
+    world = World()
+    world.case["defaults"][ORDER.chain_id] |= {"releaser": "0x12", "fulfillment_verifier": None}
+    with world.serving():
+        with pytest.raises(NotSigned, match="releaser: 0x12 is not an EVM address"):
+            pay(world)
+        assert (world.sent, world.submitted) == ([], [])
 
 
 def delay(world: World) -> None:

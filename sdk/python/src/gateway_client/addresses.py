@@ -158,6 +158,9 @@ def address_terms(
     _insist("quote_request_id", own, batch["quote_request_id"], ignores_case=False)
     # A replay has the deadlines of the quote-request that was there before.
     quoted, fulfilled = batch["quote_deadline"], batch["fulfillment_deadline"]
+    if order.chain_id.startswith("tron:"):
+        # An address there has nothing to do with Permit2.
+        pins = replace(pins, permit2=None)
     return trust.terms(
         replace(order, request_id=own, quote_deadline=quoted, fulfillment_deadline=fulfilled), defaults, pins, limits
     )
@@ -217,7 +220,7 @@ def check_address(
     try:
         address = own.address
     except ValueError as fault:
-        # An account of another form, in the order or by the gateway's word, has no twenty bytes.
+        # An account of another form, as in the order, has no twenty bytes.
         raise NotSigned(str(fault)) from None
     insist("address", address, shown.get("address"))
     uri = terms_class.family.uri(reference, token, address, terms.amount)

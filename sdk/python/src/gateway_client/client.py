@@ -198,6 +198,8 @@ class Gateway:
         limits: Limits = USUAL_LIMITS,
         choice: Choice | None = None,
         wrap: bool = False,
+        message_scheme: str | None = None,
+        allowance: int | None = None,
         wait_seconds: float | None = None,
     ) -> Payment:
         """Pays an order: gives the allowance that is missing, asks what to sign, rebuilds it from the order, signs, submits, and
@@ -210,16 +212,33 @@ class Gateway:
         :param limits: how long money may be locked, and what the payer's own transactions may cost.
         :param choice: a quote of `quote` that is taken; without it the gateway takes the best.
         :param wrap: whether coins are wrapped for what is missing of the token, where that is a coin's wrapped form.
+        :param message_scheme: the scheme to sign by, one of the chain's `message_schemes`; the gateway's choice where it is
+            absent. On Tron that is `TRON_PERMIT2_ESCROW` where Permit2 has its allowance: one signature, and neither a
+            transaction nor TRX. By its name it is taken where Permit2 has none yet, too: the wallet gives it first, by a
+            transaction that burns TRX. Where payer and gateway do not know the same Permit2 it is `TRON`, and naming the other
+            raises `NotSigned`.
+        :param allowance: how much the wallet allows to be drawn where its allowance is too small and a transaction has to give
+            it; what may be drawn for this order where it is absent. On Tron it is Permit2's, and a `ValueError` where
+            `message_scheme` does not name that.
         :param wait_seconds: `StillPending` is raised where the payment has not ended by then; it goes on.
         """
-        paying = Paying(self._operations, order, wallet, pins, limits, choice)
+        paying = Paying(self._operations, order, wallet, pins, limits, choice, message_scheme, allowance)
         return run(paying.pay(wrap, wait_seconds), self._client)
 
     def allow(
-        self, order: Order, wallet: Wallet, *, pins: Pins = NO_PINS, limits: Limits = USUAL_LIMITS, wrap: bool = False
+        self,
+        order: Order,
+        wallet: Wallet,
+        *,
+        pins: Pins = NO_PINS,
+        limits: Limits = USUAL_LIMITS,
+        wrap: bool = False,
+        message_scheme: str | None = None,
+        allowance: int | None = None,
     ) -> Sent:
         """The payer's own transactions of `pay` alone, for an allowance before quotes are asked for."""
-        return run(Paying(self._operations, order, wallet, pins, limits).allow(wrap), self._client)
+        paying = Paying(self._operations, order, wallet, pins, limits, None, message_scheme, allowance)
+        return run(paying.allow(wrap), self._client)
 
 
 class AsyncGateway:
@@ -347,17 +366,28 @@ class AsyncGateway:
         limits: Limits = USUAL_LIMITS,
         choice: Choice | None = None,
         wrap: bool = False,
+        message_scheme: str | None = None,
+        allowance: int | None = None,
         wait_seconds: float | None = None,
     ) -> Payment:
         """See `Gateway.pay`. Signatures are made in a thread."""
-        paying = Paying(self._operations, order, wallet, pins, limits, choice)
+        paying = Paying(self._operations, order, wallet, pins, limits, choice, message_scheme, allowance)
         return await arun(paying.pay(wrap, wait_seconds), self._client)
 
     async def allow(
-        self, order: Order, wallet: Wallet, *, pins: Pins = NO_PINS, limits: Limits = USUAL_LIMITS, wrap: bool = False
+        self,
+        order: Order,
+        wallet: Wallet,
+        *,
+        pins: Pins = NO_PINS,
+        limits: Limits = USUAL_LIMITS,
+        wrap: bool = False,
+        message_scheme: str | None = None,
+        allowance: int | None = None,
     ) -> Sent:
         """See `Gateway.allow`."""
-        return await arun(Paying(self._operations, order, wallet, pins, limits).allow(wrap), self._client)
+        paying = Paying(self._operations, order, wallet, pins, limits, None, message_scheme, allowance)
+        return await arun(paying.allow(wrap), self._client)
 
 
 def _body(order: Order | PrepareRequest | PrepareAwardRequest) -> PrepareRequest | PrepareAwardRequest:

@@ -1,4 +1,4 @@
-"""The escrow contract of EVM chains and Tron: its types, its calls, and the terms of a payment out of its events.
+"""The escrow contract of EVM chains and Tron: its types, its calls and a token's, and the terms of a payment out of its events.
 
 contracts/README.md is the reference. Words are 32 bytes.
 """
@@ -54,6 +54,9 @@ REFUND = f"refund({TERMS})"
 CLAIMABLE = "claimable(address,address)"
 CLAIM_FOR = "claimFor(address,address)"
 DEPOSIT_OWN = f"depositOwn({_DEPOSIT},address,uint256,bytes)"
+#: Of a token.
+APPROVE = "approve(address,uint256)"
+ALLOWANCE = "allowance(address,address)"
 #: Of the contract that makes deposit addresses: what an address commits to, and the name of the token that goes back.
 GIVE_BACK = f"giveBack((address,address,uint256,{_DEPOSIT}),address)"
 

@@ -22,12 +22,14 @@ from .schemas import (
     PaymentStatusRead,
     PrepareAwardRequest,
     PreparedPayment,
+    PrepareRequest,
     QuoteRequestRead,
     SenderAuth,
     SignedMessage,
 )
+from .schemes import BY_PERMIT2_ON_TRON, is_allowed_by_signature, may_lack_allowance, takes_token_signatures
 from .trust import Limits, Pins, Terms
-from .wallet import Sent, Wallet, is_allowed_by_signature, takes_token_signatures
+from .wallet import Sent, Wallet
 
 #: How long after its refund window a payment is still asked for: by then its outcome is known.
 GRACE_SECONDS = 60
@@ -77,6 +79,8 @@ class Paying:
         pins: Pins,
         limits: Limits,
         choice: Choice | None = None,
+        message_scheme: str | None = None,
+        allowance: int | None = None,
     ) -> None:
         if order.account != wallet.account:
             raise ValueError(f"the wallet is that of {wallet.account}, and {order.account} pays")
@@ -88,6 +92,11 @@ class Paying:
         self._pins = pins
         self._limits = limits
         self._choice = choice
+        self._scheme: str | None = message_scheme or order.members.get("message_scheme")
+        if allowance is not None and wallet.family == "tron" and self._scheme != BY_PERMIT2_ON_TRON:
+            rule = "the one for the escrow is signed with the payment, of what may be drawn"
+            raise ValueError(f'on Tron allowance is for Permit2, with message_scheme="{BY_PERMIT2_ON_TRON}": {rule}')
+        self._allowance = allowance
         self._defaults: dict[str, ChainDefaults] = {}
 
     def pay(self, wrap: bool, seconds: float | None) -> Flow[Payment]:
@@ -100,7 +109,7 @@ class Paying:
         if prepared is None:
             # Allowances take the blocks that they take, so the time begins here.
             order = self._timed()
-            prepared = yield from self._prepare(order, quote)
+            prepared = yield from self._prepare(order, quote, self._terms(order, quote))
         terms = self._terms(order, quote)
         if prepared["payment_id"] != order.payment_id:
             raise NotSigned("the payment has another id")
@@ -131,17 +140,20 @@ class Paying:
         yield from self._wallet.check_chain(order.chain_id, own)
 
     def _allow(self, wrap: bool, quote: Quote | None, order: Order) -> Flow[tuple[Sent, PreparedPayment | None]]:
-        """The payer's own transactions. Where the gateway takes signatures in the place of an allowance, it is asked first what
-        to sign; that stands where nothing had to be sent."""
+        """The payer's own transactions. Where the gateway takes signatures in the place of an allowance, or a scheme is asked for
+        by its name, it is asked first what to sign; that stands where nothing had to be sent."""
         if wrap and not self._wraps():
             asset = self._order.source["asset_identifier"]
             raise NotSigned(f"the gateway does not say that {asset} wraps coins")
         terms = self._terms(order, quote)
+        if self._allowance is not None and self._allowance < terms.amount:
+            raise ValueError(f"an allowance of {self._allowance} is less than may be drawn, {terms.amount}")
         prepared: PreparedPayment | None = None
-        if takes_token_signatures(self._defaults[order.chain_id]):
-            prepared = yield from self._prepare(order, quote)
+        if takes_token_signatures(self._defaults[order.chain_id]) or self._scheme:
+            prepared = yield from self._prepare(order, quote, terms)
         by_signature = prepared is not None and is_allowed_by_signature(prepared)
-        sent = yield from self._wallet.allow(terms, wrap, by_signature)
+        needs_no_allowance = by_signature or not may_lack_allowance(self._wallet.family, self._scheme)
+        sent = yield from self._wallet.allow(terms, wrap, needs_no_allowance, self._allowance)
         return sent, None if sent.wrapped or sent.approvals else prepared
 
     def _wraps(self) -> bool:
@@ -190,17 +202,23 @@ class Paying:
             raise
         return True
 
-    def _prepare(self, order: Order, quote: Quote | None) -> Flow[PreparedPayment]:
-        if quote is None or self._choice is None:
-            return (yield from self._operations.prepare(order.body()))
-        body: dict[str, Any] = {
-            "version": VERSION,
-            "request_id": order.request_id,
-            "quote_request_id": self._choice.batch["quote_request_id"],
-            "quote_id": quote.quote_id,
-            **_proofs(order),
-        }
-        return (yield from self._operations.prepare(cast(PrepareAwardRequest, body)))
+    def _prepare(self, order: Order, quote: Quote | None, terms: Terms) -> Flow[PreparedPayment]:
+        scheme = terms.message_scheme(self._scheme)
+        body: dict[str, Any] = dict(order.body())
+        if quote is not None and self._choice is not None:
+            body = {
+                "version": VERSION,
+                "request_id": order.request_id,
+                "quote_request_id": self._choice.batch["quote_request_id"],
+                "quote_id": quote.quote_id,
+                **_proofs(order),
+            }
+        if scheme:
+            body["message_scheme"] = scheme
+        prepared = yield from self._operations.prepare(cast(PrepareRequest | PrepareAwardRequest, body))
+        if scheme and prepared["message_scheme"] != scheme:
+            raise NotSigned(f"the gateway asks for a signature under {prepared['message_scheme']}, not {scheme}")
+        return prepared
 
     def _submit(
         self, order: Order, quote: Quote | None, auth: SenderAuth, patience: float, is_fresh: bool

@@ -727,11 +727,11 @@ class UnsignedMessage(TypedDict):
     """
     message_prehash: str
     """
-    On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, whose SHA-256 is `message`. On Tron the `raw_data` of a transaction in hex, whose SHA-256 is `message`; the messages are in the order in which their transactions are sent, after the auction.
+    On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, whose SHA-256 is `message`. On Tron the TIP-712 typed data as JSON, or under `TRON` the `raw_data` of a transaction in hex, whose SHA-256 is `message`; the messages are in the order in which their transactions are sent, after the auction.
     """
     payload: dict[str, Any]
     """
-    What else the submission has to repeat. On EVM chains the windows and, under `EVM_EIP3009`, `deposit`, whose hash is the nonce; of an allowance what it says: `spender`, `amount`, `deadline` and so on. On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in the transaction itself.
+    What else the submission has to repeat. On EVM chains, and under `TRON_PERMIT2_ESCROW`, the windows and, under `EVM_EIP3009`, `deposit`, whose hash is the nonce; of an allowance what it says: `spender`, `amount`, `deadline` and so on. On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. Under `TRON` it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in the transaction itself.
     """
 
 
@@ -775,7 +775,7 @@ class Wrap(TypedDict):
 
 class Approval(TypedDict):
     """
-    The payer's own transaction that has to be on chain before the payment is submitted, as its allowance is too small; absent where it suffices, and on Tron, where it is one of the messages.
+    The payer's own transaction that has to be on chain before the payment is submitted, as its allowance is too small; absent where it suffices, and under `TRON`, where it is one of the messages.
     """
 
     asset_identifier: str
@@ -784,7 +784,7 @@ class Approval(TypedDict):
     """
     spender: str
     """
-    Who is allowed to draw it: Permit2 on EVM chains, the program's address for the signing key on Solana.
+    Who is allowed to draw it: Permit2 on EVM chains and on Tron, the program's address for the signing key on Solana.
     """
     amount: str
     """
@@ -792,7 +792,7 @@ class Approval(TypedDict):
     """
     call: dict[str, Any]
     """
-    The call as wallets take it. On EVM chains `to`, `data` and `value` of `eth_sendTransaction`; on Solana `program_id`, `accounts` and `data`, in hex, of one instruction.
+    The call as wallets take it. On EVM chains `to`, `data` and `value` of `eth_sendTransaction`; on Solana `program_id`, `accounts` and `data`, in hex, of one instruction; on Tron the body of `/wallet/triggersmartcontract`, which answers with the transaction to sign and broadcast.
     """
 
 
@@ -1844,7 +1844,7 @@ class ChainDefaults(TypedDict):
     """
     permit2: NotRequired[str]
     """
-    Permit2, on EVM chains.
+    Permit2, on EVM chains, and on Tron where payers may sign for it.
     """
     signature_cluster_id: NotRequired[str]
     """
@@ -1855,7 +1855,14 @@ class ChainDefaults(TypedDict):
     Version of the domain of what the payer signs, on Solana.
     """
     message_schemes: list[
-        Literal["EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "EVM_EIP3009", "SOLANA", "TRON"]
+        Literal[
+            "EVM_PERMIT2",
+            "EVM_PERMIT2_ESCROW",
+            "EVM_EIP3009",
+            "SOLANA",
+            "TRON_PERMIT2_ESCROW",
+            "TRON",
+        ]
     ]
     """
     Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap.
@@ -2197,7 +2204,12 @@ PrepareRequest = TypedDict(
         "originator_auth": NotRequired[VerifiableCredentialAuth],
         "message_scheme": NotRequired[
             Literal[
-                "EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "EVM_EIP3009", "SOLANA", "TRON"
+                "EVM_PERMIT2",
+                "EVM_PERMIT2_ESCROW",
+                "EVM_EIP3009",
+                "SOLANA",
+                "TRON_PERMIT2_ESCROW",
+                "TRON",
             ]
         ],
         "payload": NotRequired[dict[str, Any]],
@@ -2218,7 +2230,12 @@ PrepareAwardRequest = TypedDict(
         "quote_id": str,
         "message_scheme": NotRequired[
             Literal[
-                "EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "EVM_EIP3009", "SOLANA", "TRON"
+                "EVM_PERMIT2",
+                "EVM_PERMIT2_ESCROW",
+                "EVM_EIP3009",
+                "SOLANA",
+                "TRON_PERMIT2_ESCROW",
+                "TRON",
             ]
         ],
         "payload": NotRequired[dict[str, Any]],
@@ -2449,7 +2466,12 @@ class PreparedPayment(TypedDict):
     Tracking id of the payment.
     """
     message_scheme: Literal[
-        "EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "EVM_EIP3009", "SOLANA", "TRON"
+        "EVM_PERMIT2",
+        "EVM_PERMIT2_ESCROW",
+        "EVM_EIP3009",
+        "SOLANA",
+        "TRON_PERMIT2_ESCROW",
+        "TRON",
     ]
     """
     The scheme the messages are for.
@@ -2507,7 +2529,12 @@ class SenderAuth(TypedDict):
     """
 
     message_scheme: Literal[
-        "EVM_PERMIT2", "EVM_PERMIT2_ESCROW", "EVM_EIP3009", "SOLANA", "TRON"
+        "EVM_PERMIT2",
+        "EVM_PERMIT2_ESCROW",
+        "EVM_EIP3009",
+        "SOLANA",
+        "TRON_PERMIT2_ESCROW",
+        "TRON",
     ]
     """
     What was signed: gasless token approvals on EVM without and with escrow support, Solana or Tron signatures. `/v1/defaults` lists the schemes of each chain.

@@ -13,13 +13,16 @@ from .errors import LimitExceeded, NotSigned, PinMismatch
 from .order import Order, unix
 from .quotes import Quote
 from .schemas import ChainDefaults
-from .verifiers import check_verifier
+from .schemes import BY_PERMIT2_ON_TRON, BY_TRANSACTIONS
+from .verifiers import account_bytes, check_verifier
 
 if TYPE_CHECKING:
     from .addresses import CheckedAddress
 
-#: Where Uniswap's Permit2 is on every chain but few. An allowance is given to nothing that a gateway alone names.
+#: Where Uniswap's Permit2 is on every EVM chain but few. An allowance is given to nothing that a gateway alone names.
 PERMIT2 = "0x000000000022d473030f116ddee9f6b43ac78ba3"
+#: Where Permit2 is on networks of Tron, by their CAIP-2 id: SUN.io's on the main network.
+PERMIT2_ON_TRON = {"tron:728126428": "TTJxU3P8rHycAyFY4kVtGNfmnMH4ezcuM9"}
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,23 @@ class Pins:
     escrow: str | None = None
     reserver: str | None = None
     releaser: str | None = None
-    permit2: str = PERMIT2
+    #: Permit2, where it is not the one that is known: `PERMIT2` on EVM chains, `PERMIT2_ON_TRON`. `0x…` counts on EVM chains
+    #: alone, `T…` on Tron alone, on whose other networks nothing is signed for a Permit2 that is not named here.
+    permit2: str | None = None
     #: On Tron, the contract that makes deposit addresses: each network has it elsewhere, and another one may do anything with
     #: what comes to its addresses. On EVM chains it is known without a pin.
     deposit_address_factory: str | None = None
+
+    def permit2_on(self, chain_id: str) -> str | None:
+        """Permit2 on a chain (CAIP-2) as the payer knows it; `None` where it does not.
+
+        Raises `ValueError` where the pin is not an account.
+        """
+        namespace, pin = chain_id.partition(":")[0], self.permit2
+        if pin is not None and namespace == ("eip155" if pin.startswith("0x") else "tron"):
+            _account_bytes(namespace, "permit2", pin)
+            return pin
+        return PERMIT2 if namespace == "eip155" else PERMIT2_ON_TRON.get(chain_id)
 
 
 @dataclass(frozen=True)
@@ -57,7 +73,8 @@ class Terms:
     escrow: str
     reserver: str
     releaser: str
-    permit2: str
+    #: Permit2 as the payer knows it; `None` where it does not.
+    permit2: str | None
     #: The most that may be drawn.
     amount: int
     #: Hash of the quote that is taken; zero where it is not known yet.
@@ -71,11 +88,45 @@ class Terms:
     price: int | None = None
     #: The contract that makes deposit addresses, where it is pinned.
     deposit_address_factory: str | None = None
+    #: Permit2 as the gateway names it; `None` where it names none.
+    named_permit2: str | None = None
 
     @property
     def fulfillment_deadline(self) -> int:
         """UNIX seconds."""
         return unix(self.order.fulfillment_deadline)
+
+    def known_permit2(self) -> str:
+        """Permit2 as the payer knows it, where the gateway names no other.
+
+        Raises `NotSigned` where the payer knows none, or a gateway names none on Tron, and `PinMismatch` where they differ.
+        """
+        chain = self.order.chain_id
+        if self.permit2 is None:
+            rule = f"name it, Pins(permit2=…), or pay by {BY_TRANSACTIONS}"
+            raise NotSigned(f"where Permit2 is on {chain} the payer has to know by itself: {rule}")
+        if self.named_permit2 is not None and not _is_same(chain, self.permit2, self.named_permit2):
+            raise PinMismatch("permit2", self.named_permit2)
+        if self.named_permit2 is None and chain.startswith("tron:"):
+            raise NotSigned(f"the gateway has no Permit2 on {chain}")
+        return self.permit2
+
+    def message_scheme(self, wanted: str | None = None) -> str | None:
+        """The message scheme that the gateway has to be asked for, `wanted` where that is given; `None` where its own choice will
+        do. On Tron it will not where it might be for a Permit2 that the payer does not know: then it is the payer's own
+        transactions, which need none.
+
+        Raises as `known_permit2` where Permit2's transfer on Tron is wanted by its name.
+        """
+        if not self.order.chain_id.startswith("tron:") or wanted not in (None, BY_PERMIT2_ON_TRON):
+            return wanted
+        try:
+            self.known_permit2()
+        except NotSigned:
+            if wanted is not None:
+                raise
+            return BY_TRANSACTIONS
+        return wanted
 
     def check_windows(self, reserve_deadline: int, refund_after: int) -> None:
         """Whether the windows that the gateway chose are within the payer's limits."""
@@ -94,20 +145,22 @@ def terms(
     limits: Limits,
     quote: Quote | None = None,
 ) -> Terms:
-    """The terms of an order with deadlines, from what the gateway says of each of its chains.
+    """The terms of an order with deadlines, from what the gateway says of each of its chains. On Tron they hold whichever Permit2
+    the gateway names, since not every payment needs it: see `Terms.message_scheme`.
 
-    Raises `PinMismatch` or `LimitExceeded`.
+    Raises `PinMismatch`, `LimitExceeded` or another `NotSigned`, and `ValueError` where a pin is not an account of the chain.
     """
-    own = defaults[order.chain_id]
+    own, namespace = defaults[order.chain_id], order.chain_id.partition(":")[0]
     escrow, reserver, releaser = named(order, own)
+    permit2, named_permit2 = pins.permit2_on(order.chain_id), own.get("permit2")
     for name, pin, found in (
         ("escrow", pins.escrow, escrow),
         ("reserver", pins.reserver, reserver),
         ("releaser", pins.releaser, releaser),
-        ("permit2", pins.permit2, str(own.get("permit2", pins.permit2))),
     ):
-        if pin is not None and not _is_same(order.chain_id, pin, found):
-            raise PinMismatch(name, found)
+        _insist_named(namespace, name, pin, found)
+    if namespace == "eip155" and named_permit2 is not None:
+        _insist_named(namespace, "permit2", permit2, str(named_permit2))
     _check_shown(order, own, releaser)
     # The longest of the payment's chains counts.
     refund_delay = max(_seconds(defaults[chain].get("refund_delay_seconds")) for chain in order.chains)
@@ -125,7 +178,7 @@ def terms(
         escrow=escrow,
         reserver=reserver,
         releaser=releaser,
-        permit2=pins.permit2,
+        permit2=permit2,
         amount=amount,
         quote_hash=quote.hash if quote else bytes(32),
         refund_delay_seconds=refund_delay,
@@ -133,6 +186,7 @@ def terms(
         cluster_id=own.get("signature_cluster_id"),
         price=quote.source_amount if quote else None,
         deposit_address_factory=pins.deposit_address_factory,
+        named_permit2=None if named_permit2 is None else str(named_permit2),
     )
 
 
@@ -180,6 +234,25 @@ def json_object(text: object, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise NotSigned(f"{name} is not a JSON object")
     return value
+
+
+def _insist_named(namespace: str, name: str, pin: str | None, found: str) -> None:
+    """Raises `PinMismatch` where another account is named than is pinned, another `NotSigned` where it is none."""
+    known = None if pin is None else _account_bytes(namespace, name, pin)
+    try:
+        named = account_bytes(namespace, found)
+    except ValueError as fault:
+        raise NotSigned(f"{name}: {fault}") from None
+    if known is not None and known != named:
+        raise PinMismatch(name, found)
+
+
+def _account_bytes(namespace: str, name: str, pin: str) -> bytes:
+    """The bytes of a pin. Raises `ValueError`."""
+    try:
+        return account_bytes(namespace, pin)
+    except ValueError as fault:
+        raise ValueError(f"Pins.{name}: {fault}") from None
 
 
 def _is_same(chain_id: str, one: str, other: str) -> bool:

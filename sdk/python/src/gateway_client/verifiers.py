@@ -27,7 +27,7 @@ def verifier_set_id(namespace: str, threshold: int, accounts: Sequence[str]) -> 
         raise ValueError(f"a verifier set has 1 to {MEMBERS_MAX} members, and not {count}")
     if type(threshold) is not int or not 1 <= threshold <= count:
         raise ValueError(f"of {count} verifiers {threshold} cannot be needed")
-    members = sorted(_sized(namespace, account) for account in accounts)
+    members = sorted(account_bytes(namespace, account) for account in accounts)
     if len(set(members)) < count:
         raise ValueError("a verifier is twice in its set")
     preimage = _DOMAIN + bytes([threshold, count]) + b"".join(members)
@@ -84,8 +84,8 @@ def _normal(namespace: str, account: str) -> str:
     return account.lower() if namespace == "eip155" else account
 
 
-def _sized(namespace: str, account: str) -> bytes:
-    """The bytes of an account, as many as those of its family have: 32 on Solana, 20 elsewhere."""
+def account_bytes(namespace: str, account: str) -> bytes:
+    """The bytes of an account, as many as those of its family have: 32 on Solana, 20 elsewhere. Raises `ValueError`."""
     found, size = _bytes_of(namespace, account), 32 if namespace == "solana" else 20
     if len(found) != size:
         raise ValueError(f"{account[:60]} has not the {size} bytes of an account on {namespace}")
@@ -105,5 +105,8 @@ def _bytes_of(namespace: str, account: str) -> bytes:
     if namespace == "solana":
         from solders.pubkey import Pubkey
 
-        return bytes(Pubkey.from_string(account))
+        try:
+            return bytes(Pubkey.from_string(account))
+        except ValueError:
+            raise ValueError(f"{account[:60]} is not an account of Solana") from None
     raise ValueError(f"{namespace} is not a family of chains that is known: eip155, solana, tron")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .errors import NotSigned
@@ -11,9 +11,6 @@ from .flow import Flow
 from .schemas import ChainDefaults, PreparedPayment, SignedMessage, UnsignedMessage
 from .trust import Limits, Terms
 from .verifiers import check_verifier
-
-#: The scheme of EVM chains by which a token itself takes a signature for a transfer (ERC-3009).
-BY_TOKEN = "EVM_EIP3009"
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,12 @@ class Wallet(ABC):
         """Raises `NodeError` where the node is of another chain."""
 
     @abstractmethod
-    def allow(self, terms: Terms, wrap: bool, by_signature: bool = False) -> Flow[Sent]:
-        """Gives the allowance that is missing, after wrapping coins for what is missing of the token where `wrap` says so. Where
-        what is signed has the allowance, or needs none, as `by_signature` says, none is given."""
+    def allow(self, terms: Terms, wrap: bool, needs_no_allowance: bool = False, allowance: int | None = None) -> Flow[Sent]:
+        """Gives an allowance where one is missing, of `allowance` or what may be drawn, after wrapping coins for what is missing
+        of the token where `wrap` says so. None is given where what is signed has it, or needs none: `needs_no_allowance`.
+
+        Raises `NotSigned`, before anything is sent, where it would be for a Permit2 that the payer does not know.
+        """
 
     @abstractmethod
     def signed(self, terms: Terms, prepared: PreparedPayment) -> Flow[list[SignedMessage]]:
@@ -72,25 +72,22 @@ class Wallet(ABC):
         """
 
 
+def approvals(standing: int, needed: int, allowance: int | None) -> list[int]:
+    """The amounts to approve, in this order, so that an allowance suffices: `allowance`, or what is needed. A token like Tether
+    refuses a new one while another stands, so that is taken back first."""
+    if standing >= needed:
+        return []
+    wanted = needed if allowance is None else allowance
+    return [0, wanted] if standing else [wanted]
+
+
 def with_signatures(prepared: PreparedPayment, signatures: list[str]) -> list[SignedMessage]:
     """The prepared messages as a submission has them."""
     return [{**message, "signature": one} for message, one in zip(prepared["signed_messages"], signatures, strict=True)]
 
 
-def takes_token_signatures(defaults: ChainDefaults) -> bool:
-    """Whether the gateway takes signatures for tokens, in which case it says before anything is sent what is to be signed."""
-    schemes: Sequence[str] = defaults.get("message_schemes") or ()
-    return BY_TOKEN in schemes
-
-
-def is_allowed_by_signature(prepared: PreparedPayment) -> bool:
-    """Whether what is to be signed needs no allowance, or has it among its messages, which a wallet compares before it signs."""
-    scheme: str = prepared["message_scheme"]
-    return scheme == BY_TOKEN or len(prepared["signed_messages"]) > 1
-
-
 def only_message(prepared: PreparedPayment) -> UnsignedMessage:
-    """The one message that a payer on EVM chains or Solana signs."""
+    """The message of a scheme that has one."""
     return messages_of(prepared, 1)[0]
 
 

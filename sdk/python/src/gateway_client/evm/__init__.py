@@ -1,11 +1,12 @@
 """Paying on EVM chains: `pip install 'gateway-client[evm]'`."""
 
 from ..addresses import Addressed, CheckedAddress, address_terms, check_address, give_back_call
+from ..permit2 import Permit
+from ..typed import Message
 from .addresses import ADDRESS_IMPLEMENTATION, DEPOSIT_ADDRESSES, AddressTerms
 from .messages import check, check_messages
-from .permit import Permit, rebuild
+from .permit import rebuild
 from .tokens import Allowance, Authorization
-from .typed import Message
 from .wallet import EvmWallet
 
 __all__ = [

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from .. import addresses
 from ..addresses import AddressFamily
 from ..keccak import keccak256
-from .typed import token_of
+from .address import address_bytes, token_of
 
 #: The contract that makes deposit addresses and alone moves what is there. It is at one address on every chain, which follows
 #: from its code alone; another one may do anything with what comes to its addresses, so none is taken from the gateway.
 DEPOSIT_ADDRESSES = "0x576dcf99e0a83e4fbbdf246e5a306a8677105d57"
 #: What each of its addresses runs.
 ADDRESS_IMPLEMENTATION = "0xbebda21c3d5a3f2efe05c1a55bf007232ddf6369"
-
-
-def _read(account: str) -> bytes:
-    if not re.fullmatch("0x[0-9a-fA-F]{40}", account):
-        raise ValueError(f"{account[:60]} is not an address of an EVM chain")
-    return bytes.fromhex(account[2:])
 
 
 def _written(account: bytes) -> str:
@@ -41,7 +34,7 @@ EVM = AddressFamily(
     prefix=b"\xff",
     factory=DEPOSIT_ADDRESSES,
     implementation=_implementation,
-    read=_read,
+    read=address_bytes,
     written=_written,
     ignores_case=True,
     token_of=token_of,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..errors import NotSigned
+from ..permit2 import Permit
 from ..schemas import PreparedPayment
+from ..schemes import BY_TOKEN
 from ..trust import Terms
-from ..wallet import BY_TOKEN, insist_prepared, messages_of
+from ..typed import Message
+from ..wallet import insist_prepared, messages_of
 from . import permit, tokens
-from .permit import Permit
-from .typed import Message
 
 SCHEME = "EVM_PERMIT2_ESCROW"
 

@@ -14,7 +14,8 @@ from ..errors import NotSigned
 from ..escrow_abi import deposit_of, typed_fields
 from ..schemas import UnsignedMessage
 from ..trust import Terms, whole_number
-from .typed import Message, Shown, deposit_hash, insist_digest, insist_same, shown_deposit, token_of
+from ..typed import Message, Shown, deposit_hash, insist_digest, insist_same, shown_deposit
+from .address import token_of
 
 _DOMAIN = typed_fields("string name,string version,uint256 chainId,address verifyingContract")
 _AUTHORIZATION = typed_fields(
@@ -123,7 +124,7 @@ def allowance(terms: Terms, message: UnsignedMessage) -> Allowance:
         "primaryType": "Permit",
         "message": {
             "owner": terms.order.account,
-            "spender": terms.permit2,
+            "spender": terms.known_permit2(),
             "value": ENDLESS,
             "nonce": shown.number("nonce"),
             "deadline": deadline,

@@ -10,6 +10,8 @@ from eth_account import Account
 
 from ..errors import LimitExceeded, NodeError, NotDue, NotSigned
 from ..escrow_abi import (
+    ALLOWANCE,
+    APPROVE,
     CLAIM_FOR,
     CLAIMABLE,
     RECORD_OF,
@@ -26,9 +28,10 @@ from ..keccak import on_chain
 from ..node import JsonRpc, hex_bytes, objects, quantity
 from ..schemas import ChainDefaults, PreparedPayment, SignedMessage
 from ..trust import Limits, Terms
-from ..wallet import Refund, Sent, Wallet
+from ..typed import Message
+from ..wallet import Refund, Sent, Wallet, approvals
+from .address import token_of
 from .messages import check_messages
-from .typed import Message, token_of
 
 POLL_SECONDS = 0.5
 #: How long a transaction of the payer's own may take into a block.
@@ -74,24 +77,21 @@ class EvmWallet(Wallet):
         if chain_id != f"eip155:{found}":
             raise NodeError(f"the node at {self.node.url} is not of {chain_id}")
 
-    def allow(self, terms: Terms, wrap: bool, by_signature: bool = False) -> Flow[Sent]:
+    def allow(self, terms: Terms, wrap: bool, needs_no_allowance: bool = False, allowance: int | None = None) -> Flow[Sent]:
         chain_id, token = token_of(terms.order.source["asset_identifier"])
         sending = _Sending(self, chain_id, terms.limits)
-        wrapped, approvals = [], []
+        wrapped, approved = [], []
         if wrap:
             held = yield from self._read(token, "balanceOf(address)", word(_address(self.account)))
             if held < terms.amount:
                 wrapped.append((yield from sending.send(token, selector("deposit()"), terms.amount - held)))
-        if by_signature:
+        if needs_no_allowance:
             return Sent(wrapped)
-        parties = word(_address(self.account)) + word(_address(terms.permit2))
-        allowance = yield from self._read(token, "allowance(address,address)", parties)
-        # A token like Tether refuses a new allowance while another one stands, so that is taken back first.
-        amounts = [] if allowance >= terms.amount else [0, terms.amount] if allowance else [terms.amount]
-        for amount in amounts:
-            data = selector("approve(address,uint256)") + word(_address(terms.permit2)) + word(amount)
-            approvals.append((yield from sending.send(token, data)))
-        return Sent(wrapped, approvals)
+        permit2 = word(_address(terms.known_permit2()))
+        standing = yield from self._read(token, ALLOWANCE, word(_address(self.account)) + permit2)
+        for amount in approvals(standing, terms.amount, allowance):
+            approved.append((yield from sending.send(token, selector(APPROVE) + permit2 + word(amount))))
+        return Sent(wrapped, approved)
 
     def signed(self, terms: Terms, prepared: PreparedPayment) -> Flow[list[SignedMessage]]:
         signed: list[SignedMessage] = []

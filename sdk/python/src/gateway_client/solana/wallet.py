@@ -68,7 +68,7 @@ class SolanaWallet(Wallet):
         if cluster != defaults.get("signature_cluster_id"):
             raise NotSigned("the gateway asks for signatures for another cluster")
 
-    def allow(self, terms: Terms, wrap: bool, by_signature: bool = False) -> Flow[Sent]:
+    def allow(self, terms: Terms, wrap: bool, needs_no_allowance: bool = False, allowance: int | None = None) -> Flow[Sent]:
         own = self._signer.pubkey()
         mint = deposit_message.mint_of(terms.order.source["asset_identifier"])
         delegate = deposit_message.delegate_of(Pubkey.from_string(terms.escrow), own)
@@ -84,7 +84,8 @@ class SolanaWallet(Wallet):
             if is_wrapping := missing > 0:
                 instructions += program.wrap(own, missing)
         if held is None or held.delegate != delegate or held.delegated_amount < terms.amount:
-            instructions.append(program.approve(own, token_program, mint, delegate, terms.amount))
+            amount = terms.amount if allowance is None else allowance
+            instructions.append(program.approve(own, token_program, mint, delegate, amount))
         if not instructions:
             return Sent()
         # One transaction: coins are wrapped and lent out, or neither.

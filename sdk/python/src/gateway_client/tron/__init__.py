@@ -1,8 +1,10 @@
 """Paying on Tron: `pip install 'gateway-client[tron]'`."""
 
 from ..addresses import Addressed, CheckedAddress, address_terms, check_address, give_back_call
+from ..permit2 import Permit
 from .addresses import AddressTerms
 from .message import Deposit, check
+from .permit import rebuild
 from .transaction import Call
 from .wallet import TronWallet
 
@@ -12,9 +14,11 @@ __all__ = [
     "Call",
     "CheckedAddress",
     "Deposit",
+    "Permit",
     "TronWallet",
     "address_terms",
     "check",
     "check_address",
     "give_back_call",
+    "rebuild",
 ]

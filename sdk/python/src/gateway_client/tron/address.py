@@ -34,5 +34,13 @@ def address_text(address: bytes) -> str:
     return text
 
 
+def token_of(asset_identifier: str) -> tuple[int, str]:
+    """Chain id and token of a TRC-20. Raises `ValueError`."""
+    chain, found, token = asset_identifier.partition("/trc20:")
+    if not found or not chain.startswith("tron:"):
+        raise ValueError(f"{asset_identifier} is not a TRC-20, tron:…/trc20:T…")
+    return int(chain.removeprefix("tron:")), token
+
+
 def _checksum(raw: bytes) -> bytes:
     return sha256(sha256(raw).digest()).digest()[:4]

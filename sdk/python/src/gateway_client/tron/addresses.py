@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from .. import addresses
 from ..addresses import AddressFamily
-from .address import address_bytes, address_text
-from .message import token_of
+from .address import address_bytes, address_text, token_of
 
 #: Hash of the code that makes what every address runs, `bytecode` of contracts/artifacts/DepositAddress.json. The factory makes
 #: it by CREATE2, so whoever knows where the factory is knows its addresses.

@@ -1,5 +1,5 @@
-"""What a payer on Tron signs: its own transactions, an approval where one is needed and the escrow's `depositOwn`, rebuilt from
-the order and compared to the byte. docs/clients-tron.md has the rules."""
+"""What a payer on Tron signs: Permit2's transfer where its allowance stands, else its own transactions, an approval where one is
+needed and the escrow's `depositOwn`, rebuilt from the order and compared to the byte. docs/clients-tron.md has the rules."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from ..errors import LimitExceeded, NotSigned
-from ..escrow_abi import DEPOSIT_OWN, WORD, deposit_of, number, opening, selector, word
+from ..escrow_abi import APPROVE, DEPOSIT_OWN, WORD, deposit_of, number, opening, selector, word
+from ..permit2 import Permit
 from ..schemas import PreparedPayment, UnsignedMessage
+from ..schemes import BY_PERMIT2_ON_TRON, BY_TRANSACTIONS
 from ..trust import Terms
 from ..wallet import insist_prepared, messages_of
-from .address import address_bytes
+from . import permit
+from .address import address_bytes, token_of
 from .transaction import Call
 
-SCHEME = "TRON"
 #: The network takes no transaction that expires later.
 EXPIRATION_MS_MAX = 24 * 60 * 60 * 1000
-_APPROVE = selector("approve(address,uint256)")
+_APPROVE = selector(APPROVE)
 _DEPOSIT_OWN = selector(DEPOSIT_OWN)
 #: `depositOwn`: nine words of the deposit, token, amount, where the signature begins, its length and its 65 bytes.
 _DEPOSIT_WORDS = 16
@@ -30,26 +32,22 @@ _SIGNATURE_BYTES = 65
 
 @dataclass(frozen=True)
 class Deposit:
-    """What has to be signed, as it was rebuilt, in the order in which it is sent."""
+    """The transactions that have to be signed, as they were rebuilt, in the order in which they are sent."""
 
     transactions: list[Call]
 
 
-def token_of(asset_identifier: str) -> tuple[int, str]:
-    """Chain id and token of a TRC-20."""
-    chain, found, token = asset_identifier.partition("/trc20:")
-    if not found or not chain.startswith("tron:"):
-        raise ValueError(f"{asset_identifier} is not a TRC-20, tron:…/trc20:T…")
-    return int(chain.removeprefix("tron:")), token
-
-
-def check(terms: Terms, prepared: PreparedPayment) -> Deposit:
-    """The transactions that the gateway asks to be signed, where they are the payer's own. Of what the gateway says only windows,
-    times, fee and the block that is named are taken, within limits, and the reserver's signature, which is verified.
+def check(terms: Terms, prepared: PreparedPayment) -> Deposit | Permit:
+    """What the gateway asks to be signed, where it is the payer's own: Permit2's transfer into the escrow, or transactions. Of
+    what the gateway says only windows are taken, within limits; of transactions times, fee and the block that is named, too,
+    and the reserver's signature, which is verified.
 
     Raises `NotSigned`.
     """
-    insist_prepared(terms, prepared, SCHEME)
+    scheme: str = prepared["message_scheme"]
+    if scheme == BY_PERMIT2_ON_TRON:
+        return permit.check(terms, prepared)
+    insist_prepared(terms, prepared, BY_TRANSACTIONS)
     messages = messages_of(prepared, 2)
     own = _Own(terms)
     deposit, latest_ms = own.deposit(messages[-1])

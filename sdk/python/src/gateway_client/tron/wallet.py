@@ -10,15 +10,29 @@ from typing import Any, Protocol
 from eth_account import Account
 
 from ..errors import NodeError, NotDue, NotSigned
-from ..escrow_abi import CLAIM_FOR, CLAIMABLE, RECORD_OF, REFUND, EscrowTerms, Log, Record, number, selector, word
+from ..escrow_abi import (
+    ALLOWANCE,
+    APPROVE,
+    CLAIM_FOR,
+    CLAIMABLE,
+    RECORD_OF,
+    REFUND,
+    EscrowTerms,
+    Log,
+    Record,
+    number,
+    selector,
+    word,
+)
 from ..flow import Flow, outside, sleep
 from ..keccak import on_chain
 from ..node import asked_patiently, hex_bytes, objects
+from ..permit2 import Permit
 from ..schemas import ChainDefaults, PreparedPayment, SignedMessage
 from ..trust import Limits, Terms
-from ..wallet import Refund, Sent, Wallet, with_signatures
-from . import message as deposit_message
-from .address import address_bytes, address_text
+from ..wallet import Refund, Sent, Wallet, approvals, with_signatures
+from .address import address_bytes, address_text, token_of
+from .message import check
 from .transaction import Call
 
 POLL_SECONDS = 0.5
@@ -28,6 +42,8 @@ EXPIRATION_MS = 60_000
 EXPIRED_SECONDS = 30
 #: The most TRX, in sun, that wrapping may burn for energy: `deposit()` of a wrapped coin takes far less.
 WRAP_FEE_SUN = 30_000_000
+#: The same of an allowance for Permit2.
+APPROVE_FEE_SUN = 50_000_000
 #: Blocks that a transaction may name.
 REFERENCES = 1 << 16
 _REFERENCE_ATTEMPTS = 5
@@ -41,7 +57,7 @@ class Signer(Protocol):
         """The key's account as EVM chains write it."""
 
     def unsafe_sign_hash(self, message_hash: Any) -> Any:
-        """Signs a transaction's id; the answer has `signature`, 65 bytes."""
+        """Signs a transaction's id, or a message's digest; the answer has `signature`, 65 bytes."""
 
 
 class TronWallet(Wallet):
@@ -72,22 +88,38 @@ class TronWallet(Wallet):
         if chain_id != f"tron:{number(first[28:])}":
             raise NodeError(f"the node at {self.node} is not of {chain_id}")
 
-    def allow(self, terms: Terms, wrap: bool, by_signature: bool = False) -> Flow[Sent]:
-        """Wraps coins. The approval is one of the messages that are signed with the payment."""
-        token = _address(deposit_message.token_of(terms.order.source["asset_identifier"])[1])
-        held = number((yield from self._read(token, "balanceOf(address)", word(self._own)))[:32]) if wrap else terms.amount
-        if held >= terms.amount:
-            return Sent()
-        fee = min(terms.limits.fee_sun, WRAP_FEE_SUN)
-        return Sent([(yield from self._send(token, selector("deposit()"), fee, terms.amount - held))])
+    def allow(self, terms: Terms, wrap: bool, needs_no_allowance: bool = False, allowance: int | None = None) -> Flow[Sent]:
+        """Wraps coins, and gives Permit2 the allowance that is missing. That of the escrow, under the scheme without Permit2, is
+        one of the messages that are signed with the payment."""
+        sent = Sent()
+        if needs_no_allowance and not wrap:
+            return sent
+        permit2 = None if needs_no_allowance else word(_address(terms.known_permit2()))
+        token = _address(token_of(terms.order.source["asset_identifier"])[1])
+        held = number((yield from self._read(token, "balanceOf(address)", word(self._own)))[:32])
+        if held < terms.amount:
+            if not wrap:
+                # The gateway says what is missing; an allowance would burn TRX for nothing.
+                return sent
+            fee = min(terms.limits.fee_sun, WRAP_FEE_SUN)
+            sent.wrapped.append((yield from self._send(token, selector("deposit()"), fee, terms.amount - held)))
+        if permit2 is None:
+            return sent
+        standing = number((yield from self._read(token, ALLOWANCE, word(self._own) + permit2))[:32])
+        fee = min(terms.limits.fee_sun, APPROVE_FEE_SUN)
+        for amount in approvals(standing, terms.amount, allowance):
+            sent.approvals.append((yield from self._send(token, selector(APPROVE) + permit2 + word(amount), fee)))
+        return sent
 
     def signed(self, terms: Terms, prepared: PreparedPayment) -> Flow[list[SignedMessage]]:
-        rebuilt = deposit_message.check(terms, prepared)
+        rebuilt = check(terms, prepared)
+        if isinstance(rebuilt, Permit):
+            return with_signatures(prepared, ["0x" + (yield from self._signature(rebuilt.digest)).hex()])
         for transaction in rebuilt.transactions:
             yield from self._insist_reference(transaction)
         signatures = []
         for transaction in rebuilt.transactions:
-            signatures.append("0x" + (yield from self._signature(transaction)).hex())
+            signatures.append("0x" + (yield from self._signature(transaction.id)).hex())
         return with_signatures(prepared, signatures)
 
     def refund(self, escrow: str, payment_id: str, limits: Limits) -> Flow[Refund]:
@@ -122,8 +154,8 @@ class TronWallet(Wallet):
             yield from sleep(POLL_SECONDS)
         raise NotSigned("the transaction names a block of another network")
 
-    def _signature(self, transaction: Call) -> Flow[bytes]:
-        given = yield from outside(lambda: self._signer.unsafe_sign_hash(transaction.id))
+    def _signature(self, digest: bytes) -> Flow[bytes]:
+        given = yield from outside(lambda: self._signer.unsafe_sign_hash(digest))
         return bytes(given.signature)
 
     def _send(self, contract: bytes, data: bytes, fee_sun: int, value_sun: int = 0) -> Flow[str]:
@@ -142,7 +174,7 @@ class TronWallet(Wallet):
             expiration_ms=now_ms + EXPIRATION_MS,
             timestamp_ms=now_ms,
         )
-        signed = transaction.signed((yield from self._signature(transaction)))
+        signed = transaction.signed((yield from self._signature(transaction.id)))
         hash = transaction.id.hex()
         answer = yield from self._ask("/wallet/broadcasthex", {"transaction": signed.hex()})
         # A node that was asked twice has it already.

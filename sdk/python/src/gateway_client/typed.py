@@ -1,4 +1,4 @@
-"""EIP-712 messages of EVM chains: what is signed, and what a gateway's typed data says in its place."""
+"""Typed data of EVM chains (EIP-712) and Tron (TIP-712): what is signed, and what a gateway's says in its place."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from eth_account.messages import SignableMessage, encode_typed_data
 
-from ..amounts import AMOUNT_MAX
-from ..errors import NotSigned
-from ..escrow_abi import GATEWAY_DEPOSIT
-from ..keccak import keccak256
-from ..trust import json_object, whole_number
+from .amounts import AMOUNT_MAX
+from .errors import NotSigned
+from .escrow_abi import GATEWAY_DEPOSIT
+from .keccak import keccak256
+from .trust import json_object, whole_number
 
 #: Characters of the longest name and version that a token's domain may have.
 _DOMAIN_CHARS_MAX = 256
@@ -22,7 +22,7 @@ _DOMAIN_CHARS_MAX = 256
 class Message:
     """What has to be signed, as it was rebuilt."""
 
-    #: For `eth_signTypedData_v4` of any wallet.
+    #: For `eth_signTypedData_v4` of any wallet; on Tron, without `EIP712Domain` of its types, for `signTypedData` of tronweb.
     typed_data: Mapping[str, Any]
     signable: SignableMessage
 
@@ -42,6 +42,7 @@ class Shown:
     """Typed data of a gateway, of which nothing is believed."""
 
     primary_type: object
+    types: object
     domain: Mapping[str, Any]
     message: Mapping[str, Any]
 
@@ -52,7 +53,7 @@ class Shown:
         domain, message = data.get("domain"), data.get("message")
         if not isinstance(domain, dict) or not isinstance(message, dict):
             raise NotSigned(f"message_prehash is not {name}")
-        return cls(data.get("primaryType"), domain, message)
+        return cls(data.get("primaryType"), data.get("types"), domain, message)
 
     def text(self, member: str) -> str:
         """A text of the domain. The token alone knows it: with another a signature counts nowhere."""
@@ -87,14 +88,6 @@ def insist_digest(message: Message, asked: str) -> None:
     """Raises `NotSigned` where the gateway asks for a signature over something else."""
     if asked != "0x" + message.digest.hex():
         raise NotSigned("the gateway asks for a signature over something else")
-
-
-def token_of(asset_identifier: str) -> tuple[int, str]:
-    """Chain id and token of an ERC-20."""
-    chain, found, token = asset_identifier.partition("/erc20:")
-    if not found or not chain.startswith("eip155:"):
-        raise ValueError(f"{asset_identifier} is not an ERC-20, eip155:…/erc20:0x…")
-    return int(chain.removeprefix("eip155:")), token
 
 
 def deposit_hash(deposit: Mapping[str, Any]) -> bytes:
