@@ -115,8 +115,15 @@ async fn operators_go_through_a_hundred_thousand_payments() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_pages_are_made_of_does_as_it_says() -> Result<()> {
     let mut command = node()?;
-    command.args(["--test", "--test-reporter=tap", "page.parts.test.mjs", "signatures.test.mjs", "address.test.mjs"]);
-    passed(command, 20).await
+    command.args([
+        "--test",
+        "--test-reporter=tap",
+        "page.parts.test.mjs",
+        "signatures.test.mjs",
+        "address.test.mjs",
+        "tron.test.mjs",
+    ]);
+    passed(command, 25).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,5 +153,5 @@ async fn wallets_on_solana_and_tron_pay_in_a_browser() -> Result<()> {
         .env("TRON_API_URL", tron.node.url())
         .env("TRON_KEY", hex::encode(key.to_bytes()))
         .env("TRON_ORDER", order(&world, &tron.token()?, &account)?.to_string());
-    passed(command, 4).await.context("see target/browser for what the page showed last")
+    passed(command, 5).await.context("see target/browser for what the page showed last")
 }

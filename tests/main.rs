@@ -60,6 +60,7 @@ mod tracing;
 mod tron;
 mod tron_deposit_addresses;
 mod tron_faults;
+mod tron_permits;
 mod tron_tronweb;
 mod trust;
 mod two_gateways;

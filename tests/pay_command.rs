@@ -24,7 +24,8 @@ use devnet::{
     solana::SolanaOptions,
     tron::TronOptions,
 };
-use events::{AssetId, PaymentId};
+use events::{AssetId, Family, OwnedAsset, PaymentId};
+use gateway_client::{Key, onchain::Chain};
 
 use self::gate::Gate;
 use crate::support::{
@@ -409,6 +410,63 @@ async fn overdue_money_comes_back_without_a_gateway() -> Result<()> {
     let block: Value = source.dev.rpc("eth_getBlockByNumber", ("latest", false)).await?;
     let now: U64 = serde_json::from_value(block["timestamp"].clone())?;
     assert!(looked[0]["record"]["refund_after"].as_u64().is_some_and(|after| after <= now.to::<u64>()), "{looked}");
+    Ok(())
+}
+
+/// By a node alone Permit2 gets its allowance, which takes back what stood there before. Then `gw pay` signs once and spends no TRX,
+/// for the Permit2 that its payer names, and says so where it signs transactions instead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payer_on_tron_lets_permit2_draw_and_pays_by_one_signature() -> Result<()> {
+    let world = World::with_tron(|options| options).await?;
+    let (network, tron) = (&world.network, world.tron()?);
+    let signer = PrivateKeySigner::from_bytes(&keccak256("a payer on Tron who signs once"))?;
+    let account = chains_tron::address::text(signer.address());
+    tron.dev.fund(&account, 1_000_000_000).await?;
+    tron.dev.mint(&tron.token, &account, U256::from(TOKENS)).await?;
+    let (from, permit2) = (tron.token()?, tron.contracts.permit2.as_str());
+    let shell = Shell::new(&hex::encode(signer.to_bytes()), from.clone(), tron.node.url()).await?;
+
+    let key = Key::parse(Family::Tron, &hex::encode(signer.to_bytes()))?;
+    let (source, spender) = (OwnedAsset::new(from.clone(), &account)?, permit2.parse()?);
+    let chain = Chain::connect(from.chain(), &shell.node, &tron.contracts.escrow.parse()?, None).await?;
+    let fee_max = gateway_client::fee_max(Family::Tron);
+    assert_eq!(chain.allowance(&source, &spender).await?, U256::ZERO);
+    for (units, transactions) in [(CAP - 1, 1), (2 * CAP, 2)] {
+        let sent = chain.approve(&source, &spender, units.to_string().parse()?, &key, fee_max).await?;
+        assert_eq!(
+            (sent.len(), chain.allowance(&source, &spender).await?),
+            (transactions, U256::from(units)),
+            "{sent:?}"
+        );
+    }
+    let dear = chain.approve(&source, &spender, CAP.to_string().parse()?, &key, U256::from(1_000)).await;
+    assert!(matches!(dear, Err(gateway_client::Error::Dear { .. })), "{dear:?}");
+
+    let held = || async {
+        anyhow::Ok((tron.dev.token_balance(&tron.token, &account).await?, tron.dev.balance(&account).await?))
+    };
+    let scheme = async |answer: &Value| -> Result<Value> {
+        let timeline = reqwest::get(format!("{}/v1/payments/{}/timeline", world.base(0), payment_of(answer)?)).await?;
+        Ok(timeline.json::<Value>().await?["entries"][0]["data"]["message_scheme"].take())
+    };
+    let (tokens, sun) = held().await?;
+    let ended = shell.paid(network, &world.base(0), &["--permit2", permit2]).await?;
+    assert!(!ended.said().contains("transactions of yours"), "{}", ended.said());
+    let answer = ended.with(Some(0))?;
+    assert_eq!((&answer["status"], scheme(&answer).await?), (&json!("completed"), json!("TRON_PERMIT2_ESCROW")));
+    // What was deposited beyond the price comes back with the release.
+    world.until(&payment_of(&answer)?, "EscrowReleased").await?;
+    assert_eq!(held().await?, (tokens - U256::from(PRICE), sun));
+
+    let (proxy, named) = (tron.contracts.proxy.as_str(), format!("the gateway's Permit2 is {permit2}"));
+    for (besides, says) in [(&[][..], "you named none"), (&["--permit2", proxy], proxy)] {
+        let ended = shell.paid(network, &world.base(0), besides).await?;
+        let said = ended.said();
+        assert!(said.contains("transactions of yours") && said.contains(&named) && said.contains(says), "{said}");
+        let answer = ended.with(Some(0))?;
+        assert_eq!((&answer["status"], scheme(&answer).await?), (&json!("completed"), json!("TRON")));
+    }
+    assert!(held().await?.1 < sun, "transactions burn TRX");
     Ok(())
 }
 

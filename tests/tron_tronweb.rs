@@ -24,7 +24,7 @@ use escrow_abi::contracts::{DevToken, GatewayEscrow};
 
 use crate::support::{
     example_payers::{self, DEFAULTS, FALSE_DEFAULTS, pins, wrap_everything},
-    tampering_proxy::{Change, Tampering, TamperingProxy},
+    tampering_proxy::{Change, Tampering, TamperingProxy, member, retype},
     *,
 };
 
@@ -46,11 +46,22 @@ async fn new_payer(world: &World, name: &str) -> Result<PrivateKeySigner> {
 
 /// Runs `pay.cjs` with pins for an order of `key`'s, against the gateway at `base`.
 async fn pay(world: &World, base: &str, key: &PrivateKeySigner, order: &Value) -> Result<Output> {
+    pay_with(world, base, key, order, &[]).await
+}
+
+/// The same in an environment that says more.
+async fn pay_with(
+    world: &World,
+    base: &str,
+    key: &PrivateKeySigner,
+    order: &Value,
+    more: &[(&str, &str)],
+) -> Result<Output> {
     let modules = tools::root().join(".tools/tronweb/node_modules");
     ensure!(modules.join("tronweb").is_dir(), "npm `tronweb` is missing; run scripts/tools.sh test");
     let (mut command, tron) = (Command::new("node"), world.tron()?);
     command.arg(tools::root().join("examples/tron/pay.cjs")).env("NODE_PATH", modules);
-    command.envs(pins(&tron.contracts.escrow, Role::tron_account));
+    command.envs(pins(&tron.contracts.escrow, Role::tron_account)).envs(more.iter().copied());
     example_payers::pay(command, base, &tron.node.url(), &hex::encode(key.to_bytes()), order).await
 }
 
@@ -276,5 +287,108 @@ async fn a_payer_with_tronweb_signs_nothing_that_it_did_not_ask_for() -> Result<
     // The payment is known by its id: tried again, it costs nothing more.
     let again = pay(&world, &world.base(0), &key, &order).await?;
     ensure!(again.status.success(), "{again:?}");
+    Ok(())
+}
+
+/// Changes the typed data that a gateway wants signed, and has its digest say something else, too.
+fn repermit(prepared: &mut Value, pointer: &str, value: &str) -> Result<()> {
+    retype(prepared, pointer, value)?;
+    *member(prepared, "/signed_messages/0/message")? = json!(keccak256(value));
+    Ok(())
+}
+
+/// The same of what is signed for Permit2.
+const PERMIT_CHANGES: [(Change, &str); 5] = [
+    (|prepared| repermit(prepared, "/message/spender", &Role::Settler(1).tron_account()), "spender is"),
+    (
+        |prepared| repermit(prepared, "/domain/verifyingContract", &Role::Settler(1).tron_account()),
+        "verifyingContract is",
+    ),
+    (|prepared| repermit(prepared, "/message/permitted/amount", "25500001"), "amount is 25500001"),
+    (
+        |prepared| repermit(prepared, "/message/witness/refundAfter", &u32::MAX.to_string()),
+        "the refund would come too late",
+    ),
+    (
+        |prepared| {
+            let messages = prepared["signed_messages"].as_array_mut().context("messages")?;
+            messages.push(messages[0].clone());
+            Ok(())
+        },
+        "asks for 2 signatures",
+    ),
+];
+
+/// Permit2 gets its allowance by one transaction of the payer's; from then on a signature is enough.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payer_with_tronweb_lets_permit2_draw_once_and_then_pays_by_signatures_alone() -> Result<()> {
+    let world = World::with_tron(|options| options).await?;
+    let (tron, key) = (world.tron()?, new_payer(&world, "a payer with tronweb who signs once").await?);
+    let (account, payer) = (text(key.address()), Payer::on_tron(key.clone())?);
+    let order = |name: &str| anyhow::Ok(payer.quote_request(&world.spec_from_tron(name)?));
+    let held = || async {
+        anyhow::Ok((tron.dev.token_balance(&tron.token, &account).await?, tron.dev.balance(&account).await?))
+    };
+    let paid = async |name: &str, more: &[(&str, &str)]| -> Result<Value> {
+        let output = pay_with(&world, &world.base(0), &key, &order(name)?, more).await?;
+        ensure!(output.status.success(), "{name}: {output:?}");
+        let said: Value = serde_json::from_slice(&output.stdout)?;
+        assert_eq!(
+            (&said["status"], &said["reservation"]["source_amount"]),
+            (&json!("completed"), &json!(PRICE.to_string()))
+        );
+        // What was deposited beyond the price comes back with the release.
+        world.until(&said["payment_id"].as_str().context("payment_id")?.parse()?, "EscrowReleased").await?;
+        Ok(said)
+    };
+    let (own, other) = (("PERMIT2", tron.contracts.permit2.as_str()), ("PERMIT2", tron.contracts.proxy.as_str()));
+    let by_signature = ("BY_SIGNATURE", "1");
+    let before = held().await?;
+
+    // A signature that is asked for is given for the payer's own Permit2, and an allowance, too.
+    for (more, answer) in [
+        (&[by_signature][..], "nothing but the gateway's word says where Permit2 is"),
+        (&[by_signature, other], "the gateway names another Permit2"),
+    ] {
+        let watched = TamperingProxy::start(world.base(0), Tampering::NONE).await?;
+        let output = pay_with(&world, &watched.url, &key, &order("foreign")?, more).await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(answer), "{answer}: {output:?}");
+        assert_eq!((watched.submissions(), held().await?), (0, before), "{said}");
+    }
+
+    let allowance = (2 * CAP).to_string();
+    let said = paid("first", &[by_signature, own, ("ALLOWANCE", &allowance)]).await?;
+    assert_eq!(said["message_scheme"], "TRON_PERMIT2_ESCROW");
+    assert_eq!((said["approved"].as_array().map(Vec::len), &said["transactions"]), (Some(1), &json!([])), "{said}");
+    let (tokens, sun) = held().await?;
+    assert_eq!(tokens, U256::from(CAP - PRICE));
+    assert!(sun < SUN, "an approval burns TRX");
+
+    // The allowance is there, so the gateway offers the signature by itself.
+    tron.dev.mint(&tron.token, &account, U256::from(PRICE)).await?;
+    let before = held().await?;
+    for (number, (change, answer)) in PERMIT_CHANGES.into_iter().enumerate() {
+        let proxy = TamperingProxy::start(world.base(0), Tampering::Response(PREPARE, change)).await?;
+        let output = pay_with(&world, &proxy.url, &key, &order(&format!("permit-{number}"))?, &[own]).await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(answer), "change {number}, {answer}: {output:?}");
+        assert_eq!((proxy.submissions(), held().await?), (0, before), "change {number}: {said}");
+    }
+    let said = paid("second", &[own]).await?;
+    assert_eq!(said["message_scheme"], "TRON_PERMIT2_ESCROW");
+    assert_eq!((&said["approved"], &said["transactions"]), (&json!([]), &json!([])), "{said}");
+    assert_eq!(held().await?, (before.0 - U256::from(PRICE), sun));
+
+    // Whose Permit2 is another signs transactions.
+    tron.dev.mint(&tron.token, &account, U256::from(PRICE)).await?;
+    let said = paid("third", &[other]).await?;
+    assert_eq!(
+        (&said["message_scheme"], said["transactions"].as_array().map(Vec::len)),
+        (&json!("TRON"), Some(2)),
+        "{said}"
+    );
+    let (tokens, left) = held().await?;
+    assert!(tokens == U256::from(CAP - PRICE) && left < sun, "{tokens} and {left} sun are left");
     Ok(())
 }

@@ -22,7 +22,8 @@ use crate::support::*;
 async fn node_tests(world: &World, file: &str, count: usize, environment: &[(&str, &str)]) -> Result<()> {
     let mut command = shop::node(&world.network, &Purchase::new(&world.network));
     command
-        .args(["--test", "--test-reporter=tap"])
+        // What hangs is named.
+        .args(["--test", "--test-reporter=tap", "--test-timeout=300000"])
         .arg(shop::home().join(file))
         .env("BUYER_KEY", Role::Payer.secret_hex())
         .envs(environment.iter().copied());

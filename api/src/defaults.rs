@@ -61,7 +61,7 @@ pub(super) struct ChainBody<'a> {
     reserver: &'a str,
     /// Account that attests deliveries; part of what the payer signs.
     releaser: &'a str,
-    /// Permit2, on EVM chains.
+    /// Permit2, on EVM chains, and on Tron where payers may sign for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     permit2: Option<&'a str>,
     /// Genesis hash of the cluster, Base58, on Solana; part of what the payer signs.

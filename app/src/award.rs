@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use events::{
-    Amount, Family, PaymentEvent, PaymentId, QuoteRequestId,
+    Amount, PaymentEvent, PaymentId, QuoteRequestId,
     event::{CounterpartyDecision, EscrowPlan},
     quote::SignedQuote,
     quote_request::CollectedDocument,
@@ -276,13 +276,14 @@ impl Award<'_> {
         restored.check_payment(&self.payment_id, escrow, self.batch.opened.terms.source.account()).await
     }
 
-    /// What is drawn of what is permitted: the price, but on Tron, where the payer's own transaction deposits it all.
+    /// What is drawn of what is permitted, where that is not drawn whole: the price.
     pub(crate) fn drawn(&self, permitted: Amount) -> Amount {
-        let quote = SignedQuote::parse_stored(&self.quote.document).ok();
-        match (self.batch.opened.terms.source.family(), quote) {
-            (Family::Evm | Family::Solana, Some(signed)) => permitted.min(signed.quote().source_amount),
-            (Family::Tron, _) | (_, None) => permitted,
-        }
+        self.price().map_or(permitted, |price| permitted.min(price))
+    }
+
+    /// What the quote asks for.
+    pub(crate) fn price(&self) -> Option<Amount> {
+        SignedQuote::parse_stored(&self.quote.document).ok().map(|signed| signed.quote().source_amount)
     }
 
     /// Appends the payment's first commit, and holds `permit` until that has ended.

@@ -19,8 +19,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use escrow_abi::eip712::uint;
 use events::{
-    Account, Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId,
+    Account, Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId, Terms,
     event::{EscrowPlan, VerifierRef},
     quote::SignedQuote,
     quote_request::CollectedDocument,
@@ -29,7 +30,9 @@ use net::callers::Caller;
 
 use crate::{
     App,
-    authorization::{AuthorizationRequest, AuthorizeError, MessageScheme, Prepared, PreparedDraw, UnsignedMessage},
+    authorization::{
+        AuthorizationRequest, AuthorizeError, MessageScheme, Prepared, PreparedDraw, UnsignedMessage, Wish,
+    },
     award::{self, Award},
     error::{Code, Error},
     existing::{self, stated::Stated},
@@ -76,12 +79,12 @@ struct MessageBody {
     /// What the signature is over, in hex.
     message: String,
     /// On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, whose SHA-256
-    /// is `message`. On Tron the `raw_data` of a transaction in hex, whose SHA-256 is `message`; the messages are in the order
-    /// in which their transactions are sent, after the auction.
+    /// is `message`. On Tron the TIP-712 typed data as JSON, or under `TRON` the `raw_data` of a transaction in hex, whose SHA-256 is
+    /// `message`; the messages are in the order in which their transactions are sent, after the auction.
     message_prehash: String,
-    /// What else the submission has to repeat. On EVM chains the windows and, under `EVM_EIP3009`, `deposit`, whose hash is the nonce;
+    /// What else the submission has to repeat. On EVM chains, and under `TRON_PERMIT2_ESCROW`, the windows and, under `EVM_EIP3009`, `deposit`, whose hash is the nonce;
     /// of an allowance what it says: `spender`, `amount`, `deadline` and so on. On Solana its `allowance_delegate` is the address that the payer approves to draw
-    /// on its tokens. On Tron it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in
+    /// on its tokens. Under `TRON` it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in
     /// the transaction itself.
     #[schemars(schema_with = "schema::free_form")]
     payload: Map<String, Value>,
@@ -138,7 +141,7 @@ async fn of_order(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
         releaser: &order.verifier.account,
         // The payer signs before the auction.
         quote_hash: Hash32::ZERO,
-        message_scheme: options.scheme(source, &order.escrow_contract, state).await?,
+        message_scheme: options.scheme(&order.terms, &order.escrow_contract, options.cap(&order.terms), state).await?,
         signed_messages: &[],
         caller: None,
     };
@@ -172,7 +175,7 @@ async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     let award = Award { batch: &batch, begun, quote, payment_id };
     award.check(state.services.clock.now())?;
     award.check_batch(state)?;
-    let scheme = options.scheme(&terms.source, &batch.opened.escrow.contract, state).await?;
+    let scheme = options.scheme(terms, &batch.opened.escrow.contract, award.price(), state).await?;
     // An authorization of a token's is drawn whole.
     if terms.max_source_amount.is_none() || scheme == MessageScheme::EvmEip3009 {
         options.permit_at_most(quote);
@@ -280,11 +283,24 @@ impl PreparationOptions {
     }
 
     /// The scheme that is asked for, or else offered.
-    async fn scheme(&self, source: &OwnedAsset, escrow: &Account, state: &App) -> Result<MessageScheme, Error> {
+    async fn scheme(
+        &self,
+        terms: &Terms,
+        escrow: &Account,
+        drawn: Option<Amount>,
+        state: &App,
+    ) -> Result<MessageScheme, Error> {
+        let wish = Wish { source: &terms.source, escrow, drawn };
         match self.scheme {
             Some(scheme) => Ok(scheme),
-            None => state.services.authorizer.offered(source, escrow).await.map_err(unsignable),
+            None => state.services.authorizer.offered(&wish).await.map_err(unsignable),
         }
+    }
+
+    /// The most that may be spent, by the terms or by what the payer chooses.
+    fn cap(&self, terms: &Terms) -> Option<Amount> {
+        let chosen = self.payload.as_ref().and_then(|payload| payload.get("permitted_amount")).and_then(uint);
+        terms.max_source_amount.or(chosen.and_then(Amount::new))
     }
 
     /// The price, where neither the terms nor the payer say what may be spent.

@@ -270,7 +270,13 @@ impl<'a> Check<'a> {
         let late = |since: u64| self.is_late(snapshot, since);
         let plan = &payment.submitted.escrow;
         let at_rest = stage == Stage::Rest;
-        match (snapshot.state, stage) {
+        // Where the deposit names the settler at once, one that names nobody is the payer's own, beside the payment, and its own to take
+        // back.
+        let is_unreserved =
+            matches!(snapshot.state, Some(State::Deposited | State::Refunded)) && snapshot.reserved_for.is_none();
+        let is_beside = is_unreserved && !payment.submitted.authorization.is_payer_deposit();
+        let state = snapshot.state.filter(|_| !is_beside);
+        match (state, stage) {
             // The money is where the stream says.
             (Some(State::Released), Stage::Rest) if payment.released.is_some() => None,
             (Some(State::Refunded), Stage::Rest) if payment.refunded.is_some() => None,

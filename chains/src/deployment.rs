@@ -17,6 +17,8 @@ pub struct Contracts {
     pub proxy: Account,
     /// The factory of deposit addresses, where its place follows from nothing else (Tron). Not verified where it is not named.
     pub deposit_address_factory: Option<Account>,
+    /// The Permit2 that the escrow draws by, on Tron, where it is one (ADR 156). Not verified where it is not named.
+    pub permit2: Option<Account>,
 }
 
 /// Who can end deposits of an escrow contract, and propose another reserver.

@@ -252,6 +252,10 @@ impl Chains for ChainRegistry {
         self.of(&escrow.chain_id)?.deposit_ruled_out(payment_id, escrow, after).await
     }
 
+    async fn deposit_forestalled(&self, deposit: &PayerDeposit) -> Result<bool, Transient> {
+        self.of(&deposit.escrow.chain_id)?.deposit_forestalled(deposit).await
+    }
+
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
         self.of_newest(versions)?.transaction_state(versions).await
     }

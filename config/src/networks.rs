@@ -29,7 +29,7 @@ pub struct Network {
     pub transaction_url: String,
     /// Where it shows an account: `{address}`.
     pub address_url: String,
-    /// Uniswap's Permit2; on EVM chains only.
+    /// Permit2: on EVM chains Uniswap's; on Tron the one that escrows are to draw by, where there is one.
     pub permit2: Option<Account>,
     /// Typical time from block to block, in milliseconds.
     pub block_ms: u64,
@@ -131,8 +131,13 @@ impl Network {
         if network.genesis_hash.is_some() != is_solana {
             return Err(form("genesis_hash is said of Solana clusters, and of nothing else".to_owned()));
         }
-        if network.permit2.is_some() != (family == Family::Evm) {
-            return Err(form("permit2 is said of EVM chains, and of nothing else".to_owned()));
+        let may_have_permit2 = match family {
+            Family::Evm => network.permit2.is_some(),
+            Family::Tron => true,
+            Family::Solana => network.permit2.is_none(),
+        };
+        if !may_have_permit2 {
+            return Err(form("permit2 is said of every EVM chain, and of no Solana cluster".to_owned()));
         }
         if !network.transaction_url.contains("{transaction}") || !network.address_url.contains("{address}") {
             return Err(form("transaction_url holds {transaction}, and address_url {address}".to_owned()));

@@ -15,7 +15,7 @@ use chains::{
 };
 use chains_evm::deploy::EvmDeployment;
 use chains_solana::deploy::{SolanaDeployment, UpgradeAuthority};
-use chains_tron::deploy::TronDeployment;
+use chains_tron::deploy::{Permit2, TronDeployment};
 use config::{Secret, chains_toml::ChainsToml, networks::Network};
 use events::{Account, ChainId, Family};
 
@@ -47,6 +47,10 @@ pub struct Args {
     /// account, as a rule a multi-signature one, or `nobody`.
     #[arg(long)]
     guardian: Option<String>,
+    /// On Tron: make a Permit2 of one's own, too, by which the escrow draws (ADR 156). Without this it draws by the chain's
+    /// `permit2`, where the file of chains names one.
+    #[arg(long, conflicts_with = "verify")]
+    own_permit2: bool,
     /// Do it. Without this it is only shown what there is to do, and what it costs.
     #[arg(long)]
     yes: bool,
@@ -75,14 +79,14 @@ pub async fn run(args: &Args) -> Result<()> {
     let guardian = guardian(args.guardian.as_deref(), chain.family)?;
     if args.verify {
         let contracts = chain.contracts(&chains)?;
-        let findings = chain.deployment(guardian.unwrap_or(Guardian::Any), None)?.verify(&contracts).await?;
+        let findings = chain.deployment(guardian.unwrap_or(Guardian::Any), None, args)?.verify(&contracts).await?;
         return show_findings(&chain.id, &findings);
     }
     let guardian =
         guardian.context("--guardian ACCOUNT, or --guardian nobody, is needed: it can't be changed later")?;
     let payer = args.payer.as_deref().context("--payer KEYSTORE is needed: the account that pays")?;
     let payer = open(payer, args.passphrase_file.as_deref())?;
-    let deployment = chain.deployment(guardian, Some(&payer))?;
+    let deployment = chain.deployment(guardian, Some(&payer), args)?;
     let notes = FileNotes::beside(&args.chains, &chain.id)?;
 
     let plan = deployment.plan(&notes).await?;
@@ -105,6 +109,10 @@ pub async fn run(args: &Args) -> Result<()> {
     if let Some(factory) = &contracts.deposit_address_factory {
         chains.set(&chain.id, DEPOSIT_ADDRESS_FACTORY, factory.as_str());
         written.push(format!("{DEPOSIT_ADDRESS_FACTORY} {factory}"));
+    }
+    if let Some(permit2) = &contracts.permit2 {
+        chains.set(&chain.id, "permit2", permit2.as_str());
+        written.push(format!("permit2           {permit2}"));
     }
     chains.save()?;
     super::answer(&format!("{}\nare written to {}.", written.join("\n"), args.chains.display()))?;
@@ -143,6 +151,7 @@ struct Chain {
     rpc_url: String,
     reserver: Account,
     permit2: Option<String>,
+    permit2_code: Option<String>,
     cluster: Option<String>,
     api_key: Option<ApiKey>,
 }
@@ -170,6 +179,7 @@ impl Chain {
             rpc_url: node.url,
             reserver,
             permit2,
+            permit2_code: text("permit2_code"),
             cluster,
             api_key: node.api_key.or_else(|| text("api_key").map(ApiKey::new)),
             id,
@@ -184,17 +194,49 @@ impl Chain {
         let deposit_address_factory =
             chains.get(&self.id, DEPOSIT_ADDRESS_FACTORY).map(|_| account(DEPOSIT_ADDRESS_FACTORY)).transpose()?;
         let (escrow, proxy) = (account("escrow_contract")?, account("fulfillment_proxy")?);
-        Ok(Contracts { escrow, proxy, deposit_address_factory })
+        let permit2 = match self.family {
+            Family::Tron => self.permit2()?,
+            Family::Evm | Family::Solana => None,
+        };
+        Ok(Contracts { escrow, proxy, deposit_address_factory, permit2 })
     }
 
-    fn deployment(&self, guardian: Guardian, payer: Option<&Secret>) -> Result<Box<dyn Deployment>> {
+    fn permit2(&self) -> Result<Option<Account>> {
+        let parsed = self.permit2.as_deref().map(|text| Account::parse(self.family, text));
+        parsed.transpose().with_context(|| format!("permit2 of {}", self.id))
+    }
+
+    /// The Permit2 of an escrow on Tron.
+    fn tron_permit2(&self, args: &Args) -> Result<Permit2> {
+        let permit2 = self.permit2()?;
+        ensure!(
+            permit2.is_some() || self.permit2_code.is_none(),
+            "permit2_code of {}: is of the code of `permit2`, which is not set",
+            self.id
+        );
+        Ok(match (permit2, args.own_permit2) {
+            (Some(account), true) => {
+                bail!("--own-permit2: the file of chains names {account} as permit2 of {} already", self.id)
+            }
+            (Some(account), false) => {
+                let code = self.permit2_code.as_deref().map(str::parse).transpose();
+                Permit2::At { account, code: code.with_context(|| format!("permit2_code of {}", self.id))? }
+            }
+            (None, true) => Permit2::Own,
+            (None, false) => Permit2::None,
+        })
+    }
+
+    fn deployment(&self, guardian: Guardian, payer: Option<&Secret>, args: &Args) -> Result<Box<dyn Deployment>> {
+        ensure!(!args.own_permit2 || self.family == Family::Tron, "--own-permit2 is for Tron");
         let hex = || payer.map(signer).transpose();
         let (chain_id, reserver) = (self.id.clone(), self.reserver.clone());
         Ok(match self.family {
             Family::Evm => {
-                let permit2 = self.permit2.as_deref().unwrap_or(PERMIT2);
-                let permit2 =
-                    Account::parse(self.family, permit2).with_context(|| format!("permit2 of {}", self.id))?;
+                let permit2 = match self.permit2()? {
+                    Some(permit2) => permit2,
+                    None => Account::parse(self.family, PERMIT2)?,
+                };
                 let settings = chains_evm::deploy::Settings { chain_id, reserver, guardian, permit2 };
                 Box::new(EvmDeployment::new(&self.rpc_url, settings, hex()?, RPC_TIMEOUT)?)
             }
@@ -213,7 +255,8 @@ impl Chain {
                 Box::new(SolanaDeployment::new(&self.rpc_url, &settings, payer, RPC_TIMEOUT)?)
             }
             Family::Tron => {
-                let settings = chains_tron::deploy::Settings { chain_id, reserver, guardian };
+                let permit2 = self.tron_permit2(args)?;
+                let settings = chains_tron::deploy::Settings { chain_id, reserver, guardian, permit2 };
                 let key = self.api_key.as_ref();
                 Box::new(TronDeployment::new(&self.rpc_url, key, &settings, hex()?, RPC_TIMEOUT)?)
             }

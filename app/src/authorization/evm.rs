@@ -33,8 +33,8 @@ use self::tokens::{KEYS_ONLY, NO_EXACT, NO_OFFERS, NO_TRANSFERS, OLDER_ESCROW, X
 use crate::{
     authorization::{
         AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
-        MessageScheme, Prepared, PreparedDraw, SignedMessage, UnsignedMessage,
-        addressed::{AddressedEscrows, takes_no_refund},
+        MessageScheme, Prepared, PreparedDraw, SignedMessage, UnsignedMessage, Wish,
+        asked_escrows::{AskedEscrows, takes_no_refund},
     },
     bulkhead::{
         Bulkhead,
@@ -76,7 +76,7 @@ struct EvmChain {
     /// Whether escrows have a call for signed transfers, and since when that is known. Only configured ones are asked, so it is bounded.
     escrows_with_transfers: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     /// The block as of which deposit addresses of escrows are given.
-    addressed_escrows: Arc<AddressedEscrows<u64>>,
+    addressed_escrows: Arc<AskedEscrows<u64>>,
     /// Whether escrows get deposits from addresses of offers. Only configured ones are asked.
     offered_escrows: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     foreign: FairBulkhead,
@@ -281,7 +281,8 @@ impl Authorizer for EvmAuthorizer {
     }
 
     /// A transfer by the token, where it takes keys' signatures and the payer has no code: no allowance is needed.
-    async fn offered(&self, source: &OwnedAsset, escrow: &Account) -> Result<MessageScheme, AuthorizeError> {
+    async fn offered(&self, wish: &Wish<'_>) -> Result<MessageScheme, AuthorizeError> {
+        let Wish { source, escrow, .. } = *wish;
         let chain = self.chains.of(source)?;
         let transfers = chain.token(source, &chain.unsigned_asks).await?.is_some_and(|signatures| signatures.receives);
         if transfers
@@ -417,7 +418,10 @@ fn is_for_token(authorization: &Authorization) -> bool {
     match authorization {
         Authorization::EvmEip3009(_) | Authorization::EvmX402Exact(_) => true,
         Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.allowance.is_some(),
-        Authorization::DepositAddress(_) | Authorization::Solana(_) | Authorization::Tron(_) => false,
+        Authorization::DepositAddress(_)
+        | Authorization::Solana(_)
+        | Authorization::Tron(_)
+        | Authorization::TronPermit2Escrow(_) => false,
     }
 }
 
@@ -448,7 +452,7 @@ fn spend(request: &AuthorizationRequest<'_>, token: Option<TokenDomain>) -> Resu
         MessageScheme::EvmPermit2Escrow => Scheme::EvmPermit2Escrow,
         MessageScheme::EvmEip3009 => Scheme::EvmEip3009,
         MessageScheme::EvmX402Exact => Scheme::EvmX402Exact,
-        other @ (MessageScheme::Solana | MessageScheme::Tron) => {
+        other @ (MessageScheme::Solana | MessageScheme::Tron | MessageScheme::TronPermit2Escrow) => {
             return Err(AuthorizeError::Refused(format!("{} is not a scheme of an EVM chain", other.name())));
         }
     };

@@ -1,6 +1,6 @@
 //! Authorizers: they check that the payer signed exactly this payment. One for each chain family, found by [`registry`].
 
-mod addressed;
+mod asked_escrows;
 pub mod evm;
 pub mod registry;
 pub mod solana;
@@ -24,7 +24,7 @@ use crate::{
     funds::Draw,
 };
 
-/// How the payer signed: the schemes of spec 2.3, and two more of EVM chains (ADR 150, 154).
+/// How the payer signed: the schemes of spec 2.3, two more of EVM chains (ADR 150, 154), and one of Tron (ADR 156).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageScheme {
     /// Permit2 transfer without a witness.
@@ -39,11 +39,14 @@ pub enum MessageScheme {
     Solana,
     /// The payer's own transaction.
     Tron,
+    /// Permit2 transfer with the escrow's witness, on Tron.
+    TronPermit2Escrow,
 }
 
 impl MessageScheme {
     /// Every scheme that a request may name. What clients of x402 sign comes by `/x402/v1` alone.
-    pub const ALL: [Self; 5] = [Self::EvmPermit2, Self::EvmPermit2Escrow, Self::EvmEip3009, Self::Solana, Self::Tron];
+    pub const ALL: [Self; 6] =
+        [Self::EvmPermit2, Self::EvmPermit2Escrow, Self::EvmEip3009, Self::Solana, Self::TronPermit2Escrow, Self::Tron];
 
     /// The name in a body.
     pub fn name(self) -> &'static str {
@@ -54,6 +57,7 @@ impl MessageScheme {
             Self::EvmX402Exact => "EVM_X402_EXACT",
             Self::Solana => "SOLANA",
             Self::Tron => "TRON",
+            Self::TronPermit2Escrow => "TRON_PERMIT2_ESCROW",
         }
     }
 
@@ -62,7 +66,7 @@ impl MessageScheme {
         match self {
             Self::EvmPermit2 | Self::EvmPermit2Escrow | Self::EvmEip3009 | Self::EvmX402Exact => Family::Evm,
             Self::Solana => Family::Solana,
-            Self::Tron => Family::Tron,
+            Self::Tron | Self::TronPermit2Escrow => Family::Tron,
         }
     }
 
@@ -208,6 +212,17 @@ pub struct AddressRequest<'a> {
     pub pay_by: Timestamp,
 }
 
+/// A payment that somebody wants to sign for, before it is said how.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// The asset and the account that pays with it.
+    pub source: &'a OwnedAsset,
+    /// The escrow that it is deposited in.
+    pub escrow: &'a Account,
+    /// The most that is going to be drawn, smallest unit, where that is known.
+    pub drawn: Option<Amount>,
+}
+
 /// What a payer has to sign, and what it would permit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
@@ -297,13 +312,12 @@ pub trait Authorizer: Send + Sync {
     /// See [`AuthorizeError`].
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError>;
 
-    /// The scheme that is offered to a payer who names none and deposits in this escrow: the one that binds all of the payment's terms and asks least of the payer.
+    /// The scheme that is offered to a payer who names none: the one that binds all of the payment's terms and asks least of the payer.
     ///
     /// # Errors
     /// See [`AuthorizeError`].
-    async fn offered(&self, source: &OwnedAsset, escrow: &Account) -> Result<MessageScheme, AuthorizeError> {
-        let _ = escrow;
-        Ok(MessageScheme::of(source.family()))
+    async fn offered(&self, wish: &Wish<'_>) -> Result<MessageScheme, AuthorizeError> {
+        Ok(MessageScheme::of(wish.source.family()))
     }
 
     /// The address to which the payer sends its money instead of signing (ADR 153).

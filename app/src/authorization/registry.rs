@@ -14,7 +14,7 @@ use sagas::ports::Transient;
 use crate::{
     authorization::{
         AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared,
-        UnsignedMessage,
+        UnsignedMessage, Wish,
     },
     bulkhead::{
         Bulkhead, Permit,
@@ -57,9 +57,9 @@ impl Authorizer for Authorizers {
         authorizer.authorize(request).await
     }
 
-    async fn offered(&self, source: &OwnedAsset, escrow: &Account) -> Result<MessageScheme, AuthorizeError> {
-        let (_permit, authorizer) = self.of(source.family(), |family| &family.unsigned).await?;
-        authorizer.offered(source, escrow).await
+    async fn offered(&self, wish: &Wish<'_>) -> Result<MessageScheme, AuthorizeError> {
+        let (_permit, authorizer) = self.of(wish.source.family(), |family| &family.unsigned).await?;
+        authorizer.offered(wish).await
     }
 
     async fn deposit_address(&self, request: &AddressRequest<'_>) -> Result<DepositAddress, AuthorizeError> {

@@ -62,7 +62,8 @@ impl SolanaAuthorizer {
             | MessageScheme::EvmPermit2Escrow
             | MessageScheme::EvmEip3009
             | MessageScheme::EvmX402Exact
-            | MessageScheme::Tron) => {
+            | MessageScheme::Tron
+            | MessageScheme::TronPermit2Escrow) => {
                 return Err(AuthorizeError::Refused(format!("{} is not a scheme of a Solana chain", other.name())));
             }
         }

@@ -1,23 +1,24 @@
-//! Payers on Tron: transactions of their own that deposit, which the escrow's reserver admits by its signature; or addresses, to which
-//! the money is sent.
+//! Payers on Tron: signatures for Permit2; transactions of their own that deposit, which the escrow's reserver admits by its signature; or
+//! addresses, to which the money is sent.
 
 use std::{sync::Arc, time::Duration};
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, U256};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use chains::reservers::Reservers;
 use chains_tron::{
-    address::trc20,
+    address::{address, trc20},
     authorization::{
         self, AuthorizationError, Choice, Denied, EscrowSettings, OnchainError, OpeningSigner, SpendRequest,
     },
     deposit_addresses,
     node::Node,
+    permit2,
 };
 use events::{
-    Account,
+    Account, Amount,
     event::{Authorization, DepositAddress, TronSpend},
 };
 use sagas::ports::Transient;
@@ -25,18 +26,22 @@ use signer::Secp256k1Key;
 
 use crate::{
     authorization::{
-        AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared,
-        PreparedDraw, UnsignedMessage,
-        addressed::{AddressedEscrows, crowded, takes_no_refund},
+        AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
+        MessageScheme, Prepared, PreparedDraw, SignedMessage, UnsignedMessage, Wish,
+        asked_escrows::{AskedEscrows, crowded, takes_no_refund},
     },
     bulkhead::Bulkhead,
     connected::Connected,
+    funds,
 };
 
 /// Questions to a node about tokens and contracts for those who proved nothing, at a time; four times as many wait for it.
 const ASKS_MAX: usize = 16;
 /// How long they wait.
 const ASK_WAIT_MAX: Duration = Duration::from_millis(250);
+/// What an escrow without this chain's Permit2 is told.
+const NO_PERMIT2: &str = "message_scheme: the escrow draws by no Permit2 that this gateway knows; TRON asks for none";
+
 /// [`Authorizer`] for the Tron chains it has a node of.
 #[derive(Clone)]
 pub struct TronAuthorizer {
@@ -47,9 +52,14 @@ pub struct TronAuthorizer {
 struct Chain {
     node: Node,
     reservers: Reservers<OpeningSigner>,
+    /// Questions for those who proved nothing.
     asks: Arc<Bulkhead>,
+    /// Questions for those who signed.
+    signed_asks: Arc<Bulkhead>,
     /// The factory, and the block as of which addresses are given.
-    addressed_escrows: Arc<AddressedEscrows<(Address, u64)>>,
+    addressed_escrows: Arc<AskedEscrows<(Address, u64)>>,
+    /// The Permit2 by which an escrow draws.
+    permit2s: Arc<AskedEscrows<Address>>,
 }
 
 impl TronAuthorizer {
@@ -59,7 +69,9 @@ impl TronAuthorizer {
             let chain = Chain {
                 reservers: keys.map(OpeningSigner::from),
                 asks: Arc::new(Bulkhead::new("unsigned_tokens", ASKS_MAX, 4 * ASKS_MAX, ASK_WAIT_MAX)),
+                signed_asks: Arc::new(Bulkhead::new("tokens", ASKS_MAX, 4 * ASKS_MAX, ASK_WAIT_MAX)),
                 addressed_escrows: Arc::default(),
+                permit2s: Arc::default(),
                 node,
             };
             (chain.node.chain_id().clone(), chain)
@@ -73,6 +85,44 @@ impl TronAuthorizer {
 }
 
 impl Chain {
+    /// The Permit2 for which payers may sign; `None` where this escrow draws by none.
+    async fn permit2_of(&self, escrow: &Account, asks: &Bulkhead) -> Result<Option<Address>, Transient> {
+        self.permit2s.of(escrow, asks, permit2::served_from(&self.node, escrow)).await
+    }
+
+    /// The spend by Permit2 that a message is said to authorize.
+    fn permitted(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        index: usize,
+        signed: &SignedMessage,
+    ) -> Result<Authorized, AuthorizeError> {
+        match authorization::authorize_permit(&spend(request)?, &as_signed(signed)) {
+            Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
+            Err(error) => Err(refused(&Denied { message: Some(index), error })),
+        }
+    }
+
+    /// What the payer has to sign for Permit2.
+    async fn prepare_permit(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        choice: &Choice,
+    ) -> Result<Prepared, AuthorizeError> {
+        if self.permit2_of(request.escrow_contract, &self.asks).await?.is_none() {
+            return Err(AuthorizeError::Refused(NO_PERMIT2.to_owned()));
+        }
+        let prepared = authorization::prepare_permit(&spend(request)?, choice);
+        let prepared = prepared.map_err(|error| AuthorizeError::Refused(error.to_string()))?;
+        let message = UnsignedMessage {
+            message: prepared.digest.to_string(),
+            message_prehash: prepared.typed_data.to_string(),
+            payload: members(prepared.payload),
+        };
+        let (draw, amount) = (PreparedDraw::Permit2(prepared.nonce), prepared.amount);
+        Ok(Prepared { messages: vec![message], amount, draw, escrow: prepared.plan })
+    }
+
     /// What makes deposit addresses of the escrow, and a block of the chain as of which they are given.
     async fn addresses_from(&self, escrow: &Account) -> Result<(Address, u64), AuthorizeError> {
         let none = || {
@@ -89,21 +139,37 @@ impl Chain {
 #[async_trait]
 impl Authorizer for TronAuthorizer {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
-        self.chain(request)?;
-        let signed: Vec<_> = request
-            .signed_messages
-            .iter()
-            .map(|signed| authorization::SignedMessage {
-                message: signed.message.clone(),
-                message_prehash: signed.message_prehash.clone(),
-                signature: signed.signature.clone(),
-                payload: signed.payload.clone().map(Value::Object),
-            })
-            .collect();
+        let chain = self.chain(request)?;
+        if request.message_scheme == MessageScheme::TronPermit2Escrow {
+            let mut search = FirstThatAuthorizes::default();
+            for (index, signed) in request.signed_messages.iter().enumerate() {
+                if let Some(judged) = search.end(chain.permitted(request, index, signed)) {
+                    return judged;
+                }
+            }
+            return Err(search.refused());
+        }
+        let signed: Vec<_> = request.signed_messages.iter().map(as_signed).collect();
         match authorization::authorize(&spend(request)?, &signed) {
             Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
             Err(denied) => Err(refused(&denied)),
         }
+    }
+
+    /// One signature, where the payer has given Permit2 an allowance that is enough.
+    async fn offered(&self, wish: &Wish<'_>) -> Result<MessageScheme, AuthorizeError> {
+        let chain = self.chains.of(wish.source)?;
+        let (Ok(token), Some(permit2)) =
+            (trc20(wish.source.asset()), chain.permit2_of(wish.escrow, &chain.asks).await?)
+        else {
+            return Ok(MessageScheme::Tron);
+        };
+        let payer = address(wish.source.account()).map_err(Transient::from)?;
+        let _permit = chain.asks.permit().await.ok_or_else(crowded)?;
+        let allowance = funds::tron_allowance(&chain.node, token, payer, permit2).await?;
+        // Of what may be anything, an allowance without a bound is enough.
+        let needed = wish.drawn.map_or(U256::MAX, Amount::get);
+        Ok(if allowance >= needed { MessageScheme::TronPermit2Escrow } else { MessageScheme::Tron })
     }
 
     async fn deposit_address(&self, request: &AddressRequest<'_>) -> Result<DepositAddress, AuthorizeError> {
@@ -122,12 +188,24 @@ impl Authorizer for TronAuthorizer {
     }
 
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
-        let Authorization::Tron(own) = &authorized.authorization else { return Ok(()) };
-        let Chain { node, .. } = self.chain(request)?;
-        authorization::confirm(&spend(request)?, own, node).await.map_err(|error| match error {
-            OnchainError::Denied(denied) => refused(&of_message(denied, request, own)),
-            OnchainError::Transient(error) => error.into(),
-        })
+        let chain = self.chain(request)?;
+        let (node, spend) = (&chain.node, spend(request)?);
+        match &authorized.authorization {
+            Authorization::Tron(own) => authorization::confirm(&spend, own, node).await.map_err(|error| match error {
+                OnchainError::Denied(denied) => refused(&of_message(denied, request, own)),
+                OnchainError::Transient(error) => error.into(),
+            }),
+            Authorization::TronPermit2Escrow(_) => {
+                if chain.permit2_of(request.escrow_contract, &chain.signed_asks).await?.is_none() {
+                    return Err(AuthorizeError::Refused(NO_PERMIT2.to_owned()));
+                }
+                authorization::confirm_permit(&spend, node).await.map_err(|error| match error {
+                    OnchainError::Denied(denied) => refused(&denied),
+                    OnchainError::Transient(error) => error.into(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn prepare(
@@ -138,7 +216,11 @@ impl Authorizer for TronAuthorizer {
         let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
         let payload = payload.cloned().map(Value::Object);
         let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
-        let Chain { node, reservers, .. } = self.chain(request)?;
+        let chain = self.chain(request)?;
+        if request.message_scheme == MessageScheme::TronPermit2Escrow {
+            return chain.prepare_permit(request, &choice).await;
+        }
+        let Chain { node, reservers, .. } = chain;
         let reserver = reservers.of(request.reserver).map_err(Transient::from)?;
         let prepared = authorization::prepare_onchain(&spend(request)?, &choice, node, reserver).await;
         let prepared = prepared.map_err(|error| match error {
@@ -148,10 +230,7 @@ impl Authorizer for TronAuthorizer {
         let message = |message: authorization::PreparedMessage| UnsignedMessage {
             message: message.id.to_string(),
             message_prehash: format!("0x{}", hex::encode(message.raw_data)),
-            payload: match message.payload {
-                Value::Object(members) => members,
-                _ => Map::new(),
-            },
+            payload: members(message.payload),
         };
         Ok(Prepared {
             messages: prepared.messages.into_iter().map(message).collect(),
@@ -176,6 +255,22 @@ fn of_message(denied: Denied, request: &AuthorizationRequest<'_>, own: &TronSpen
     Denied { message: message.or(denied.message), ..denied }
 }
 
+fn as_signed(signed: &SignedMessage) -> authorization::SignedMessage {
+    authorization::SignedMessage {
+        message: signed.message.clone(),
+        message_prehash: signed.message_prehash.clone(),
+        signature: signed.signature.clone(),
+        payload: signed.payload.clone().map(Value::Object),
+    }
+}
+
+fn members(payload: Value) -> Map<String, Value> {
+    match payload {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
 fn refused(denied: &Denied) -> AuthorizeError {
     AuthorizeError::Refused(format!("sender_auth.{denied}"))
 }
@@ -183,7 +278,7 @@ fn refused(denied: &Denied) -> AuthorizeError {
 /// The spend that is to be authorized.
 fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeError> {
     match request.message_scheme {
-        MessageScheme::Tron => {}
+        MessageScheme::Tron | MessageScheme::TronPermit2Escrow => {}
         other @ (MessageScheme::EvmPermit2
         | MessageScheme::EvmPermit2Escrow
         | MessageScheme::EvmEip3009
@@ -201,6 +296,7 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
             contract: request.escrow_contract.clone(),
             reserver: request.reserver.clone(),
             releaser: request.releaser.clone(),
+            permit2: request.permit2.cloned(),
             refund_delay_seconds: request.refund_delay_seconds,
         },
         quote_hash: request.quote_hash,

@@ -74,7 +74,7 @@ codes! {
          quote, so it trusts the gateway's reserver with the whole cap. It is off unless the operator says otherwise. \
          `EVM_X402_EXACT`, which clients of x402 sign, is taken by `/x402/v1` alone. This call accepted nothing.",
         "Sign in a way that `message_schemes` of `/v1/defaults` lists for the source's chain: `EVM_PERMIT2_ESCROW` on EVM, or \
-         `EVM_EIP3009` where the token takes signed transfers.";
+         `EVM_EIP3009` where the token takes signed transfers; on Tron `TRON`, and `TRON_PERMIT2_ESCROW` where the chain has a Permit2.";
     INVALID_DEADLINE Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,
         "A deadline is past, too near, too far away, or out of order.",
         "`quote_deadline` and `fulfillment_deadline` must both lie in the future, in this order, far enough apart for \

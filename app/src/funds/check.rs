@@ -13,7 +13,7 @@ use sagas::ports::Transient;
 
 use super::{
     Coverage, Draw, FirstSteps, Funds, Holding, Spend, Wrap,
-    promises::{Overdrawn, Promised, Promises},
+    promises::{Limits, Overdrawn, Promised, Promises},
 };
 use crate::{
     bulkhead::families::{FamilyBulkheads, Guarded},
@@ -55,9 +55,11 @@ impl FundsCheck {
         payments: &dyn Payments,
         now: Timestamp,
     ) -> Result<Promised, Error> {
-        let Some(balance) = self.signed(spend).await? else { return Ok(Promised::nothing(&self.promises)) };
+        let Some(holding) = self.signed(spend).await? else { return Ok(Promised::nothing(&self.promises)) };
         let (until, now) = (spend.escrow.reserve_deadline, unix_seconds(now));
-        let make = || self.promises.make(spend.source, payment_id, spend.amount, until, balance, now);
+        let allowance = holding.allowance.map(|units| (holding.spender.as_str(), units));
+        let limits = Limits { balance: holding.balance, allowance };
+        let make = || self.promises.make(spend.source, payment_id, spend.amount, until, &limits, now);
         let refused = match make() {
             Ok(promised) => return Ok(promised),
             Err(refused) => refused,
@@ -71,18 +73,24 @@ impl FundsCheck {
             }
         }
         self.promises.forget(spend.source, &refused.payments, &over);
-        make().map_err(|Overdrawn { promised, .. }| {
+        make().map_err(|Overdrawn { promised, by_allowance, .. }| {
             let (asset, amount) = (spend.source.asset(), spend.amount);
+            let (code, has) = match allowance {
+                Some((spender, units)) if by_allowance => {
+                    (Code::INSUFFICIENT_ALLOWANCE, format!("allows {spender} to draw {units}"))
+                }
+                _ => (Code::INSUFFICIENT_FUNDS, format!("holds {}", holding.balance)),
+            };
             let message = format!(
-                "source: holds {balance} of {asset}, of which {promised} are signed away for payments that are not deposited \
-                 yet, needs {amount}"
+                "source: {has} of {asset}, of which {promised} are signed away for payments that are not deposited yet, needs \
+                 {amount}"
             );
-            Error::new(Code::INSUFFICIENT_FUNDS, message)
+            Error::new(code, message)
         })
     }
 
     /// Whether the payer of a spend whose signature holds can pay it; what it holds, or `None` where it has paid already.
-    async fn signed(&self, spend: &Spend<'_>) -> Result<Option<U256>, Error> {
+    async fn signed(&self, spend: &Spend<'_>) -> Result<Option<Holding>, Error> {
         let family = self.family(spend)?;
         let _permit = family.signed.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
         let funds = family.inner.as_ref();
@@ -94,7 +102,7 @@ impl FundsCheck {
         match refusal(spend, &holding) {
             Some(refusal) if !funds.has_landed(spend).await.map_err(unavailable)? => Err(refusal),
             Some(_) => Ok(None),
-            None => Ok(Some(holding.balance)),
+            None => Ok(Some(holding)),
         }
     }
 

@@ -15,7 +15,10 @@ use chains_evm::{
     token_domain::Tokens,
     wrapping::{self, WrapCall},
 };
-use escrow_abi::contracts::{address, erc20, text};
+use escrow_abi::{
+    contracts::{address, erc20, text},
+    permit2::{self, IPermit2},
+};
 use events::Amount;
 use sagas::ports::Transient;
 
@@ -27,11 +30,6 @@ sol! {
         function balanceOf(address holder) external view returns (uint256);
         function allowance(address holder, address spender) external view returns (uint256);
         function approve(address spender, uint256 amount) external returns (bool);
-    }
-
-    /// Permit2's unordered nonces: 256 of them in each word.
-    interface IPermit2Nonces {
-        function nonceBitmap(address owner, uint256 word) external view returns (uint256);
     }
 }
 
@@ -103,9 +101,9 @@ impl Funds for EvmFunds {
             Draw::Delegate { .. } | Draw::PayerDeposit { .. } => return Ok(false),
         };
         let nonce = U256::from_be_bytes(nonce.0);
-        let call = IPermit2Nonces::nonceBitmapCall { owner, word: nonce >> 8 };
-        let bitmap = views.read(permit2, &call).await?;
-        Ok(bitmap.bit(usize::from(nonce.byte(0))))
+        let word = permit2::word_of(nonce);
+        let word = views.read(permit2, &IPermit2::nonceBitmapCall { owner, word }).await?;
+        Ok(permit2::is_used(nonce, word))
     }
 
     async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient> {

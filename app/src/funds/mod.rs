@@ -26,6 +26,7 @@ use events::{
 };
 use sagas::ports::Transient;
 
+pub(crate) use self::tron::allowance as tron_allowance;
 pub(crate) use self::{check::FundsCheck, promises::Promised};
 pub use self::{evm::EvmFunds, solana::SolanaFunds, tron::TronFunds};
 use crate::schema;
@@ -77,7 +78,9 @@ impl<'a> Draw<'a> {
     /// How what was authorized is drawn.
     pub fn of(authorization: &'a Authorization) -> Self {
         match authorization {
-            Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => Self::Permit2 {
+            Authorization::EvmPermit2Escrow(permit)
+            | Authorization::EvmPermit2(permit)
+            | Authorization::TronPermit2Escrow(permit) => Self::Permit2 {
                 nonce: permit.nonce,
                 prepares: permit.allowance.is_some()
                     || signature::bytes(&permit.signature).is_ok_and(|bytes| signature::is_erc6492(&bytes)),
@@ -171,18 +174,19 @@ pub struct Wrap {
 }
 
 /// The payer's own transaction that has to be on chain before the payment is submitted, as its allowance is too small; absent
-/// where it suffices, and on Tron, where it is one of the messages.
+/// where it suffices, and under `TRON`, where it is one of the messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Approval {
     /// What is allowed to be drawn.
     pub asset_identifier: AssetId,
-    /// Who is allowed to draw it: Permit2 on EVM chains, the program's address for the signing key on Solana.
+    /// Who is allowed to draw it: Permit2 on EVM chains and on Tron, the program's address for the signing key on Solana.
     pub spender: String,
     /// How much, smallest unit. A payer may allow more, once for all its payments.
     #[schemars(with = "String")]
     pub amount: Amount,
     /// The call as wallets take it. On EVM chains `to`, `data` and `value` of `eth_sendTransaction`; on Solana `program_id`,
-    /// `accounts` and `data`, in hex, of one instruction.
+    /// `accounts` and `data`, in hex, of one instruction; on Tron the body of `/wallet/triggersmartcontract`, which answers with the
+    /// transaction to sign and broadcast.
     #[schemars(schema_with = "schema::free_form")]
     pub call: Value,
 }

@@ -1,6 +1,7 @@
-//! Funds check: what payers have signed away and not paid yet. One balance stands behind so many payments as it is enough for.
+//! Funds check: what payers have signed away and not paid yet. One balance, and one allowance, stands behind so many payments as it is
+//! enough for.
 //!
-//! Without this a balance of one payment could be shown for thousands, each of which occupies a settler and costs a deposit
+//! Without this what is enough for one payment could be shown for thousands, each of which occupies a settler and costs a deposit
 //! that is refused or reverts. It is kept in memory, at each gateway for itself: whoever goes to several gateways, or comes
 //! again after a restart, can promise a balance once at each.
 
@@ -31,6 +32,8 @@ struct Promise {
     payment_id: PaymentId,
     /// The most that is drawn for it.
     amount: Amount,
+    /// Who draws it, where that is by an allowance.
+    drawn_by: Option<String>,
     /// The last UNIX second in which it may be drawn.
     until: u64,
     /// Calls that may accept the payment: a rehearsal and a submission may come at the same time.
@@ -83,10 +86,21 @@ impl Kept {
     }
 }
 
-/// Why nothing more is promised: what else the account has promised is together with it more than it holds, or more payments
-/// than may wait.
+/// What stands behind an account's promises, smallest unit.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits<'a> {
+    /// What it holds.
+    pub balance: U256,
+    /// Whom it lets draw how much of that, where a payment is drawn by an allowance that is known.
+    pub allowance: Option<(&'a str, U256)>,
+}
+
+/// Why nothing more is promised: what else the account has promised is together with it more than it holds or lets be drawn, or more
+/// payments than may wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overdrawn {
+    /// Whether it is the allowance that is not enough.
+    pub by_allowance: bool,
     /// What else it has promised, smallest unit.
     pub promised: U256,
     /// Payments for which it did, the oldest; not all of many.
@@ -103,14 +117,14 @@ impl Promises {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Promises `amount` of what `source` holds until the UNIX second `until`. The same payment promises once.
+    /// Promises `amount` of what `source` holds, and lets be drawn, until the UNIX second `until`. The same payment promises once.
     pub fn make(
         &self,
         source: &OwnedAsset,
         payment_id: &PaymentId,
         amount: Amount,
         until: u64,
-        balance: U256,
+        limits: &Limits<'_>,
         now: u64,
     ) -> Result<Promised, Overdrawn> {
         let account = key(source);
@@ -118,10 +132,22 @@ impl Promises {
         let own = all.get_or_insert_mut(account.clone(), Vec::new);
         own.retain(|promise| promise.until >= now);
         let others = || own.iter().filter(|promise| promise.payment_id != *payment_id);
-        let promised = others().fold(U256::ZERO, |sum, promise| sum.saturating_add(promise.amount.get()));
-        if promised.saturating_add(amount.get()) > balance || others().count() >= PAYMENTS_MAX {
+        let sum = |sum: U256, promise: &Promise| sum.saturating_add(promise.amount.get());
+        let is_over = |promised: U256, limit: U256| promised.saturating_add(amount.get()) > limit;
+        let promised = others().fold(U256::ZERO, sum);
+        let drawn_by = limits.allowance.map(|(spender, _)| spender);
+        let by_spender = others()
+            .filter(|promise| drawn_by.is_some() && promise.drawn_by.as_deref() == drawn_by)
+            .fold(U256::ZERO, sum);
+        let refused = |promised, by_allowance| {
             let oldest = others().take(NAMED_MAX).map(|promise| promise.payment_id.clone());
-            return Err(Overdrawn { promised, payments: oldest.collect() });
+            Err(Overdrawn { by_allowance, promised, payments: oldest.collect() })
+        };
+        if is_over(promised, limits.balance) || others().count() >= PAYMENTS_MAX {
+            return refused(promised, false);
+        }
+        if limits.allowance.is_some_and(|(_, allowed)| is_over(by_spender, allowed)) {
+            return refused(by_spender, true);
         }
         match own.iter_mut().find(|promise| promise.payment_id == *payment_id) {
             // Two calls may differ in what they sign; either may be the one that is accepted.
@@ -129,10 +155,11 @@ impl Promises {
                 promise.calls += 1;
                 promise.amount = promise.amount.max(amount);
                 promise.until = promise.until.max(until);
+                promise.drawn_by = drawn_by.map(str::to_owned).or(promise.drawn_by.take());
             }
             None => {
-                let payment_id = payment_id.clone();
-                own.push(Promise { payment_id, amount, until, calls: 1, kept: 0 });
+                let (payment_id, drawn_by) = (payment_id.clone(), drawn_by.map(str::to_owned));
+                own.push(Promise { payment_id, amount, drawn_by, until, calls: 1, kept: 0 });
             }
         }
         drop(all);
@@ -189,12 +216,17 @@ mod tests {
         PaymentId::derive("originator", &n.to_string())
     }
 
+    /// A balance, and nothing that is drawn by an allowance.
+    fn held(units: u64) -> Limits<'static> {
+        Limits { balance: U256::from(units), allowance: None }
+    }
+
     struct Case(Promises);
 
     impl Case {
         /// Payment `n` of account 1, of 10, with a balance of 25 and an end at second 100.
         fn make(&self, n: usize, now: u64) -> Result<Promised, Overdrawn> {
-            self.0.make(&source(1), &payment(n), "10".parse().unwrap(), 100, U256::from(25), now)
+            self.0.make(&source(1), &payment(n), "10".parse().unwrap(), 100, &held(25), now)
         }
     }
 
@@ -237,7 +269,7 @@ mod tests {
         let refused = case.make(3, 0).err().unwrap();
         assert_eq!((refused.promised, refused.payments), (U256::from(20), vec![payment(1), payment(2)]));
         // Another account's promises are its own, and the same payment's count once.
-        case.0.make(&source(2), &payment(3), "10".parse().unwrap(), 100, U256::from(10), 0).unwrap().keep();
+        case.0.make(&source(2), &payment(3), "10".parse().unwrap(), 100, &held(10), 0).unwrap().keep();
         drop(case.make(1, 0).unwrap());
         assert!(case.make(3, 0).is_err());
         // Whichever of two calls for one payment is over first, the one that accepts it keeps the promise.
@@ -258,10 +290,29 @@ mod tests {
     }
 
     #[test]
+    fn an_allowance_stands_behind_as_many_payments_as_it_is_enough_for() {
+        let case = Promises::new();
+        let make = |n, spender: Option<&str>| {
+            let allowance = spender.map(|spender| (spender, U256::from(15)));
+            let limits = Limits { balance: U256::from(1_000), allowance };
+            case.make(&source(1), &payment(n), "10".parse().unwrap(), 100, &limits, 0)
+        };
+        make(1, Some("permit2")).unwrap().keep();
+        let refused = make(2, Some("permit2")).err().unwrap();
+        assert!(refused.by_allowance);
+        assert_eq!((refused.promised, refused.payments), (U256::from(10), vec![payment(1)]));
+        // What another draws, or is drawn without an allowance, is not drawn out of this one.
+        make(2, Some("escrow")).unwrap().keep();
+        make(3, None).unwrap().keep();
+        assert!(make(4, Some("permit2")).is_err());
+        case.forget(&source(1), &[payment(1)], &[payment(1)]);
+        make(4, Some("permit2")).unwrap().keep();
+    }
+
+    #[test]
     fn a_rehearsal_neither_takes_back_nor_belittles_what_a_submission_promises() {
         let case = Promises::new();
-        let make =
-            |n, amount: &str| case.make(&source(1), &payment(n), amount.parse().unwrap(), 100, U256::from(25), 0);
+        let make = |n, amount: &str| case.make(&source(1), &payment(n), amount.parse().unwrap(), 100, &held(25), 0);
         let rehearsed = make(1, "1").unwrap();
         make(1, "20").unwrap().keep();
         drop(rehearsed);
@@ -272,9 +323,11 @@ mod tests {
     #[test]
     fn so_many_payments_of_one_account_wait_however_much_it_holds() {
         let case = Promises::new();
-        let make = |n| case.make(&source(1), &payment(n), "1".parse().unwrap(), 100, U256::MAX, 0);
+        let limits = Limits { balance: U256::MAX, allowance: None };
+        let make = |n| case.make(&source(1), &payment(n), "1".parse().unwrap(), 100, &limits, 0);
         // All but the last, as making and keeping them would have left them: that looks at all before each.
-        let kept = |n| Promise { payment_id: payment(n), amount: "1".parse().unwrap(), until: 100, calls: 0, kept: 1 };
+        let amount = "1".parse().unwrap();
+        let kept = |n| Promise { payment_id: payment(n), amount, drawn_by: None, until: 100, calls: 0, kept: 1 };
         case.lock().put(key(&source(1)), (0..PAYMENTS_MAX - 1).map(kept).collect());
         make(PAYMENTS_MAX - 1).unwrap().keep();
         // Others are named in their turn, however long the oldest wait.

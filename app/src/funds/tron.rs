@@ -1,6 +1,9 @@
-//! Payers on Tron: what they hold, what they let the escrow draw, and whether their own transaction has drawn it already.
+//! Payers on Tron: what they hold, what they let Permit2 or the escrow draw, and whether their own transaction has drawn it already.
 
-use alloy::{primitives::Address, sol_types::SolCall};
+use alloy::{
+    primitives::Address,
+    sol_types::{SolCall, SolValue},
+};
 use async_trait::async_trait;
 use ruint::aliases::U256;
 use serde_json::{Value, json};
@@ -9,14 +12,19 @@ use chains_tron::{
     address::{address, text, trc20},
     authorization::is_on_chain,
     node::{Answer, Node, State},
+    permit2,
     wrapping::{self, WrapCall},
 };
-use escrow_abi::contracts::DevToken::{allowanceCall, balanceOfCall};
-use events::Amount;
+use escrow_abi::contracts::DevToken::{allowanceCall, approveCall, balanceOfCall};
+use events::{Account, Amount};
 use sagas::ports::Transient;
 
 use super::{Approval, Coin, Draw, Funds, Holding, Spend};
 use crate::connected::Connected;
+
+/// What an approval's energy may cost at most, in sun: a token's first approval takes some 23,000 energy, dynamic energy several times
+/// that.
+const APPROVAL_FEE_LIMIT_SUN: u64 = 50_000_000;
 
 /// [`Funds`] on the Tron chains it has a node of.
 #[derive(Clone)]
@@ -34,23 +42,33 @@ impl TronFunds {
 #[async_trait]
 impl Funds for TronFunds {
     async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, Transient> {
-        let Draw::PayerDeposit { deposit, approves } = spend.draw else {
-            return Err(Transient::misconfigured("the payer signed for another family"));
-        };
         let node = self.nodes.of(spend.source)?;
+        let (spender, is_judged) = match spend.draw {
+            Draw::Permit2 { .. } => (permit2_of(node)?, true),
+            // What is prepared holds the approval wherever one is needed.
+            Draw::PayerDeposit { deposit, approves } => (&spend.escrow.contract, deposit.is_some() && !approves),
+            Draw::Transfer { .. } | Draw::Delegate { .. } => {
+                return Err(Transient::misconfigured("the payer signed for another family"));
+            }
+        };
         let token = trc20(spend.source.asset())?;
         let payer = address(spend.source.account())?;
-        let escrow = address(&spend.escrow.contract)?;
+        let drawn_by = address(spender)?;
         let held = async { read(node, token, &balanceOfCall { account: payer }).await };
         let allowed = async {
-            // What is prepared holds the approval wherever one is needed.
-            if approves || deposit.is_none() {
-                return Ok(None);
+            match is_judged {
+                true => allowance(node, token, payer, drawn_by).await.map(Some),
+                false => Ok(None),
             }
-            read(node, token, &allowanceCall { owner: payer, spender: escrow }).await.map(Some)
         };
         let (balance, allowance, coin) = tokio::try_join!(held, allowed, coin(node, spend, payer))?;
-        Ok(Holding { balance, allowance, spender: spend.escrow.contract.to_string(), coin })
+        Ok(Holding { balance, allowance, spender: spender.to_string(), coin })
+    }
+
+    async fn is_used(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
+        let Draw::Permit2 { nonce, .. } = spend.draw else { return Ok(false) };
+        let node = self.nodes.of(spend.source)?;
+        permit2::is_used(node, permit2_of(node)?, spend.source.account(), nonce).await
     }
 
     async fn has_landed(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
@@ -58,9 +76,25 @@ impl Funds for TronFunds {
         is_on_chain(deposit, self.nodes.of(spend.source)?).await
     }
 
-    async fn approval(&self, _: &Spend<'_>) -> Result<Option<Approval>, Transient> {
-        // It is one of the messages.
-        Ok(None)
+    async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient> {
+        // For the escrow's own allowance it is one of the messages.
+        let Draw::Permit2 { .. } = spend.draw else { return Ok(None) };
+        let spender = permit2_of(self.nodes.of(spend.source)?)?;
+        let arguments = (address(spender)?, spend.amount.get()).abi_encode();
+        Ok(Some(Approval {
+            asset_identifier: spend.source.asset().clone(),
+            spender: spender.to_string(),
+            amount: spend.amount,
+            call: json!({
+                "owner_address": spend.source.account(),
+                "contract_address": text(trc20(spend.source.asset())?),
+                "function_selector": approveCall::SIGNATURE,
+                "parameter": hex::encode(arguments),
+                "call_value": 0,
+                "fee_limit": APPROVAL_FEE_LIMIT_SUN,
+                "visible": true,
+            }),
+        }))
     }
 
     fn wrapping(&self, spend: &Spend<'_>, amount: Amount) -> Result<Vec<Value>, Transient> {
@@ -74,6 +108,25 @@ impl Funds for TronFunds {
             "visible": true,
         })])
     }
+}
+
+/// The Permit2 that payers sign for.
+fn permit2_of(node: &Node) -> Result<&Account, Transient> {
+    let permit2 = node.config().permit2.as_ref();
+    permit2.ok_or_else(|| Transient::misconfigured(format!("{} has no Permit2", node.chain_id())))
+}
+
+/// What a payer lets `spender` draw, in the newest state.
+///
+/// # Errors
+/// [`Transient`].
+pub(crate) async fn allowance(
+    node: &Node,
+    token: Address,
+    owner: Address,
+    spender: Address,
+) -> Result<U256, Transient> {
+    read(node, token, &allowanceCall { owner, spender }).await
 }
 
 /// What the payer holds of TRX, where the source is its wrapped form.

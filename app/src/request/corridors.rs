@@ -35,7 +35,7 @@ pub struct Corridor {
     pub family: Family,
     pub escrow: Account,
     pub proxy: Account,
-    /// Permit2, on EVM chains.
+    /// Permit2, where payers may sign for it: on EVM chains, and on Tron where one is configured.
     pub permit2: Option<Account>,
     /// Whether a Permit2 transfer without a witness is taken for a payment.
     permit2_without_witness: bool,
@@ -136,7 +136,7 @@ impl Corridors {
                 ChainConfig::Solana(solana) => {
                     (None, Some((solana.signature_cluster_id.clone(), solana.signature_domain_version)))
                 }
-                ChainConfig::Tron(_) => (None, None),
+                ChainConfig::Tron(tron) => (tron.permit2.clone(), None),
             };
             let trusted_verifiers = config.trust.verifiers.iter().filter(|trusted| trusted.account.family() == family);
             let trusted_verifiers =
@@ -249,7 +249,16 @@ impl Corridor {
 
     /// Whether a payer on this chain may sign so.
     pub fn takes(&self, scheme: MessageScheme) -> bool {
-        scheme.family() == self.family && (scheme != MessageScheme::EvmPermit2 || self.permit2_without_witness)
+        let is_taken = match scheme {
+            MessageScheme::EvmPermit2 => self.permit2_without_witness,
+            MessageScheme::TronPermit2Escrow => self.permit2.is_some(),
+            MessageScheme::EvmPermit2Escrow
+            | MessageScheme::EvmEip3009
+            | MessageScheme::EvmX402Exact
+            | MessageScheme::Solana
+            | MessageScheme::Tron => true,
+        };
+        scheme.family() == self.family && is_taken
     }
 
     /// The asset that is the wrapped form of the chain's own coin, where one is served.

@@ -131,6 +131,8 @@ impl Audit for Told {
         let Held { escrow, reserved_for, settled_number, settled_time, .. } = self.held;
         let is_another = reserved_for.is_some() && reserved_for != case.map(|case| case.quote_hash);
         let another = is_another.then(|| Discrepancy { kind: Kind::Contradiction, what: "another quote".to_owned() });
+        // Deposits here name the settler at once.
+        let reserved_for = reserved_for.or(case.map(|case| case.quote_hash));
         let snapshot = EscrowSnapshot { state: Some(escrow), reserved_for, settled_number, settled_time };
         Ok((snapshot, another.into_iter().collect()))
     }

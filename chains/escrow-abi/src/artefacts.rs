@@ -5,6 +5,9 @@
 //! those without a getter, as code that is right with a type hash that is not would take other signatures than it should.
 //! What the constructor left in storage the code does not tell.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use alloy::{
@@ -18,6 +21,7 @@ use chains::deployment::Finding;
 use super::{
     contracts::{GatewayEscrow, PAYOUT_GAS},
     eip712::{Admission, GatewayDeposit, LargerAdmission, Opening, Reassignment, Reservation, escrow_domain},
+    permit2::Deployed,
 };
 
 /// `GatewayEscrow`. Its constructor's arguments are `GatewayEscrow::constructorCall`.
@@ -43,6 +47,10 @@ pub static DEPOSIT_ADDRESS: LazyLock<Artefact> =
 /// `OfferAddresses`. Its constructor has no arguments.
 pub static OFFER_ADDRESSES: LazyLock<Artefact> =
     LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/OfferAddresses.json")));
+
+/// Uniswap's `Permit2`, of its published sources and settings. Its constructor has no arguments.
+pub static PERMIT2: LazyLock<Artefact> =
+    LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/Permit2.json")));
 
 /// Bytes of an immutable in the code.
 const WORD_BYTES: usize = 32;
@@ -251,6 +259,36 @@ pub fn proxy_findings(found: &[u8]) -> Vec<Finding> {
     }]
 }
 
+/// What the code found at the address of a Permit2 is, compared with Uniswap's, made there on its chain. One that was compiled otherwise is
+/// known by the hash of its code, where somebody compared it: `known`.
+pub fn permit2_findings(found: &[u8], permit2: Deployed, known: Option<B256>) -> Vec<Finding> {
+    let subject = format!("code of {}", PERMIT2.name);
+    let made_with =
+        [("_CACHED_CHAIN_ID", number(permit2.chain_id)), ("_CACHED_DOMAIN_SEPARATOR", permit2.domain().separator())];
+    let hash = keccak256(found);
+    let mismatch = match matches(found, &PERMIT2) {
+        Ok(immutables) => {
+            let other = made_with.into_iter().find(|(name, value)| immutables.get(*name) != Some(value));
+            other.map(|(name, _)| format!("has another {name} than this chain and address give"))
+        }
+        Err(mismatch @ CodeMismatch::Missing) => Some(mismatch.to_string()),
+        Err(_) if known == Some(hash) => None,
+        Err(mismatch) => {
+            let is_not = match known {
+                Some(known) => format!("its hash is {hash}, and not {known}"),
+                None => format!(
+                    "it may be another compilation of the same: compare it with what is published, and name its hash {hash}"
+                ),
+            };
+            Some(format!("{mismatch}, where it is Uniswap's; {is_not}"))
+        }
+    };
+    vec![match mismatch {
+        None => Finding::good(subject),
+        Some(mismatch) => Finding::bad(subject, mismatch),
+    }]
+}
+
 /// What the code found where the factory of deposit addresses is, compared with this version's, whose addresses run the code at
 /// `implementation`.
 pub fn deposit_address_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
@@ -302,127 +340,4 @@ fn short_string(text: &str) -> B256 {
     let mut word = B256::right_padding_from(text.as_bytes());
     word[WORD_BYTES - 1] = u8::try_from(text.len()).unwrap_or(u8::MAX);
     word
-}
-
-#[cfg(test)]
-mod tests {
-    use alloy::{primitives::address, sol_types::SolConstructor};
-
-    use super::*;
-    use crate::contracts;
-
-    fn setup() -> EscrowSetup {
-        EscrowSetup {
-            chain_id: 31_337,
-            escrow: Address::repeat_byte(1),
-            permit2: Address::repeat_byte(2),
-            guardian: Address::repeat_byte(3),
-            text: contracts::text,
-        }
-    }
-
-    /// The code that an escrow has with these immutables.
-    fn code(immutables: &Immutables) -> Vec<u8> {
-        let mut code = GATEWAY_ESCROW.deployed.to_vec();
-        for (name, places) in &GATEWAY_ESCROW.immutables {
-            for place in places {
-                code[*place..place + WORD_BYTES].copy_from_slice(immutables[name].as_slice());
-            }
-        }
-        code
-    }
-
-    fn faults(code: &[u8]) -> Vec<(String, String)> {
-        let findings = escrow_findings(code, &setup());
-        findings.into_iter().filter_map(|finding| Some((finding.subject, finding.fault?))).collect()
-    }
-
-    #[test]
-    fn an_escrow_of_this_version_takes_all_that_it_has_calls_for_and_other_code_none_of_it() {
-        let takes = [takes_reassignments, takes_transfers, takes_deposits_for];
-        for is_taken in takes {
-            assert!(is_taken(&GATEWAY_ESCROW.deployed));
-            for code in [&FULFILLMENT_PROXY.deployed[..], &[], &[0x63]] {
-                assert!(!is_taken(code));
-            }
-        }
-    }
-
-    /// So whoever finds that an escrow takes reassignments need not ask whether it takes larger deposits.
-    #[test]
-    fn an_escrow_that_takes_reassignments_takes_larger_deposits() {
-        let has = |selector: [u8; 4]| GATEWAY_ESCROW.deployed.windows(4).any(|bytes| bytes == selector);
-        assert!(has(GatewayEscrow::reassignCall::SELECTOR));
-        assert!(has(GatewayEscrow::depositMoreWithWitnessCall::SELECTOR));
-        assert!(has(GatewayEscrow::depositMoreWithPermitCall::SELECTOR));
-    }
-
-    #[test]
-    fn the_artefacts_can_be_used() {
-        for (artefact, name) in [(&*GATEWAY_ESCROW, "GatewayEscrow"), (&*FULFILLMENT_PROXY, "FulfillmentProxy")] {
-            assert_eq!(artefact.name, name);
-            // The creation code has the deployed code in it, but for the immutables.
-            assert!(artefact.creation.len() > artefact.deployed.len());
-            for place in artefact.immutables.values().flatten() {
-                assert_eq!(artefact.deployed[*place..place + WORD_BYTES], [0; WORD_BYTES], "{name} at {place}");
-            }
-        }
-        let names: Vec<_> = GATEWAY_ESCROW.immutables.keys().collect();
-        assert_eq!(names, setup().immutables().keys().collect::<Vec<_>>());
-        assert!(FULFILLMENT_PROXY.immutables.is_empty());
-        let arguments = GatewayEscrow::constructorCall {
-            permit2_: address!("000000000022d473030f116ddee9f6b43ac78ba3"),
-            reserver_: Address::ZERO,
-            guardian_: Address::ZERO,
-            payoutGas_: U256::ZERO,
-        }
-        .abi_encode();
-        let creation = GATEWAY_ESCROW.creation_with(&arguments);
-        assert_eq!(creation.split_at(GATEWAY_ESCROW.creation.len()), (&GATEWAY_ESCROW.creation[..], &arguments[..]));
-    }
-
-    #[test]
-    fn code_with_the_right_immutables_is_the_artefacts() {
-        let expected = setup().immutables();
-        assert_eq!(matches(&code(&expected), &GATEWAY_ESCROW), Ok(expected.clone()));
-        assert_eq!(faults(&code(&expected)), []);
-        assert_eq!(matches(&FULFILLMENT_PROXY.deployed, &FULFILLMENT_PROXY), Ok(Immutables::new()));
-        assert!(proxy_findings(&FULFILLMENT_PROXY.deployed).iter().all(|finding| finding.fault.is_none()));
-        // The chain's byte before an address does not matter where the code does not look at it.
-        let mut with_prefix = expected;
-        with_prefix.get_mut("_cachedThis").unwrap()[11] = 0x41;
-        assert_eq!(faults(&code(&with_prefix)), []);
-    }
-
-    #[test]
-    fn every_immutable_is_compared() {
-        for name in setup().immutables().keys() {
-            let mut other = setup().immutables();
-            other.get_mut(name).unwrap()[WORD_BYTES - 1] ^= 1;
-            let faults = faults(&code(&other));
-            let [(subject, fault)] = faults.as_slice() else { panic!("{name}: {faults:?}") };
-            assert!(subject.contains(name.as_str()) || fault.contains(name.as_str()), "{subject} {fault}");
-        }
-        let nobody = EscrowSetup { guardian: Address::ZERO, ..setup() };
-        let fault = "is nobody, and should be 0x0303030303030303030303030303030303030303".to_owned();
-        assert_eq!(faults(&code(&nobody.immutables())), [("guardian of GatewayEscrow".to_owned(), fault)]);
-    }
-
-    #[test]
-    fn other_code_is_told_from_the_artefacts() {
-        let right = code(&setup().immutables());
-        assert_eq!(matches(&[], &GATEWAY_ESCROW), Err(CodeMismatch::Missing));
-        let lengths = CodeMismatch::Length { found: FULFILLMENT_PROXY.deployed.len(), expected: right.len() };
-        assert_eq!(matches(&FULFILLMENT_PROXY.deployed, &GATEWAY_ESCROW), Err(lengths));
-        for at in [0, 1_000, right.len() - 1] {
-            let mut other = right.clone();
-            other[at] ^= 1;
-            assert_eq!(matches(&other, &GATEWAY_ESCROW), Err(CodeMismatch::Differs(at)));
-        }
-        let mut ambiguous = right;
-        ambiguous[GATEWAY_ESCROW.immutables["guardian"][1]] ^= 1;
-        assert_eq!(matches(&ambiguous, &GATEWAY_ESCROW), Err(CodeMismatch::Ambiguous("guardian".to_owned())));
-        let [finding] = <[Finding; 1]>::try_from(proxy_findings(&[])).unwrap();
-        assert_eq!(finding, Finding::bad("code of FulfillmentProxy", "has no code"));
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`contracts`]: their bindings, and the conversions between their types and the engine's.
 //! - [`eip712`]: the messages that payers, reservers and releasers sign; [`attest`] is what a releaser states and how it is signed,
-//!   [`signature`] reads signatures.
+//!   [`signature`] reads signatures. [`typed_data`] is what wallets show and sign, [`permit2`] what payers sign for Permit2.
 //! - [`verifier_set`]: the word of several verifiers, as the escrow judges it.
 //! - [`deposit_addresses`]: the contract behind addresses that commit to a payment, and what such an address commits to.
 //!   [`awaited_transfers`] is where money is waited for, [`minimal_proxy`] the code behind the addresses.
@@ -23,8 +23,10 @@ pub mod evidence;
 pub mod known_terms;
 pub mod minimal_proxy;
 pub mod offers;
+pub mod permit2;
 pub mod record;
 pub mod reservations;
 pub mod revert;
 pub mod signature;
+pub mod typed_data;
 pub mod verifier_set;

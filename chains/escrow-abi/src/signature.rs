@@ -40,6 +40,22 @@ pub enum SignatureError {
     BadWrapper,
 }
 
+/// Why a signature is not that of an account's own key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// It is not a usable signature of any key.
+    #[error(transparent)]
+    Unusable(#[from] SignatureError),
+    /// Somebody else signed.
+    #[error("is not that of {expected} but of {recovered}")]
+    Signer {
+        /// The account.
+        expected: Address,
+        /// Whose key signed.
+        recovered: Address,
+    },
+}
+
 /// The bytes of a signature given as hex with 0x.
 ///
 /// # Errors
@@ -89,6 +105,16 @@ pub fn recover(signature: &Signature, digest: B256) -> Result<Address, Signature
         .map_err(|_| SignatureError::Unrecoverable)?;
     // The first byte says that the point is not compressed.
     Ok(Address::from_raw_public_key(&key.serialize_uncompressed()[1..]))
+}
+
+/// The signature of `digest` by the key of `account`.
+///
+/// # Errors
+/// [`KeyError`].
+pub fn by_key(bytes: &[u8], digest: B256, account: Address) -> Result<Signature, KeyError> {
+    let parsed = parse(bytes)?;
+    let recovered = recover(&parsed, digest)?;
+    if recovered == account { Ok(parsed) } else { Err(KeyError::Signer { expected: account, recovered }) }
 }
 
 /// Whether the bytes carry the wrapper of ERC-6492.
@@ -168,6 +194,9 @@ mod tests {
             for bytes in [&long[..], &low_v[..], &signature.as_erc2098()[..]] {
                 let parsed = parse(bytes).unwrap();
                 assert_eq!(recover(&parsed, digest), Ok(signer.address()));
+                assert_eq!(by_key(bytes, digest, signer.address()), Ok(parsed));
+                let (expected, recovered) = (Address::repeat_byte(seed), signer.address());
+                assert_eq!(by_key(bytes, digest, expected), Err(KeyError::Signer { expected, recovered }));
                 assert_eq!(canonical(&parsed).as_ref(), &long[..]);
             }
             assert!(is_of_key(signer.address(), digest, &long));
@@ -207,6 +236,8 @@ mod tests {
         bytes[64] = 29;
         assert_eq!(parse(&bytes), Err(SignatureError::RecoveryId(29)));
         assert_eq!(parse(&bytes[..63]), Err(SignatureError::Length(63)));
+        let unusable = Err(KeyError::Unusable(SignatureError::RecoveryId(29)));
+        assert_eq!(by_key(&bytes, B256::repeat_byte(9), signer.address()), unusable);
         for bad in ["", "0x", "1234", "0x1", "0xzz"] {
             assert_eq!(super::bytes(bad), Err(SignatureError::NotHex), "{bad}");
         }

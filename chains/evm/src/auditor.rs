@@ -142,7 +142,7 @@ impl Audit for Auditor {
             Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.quote_hash,
             Authorization::EvmEip3009(transfer) => transfer.quote_hash,
             Authorization::EvmX402Exact(_) | Authorization::DepositAddress(_) => Hash32::ZERO,
-            Authorization::Solana(_) | Authorization::Tron(_) => {
+            Authorization::Solana(_) | Authorization::Tron(_) | Authorization::TronPermit2Escrow(_) => {
                 return Ok(unreadable("the payer signed for another family"));
             }
         };

@@ -11,6 +11,7 @@ use escrow_abi::{
     deposit_addresses::GatewayEscrow as AddressedEscrow,
     eip712::{self, Admission, LargerAdmission},
     offers::GatewayEscrow as OfferedEscrow,
+    permit2,
     record::EscrowTerms,
     signature,
 };
@@ -93,7 +94,7 @@ pub(crate) async fn deposit_call(
             return Ok(offers::deposit_call(sender, what, bought, offered, until, reserver_signature)?);
         }
         Signed::Permit(permit, with_witness) => {
-            let p = permit_of(permit, token, signature);
+            let p = permit2::call_argument(permit, token, signature);
             encoded(d, p, r, larger, until, reserver_signature, *with_witness)
         }
         Signed::Transfer(transfer) => {
@@ -140,7 +141,7 @@ impl<'a> Signed<'a> {
             Authorization::EvmEip3009(transfer) => Some(Self::Transfer(transfer)),
             Authorization::EvmX402Exact(purchase) => Some(Self::Offered(purchase)),
             Authorization::DepositAddress(_) => Some(Self::Nothing),
-            Authorization::Solana(_) | Authorization::Tron(_) => None,
+            Authorization::Solana(_) | Authorization::Tron(_) | Authorization::TronPermit2Escrow(_) => None,
         }
     }
 
@@ -251,17 +252,6 @@ fn authorization_of(transfer: &Eip3009, token: Address, signature: Bytes) -> Gat
         token,
         amount: units(transfer.amount),
         validBefore: U256::from(transfer.valid_before),
-        signature,
-    }
-}
-
-fn permit_of(permit: &Permit2, token: Address, signature: Bytes) -> GatewayEscrow::Permit {
-    let Hash32(nonce) = permit.nonce;
-    GatewayEscrow::Permit {
-        token,
-        amount: units(permit.amount),
-        nonce: U256::from_be_bytes(nonce),
-        deadline: U256::from(permit.deadline),
         signature,
     }
 }

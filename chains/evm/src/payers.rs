@@ -198,7 +198,10 @@ fn factory(authorization: &Authorization) -> Result<Option<Address>, Transient> 
         Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => &permit.signature,
         Authorization::EvmEip3009(transfer) => &transfer.signature,
         Authorization::EvmX402Exact(purchase) => &purchase.signature,
-        Authorization::DepositAddress(_) | Authorization::Solana(_) | Authorization::Tron(_) => return Ok(None),
+        Authorization::DepositAddress(_)
+        | Authorization::Solana(_)
+        | Authorization::Tron(_)
+        | Authorization::TronPermit2Escrow(_) => return Ok(None),
     };
     let raw = raw_bytes(signature).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
     if !signature::is_erc6492(&raw) {

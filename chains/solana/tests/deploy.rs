@@ -270,7 +270,8 @@ async fn what_cannot_be_completed_is_not_begun() -> Result<()> {
 
     let other = account(&key(40));
     let elsewhere = site.deployment(&Settings { cluster_id: other.clone(), ..settings.clone() });
-    let contracts = Contracts { escrow: wallet(&key(41)), proxy: wallet(&key(41)), deposit_address_factory: None };
+    let contracts =
+        Contracts { escrow: wallet(&key(41)), proxy: wallet(&key(41)), deposit_address_factory: None, permit2: None };
     for error in [
         unfit(elsewhere.plan(&site.notes).await)?,
         unfit(elsewhere.run(&site.notes, &quiet).await)?,
@@ -333,6 +334,7 @@ async fn verification_tells_what_is_other_than_it_should_be() -> Result<()> {
         escrow: address.parse().unwrap(),
         proxy: address.parse().unwrap(),
         deposit_address_factory: None,
+        permit2: None,
     };
     let there = both(&world.program);
     let expect = |found: Vec<String>, words: &[&str]| {

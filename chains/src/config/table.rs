@@ -111,7 +111,8 @@ impl ChainTable {
         common.map_err(|rule| Error { chain_id, rule })
     }
 
-    fn error(&self, rule: String) -> Error {
+    /// That a rule is broken in this table.
+    pub(super) fn error(&self, rule: String) -> Error {
         Error { chain_id: self.chain_id.clone(), rule }
     }
 }

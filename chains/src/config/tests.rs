@@ -73,6 +73,18 @@ fn given_trusted_contracts_when_a_table_is_read_then_they_are_compared_as_accoun
     assert!(!chain.common().trusts_proxy(&trusted.parse().unwrap()));
 }
 
+#[test]
+fn given_the_hash_of_a_permit2_that_is_not_named_when_a_table_is_read_then_it_is_refused() {
+    let (permit2, code) =
+        (format!("permit2 = {:?}\n", account("tron:5")), format!("permit2_code = \"0x{}\"\n", "07".repeat(32)));
+    let ChainConfig::Tron(chain) = read("tron:5", &format!("{permit2}{code}")).unwrap() else { panic!("not Tron") };
+    assert_eq!((chain.permit2.is_some(), chain.permit2_code), (true, Some(events::Hash32([7; 32]))));
+    let refused = "tron:5: permit2_code: is of the code of `permit2`, which is not set";
+    assert_eq!(read("tron:5", &code).unwrap_err().lines().next(), Some(refused));
+    let error = read("tron:5", &format!("{permit2}permit2_code = \"0x07\"\n")).unwrap_err();
+    assert!(error.starts_with("tron:5: permit2_code: "), "{error}");
+}
+
 /// A value that is a secret is not repeated, whatever is wrong with it.
 #[test]
 fn given_an_api_key_that_cannot_be_one_when_a_table_is_read_then_it_is_not_shown() {

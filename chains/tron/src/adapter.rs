@@ -28,16 +28,17 @@ use signer::Secp256k1Key;
 
 use super::{
     address::{account_of, text},
+    admitted_deposit,
     calls::{self, GatewayCall, refused},
     cost::{Cost, with_margin},
     daily_returns::DailyReturns,
     deliveries::Deliveries,
     deposit_addresses::Place,
-    deposit_from_address,
     deposits::{Deposits, payer_deposit_id},
     escrows::Escrows,
     log_source::Logs,
     node::{Answer, Block, BroadcastError, Node},
+    permits_under_way::{PERMITS_UNDER_WAY_MAX, PermitsUnderWay},
     reassignment, reservation,
     submitters::{Senders, Warnings},
     transaction::{Call, Draft, Reference},
@@ -90,6 +91,7 @@ pub struct TronChain {
     failures: SignFailures<Address>,
     awaited: Arc<AwaitedTransfers>,
     returns: DailyReturns,
+    permits: PermitsUnderWay,
     log_watcher: LogWatcher<Logs>,
 }
 
@@ -136,7 +138,8 @@ impl TronChain {
         let log_watcher = LogWatcher::new(Logs::of(node.clone(), awaited.clone()), node.config().common.poll_ms);
         let (warnings, failures) = (Warnings::default(), SignFailures::default());
         let returns = DailyReturns::new(node.chain_id().clone(), node.config().deposit_returns_daily_max);
-        Ok(Self { node, keys, clock, warnings, failures, awaited, returns, log_watcher })
+        let permits = PermitsUnderWay::default();
+        Ok(Self { node, keys, clock, warnings, failures, awaited, returns, permits, log_watcher })
     }
 
     /// The node it asks.
@@ -180,13 +183,31 @@ impl TronChain {
         amount: Amount,
         attempt: u32,
     ) -> Result<TransactionPrepared, PrepareError> {
+        let (payer, payment_id) = (order.terms.source.account(), &order.payment_id);
+        if !matches!(order.authorization, Authorization::TronPermit2Escrow(_)) {
+            return self.prepare_next_of(order, amount, attempt).await;
+        }
+        if !self.permits.enter(payer, payment_id) {
+            let what = format!("{PERMITS_UNDER_WAY_MAX} deposits of the payer's by Permit2 are under way");
+            return Err(PrepareError::Waiting(what));
+        }
+        let prepared = self.prepare_next_of(order, amount, attempt).await;
+        prepared.inspect_err(|_| self.permits.leave(payer, payment_id))
+    }
+
+    async fn prepare_next_of(
+        &self,
+        order: &DepositOrder,
+        amount: Amount,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
         let submitters = self.senders(Leg::Deposit, &order.payment_id)?;
         // Before anything of the payer's is sent: without the key its deposit would only be locked up.
         let reserver = self.keys()?.reservers.of(&order.escrow.reserver).map_err(Transient::from)?;
         let call = match &order.authorization {
             Authorization::Tron(spend) => reservation::next(order, spend, reserver, &submitters).await?,
-            Authorization::DepositAddress(_) => {
-                deposit_from_address::call(&self.node, order, amount, reserver, &*self.clock).await?
+            Authorization::DepositAddress(_) | Authorization::TronPermit2Escrow(_) => {
+                admitted_deposit::call(&self.node, order, amount, reserver, &*self.clock).await?
             }
             _ => return Err(Transient::misconfigured("the payer signed for another family").into()),
         };
@@ -279,7 +300,8 @@ impl Chains for TronChain {
         self.prepare_deposit_of(order, order.reservation.source_amount, attempt).await
     }
 
-    /// What is at a deposit address is deposited whole. Of the payer's own deposit the payer has said how much it is.
+    /// What is at a deposit address is deposited whole, by Permit2 what is asked for. Of the payer's own deposit the payer has said how
+    /// much it is.
     async fn prepare_larger_deposit(
         &self,
         order: &DepositOrder,
@@ -344,7 +366,11 @@ impl Chains for TronChain {
         order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<DepositState, Transient> {
-        Deposits::of(&self.node).state(order, versions).await
+        let state = Deposits::of(&self.node).state(order, versions).await?;
+        if state != DepositState::Pending {
+            self.permits.leave(order.terms.source.account(), &order.payment_id);
+        }
+        Ok(state)
     }
 
     async fn deposit_mined(
@@ -352,7 +378,7 @@ impl Chains for TronChain {
         order: &DepositOrder,
         versions: &[TransactionPrepared],
     ) -> Result<Option<Inclusion>, Transient> {
-        // The payer's own, where there is one: the reservation moves nothing. Of one from an address there is one version.
+        // The payer's own, where there is one: the reservation moves nothing. Of a call that deposits and reserves there is one version.
         let id = match (payer_deposit_id(&order.authorization), versions) {
             (Some(id), _) => id,
             (None, [version]) => id_of(version)?,
@@ -416,6 +442,10 @@ impl Chains for TronChain {
         after: u64,
     ) -> Result<bool, Transient> {
         Deposits::of(&self.node).ruled_out(payment_id, escrow, after).await
+    }
+
+    async fn deposit_forestalled(&self, deposit: &PayerDeposit) -> Result<bool, Transient> {
+        Deposits::of(&self.node).forestalled(deposit).await
     }
 
     async fn address_funds(&self, deposit: &PayerDeposit) -> Result<AddressFunds, Transient> {

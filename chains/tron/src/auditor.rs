@@ -1,8 +1,10 @@
 //! An auditor's view of a Tron chain: the payer's transactions are read out of the stream byte by byte, those on the chain with
 //! their events and the escrow's record from the node, and all is compared field by field.
 
+mod admitted_deposit;
 mod deposit_address;
 mod onchain;
+mod permit;
 mod signed;
 
 use std::fmt::Display;
@@ -26,7 +28,7 @@ use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 
 pub use self::signed::check_prepared;
 use self::{
-    deposit_address::made_from_address,
+    admitted_deposit::{MoneySource, audit_admitted},
     onchain::{in_time, is_other_deposit, parties_on_record},
     signed::{ExpectedDeposit, parties},
 };
@@ -77,7 +79,12 @@ impl Audit for Auditor {
         let spend = match authorization {
             Authorization::Tron(spend) => spend,
             Authorization::DepositAddress(given) => return self.given(payment_id, terms, plan, given).await,
-            _ => return Ok(unreadable("the payer signed for another family")),
+            Authorization::TronPermit2Escrow(permit) => return self.permitted(payment_id, terms, plan, permit).await,
+            Authorization::EvmPermit2Escrow(_)
+            | Authorization::EvmPermit2(_)
+            | Authorization::EvmEip3009(_)
+            | Authorization::EvmX402Exact(_)
+            | Authorization::Solana(_) => return Ok(unreadable("the payer signed for another family")),
         };
         let mut discrepancies = Discrepancies::default();
         if let Some(cap) = terms.max_source_amount {
@@ -116,13 +123,12 @@ impl Audit for Auditor {
             let reserved_at = record.reserved_at.unwrap_or_default();
             discrepancies.same("the block of the reservation on record", secured.inclusion.block_number, reserved_at);
         }
-        let spend = match case.authorization {
-            Authorization::Tron(spend) => spend,
-            Authorization::DepositAddress(given) => {
-                discrepancies.0.extend(made_from_address(case, given, &parties, &evidence, secured));
-                return Ok(discrepancies.0);
-            }
-            _ => return Ok(unreadable("a deposit that is none")),
+        if let Some(source) = MoneySource::of(case) {
+            discrepancies.0.extend(audit_admitted(case, &source, &parties, &evidence, secured));
+            return Ok(discrepancies.0);
+        }
+        let Authorization::Tron(spend) = case.authorization else {
+            return Ok(unreadable("a deposit that is none"));
         };
         let known = payer_deposit_id(case.authorization);
         let scope = SearchScope {
@@ -260,6 +266,8 @@ impl Audit for Auditor {
         let found = Escrows::of(&self.node).settled(payment_id, &plan.contract).await?;
         if let (Some(record), Some(case)) = (&found.record, case)
             && !is_other_deposit(record, &case.terms.source, case.terms.hash(), plan)
+            // Beside a deposit of the gateway's its payer may make one of its own.
+            && (case.authorization.is_payer_deposit() || record.reserved_at.is_some())
         {
             discrepancies.committed(case, &record.escrow);
         }

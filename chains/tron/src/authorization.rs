@@ -6,6 +6,9 @@
 //! reserver's signature over its terms (`Opening`), which the payer gets when it prepares the payment; without it the
 //! escrow takes nothing.
 //!
+//! Where the escrow has a Permit2, a payer with an allowance there signs one message and no transaction (ADR 156):
+//! [`prepare_permit`] and [`authorize_permit`].
+//!
 //! - [`prepare`] makes the very transactions that [`authorize`] expects; neither asks a chain.
 //! - [`prepare_onchain`] asks the chain for what a transaction has to be made of, and [`confirm`] for what only the chain can
 //!   say of transactions that hold.
@@ -36,6 +39,7 @@
 //!         contract: text([1; 20].into()).parse().unwrap(),
 //!         reserver: text(reserver.address()).parse().unwrap(),
 //!         releaser: text([3; 20].into()).parse().unwrap(),
+//!         permit2: None,
 //!         refund_delay_seconds: 900,
 //!     },
 //!     quote_hash: Hash32::ZERO,
@@ -71,13 +75,15 @@ mod choice;
 mod onchain;
 mod opening;
 mod payload;
+mod permit;
 mod prepared;
 mod signed;
 mod terms;
 
-use alloy::primitives::Address;
-
-use escrow_abi::signature::SignatureError;
+use escrow_abi::{
+    signature::{KeyError, SignatureError},
+    typed_data::FieldError,
+};
 use events::{
     Account, Amount, Hash32, PaymentId, Terms,
     event::{Authorization, EscrowPlan, PayerTransaction, TronSpend},
@@ -87,8 +93,9 @@ use sagas::ports::Transient;
 
 pub use self::{
     choice::Choice,
-    onchain::{confirm, is_on_chain, prepare_onchain},
+    onchain::{confirm, confirm_permit, is_on_chain, prepare_onchain},
     opening::OpeningSigner,
+    permit::{PreparedPermit, authorize_permit, prepare_permit},
     prepared::{BlockEnvironment, Prepared, PreparedMessage, prepare},
     signed::SignedMessage,
 };
@@ -113,6 +120,8 @@ pub struct EscrowSettings {
     pub reserver: Account,
     /// Account that attests delivery and non-delivery.
     pub releaser: Account,
+    /// Permit2 on the source chain, where payers may sign for it.
+    pub permit2: Option<Account>,
     /// Least time between `fulfillment_deadline` and the refund window.
     pub refund_delay_seconds: u64,
 }
@@ -192,9 +201,25 @@ impl AuthorizationError {
     fn mismatch(field: impl Into<String>, expected: impl ToString, found: impl ToString) -> Self {
         Self::Mismatch { field: field.into(), expected: expected.to_string(), found: found.to_string() }
     }
+}
 
-    fn signer(expected: Address, recovered: Address) -> Self {
-        Self::Signer { expected: text(expected), recovered: text(recovered) }
+impl From<FieldError> for AuthorizationError {
+    fn from(error: FieldError) -> Self {
+        match error {
+            FieldError::Malformed { field, reason } => Self::Malformed { field, reason },
+            FieldError::Mismatch { field, expected, found } => Self::Mismatch { field, expected, found },
+        }
+    }
+}
+
+impl From<KeyError> for AuthorizationError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Unusable(error) => Self::Signature(error),
+            KeyError::Signer { expected, recovered } => {
+                Self::Signer { expected: text(expected), recovered: text(recovered) }
+            }
+        }
     }
 }
 

@@ -12,8 +12,9 @@ pub(super) const DEPOSIT_ENERGY_LEAST: u64 = 55_000;
 /// Energy that must be there for a refund or a release: the escrow asks for 380,000 and more before each of up to two payouts,
 /// so that nobody can starve one. What is not used is not paid.
 pub(super) const PAYOUT_ENERGY: u64 = 1_000_000;
-/// Most energy that a deposit from an address, or a return, may take when it is tried out. A plain token's takes a quarter of it.
-pub(super) const ADDRESS_ENERGY_MAX: u64 = 1_000_000;
+/// Most energy that an admitted deposit, from an address or by Permit2, or the return of what is at an address, may take when it is
+/// tried out: the token's code is anybody's. With a plain token each takes a quarter of it at most.
+pub(super) const ADMITTED_DEPOSIT_ENERGY_MAX: u64 = 1_000_000;
 /// Energy that a refund or a release takes of what must be there.
 const EXIT_ENERGY: u64 = 100_000;
 /// Bytes of a refund or a release: the terms of the payment are among them.

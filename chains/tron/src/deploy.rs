@@ -1,4 +1,5 @@
-//! Deployment: puts `GatewayEscrow`, `FulfillmentProxy` and `TronDepositAddresses` on a Tron chain, and compares what is there with what should be.
+//! Deployment: puts `GatewayEscrow`, `FulfillmentProxy` and `TronDepositAddresses` on a Tron chain, where it is wished with a
+//! Permit2 of one's own, and compares what is there with what should be.
 //!
 //! Each contract is one transaction, signed and noted before it is sent. A transaction of Tron has one id, lands once at most,
 //! and in no block whose parent's time has reached its expiration. So what is noted is looked for before anything is made: it is
@@ -14,19 +15,23 @@ mod verify;
 
 use std::time::Duration;
 
-use alloy::{primitives::Address, signers::local::PrivateKeySigner};
+use alloy::{
+    primitives::{Address, B256},
+    signers::local::PrivateKeySigner,
+};
 use async_trait::async_trait;
 
 use chains::{
-    config::ApiKey,
+    config::{ApiKey, TronConfig},
     deployment::{Contracts, DeployError, Deployment, Finding, Guardian, Notes, Plan},
 };
-use events::{Account, ChainId};
+use escrow_abi::contracts::word;
+use events::{Account, ChainId, Hash32};
 
 pub(super) use part::Part;
 
 use super::{
-    address::{ConvertError, address},
+    address::{ConvertError, account, address},
     connection::{ConnectError, Connection},
 };
 use progress::{Milestone, Progress};
@@ -40,6 +45,41 @@ pub struct Settings {
     pub reserver: Account,
     /// Who may retire the escrow and propose another reserver.
     pub guardian: Guardian,
+    /// By what the escrow draws.
+    pub permit2: Permit2,
+}
+
+/// The Permit2 of an escrow that is to be made (ADR 156).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permit2 {
+    /// None: payers deposit by transactions of their own.
+    None,
+    /// The one at this address.
+    At {
+        /// The address.
+        account: Account,
+        /// The hash of its code, where it is another compilation than this version's, and somebody compared it.
+        code: Option<Hash32>,
+    },
+    /// One that is made before the escrow.
+    Own,
+}
+
+impl Permit2 {
+    /// The Permit2 of a chain's configuration.
+    pub fn configured(config: &TronConfig) -> Self {
+        match config.permit2.clone() {
+            Some(account) => Self::At { account, code: config.permit2_code },
+            None => Self::None,
+        }
+    }
+
+    fn known_code(&self) -> Option<B256> {
+        match self {
+            Self::At { code, .. } => code.map(word),
+            Self::None | Self::Own => None,
+        }
+    }
 }
 
 /// How long a [`TronDeployment`] waits for what.
@@ -81,6 +121,7 @@ pub struct TronDeployment {
     reserver: Address,
     /// Zero for nobody; none where any will do.
     guardian: Option<Address>,
+    permit2: Permit2,
     payer: Option<PrivateKeySigner>,
     pace: Pace,
 }
@@ -106,6 +147,7 @@ impl TronDeployment {
                 Guardian::Nobody => Some(Address::ZERO),
                 Guardian::Any => None,
             },
+            permit2: settings.permit2.clone(),
             payer,
             pace: Pace::default(),
         })
@@ -116,11 +158,22 @@ impl TronDeployment {
         Self { pace, ..self }
     }
 
-    /// What is to be there, in the order in which it is made.
-    fn parts(&self) -> Result<[Part; 3], DeployError> {
+    /// What is to be there, in the order in which it is made, with an escrow that draws by `permit2`.
+    fn parts(&self, permit2: Address) -> Result<[Part; 3], DeployError> {
         let unfit = || DeployError::Unfit("a guardian is needed, or the word that there is none".to_owned());
-        let escrow = Part::escrow(self.reserver, self.guardian.ok_or_else(unfit)?);
+        let escrow = Part::escrow(permit2, self.reserver, self.guardian.ok_or_else(unfit)?);
         Ok([escrow, Part::proxy(), Part::deposit_address_factory()])
+    }
+
+    /// The Permit2 that is there already, looked through: what an escrow is made with can't be changed later.
+    async fn existing_permit2(&self) -> Result<Option<Address>, DeployError> {
+        let Permit2::At { account, .. } = &self.permit2 else { return Ok(None) };
+        let permit2 = address(account).map_err(|error| DeployError::Unfit(error.to_string()))?;
+        let findings = self.compare_permit2(permit2).await?;
+        match findings.into_iter().find_map(|Finding { subject, fault }| Some(format!("{subject}: {}", fault?))) {
+            Some(fault) => Err(DeployError::Unfit(fault)),
+            None => Ok(Some(permit2)),
+        }
     }
 
     fn payer(&self) -> Result<&PrivateKeySigner, DeployError> {
@@ -146,7 +199,16 @@ impl Deployment for TronDeployment {
 
     async fn run(&self, notes: &dyn Notes, tell: &(dyn for<'a> Fn(&'a str) + Sync)) -> Result<Contracts, DeployError> {
         self.survey(notes).await?.check_funds()?;
-        let [escrow, proxy, addresses] = &self.parts()?;
+        let permit2 = match self.permit2 {
+            // The escrow is made with its address, which another would not have.
+            Permit2::Own => {
+                let part = Part::permit2();
+                let made = Progress::new(self, &part, notes, tell).reach(Milestone::Settled).await?;
+                Some(address(&made).map_err(unanswered)?)
+            }
+            Permit2::At { .. } | Permit2::None => self.existing_permit2().await?,
+        };
+        let [escrow, proxy, addresses] = &self.parts(permit2.unwrap_or_default())?;
         let mut escrow = Progress::new(self, escrow, notes, tell);
         let mut proxy = Progress::new(self, proxy, notes, tell);
         let mut addresses = Progress::new(self, addresses, notes, tell);
@@ -158,6 +220,7 @@ impl Deployment for TronDeployment {
             escrow: escrow.reach(Milestone::Settled).await?,
             proxy: proxy.reach(Milestone::Settled).await?,
             deposit_address_factory: Some(addresses.reach(Milestone::Settled).await?),
+            permit2: permit2.and_then(account),
         })
     }
 

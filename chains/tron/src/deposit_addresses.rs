@@ -31,7 +31,7 @@ use super::{
     address::{ConvertError, account, address, text, trc20},
     agreement::agreement,
     calls::GatewayCall,
-    cost::ADDRESS_ENERGY_MAX,
+    cost::ADMITTED_DEPOSIT_ENERGY_MAX,
     creation::{constructed, create2},
     deliveries::OrderError,
     node::{Answer, Node, State},
@@ -265,7 +265,7 @@ impl Place {
     /// The call that gives back what is there of the token.
     pub fn give_back(&self) -> GatewayCall {
         let call = DepositAddresses::giveBackCall { t: self.terms.clone(), token: self.terms.token };
-        let (data, energy_max) = (call.abi_encode(), Some(ADDRESS_ENERGY_MAX));
+        let (data, energy_max) = (call.abi_encode(), Some(ADMITTED_DEPOSIT_ENERGY_MAX));
         GatewayCall { contract: self.factory, data, energy_max, ..GatewayCall::default() }
     }
 

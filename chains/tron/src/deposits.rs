@@ -16,10 +16,9 @@ use sagas::ports::{DepositOrder, DepositState, ExpectedTerms, PayerDeposit, Tran
 
 use super::{
     address::{address, trc20},
+    admitted_deposit::{self, admitted_until, is_admitted},
     agreement::agreement,
     deliveries::OrderError,
-    deposit_addresses::Place,
-    deposit_from_address::admitted_until,
     escrows::{DatedRecord, Escrows, SettledEscrow},
     node::{Node, State},
     search::{EventSearch, SearchScope},
@@ -58,12 +57,14 @@ impl<'a> Deposits<'a> {
         }
         if found.time > order.escrow.reserve_deadline {
             let payer_deposit = order.payer_deposit();
-            return match found.record.filter(|record| is_stranded(record, &payer_deposit)) {
+            // Beside a deposit of the gateway's its payer may make one of its own, which is its own to take back.
+            let is_ours = is_admitted(&order.authorization);
+            return match found.record.filter(|record| !is_ours && is_stranded(record, &payer_deposit)) {
                 Some(record) => self.opened(&payer_deposit, &record).await.map(DepositState::Stranded),
                 None => Ok(DepositState::Expired {
                     evidence: format!(
-                        "solidified block {} {} of {} has time {}, past the reserve deadline {}, and nothing of the payment's \
-                         in escrow",
+                        "solidified block {} {} of {} has time {}, past the reserve deadline {}, and no deposit of \
+                         the order's in escrow",
                         found.settled.number,
                         found.settled.id,
                         self.node.chain_id(),
@@ -83,9 +84,9 @@ impl<'a> Deposits<'a> {
                 "the reservation is in solidified block {}, and nothing is reserved at block {}",
                 info.block_number, found.settled.number
             ))),
-            // A deposit from an address that failed would fail again, as one on an EVM chain.
-            TransactionStatus::Failed { evidence } if is_by_address(&order.authorization) => {
-                let contract = Place::of(&order.payer_deposit())?.factory();
+            // A deposit of the gateway's that failed would fail again, as one on an EVM chain.
+            TransactionStatus::Failed { evidence } if is_admitted(&order.authorization) => {
+                let contract = admitted_deposit::called(order)?;
                 Ok(DepositState::Reverted(Box::new(self.node.refusal(contract, evidence))))
             }
             TransactionStatus::Failed { evidence } | TransactionStatus::Lost { evidence } => {
@@ -125,7 +126,7 @@ impl<'a> Deposits<'a> {
     }
 
     /// The escrow under the payment's id and windows as of a solidified block, whatever became of it, with the quote that it is
-    /// reserved for; where nobody is named, only past the reserve deadline.
+    /// reserved for; where nobody is named, only past the reserve deadline, and only of a payer whose own transaction deposits.
     ///
     /// # Errors
     /// [`Transient`].
@@ -133,7 +134,8 @@ impl<'a> Deposits<'a> {
         let found = self.settled(&deposit.payment_id, &deposit.escrow).await?;
         let Some(record) = found.record.filter(|record| record.escrow.is_of(&deposit.escrow)) else { return Ok(None) };
         let reserved_for = record.escrow.reserved_for();
-        if reserved_for.is_none() && found.time <= deposit.escrow.reserve_deadline {
+        let is_kept = !is_admitted(&deposit.authorization) && found.time > deposit.escrow.reserve_deadline;
+        if reserved_for.is_none() && !is_kept {
             return Ok(None);
         }
         let opened = self.opened(deposit, &record).await?;
@@ -177,6 +179,19 @@ impl<'a> Deposits<'a> {
         }
     }
 
+    /// See [`sagas::ports::Chains::deposit_forestalled`].
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn forestalled(&self, deposit: &PayerDeposit) -> Result<bool, Transient> {
+        if !is_admitted(&deposit.authorization) {
+            return Ok(false);
+        }
+        let found = self.settled(&deposit.payment_id, &deposit.escrow).await?;
+        // Without a word of the reserver's, which nobody asks for here, it stays so.
+        Ok(found.record.is_some_and(|record| record.reserved_at.is_none()))
+    }
+
     async fn settled(&self, payment_id: &PaymentId, plan: &EscrowPlan) -> Result<SettledEscrow, Transient> {
         Escrows::of(self.node).settled(payment_id, &plan.contract).await
     }
@@ -191,7 +206,7 @@ impl<'a> Deposits<'a> {
         let contract = address(&order.escrow.contract)?;
         let settler = address(&order.reservation.payout_account)?;
         let reserved = record.reserved_at.ok_or_else(|| self.node.contradiction("a reservation in no block"))?;
-        let deposit = match is_by_address(&order.authorization) {
+        let deposit = match is_admitted(&order.authorization) {
             // In the same transaction.
             true => None,
             // The reservation does not say what was deposited, nor whose; the deposit's own event does.
@@ -226,8 +241,8 @@ impl<'a> Deposits<'a> {
             known: known.as_slice(),
         };
         let made = record.terms.clone().unreserved();
-        let by_address = is_by_address(&deposit.authorization);
-        let is = |event: &GatewayEscrow::Deposited| match by_address {
+        let reserved_at_once = is_admitted(&deposit.authorization);
+        let is = |event: &GatewayEscrow::Deposited| match reserved_at_once {
             true => made.are_told_by_reserved(event),
             false => made.are_told_by(event),
         };
@@ -242,12 +257,13 @@ fn terms(expected: &ExpectedTerms<'_>) -> Result<Vec<EscrowTerms>, OrderError> {
     let ExpectedTerms { payment_id, terms, terms_hash, escrow, authorization, reservation, deposited } = expected;
     let (agreed, permitted) = match authorization {
         Authorization::Tron(spend) => (spend.quote_hash, Some(spend.amount)),
+        Authorization::TronPermit2Escrow(permit) => (permit.quote_hash, None),
         Authorization::DepositAddress(_) => (Hash32::ZERO, None),
         _ => return Ok(Vec::new()),
     };
     let source = &terms.source;
     let deposit = agreement(payment_id, source.account(), *terms_hash, agreed, escrow)?;
-    // From an address what the reservation asks for is deposited, unless more is.
+    // In a call that reserves at once what the reservation asks for is deposited, unless more is.
     let amount = deposited.or(permitted).or(reservation.as_ref().map(|award| award.source_amount));
     let Some(amount) = amount.map(units) else { return Ok(Vec::new()) };
     let deposited = EscrowTerms::deposited(&deposit, trc20(source.asset())?, amount);
@@ -263,11 +279,6 @@ pub(super) fn payer_deposit_id(authorization: &Authorization) -> Option<B256> {
         Authorization::Tron(spend) => spend.deposit.transaction_hash.parse().ok(),
         _ => None,
     }
-}
-
-/// Whether the money comes from an address that it was sent to, and is reserved at once.
-fn is_by_address(authorization: &Authorization) -> bool {
-    matches!(authorization, Authorization::DepositAddress(_))
 }
 
 /// Whether the record is this payment's money, reserved under this quote, whatever has become of it since.

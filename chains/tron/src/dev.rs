@@ -70,7 +70,9 @@ impl From<BroadcastError> for DevError {
 /// The addresses of the contracts on a development chain, `T…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevContracts {
-    /// `GatewayEscrow`, without a Permit2.
+    /// Uniswap's `Permit2`.
+    pub permit2: String,
+    /// `GatewayEscrow`.
     pub escrow: String,
     /// `FulfillmentProxy`.
     pub proxy: String,
@@ -140,18 +142,20 @@ impl DevChain {
         self.control("fund", json!({"address": account, "sun": sun})).await.map(drop)
     }
 
-    /// Deploys an escrow with `reserver` and `guardian`, a proxy, and the factory of deposit addresses.
+    /// Deploys Permit2, an escrow with `reserver` and `guardian`, a proxy, and the factory of deposit addresses.
     ///
     /// # Errors
     /// [`DevError`].
     pub async fn deploy_contracts(&self, reserver: &str, guardian: &str) -> Result<DevContracts, DevError> {
-        let escrow = Part::escrow(parse_address(reserver)?, parse_address(guardian)?);
+        let permit2 = Part::permit2();
+        let permit2 = self.deploy(permit2.name, permit2.code).await?;
+        let escrow = Part::escrow(parse_address(&permit2)?, parse_address(reserver)?, parse_address(guardian)?);
         let escrow = self.deploy(escrow.name, escrow.code).await?;
         let proxy = Part::proxy();
         let proxy = self.deploy(proxy.name, proxy.code).await?;
         let addresses = Part::deposit_address_factory();
         let deposit_address_factory = self.deploy(addresses.name, addresses.code).await?;
-        Ok(DevContracts { escrow, proxy, deposit_address_factory })
+        Ok(DevContracts { permit2, escrow, proxy, deposit_address_factory })
     }
 
     /// A new worthless token.

@@ -3,9 +3,9 @@
 //! - [`authorization`]: what the payer signs, decoded and checked field by field, and then by the chain; `permission` says
 //!   whether its key may sign.
 //! - [`adapter`]: the engine's port, an object a chain. `reservation` is the next step of a deposit, `payer_deposit` sends the
-//!   payer's own transactions, `deposit_from_address` deposits what was sent to an address ([`deposit_addresses`]), `agreement` is what
-//!   the escrow commits to. `calls` makes refunds and releases, `reassignment` what is between, `submitters` who sends them, `cost`
-//!   what that takes, `daily_returns` how often money of addresses is given back.
+//!   payer's own transactions, `admitted_deposit` deposits what was sent to an address ([`deposit_addresses`]) or what Permit2 may
+//!   draw ([`permit2`]), `agreement` is what the escrow commits to. `calls` makes refunds and releases, `reassignment` what is
+//!   between, `submitters` who sends them, `cost` what that takes, `daily_returns` how often money of addresses is given back.
 //! - [`connection`]: one chain's node, and what may be believed of it; `query` is what it is asked, `rpc` the
 //!   calls under that, [`transport`] their way, HTTP or another. A [`node`] is a connection with a chain's configuration.
 //! - [`escrows`] and `deliveries`: what the contracts have on record, which `reads` dates; `search` says where in a block an
@@ -20,6 +20,7 @@
 
 pub mod adapter;
 pub mod address;
+mod admitted_deposit;
 mod agreement;
 pub mod auditor;
 pub mod authorization;
@@ -32,7 +33,6 @@ mod daily_returns;
 mod deliveries;
 pub mod deploy;
 pub mod deposit_addresses;
-mod deposit_from_address;
 mod deposits;
 pub mod dev;
 mod diagnosis;
@@ -42,6 +42,8 @@ pub mod node;
 mod nodes;
 mod payer_deposit;
 mod permission;
+pub mod permit2;
+mod permits_under_way;
 mod proto;
 mod query;
 mod readiness;

@@ -311,6 +311,8 @@ mod tests {
             Node::connect(&TronConfig {
                 common,
                 api_key: None,
+                permit2: None,
+                permit2_code: None,
                 deposit_address_factory: None,
                 deposit_returns_daily_max: 0,
             })

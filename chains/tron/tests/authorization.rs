@@ -3,6 +3,7 @@
 mod bytes;
 mod calls;
 mod onchain;
+mod permit;
 mod prepared;
 
 use alloy::{
@@ -76,6 +77,7 @@ fn spend_of(chain: &str, token: &str, escrow: &str) -> SpendRequest {
             contract: escrow.parse().unwrap(),
             reserver: holder(&reserver()),
             releaser: holder(&key(3)),
+            permit2: None,
             refund_delay_seconds: REFUND_DELAY,
         },
         quote_hash: Hash32::ZERO,

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use chains_tron::{
     address,
-    authorization::{EscrowSettings, SignedMessage, SpendRequest, authorize},
+    authorization::{Choice, EscrowSettings, SignedMessage, SpendRequest, authorize, authorize_permit, prepare_permit},
     transaction::{self, Call, Draft, Reference},
 };
 use escrow_abi::{
@@ -143,6 +143,7 @@ impl Case {
                 contract: named("escrow"),
                 reserver: named("reserver"),
                 releaser: named("releaser"),
+                permit2: None,
                 refund_delay_seconds: 900,
             },
             quote_hash: text(&self.0, "/deposit/quoteHash").parse().unwrap(),
@@ -352,6 +353,41 @@ fn what_its_payers_sign_is_accepted_and_counts_for_nothing_else() -> Result<()> 
         assert!(authorize(&spend, &[approval.clone(), their_deposit.clone()]).is_err());
         let signature = their_deposit.signature;
         assert!(authorize(&spend, &[approval, SignedMessage { signature, ..deposit }]).is_err());
+    }
+    Ok(())
+}
+
+/// A wallet is shown addresses as Tron's people write them, and signs what Permit2 verifies.
+#[test]
+fn what_it_signs_of_a_prepared_permit_is_accepted() -> Result<()> {
+    let cases = random_cases()?;
+    let permit2 = "TTJxU3P8rHycAyFY4kVtGNfmnMH4ezcuM9";
+    let spends = cases.iter().map(|case| {
+        let spend = case.spend();
+        SpendRequest { escrow: EscrowSettings { permit2: permit2.parse().ok(), ..spend.escrow }, ..spend }
+    });
+    let spends: Vec<_> = spends.collect();
+    let prepared = spends.iter().map(|spend| prepare_permit(spend, &Choice::default()));
+    let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
+    let asked = cases.iter().zip(&prepared).map(
+        |(case, prepared)| json!({"typed_data": prepared.typed_data, "key": text(&case.0, "/accounts/payer/key")}),
+    );
+    let asked: Vec<_> = asked.collect();
+    let signed = client(&["sign"], &serde_json::to_vec(&asked)?)?;
+    let signed = signed.as_array().context("a list")?;
+    assert_eq!(signed.len(), CASES);
+    for (((case, spend), prepared), said) in cases.iter().zip(&spends).zip(&prepared).zip(signed) {
+        assert_eq!(text(said, "/digest"), prepared.digest.to_string());
+        let message = SignedMessage {
+            message: prepared.digest.to_string(),
+            message_prehash: Some(prepared.typed_data.to_string()),
+            signature: text(said, "/signature").to_owned(),
+            payload: Some(prepared.payload.clone()),
+        };
+        let (authorization, plan) = authorize_permit(spend, &message)?;
+        assert_eq!((authorization.permitted().to_string(), &plan), (text(&case.0, "/cap").to_owned(), &prepared.plan));
+        let ours = case.key("payer").sign_hash_sync(&prepared.digest.0.into())?;
+        assert_eq!(message.signature, format!("0x{}", hex::encode(ours.as_bytes())));
     }
     Ok(())
 }

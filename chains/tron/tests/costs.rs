@@ -81,6 +81,16 @@ async fn each_call_costs_the_energy_that_is_committed() -> Result<()> {
     costs.entry("further").or_default().insert("refund", energy(&refund)?);
 
     world.solidify().await?;
+    for (name, larger) in [("depositWithWitness", None), ("depositMoreWithWitness", Some(CAP))] {
+        let order = world.permitted(WINDOW).await?;
+        let prepared = match larger {
+            None => chains.prepare_deposit(&order, 1).await?,
+            Some(units) => chains.prepare_larger_deposit(&order, units.to_string().parse()?, 1).await?,
+        };
+        chains.broadcast(&prepared).await?;
+        world.mine(1).await?;
+        costs.entry("further").or_default().insert(name, world.energy_of(&prepared).await?);
+    }
     let (order, given) = world.addressed().await?;
     world.send_to(&given, CAP).await?;
     let prepared = chains.prepare_larger_deposit(&order, CAP.to_string().parse()?, 1).await?;

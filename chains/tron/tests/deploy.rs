@@ -1,6 +1,7 @@
 //! Deployment of the contracts on a chain that has none, and what is told of those that are there.
 
 mod killed;
+mod permit2;
 mod refused;
 mod verified;
 
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use chains::deployment::{Contracts, DeployError, Deployment, Finding, Guardian, Notes};
 use chains_tron::{
     connection::Connection,
-    deploy::{Pace, Settings, TronDeployment},
+    deploy::{Pace, Permit2, Settings, TronDeployment},
     dev::DevChain,
     node::{Info, State},
 };
@@ -36,7 +37,7 @@ const GUARDIAN: u8 = 42;
 
 /// Notes that are forgotten with the test.
 #[derive(Debug, Default)]
-struct Memory {
+pub(crate) struct Memory {
     notes: Mutex<BTreeMap<String, Value>>,
     /// How many more are taken, where there is a limit.
     left: Mutex<Option<usize>>,
@@ -73,6 +74,8 @@ struct Bare {
     tron: TronDev,
     dev: DevChain,
     chain_id: ChainId,
+    /// By what the escrow is to draw.
+    permit2: Permit2,
 }
 
 impl Bare {
@@ -85,7 +88,7 @@ impl Bare {
         let tron = TronDev::start(Options { blocks, solidified_lag: LAG, ..Options::default() }).await?;
         let dev = DevChain::connect(&tron.url(), key(1)).await?;
         dev.fund(&account(&key(PAYER)), funds).await?;
-        Ok(Self { chain_id: dev.chain_id().await?, tron, dev })
+        Ok(Self { chain_id: dev.chain_id().await?, tron, dev, permit2: Permit2::None })
     }
 
     fn settings(&self) -> Settings {
@@ -93,6 +96,7 @@ impl Bare {
             chain_id: self.chain_id.clone(),
             reserver: holder(&key(RESERVER)),
             guardian: Guardian::Account(holder(&key(GUARDIAN))),
+            permit2: self.permit2.clone(),
         }
     }
 
@@ -126,7 +130,8 @@ impl Bare {
         ids.sort();
         noted.sort();
         ensure!(ids == noted, "{ids:?} on the chain, {noted:?} in the notes");
-        ensure!(ids.len() == 3, "{} transactions", ids.len());
+        let parts = if self.permit2 == Permit2::Own { 4 } else { 3 };
+        ensure!(ids.len() == parts, "{} transactions", ids.len());
         let paid: u64 = infos.iter().map(|info| info.fee_sun).sum();
         ensure!(self.balance().await? == FUNDS - paid, "not {paid} were paid");
         faultless(&self.deployment().verify(contracts).await?)
@@ -138,7 +143,7 @@ fn deployment(url: &str, settings: &Settings) -> TronDeployment {
     made.with_pace(PACE)
 }
 
-const PACE: Pace = Pace {
+pub(crate) const PACE: Pace = Pace {
     look_every: Duration::from_millis(2),
     resend_after: Duration::from_millis(20),
     wait_max: Duration::from_secs(60),
@@ -150,7 +155,7 @@ fn faultless(findings: &[Finding]) -> Result<()> {
     Ok(())
 }
 
-fn silent(_: &str) {}
+pub(crate) fn silent(_: &str) {}
 
 #[tokio::test]
 async fn contracts_are_deployed_once() -> Result<()> {

@@ -2,14 +2,13 @@
 
 use std::{slice::from_ref, time::Duration};
 
-use alloy::{primitives::Address, sol_types::SolCall};
+use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, bail};
 
 use chains_tron::{
     address::parse_address,
     deposit_addresses,
     node::{Node, State},
-    transaction::read_signed,
 };
 use escrow_abi::deposit_addresses::DepositAddresses;
 use events::{Hash32, event::EscrowRefunded};
@@ -22,7 +21,8 @@ use crate::evm_support::reassignment::reassignment;
 use crate::support::{
     TOKENS, World, holder,
     liar::Liar,
-    payment::{CAP, bytes, reason},
+    payment::{CAP, reason},
+    permitted::call_of,
 };
 
 #[tokio::test]
@@ -83,12 +83,6 @@ async fn all_that_came_is_deposited_and_reserved_in_one_transaction() -> Result<
     let refused = reason(again)?;
     assert!(refused.contains("is used by a deposit already"), "{refused}");
     Ok(())
-}
-
-/// The call of `prepared`, as anyone can read it in a block or where it waits.
-fn call_of(raw: &str) -> Result<(Address, Vec<u8>)> {
-    let (decoded, _) = read_signed(&bytes(raw)?)?;
-    Ok((decoded.draft.call.contract, decoded.draft.call.data))
 }
 
 #[tokio::test]

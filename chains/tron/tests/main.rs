@@ -5,6 +5,7 @@
 
 mod audit;
 mod audit_addresses;
+mod audit_permits;
 mod authorization;
 mod belief;
 mod claims;
@@ -19,6 +20,7 @@ mod endpoint;
 #[allow(dead_code, reason = "what the EVM tests share, of which few is for payments between the families")]
 mod evm_support;
 mod nodes;
+mod permit2;
 mod reassignment;
 mod release;
 mod reservers;

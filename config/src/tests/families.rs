@@ -111,10 +111,11 @@ fn given_an_option_of_another_family_when_a_file_is_read_then_chain_and_option_a
     let payers = ("contract_payers = true", "contract_payers");
     let gas = ("gas = { deposit_max = 1500000 }", "gas");
     let witness = ("permit2_without_witness = false", "permit2_without_witness");
-    let of_evm = [permit2, admission, reprice, payers, gas, witness];
+    let permit2_code = ("permit2_code = \"0x00\"", "permit2_code");
+    let of_evm = [admission, reprice, payers, gas, witness];
     let others = |family| match family {
-        Family::Evm => vec![cluster, version, api_key],
-        Family::Solana => [&of_evm[..], &[api_key]].concat(),
+        Family::Evm => vec![cluster, version, api_key, permit2_code],
+        Family::Solana => [&of_evm[..], &[api_key, permit2, permit2_code]].concat(),
         Family::Tron => [&of_evm[..], &[cluster, version]].concat(),
     };
     for (family, chain_id, name, own) in [
@@ -206,7 +207,7 @@ fn given_an_account_that_cannot_be_one_of_the_chain_when_a_file_is_read_then_cha
                 refused(key, &with(other(family)), &of_another);
                 refused(&format!("{key}.0"), &with(mistyped(family)), "account must ");
             }
-            if family == Family::Evm {
+            if family != Family::Solana {
                 let with = |account: &str| with_line(&example, &format!("permit2 = {account:?}"));
                 refused("permit2", &with(other(family)), &of_another);
                 refused("permit2", &with(mistyped(family)), "account must ");

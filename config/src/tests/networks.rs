@@ -157,7 +157,7 @@ fn a_preset_that_is_none_is_told() {
     let known = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("networks/base.toml")).unwrap();
     for (from, to, said) in [
         ("chain_id = \"eip155:8453\"", "chain_id = \"cosmos:x\"", "chain_id"),
-        ("permit2 = ", "# ", "permit2 is said of EVM chains"),
+        ("permit2 = ", "# ", "permit2 is said of every EVM chain"),
         ("is_test", "is_tst", "is_tst"),
         ("{transaction}\"", "\"", "transaction_url holds {transaction}"),
     ] {

@@ -27,6 +27,9 @@ pub enum Authorization {
     /// The payer's own transactions: an approval, and the deposit of the cap.
     #[serde(rename = "TRON")]
     Tron(TronSpend),
+    /// As [`Authorization::EvmPermit2Escrow`], on Tron (TIP-712; ADR 156).
+    #[serde(rename = "TRON_PERMIT2_ESCROW")]
+    TronPermit2Escrow(Permit2),
     /// Nothing is signed: whoever sends the money to the payment's deposit address authorizes the deposit by that (ADR 153, 155). It is
     /// stored under the name that it had when EVM chains alone had such addresses.
     #[serde(rename = "EVM_DEPOSIT_ADDRESS")]
@@ -43,6 +46,7 @@ impl Authorization {
             Self::EvmX402Exact(_) => "EVM_X402_EXACT",
             Self::Solana(_) => "SOLANA",
             Self::Tron(_) => "TRON",
+            Self::TronPermit2Escrow(_) => "TRON_PERMIT2_ESCROW",
             Self::DepositAddress(given) => match given.address.family() {
                 Family::Evm => "EVM_DEPOSIT_ADDRESS",
                 Family::Solana => "SOLANA_DEPOSIT_ADDRESS",
@@ -79,6 +83,7 @@ impl Authorization {
                 | Self::EvmEip3009(_)
                 | Self::EvmX402Exact(_)
                 | Self::Solana(_)
+                | Self::TronPermit2Escrow(_)
                 | Self::DepositAddress(_),
                 _,
             ) => None,
@@ -97,7 +102,9 @@ impl Authorization {
     /// the most that a settler may be paid.
     pub fn permitted(&self) -> Amount {
         match self {
-            Self::EvmPermit2Escrow(permit) | Self::EvmPermit2(permit) => permit.amount,
+            Self::EvmPermit2Escrow(permit) | Self::EvmPermit2(permit) | Self::TronPermit2Escrow(permit) => {
+                permit.amount
+            }
             Self::EvmEip3009(transfer) => transfer.amount,
             Self::EvmX402Exact(purchase) => purchase.amount,
             Self::Solana(spend) => spend.amount,
@@ -109,7 +116,7 @@ impl Authorization {
     /// The quote that the payer signed for; zero where it signed before the auction, `None` where it signs no quote.
     pub fn quote_hash(&self) -> Option<Hash32> {
         match self {
-            Self::EvmPermit2Escrow(permit) => Some(permit.quote_hash),
+            Self::EvmPermit2Escrow(permit) | Self::TronPermit2Escrow(permit) => Some(permit.quote_hash),
             Self::EvmPermit2(_) => None,
             Self::EvmEip3009(transfer) => Some(transfer.quote_hash),
             Self::Solana(spend) => Some(spend.quote_hash),

@@ -247,6 +247,16 @@ pub trait Chains: Send + Sync {
         after: u64,
     ) -> Result<bool, Transient>;
 
+    /// Whether the payer has used the payment's id at the escrow up by a deposit of its own, as of a settled block, of a payment whose deposit
+    /// names the settler at once: then that deposit can't be made any more, and what is there goes back to the payer when its window opens.
+    /// Only where payers deposit by themselves, too (Tron).
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn deposit_forestalled(&self, _: &PayerDeposit) -> Result<bool, Transient> {
+        Ok(false)
+    }
+
     /// Where a prepared refund, release or reassignment transaction stands, of whose versions any may have landed; asked while
     /// [`Chains::escrow_state`] says `Held`.
     ///

@@ -167,14 +167,22 @@ async fn prepare_deposit(
         && rule.reassignments_max > 0
         && reassignment::is_followed(ports, payment)
         && ports.auction.follows_reassignments(&award.settler);
+    let mut shown_until = 0;
     if let Some(amount) = amount.filter(|amount| is_followed && *amount > order.reservation.source_amount) {
         match ports.chains.prepare_larger_deposit(order, amount, attempt).await {
             // The payer may have what the winner asks for, and no more.
-            Err(PrepareError::Refused(_)) => {}
+            Err(PrepareError::Refused(refusal)) => shown_until = refusal.valid_until,
             prepared => return prepared,
         }
     }
-    ports.chains.prepare_deposit(order, attempt).await
+    ports.chains.prepare_deposit(order, attempt).await.map_err(|error| match error {
+        // Whichever of the two a node was shown may still land.
+        PrepareError::Refused(mut refusal) => {
+            refusal.valid_until = refusal.valid_until.max(shown_until);
+            PrepareError::Refused(refusal)
+        }
+        error => error,
+    })
 }
 
 /// Agrees with the winner once in this process, and then tells those who waited that they can't win any more; what follows when
@@ -317,8 +325,7 @@ async fn find_deposit(
     if let Some(opened) = ports.chains.escrow_found(deposit).await? {
         return Ok(Outcome::command(Command::StrandDeposit { opened, at: ports.clock.now() }));
     }
-    let (escrow, ends) = (&deposit.escrow, deposit.escrow.reserve_deadline);
-    match ports.chains.deposit_ruled_out(&deposit.payment_id, escrow, ends).await? {
+    match cannot_come(ports, deposit).await? {
         true => Ok(Outcome::command(Command::ForgoDeposit { at: ports.clock.now() })),
         false => Ok(Outcome::Nothing),
     }
@@ -332,11 +339,18 @@ async fn watch_deposit(ports: &Ports, options: &Options, deposit: &PayerDeposit)
     if let Some(lost) = lost_deposit(ports, options, deposit).await? {
         return Ok(lost);
     }
-    let (escrow, ends) = (&deposit.escrow, deposit.escrow.reserve_deadline);
-    match ports.chains.deposit_ruled_out(&deposit.payment_id, escrow, ends).await? {
+    match cannot_come(ports, deposit).await? {
         true => Ok(Outcome::command(Command::MissDepositWindow { at: ports.clock.now() })),
         false => Ok(Outcome::Nothing),
     }
+}
+
+/// Whether nothing of the payment can come into escrow any more.
+async fn cannot_come(ports: &Ports, deposit: &PayerDeposit) -> Result<bool, Transient> {
+    let (escrow, ends) = (&deposit.escrow, deposit.escrow.reserve_deadline);
+    let chains = &ports.chains;
+    Ok(chains.deposit_ruled_out(&deposit.payment_id, escrow, ends).await?
+        || chains.deposit_forestalled(deposit).await?)
 }
 
 /// What to record of a payer deposit that nobody can reserve any more; `None` when there is none.
@@ -384,7 +398,9 @@ pub(super) async fn rule_out(
     if let Some(lost) = lost_deposit(ports, options, &order.payer_deposit()).await? {
         return Ok(lost);
     }
-    if ports.chains.deposit_ruled_out(&order.payment_id, &order.escrow, after).await? {
+    if ports.chains.deposit_ruled_out(&order.payment_id, &order.escrow, after).await?
+        || ports.chains.deposit_forestalled(&order.payer_deposit()).await?
+    {
         return Ok(Outcome::command(ruled_out()));
     }
     Ok(Outcome::Nothing)

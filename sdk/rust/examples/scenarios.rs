@@ -103,6 +103,7 @@ async fn main() -> Result<ExitCode> {
             escrow: pin("ESCROW")?,
             reserver: pin("RESERVER")?,
             releaser: pin("RELEASER")?,
+            permit2: pin("PERMIT2")?,
             deposit_address_factory: pin("DEPOSIT_ADDRESS_FACTORY")?,
             ..Pins::default()
         };
@@ -192,12 +193,21 @@ impl Run {
         if by_address {
             return judge(&scenario.expected, Ok(self.pay_by_address(payer, &order).await?));
         }
-        let outcome = self.pay(payer, order, windows, scenario.way.as_deref() == Some("quotes")).await;
+        let (sent, outcome) = match self.allow(payer, &order).await {
+            Ok(sent) => (sent, self.pay(payer, order, windows, scenario.way.as_deref() == Some("quotes")).await),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        if let (Some(scheme), Ok(payment)) = (by_signature(&scenario.name), &outcome) {
+            ensure!(sent.is_empty(), "the payer sent {}", sent.join(", "));
+            let timeline = self.gateway.timeline(&payment.payment_id).await?;
+            let submitted = timeline.last("Submitted").context("the payment was not submitted")?;
+            let signed = submitted.more.get("data").and_then(|data| data["message_scheme"].as_str());
+            ensure!(signed == Some(scheme), "{scheme} is expected, and {signed:?} was signed");
+        }
         judge(&scenario.expected, outcome)
     }
 
     async fn pay(&self, payer: &Payer, order: Order, windows: Windows, quotes_first: bool) -> Result<Payment, Error> {
-        self.allow(payer, &order).await?;
         // Allowances take the blocks that they take.
         let order = order.from_now(Utc::now(), windows);
         if !quotes_first {
@@ -234,25 +244,33 @@ impl Run {
         Ok(payment)
     }
 
-    /// Gives the allowance where it is missing.
-    async fn allow(&self, payer: &Payer, order: &Order) -> Result<(), Error> {
+    /// Gives the allowance where it is missing; the transactions that the payer sent for that.
+    async fn allow(&self, payer: &Payer, order: &Order) -> Result<Vec<String>, Error> {
         let source = &order.source;
         let corridor = self.gateway.corridor(source, &order.destination).await?;
         let spender = authorization::spender(order, &corridor, &payer.pins)?;
         // A token may take a signature in its place.
         if corridor.source.takes_token_signatures() && self.gateway.prepare(order).await?.is_allowed_by_signature() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let (Some(cap), Some(escrow), Some(spender)) = (order.max_source_amount, &payer.pins.escrow, spender) else {
-            return Ok(());
+            return Ok(Vec::new());
         };
-        let permit2 = payer.pins.permit2();
+        let permit2 = payer.pins.permit2_on(source.asset().chain());
         let node = Chain::connect(source.asset().chain(), &payer.node, escrow, permit2.as_ref()).await?;
-        if node.allowance(source, &spender).await? < cap.get() {
-            let fee_max = payer.pins.fee_max(source.family());
-            node.approve(source, &spender, cap, &payer.key, fee_max).await?;
+        if node.allowance(source, &spender).await? >= cap.get() {
+            return Ok(Vec::new());
         }
-        Ok(())
+        node.approve(source, &spender, cap, &payer.key, payer.pins.fee_max(source.family())).await
+    }
+}
+
+/// The scheme of a scenario whose payer signs once, and sends no transaction of its own.
+fn by_signature(name: &str) -> Option<&'static str> {
+    match name {
+        "evm-by-signature" => Some("EVM_EIP3009"),
+        "tron-by-signature" => Some("TRON_PERMIT2_ESCROW"),
+        _ => None,
     }
 }
 

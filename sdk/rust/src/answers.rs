@@ -38,7 +38,7 @@ pub struct ChainDefaults {
     /// Who they are.
     #[serde(default)]
     pub fulfillment_verifier: Option<FulfillmentVerifier>,
-    /// Permit2, on EVM chains.
+    /// Permit2, on EVM chains, and on Tron where payers may sign for it.
     #[serde(default)]
     pub permit2: Option<Account>,
     /// Genesis hash of the cluster, Base58, on Solana.

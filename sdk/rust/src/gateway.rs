@@ -284,8 +284,22 @@ impl Gateway {
     /// # Errors
     /// [`Error`].
     pub async fn prepare(&self, order: &Order) -> Result<Prepared, Error> {
-        let body = Value::Object(order.body()?).to_string();
-        self.read(&self.post(&["v1", "payments", "prepare"], body)?).await
+        self.prepare_by(order, None).await
+    }
+
+    /// As [`Gateway::prepare`], of this message scheme where one is named.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn prepare_by(&self, order: &Order, scheme: Option<&str>) -> Result<Prepared, Error> {
+        self.prepared(order.body()?, scheme).await
+    }
+
+    async fn prepared(&self, mut body: Map<String, Value>, scheme: Option<&str>) -> Result<Prepared, Error> {
+        if let Some(scheme) = scheme {
+            body.insert("message_scheme".to_owned(), scheme.into());
+        }
+        self.read(&self.post(&["v1", "payments", "prepare"], Value::Object(body).to_string())?).await
     }
 
     /// What is to be signed for an award, as the gateway says it.
@@ -293,13 +307,22 @@ impl Gateway {
     /// # Errors
     /// [`Error`].
     pub async fn prepare_award(&self, award: &Award) -> Result<Prepared, Error> {
-        let body = json!({
-            "version": "1.0",
-            "request_id": award.order.request_id,
-            "quote_request_id": award.quote_request_id,
-            "quote_id": award.quote.quote_id,
-        });
-        self.read(&self.post(&["v1", "payments", "prepare"], body.to_string())?).await
+        self.prepare_award_by(award, None).await
+    }
+
+    /// As [`Gateway::prepare_award`], of this message scheme where one is named.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn prepare_award_by(&self, award: &Award, scheme: Option<&str>) -> Result<Prepared, Error> {
+        let text = |name: &str, value: &str| (name.to_owned(), Value::from(value));
+        let body = Map::from_iter([
+            text("version", "1.0"),
+            text("request_id", &award.order.request_id),
+            text("quote_request_id", award.quote_request_id.as_str()),
+            text("quote_id", &award.quote.quote_id),
+        ]);
+        self.prepared(body, scheme).await
     }
 
     /// Makes all checks of a submission; nothing is accepted. The answer is the gateway's.

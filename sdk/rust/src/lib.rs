@@ -64,7 +64,7 @@ pub use self::{
     error::{Error, Mismatch, NoAnswer, Refusal},
     gateway::{Award, Gateway, Submission},
     order::{Order, Windows, caller_secret, request_id},
-    pins::{PERMIT2, Pins, fee_max},
+    pins::{PERMIT2, Pins, TRON_PERMIT2, fee_max},
     retry::Next,
     settlers::{Settler, Settlers},
     verifiers::{FulfillmentVerifier, releaser},

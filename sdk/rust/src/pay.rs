@@ -7,7 +7,7 @@ use events::{Hash32, time::unix_seconds};
 
 use crate::{
     answers::{Corridor, Payment, Prepared},
-    authorization::{Checked, Demand},
+    authorization::{Checked, Demand, scheme},
     error::Error,
     gateway::{Award, Gateway, Submission},
     key::Key,
@@ -37,7 +37,7 @@ pub async fn prepare_checked(
     let now = unix_seconds(Utc::now());
     // What is pinned is compared before anything is asked for.
     pins.check(order, corridor, now)?;
-    let prepared = gateway.prepare(order).await?;
+    let prepared = gateway.prepare_by(order, scheme(order, corridor, pins)).await?;
     let checked = Demand { order, corridor, pins, quote_hash: Hash32::ZERO, price: None, now }.check(&prepared)?;
     Ok((prepared, checked))
 }
@@ -67,7 +67,7 @@ pub async fn pay_quote(gateway: &Gateway, award: &Award, key: &Key, pins: &Pins)
     pins.check(order, &corridor, now)?;
     let (quote_hash, price) = (award.quote.hash()?, Some(award.quote.price()?));
     let demand = Demand { order, corridor: &corridor, pins, quote_hash, price, now };
-    let checked = demand.check(&gateway.prepare_award(award).await?)?;
+    let checked = demand.check(&gateway.prepare_award_by(award, scheme(order, &corridor, pins)).await?)?;
     let submission = Submission::award(award, &checked.sign(key).await?);
     finish(gateway, &submission, until(order, corridor.refund_delay_seconds)).await
 }

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use ruint::aliases::U256;
 
-use events::{Account, Family};
+use events::{Account, ChainId, Family};
 
 use crate::{answers::Corridor, error::Mismatch, order::Order};
 
 /// Where Uniswap deployed Permit2 on every chain but few.
 pub const PERMIT2: &str = "0x000000000022d473030f116ddee9f6b43ac78ba3";
+/// Where SUN.io deployed its Permit2 on Tron, whose chain this is.
+pub const TRON_PERMIT2: (&str, &str) = ("tron:728126428", "TTJxU3P8rHycAyFY4kVtGNfmnMH4ezcuM9");
 const LOCK_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// What a payer demands of whatever a gateway names. What is not pinned is the gateway's word.
@@ -21,7 +23,8 @@ pub struct Pins {
     pub reserver: Option<Account>,
     /// Who can say that the delivery was made: a verifier's account, or what [`crate::releaser`] makes of a set.
     pub releaser: Option<Account>,
-    /// The only contract that is given an allowance on EVM chains; [`PERMIT2`] where it is `None`. No gateway names it alone.
+    /// The only contract that is given an allowance on EVM chains. No gateway names it alone. On Tron the one that payers sign for who
+    /// gave it an allowance; where a gateway names another there, they sign transactions. See [`Pins::permit2_on`].
     pub permit2: Option<Account>,
     /// On Tron, the contract that makes deposit addresses, their factory: each network has it elsewhere, and another one may do
     /// anything with what comes to its addresses. On EVM chains it is this version's, pinned or not.
@@ -62,9 +65,32 @@ impl Pins {
         self.fee_max.unwrap_or_else(|| fee_max(family))
     }
 
-    /// Permit2 as the payer has it.
-    pub fn permit2(&self) -> Option<Account> {
-        self.permit2.clone().or_else(|| PERMIT2.parse().ok())
+    /// Permit2 on a chain as the payer has it: the one that is pinned, of which nothing follows for chains of another family, else
+    /// [`PERMIT2`] on EVM chains and [`TRON_PERMIT2`] on its chain. `None` where there is none.
+    pub fn permit2_on(&self, chain: &ChainId) -> Option<Account> {
+        let family = chain.family()?;
+        if let Some(pin) = self.permit2.as_ref().filter(|pin| pin.family() == family) {
+            return Some(pin.clone());
+        }
+        let (tron, on_tron) = TRON_PERMIT2;
+        match family {
+            Family::Evm => PERMIT2.parse().ok(),
+            Family::Tron if chain.as_str() == tron => on_tron.parse().ok(),
+            Family::Tron | Family::Solana => None,
+        }
+    }
+
+    /// Compares the Permit2 that a gateway names for a chain with the payer's.
+    ///
+    /// # Errors
+    /// [`Mismatch`].
+    pub(crate) fn check_permit2(&self, chain: &ChainId, named: Option<&Account>) -> Result<(), Mismatch> {
+        let pin = self.permit2_on(chain);
+        if pin.as_ref() == named {
+            return Ok(());
+        }
+        let text = |account: Option<&Account>| account.map_or_else(|| "none".to_owned(), ToString::to_string);
+        Err(Mismatch::new("permit2", text(pin.as_ref()), text(named)))
     }
 
     /// What of a corridor rests on nothing but the gateway's word: name and account. Of a payment by deposit address
@@ -98,11 +124,7 @@ impl Pins {
             shown.check(&named.releaser)?;
         }
         if order.source.family() == Family::Evm {
-            let (pin, named) = (self.permit2(), named.permit2.clone());
-            if pin != named {
-                let text = |account: Option<Account>| account.map_or_else(|| "none".to_owned(), |it| it.to_string());
-                return Err(Mismatch::new("permit2", text(pin), text(named)));
-            }
+            self.check_permit2(order.source.asset().chain(), named.permit2.as_ref())?;
         }
         let refund_after = order.fulfillment_seconds().saturating_add(corridor.refund_delay_seconds);
         let (locked, most) = (refund_after.saturating_sub(now), self.lock_max.as_secs());
@@ -171,6 +193,24 @@ pub(crate) mod tests {
         corridor.source.releaser = set.clone();
         let pinned = Pins { releaser: Some(set), ..Pins::default() };
         assert_eq!(pinned.check(&order, &corridor, NOW), Ok(()));
+    }
+
+    #[test]
+    fn a_permit2_is_pinned_for_the_chains_of_its_own_family() {
+        let (tron, on_tron) = TRON_PERMIT2;
+        let (own, own_on_tron) = (account(8), "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t".parse::<Account>().unwrap());
+        let nile = "tron:3448148188";
+        for (pin, evm, on_main, on_nile) in [
+            (None, PERMIT2, Some(on_tron), None),
+            (Some(&own), own.as_str(), Some(on_tron), None),
+            (Some(&own_on_tron), PERMIT2, Some(own_on_tron.as_str()), Some(own_on_tron.as_str())),
+        ] {
+            let pins = Pins { permit2: pin.cloned(), ..Pins::default() };
+            let on = |chain: &str| pins.permit2_on(&chain.parse().unwrap());
+            for (chain, expected) in [("eip155:1", Some(evm)), (tron, on_main), (nile, on_nile), ("solana:abc", None)] {
+                assert_eq!(on(chain), expected.map(|text| text.parse().unwrap()), "{pin:?} on {chain}");
+            }
+        }
     }
 
     #[test]

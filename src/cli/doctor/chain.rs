@@ -12,7 +12,7 @@ use chains::{
 };
 use chains_evm::deploy::EvmDeployment;
 use chains_solana::deploy::{SolanaDeployment, UpgradeAuthority};
-use chains_tron::deploy::TronDeployment;
+use chains_tron::deploy::{Permit2, TronDeployment};
 use events::{Account, AssetId};
 
 use super::{Check, now_seconds};
@@ -86,12 +86,12 @@ pub(in crate::cli) fn connected(chain: &ChainConfig) -> Result<Arc<dyn ExaminedC
 /// Code and settings of the contracts, as `gw deploy --verify` compares them.
 async fn contracts(chain: ChainConfig) -> Vec<Diagnosis> {
     let common = chain.common();
-    let deposit_address_factory = match &chain {
-        ChainConfig::Tron(tron) => tron.deposit_address_factory.clone(),
-        ChainConfig::Evm(_) | ChainConfig::Solana(_) => None,
+    let (deposit_address_factory, permit2) = match &chain {
+        ChainConfig::Tron(tron) => (tron.deposit_address_factory.clone(), tron.permit2.clone()),
+        ChainConfig::Evm(_) | ChainConfig::Solana(_) => (None, None),
     };
     let (escrow, proxy) = (common.escrow_contract.clone(), common.fulfillment_proxy.clone());
-    let at = Contracts { escrow, proxy, deposit_address_factory };
+    let at = Contracts { escrow, proxy, deposit_address_factory, permit2 };
     let compared = async { anyhow::Ok(deployment(&chain)?.verify(&at).await?) };
     match compared.await {
         Ok(findings) => findings.into_iter().map(of_contract).collect(),
@@ -104,6 +104,13 @@ fn of_contract(finding: chains::deployment::Finding) -> Diagnosis {
     let remedy = match subject.as_str() {
         _ if subject.starts_with("reserver") => {
             "the escrow obeys another key: set `reserver` and its key, or have it changed"
+        }
+        _ if subject.starts_with("permit2 of") => "set `permit2` of the chain to the one that the escrow was made with",
+        "code of Permit2" => {
+            "correct `permit2`; where its code is another compilation of the same, name its hash as `permit2_code`"
+        }
+        "domain of Permit2" | "constructor of Permit2" => {
+            "take another one; the escrow keeps the one that it was made with, so `gw deploy` has to make another escrow, too"
         }
         _ if subject.starts_with("cluster") => "correct `signature_cluster_id`",
         _ => "correct the address, or deploy the contracts of this version with `gw deploy`",
@@ -137,7 +144,8 @@ fn deployment(chain: &ChainConfig) -> Result<Box<dyn Deployment>> {
             Box::new(SolanaDeployment::new(&common.rpc_url, &settings, None, timeout).context("deployment")?)
         }
         ChainConfig::Tron(tron) => {
-            let settings = chains_tron::deploy::Settings { chain_id, reserver, guardian };
+            let permit2 = Permit2::configured(tron);
+            let settings = chains_tron::deploy::Settings { chain_id, reserver, guardian, permit2 };
             let node = tron.nodes().into_iter().next();
             let api_key = node.and_then(|node| node.api_key);
             Box::new(TronDeployment::new(&common.rpc_url, api_key.as_ref(), &settings, None, timeout)?)
@@ -165,4 +173,27 @@ fn holding(node: Arc<dyn ExaminedChain>, asset: AssetId, account: Account) -> Bo
             Err(fault) => Diagnosis::not_checked(subject, fault, "first see to the node"),
         }]
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use chains::deployment::Finding;
+
+    use super::*;
+
+    #[test]
+    fn a_permit2_is_mended_by_what_is_wrong_with_it() {
+        for (subject, remedy) in [
+            ("permit2 of GatewayEscrow", "set `permit2` of the chain to the one that the escrow was made with"),
+            ("code of Permit2", "name its hash as `permit2_code`"),
+            ("domain of Permit2", "take another one"),
+            ("constructor of Permit2", "take another one"),
+            ("code of GatewayEscrow", "with `gw deploy`"),
+        ] {
+            let Diagnosis { verdict, remedy: found, .. } =
+                of_contract(Finding::bad(subject, "is other than it should be"));
+            assert_eq!(verdict, Verdict::Wrong, "{subject}");
+            assert!(found.as_ref().is_some_and(|found| found.contains(remedy)), "{subject}: {found:?}");
+        }
+    }
 }

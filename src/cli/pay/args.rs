@@ -75,7 +75,7 @@ pub struct Args {
     /// The same for the account that attests the delivery; of a set of verifiers its id, which `gw verifiers id` computes.
     #[arg(long)]
     releaser: Option<String>,
-    /// Permit2, where it is not where Uniswap has it.
+    /// Permit2, where it is not where Uniswap has it on EVM chains, or SUN.io on Tron.
     #[arg(long)]
     permit2: Option<String>,
     /// The longest that money may be locked, in seconds from now to the refund window.
@@ -226,13 +226,12 @@ impl Args {
             let parsed = text.as_deref().map(|text| Account::parse(family, text)).transpose();
             parsed.with_context(|| format!("--{name}"))
         };
-        let permit2 = self.permit2.as_deref().map(|text| Account::parse(Family::Evm, text)).transpose();
-        ensure!(self.permit2.is_none() || family == Family::Evm, "--permit2 is for EVM chains");
+        ensure!(self.permit2.is_none() || family != Family::Solana, "--permit2 is for EVM chains and Tron");
         Ok(Pins {
             escrow: account("escrow", &self.escrow)?,
             reserver: account("reserver", &self.reserver)?,
             releaser: account("releaser", &self.releaser)?,
-            permit2: permit2.context("--permit2")?,
+            permit2: account("permit2", &self.permit2)?,
             deposit_address_factory: None,
             lock_max: Duration::from_secs(self.lock_max),
             fee_max: self.fee_max,

@@ -22,10 +22,12 @@ use chrono::{DateTime, Utc};
 use ruint::aliases::U256;
 use tokio::time::Instant;
 
-use events::{Account, time::unix_seconds};
+use events::{Account, Family, time::unix_seconds};
 use gateway_client::{
-    Corridor, Error, Gateway, Key, Mismatch, Order, Pins, Submission, authorization, onchain::Chain, prepare_checked,
-    until,
+    Corridor, Error, Gateway, Key, Mismatch, Order, Pins, Submission,
+    authorization::{self, Checked},
+    onchain::Chain,
+    prepare_checked, until,
 };
 
 pub use self::args::Args;
@@ -184,13 +186,7 @@ impl Payer<'_> {
                 plain(lacking)
             );
         }
-        ensure!(
-            prepared.approval.is_none(),
-            "{} has no allowance of {} yet: name a node of {} by --node, and it is given",
-            checked.spender.as_ref().map_or("the escrow", Account::as_str),
-            checked.amount,
-            order.source.asset().chain()
-        );
+        ensure!(prepared.approval.is_none(), not_allowed(&order, &checked));
         let auth = checked.sign(&self.key).await?;
         intent.submission = Some(Submission::new(&order, auth)?);
         intent.plan = Some(checked.plan);
@@ -209,7 +205,7 @@ impl Payer<'_> {
             return Ok(None);
         }
         let chain_id = order.source.asset().chain();
-        let permit2 = self.pins.permit2();
+        let permit2 = self.pins.permit2_on(chain_id);
         let chain = Chain::connect(chain_id, node, &corridor.source.escrow_contract_address, permit2.as_ref()).await?;
         let stands =
             chain.allowance(&order.source, &spender).await.with_context(|| format!("--node {}", node_host(node)))?;
@@ -240,6 +236,7 @@ impl Payer<'_> {
             lines.push((name, format!("{account}, by the gateway's word")));
         }
         lines.extend(verifiers(corridor).map(|text| ("verifiers", text)));
+        lines.extend(by_transactions(order, corridor, &self.pins).map(|text| ("signing", text)));
         let locked = order.fulfillment_seconds().saturating_add(corridor.refund_delay_seconds);
         lines.push(("locked", format!("until {} at the latest, if nobody delivers", time(locked))));
         if let Some(Missing { spender, stands, .. }) = missing {
@@ -320,6 +317,29 @@ fn verifiers(corridor: &Corridor) -> Option<String> {
     let accounts: Vec<_> = members.iter().map(|member| member.account.as_str()).collect();
     let threshold = shown.threshold?;
     Some(format!("{threshold} of {} have to attest the delivery: {}", accounts.len(), accounts.join(", ")))
+}
+
+/// That the payer signs transactions on Tron, which cost TRX, where one signature would do if the gateway's Permit2 were the payer's.
+fn by_transactions(order: &Order, corridor: &Corridor, pins: &Pins) -> Option<String> {
+    let named = authorization::foreign_permit2(order, corridor, pins)?;
+    let own = match pins.permit2_on(order.source.asset().chain()) {
+        Some(own) => format!("yours is {own}"),
+        None => "you named none".to_owned(),
+    };
+    Some(format!("transactions of yours, which cost TRX: the gateway's Permit2 is {named}, and {own} (--permit2)"))
+}
+
+/// Why what was prepared is not signed: whoever draws may not draw enough.
+fn not_allowed(order: &Order, checked: &Checked) -> String {
+    let (amount, chain) = (checked.amount, order.source.asset().chain());
+    let spender = checked.spender.as_ref().map_or("the escrow", Account::as_str);
+    match order.source.family() {
+        // It is offered to nobody whose allowance is not there.
+        Family::Tron => format!("{spender} has no allowance of {amount} any more: pay again, by transactions of yours"),
+        Family::Evm | Family::Solana => {
+            format!("{spender} has no allowance of {amount} yet: name a node of {chain} by --node, and it is given")
+        }
+    }
 }
 
 /// Compares what the gateway names now with what was signed for an intent before.

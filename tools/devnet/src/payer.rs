@@ -1,6 +1,7 @@
 //! A payer: builds, signs and submits payments the way a client of the HTTP API does.
 
 mod evm;
+mod tron;
 
 use std::time::Duration;
 
@@ -262,9 +263,14 @@ impl Payer {
         let response = self.http.post(format!("{base}/v1/payments/prepare")).json(&body).send().await?;
         let (status, mut prepared) = (response.status(), response.json::<Value>().await?);
         ensure!(status.is_success(), "nothing was prepared: {prepared}");
+        let scheme = prepared["message_scheme"].as_str().unwrap_or_default().to_owned();
         let messages = prepared["signed_messages"].as_array_mut().context("no messages")?;
         ensure!(!messages.is_empty(), "no message is to be signed");
         for message in messages {
+            if scheme == "TRON_PERMIT2_ESCROW" {
+                message["signature"] = self.sign_typed_data(message)?.into();
+                continue;
+            }
             let bytes = |member: &str| -> Result<Vec<u8>> {
                 let text = message[member].as_str().context("no text")?;
                 Ok(hex::decode(text.strip_prefix("0x").unwrap_or(text))?)

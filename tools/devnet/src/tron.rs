@@ -51,6 +51,8 @@ pub struct TronChain {
     pub contracts: DevContracts,
     /// The development token's contract, `T…`.
     pub token: String,
+    /// A token that the payer lets Permit2 draw, `T…`: nothing but a signature is needed to pay with it.
+    pub permitted_token: String,
     /// TRX as a token, as WTRX is, `T…`.
     pub wrapped_coin: String,
     /// Access for looking and for development-only changes.
@@ -59,8 +61,8 @@ pub struct TronChain {
 }
 
 impl TronChain {
-    /// A chain with the contracts, a token and money for every role. The payer has given no allowance: it does so with each
-    /// payment.
+    /// A chain with the contracts, two tokens and money for every role. Of the one the payer has given no allowance: it does so with each
+    /// payment. The other one it lets Permit2 draw.
     pub(super) async fn start(options: &TronOptions) -> Result<Self> {
         let blocks = match options.block_ms {
             0 => Blocks::OnDemand,
@@ -77,6 +79,7 @@ impl TronChain {
         let dev = DevChain::connect(&node.url(), Role::Deployer.signer()).await?;
         let contracts = dev.deploy_contracts(&Role::Reserver.tron_account(), &Role::Guardian.tron_account()).await?;
         let token = dev.deploy_token("Development Dollar", "DEV", DECIMALS).await?;
+        let permitted_token = dev.deploy_token("Development Tether", "dUSDT", DECIMALS).await?;
         let wrapped_coin = dev.deploy_wrapped_coin("Wrapped TRX", "WTRX", COIN_DECIMALS).await?;
         for role in Role::ALL {
             // Who is paid has nothing: it needs no TRX to be paid.
@@ -87,8 +90,11 @@ impl TronChain {
         for role in [Role::Payer, Role::Settler(1), Role::Settler(2), Role::Settler(3)] {
             dev.mint(&token, &role.tron_account(), U256::from(ENDOWMENT)).await?;
         }
+        let payer = Role::Payer.signer();
+        dev.mint(&permitted_token, &Role::Payer.tron_account(), U256::from(ENDOWMENT)).await?;
+        dev.approve(&payer, &permitted_token, &contracts.permit2, U256::MAX).await?;
         let gateway_rpc_url = options.gateway_rpc_url.clone();
-        Ok(Self { node, contracts, token, wrapped_coin, dev, gateway_rpc_url })
+        Ok(Self { node, contracts, token, permitted_token, wrapped_coin, dev, gateway_rpc_url })
     }
 
     /// CAIP-2 id.
@@ -110,6 +116,14 @@ impl TronChain {
     /// Never, for a contract that was deployed.
     pub fn token(&self) -> Result<AssetId> {
         Ok(format!("tron:{TRON_ID}/trc20:{}", self.token).parse()?)
+    }
+
+    /// The token that the payer lets Permit2 draw, as an asset.
+    ///
+    /// # Errors
+    /// Never, for a contract that was deployed.
+    pub fn permitted_token(&self) -> Result<AssetId> {
+        Ok(format!("tron:{TRON_ID}/trc20:{}", self.permitted_token).parse()?)
     }
 
     /// TRX as an asset.

@@ -252,10 +252,21 @@ fn on_tron() -> Option<Vec<Seed>> {
         "message_prehash": hex(&draft.raw_data()),
         "signature": hex(&signature),
     }]);
+    let mut spend = tron::spend()?;
+    spend.terms.max_source_amount = "2000".parse().ok();
+    let permit = chains_tron::authorization::prepare_permit(&spend, &Default::default()).ok()?;
+    let signature = key.sign_hash_sync(&B256::from(permit.digest.0)).ok()?;
+    let permitted = json!({
+        "message": permit.digest.to_string(),
+        "message_prehash": permit.typed_data.to_string(),
+        "signature": hex(&signature.as_bytes()),
+        "payload": permit.payload,
+    });
     Some(vec![
         seed("tron_transactions", "signed", signed.bytes),
         seed("tron_transactions", "raw_data", draft.raw_data()),
         seed("tron_authorizations", "deposit", message.to_string()),
+        seed("tron_typed_data", "witness", permitted.to_string()),
     ])
 }
 

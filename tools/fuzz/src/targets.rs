@@ -66,6 +66,7 @@ targets! {
     tron_transactions = tron::transactions, 2048, ["chains/tron"];
     tron_addresses = tron::addresses, 256, ["chains/tron"];
     tron_authorizations = tron::authorizations, 8192, ["chains/tron", "chains/escrow-abi"];
+    tron_typed_data = tron::typed_data, 8192, ["chains/tron", "chains/escrow-abi"];
     flat_commits = store::flat_commits, 8192, ["journal", "events"];
     records = store::records, 4096, ["journal"];
     segments = store::segments, 4096, ["journal", "events"];

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use chains_tron::{
     address,
-    authorization::{self, EscrowSettings, SignedMessage, SpendRequest},
+    authorization::{self, AuthorizationError, Choice, EscrowSettings, SignedMessage, SpendRequest},
     transaction::{self, Decoded},
 };
 use events::{Account, Family, Hash32, OwnedAsset, PaymentId, Terms};
@@ -73,6 +73,7 @@ pub fn spend() -> Option<SpendRequest> {
             contract: account(0x11)?,
             reserver: account(0x22)?,
             releaser: account(0x33)?,
+            permit2: account(0x44),
             refund_delay_seconds: 600,
         },
         quote_hash: Hash32::ZERO,
@@ -99,6 +100,44 @@ pub fn authorizations(bytes: &[u8]) {
         Err(denied) => {
             assert!(denied.message.is_none_or(|index| index < signed.len()), "{denied:?} names no message");
             assert!(!denied.error.field().is_empty());
+        }
+    }
+}
+
+/// An authorization by Permit2: typed data as JSON or as `0x1901…`, the digest, the signature, the payer's choices.
+pub fn typed_data(bytes: &[u8]) {
+    static SPENDS: LazyLock<Vec<SpendRequest>> = LazyLock::new(|| {
+        let mut both: Vec<SpendRequest> = [spend(), spend()].into_iter().flatten().collect();
+        if let Some(capped) = both.first_mut() {
+            capped.terms.max_source_amount = "2000".parse().ok();
+        }
+        both
+    });
+    let Some(value) = text(bytes).and_then(|text| serde_json::from_str::<Value>(text).ok()) else { return };
+    let (message, message_prehash, signature, payload) = signed_message(&value);
+    let signed = SignedMessage { message, message_prehash, signature, payload };
+    for spend in SPENDS.iter() {
+        match authorization::authorize_permit(spend, &signed) {
+            Ok((_, plan)) => {
+                assert_eq!(plan.contract, spend.escrow.contract);
+                assert!(plan.reserve_deadline <= plan.fulfillment_deadline, "{plan:?}");
+                assert!(plan.refund_after >= plan.fulfillment_deadline + spend.escrow.refund_delay_seconds, "{plan:?}");
+            }
+            Err(error) => assert!(!error.field().is_empty() && !error.to_string().is_empty()),
+        }
+        // Whatever a payer chooses, what it is given to sign is what is then expected of it.
+        if let Ok(choice) = Choice::from_payload(signed.payload.as_ref())
+            && let Ok(prepared) = authorization::prepare_permit(spend, &choice)
+        {
+            let unsigned = SignedMessage {
+                message: prepared.digest.to_string(),
+                message_prehash: Some(prepared.typed_data.to_string()),
+                signature: format!("0x{}", "00".repeat(65)),
+                payload: Some(prepared.payload.clone()),
+            };
+            let refused = authorization::authorize_permit(spend, &unsigned).err();
+            let is_unsigned = matches!(refused, Some(AuthorizationError::Signature(_)));
+            assert!(is_unsigned, "all but the signature is right: {refused:?}");
         }
     }
 }

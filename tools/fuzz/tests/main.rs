@@ -88,6 +88,7 @@ tests! {
     tron_transactions,
     tron_addresses,
     tron_authorizations,
+    tron_typed_data,
     flat_commits,
     records,
     segments,

@@ -21,7 +21,7 @@ use events::{
 
 use super::{EvmChain, as_signed, convert};
 use crate::{
-    authorization::{AuthorizationRequest, AuthorizeError, Authorized, SignedMessage, addressed::crowded},
+    authorization::{AuthorizationRequest, AuthorizeError, Authorized, SignedMessage, asked_escrows::crowded},
     bulkhead::Bulkhead,
 };
 
@@ -153,7 +153,10 @@ impl EvmChain {
                 Some(allowance) => self.confirm_allowance(request, allowance).await,
                 None => Ok(()),
             },
-            Authorization::DepositAddress(_) | Authorization::Solana(_) | Authorization::Tron(_) => Ok(()),
+            Authorization::DepositAddress(_)
+            | Authorization::Solana(_)
+            | Authorization::Tron(_)
+            | Authorization::TronPermit2Escrow(_) => Ok(()),
         }
     }
 

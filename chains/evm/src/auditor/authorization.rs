@@ -8,10 +8,8 @@ use alloy::{
 use chains::auditor::{Discrepancies, Discrepancy, Kind};
 use escrow_abi::{
     contracts::{self, ConvertError, address, units},
-    eip712::{
-        self, PermitTransferFrom, PermitWitnessTransferFrom, ReceiveWithAuthorization, TokenPermissions,
-        TransferWithAuthorization, permit2_domain, token_domain,
-    },
+    eip712::{self, ReceiveWithAuthorization, TransferWithAuthorization, token_domain},
+    permit2::{self, Deployed, Drawn},
     signature,
 };
 use events::{
@@ -59,7 +57,9 @@ impl Auditor {
             Authorization::EvmEip3009(transfer) => self.transferred(payment_id, terms, plan, transfer).await,
             Authorization::EvmX402Exact(purchase) => self.purchased(payment_id, terms, plan, purchase).await,
             Authorization::DepositAddress(address) => Ok(sent(payment_id, terms, plan, address)),
-            Authorization::Solana(_) | Authorization::Tron(_) => Ok(unreadable("the payer signed for another family")),
+            Authorization::Solana(_) | Authorization::Tron(_) | Authorization::TronPermit2Escrow(_) => {
+                Ok(unreadable("the payer signed for another family"))
+            }
         }
     }
 
@@ -72,15 +72,7 @@ impl Auditor {
         with_witness: bool,
     ) -> Result<Vec<Discrepancy>, Transient> {
         let mut discrepancies = Discrepancies::default();
-        let nonce = Hash32::keccak256([payment_id.on_chain().0, terms.hash().0].concat());
-        discrepancies.same("the permit's nonce", permit.nonce, nonce);
-        if let Some(cap) = terms.max_source_amount {
-            discrepancies
-                .require(cap == permit.amount, || format!("the payer permits {}, the terms say {cap}", permit.amount));
-        }
-        discrepancies.require(permit.deadline >= plan.reserve_deadline, || {
-            format!("the permit ends at {}, before the reserve deadline {}", permit.deadline, plan.reserve_deadline)
-        });
+        permit2::check_recorded(permit, payment_id, terms, plan, &mut discrepancies);
         let (payer, digest) = match self.permit_digest(payment_id, terms, plan, permit, with_witness) {
             Ok(rebuilt) => rebuilt,
             Err(error) => return Ok(unreadable(error)),
@@ -215,18 +207,13 @@ impl Auditor {
         with_witness: bool,
     ) -> Result<(Address, B256), ConvertError> {
         let payer = address(terms.source.account())?;
-        let domain = permit2_domain(self.node.evm_id(), self.node.permit2());
-        let permitted =
-            TokenPermissions { token: contracts::erc20(terms.source.asset())?, amount: units(permit.amount) };
-        let spender = address(&plan.contract)?;
-        let (nonce, deadline) = (U256::from_be_bytes(permit.nonce.0), U256::from(permit.deadline));
-        let digest = if with_witness {
-            let witness = eip712::deposit(payment_id, terms.hash(), permit.quote_hash, payer, plan)?;
-            eip712::digest(&PermitWitnessTransferFrom { permitted, spender, nonce, deadline, witness }, &domain)
-        } else {
-            eip712::digest(&PermitTransferFrom { permitted, spender, nonce, deadline }, &domain)
+        let verified_by = Deployed { chain_id: self.node.evm_id(), address: self.node.permit2() };
+        let drawn = Drawn { token: contracts::erc20(terms.source.asset())?, escrow: address(&plan.contract)? };
+        let witness = match with_witness {
+            true => Some(eip712::deposit(payment_id, terms.hash(), permit.quote_hash, payer, plan)?),
+            false => None,
         };
-        Ok((payer, digest))
+        Ok((payer, permit2::recorded(permit, verified_by, drawn, witness).digest()))
     }
 
     async fn signed_by(

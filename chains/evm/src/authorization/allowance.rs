@@ -11,6 +11,7 @@ use escrow_abi::{
     contracts,
     eip712::{self, Permit, token_domain},
     signature,
+    typed_data::{self, HEX, Members, Object, check_types, render_types},
 };
 use events::{Amount, Hash32, event::TokenPermit};
 
@@ -18,7 +19,6 @@ use super::{
     AuthorizationError, SignedMessage, SpendRequest,
     expected::Expected,
     transfer::{TOKEN_DOMAIN, read_domain, render_domain},
-    typed_data::{self, Members, Object, check_types, names, render_types},
 };
 use crate::token_domain::TokenDomain;
 
@@ -97,7 +97,7 @@ pub fn is_allowance(signed: &SignedMessage) -> bool {
 /// The domain of the token in such a message, as the payer's wallet is shown it.
 pub fn domain_of_allowance(signed: &SignedMessage) -> Option<TokenDomain> {
     let value = typed_data::parse(signed.message_prehash.as_deref()?.trim()).ok()?;
-    let whole = Object::typed_data(&value).ok()?;
+    let whole = Object::typed_data(&value, &HEX).ok()?;
     read_domain(&whole).ok().map(|(domain, _, _)| domain)
 }
 
@@ -114,10 +114,10 @@ pub fn allowance(
 ) -> Result<TokenPermit, AuthorizationError> {
     let expected = Expected::of(spend)?;
     let value = typed_data::parse(signed.message_prehash.as_deref().unwrap_or_default().trim())?;
-    let whole = Object::typed_data(&value)?;
+    let whole = Object::typed_data(&value, &HEX)?;
     check_types(&TYPES, TOKEN_DOMAIN, &whole)?;
     let (domain, chain_id, token) = read_domain(&whole)?;
-    let message = Object::exactly("message", whole.member("message"), &names(PERMIT))?;
+    let message = whole.within("message", "message", PERMIT)?;
     let message = Permit {
         owner: message.address("owner")?,
         spender: message.address("spender")?,
@@ -149,7 +149,7 @@ pub fn allowance(
         return Err(AuthorizationError::mismatch("message.deadline", expected, deadline));
     }
     let digest = digest(&message, &domain, expected.evm_id, token);
-    super::check_stated(signed, digest)?;
+    typed_data::check_digest(&signed.message, digest)?;
     let signature = super::key_signature(signed, digest, expected.payer)?;
     let value =
         Amount::new(message.value).ok_or_else(|| AuthorizationError::malformed("message.value", "must not be zero"))?;

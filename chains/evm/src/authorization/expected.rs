@@ -1,7 +1,7 @@
 //! What the request demands of what is signed.
 
 use alloy::{
-    primitives::{Address, B256, U256, keccak256},
+    primitives::{Address, B256, U256},
     sol_types::SolStruct,
 };
 
@@ -9,6 +9,8 @@ use chains::windows::{Broken, Window, Windows};
 use escrow_abi::{
     contracts::{self, ConvertError},
     eip712::GatewayDeposit,
+    permit2::{self, Demand, PermitMessage},
+    typed_data::{HEX, equal},
 };
 use events::{Hash32, event::EscrowPlan, time::unix_seconds};
 
@@ -17,7 +19,6 @@ use super::{
     choice::Choice,
     exact::OfferSpend,
     message::Message,
-    permit2_message::PermitMessage,
     transfer::{CarriedOutBy, TransferMessage},
 };
 use crate::token_domain::TokenDomain;
@@ -36,7 +37,6 @@ pub(super) struct Expected {
     pub payer: Address,
     reserver: Address,
     releaser: Address,
-    nonce: U256,
     payment_id: B256,
     terms_hash: B256,
     quote_deadline: u64,
@@ -68,7 +68,6 @@ impl Expected {
             payer: contracts::address(source.account()).map_err(named("source.account"))?,
             reserver: contracts::address(&spend.escrow.reserver).map_err(named("reserver"))?,
             releaser: contracts::address(&spend.escrow.releaser).map_err(named("fulfillment_verifier.account"))?,
-            nonce: nonce(payment_id, terms_hash).into(),
             payment_id: contracts::word(payment_id),
             terms_hash: contracts::word(terms_hash),
             quote_deadline: unix_seconds(spend.quote_deadline),
@@ -118,16 +117,13 @@ impl Expected {
             Scheme::EvmPermit2Escrow => true,
             Scheme::EvmPermit2 | Scheme::EvmX402Exact => false,
         };
-        Ok(Message::Permit(PermitMessage {
-            chain_id: U256::from(self.evm_id),
-            permit2: self.permit2,
-            token: self.token,
-            amount: amount.get(),
-            spender: self.escrow,
-            nonce: self.nonce,
-            deadline: choice.permit_deadline.unwrap_or(reserve_deadline),
-            witness: with_witness.then_some(deposit),
-        }))
+        let deadline = choice.permit_deadline.unwrap_or(reserve_deadline);
+        Ok(Message::Permit(self.demand(spend, deposit).message(amount, deadline, with_witness)))
+    }
+
+    fn demand(&self, spend: &SpendRequest, deposit: GatewayDeposit) -> Demand {
+        let Self { evm_id, permit2, token, escrow, .. } = *self;
+        Demand { chain_id: evm_id, permit2, token, escrow, cap: spend.terms.max_source_amount, deposit }
     }
 
     /// The deposit, with the windows that the payer chooses.
@@ -195,30 +191,24 @@ impl Expected {
         message: &PermitMessage,
         choice: &Choice,
     ) -> Result<(u64, u64), AuthorizationError> {
-        equal("domain.chainId", U256::from(self.evm_id), message.chain_id)?;
-        equal("domain.verifyingContract", self.permit2, message.permit2)?;
-        equal("message.permitted.token", self.token, message.token)?;
-        match spend.terms.max_source_amount {
-            Some(cap) => equal("message.permitted.amount", cap.get(), message.amount)?,
-            None if message.amount.is_zero() => {
-                return Err(AuthorizationError::malformed("message.permitted.amount", "must not be zero"));
-            }
-            None => {}
-        }
-        equal("message.spender", self.escrow, message.spender)?;
-        equal("message.nonce", self.nonce, message.nonce)?;
+        // The two windows that are the payer's to choose are judged below.
+        let signed = message.witness.as_ref().map(|witness| Choice {
+            reserve_deadline: Some(contracts::seconds(witness.reserveDeadline)),
+            refund_after: Some(contracts::seconds(witness.refundAfter)),
+            ..Choice::default()
+        });
+        self.demand(spend, self.deposit(spend, &signed.unwrap_or_default())?).check(message, &HEX)?;
         let (reserve_deadline, refund_after) = match (&message.witness, spend.scheme) {
-            (Some(witness), Scheme::EvmPermit2Escrow) => self.check_witness(spend, witness)?,
+            (Some(witness), Scheme::EvmPermit2Escrow) => {
+                (contracts::seconds(witness.reserveDeadline), contracts::seconds(witness.refundAfter))
+            }
             (None, Scheme::EvmPermit2) => self.check_unsigned_windows(spend, choice)?,
             (Some(_), _) | (None, _) => {
                 return Err(AuthorizationError::malformed("message.witness", "must be there exactly with a witness"));
             }
         };
         self.check_windows(spend, reserve_deadline, refund_after)?;
-        if message.deadline < reserve_deadline {
-            let expected = format!("at least the reserve deadline, {reserve_deadline}");
-            return Err(AuthorizationError::mismatch("message.deadline", expected, message.deadline));
-        }
+        permit2::check_deadline(message, reserve_deadline)?;
         Ok((reserve_deadline, refund_after))
     }
 
@@ -286,22 +276,7 @@ impl Expected {
         equal("domain.name", &domain.name, &message.domain.name)?;
         equal("domain.version", &domain.version, &message.domain.version)?;
         equal("domain.chainId", U256::from(self.evm_id), message.chain_id)?;
-        equal("domain.verifyingContract", self.token, message.token)
-    }
-
-    fn check_witness(&self, spend: &SpendRequest, witness: &GatewayDeposit) -> Result<(u64, u64), AuthorizationError> {
-        equal("message.witness.paymentId", self.payment_id, witness.paymentId)?;
-        equal("message.witness.termsHash", self.terms_hash, witness.termsHash)?;
-        equal("message.witness.quoteHash", contracts::word(spend.quote_hash), witness.quoteHash)?;
-        equal("message.witness.payer", self.payer, witness.payer)?;
-        equal("message.witness.reserver", self.reserver, witness.reserver)?;
-        equal("message.witness.releaser", self.releaser, witness.releaser)?;
-        equal(
-            "message.witness.fulfillmentDeadline",
-            self.fulfillment_deadline,
-            contracts::seconds(witness.fulfillmentDeadline),
-        )?;
-        Ok((contracts::seconds(witness.reserveDeadline), contracts::seconds(witness.refundAfter)))
+        Ok(equal("domain.verifyingContract", self.token, message.token)?)
     }
 
     /// Without a witness the payer signs no windows, so nobody but the gateway may choose them: whoever saw the
@@ -345,13 +320,4 @@ impl Expected {
             Broken::TooFar(window, reason) => AuthorizationError::malformed(field(window), reason),
         })
     }
-}
-
-/// Permit2's nonce of a payment: keccak256(paymentId ‖ termsHash), which binds the terms even without a witness.
-pub(super) fn nonce(payment_id: Hash32, terms_hash: Hash32) -> B256 {
-    keccak256([payment_id.0, terms_hash.0].concat())
-}
-
-fn equal<T: PartialEq + ToString>(field: &'static str, expected: T, found: T) -> Result<(), AuthorizationError> {
-    if expected == found { Ok(()) } else { Err(AuthorizationError::mismatch(field, expected, found)) }
 }

@@ -2,8 +2,8 @@
 //! what was signed, field by field (design: what the payer signs).
 //!
 //! An opaque hash proves control of a key but not consent to a spend. So [`authorize`] rebuilds the message, to Permit2 or to a
-//! token that takes signatures (ERC-3009), from the typed data in `message_prehash`, or from the request alone with the few numbers that `payload` may choose,
-//! and believes only what it has rebuilt. [`prepare`] makes the very message that [`authorize`] expects.
+//! token that takes signatures (ERC-3009), from the typed data in `message_prehash`, or from the request alone with the few numbers
+//! that `payload` may choose, and believes only what it has rebuilt. [`prepare`] makes the very message that [`authorize`] expects.
 //!
 //! ```
 //! use alloy::signers::{SignerSync, local::PrivateKeySigner};
@@ -52,15 +52,15 @@ mod choice;
 mod exact;
 mod expected;
 mod message;
-mod permit2_message;
 mod transfer;
-mod typed_data;
-mod typed_json;
 
 use alloy::primitives::{Address, B256, Signature};
 use serde_json::Value;
 
-use escrow_abi::signature::{self, SignatureError};
+use escrow_abi::{
+    signature::{self, KeyError, SignatureError},
+    typed_data::{self, FieldError},
+};
 use events::{
     Account, Amount, Hash32, PaymentId, Terms,
     event::{Authorization, Eip3009, EscrowPlan, Permit2},
@@ -243,6 +243,26 @@ impl AuthorizationError {
     }
 }
 
+impl From<FieldError> for AuthorizationError {
+    fn from(error: FieldError) -> Self {
+        match error {
+            FieldError::Malformed { field, reason } => Self::Malformed { field, reason },
+            FieldError::Mismatch { field, expected, found } => Self::Mismatch { field, expected, found },
+        }
+    }
+}
+
+impl From<KeyError> for AuthorizationError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Unusable(error) => Self::Signature(error),
+            KeyError::Signer { expected, recovered } => {
+                Self::Signer { expected: expected.to_string(), recovered: recovered.to_string() }
+            }
+        }
+    }
+}
+
 /// Why the chain did not confirm an authorization.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OnchainError {
@@ -380,25 +400,13 @@ async fn wrapped_onchain(
     Ok(rebuilt.authorization(spend, bytes)?)
 }
 
-/// That a message says of its hash what it is.
-fn check_stated(signed: &SignedMessage, digest: B256) -> Result<(), AuthorizationError> {
-    let malformed = |_| AuthorizationError::malformed("message", "must be 0x followed by 64 hex digits");
-    let stated: Hash32 = signed.message.parse().map_err(malformed)?;
-    if stated.0 == digest.0 { Ok(()) } else { Err(AuthorizationError::mismatch("message", digest, stated)) }
-}
-
 /// The signature of the payer's own key over `digest`.
 fn key_signature(signed: &SignedMessage, digest: B256, payer: Address) -> Result<Signature, AuthorizationError> {
     let bytes = signature::bytes(&signed.signature)?;
     if signature::is_erc6492(&bytes) {
         return Err(SignatureError::Erc6492.into());
     }
-    let parsed = signature::parse(&bytes)?;
-    let signer = signature::recover(&parsed, digest)?;
-    if signer != payer {
-        return Err(AuthorizationError::Signer { expected: payer.to_string(), recovered: signer.to_string() });
-    }
-    Ok(parsed)
+    Ok(signature::by_key(&bytes, digest, payer)?)
 }
 
 /// What must have been signed, every field checked.
@@ -424,7 +432,7 @@ impl Rebuilt {
             message.check_preimage(text)?;
         }
         let digest = message.digest();
-        check_stated(signed, digest)?;
+        typed_data::check_digest(&signed.message, digest)?;
         Ok(Self { payer: expected.payer, message, choice, plan, digest })
     }
 

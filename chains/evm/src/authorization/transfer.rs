@@ -5,16 +5,15 @@
 
 use alloy::{
     primitives::{Address, B256, U256},
-    sol_types::{Eip712Domain, SolStruct},
+    sol_types::Eip712Domain,
 };
 use serde_json::{Map, Value, json};
 
-use escrow_abi::eip712::{GatewayDeposit, ReceiveWithAuthorization, TransferWithAuthorization, token_domain};
-
-use super::{
-    AuthorizationError,
-    typed_data::{Members, Object, check_types, names, render_types},
+use escrow_abi::{
+    eip712::{GatewayDeposit, ReceiveWithAuthorization, TransferWithAuthorization, preimage, token_domain},
+    typed_data::{FieldError, Members, Object, check_types, render_types},
 };
+
 use crate::token_domain::TokenDomain;
 
 pub(super) const TOKEN_DOMAIN: Members =
@@ -82,18 +81,33 @@ impl TransferMessage {
         token_domain(name, version, u64::try_from(self.chain_id).unwrap_or_default(), self.token)
     }
 
-    pub fn hash_struct(&self) -> B256 {
+    /// What is hashed and signed (EIP-712).
+    pub fn preimage(&self) -> [u8; 66] {
         let Self { from, to, value, valid_after, nonce, .. } = *self;
-        let valid_before = U256::from(self.valid_before);
+        let (valid_before, domain) = (U256::from(self.valid_before), self.domain());
         match self.carried_out_by {
-            CarriedOutBy::Payee => {
-                ReceiveWithAuthorization { from, to, value, validAfter: valid_after, validBefore: valid_before, nonce }
-                    .eip712_hash_struct()
-            }
-            CarriedOutBy::Anyone => {
-                TransferWithAuthorization { from, to, value, validAfter: valid_after, validBefore: valid_before, nonce }
-                    .eip712_hash_struct()
-            }
+            CarriedOutBy::Payee => preimage(
+                &ReceiveWithAuthorization {
+                    from,
+                    to,
+                    value,
+                    validAfter: valid_after,
+                    validBefore: valid_before,
+                    nonce,
+                },
+                &domain,
+            ),
+            CarriedOutBy::Anyone => preimage(
+                &TransferWithAuthorization {
+                    from,
+                    to,
+                    value,
+                    validAfter: valid_after,
+                    validBefore: valid_before,
+                    nonce,
+                },
+                &domain,
+            ),
         }
     }
 
@@ -115,14 +129,14 @@ impl TransferMessage {
     }
 
     /// Reads what [`TransferMessage::render`] writes of one that is carried out so.
-    pub fn read(whole: &Object<'_>, carried_out_by: CarriedOutBy) -> Result<Self, AuthorizationError> {
+    pub fn read(whole: &Object<'_>, carried_out_by: CarriedOutBy) -> Result<Self, FieldError> {
         let (expected, primary_type) = (carried_out_by.primary_type(), whole.text("primaryType")?);
         if primary_type != expected {
-            return Err(AuthorizationError::mismatch("primaryType", expected, primary_type));
+            return Err(FieldError::mismatch("primaryType", expected, primary_type));
         }
         check_types(&carried_out_by.types(), TOKEN_DOMAIN, whole)?;
         let (domain, chain_id, token) = read_domain(whole)?;
-        let message = Object::exactly("message", whole.member("message"), &names(AUTHORIZATION))?;
+        let message = whole.within("message", "message", AUTHORIZATION)?;
         Ok(Self {
             carried_out_by,
             domain,
@@ -132,8 +146,7 @@ impl TransferMessage {
             to: message.address("to")?,
             value: message.uint("value")?,
             valid_after: message.uint("validAfter")?,
-            valid_before: u64::try_from(message.uint("validBefore")?)
-                .map_err(|_| AuthorizationError::malformed("message.validBefore", "must fit 64 bits"))?,
+            valid_before: message.seconds("validBefore")?,
             nonce: message.word("nonce")?,
         })
     }
@@ -151,8 +164,8 @@ pub(super) fn render_domain(domain: &TokenDomain, chain_id: U256, token: Address
 }
 
 /// Reads the same out of typed data: name and version, chain, token.
-pub(super) fn read_domain(whole: &Object<'_>) -> Result<(TokenDomain, U256, Address), AuthorizationError> {
-    let domain = Object::exactly("domain", whole.member("domain"), &names(TOKEN_DOMAIN))?;
+pub(super) fn read_domain(whole: &Object<'_>) -> Result<(TokenDomain, U256, Address), FieldError> {
+    let domain = whole.within("domain", "domain", TOKEN_DOMAIN)?;
     let named = TokenDomain { name: domain.text("name")?.to_owned(), version: domain.text("version")?.to_owned() };
     Ok((named, domain.uint("chainId")?, domain.address("verifyingContract")?))
 }

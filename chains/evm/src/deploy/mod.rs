@@ -183,7 +183,7 @@ impl EvmDeployment {
 
     fn contracts(&self, [escrow, proxy, ..]: &[Wanted; 4]) -> Option<Contracts> {
         let (escrow, proxy) = (contracts::account(escrow.place)?, contracts::account(proxy.place)?);
-        Some(Contracts { escrow, proxy, deposit_address_factory: None })
+        Some(Contracts { escrow, proxy, deposit_address_factory: None, permit2: None })
     }
 
     /// What the factory's sender lacks for its transaction.

@@ -94,7 +94,7 @@ pub(super) fn plan(progress: &Progress, payer: &Key, program: Option<&Key>, targ
 /// The program is both contracts.
 pub(super) fn contracts(program: &Key) -> Contracts {
     let program: Account = holder(program);
-    Contracts { escrow: program.clone(), proxy: program, deposit_address_factory: None }
+    Contracts { escrow: program.clone(), proxy: program, deposit_address_factory: None, permit2: None }
 }
 
 /// Most that a transaction with so many signatures and compute units costs, in lamports.

@@ -3,14 +3,10 @@
 
 use alloy::primitives::Address;
 
-use chains::auditor::{Case, Discrepancies, Discrepancy, Kind};
-use escrow_abi::{
-    contracts::{GatewayEscrow, units},
-    evidence::{Agreement, Evidence, Parties},
-};
+use chains::auditor::{Discrepancies, Discrepancy, Kind};
 use events::{
-    Hash32, PaymentId, Terms,
-    event::{DepositAddress, EscrowPlan, EscrowRefunded, EscrowSecured},
+    PaymentId, Terms,
+    event::{DepositAddress, EscrowPlan, EscrowRefunded},
 };
 use sagas::ports::{PayerDeposit, Transient};
 
@@ -71,35 +67,4 @@ impl Auditor {
         }
         Ok(discrepancies.0)
     }
-}
-
-/// What does not fit in the deposit that the transaction of `evidence` made from the payment's address.
-pub(super) fn made_from_address(
-    case: &Case<'_>,
-    given: &DepositAddress,
-    parties: &Parties,
-    evidence: &Evidence,
-    secured: &EscrowSecured,
-) -> Vec<Discrepancy> {
-    let mut discrepancies = Discrepancies::default();
-    let (amount, price) = (secured.amount, case.quote.source_amount);
-    discrepancies.require(amount >= price, || format!("{amount} are in escrow, and the quote asks for {price}"));
-    let deposits: Vec<GatewayEscrow::Deposited> = evidence.events(parties.escrow);
-    let Some(made) = deposits.iter().find(|event| event.paymentId == parties.id) else {
-        evidence.no_deposit(parties, &secured.inclusion.transaction_hash, &mut discrepancies);
-        return discrepancies.0;
-    };
-    discrepancies.same("the amount deposited", units(amount), made.amount);
-    let agreement =
-        Agreement { plan: case.plan, terms_hash: case.terms.hash(), agreed: Hash32::ZERO, quote_hash: case.quote_hash };
-    Evidence::deposited(parties, &agreement, made, &mut discrepancies);
-    // Who pays is the address that the payer's money was sent to.
-    match address(&given.address) {
-        Ok(payer) => {
-            let from = Parties { payer, ..*parties };
-            evidence.taken(&from, deposits.len(), made.amount, &mut discrepancies);
-        }
-        Err(error) => return unreadable(error),
-    }
-    discrepancies.0
 }

@@ -7,15 +7,17 @@ use events::Amount;
 
 use super::AuthorizationError;
 
-/// What is the payer's to choose while the payment is prepared. What is absent has its default. What was signed says it
-/// all by itself, so nothing is chosen with a submission.
+/// What is the payer's to choose while the payment is prepared. What is absent has its default. A transaction that was signed says it
+/// all by itself, so nothing is chosen with its submission.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choice {
     /// Last second of the reservation, UNIX; by default `fulfillment_deadline`.
     pub reserve_deadline: Option<u64>,
     /// First second of the refund, UNIX; by default `fulfillment_deadline` plus the corridor's refund delay.
     pub refund_after: Option<u64>,
-    /// What is deposited where the terms set no cap; else the cap.
+    /// Permit2's own deadline, UNIX; by default the reserve deadline. Not of transactions.
+    pub permit_deadline: Option<u64>,
+    /// What is deposited, or permitted, where the terms set no cap; else the cap.
     pub permitted_amount: Option<Amount>,
     /// What the deposit's energy may cost at most, in sun; by default what it is estimated to take, with a margin.
     pub fee_limit_sun: Option<u64>,
@@ -25,8 +27,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Reads the members `reserve_deadline`, `refund_after`, `permitted_amount`, `fee_limit_sun` and `expiration_ms` of a
-    /// `payload`, each a decimal string, a hex string or a JSON integer. Other members are none of ours.
+    /// Reads the members `reserve_deadline`, `refund_after`, `permit_deadline`, `permitted_amount`, `fee_limit_sun` and
+    /// `expiration_ms` of a `payload`, each a decimal string, a hex string or a JSON integer. Other members are none of ours.
     ///
     /// # Errors
     /// [`AuthorizationError::Malformed`] naming the member.
@@ -51,6 +53,7 @@ impl Choice {
         Ok(Self {
             reserve_deadline: small("reserve_deadline")?,
             refund_after: small("refund_after")?,
+            permit_deadline: small("permit_deadline")?,
             permitted_amount: number("permitted_amount")?.map(amount).transpose()?,
             fee_limit_sun: small("fee_limit_sun")?,
             expiration_ms: small("expiration_ms")?,

@@ -127,6 +127,18 @@ pub async fn confirm(spend: &SpendRequest, payer_deposit: &TronSpend, node: &Nod
     Ok(())
 }
 
+/// Asks the chain about a permit that [`super::authorize_permit`] took: whether the payer's key may sign for its account. Permit2
+/// goes by the key alone, but an owner who gave the right to other keys may have lost this one.
+///
+/// # Errors
+/// As [`confirm`]; the one message is the first.
+pub async fn confirm_permit(spend: &SpendRequest, node: &Node) -> Result<(), OnchainError> {
+    let expected = Expected::of(spend)?;
+    let signing = Signing::of(expected.payer, node).await?;
+    check_signing(signing, &expected).map_err(|error| Denied { message: Some(0), error })?;
+    Ok(())
+}
+
 /// What the payer allows the escrow to take.
 async fn allowance(expected: &Expected, node: &Node) -> Result<U256, Transient> {
     let call = allowanceCall { owner: expected.payer, spender: expected.escrow };

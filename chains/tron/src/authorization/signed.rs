@@ -51,11 +51,7 @@ impl SignedTransaction {
         if bytes.len() != SIGNATURE_BYTES {
             return Err(AuthorizationError::malformed("signature", format!("must have {SIGNATURE_BYTES} bytes")));
         }
-        let parsed = signature::parse(&bytes)?;
-        let signer = signature::recover(&parsed, decoded.id)?;
-        if signer != expected.payer {
-            return Err(AuthorizationError::signer(expected.payer, signer));
-        }
+        let parsed = signature::by_key(&bytes, decoded.id, expected.payer)?;
         let transaction = PayerTransaction {
             transaction_hash: decoded.id.to_string(),
             raw: format!("0x{}", hex::encode(transaction::assemble(&raw_data, &parsed.as_bytes()))),

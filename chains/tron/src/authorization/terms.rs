@@ -31,7 +31,7 @@ const STAMPS_MS: u64 = 60 * 60 * 1_000;
 
 /// What the request demands.
 pub(super) struct Expected {
-    chain_id: u64,
+    pub chain_id: u64,
     pub escrow: Address,
     pub token: Address,
     pub payer: Address,
@@ -237,7 +237,12 @@ impl Expected {
         }
     }
 
-    fn check_windows(&self, chosen: Chosen, field: impl Fn(Window) -> &'static str) -> Result<(), AuthorizationError> {
+    /// Checks the windows that were chosen, which stand at `field`.
+    pub fn check_windows(
+        &self,
+        chosen: Chosen,
+        field: impl Fn(Window) -> &'static str,
+    ) -> Result<(), AuthorizationError> {
         let windows = Windows {
             quote_deadline: self.quote_deadline,
             reserve_deadline: chosen.reserve_deadline,

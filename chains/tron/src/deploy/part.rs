@@ -6,7 +6,7 @@ use alloy::{
 };
 
 use escrow_abi::{
-    artefacts::{Artefact, FULFILLMENT_PROXY, GATEWAY_ESCROW, TRON_DEPOSIT_ADDRESSES},
+    artefacts::{Artefact, FULFILLMENT_PROXY, GATEWAY_ESCROW, PERMIT2, TRON_DEPOSIT_ADDRESSES},
     contracts::{GatewayEscrow, PAYOUT_GAS},
 };
 use events::ChainId;
@@ -26,9 +26,14 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// `GatewayEscrow` without a Permit2, which Tron does not have; `guardian` may be zero for nobody.
-    pub fn escrow(reserver: Address, guardian: Address) -> Self {
-        Self::of(&GATEWAY_ESCROW, &escrow_arguments(reserver, guardian))
+    /// `GatewayEscrow`. `permit2` may be zero for none, `guardian` for nobody.
+    pub fn escrow(permit2: Address, reserver: Address, guardian: Address) -> Self {
+        Self::of(&GATEWAY_ESCROW, &escrow_arguments(permit2, reserver, guardian))
+    }
+
+    /// Uniswap's `Permit2`.
+    pub fn permit2() -> Self {
+        Self::of(&PERMIT2, &[])
     }
 
     /// `FulfillmentProxy`.
@@ -53,9 +58,9 @@ impl Part {
 }
 
 /// The ABI-encoded arguments of the escrow's constructor.
-pub(super) fn escrow_arguments(reserver: Address, guardian: Address) -> Vec<u8> {
+pub(super) fn escrow_arguments(permit2: Address, reserver: Address, guardian: Address) -> Vec<u8> {
     GatewayEscrow::constructorCall {
-        permit2_: Address::ZERO,
+        permit2_: permit2,
         reserver_: reserver,
         guardian_: guardian,
         payoutGas_: U256::from(PAYOUT_GAS),

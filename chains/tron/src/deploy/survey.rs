@@ -1,18 +1,25 @@
 //! Survey: what of a deployment is done, and what the rest costs.
 
+use alloy::primitives::Address;
+
 use chains::deployment::{Contracts, DeployError, Notes, Plan, Step};
 use events::Account;
 use sagas::ports::Transient;
 
-use super::{Part, TronDeployment, noted::Noted, unanswered};
+use super::{Part, Permit2, TronDeployment, noted::Noted, unanswered};
 use crate::{
-    address::{account, account_of, text},
+    address::{account, account_of, address, text},
     cost::Cost,
     creation::SignedCreation,
     node::{AccountResources, Block, Info, Prices, State},
     transaction::Signed,
     transaction_status::Sight,
 };
+
+/// Parts without a Permit2: escrow, proxy and factory.
+const PARTS: usize = 3;
+/// Stands for a Permit2 whose address nobody knows yet, in an escrow that is only priced.
+const UNMADE: Address = Address::repeat_byte(0x11);
 
 /// Where a transaction that was noted stands.
 #[derive(Debug)]
@@ -56,14 +63,17 @@ pub(super) struct Survey {
     payer: Account,
     resources: AccountResources,
     prices: Prices,
+    /// What the escrow draws by, where that is known.
+    permit2: Option<Account>,
     items: Vec<Item>,
 }
 
 impl Survey {
     /// The plan that follows from it.
     pub fn plan(self) -> Plan {
-        let addresses: Option<Vec<Account>> = self.items.iter().map(|item| item.contract.clone()).collect();
-        let contracts = addresses.and_then(|addresses| <[Account; 3]>::try_from(addresses).ok());
+        let made = self.items.iter().rev().take(PARTS).rev();
+        let addresses: Option<Vec<Account>> = made.map(|item| item.contract.clone()).collect();
+        let contracts = addresses.and_then(|addresses| <[Account; PARTS]>::try_from(addresses).ok());
         Plan {
             payer: self.payer,
             balance: u128::from(self.resources.balance_sun),
@@ -72,6 +82,7 @@ impl Survey {
                 escrow,
                 proxy,
                 deposit_address_factory: Some(addresses),
+                permit2: self.permit2,
             }),
         }
     }
@@ -115,11 +126,21 @@ impl TronDeployment {
         // Before it is looked where the transactions stand: one that lands meanwhile was not paid for at this balance.
         let resources = self.connection.resources(payer.address()).await.map_err(unanswered)?;
         let prices = self.connection.prices().await.map_err(unanswered)?;
-        let mut items = Vec::new();
-        for part in self.parts()? {
+        let (mut items, mut permit2) = (Vec::new(), self.existing_permit2().await?.and_then(account));
+        if self.permit2 == Permit2::Own {
+            let item = self.item(&Part::permit2(), notes, &prices).await?;
+            permit2.clone_from(&item.contract);
+            items.push(item);
+        }
+        let drawn_by = match (&permit2, &self.permit2) {
+            (Some(permit2), _) => address(permit2).map_err(unanswered)?,
+            (None, Permit2::Own) => UNMADE,
+            (None, _) => Address::ZERO,
+        };
+        for part in self.parts(drawn_by)? {
             items.push(self.item(&part, notes, &prices).await?);
         }
-        Ok(Survey { payer: account_of(&payer.clone().into()), resources, prices, items })
+        Ok(Survey { payer: account_of(&payer.clone().into()), resources, prices, permit2, items })
     }
 
     async fn item(&self, part: &Part, notes: &dyn Notes, prices: &Prices) -> Result<Item, DeployError> {

@@ -2,6 +2,7 @@
 //
 //   node cases.cjs <node_modules> make <seed> <count>   a list in JSON: keys, addresses, calls, typed data, signatures
 //   node cases.cjs <node_modules> read                  says what the transactions of a list on standard input are
+//   node cases.cjs <node_modules> sign                  signs the typed data of a list on standard input
 //
 // It knows the gateway by this alone:
 //
@@ -216,7 +217,17 @@ function read({ raw_data: bytes, signature }) {
   };
 }
 
+// Typed data that somebody else made, signed as a wallet does, which is given the types without the domain's.
+function sign({ typed_data: { domain, types, message }, key }) {
+  const { EIP712Domain: _, ...own } = types;
+  return {
+    digest: utils.typedData.TypedDataEncoder.hash(domain, own, message),
+    signature: Trx.signTypedData(domain, own, message, key),
+  };
+}
+
 async function main() {
+  if (mode === 'sign') return JSON.parse(readFileSync(0, 'utf8')).map(sign);
   if (mode === 'read') return JSON.parse(readFileSync(0, 'utf8')).map(read);
   const cases = [];
   for (let index = 0; index < Number(count); index++) cases.push(await one(index));

@@ -25,7 +25,7 @@ const REQUESTS_MAX: usize = 200;
 const STRIDE: usize = 7;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub(super) enum Fault {
     /// The run ends before the node hears of the request.
     Before,
     /// The run ends before it hears the answer.
@@ -35,13 +35,13 @@ enum Fault {
 }
 
 /// How a run ended.
-enum End {
+pub(super) enum End {
     Killed,
     Run(Result<Contracts, DeployError>),
 }
 
 /// Runs with a fault at request `at`, counted from 0; whether it came to that.
-async fn faulty_run(bare: &Bare, notes: &Memory, fault: Fault, at: usize) -> Result<(End, bool)> {
+pub(super) async fn faulty_run(bare: &Bare, notes: &Memory, fault: Fault, at: usize) -> Result<(End, bool)> {
     let liar = Liar::before(&bare.tron.url()).await?;
     let (asked, killed) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let kill = killed.clone();
@@ -115,7 +115,7 @@ async fn a_request_without_an_answer_is_no_failure() -> Result<()> {
 }
 
 /// Runs until the node was sent `sent` transactions of which it heard when `heard`, and is killed then.
-async fn killed_at_send(bare: &Bare, notes: &Memory, sent: usize, heard: bool) -> Result<()> {
+pub(super) async fn killed_at_send(bare: &Bare, notes: &Memory, sent: usize, heard: bool) -> Result<()> {
     let liar = Liar::before(&bare.tron.url()).await?;
     let killed = Arc::new(Notify::new());
     let (kill, mut left) = (killed.clone(), sent);

@@ -19,7 +19,8 @@ async fn a_node_of_another_chain_is_unfit() -> Result<()> {
     let other = "tron:728126428";
     let deployment = deployment(&bare.tron.url(), &Settings { chain_id: other.parse()?, ..bare.settings() });
     let notes = Memory::default();
-    let contracts = Contracts { escrow: holder(&key(7)), proxy: holder(&key(8)), deposit_address_factory: None };
+    let contracts =
+        Contracts { escrow: holder(&key(7)), proxy: holder(&key(8)), deposit_address_factory: None, permit2: None };
     for refused in [
         deployment.plan(&notes).await.map(drop),
         deployment.run(&notes, &silent).await.map(drop),
@@ -146,7 +147,8 @@ async fn what_cannot_be_meant_is_refused_at_once() -> Result<()> {
     let nobody = new(&bare.tron.url(), &bare.settings())?;
     let refused = nobody.plan(&Memory::default()).await;
     assert!(matches!(&refused, Err(DeployError::Unfit(_))), "{refused:?}");
-    let contracts = Contracts { escrow: ethereum.clone(), proxy: ethereum, deposit_address_factory: None };
+    let contracts =
+        Contracts { escrow: ethereum.clone(), proxy: ethereum, deposit_address_factory: None, permit2: None };
     let refused = nobody.verify(&contracts).await;
     assert!(matches!(&refused, Err(DeployError::Unfit(_))), "{refused:?}");
 

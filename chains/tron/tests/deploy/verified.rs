@@ -103,7 +103,7 @@ async fn other_contracts_and_none_are_found() -> Result<()> {
         let found = faults(
             &bare,
             &settings,
-            &Contracts { escrow: escrow.clone(), proxy: proxy.clone(), deposit_address_factory: None },
+            &Contracts { escrow: escrow.clone(), proxy: proxy.clone(), deposit_address_factory: None, permit2: None },
         )
         .await?;
         let subjects: Vec<_> = found.iter().map(|(subject, _)| subject.as_str()).collect();

@@ -3,6 +3,7 @@
 pub mod addressed;
 pub mod liar;
 pub mod payment;
+pub mod permitted;
 pub mod quoted;
 
 use std::time::{Duration, Instant};
@@ -125,6 +126,8 @@ impl World {
                 assets: Vec::new(),
             },
             api_key: None,
+            permit2: Some(self.contracts.permit2.parse().unwrap()),
+            permit2_code: None,
             deposit_returns_daily_max: DEPOSIT_RETURNS_DAILY_MAX,
             deposit_address_factory: Some(self.contracts.deposit_address_factory.parse().unwrap()),
         }

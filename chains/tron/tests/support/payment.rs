@@ -28,7 +28,7 @@ use escrow_abi::{
 };
 use events::{
     AssetId, Hash32, OwnedAsset, PaymentId, Terms,
-    event::{Authorization, PayerTransaction, TransactionPrepared, TronSpend},
+    event::{Authorization, EscrowPlan, PayerTransaction, TransactionPrepared, TronSpend},
     time::{Timestamp, from_unix_seconds},
 };
 use sagas::ports::{
@@ -98,8 +98,7 @@ impl World {
     }
 
     pub async fn order_by(&self, payer: &PrivateKeySigner, seconds: u64, choice: &Choice) -> Result<DepositOrder> {
-        let number = PAYMENTS.fetch_add(1, Ordering::Relaxed);
-        let payment_id = PaymentId::derive(&format!("tron:{}", account(payer)), &number.to_string());
+        let payment_id = next_id(payer);
         let until = self.time().await? + seconds;
         self.order_for(payer, payment_id, CAP, until - seconds / 2, until, choice).await
     }
@@ -114,26 +113,7 @@ impl World {
         fulfillment_deadline: u64,
         choice: &Choice,
     ) -> Result<DepositOrder> {
-        let source = self.asset(&format!("trc20:{}", self.token));
-        let terms = Terms::new(
-            OwnedAsset::new(source, &account(payer)).unwrap(),
-            vec![OwnedAsset::new(self.asset("slip44:195"), &account(&self.recipient)).unwrap()],
-            DELIVERED.to_string().parse().unwrap(),
-            Some(cap.to_string().parse().unwrap()),
-        );
-        let spend = SpendRequest {
-            payment_id: payment_id.clone(),
-            terms: terms.clone(),
-            quote_deadline: from_unix_seconds(quote_deadline).unwrap(),
-            fulfillment_deadline: from_unix_seconds(fulfillment_deadline).unwrap(),
-            escrow: EscrowSettings {
-                contract: self.contracts.escrow.parse()?,
-                reserver: holder(&self.reserver),
-                releaser: holder(&self.releaser),
-                refund_delay_seconds: REFUND_DELAY,
-            },
-            quote_hash: Hash32::ZERO,
-        };
+        let spend = self.request(payer, payment_id, cap, quote_deadline, fulfillment_deadline)?;
         let prepared = prepare_onchain(&spend, choice, &self.node(), &self.reserver.clone().into()).await?;
         let mut signed = Vec::new();
         for message in &prepared.messages {
@@ -145,12 +125,49 @@ impl World {
                 payload: None,
             });
         }
-        let (authorization, escrow) = authorize(&spend, &signed)?;
-        let fulfill_by = escrow.fulfillment_deadline;
-        Ok(DepositOrder {
+        let authorized = authorize(&spend, &signed)?;
+        Ok(self.order_of(spend, authorized))
+    }
+
+    /// What the payer is asked to authorize: a payment that pays TRX on the same chain.
+    pub fn request(
+        &self,
+        payer: &PrivateKeySigner,
+        payment_id: PaymentId,
+        cap: u64,
+        quote_deadline: u64,
+        fulfillment_deadline: u64,
+    ) -> Result<SpendRequest> {
+        let source = self.asset(&format!("trc20:{}", self.token));
+        let terms = Terms::new(
+            OwnedAsset::new(source, &account(payer)).unwrap(),
+            vec![OwnedAsset::new(self.asset("slip44:195"), &account(&self.recipient)).unwrap()],
+            DELIVERED.to_string().parse().unwrap(),
+            Some(cap.to_string().parse().unwrap()),
+        );
+        Ok(SpendRequest {
             payment_id,
-            terms_hash: terms.hash(),
             terms,
+            quote_deadline: from_unix_seconds(quote_deadline).unwrap(),
+            fulfillment_deadline: from_unix_seconds(fulfillment_deadline).unwrap(),
+            escrow: EscrowSettings {
+                contract: self.contracts.escrow.parse()?,
+                reserver: holder(&self.reserver),
+                releaser: holder(&self.releaser),
+                permit2: Some(self.contracts.permit2.parse()?),
+                refund_delay_seconds: REFUND_DELAY,
+            },
+            quote_hash: Hash32::ZERO,
+        })
+    }
+
+    /// What was authorized, with an award.
+    pub fn order_of(&self, spend: SpendRequest, (authorization, escrow): (Authorization, EscrowPlan)) -> DepositOrder {
+        let fulfill_by = escrow.fulfillment_deadline;
+        DepositOrder {
+            payment_id: spend.payment_id,
+            terms_hash: spend.terms.hash(),
+            terms: spend.terms,
             escrow,
             authorization,
             reservation: Reservation {
@@ -159,7 +176,7 @@ impl World {
                 source_amount: PRICE.to_string().parse().unwrap(),
                 fulfill_by,
             },
-        })
+        }
     }
 
     /// Sends a transaction of the payer's, as its wallet may, and makes a block.
@@ -269,6 +286,12 @@ impl World {
     pub async fn sun(&self, owner: &PrivateKeySigner) -> Result<u64> {
         Ok(self.dev.balance(&account(owner)).await?)
     }
+}
+
+/// The id of a payment of which there is no other.
+pub fn next_id(payer: &PrivateKeySigner) -> PaymentId {
+    let number = PAYMENTS.fetch_add(1, Ordering::Relaxed);
+    PaymentId::derive(&format!("tron:{}", account(payer)), &number.to_string())
 }
 
 /// The terms that the escrow of an order commits to, as anyone who holds the signed messages can write them down.

@@ -96,6 +96,7 @@ impl Payment {
                 contract: world.contracts.escrow.parse()?,
                 reserver: holder(&world.reserver),
                 releaser: holder(&world.releaser),
+                permit2: Some(world.contracts.permit2.parse()?),
                 refund_delay_seconds: REFUND_DELAY,
             },
             quote_hash: Hash32::ZERO,

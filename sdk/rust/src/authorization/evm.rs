@@ -134,7 +134,10 @@ impl Rebuilt {
 
 fn spend(demand: &Demand<'_>, scheme: Scheme, token: Option<TokenDomain>) -> Result<SpendRequest, Error> {
     let (order, named) = (demand.order, &demand.corridor.source);
-    let permit2 = demand.pins.permit2().ok_or_else(|| Error::Invalid("no Permit2 is pinned".to_owned()))?;
+    let permit2 = demand
+        .pins
+        .permit2_on(order.source.asset().chain())
+        .ok_or_else(|| Error::Invalid("no Permit2 is pinned".to_owned()))?;
     Ok(SpendRequest {
         scheme,
         payment_id: order.payment_id(),

@@ -105,7 +105,6 @@ impl Demand<'_> {
     }
 
     /// The one message that there has to be.
-    #[cfg(any(feature = "evm", feature = "solana"))]
     fn only<'p>(&self, prepared: &'p Prepared) -> Result<&'p UnsignedMessage, Error> {
         match prepared.signed_messages.as_slice() {
             [message] => Ok(message),
@@ -135,15 +134,15 @@ impl Checked {
 }
 
 /// Who is going to draw by the payer's allowance, before anything is prepared: Permit2, the program's address for the payer's key;
-/// `None` where the allowance is among what is signed. On EVM chains what is prepared may need none all the same:
-/// [`Prepared::is_allowed_by_signature`].
+/// `None` where the allowance is among what is signed, and on Tron, where Permit2 is offered to nobody else than who gave it one.
+/// On EVM chains what is prepared may need none all the same: [`Prepared::is_allowed_by_signature`].
 ///
 /// # Errors
 /// [`Error::Invalid`] when what the gateway names is of another family.
 pub fn spender(order: &Order, corridor: &Corridor, pins: &Pins) -> Result<Option<Account>, Error> {
     let escrow = &corridor.source.escrow_contract_address;
     match order.source.family() {
-        Family::Evm => Ok(pins.permit2()),
+        Family::Evm => Ok(pins.permit2_on(order.source.asset().chain())),
         #[cfg(feature = "solana")]
         Family::Solana => chains_solana::authorization::allowance_delegate(escrow, order.source.account())
             .map(Some)
@@ -152,6 +151,20 @@ pub fn spender(order: &Order, corridor: &Corridor, pins: &Pins) -> Result<Option
         Family::Solana => Err(Error::Invalid(format!("this build knows nothing of {escrow}"))),
         Family::Tron => Ok(None),
     }
+}
+
+/// On Tron, the Permit2 that a gateway names and that is not the payer's: nobody signs for it, so the payer signs transactions of its
+/// own, which cost TRX. `None` where it is the payer's, or none is named, and on other chains.
+pub fn foreign_permit2<'a>(order: &Order, corridor: &'a Corridor, pins: &Pins) -> Option<&'a Account> {
+    let named = corridor.source.permit2.as_ref().filter(|_| order.source.family() == Family::Tron)?;
+    (pins.permit2_on(order.source.asset().chain()).as_ref() != Some(named)).then_some(named)
+}
+
+/// The message scheme that a gateway is asked for; `None` where the one that it offers will do. On Tron a signature for Permit2 will
+/// do only where the gateway names the payer's.
+pub(crate) fn scheme(order: &Order, corridor: &Corridor, pins: &Pins) -> Option<&'static str> {
+    let is_own = corridor.source.permit2.is_some() && foreign_permit2(order, corridor, pins).is_none();
+    (order.source.family() == Family::Tron && !is_own).then_some("TRON")
 }
 
 /// A signed message as it is submitted.

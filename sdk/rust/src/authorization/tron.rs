@@ -1,6 +1,8 @@
-//! Tron: the payer's own transactions. They hold what only gateway and chain know, a reference to a block and the reserver's
-//! signature, so they are the gateway's bytes; each of them is read whole before the key sees it, and what was signed is judged
-//! by the gateway's own rules before it is given out.
+//! Tron: what is signed for Permit2, rebuilt to the byte, or the payer's own transactions. Those hold what only gateway and chain
+//! know, a reference to a block and the reserver's signature, so they are the gateway's bytes; each of them is read whole before the
+//! key sees it, and what was signed is judged by the gateway's own rules before it is given out.
+
+mod permit;
 
 use ruint::aliases::U256;
 use serde_json::Value;
@@ -26,7 +28,25 @@ const MESSAGES_MAX: usize = 2;
 
 /// What is signed.
 #[derive(Debug, Clone)]
-pub(super) struct Rebuilt {
+pub(super) enum Rebuilt {
+    /// For Permit2.
+    Permit(permit::Rebuilt),
+    /// The payer's own transactions.
+    Own(Box<OwnTransactions>),
+}
+
+impl Rebuilt {
+    pub(super) async fn sign(&self, key: &Key) -> Result<Vec<Value>, Error> {
+        match self {
+            Self::Permit(permit) => permit.sign(key).await,
+            Self::Own(transactions) => transactions.sign(key).await,
+        }
+    }
+}
+
+/// Transactions, as the gateway made them.
+#[derive(Debug, Clone)]
+pub(super) struct OwnTransactions {
     payer: Account,
     spend: SpendRequest,
     plan: EscrowPlan,
@@ -34,12 +54,19 @@ pub(super) struct Rebuilt {
 }
 
 pub(super) fn check(demand: &Demand<'_>, prepared: &Prepared) -> Result<Checked, Error> {
+    match prepared.message_scheme.as_str() {
+        permit::SCHEME => permit::check(demand, prepared),
+        _ => by_own_transactions(demand, prepared),
+    }
+}
+
+fn by_own_transactions(demand: &Demand<'_>, prepared: &Prepared) -> Result<Checked, Error> {
     demand.scheme(SCHEME, prepared)?;
     let count = prepared.signed_messages.len();
     if !(1..=MESSAGES_MAX).contains(&count) {
         return Err(Mismatch::new("signed_messages", "a deposit, or an approval and a deposit", count).into());
     }
-    let spend = spend(demand);
+    let spend = spend(demand, None);
     let unusable = |error: chains_tron::address::ConvertError| Error::Invalid(error.to_string());
     let source = &demand.order.source;
     let payer = address(source.account()).map_err(unusable)?;
@@ -85,13 +112,13 @@ pub(super) fn check(demand: &Demand<'_>, prepared: &Prepared) -> Result<Checked,
     }
     let amount = cap(demand)?;
     let plan = plan(&spend, demand);
-    let rebuilt = Rebuilt { payer: source.account().clone(), spend: spend.clone(), plan: plan.clone(), messages };
-    let payment_id = spend.payment_id;
-    Ok(Checked { payment_id, plan, amount, spender: None, scheme: SCHEME, signing: Signing::Tron(Box::new(rebuilt)) })
+    let own = OwnTransactions { payer: source.account().clone(), spend: spend.clone(), plan: plan.clone(), messages };
+    let (payment_id, signing) = (spend.payment_id, Signing::Tron(Box::new(Rebuilt::Own(Box::new(own)))));
+    Ok(Checked { payment_id, plan, amount, spender: None, scheme: SCHEME, signing })
 }
 
-impl Rebuilt {
-    pub(super) async fn sign(&self, key: &Key) -> Result<Vec<Value>, Error> {
+impl OwnTransactions {
+    async fn sign(&self, key: &Key) -> Result<Vec<Value>, Error> {
         is_payers(key, &self.payer)?;
         let (mut all, mut judged) = (Vec::new(), Vec::new());
         for (message, raw_data) in &self.messages {
@@ -119,7 +146,8 @@ fn cap(demand: &Demand<'_>) -> Result<Amount, Error> {
     demand.order.max_source_amount.ok_or_else(missing)
 }
 
-fn spend(demand: &Demand<'_>) -> SpendRequest {
+/// What is to be authorized, by this Permit2 or by none.
+fn spend(demand: &Demand<'_>, permit2: Option<Account>) -> SpendRequest {
     let (order, named) = (demand.order, &demand.corridor.source);
     SpendRequest {
         payment_id: order.payment_id(),
@@ -130,6 +158,7 @@ fn spend(demand: &Demand<'_>) -> SpendRequest {
             contract: named.escrow_contract_address.clone(),
             reserver: named.reserver.clone(),
             releaser: named.releaser.clone(),
+            permit2,
             refund_delay_seconds: demand.corridor.refund_delay_seconds,
         },
         quote_hash: demand.quote_hash,
@@ -239,7 +268,7 @@ mod tests {
         let (order, corridor, pins) = (order(&payer), corridor(), Pins::default());
         let demand =
             Demand { order: &order, corridor: &corridor, pins: &pins, quote_hash: Hash32::ZERO, price: None, now: NOW };
-        let honest = spend(&demand);
+        let honest = spend(&demand, None);
         let key = Key::Secp256k1(payer.into());
         let checked = demand.check(&prepared(&honest, &Choice::default()).await).unwrap();
         assert_eq!(checked.sign(&key).await.unwrap()["signed_messages"].as_array().map(Vec::len), Some(2));

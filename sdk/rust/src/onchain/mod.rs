@@ -134,7 +134,8 @@ impl Chain {
         &self.escrow
     }
 
-    /// How much of `source`'s asset the account lets `spender` draw, smallest unit.
+    /// How much of `source`'s asset the account lets `spender` draw, smallest unit. On Tron the spender is Permit2: the escrow's
+    /// allowance is among what is signed there.
     ///
     /// # Errors
     /// [`Error::Node`].
@@ -145,7 +146,7 @@ impl Chain {
             #[cfg(feature = "solana")]
             OfFamily::Solana(chain) => chain.allowance(source, spender).await,
             #[cfg(feature = "tron")]
-            OfFamily::Tron(_) => Err(Error::Invalid("on Tron the allowance is among what is signed".to_owned())),
+            OfFamily::Tron(chain) => chain.allowance(source, spender).await,
         }
     }
 
@@ -168,7 +169,7 @@ impl Chain {
             #[cfg(feature = "solana")]
             OfFamily::Solana(chain) => chain.approve(source, spender, amount, key, fee_max).await,
             #[cfg(feature = "tron")]
-            OfFamily::Tron(_) => Err(Error::Invalid("on Tron the allowance is among what is signed".to_owned())),
+            OfFamily::Tron(chain) => chain.approve(source, spender, amount, key, fee_max).await,
         }
     }
 

@@ -77,6 +77,36 @@ impl Tron {
         }
     }
 
+    pub(super) async fn allowance(&self, source: &OwnedAsset, spender: &Account) -> Result<U256, Error> {
+        let token = trc20(source.asset()).map_err(unusable)?;
+        let (owner, spender) = (address(source.account()).map_err(unusable)?, address(spender).map_err(unusable)?);
+        let call = Trc20::allowanceCall { owner, spender };
+        match self.node.call(None, token, &call, State::Newest).await.map_err(fault)? {
+            Answer::Returned { value, .. } => Ok(value),
+            Answer::Reverted { reason, .. } => Err(fault(format!("the allowance: {reason}"))),
+        }
+    }
+
+    /// What stood there before is taken back first: USDT's contract takes no other allowance in its place.
+    pub(super) async fn approve(
+        &self,
+        source: &OwnedAsset,
+        spender: &Account,
+        amount: Amount,
+        key: &Key,
+        fee_max: U256,
+    ) -> Result<Vec<String>, Error> {
+        let token = trc20(source.asset()).map_err(unusable)?;
+        let stands = !self.allowance(source, spender).await?.is_zero();
+        let spender = address(spender).map_err(unusable)?;
+        let mut sent = Vec::new();
+        for value in stands.then_some(U256::ZERO).into_iter().chain([amount.get()]) {
+            let data = Trc20::approveCall { spender, value }.abi_encode();
+            sent.push(self.send(ToSend { what: "the approval", to: token, data, spare: 0 }, key, fee_max).await?);
+        }
+        Ok(sent)
+    }
+
     pub(super) async fn transfer(
         &self,
         to: &OwnedAsset,

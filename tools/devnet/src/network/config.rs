@@ -258,6 +258,7 @@ fn corridors(network: &Network, spread_bps: u32) -> Result<Vec<Value>> {
         pairs.push(pair(source.clone(), tron.token()?));
         pairs.push(coin);
         pairs.push(pair(tron.token()?, destination.clone()));
+        pairs.push(pair(tron.permitted_token()?, destination.clone()));
         pairs.push(wrapped(tron.wrapped_coin()?, TRX_RATE));
     }
     if let (Some(solana), Some(tron)) = (&network.solana, &network.tron) {
@@ -317,6 +318,7 @@ fn tron_members(network: &Network, chain: &TronChain) -> Result<Value> {
         "rpc_url": chain.node.url(),
         "escrow_contract": chain.contracts.escrow,
         "fulfillment_proxy": chain.contracts.proxy,
+        "permit2": chain.contracts.permit2,
         "deposit_address_factory": chain.contracts.deposit_address_factory,
         "reserver": Role::Reserver.tron_account(),
         "releaser": network.verifier(Family::Tron)?.account,
@@ -325,6 +327,7 @@ fn tron_members(network: &Network, chain: &TronChain) -> Result<Value> {
         "poll_ms": 200,
         "assets": [
             {"asset_identifier": chain.token()?, "symbol": "DEV", "decimals": DECIMALS},
+            {"asset_identifier": chain.permitted_token()?, "symbol": "dUSDT", "decimals": DECIMALS},
             {"asset_identifier": chain.coin()?, "symbol": "TRX", "decimals": tron::COIN_DECIMALS},
             {
                 "asset_identifier": chain.wrapped_coin()?,

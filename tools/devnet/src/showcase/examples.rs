@@ -83,6 +83,7 @@ pub(super) async fn invite(network: &Network) -> Result<()> {
         addresses.extend([
             ("TRON_API_URL", tron.node.url()),
             ("TRON_ESCROW", tron.contracts.escrow.clone()),
+            ("TRON_PERMIT2", tron.contracts.permit2.clone()),
             ("TRON_DEPOSIT_ADDRESS_FACTORY", tron.contracts.deposit_address_factory.clone()),
             ("TRON_RESERVER", Role::Reserver.tron_account()),
             ("TRON_RELEASER", network.verifier(Family::Tron)?.account.to_string()),
@@ -156,6 +157,8 @@ async fn payer_on_tron(network: &Network) -> Result<Files> {
     let account = chains_tron::address::text(signer.address());
     chain.dev.fund(&account, SUN).await?;
     chain.dev.mint(&chain.token, &account, U256::from(TOKENS)).await?;
+    chain.dev.mint(&chain.permitted_token, &account, U256::from(TOKENS)).await?;
+    chain.dev.approve(&signer, &chain.permitted_token, &chain.contracts.permit2, U256::MAX).await?;
     let key = hex::encode(signer.to_bytes());
     leave(&network.options().directory, "tron", &key, &order(network, &chain.token()?, &account)?)
 }

@@ -40,6 +40,7 @@ impl Environment<'_> {
         let spent = before - self.held_on_tron().await?;
         ensure!(spent == U256::from(PRICE), "the payer spent {spent} and not {PRICE}");
         println!("   payer spent {spent} of the {} in escrow; the release gave back the rest\n", ordinary.cap);
+        self.signs_for_permit2(&payer, from_tron.clone()).await?;
         self.arrives("From an EVM chain to Tron", &evm_payer, token.clone()).await?;
         self.arrives("From an EVM chain to Tron, TRX", &evm_payer, coin).await?;
         let Some(solana) = &self.network.solana else { return Ok(()) };
@@ -52,10 +53,33 @@ impl Environment<'_> {
         Ok(())
     }
 
+    /// A payer that let Permit2 draw once signs, and sends nothing.
+    async fn signs_for_permit2(&mut self, payer: &Payer, from_tron: PaymentSpec) -> Result<()> {
+        let (token, held) = (self.on_tron()?.permitted_token()?, self.held_for_permit2().await?);
+        let title = "From Tron by one signature, without a transaction of the payer's";
+        self.arrives(title, payer, PaymentSpec { source: token, ..from_tron }).await?;
+        let ((before, sun), (after, left)) = (held, self.held_for_permit2().await?);
+        let spent = before - after;
+        ensure!(spent == U256::from(PRICE), "the payer spent {spent} and not {PRICE}");
+        ensure!(sun == left, "the payer spent {} sun", sun.abs_diff(left));
+        println!("   payer spent {spent}, and no TRX\n");
+        Ok(())
+    }
+
+    /// What the payer holds of the token that Permit2 may draw, and of TRX, in sun.
+    async fn held_for_permit2(&self) -> Result<(U256, u64)> {
+        let (tron, payer) = (self.on_tron()?, Role::Payer.tron_account());
+        let tokens = tron.dev.token_balance(&tron.permitted_token, &payer).await?;
+        Ok((tokens, tron.dev.balance(&payer).await?))
+    }
+
+    fn on_tron(&self) -> Result<&TronChain> {
+        self.network.tron.as_ref().context("the network has no Tron chain")
+    }
+
     /// What the payer holds of the token there.
     async fn held_on_tron(&self) -> Result<U256> {
-        let tron = self.network.tron.as_ref().context("the network has no Tron chain")?;
-        tron.balance(Role::Payer).await
+        self.on_tron()?.balance(Role::Payer).await
     }
 }
 

@@ -143,5 +143,16 @@ fn configured(chain: &SimTron, releaser: &Account) -> Result<(TronConfig, AssetI
         assets: vec![listed],
         chain_id,
     };
-    Ok((TronConfig { common, api_key: None, deposit_address_factory: None, deposit_returns_daily_max: 0 }, token, coin))
+    Ok((
+        TronConfig {
+            common,
+            api_key: None,
+            permit2: None,
+            permit2_code: None,
+            deposit_address_factory: None,
+            deposit_returns_daily_max: 0,
+        },
+        token,
+        coin,
+    ))
 }

@@ -46,6 +46,7 @@ impl TronWorld {
                 contract: common.escrow_contract.clone(),
                 reserver: common.reserver.clone(),
                 releaser: order.releaser.clone(),
+                permit2: None,
                 refund_delay_seconds: REFUND_DELAY,
             },
             quote_hash: order.quote_hash,

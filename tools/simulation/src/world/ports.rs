@@ -216,6 +216,10 @@ impl Chains for SimAdapter {
         self.inner.deposit_ruled_out(payment_id, escrow, after).await
     }
 
+    async fn deposit_forestalled(&self, deposit: &PayerDeposit) -> Result<bool, Transient> {
+        self.inner.deposit_forestalled(deposit).await
+    }
+
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {
         self.inner.transaction_state(versions).await
     }

@@ -132,7 +132,14 @@ pub fn config(chain: &SharedTron) -> Result<TronConfig> {
         assets: vec![asset],
         chain_id,
     };
-    Ok(TronConfig { common, api_key: None, deposit_address_factory: None, deposit_returns_daily_max: 0 })
+    Ok(TronConfig {
+        common,
+        api_key: None,
+        permit2: None,
+        permit2_code: None,
+        deposit_address_factory: None,
+        deposit_returns_daily_max: 0,
+    })
 }
 
 /// A connection whose calls end as is said from outside.
@@ -246,6 +253,7 @@ pub async fn sign(
             contract: common.escrow_contract.clone(),
             reserver: common.reserver.clone(),
             releaser: common.releaser.clone(),
+            permit2: None,
             refund_delay_seconds: common.refund_delay_seconds,
         },
         quote_hash: Hash32::ZERO,
