@@ -81,7 +81,7 @@ def insist_same(name: str, own: object, shown: object) -> None:
     """Raises `NotSigned` where the gateway says something else than what was rebuilt. Addresses and hashes have no case."""
     expected, found = (_text(value) for value in (own, shown))
     if expected != found:
-        raise NotSigned(f"{name} must be {expected}, and the gateway asks for a signature over {found[:100]}")
+        raise NotSigned(f"the gateway asks for a signature over something else: {name} must be {expected}, not {found[:100]}")
 
 
 def insist_digest(message: Message, asked: str) -> None:
