@@ -200,7 +200,11 @@ impl Authorizer for TronAuthorizer {
                     return Err(AuthorizeError::Refused(NO_PERMIT2.to_owned()));
                 }
                 authorization::confirm_permit(&spend, node).await.map_err(|error| match error {
-                    OnchainError::Denied(denied) => refused(&denied),
+                    OnchainError::Denied(denied) => {
+                        let is_it = |signed| authorization::authorize_permit(&spend, &as_signed(signed)).is_ok();
+                        let message = request.signed_messages.iter().position(is_it);
+                        refused(&Denied { message, ..denied })
+                    }
                     OnchainError::Transient(error) => error.into(),
                 })
             }

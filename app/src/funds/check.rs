@@ -9,6 +9,7 @@ use events::{
     Amount, Family, PaymentId,
     time::{Timestamp, unix_seconds},
 };
+use projections::PaymentView;
 use sagas::ports::Transient;
 
 use super::{
@@ -64,11 +65,11 @@ impl FundsCheck {
             Ok(promised) => return Ok(promised),
             Err(refused) => refused,
         };
-        // What is deposited is out of the balance, and what has failed will never be drawn.
+        // What is in a block is out of balance and allowance already, and what has failed will never be drawn.
         let mut over = Vec::new();
         for waiting in &refused.payments {
             match payments.view(waiting).await {
-                Ok(Some(view)) if view.escrowed.is_some() || view.status.is_final() => over.push(waiting.clone()),
+                Ok(Some(view)) if is_drawn(&view) || view.status.is_final() => over.push(waiting.clone()),
                 _ => {}
             }
         }
@@ -155,6 +156,11 @@ impl FundsCheck {
         self.recent.invalidate(&key).await;
         read().await.map(moka::Entry::into_value).map_err(|error| error.as_ref().clone())
     }
+}
+
+/// Whether the deposit is in a block, settled or not.
+fn is_drawn(view: &PaymentView) -> bool {
+    view.escrowed.is_some() || view.deposit.as_ref().is_some_and(|deposit| deposit.block_number.is_some())
 }
 
 /// Spends that stand on the same balance and the same allowance.

@@ -334,8 +334,8 @@ pub fn recorded(
     }
 }
 
-/// What does not fit in a permit on record, but for its signature: its nonce is the payment's, it is of the cap where the terms set one, and
-/// Permit2 takes it for as long as the escrow takes the deposit.
+/// What does not fit in a permit on record, but for its signature: its nonce is the payment's, it is of the cap where the terms set
+/// one, and Permit2 takes it for as long as the escrow takes the deposit.
 pub fn check_recorded(
     permit: &Permit2,
     payment_id: &PaymentId,

@@ -388,6 +388,8 @@ impl Chains for TronChain {
         let mined = Transactions::of(&self.node).mined(id).await?;
         if let Some(inclusion) = &mined {
             self.log_watcher.note_shown(order.payment_id.on_chain(), since, inclusion.block_number);
+            // What is in a block is out of the payer's reach.
+            self.permits.leave(order.terms.source.account(), &order.payment_id);
         }
         Ok(mined)
     }

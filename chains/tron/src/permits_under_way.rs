@@ -11,7 +11,7 @@ use std::{
 
 use events::{Account, PaymentId};
 
-/// Most deposits of one payer that are under way; others wait.
+/// Most deposits of one payer that are under way to a block; others wait.
 pub(super) const PERMITS_UNDER_WAY_MAX: usize = 16;
 /// How long a deposit is taken to be under way, unless its end is seen.
 const UNDER_WAY_FOR: Duration = Duration::from_secs(3_600);
@@ -38,7 +38,7 @@ impl PermitsUnderWay {
         true
     }
 
-    /// The deposit's end was seen, or nothing was made of it.
+    /// The deposit was seen in a block, or its end, or nothing was made of it.
     pub fn leave(&self, payer: &Account, payment_id: &PaymentId) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(own) = all.get_mut(payer) else { return };
