@@ -136,12 +136,17 @@ async fn from_an_empty_directory_to_payments_on_every_corridor() -> Result<()> {
     let deployers = [("deployer-evm", "EVM"), ("deployer-solana", "Solana"), ("deployer-evm", "Tron")];
     chains.fund(&operator.accounts(deployers).await?).await?;
     for (id, (key, _)) in chains.ids().iter().zip(deployers) {
-        let deploy = format!("deploy --chain {id} --payer keys/{key}.json --guardian nobody");
+        // On Tron with a Permit2 of its own.
+        let own = if id.starts_with("tron:") { " --own-permit2" } else { "" };
+        let deploy = format!("deploy --chain {id} --payer keys/{key}.json --guardian nobody{own}");
         let said = operator.does(&deploy).await?;
         assert!(said.contains("In all at most ") && said.contains("Nothing was sent"), "{said}");
         assert!(of_chain(&operator.path("chains.toml"), id, "escrow_contract").is_err());
         let said = operator.does(&format!("{deploy} --yes")).await?;
         assert!(said.contains("are written to chains.toml") && !said.contains("WRONG"), "{said}");
+        let draws =
+            said.contains("constructor of Permit2") && of_chain(&operator.path("chains.toml"), id, "permit2").is_ok();
+        assert_eq!(draws, !own.is_empty(), "{said}");
         operator.does(&format!("deploy --chain {id} --verify")).await?;
         let said = operator.does(&format!("{deploy} --yes")).await?;
         assert!(said.contains("Nothing is left to do."), "{said}");

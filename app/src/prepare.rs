@@ -82,9 +82,9 @@ struct MessageBody {
     /// is `message`. On Tron the TIP-712 typed data as JSON, or under `TRON` the `raw_data` of a transaction in hex, whose SHA-256 is
     /// `message`; the messages are in the order in which their transactions are sent, after the auction.
     message_prehash: String,
-    /// What else the submission has to repeat. On EVM chains, and under `TRON_PERMIT2_ESCROW`, the windows and, under `EVM_EIP3009`, `deposit`, whose hash is the nonce;
-    /// of an allowance what it says: `spender`, `amount`, `deadline` and so on. On Solana its `allowance_delegate` is the address that the payer approves to draw
-    /// on its tokens. Under `TRON` it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in
+    /// What else the submission has to repeat. On EVM chains, and under `TRON_PERMIT2_ESCROW`, the windows and, under
+    /// `EVM_EIP3009`, `deposit`, whose hash is the nonce; of an allowance what it says: `spender`, `amount`, `deadline` and so on.
+    /// On Solana its `allowance_delegate` is the address that the payer approves to draw on its tokens. Under `TRON` it says what the transaction does: `function`, `contract`, `amount` and so on; everything is in
     /// the transaction itself.
     #[schemars(schema_with = "schema::free_form")]
     payload: Map<String, Value>,

@@ -10,8 +10,8 @@
 //! - [`vitals`]: what is measured of a chain that a gateway is connected to.
 //! - [`deployment`]: what puts the contracts there.
 //! - [`nodes`]: the pool of the nodes that one chain is asked through, and when two of them have to agree.
-//! - [`block_poller`], [`head_feed`], [`log_watcher`], [`single_flight`], [`submitters`], [`sign_failures`], [`reservers`] and
-//!   [`windows`]: what the adapters of families share.
+//! - [`block_poller`], [`head_feed`], [`log_watcher`], [`single_flight`], [`submitters`], [`sign_failures`],
+//!   [`reservers`], [`under_way`] and [`windows`]: what the adapters of families share.
 
 pub mod auditor;
 pub mod block_poller;
@@ -32,6 +32,7 @@ pub mod setup;
 pub mod sign_failures;
 pub mod single_flight;
 pub mod submitters;
+pub mod under_way;
 pub mod verifier;
 pub mod vitals;
 pub mod windows;

@@ -47,8 +47,8 @@ pub struct Args {
     /// account, as a rule a multi-signature one, or `nobody`.
     #[arg(long)]
     guardian: Option<String>,
-    /// On Tron: make a Permit2 of one's own, too, by which the escrow draws (ADR 156). Without this it draws by the chain's
-    /// `permit2`, where the file of chains names one.
+    /// On Tron: make a Permit2 of one's own, too, by which the escrow draws (ADR 156), unless the file of chains names one as the
+    /// chain's `permit2`: then it draws by that.
     #[arg(long, conflicts_with = "verify")]
     own_permit2: bool,
     /// Do it. Without this it is only shown what there is to do, and what it costs.
@@ -215,10 +215,7 @@ impl Chain {
             self.id
         );
         Ok(match (permit2, args.own_permit2) {
-            (Some(account), true) => {
-                bail!("--own-permit2: the file of chains names {account} as permit2 of {} already", self.id)
-            }
-            (Some(account), false) => {
+            (Some(account), _) => {
                 let code = self.permit2_code.as_deref().map(str::parse).transpose();
                 Permit2::At { account, code: code.with_context(|| format!("permit2_code of {}", self.id))? }
             }

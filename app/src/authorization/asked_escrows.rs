@@ -1,7 +1,7 @@
-//! What a chain says of an escrow, such as whether deposit addresses of it are given, or by which Permit2 it draws. Whoever asks for a
-//! payment may cause the question, so few are asked at a time, one for each escrow, and the answer counts for a while.
+//! What a chain says of an escrow, such as whether deposit addresses of it are given, or by which Permit2 it draws. Whoever asks for
+//! a payment may cause the question, so one is asked at a time for each escrow, and the answer counts for a while.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use moka::future::Cache;
 
@@ -29,7 +29,8 @@ impl<T: Copy + Send + Sync + 'static> Default for AskedEscrows<T> {
 }
 
 impl<T: Copy + Send + Sync + 'static> AskedEscrows<T> {
-    /// What is known lately of the escrow, or what `ask` says, in this bulkhead; all that come at once wait for one answer.
+    /// What is known lately of the escrow, or what `ask` says. All that come at once wait for one answer, each in its own bulkhead, so
+    /// that those who signed are not refused for those who proved nothing.
     ///
     /// # Errors
     /// [`Transient`].
@@ -39,11 +40,11 @@ impl<T: Copy + Send + Sync + 'static> AskedEscrows<T> {
         asks: &Bulkhead,
         ask: impl Future<Output = Result<Option<T>, Transient>>,
     ) -> Result<Option<T>, Transient> {
-        let asked = async {
-            let _permit = asks.permit().await.ok_or_else(crowded)?;
-            ask.await
-        };
-        self.0.try_get_with_by_ref(escrow, asked).await.map_err(|error: std::sync::Arc<Transient>| (*error).clone())
+        if let Some(known) = self.0.get(escrow).await {
+            return Ok(known);
+        }
+        let _permit = asks.permit().await.ok_or_else(crowded)?;
+        self.0.try_get_with_by_ref(escrow, ask).await.map_err(|error: Arc<Transient>| (*error).clone())
     }
 }
 

@@ -76,7 +76,7 @@ struct EvmChain {
     /// Whether escrows have a call for signed transfers, and since when that is known. Only configured ones are asked, so it is bounded.
     escrows_with_transfers: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     /// The block as of which deposit addresses of escrows are given.
-    addressed_escrows: Arc<AskedEscrows<u64>>,
+    addressed_escrows: AskedEscrows<u64>,
     /// Whether escrows get deposits from addresses of offers. Only configured ones are asked.
     offered_escrows: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     foreign: FairBulkhead,
@@ -102,7 +102,7 @@ impl EvmAuthorizer {
                     tokens_asked,
                     unsigned_asks,
                     escrows_with_transfers: Arc::default(),
-                    addressed_escrows: Arc::default(),
+                    addressed_escrows: AskedEscrows::default(),
                     offered_escrows: Arc::default(),
                     foreign,
                 },

@@ -15,7 +15,7 @@ use chains_tron::{
     },
     deposit_addresses,
     node::Node,
-    permit2,
+    permit2, token,
 };
 use events::{
     Account, Amount,
@@ -32,7 +32,6 @@ use crate::{
     },
     bulkhead::Bulkhead,
     connected::Connected,
-    funds,
 };
 
 /// Questions to a node about tokens and contracts for those who proved nothing, at a time; four times as many wait for it.
@@ -57,9 +56,9 @@ struct Chain {
     /// Questions for those who signed.
     signed_asks: Arc<Bulkhead>,
     /// The factory, and the block as of which addresses are given.
-    addressed_escrows: Arc<AskedEscrows<(Address, u64)>>,
+    addressed_escrows: AskedEscrows<(Address, u64)>,
     /// The Permit2 by which an escrow draws.
-    permit2s: Arc<AskedEscrows<Address>>,
+    permit2s: AskedEscrows<Address>,
 }
 
 impl TronAuthorizer {
@@ -70,8 +69,8 @@ impl TronAuthorizer {
                 reservers: keys.map(OpeningSigner::from),
                 asks: Arc::new(Bulkhead::new("unsigned_tokens", ASKS_MAX, 4 * ASKS_MAX, ASK_WAIT_MAX)),
                 signed_asks: Arc::new(Bulkhead::new("tokens", ASKS_MAX, 4 * ASKS_MAX, ASK_WAIT_MAX)),
-                addressed_escrows: Arc::default(),
-                permit2s: Arc::default(),
+                addressed_escrows: AskedEscrows::default(),
+                permit2s: AskedEscrows::default(),
                 node,
             };
             (chain.node.chain_id().clone(), chain)
@@ -159,14 +158,14 @@ impl Authorizer for TronAuthorizer {
     /// One signature, where the payer has given Permit2 an allowance that is enough.
     async fn offered(&self, wish: &Wish<'_>) -> Result<MessageScheme, AuthorizeError> {
         let chain = self.chains.of(wish.source)?;
-        let (Ok(token), Some(permit2)) =
+        let (Ok(contract), Some(permit2)) =
             (trc20(wish.source.asset()), chain.permit2_of(wish.escrow, &chain.asks).await?)
         else {
             return Ok(MessageScheme::Tron);
         };
         let payer = address(wish.source.account()).map_err(Transient::from)?;
         let _permit = chain.asks.permit().await.ok_or_else(crowded)?;
-        let allowance = funds::tron_allowance(&chain.node, token, payer, permit2).await?;
+        let allowance = token::allowance(&chain.node, contract, payer, permit2).await?;
         // Of what may be anything, an allowance without a bound is enough.
         let needed = wish.drawn.map_or(U256::MAX, Amount::get);
         Ok(if allowance >= needed { MessageScheme::TronPermit2Escrow } else { MessageScheme::Tron })

@@ -26,7 +26,6 @@ use events::{
 };
 use sagas::ports::Transient;
 
-pub(crate) use self::tron::allowance as tron_allowance;
 pub(crate) use self::{check::FundsCheck, promises::Promised};
 pub use self::{evm::EvmFunds, solana::SolanaFunds, tron::TronFunds};
 use crate::schema;

@@ -12,10 +12,10 @@ use chains_tron::{
     address::{address, text, trc20},
     authorization::is_on_chain,
     node::{Answer, Node, State},
-    permit2,
+    permit2, token,
     wrapping::{self, WrapCall},
 };
-use escrow_abi::contracts::DevToken::{allowanceCall, approveCall, balanceOfCall};
+use escrow_abi::contracts::DevToken::{approveCall, balanceOfCall};
 use events::{Account, Amount};
 use sagas::ports::Transient;
 
@@ -51,13 +51,13 @@ impl Funds for TronFunds {
                 return Err(Transient::misconfigured("the payer signed for another family"));
             }
         };
-        let token = trc20(spend.source.asset())?;
+        let contract = trc20(spend.source.asset())?;
         let payer = address(spend.source.account())?;
         let drawn_by = address(spender)?;
-        let held = async { read(node, token, &balanceOfCall { account: payer }).await };
+        let held = async { read(node, contract, &balanceOfCall { account: payer }).await };
         let allowed = async {
             match is_judged {
-                true => allowance(node, token, payer, drawn_by).await.map(Some),
+                true => token::allowance(node, contract, payer, drawn_by).await.map(Some),
                 false => Ok(None),
             }
         };
@@ -114,19 +114,6 @@ impl Funds for TronFunds {
 fn permit2_of(node: &Node) -> Result<&Account, Transient> {
     let permit2 = node.config().permit2.as_ref();
     permit2.ok_or_else(|| Transient::misconfigured(format!("{} has no Permit2", node.chain_id())))
-}
-
-/// What a payer lets `spender` draw, in the newest state.
-///
-/// # Errors
-/// [`Transient`].
-pub(crate) async fn allowance(
-    node: &Node,
-    token: Address,
-    owner: Address,
-    spender: Address,
-) -> Result<U256, Transient> {
-    read(node, token, &allowanceCall { owner, spender }).await
 }
 
 /// What the payer holds of TRX, where the source is its wrapped form.

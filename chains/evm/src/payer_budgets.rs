@@ -4,14 +4,11 @@
 //! its money away while its deposits are on their way, and all of them revert. So what they cost in vain counts against it as
 //! well, and only so many of them are under way at a time.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use alloy::primitives::Address;
 
+use chains::under_way::{Entry, UnderWay};
 use escrow_abi::contracts::{address, text};
 use events::{event::TransactionPrepared, time::Timestamp};
 use journal::{
@@ -26,11 +23,6 @@ use super::{
     query::Query,
     transaction::{self, hash_of},
 };
-
-/// How long a deposit of an account without code is taken to be under way, unless its end is seen.
-const UNDER_WAY_FOR: Duration = Duration::from_secs(3_600);
-/// How often those whose end was never seen are dropped.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// Whose deposit it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,78 +45,6 @@ pub(crate) enum Charge {
     Contract(BudgetKey),
 }
 
-/// Whether a deposit is one of those that are under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum UnderWay {
-    /// From now on.
-    New,
-    /// It was before.
-    Before,
-    /// There is no room for it.
-    No,
-}
-
-/// Deposits of accounts without code, as this process has seen them.
-#[derive(Debug, Default)]
-struct KeyDeposits(Mutex<Seen>);
-
-#[derive(Debug, Default)]
-struct Seen {
-    /// Since when each is under way.
-    accounts: HashMap<BudgetKey, HashMap<Purpose, Instant>>,
-    /// When what is too old was last dropped.
-    swept: Option<Instant>,
-}
-
-impl KeyDeposits {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        // Nothing panics between two changes that belong together.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn has(&self, account: &BudgetKey, purpose: &Purpose) -> bool {
-        self.lock().accounts.get(account).is_some_and(|own| own.contains_key(purpose))
-    }
-
-    /// Whether `purpose` is one of the `most` deposits of this account that are under way, and from now on it is.
-    fn enter(&self, account: &BudgetKey, purpose: &Purpose, most: usize, now: Instant) -> UnderWay {
-        let mut seen = self.lock();
-        seen.drop_old(now);
-        let own = seen.accounts.entry(account.clone()).or_default();
-        if own.contains_key(purpose) {
-            return UnderWay::Before;
-        }
-        if own.len() >= most {
-            return UnderWay::No;
-        }
-        own.insert(purpose.clone(), now);
-        UnderWay::New
-    }
-
-    /// It is over, and what it did cost in vain is counted.
-    fn leave(&self, account: &BudgetKey, purpose: &Purpose) {
-        let mut seen = self.lock();
-        let Some(own) = seen.accounts.get_mut(account) else { return };
-        own.remove(purpose);
-        if own.is_empty() {
-            seen.accounts.remove(account);
-        }
-    }
-}
-
-impl Seen {
-    fn drop_old(&mut self, now: Instant) {
-        if self.swept.is_some_and(|at| now - at < SWEEP_EVERY) {
-            return;
-        }
-        self.swept = Some(now);
-        self.accounts.retain(|_, own| {
-            own.retain(|_, since| now - *since < UNDER_WAY_FOR);
-            !own.is_empty()
-        });
-    }
-}
-
 /// The account that an order's deposit is charged to. With a deposit address it is that: the refund account is any that somebody named.
 fn charged_account(order: &DepositOrder) -> Result<Address, Transient> {
     let account = order.authorization.deposit_address().map_or(order.terms.source.account(), |given| &given.address);
@@ -136,13 +56,14 @@ pub(crate) struct PayerBudgets {
     node: Node,
     budgets: Arc<dyn Budgets>,
     clock: Arc<dyn Clock>,
-    key_deposits: KeyDeposits,
+    /// Of accounts without code.
+    key_deposits: UnderWay<BudgetKey, Purpose>,
 }
 
 impl PayerBudgets {
     /// The budgets on the chain of `node`, which all gateways share that share `budgets`.
     pub fn new(node: Node, budgets: Arc<dyn Budgets>, clock: Arc<dyn Clock>) -> Self {
-        Self { node, budgets, clock, key_deposits: KeyDeposits::default() }
+        Self { node, budgets, clock, key_deposits: UnderWay::default() }
     }
 
     /// The payer of an order as what it is at the newest state.
@@ -228,9 +149,9 @@ impl PayerBudgets {
         }
         let most = self.node.config().gas.account_deposits_max;
         Ok(match self.key_deposits.enter(&budget.key, purpose, most, Instant::now()) {
-            UnderWay::New => (Room::Now, Charge::Key(budget.key)),
-            UnderWay::Before => (Room::Now, Charge::None),
-            UnderWay::No => (Room::Soon, Charge::None),
+            Entry::New => (Room::Now, Charge::Key(budget.key)),
+            Entry::Before => (Room::Now, Charge::None),
+            Entry::No => (Room::Soon, Charge::None),
         })
     }
 
@@ -313,30 +234,5 @@ impl PayerBudgets {
             }
         }
         Ok(lost)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn so_many_deposits_of_an_account_are_under_way_until_their_end_is_seen_or_long_past() {
-        let (deposits, start) = (KeyDeposits::default(), Instant::now());
-        let account = |n: &str| BudgetKey::account(&"eip155:1".parse().unwrap(), n);
-        let purpose = |n: u32| Purpose(format!("pay_a/deposit/{n}"));
-        let enters = |of: &str, n, at| deposits.enter(&account(of), &purpose(n), 2, at) != UnderWay::No;
-        assert!(enters("a", 1, start) && enters("a", 2, start));
-        assert!(!enters("a", 3, start) && enters("a", 2, start) && enters("b", 3, start));
-        deposits.leave(&account("a"), &purpose(1));
-        assert_eq!(deposits.enter(&account("a"), &purpose(3), 2, start), UnderWay::New);
-        assert_eq!(deposits.enter(&account("a"), &purpose(3), 2, start), UnderWay::Before);
-        assert!(!enters("a", 4, start));
-        assert!(deposits.has(&account("a"), &purpose(2)) && !deposits.has(&account("a"), &purpose(4)));
-        // All that was never seen to end is forgotten, whoever comes next.
-        assert!(enters("c", 6, start + UNDER_WAY_FOR));
-        assert_eq!(deposits.lock().accounts.len(), 1);
-        deposits.leave(&account("c"), &purpose(6));
-        assert!(deposits.lock().accounts.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! The engine's port [`Chains`] for one Tron chain.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use alloy::primitives::Address;
 use async_trait::async_trait;
@@ -12,6 +12,7 @@ use chains::{
     setup::SetupError,
     sign_failures::SignFailures,
     submitters::{Leg, Submitters},
+    under_way::{Entry, UnderWay},
 };
 use escrow_abi::awaited_transfers::AwaitedTransfers;
 use events::{
@@ -38,7 +39,6 @@ use super::{
     escrows::Escrows,
     log_source::Logs,
     node::{Answer, Block, BroadcastError, Node},
-    permits_under_way::{PERMITS_UNDER_WAY_MAX, PermitsUnderWay},
     reassignment, reservation,
     submitters::{Senders, Warnings},
     transaction::{Call, Draft, Reference},
@@ -48,6 +48,9 @@ use super::{
 /// How long a transaction can get into a block, as wallets have it. One that did not is given up only when a solidified
 /// block's time has reached its expiration, so it is not long.
 const VALID_MS: u64 = 60_000;
+/// Most deposits by Permit2 of one payer that are under way to a block; others wait. The payer can have them all fail by one transaction
+/// of its own.
+const PERMITS_UNDER_WAY_MAX: usize = 16;
 /// Bytes of a signature in the encoded transaction, with what is around it and around `raw_data`.
 const SIGNATURE_BYTES: usize = 75;
 
@@ -91,7 +94,8 @@ pub struct TronChain {
     failures: SignFailures<Address>,
     awaited: Arc<AwaitedTransfers>,
     returns: DailyReturns,
-    permits: PermitsUnderWay,
+    /// Deposits by Permit2 (ADR 156).
+    permits: UnderWay<Account, PaymentId>,
     log_watcher: LogWatcher<Logs>,
 }
 
@@ -138,7 +142,7 @@ impl TronChain {
         let log_watcher = LogWatcher::new(Logs::of(node.clone(), awaited.clone()), node.config().common.poll_ms);
         let (warnings, failures) = (Warnings::default(), SignFailures::default());
         let returns = DailyReturns::new(node.chain_id().clone(), node.config().deposit_returns_daily_max);
-        let permits = PermitsUnderWay::default();
+        let permits = UnderWay::default();
         Ok(Self { node, keys, clock, warnings, failures, awaited, returns, permits, log_watcher })
     }
 
@@ -187,12 +191,18 @@ impl TronChain {
         if !matches!(order.authorization, Authorization::TronPermit2Escrow(_)) {
             return self.prepare_next_of(order, amount, attempt).await;
         }
-        if !self.permits.enter(payer, payment_id) {
+        let entry = self.permits.enter(payer, payment_id, PERMITS_UNDER_WAY_MAX, Instant::now());
+        if entry == Entry::No {
             let what = format!("{PERMITS_UNDER_WAY_MAX} deposits of the payer's by Permit2 are under way");
             return Err(PrepareError::Waiting(what));
         }
         let prepared = self.prepare_next_of(order, amount, attempt).await;
-        prepared.inspect_err(|_| self.permits.leave(payer, payment_id))
+        // What was signed before may be under way.
+        prepared.inspect_err(|_| {
+            if entry == Entry::New {
+                self.permits.leave(payer, payment_id);
+            }
+        })
     }
 
     async fn prepare_next_of(

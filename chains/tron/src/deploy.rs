@@ -198,7 +198,8 @@ impl Deployment for TronDeployment {
     }
 
     async fn run(&self, notes: &dyn Notes, tell: &(dyn for<'a> Fn(&'a str) + Sync)) -> Result<Contracts, DeployError> {
-        self.survey(notes).await?.check_funds()?;
+        let survey = self.survey(notes).await?;
+        survey.check_funds()?;
         let permit2 = match self.permit2 {
             // The escrow is made with its address, which another would not have.
             Permit2::Own => {
@@ -206,7 +207,7 @@ impl Deployment for TronDeployment {
                 let made = Progress::new(self, &part, notes, tell).reach(Milestone::Settled).await?;
                 Some(address(&made).map_err(unanswered)?)
             }
-            Permit2::At { .. } | Permit2::None => self.existing_permit2().await?,
+            Permit2::At { .. } | Permit2::None => survey.permit2,
         };
         let [escrow, proxy, addresses] = &self.parts(permit2.unwrap_or_default())?;
         let mut escrow = Progress::new(self, escrow, notes, tell);

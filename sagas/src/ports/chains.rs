@@ -247,9 +247,9 @@ pub trait Chains: Send + Sync {
         after: u64,
     ) -> Result<bool, Transient>;
 
-    /// Whether the payer has used the payment's id at the escrow up by a deposit of its own, as of a settled block, of a payment whose deposit
-    /// names the settler at once: then that deposit can't be made any more, and what is there goes back to the payer when its window opens.
-    /// Only where payers deposit by themselves, too (Tron).
+    /// Whether the payer has used the payment's id at the escrow up by a deposit of its own, as of a settled block, of a payment
+    /// whose deposit names the settler at once: then that deposit can't be made any more, and what is there goes back to the payer
+    /// when its window opens. Only where payers deposit by themselves, too (Tron).
     ///
     /// # Errors
     /// [`Transient`]; nothing may be concluded.

@@ -325,7 +325,7 @@ async fn find_deposit(
     if let Some(opened) = ports.chains.escrow_found(deposit).await? {
         return Ok(Outcome::command(Command::StrandDeposit { opened, at: ports.clock.now() }));
     }
-    match cannot_come(ports, deposit).await? {
+    match cannot_come(ports, deposit, deposit.escrow.reserve_deadline).await? {
         true => Ok(Outcome::command(Command::ForgoDeposit { at: ports.clock.now() })),
         false => Ok(Outcome::Nothing),
     }
@@ -339,17 +339,16 @@ async fn watch_deposit(ports: &Ports, options: &Options, deposit: &PayerDeposit)
     if let Some(lost) = lost_deposit(ports, options, deposit).await? {
         return Ok(lost);
     }
-    match cannot_come(ports, deposit).await? {
+    match cannot_come(ports, deposit, deposit.escrow.reserve_deadline).await? {
         true => Ok(Outcome::command(Command::MissDepositWindow { at: ports.clock.now() })),
         false => Ok(Outcome::Nothing),
     }
 }
 
-/// Whether nothing of the payment can come into escrow any more.
-async fn cannot_come(ports: &Ports, deposit: &PayerDeposit) -> Result<bool, Transient> {
-    let (escrow, ends) = (&deposit.escrow, deposit.escrow.reserve_deadline);
+/// Whether nothing of the payment can come into escrow any more, where its deposit is taken up to the UNIX second `ends`.
+async fn cannot_come(ports: &Ports, deposit: &PayerDeposit, ends: u64) -> Result<bool, Transient> {
     let chains = &ports.chains;
-    Ok(chains.deposit_ruled_out(&deposit.payment_id, escrow, ends).await?
+    Ok(chains.deposit_ruled_out(&deposit.payment_id, &deposit.escrow, ends).await?
         || chains.deposit_forestalled(deposit).await?)
 }
 
@@ -395,12 +394,11 @@ pub(super) async fn rule_out(
     if let Some(secured) = ports.chains.deposit_secured(order).await? {
         return Ok(Outcome::command(Command::AdoptDeposit(secured)));
     }
-    if let Some(lost) = lost_deposit(ports, options, &order.payer_deposit()).await? {
+    let deposit = order.payer_deposit();
+    if let Some(lost) = lost_deposit(ports, options, &deposit).await? {
         return Ok(lost);
     }
-    if ports.chains.deposit_ruled_out(&order.payment_id, &order.escrow, after).await?
-        || ports.chains.deposit_forestalled(&order.payer_deposit()).await?
-    {
+    if cannot_come(ports, &deposit, after).await? {
         return Ok(Outcome::command(ruled_out()));
     }
     Ok(Outcome::Nothing)

@@ -5,7 +5,7 @@ use alloy::{
     sol_types::SolCall,
 };
 
-use escrow_abi::contracts::DevToken::{allowanceCall, transferCall};
+use escrow_abi::contracts::DevToken::transferCall;
 use events::event::{PayerTransaction, TronSpend};
 use sagas::ports::Transient;
 
@@ -17,6 +17,7 @@ use crate::{
     cost::DEPOSIT_ENERGY_LEAST,
     node::{Answer, Block, Node, Prices, State},
     permission::Signing,
+    token,
     transaction::{self, Draft, Reference},
 };
 
@@ -40,8 +41,12 @@ pub async fn prepare_onchain(
 ) -> Result<Prepared, OnchainError> {
     let expected = Expected::of(spend)?;
     let deposit = Deposit::of(&expected, choice, reserver)?;
-    let (reference, head, prices, allowed) =
-        tokio::try_join!(node.settled(), node.head(), node.prices(), allowance(&expected, node))?;
+    let (reference, head, prices, allowed) = tokio::try_join!(
+        node.settled(),
+        node.head(),
+        node.prices(),
+        token::allowance(node, expected.token, expected.payer, expected.escrow)
+    )?;
     let limit = |energy: u64| {
         // Only what is used is paid, so half as much again costs nothing.
         let limit = energy.saturating_mul(prices.energy_sun).saturating_mul(3) / 2;
@@ -111,7 +116,7 @@ pub async fn confirm(spend: &SpendRequest, payer_deposit: &TronSpend, node: &Nod
             check_fee_limit(deposit, DEPOSIT_ENERGY_LEAST, &prices).map_err(within(1))?;
         }
         _ => {
-            let allowed = allowance(&expected, node).await?;
+            let allowed = token::allowance(node, expected.token, expected.payer, expected.escrow).await?;
             if allowed < U256::from(payer_deposit.amount.get()) {
                 if is_on_chain(&payer_deposit.deposit, node).await? {
                     return Ok(());
@@ -137,17 +142,6 @@ pub async fn confirm_permit(spend: &SpendRequest, node: &Node) -> Result<(), Onc
     let signing = Signing::of(expected.payer, node).await?;
     check_signing(signing, &expected).map_err(|error| Denied { message: Some(0), error })?;
     Ok(())
-}
-
-/// What the payer allows the escrow to take.
-async fn allowance(expected: &Expected, node: &Node) -> Result<U256, Transient> {
-    let call = allowanceCall { owner: expected.payer, spender: expected.escrow };
-    match node.call(None, expected.token, &call, State::Newest).await? {
-        Answer::Returned { value, .. } => Ok(value),
-        Answer::Reverted { reason, .. } => {
-            Err(Transient::contradiction(format!("the token tells no allowance: {reason}")))
-        }
-    }
 }
 
 /// Whether the deposit has had its effect already: its payer's wallet may have sent it, and it has used the allowance up.

@@ -64,7 +64,7 @@ pub(super) struct Survey {
     resources: AccountResources,
     prices: Prices,
     /// What the escrow draws by, where that is known.
-    permit2: Option<Account>,
+    pub permit2: Option<Address>,
     items: Vec<Item>,
 }
 
@@ -82,7 +82,7 @@ impl Survey {
                 escrow,
                 proxy,
                 deposit_address_factory: Some(addresses),
-                permit2: self.permit2,
+                permit2: self.permit2.and_then(account),
             }),
         }
     }
@@ -126,17 +126,14 @@ impl TronDeployment {
         // Before it is looked where the transactions stand: one that lands meanwhile was not paid for at this balance.
         let resources = self.connection.resources(payer.address()).await.map_err(unanswered)?;
         let prices = self.connection.prices().await.map_err(unanswered)?;
-        let (mut items, mut permit2) = (Vec::new(), self.existing_permit2().await?.and_then(account));
+        let (mut items, mut permit2) = (Vec::new(), self.existing_permit2().await?);
+        let mut drawn_by = permit2.unwrap_or_default();
         if self.permit2 == Permit2::Own {
             let item = self.item(&Part::permit2(), notes, &prices).await?;
-            permit2.clone_from(&item.contract);
+            permit2 = item.contract.as_ref().map(address).transpose().map_err(unanswered)?;
+            drawn_by = permit2.unwrap_or(UNMADE);
             items.push(item);
         }
-        let drawn_by = match (&permit2, &self.permit2) {
-            (Some(permit2), _) => address(permit2).map_err(unanswered)?,
-            (None, Permit2::Own) => UNMADE,
-            (None, _) => Address::ZERO,
-        };
         for part in self.parts(drawn_by)? {
             items.push(self.item(&part, notes, &prices).await?);
         }

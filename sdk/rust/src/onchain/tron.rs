@@ -13,6 +13,7 @@ use chains::config::ChainConfig;
 use chains_tron::{
     address::{address, trc20},
     node::{Answer, BroadcastError, Node, State},
+    token,
     transaction::{self, Call, Draft, Reference},
 };
 use escrow_abi::{
@@ -78,13 +79,9 @@ impl Tron {
     }
 
     pub(super) async fn allowance(&self, source: &OwnedAsset, spender: &Account) -> Result<U256, Error> {
-        let token = trc20(source.asset()).map_err(unusable)?;
+        let contract = trc20(source.asset()).map_err(unusable)?;
         let (owner, spender) = (address(source.account()).map_err(unusable)?, address(spender).map_err(unusable)?);
-        let call = Trc20::allowanceCall { owner, spender };
-        match self.node.call(None, token, &call, State::Newest).await.map_err(fault)? {
-            Answer::Returned { value, .. } => Ok(value),
-            Answer::Reverted { reason, .. } => Err(fault(format!("the allowance: {reason}"))),
-        }
+        token::allowance(&self.node, contract, owner, spender).await.map_err(fault)
     }
 
     /// What stood there before is taken back first: USDT's contract takes no other allowance in its place.
