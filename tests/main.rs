@@ -52,6 +52,7 @@ mod schemathesis;
 mod selector;
 mod settler_agent;
 mod solana;
+mod solana_deposit_addresses;
 mod solana_faults;
 mod support;
 mod takeover;

@@ -9,6 +9,12 @@ use sagas::ports::Transient;
 #[derive(Debug, Clone)]
 pub(crate) struct Connected<T>(BTreeMap<ChainId, T>);
 
+impl<T> Default for Connected<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
 impl<T> FromIterator<(ChainId, T)> for Connected<T> {
     fn from_iter<I: IntoIterator<Item = (ChainId, T)>>(chains: I) -> Self {
         Self(chains.into_iter().collect())

@@ -8,6 +8,7 @@
 //! - [`escrow`]: what an escrow has on record. [`settler`], [`verifier`] and [`auditor`] check payments against it.
 //! - [`reassignment`]: where the reassignment of an escrow to another settler stands, by its record.
 //! - [`vitals`]: what is measured of a chain that a gateway is connected to.
+//! - [`deposit_address`]: what holds of deposit addresses everywhere.
 //! - [`deployment`]: what puts the contracts there.
 //! - [`nodes`]: the pool of the nodes that one chain is asked through, and when two of them have to agree.
 //! - [`block_poller`], [`head_feed`], [`log_watcher`], [`single_flight`], [`submitters`], [`sign_failures`],
@@ -17,6 +18,7 @@ pub mod auditor;
 pub mod block_poller;
 pub mod config;
 pub mod deployment;
+pub mod deposit_address;
 pub mod diagnosis;
 pub mod escrow;
 pub mod head_feed;

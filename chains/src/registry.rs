@@ -17,8 +17,8 @@ use events::{
 };
 use sagas::ports::{
     AddressFunds, AddressState, Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState,
-    EscrowState, ExpectedTerms, Look, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder,
-    ReleaseOrder, Statement, TransactionState, Transient, Waiting,
+    EscrowState, ExpectedTerms, Look, OwnReturn, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState,
+    RefundOrder, ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 
 use crate::{readiness::ChainsReadiness, setup::SetupError};
@@ -224,6 +224,14 @@ impl Chains for ChainRegistry {
     ) -> Result<TransactionPrepared, PrepareError> {
         let chain = self.of(&deposit.escrow.chain_id)?;
         prepared("give_back", &deposit.escrow.chain_id, chain.prepare_give_back(deposit, attempt)).await
+    }
+
+    async fn given_back_by(
+        &self,
+        deposit: &PayerDeposit,
+        versions: &[TransactionPrepared],
+    ) -> Result<OwnReturn, Transient> {
+        self.of(&deposit.escrow.chain_id)?.given_back_by(deposit, versions).await
     }
 
     async fn stranded_deposit(&self, deposit: &PayerDeposit) -> Result<Option<EscrowOpened>, Transient> {

@@ -26,8 +26,8 @@ pub use self::{
     chains::Chains,
     orders::{
         AddressFunds, AddressState, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState,
-        ExpectedTerms, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, Refusal,
-        ReleaseOrder, Reservation, Statement, TransactionState,
+        ExpectedTerms, OwnReturn, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder,
+        Refusal, ReleaseOrder, Reservation, Statement, TransactionState,
     },
     selector::{SelectionRequest, Selector},
     transient::Transient,

@@ -119,7 +119,7 @@ impl ConnectedChains {
             contracts,
             authorizer: Arc::new(Authorizers::new([
                 evm_authorizer,
-                (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters))),
+                (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters).with_addresses(solana_nodes.clone()))),
                 (Family::Tron, Arc::new(tron_authorizer)),
             ])),
             funds: BTreeMap::from([

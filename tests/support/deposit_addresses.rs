@@ -1,4 +1,4 @@
-//! Payers who sign nothing, on an EVM chain or on Tron: they have an exchange send the money to an address.
+//! Payers who sign nothing, on an EVM chain, on Solana or on Tron: they have an exchange send the money to an address.
 
 use std::time::Duration;
 
@@ -7,15 +7,20 @@ use alloy::{
     signers::local::PrivateKeySigner,
     sol_types::SolCall,
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use chrono::{SecondsFormat, Utc};
+use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 
-use devnet::payer::{Answer, Payer, PaymentSpec};
+use devnet::{
+    keys::solana_account,
+    payer::{Answer, Payer, PaymentSpec},
+};
 use escrow_abi::deposit_addresses::{DepositAddresses, GatewayEscrow};
-use events::{PaymentEvent, PaymentId};
+use events::{Hash32, PaymentEvent, PaymentId};
+use gateway_program::{host, ids::TOKEN_PROGRAM, message::Deposit};
 
-use super::{AMOUNT, PRICE, World};
+use super::{AMOUNT, PRICE, World, solana::solana_key};
 
 /// The most that a payment may cost, which is what has to be sent.
 pub const CAP: u64 = 25_500_000;
@@ -27,6 +32,8 @@ const TOKENS: u64 = 1_000_000_000;
 pub enum Source {
     /// On the first EVM chain.
     Evm,
+    /// On Solana.
+    Solana,
     /// On Tron.
     Tron,
 }
@@ -35,6 +42,7 @@ impl Source {
     fn spec(self, world: &World, request_id: &str) -> Result<PaymentSpec> {
         match self {
             Self::Evm => world.spec(request_id),
+            Self::Solana => world.spec_from_solana(request_id),
             Self::Tron => world.spec_from_tron(request_id),
         }
     }
@@ -43,12 +51,14 @@ impl Source {
         Ok(match self {
             Self::Evm => text.parse()?,
             Self::Tron => chains_tron::address::parse_address(text)?,
+            Self::Solana => bail!("{text} is no account of twenty bytes"),
         })
     }
 
     fn token(self, world: &World) -> Result<&str> {
         Ok(match self {
             Self::Evm => &world.network.source.token,
+            Self::Solana => &world.solana()?.token.mint,
             Self::Tron => &world.tron()?.token,
         })
     }
@@ -57,6 +67,10 @@ impl Source {
         let token = self.token(world)?;
         Ok(match self {
             Self::Evm => world.network.source.dev.token_balance(token, account).await?.to(),
+            Self::Solana => {
+                let solana = world.solana()?;
+                solana.dev.token_balance(&solana.token, account).await?
+            }
             Self::Tron => world.tron()?.dev.token_balance(token, account).await?.to(),
         })
     }
@@ -65,7 +79,7 @@ impl Source {
 /// Somebody whose money lies at an exchange, which sends it where it is told to.
 pub struct Customer {
     pub payer: Payer,
-    pub exchange: PrivateKeySigner,
+    exchange: PrivateKeySigner,
     source: Source,
 }
 
@@ -78,6 +92,31 @@ pub struct Given {
 }
 
 impl Given {
+    /// What an address on Solana commits to.
+    pub fn solana_terms(&self) -> Result<Deposit> {
+        let seconds = |name: &str| self.body["terms"]["deposit"][name].as_u64().unwrap_or_default();
+        let account = |pointer: &str| solana_key(self.text(pointer)?);
+        let hash = |pointer: &str| anyhow::Ok(self.text(pointer)?.parse::<Hash32>()?.0);
+        Ok(Deposit {
+            payment_id: hash("/terms/deposit/payment_id")?,
+            terms_hash: hash("/terms/deposit/terms_hash")?,
+            quote_hash: hash("/terms/deposit/quote_hash")?,
+            payer: account("/terms/deposit/payer")?,
+            mint: account("/terms/token")?,
+            amount: self.text("/terms/amount")?.parse()?,
+            reserver: account("/terms/deposit/reserver")?,
+            releaser: account("/terms/deposit/releaser")?,
+            reserve_deadline: seconds("reserve_deadline"),
+            fulfillment_deadline: seconds("fulfillment_deadline"),
+            refund_after: seconds("refund_after"),
+        })
+    }
+
+    /// The last second in which the money can be deposited.
+    pub fn reserve_deadline(&self) -> i64 {
+        self.body["terms"]["deposit"]["reserve_deadline"].as_i64().unwrap_or_default()
+    }
+
     pub fn text(&self, pointer: &str) -> Result<&str> {
         self.body.pointer(pointer).and_then(Value::as_str).with_context(|| format!("{pointer} of {}", self.body))
     }
@@ -104,6 +143,11 @@ impl Given {
     }
 }
 
+/// The key of the same secret on Solana.
+fn solana_key_of(signer: &PrivateKeySigner) -> SigningKey {
+    SigningKey::from_bytes(&signer.to_bytes().0)
+}
+
 impl Customer {
     pub async fn new(world: &World, source: Source) -> Result<Self> {
         // All are endowed by one account, whose transactions have to follow each other.
@@ -116,6 +160,15 @@ impl Customer {
                 dev.mint(token, &account, U256::from(TOKENS)).await?;
                 dev.fund(&account, U256::from(10).pow(U256::from(18))).await?;
                 Payer::new(PrivateKeySigner::random())?
+            }
+            Source::Solana => {
+                let (solana, key) = (world.solana()?, solana_key_of(&exchange));
+                solana.surfnet.airdrop(&solana_account(&key), 1_000_000_000).await?;
+                solana.dev.mint(&solana.token, &solana_account(&key), TOKENS).await?;
+                let payer = Payer::on_solana(solana_key_of(&PrivateKeySigner::random()))?;
+                // Money comes back to a token account that is there, and to no other.
+                solana.dev.mint(&solana.token, &payer.account(), 0).await?;
+                payer
             }
             Source::Tron => {
                 let (dev, account) = (&world.tron()?.dev, chains_tron::address::text(exchange.address()));
@@ -143,22 +196,33 @@ impl Customer {
     }
 
     pub async fn send(&self, world: &World, given: &Given, amount: u64) -> Result<()> {
-        let (token, to, amount) = (self.source.token(world)?, given.text("/address")?, U256::from(amount));
+        let (token, to, units) = (self.source.token(world)?, given.text("/address")?, U256::from(amount));
         match self.source {
-            Source::Evm => world.network.source.dev.send_token(&self.exchange, token, to, amount).await?,
-            Source::Tron => world.tron()?.dev.send_token(&self.exchange, token, to, amount).await?,
+            Source::Evm => world.network.source.dev.send_token(&self.exchange, token, to, units).await?,
+            Source::Solana => {
+                let solana = world.solana()?;
+                solana.dev.send_token(&solana_key_of(&self.exchange), &solana.token, to, amount).await?;
+            }
+            Source::Tron => world.tron()?.dev.send_token(&self.exchange, token, to, units).await?,
         }
         Ok(())
     }
 
     /// Has what is at the address given back, as anyone can.
     pub async fn give_back(&self, world: &World, given: &Given) -> Result<()> {
+        if self.source == Source::Solana {
+            let (dev, key) = (&world.solana()?.dev, solana_key_of(&self.exchange));
+            let (program, terms) = (solana_key(given.text("/factory")?)?, given.solana_terms()?);
+            let carrier = key.verifying_key().to_bytes();
+            return Ok(dev.run(&key, vec![host::give_back(&program, carrier, TOKEN_PROGRAM, &terms)]).await?);
+        }
         let token = self.source.address(self.source.token(world)?)?;
         let data = DepositAddresses::giveBackCall { t: given.terms()?, token }.abi_encode();
         let factory = given.text("/factory")?;
         match self.source {
             Source::Evm => world.network.source.dev.call(&self.exchange, factory, data, U256::ZERO).await.map(drop)?,
             Source::Tron => world.tron()?.dev.execute(&self.exchange, factory, data, 0).await.map(drop)?,
+            Source::Solana => bail!("Solana was answered"),
         }
         Ok(())
     }

@@ -1,14 +1,17 @@
 // Paying without a signature: the deposit address of an order, held against the order before it is shown to anybody.
 
 import type { CheckedAddress } from '../../sdk/typescript/src/addresses.js';
+import { formatAmount } from '../../sdk/typescript/src/amounts.js';
 import { familyOf, normalAccount, originatorOf, splitAsset, tronText } from '../../sdk/typescript/src/caip.js';
 import { StaleAddress, VerificationError } from '../../sdk/typescript/src/errors.js';
 import { checkAddress as checkOnEvm, openAddress as openOnEvm } from '../../sdk/typescript/src/evm/addresses.js';
 import { paymentId as paymentIdOf, quoteRequestId } from '../../sdk/typescript/src/ids.js';
+import { checkAddress as checkOnSolana, openAddress as openOnSolana } from '../../sdk/typescript/src/solana/addresses.js';
 import { termsOf } from '../../sdk/typescript/src/spend.js';
 import { unixSeconds } from '../../sdk/typescript/src/time.js';
 import { checkAddress as checkOnTron, openAddress as openOnTron } from '../../sdk/typescript/src/tron/addresses.js';
-import type { Defaults, Family, PaymentStatusRead, QuoteRequest, TimelineEntry } from '../../sdk/typescript/src/types.js';
+import type { Defaults, Family, PaymentStatusRead, QuoteRequest, ServedAsset, TimelineEntry } from '../../sdk/typescript/src/types.js';
+import { servedAsset } from './format.js';
 import { gateway } from './gateway.js';
 import type { Source } from './link.js';
 import { type Purchase, sourcesFor } from './order.js';
@@ -22,27 +25,33 @@ export type { CheckedAddress };
 
 const ZERO_HASH = `0x${'0'.repeat(64)}`;
 
-/** What is shown to be scanned, and what is left to choose by hand. */
+/** What is shown to be scanned and opened, and what has to be said of it. */
 interface Code {
-  text: (address: CheckedAddress) => string;
+  text: string;
   label: TextName;
-  /** Where code and link hold the address alone: what then has to be chosen, and how exchanges name the network. */
-  byHand?: { hint: TextName; network: TextName };
+  /** The link into a wallet. */
+  link: string;
+  hints: TextName[];
+  /** How exchanges name the network, where that has to be chosen by hand. */
+  network?: TextName;
 }
 
 /** What a family of chains has that has deposit addresses. */
 interface Sendable {
   /** CAIP-19 namespace of the tokens that can be sent. */
   namespace: string;
-  /** The account of twenty zeros, which is nobody's. */
+  /** The account of zeros, which is nobody's. */
   zero: string;
   /** Accounts that differ in case alone are the same. */
   ignoresCase: boolean;
+  /** What is said of the account that money should come back to. */
+  refund: TextName;
   /** What is said of a text that is not an account. */
   invalid: TextName;
   /** What is said of what may be sent. */
   only: TextName;
-  code: Code;
+  /** `decimals` are those of the token, where the gateway says them. */
+  code: (address: CheckedAddress, decimals: number | undefined) => Code;
   checkAddress: typeof checkOnEvm;
   openAddress: typeof openOnEvm;
 }
@@ -52,29 +61,53 @@ const SENDABLE: Partial<Record<Family, Sendable>> = {
     namespace: 'erc20',
     zero: `0x${'0'.repeat(40)}`,
     ignoresCase: true,
+    refund: 'address.refund.text',
     invalid: 'address.refund.invalid',
     only: 'address.only',
     // The whole transfer (EIP-681).
-    code: { text: ({ uri }) => uri, label: 'address.qr' },
+    code: ({ uri }) => ({ text: uri, label: 'address.qr', link: uri, hints: [] }),
     checkAddress: checkOnEvm,
     openAddress: openOnEvm,
+  },
+  solana: {
+    namespace: 'token',
+    // That of the system program.
+    zero: '1'.repeat(32),
+    ignoresCase: false,
+    refund: 'address.refund.text.solana',
+    invalid: 'address.refund.invalid.solana',
+    only: 'address.only.solana',
+    code: solanaPay,
+    checkAddress: checkOnSolana,
+    openAddress: openOnSolana,
   },
   tron: {
     namespace: 'trc20',
     zero: tronText(new Uint8Array(20)),
     ignoresCase: false,
+    refund: 'address.refund.text',
     invalid: 'address.refund.invalid.tron',
     only: 'address.only.tron',
     // There is no settled form for a transfer, and what every wallet and exchange reads is the address.
-    code: {
-      text: ({ address }) => address,
+    code: ({ address, uri }) => ({
+      text: address,
       label: 'address.qr.bare',
-      byHand: { hint: 'address.bare', network: 'address.network.tron' },
-    },
+      link: uri,
+      hints: ['address.bare'],
+      network: 'address.network.tron',
+    }),
     checkAddress: checkOnTron,
     openAddress: openOnTron,
   },
 };
+
+/** Solana Pay's link counts in whole tokens, so it has an amount where the token's decimals are known. */
+function solanaPay({ address, token, amount }: CheckedAddress, decimals: number | undefined): Code {
+  const isKnown = decimals !== undefined;
+  const link = `solana:${address}?${isKnown ? `amount=${formatAmount(amount, decimals)}&` : ''}spl-token=${token}`;
+  const label = isKnown ? 'address.qr' : 'address.qr.token';
+  return { text: link, label, link, hints: isKnown ? ['address.curve'] : ['address.bare.amount', 'address.curve'] };
+}
 
 /** Whether money can be sent to an address on chains of this family. */
 export const isSendable = (family: Family): boolean => SENDABLE[family] !== undefined;
@@ -85,7 +118,7 @@ function sendable(family: Family): Sendable {
   return found;
 }
 
-/** The sources that can be sent to an address: tokens on EVM chains and on Tron, of an order that has no payer yet. */
+/** The sources that can be sent to an address: tokens, of an order that has no payer yet. */
 export function addressSources(purchase: Purchase, defaults: Defaults): Source[] {
   if (purchase.batch) return [];
   const served = (Object.keys(SENDABLE) as Family[]).flatMap((family) => sourcesFor(purchase, family, defaults));
@@ -95,6 +128,9 @@ export function addressSources(purchase: Purchase, defaults: Defaults): Source[]
     return namespace === SENDABLE[family]?.namespace;
   });
 }
+
+/** What is said of the account that money of this source should come back to. */
+export const refundText = ({ asset_identifier: asset }: Source): TextName => sendable(familyOf(asset)).refund;
 
 /** A refund account in its normal form, or what is wrong with what was entered. */
 export function refundAccount(text: string, { asset_identifier: asset }: Source): { account: string } | { fault: TextName } {
@@ -173,16 +209,20 @@ export async function openFor(purchase: Purchase, source: Source, account: strin
 
 /** A transfer to an address as a payer is shown it. */
 export interface TransferShown {
+  only: TextName;
+  /** How the gateway serves what is sent. */
+  served: ServedAsset | undefined;
   /** CAIP-19. */
   asset: string;
-  only: TextName;
-  code: { text: string } & Omit<Code, 'text'>;
+  code: Code;
 }
 
-export function transferOf(address: CheckedAddress): TransferShown {
+export function transferOf(address: CheckedAddress, defaults: Defaults | undefined): TransferShown {
   const { chainId, token } = address;
   const { namespace, only, code } = sendable(familyOf(chainId));
-  return { asset: `${chainId}/${namespace}:${token}`, only, code: { ...code, text: code.text(address) } };
+  const asset = `${chainId}/${namespace}:${token}`;
+  const served = servedAsset(defaults, asset);
+  return { asset, served, only, code: code(address, served?.decimals) };
 }
 
 /** How long the gateway waits for money where nobody says so, in milliseconds. */
@@ -197,7 +237,7 @@ function endOf({ expiresAt }: Purchase): { payBy?: Date } {
 /**
  * The address of a payment as its page shows it: what the gateway says now, held against the payment's order, its escrow and its
  * verifiers as its timeline has them. The contract that makes the address is known on EVM chains; on Tron it is the gateway's word, as
- * the escrow is.
+ * the escrow is, and on Solana the escrow's program makes it.
  *
  * @throws {VerificationError} where it is not this payment's.
  * @throws {StaleAddress} where it is, and nothing may be sent there any more.

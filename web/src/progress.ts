@@ -113,7 +113,7 @@ export function orderOf(entries: readonly TimelineEntry[]): OrderShown | undefin
 
 export const statusOf = (entries: readonly TimelineEntry[]): PaymentStatus => entries.at(-1)?.status ?? 'pending';
 
-const BY_ADDRESS: readonly unknown[] = ['EVM_DEPOSIT_ADDRESS', 'TRON_DEPOSIT_ADDRESS'];
+const BY_ADDRESS: readonly unknown[] = ['EVM_DEPOSIT_ADDRESS', 'SOLANA_DEPOSIT_ADDRESS', 'TRON_DEPOSIT_ADDRESS'];
 
 /** Whether nobody signs for the payment: its money is sent to a deposit address. */
 export const isByAddress = (entries: readonly TimelineEntry[]): boolean =>

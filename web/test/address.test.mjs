@@ -9,7 +9,7 @@ import { encode } from 'uqr';
 import { getAddress } from 'viem';
 
 import { optionsOf } from '../bundle.mjs';
-import { addressFor, computed, derived, EVM, paidOn, toTron, TRON, twenty } from './honest_gateway.mjs';
+import { addressFor, computed, derived, EVM, onKey, paidOn, SOLANA, toTron, TRON, twenty } from './honest_gateway.mjs';
 import { launch, linkOf, open, picture, serious } from './browser.mjs';
 
 const { request, chain, token } = EVM;
@@ -27,7 +27,7 @@ before(async () => {
   process.env.GATEWAY_URL = `http://127.0.0.1:${server.address().port}`;
 });
 const begin = () => {
-  world = { asked: [], edit: () => {}, entries: [], streams: [], isFailed: false, status: 'pending' };
+  world = { asked: [], edit: () => {}, entries: [], streams: [], isFailed: false, isUnserved: false, status: 'pending' };
 };
 beforeEach(begin);
 after(async () => {
@@ -72,7 +72,8 @@ async function gateway() {
   const page = (kind, id) => `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Payment gateway</title><style>${part('.css')}</style>
 <script src="/page.js" defer></script></head><body data-page="${kind}" data-id="${id}"><main id="main"></main></body></html>`;
   const there = { ...EVM.served, assets: [{ asset_identifier: to.asset_identifier, symbol: 'DEV', decimals: 6 }] };
-  const chains = { [chain]: EVM.served, [TRON.chain]: TRON.served, [to.asset_identifier.split('/')[0]]: there };
+  const onSolana = () => (world.isUnserved ? { ...SOLANA.served, assets: [] } : SOLANA.served);
+  const chains = () => ({ [chain]: EVM.served, [SOLANA.chain]: onSolana(), [TRON.chain]: TRON.served, [to.asset_identifier.split('/')[0]]: there });
   const none = { code: 'PAYMENT_NOT_FOUND', message: 'there is none' };
   const status = () => ({
     payment_id: world.payment.id,
@@ -85,7 +86,7 @@ async function gateway() {
     [/^GET \/page\.js$/, () => part('.js')],
     [/^GET \/pay$/, () => page('link', '')],
     [/^GET \/pay\/(pay_\w+)$/, ([, id]) => page('payment', id)],
-    [/^GET \/v1\/defaults$/, (_, { searchParams }) => (searchParams.has('chain_id') ? chains[searchParams.get('chain_id')] : { chains })],
+    [/^GET \/v1\/defaults$/, (_, { searchParams }) => (searchParams.has('chain_id') ? chains()[searchParams.get('chain_id')] : { chains: chains() })],
     [/^POST \/v1\/payments\/quote-requests$/, (_, __, body) => {
       const originator = paidOn(body).originator(body.source.account);
       const quote_request_id = derived('qrq_', 'gw:quote-request:v1', originator, body.request_id);
@@ -147,6 +148,10 @@ const refund = (page) => page.getByLabel('Where money should come back to');
 const ask = (page) => page.getByRole('button', { name: 'Show the address' }).click();
 const shown = (page) => page.getByRole('heading', { name: 'Send the money' }).waitFor();
 
+/** The names and values that stand beside the code. */
+const rowsOf = async (page) =>
+  (await page.locator('dl').filter({ has: page.getByText('To this address') }).innerText()).replaceAll(/\s+/g, ' ');
+
 /** The code that is shown is of this text. */
 async function scans(page, name, text) {
   const { data } = encode(text, { ecc: 'L', border: 2 });
@@ -203,7 +208,7 @@ test('on Tron the code is the address alone, and network, token and amount stand
     assert.equal(await page.getByRole('link', { name: 'Open in a wallet' }).getAttribute('href'), `tron:${given.address}`);
     await page.getByText('Send DEV on the network Tron (TRC-20) and nothing else.').waitFor();
     await page.getByText('Choose the network, the token and the amount yourself').waitFor();
-    const rows = (await page.locator('dl').filter({ has: page.getByText('To this address') }).innerText()).replaceAll(/\s+/g, ' ');
+    const rows = await rowsOf(page);
     for (const row of ['Network Tron (TRC-20)', 'Exact amount 25.5 DEV', `To this address ${given.address}`, `Token ${TRON.token}`, `Refund account ${TRON.refund}`]) {
       assert.ok(rows.includes(row), `${row}: ${rows}`);
     }
@@ -220,6 +225,67 @@ test('on Tron the code is the address alone, and network, token and amount stand
   happens(entry(2, 'AddressFunded', { amount: given.amount }));
   await page.getByRole('heading', { name: 'Send the money' }).waitFor({ state: 'detached' });
   assert.deepEqual([faults, foreign], [[], []]);
+  await context.close();
+});
+
+test('on Solana the code is a transfer in whole tokens, and it is said who cannot pay to the address', async () => {
+  const { page, context, faults, foreign } = await opened({ pay_with: [payWith(EVM), payWith(SOLANA)] });
+  await page.getByLabel('What you send').selectOption({ label: 'DEV on Solana' });
+  await page.getByText('an account of your own on Solana that holds DEV or has held it before').waitFor();
+  await asked(page, SOLANA.refund);
+  await shown(page);
+  const { given, id } = world.payment;
+  assert.deepEqual([given.refund_account, given.chain_id, new URL(page.url()).pathname], [SOLANA.refund, SOLANA.chain, `/pay/${id}`]);
+  const look = async (label, link, amount) => {
+    await scans(page, `${label} ${given.address}`, link);
+    assert.equal(await page.getByRole('link', { name: 'Open in a wallet' }).getAttribute('href'), link);
+    await page.getByText('A wallet or an exchange that refuses an address off the curve, to which nobody holds a key, cannot pay to this one.').waitFor();
+    const rows = await rowsOf(page);
+    for (const row of [`Exact amount ${amount}`, `To this address ${given.address}`, `Token ${SOLANA.token}`, `Refund account ${SOLANA.refund}`]) {
+      assert.ok(rows.includes(row), `${row}: ${rows}`);
+    }
+  };
+  const whole = ['QR code of the transfer: 25.5 DEV to', `solana:${given.address}?amount=25.5&spl-token=${SOLANA.token}`, '25.5 DEV'];
+  await look(...whole);
+  await page.getByText('Send DEV on the network Solana (SPL) and nothing else.').waitFor();
+  assert.deepEqual(await serious(page), []);
+  await picture(page, 'address-solana');
+  await page.setViewportSize({ width: 320, height: 640 });
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 320);
+  // The payment's own page holds it against the order in its timeline.
+  const again = async () => {
+    await page.goto('about:blank');
+    await page.goto(`${process.env.GATEWAY_URL}/pay/${id}`);
+    await shown(page);
+  };
+  await again();
+  await look(...whole);
+  // Of a token of which nobody says the decimals the link has no amount.
+  world.isUnserved = true;
+  await again();
+  await look('QR code of a transfer of this token to', given.uri, '25500000');
+  await page.getByText('The code and the link do not hold the amount').waitFor();
+  happens(entry(2, 'AddressFunded', { amount: given.amount }));
+  await page.getByRole('heading', { name: 'Send the money' }).waitFor({ state: 'detached' });
+  assert.deepEqual([faults, foreign], [[], []]);
+  await context.close();
+});
+
+test('on Solana an account has the form that it has there, and the token is none', async () => {
+  const { page, context } = await opened({ pay_with: [payWith(SOLANA)] });
+  for (const [entered, words] of [
+    ['', 'Enter the account that money should come back to.'],
+    [REFUND, '32 to 44 letters and digits'],
+    [TRON.refund, '32 to 44 letters and digits'],
+    [`${SOLANA.refund}1`, '32 to 44 letters and digits'],
+    [SOLANA.refund.replace(/.$/, 'l'), '32 to 44 letters and digits'],
+    [onKey('0'), '32 to 44 letters and digits'],
+    [SOLANA.token, 'the address of the token itself'],
+  ]) {
+    await asked(page, entered);
+    await page.getByRole('alert').getByText(words).waitFor();
+  }
+  assert.deepEqual(world.asked, []);
   await context.close();
 });
 
@@ -241,41 +307,44 @@ test('on Tron an account has the form that it has there, and the token is none',
   await context.close();
 });
 
-test('on Tron an address that is not the one of the order is shown to nobody', async () => {
-  const lower = (name) => (given) => (given[name] = given[name].toLowerCase());
-  for (const edit of [
-    (given) => (given.address = TRON.other),
-    lower('address'),
-    (given) => (given.uri = `tron:${TRON.other}`),
-    (given) => (given.uri = EVM.link(given.address, TRON)),
-    // Whatever makes it has to be an account, and to make this one.
-    lower('factory'),
-    (given) => (given.factory = TRON.other),
-    (given) => (given.factory = EVM.factory),
-    (given) => {
-      given.terms.deposit.payer = TRON.other;
-      given.address = computed(given.terms, TRON);
-      given.uri = TRON.link(given.address);
-    },
-    (given) => {
-      given.terms.escrow = TRON.other;
-      given.address = computed(given.terms, TRON);
-      given.uri = TRON.link(given.address);
-    },
-  ]) {
-    begin();
-    world.edit = edit;
-    const { page, context } = await opened({ pay_with: [payWith(TRON)] });
-    await asked(page, TRON.refund);
-    await page.getByText('The address that the gateway gave is not the one of this payment').waitFor();
-    assert.ok(!(await page.content()).includes(world.payment.given.address));
-    await page.goto('about:blank');
-    await page.goto(`${process.env.GATEWAY_URL}/pay/${world.payment.id}`);
-    await page.getByText('so it is not shown. Send nothing').waitFor();
-    assert.ok(!(await page.content()).includes(world.payment.given.address));
-    await context.close();
-  }
-});
+for (const { name, family, lower, foreign } of [
+  // Whatever makes it has to be an account on Tron, and to make this one; on Solana it has to be the escrow's program.
+  { name: 'Tron', family: TRON, lower: ['address', 'factory'], foreign: (given) => EVM.link(given.address, TRON) },
+  { name: 'Solana', family: SOLANA, lower: ['address', 'factory', 'uri'], foreign: (given) => `${given.uri}&amount=25.5` },
+]) {
+  test(`on ${name} an address that is not the one of the order is shown to nobody`, async () => {
+    /** The address follows other terms. */
+    const made = (edit) => (given) => {
+      edit(given);
+      given.address = computed(given.terms, family);
+      given.uri = family.link(given.address, family);
+    };
+    for (const edit of [
+      (given) => (given.address = family.other),
+      (given) => (given.uri = family.link(family.other, family)),
+      (given) => (given.uri = foreign(given)),
+      ...lower.map((member) => (given) => (given[member] = given[member].toLowerCase())),
+      (given) => (given.factory = family.other),
+      (given) => (given.factory = EVM.factory),
+      made(({ terms }) => (terms.deposit.payer = family.other)),
+      made(({ terms }) => (terms.escrow = family.other)),
+      made(({ terms }) => (terms.token = family.other)),
+      made((given) => (given.factory = given.terms.escrow = family.other)),
+    ]) {
+      begin();
+      world.edit = edit;
+      const { page, context } = await opened({ pay_with: [payWith(family)] });
+      await asked(page, family.refund);
+      await page.getByText('The address that the gateway gave is not the one of this payment').waitFor();
+      assert.ok(!(await page.content()).includes(world.payment.given.address));
+      await page.goto('about:blank');
+      await page.goto(`${process.env.GATEWAY_URL}/pay/${world.payment.id}`);
+      await page.getByText('so it is not shown. Send nothing').waitFor();
+      assert.ok(!(await page.content()).includes(world.payment.given.address));
+      await context.close();
+    }
+  });
+}
 
 test('an account that money cannot come back to is refused before anything is asked for', async () => {
   const { page, context } = await opened();

@@ -1,9 +1,9 @@
-// What an honest gateway gives for a payment by deposit address, on EVM chains and on Tron, from the contracts' artefacts and the letter
-// of the rules: the SDK that is in the page has no part in it.
+// What an honest gateway gives for a payment by deposit address, on EVM chains, on Solana and on Tron, from the contracts' artefacts and
+// the letter of the rules: the SDK that is in the page has no part in it.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-import { createBase58check } from '@scure/base';
+import { base58, createBase58check } from '@scure/base';
 import { concat, encodeAbiParameters, getContractAddress, keccak256, stringToHex } from 'viem';
 
 import { termsHash } from '../../sdk/typescript/test/permits.mjs';
@@ -11,7 +11,7 @@ import { termsHash } from '../../sdk/typescript/test/permits.mjs';
 const read = (path) => JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8'));
 /** What a gateway gave once. */
 export const recorded = read('../../sdk/typescript/test/fixtures/prepared.json');
-const { evm, tron } = recorded;
+const { evm, solana, tron } = recorded;
 export const artifact = (name) => read(`../../contracts/artifacts/${name}.json`);
 const { abi, bytecode } = artifact('DepositAddresses');
 const TERMS = abi.find(({ name }) => name === 'addressOf').inputs;
@@ -25,7 +25,22 @@ export const toTron = (account) => base58check.encode(Buffer.from(`41${account.s
 const fromTron = (account) => `0x${Buffer.from(base58check.decode(account)).toString('hex').slice(2)}`;
 const tronCreate2 = (from, salt, code) => toTron(`0x${keccak256(concat(['0x41', fromTron(from), salt, keccak256(code)])).slice(-40)}`);
 
-/** The chain of a fixture: what its gateway serves, who gets what comes back, and where which contract makes addresses. */
+/**
+ * The address of a proxy, by the letter of EIP-1014 and ERC-1167: `account` is one in the terms' words, `create` is CREATE2, `runs` what
+ * the proxies of a factory run.
+ */
+const proxies =
+  ({ factory: own, account, runs, create }) =>
+  ({ deposit, ...terms }, factory = own) => {
+    const word = (value) => (/^(?:T|0x.{40}$)/.test(value) ? account(value) : value);
+    const camel = (name) => name.replace(/_(.)/g, (_, char) => char.toUpperCase());
+    const words = (members) => Object.fromEntries(Object.entries(members).map(([name, value]) => [camel(name), word(value)]));
+    const salt = keccak256(encodeAbiParameters(TERMS, [{ ...words(terms), deposit: words(deposit) }]));
+    const code = concat(['0x3d602d80600a3d3981f3363d3d373d3d3d363d73', runs(factory), '0x5af43d82803e903d91602b57fd5bf3']);
+    return create(factory, salt, code);
+  };
+
+/** The chain of a fixture: what its gateway serves, who gets what comes back, and what makes its addresses. */
 function chainOf({ request, defaults }, more) {
   const [chain, asset] = request.source.asset_identifier.split('/');
   return { request, served: defaults.source, chain, token: asset.split(':')[1], ...more };
@@ -38,9 +53,12 @@ export const EVM = chainOf(evm, {
   refund: twenty('2'),
   other: twenty('5'),
   factory: MAKER.toLowerCase(),
-  account: (text) => text,
-  runs: () => getContractAddress({ from: MAKER, nonce: 1n }),
-  create: (from, salt, code) => getContractAddress({ opcode: 'CREATE2', from, salt, bytecode: code }).toLowerCase(),
+  computed: proxies({
+    factory: MAKER,
+    account: (text) => text,
+    runs: () => getContractAddress({ from: MAKER, nonce: 1n }),
+    create: (from, salt, code) => getContractAddress({ opcode: 'CREATE2', from, salt, bytecode: code }).toLowerCase(),
+  }),
   link: (address, { token, chain, request }) =>
     `ethereum:${token}@${chain.split(':')[1]}/transfer?address=${address}&uint256=${request.max_source_amount}`,
 });
@@ -52,9 +70,71 @@ export const TRON = chainOf(JSON.parse(JSON.stringify(tron).replaceAll('tron:313
   other: toTron(twenty('5')),
   factory: toTron(twenty('d')),
   account: fromTron,
-  runs: (factory) => fromTron(tronCreate2(factory, ZERO_HASH, artifact('DepositAddress').bytecode)),
-  create: tronCreate2,
+  computed: proxies({
+    factory: toTron(twenty('d')),
+    account: fromTron,
+    runs: (factory) => fromTron(tronCreate2(factory, ZERO_HASH, artifact('DepositAddress').bytecode)),
+    create: tronCreate2,
+  }),
   link: (address) => `tron:${address}`,
+});
+
+/** Of Edwards25519 (RFC 8032): the prime of its field and d. */
+const PRIME = 2n ** 255n - 19n;
+const D = -121_665n * power(121_666n, PRIME - 2n);
+function power(base, exponent) {
+  let [result, square] = [1n, base % PRIME];
+  for (let rest = exponent; rest > 0n; rest >>= 1n) {
+    if (rest & 1n) result = (result * square) % PRIME;
+    square = (square * square) % PRIME;
+  }
+  return result;
+}
+/** Whether 32 bytes are a point of the curve: whether y, the 255 lower bits, has an x with x² = (y² - 1) / (dy² + 1). */
+function isOnCurve(bytes) {
+  const y = BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`) & (2n ** 255n - 1n);
+  const [over, under] = [y * y - 1n, D * y * y + 1n].map((value) => ((value % PRIME) + PRIME) % PRIME);
+  return power(over * power(under, PRIME - 2n), (PRIME - 1n) / 2n) !== PRIME - 1n;
+}
+/** The first address off the curve that a program derives from a seed and 32 bytes. */
+function derivedOnSolana(program, seed, hash) {
+  for (let bump = 255; ; bump -= 1) {
+    const parts = [Buffer.from(seed), hash, Buffer.of(bump), base58.decode(program), Buffer.from('ProgramDerivedAddress')];
+    const address = sha256(Buffer.concat(parts));
+    if (!isOnCurve(address)) return base58.encode(address);
+  }
+}
+/** The address of terms on Solana, by the letter of contracts/solana/README.md. */
+function onSolana({ escrow, token, amount, deposit }, program = escrow) {
+  const { payment_id, terms_hash, quote_hash, payer, reserver, releaser, ...times } = deposit;
+  const u64 = (value) => {
+    const bytes = Buffer.alloc(8);
+    bytes.writeBigUInt64LE(BigInt(value));
+    return bytes;
+  };
+  const committed = [
+    Buffer.from('gw-address'),
+    Buffer.of(1, 0),
+    ...[payment_id, terms_hash, quote_hash].map((hash) => Buffer.from(hash.slice(2), 'hex')),
+    ...[payer, token].map(base58.decode),
+    u64(amount),
+    ...[reserver, releaser].map(base58.decode),
+    ...[times.reserve_deadline, times.fulfillment_deadline, times.refund_after].map(u64),
+  ];
+  return derivedOnSolana(program, 'address', sha256(Buffer.concat(committed)));
+}
+/** An account on Solana of one digit. */
+export const onKey = (digit) => base58.encode(Buffer.from(digit.repeat(64), 'hex'));
+const [CLUSTER] = solana.request.source.asset_identifier.split('/');
+/** On Solana the escrow's program makes the addresses. The fixture is moved to a cluster with a name. */
+export const SOLANA = chainOf(JSON.parse(JSON.stringify(solana).replaceAll(CLUSTER, 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp')), {
+  scheme: 'SOLANA_DEPOSIT_ADDRESS',
+  originator: (account) => `solana:${account}`,
+  refund: onKey('2'),
+  other: onKey('5'),
+  factory: solana.defaults.source.escrow_contract_address,
+  computed: onSolana,
+  link: (address, { token }) => `solana:${address}?spl-token=${token}`,
 });
 
 /** The ids of payments and quote-requests, by the rule of docs/clients.md. */
@@ -66,18 +146,11 @@ export function derived(prefix, ...texts) {
   return prefix + fives.map((five) => 'abcdefghijklmnopqrstuvwxyz234567'[parseInt(five, 2)]).join('');
 }
 
-/** The address of a payment, by the letter of EIP-1014 and ERC-1167. */
-export function computed({ deposit, ...terms }, from = EVM, factory = from.factory) {
-  const word = (value) => (/^(?:T|0x.{40}$)/.test(value) ? from.account(value) : value);
-  const camel = (name) => name.replace(/_(.)/g, (_, char) => char.toUpperCase());
-  const words = (members) => Object.fromEntries(Object.entries(members).map(([name, value]) => [camel(name), word(value)]));
-  const salt = keccak256(encodeAbiParameters(TERMS, [{ ...words(terms), deposit: words(deposit) }]));
-  const code = concat(['0x3d602d80600a3d3981f3363d3d373d3d3d363d73', from.runs(factory), '0x5af43d82803e903d91602b57fd5bf3']);
-  return from.create(factory, salt, code);
-}
+/** The address of a payment. */
+export const computed = (terms, from = EVM, ...more) => from.computed(terms, ...more);
 
 /** The chain that an order is paid on. */
-export const paidOn = ({ source }) => (source.asset_identifier.startsWith('tron:') ? TRON : EVM);
+export const paidOn = ({ source: { asset_identifier: asset } }) => [SOLANA, TRON].find(({ chain }) => asset.startsWith(`${chain}/`)) ?? EVM;
 
 /** What an honest gateway gives for a quote-request. */
 export function addressFor(asked, payBy) {

@@ -10,7 +10,7 @@ use app::{
     error::docs_url,
     views::payment_body::{ClaimBody, date_time},
 };
-use events::{Failure, VerifierSet, time::from_unix_seconds};
+use events::{Failure, Family, VerifierSet, time::from_unix_seconds};
 use projections::{PaymentStatus, PaymentView, Transaction};
 
 use super::{
@@ -125,7 +125,18 @@ fn awaited(view: &PaymentView, state: &HttpState) -> String {
     let asset = view.source.asset();
     let (id, given) = (asset.to_string(), &address.given);
     let symbol = escape(symbol(state, asset).unwrap_or_else(|| asset.reference()));
-    let only = filled("address.only", &[("symbol", &symbol), ("chain", &chains::name(asset.chain().as_str()))]);
+    let family = asset.chain().family();
+    let only = match family {
+        Some(Family::Solana) => "address.only.solana",
+        Some(Family::Tron) => "address.only.tron",
+        _ => "address.only",
+    };
+    let only = filled(only, &[("symbol", &symbol), ("chain", &chains::name(asset.chain().as_str()))]);
+    // A wallet says the same only once it refuses.
+    let curve = match family {
+        Some(Family::Solana) => format!("<p>{}</p>", text("address.curve")),
+        _ => String::new(),
+    };
     let rows = vec![
         ("address.amount", amount(state, &id, &given.amount.to_string())),
         ("address.to", code(given.address.as_str())),
@@ -136,7 +147,7 @@ fn awaited(view: &PaymentView, state: &HttpState) -> String {
     let (title, lead) = (text("address.title"), text("address.text"));
     let rows = list(rows);
     format!(
-        "<section class=\"card\"><h2>{title}</h2><p>{lead}</p><p><strong>{only}</strong></p><dl>{rows}</dl></section>"
+        "<section class=\"card\"><h2>{title}</h2><p>{lead}</p><p><strong>{only}</strong></p>{curve}<dl>{rows}</dl></section>"
     )
 }
 

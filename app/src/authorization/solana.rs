@@ -1,25 +1,37 @@
-//! Payers on Solana: Ed25519 signatures by the payer or by a key that it approved.
+//! Payers on Solana: Ed25519 signatures by the payer or by a key that it approved; or addresses, to which the money is sent.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use chains_solana::{
     authorization::{self, AuthorizationError, Choice, ClusterId, Delegation, EscrowSettings, SpendRequest},
+    deposit_addresses::{self, Unfit},
     holding::Holding,
     node::Node,
+    program::ConvertError,
 };
-use events::{Account, ChainId, OwnedAsset, event::Authorization};
+use events::{
+    Account, ChainId, OwnedAsset,
+    event::{Authorization, DepositAddress},
+};
 use sagas::ports::Transient;
 
 use crate::{
     authorization::{
-        AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes, MessageScheme, Prepared,
-        PreparedDraw, UnsignedMessage,
+        AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
+        MessageScheme, Prepared, PreparedDraw, UnsignedMessage,
+        asked_escrows::{AskedEscrows, crowded, takes_no_refund},
     },
+    bulkhead::Bulkhead,
     connected::Connected,
 };
+
+/// Questions to a node about tokens and programs for those who proved nothing, at a time; four times as many wait for it.
+const ASKS_MAX: usize = 16;
+/// How long they wait.
+const ASK_WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// Who may draw on a payer's tokens, as the chain has it.
 #[async_trait]
@@ -42,12 +54,46 @@ impl Approvals for Node {
 #[derive(Clone)]
 pub struct SolanaAuthorizer {
     chains: Connected<(ClusterId, Arc<dyn Approvals>)>,
+    addresses: Connected<Addresses>,
+}
+
+/// What gives deposit addresses on one chain.
+#[derive(Clone)]
+struct Addresses {
+    node: Node,
+    /// Questions for those who proved nothing.
+    asks: Arc<Bulkhead>,
+    /// The slot as of which addresses are given.
+    served: AskedEscrows<u64>,
+}
+
+impl Addresses {
+    /// A slot of the chain, as of which deposit addresses of the escrow are given.
+    async fn from_slot(&self, escrow: &Account) -> Result<u64, AuthorizeError> {
+        let none = || {
+            let rule = "escrow_contract: has no deposit addresses: the program is of an earlier version, or not the one that the \
+                        chain's configuration names";
+            AuthorizeError::Refused(rule.to_owned())
+        };
+        let served = deposit_addresses::served_from(&self.node, escrow);
+        self.served.of(escrow, &self.asks, served).await?.ok_or_else(none)
+    }
 }
 
 impl SolanaAuthorizer {
     /// An authorizer for these chains.
     pub fn new(chains: impl IntoIterator<Item = (ChainId, ClusterId, Arc<dyn Approvals>)>) -> Self {
-        Self { chains: chains.into_iter().map(|(id, cluster_id, approvals)| (id, (cluster_id, approvals))).collect() }
+        let chains = chains.into_iter().map(|(id, cluster_id, approvals)| (id, (cluster_id, approvals))).collect();
+        Self { chains, addresses: Connected::default() }
+    }
+
+    /// The same, with deposit addresses on the chains of these nodes.
+    pub fn with_addresses(self, nodes: impl IntoIterator<Item = Node>) -> Self {
+        let addresses = |node: Node| {
+            let asks = Arc::new(Bulkhead::new("unsigned_tokens", ASKS_MAX, 4 * ASKS_MAX, ASK_WAIT_MAX));
+            (node.chain_id().clone(), Addresses { node, asks, served: AskedEscrows::default() })
+        };
+        Self { addresses: nodes.into_iter().map(addresses).collect(), ..self }
     }
 
     fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&(ClusterId, Arc<dyn Approvals>), AuthorizeError> {
@@ -106,6 +152,27 @@ impl Authorizer for SolanaAuthorizer {
             }
         }
         Err(search.refused())
+    }
+
+    async fn deposit_address(&self, request: &AddressRequest<'_>) -> Result<DepositAddress, AuthorizeError> {
+        let AddressRequest { payment_id, terms, escrow, amount, pay_by } = *request;
+        let addresses = self.addresses.of(&terms.source)?;
+        let refused = |error: ConvertError| {
+            AuthorizeError::Refused(match error {
+                ConvertError::Amount(_) => format!("amount: {error}"),
+                ConvertError::Asset(_) | ConvertError::Account(_) => {
+                    format!("source: a deposit address is for a token (SPL Token or Token-2022): {error}")
+                }
+            })
+        };
+        let given = deposit_addresses::of_payment(payment_id, terms, escrow, amount, pay_by, 0).map_err(refused)?;
+        let from_block = addresses.from_slot(&escrow.contract).await?;
+        let _permit = addresses.asks.permit().await.ok_or_else(crowded)?;
+        match deposit_addresses::unfit(&addresses.node, &terms.source).await? {
+            Some(Unfit::Token(reason)) => Err(AuthorizeError::Refused(format!("source: {reason}"))),
+            Some(Unfit::RefundAccount(reason)) => Err(takes_no_refund(&reason)),
+            None => Ok(DepositAddress { from_block, ..given }),
+        }
     }
 
     /// Whoever holds some key could else submit payments in the name of a payer that has never heard of it, and take its

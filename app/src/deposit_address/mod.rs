@@ -14,7 +14,7 @@ use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
 use events::{
-    Amount, CommitId, Family, Hash32, PaymentEvent, PaymentId, QuoteRequestId,
+    Amount, CommitId, Hash32, PaymentEvent, PaymentId, QuoteRequestId,
     event::{Authorization, CounterpartyDecision, DepositAddress, EscrowPlan, Submitted},
     time::{Timestamp, unix_seconds},
 };
@@ -134,9 +134,6 @@ impl<'a> Asked<'a> {
         options: &AddressOptions,
     ) -> Result<Self, Error> {
         let (opened, invalid) = (&batch.opened, |rule: &str| Error::new(Code::INVALID_REQUEST, rule));
-        if opened.terms.source.family() == Family::Solana {
-            return Err(invalid("source: deposit addresses are given on EVM chains and on Tron"));
-        }
         if opened.selector.is_some() {
             return Err(invalid("quote_selector: a payment by deposit address has its quote chosen by the gateway"));
         }

@@ -12,7 +12,8 @@ use super::payment_body::date_time;
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "DepositAddress")]
 pub struct DepositAddressBody {
-    /// Where to send it. It commits to `terms`: `factory.addressOf(terms)`.
+    /// Where to send it. It commits to `terms`: `factory.addressOf(terms)`. On Solana the owner of the token account that is paid, as a
+    /// wallet is, and derived from the terms by the program's seeds.
     address: Account,
     /// CAIP-2 id of the chain.
     chain_id: ChainId,
@@ -33,15 +34,16 @@ pub struct DepositAddressBody {
     /// receive the token; an exchange's hot wallet is not.
     refund_account: Account,
     /// The transfer as a link for wallets and as the text of a QR code (EIP-681). On Tron `tron:` and the address alone, and what a QR
-    /// code should hold there is `address`.
+    /// code should hold there is `address`. On Solana a Solana Pay link without the amount, which counts in whole tokens there: who knows
+    /// the token's decimals adds `&amount=`.
     uri: String,
-    /// The contract that makes the address and alone moves what is there: `deposit`, `giveBack`.
+    /// The contract that makes the address and alone moves what is there: `deposit`, `giveBack`. On Solana the escrow's program.
     factory: Account,
     /// What the address commits to.
     terms: AddressTermsBody,
 }
 
-/// What a deposit address commits to: `DepositAddresses.Terms`.
+/// What a deposit address commits to: `DepositAddresses.Terms`. On Solana the program's `message::Deposit` says the same.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "DepositAddressTerms")]
 struct AddressTermsBody {
@@ -98,6 +100,8 @@ impl DepositAddressBody {
             uri: match chain.family() {
                 // There is no form for a token's transfer that wallets agree on; with an amount some send TRX.
                 Some(Family::Tron) => format!("tron:{}", given.address),
+                // The amount counts in whole tokens there, and how many of the smallest unit those are is not on record.
+                Some(Family::Solana) => format!("solana:{}?spl-token={token}", given.address),
                 _ => format!("ethereum:{token}@{network}/transfer?address={}&uint256={}", given.address, given.amount),
             },
             factory: given.factory.clone(),

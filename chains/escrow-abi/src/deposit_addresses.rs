@@ -1,7 +1,7 @@
 //! Deposit addresses (ADR 153): the contract that makes them, and the terms that an address commits to.
 
 use alloy::{
-    primitives::{Address, B256, U256, keccak256},
+    primitives::{Address, B256, keccak256},
     sol,
     sol_types::SolValue,
 };
@@ -31,9 +31,6 @@ sol! {
     }
 }
 
-/// Of less than this part of what was asked for a gateway gives nothing back by itself: it may bring less than its transaction costs.
-const GIVEN_BACK_LEAST: u64 = 100;
-
 /// What the deposit address of a payment commits to, of whose money at least `amount` of `token` goes into `escrow`: the payment with its
 /// economics, its windows, and the payer, to whom goes whatever goes back. No quote is agreed to in `deposit`, for the address is there
 /// before the auction.
@@ -44,12 +41,6 @@ pub fn terms(
     amount: Amount,
 ) -> DepositAddresses::Terms {
     DepositAddresses::Terms { escrow, token, amount: units(amount), deposit: deposit.into() }
-}
-
-/// What is held at an address for which `asked` was asked, where it is worth a transaction that gives it back.
-pub fn worth_giving_back(held: U256, asked: Amount) -> Option<Amount> {
-    let least = asked.get() / U256::from(GIVEN_BACK_LEAST);
-    Amount::new(held).filter(|amount| amount.get() >= least)
 }
 
 /// The hash of the terms, which is the address's salt.

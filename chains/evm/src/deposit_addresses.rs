@@ -13,6 +13,7 @@ use alloy::{
 };
 use serde_json::json;
 
+use chains::deposit_address::worth_giving_back;
 use escrow_abi::{
     artefacts::{self, DEPOSIT_ADDRESSES},
     contracts::{self, ConvertError, DevToken as Erc20, address},
@@ -206,7 +207,7 @@ impl Place {
             return Ok(AddressState::Open);
         }
         let held = self.held(node, settled).await?;
-        let held = held.and_then(|amount| deposit_addresses::worth_giving_back(amount.get(), self.asked));
+        let held = worth_giving_back(held, self.asked);
         // What comes after what was given back is nobody's to wait for.
         if since.is_some() || held.is_none() {
             let from = since.map_or(self.from_block, |since| since.saturating_add(1));

@@ -12,14 +12,14 @@ use chains::{
     submitters::{Leg, Submitters},
 };
 use events::{
-    Account, ChainId, PaymentId,
-    event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
+    Account, Amount, ChainId, PaymentId,
+    event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared, Validity},
 };
 use gateway_program::{Key, host};
 use sagas::ports::{
-    Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState, Look, PayerDeposit,
-    PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder, Statement, TransactionState,
-    Transient, Waiting,
+    AddressFunds, AddressState, Chains, Clock, Cursor, DeliveryOrder, DeliveryState, DepositOrder, DepositState,
+    EscrowState, Look, OwnReturn, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder,
+    ReleaseOrder, Statement, TransactionState, Transient, Waiting,
 };
 use signer::Ed25519Key;
 
@@ -27,6 +27,8 @@ use super::{
     broadcaster::Broadcaster,
     calls::{Call, Release, deposit, refund, release},
     deliveries::Deliveries,
+    deposit_addresses::Place,
+    deposit_from_address,
     escrows::Escrows,
     node::Node,
     program::{fulfillment, holder, key, text},
@@ -213,11 +215,26 @@ impl Chain for SolanaChain {
 #[async_trait]
 impl Chains for SolanaChain {
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        self.prepare_larger_deposit(order, order.reservation.source_amount, attempt).await
+    }
+
+    /// What is at a deposit address is deposited whole; of what is signed for what is reserved.
+    async fn prepare_larger_deposit(
+        &self,
+        order: &DepositOrder,
+        amount: Amount,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
         let keys = self.keys()?;
         let exits_left = keys.of_submitters().left_over(Leg::Deposit, self.node.config().common.exits_reserved);
         let senders = self.senders(Leg::Deposit, &order.payment_id)?;
         let reserver = keys.reservers.of(&order.escrow.reserver).map_err(Transient::from)?;
-        let (call, submitter) = deposit(&self.node, order, &senders, exits_left).await?;
+        let (call, submitter) = match &order.authorization {
+            Authorization::DepositAddress(_) => {
+                deposit_from_address::deposit(&self.node, order, amount, &senders, exits_left).await?
+            }
+            _ => deposit(&self.node, order, &senders, exits_left).await?,
+        };
         self.prepare(submitter, Some(reserver), call, attempt).await
     }
 
@@ -296,6 +313,41 @@ impl Chains for SolanaChain {
     ) -> Result<DepositState, Transient> {
         self.look_at_escrow(&order.payment_id, &order.escrow, true)?;
         Transactions::of(&self.node).deposit_state(order, versions).await
+    }
+
+    async fn address_funds(&self, deposit: &PayerDeposit) -> Result<AddressFunds, Transient> {
+        let place = Place::of(deposit)?;
+        let (funds, address) = place.funds(&self.node).await?;
+        self.record_watcher.look(&deposit.payment_id, Watched { address, is_unsettled_seen: true });
+        Ok(funds)
+    }
+
+    async fn address_state(&self, deposit: &PayerDeposit, since: Option<u64>) -> Result<AddressState, Transient> {
+        let place = Place::of(deposit)?;
+        // What is waited for is a settled second; what happens there until then changes nothing.
+        let [address, _] = place.token_accounts();
+        self.record_watcher.look(&deposit.payment_id, Watched { address, is_unsettled_seen: false });
+        place.state(&self.node, since).await
+    }
+
+    async fn prepare_give_back(
+        &self,
+        deposit: &PayerDeposit,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let keys = self.keys()?;
+        let exits_left = keys.of_submitters().left_over(Leg::Deposit, self.node.config().common.exits_reserved);
+        let senders = self.senders(Leg::Deposit, &deposit.payment_id)?;
+        let (call, submitter) = Place::of(deposit)?.give_back(&self.node, &senders, exits_left).await?;
+        self.prepare(submitter, None, call, attempt).await
+    }
+
+    async fn given_back_by(
+        &self,
+        deposit: &PayerDeposit,
+        versions: &[TransactionPrepared],
+    ) -> Result<OwnReturn, Transient> {
+        Place::of(deposit)?.given_back_by(&self.node, versions).await
     }
 
     async fn delivery_state(&self, order: &DeliveryOrder) -> Result<DeliveryState, Transient> {

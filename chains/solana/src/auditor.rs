@@ -1,6 +1,8 @@
 //! An auditor's view of a Solana chain: transactions with what they moved, and the program's accounts, are read from the
 //! node and compared with the stream, field by field.
 
+mod deposit;
+mod deposit_address;
 mod parties;
 mod prepared;
 
@@ -8,7 +10,6 @@ use std::fmt::Display;
 
 use async_trait::async_trait;
 use ed25519_dalek::{Signature, VerifyingKey};
-use serde_json::json;
 
 use chains::{
     auditor::{self, Audit, Case, Discrepancies, Discrepancy, EscrowSnapshot, Kind},
@@ -22,18 +23,21 @@ use events::{
 use gateway_program::{
     Hash, ed25519,
     host::Message,
-    instruction::{Attested, DepositAndReserve, Fulfill, Reassign, Tag},
+    instruction::{Attested, Fulfill, Reassign, Tag},
     message::{Delivery, NonDelivery},
     rules,
 };
 use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 
-use self::parties::{Parties, deposit_of, parties_and_amounts};
 pub use self::prepared::check_prepared;
+use self::{
+    deposit::{Deposited, same_terms},
+    parties::{Parties, deposit_of, parties_and_amounts},
+};
 use super::{
     deliveries::Deliveries,
     escrows::Escrows,
-    evidence::{Effect, Evidence, RawEvidence},
+    evidence::{Effect, Evidence},
     history::History,
     node::{Commitment, Node},
     program::{base58, fulfillment, key, signature_bytes, text},
@@ -70,8 +74,12 @@ impl Audit for Auditor {
         plan: &EscrowPlan,
         authorization: &Authorization,
     ) -> Result<Vec<Discrepancy>, Transient> {
-        let Authorization::Solana(spend) = authorization else {
-            return Ok(unreadable("the payer signed for another family"));
+        let spend = match authorization {
+            Authorization::Solana(spend) => spend,
+            Authorization::DepositAddress(recorded) => {
+                return Ok(deposit_address::given(payment_id, terms, plan, recorded));
+            }
+            _ => return Ok(unreadable("the payer signed for another family")),
         };
         let mut discrepancies = Discrepancies::default();
         if let Some(cap) = terms.max_source_amount {
@@ -104,25 +112,23 @@ impl Audit for Auditor {
             Ok(parties) => parties,
             Err(error) => return Ok(unreadable(error)),
         };
-        let source_amount = case.quote.source_amount;
-        discrepancies.same("the amount in escrow", secured.amount, source_amount);
-        let deposits = evidence.effects(&parties.program).into_iter().filter_map(|effect| {
-            let deposit = DepositAndReserve::from_bytes(&effect.call.data)?;
-            (deposit.payment_id == parties.id).then_some((effect, deposit))
-        });
-        let Some((effect, deposit)) = deposits.into_iter().next() else {
+        let made = match case.authorization {
+            Authorization::DepositAddress(recorded) => {
+                let found = (&evidence, secured);
+                deposit_address::deposited(case, &parties, recorded, found, &mut discrepancies)
+            }
+            _ => self.signed_deposit(case, &parties, &evidence, secured, &mut discrepancies),
+        };
+        let Some(Deposited { effect, deposit, due }) = made else {
             let place = &secured.inclusion.transaction_hash;
             discrepancies.add(Kind::Missing, format!("{place} made no deposit and reservation for the payment"));
             return Ok(discrepancies.0);
         };
-        discrepancies.same("the amount deposited", secured.amount.to_string(), deposit.source_amount.to_string());
+        discrepancies.same("the amount deposited", secured.amount.to_string(), due.to_string());
         same_terms(case, &parties, (&effect, &deposit), &mut discrepancies);
-        self.presented(case, &evidence, &deposit, &parties, &mut discrepancies);
-
-        let due = deposit.source_amount;
-        let payer_token = effect.account(5);
-        let taken = effect.tokens_moved(|from, to| *from == payer_token && *to == parties.vault);
-        discrepancies.require(taken == due, || format!("{taken} were taken from the payer for a deposit of {due}"));
+        let from_account = effect.account(5);
+        let taken = effect.tokens_moved(|from, to| *from == from_account && *to == parties.vault);
+        discrepancies.require(taken == due, || format!("{taken} were taken for a deposit of {due}"));
         // Strangers may add to a vault, and end the escrow in the same transaction.
         let (before, after) = evidence.token_balance(&parties.vault);
         let is_there = after.checked_sub(before).is_some_and(|gained| gained >= due);
@@ -135,6 +141,14 @@ impl Audit for Auditor {
             format!("the deposit came at {time}, after the reserve deadline {deadline}")
         });
         Ok(discrepancies.0)
+    }
+
+    async fn audit_given_back(
+        &self,
+        deposit: &PayerDeposit,
+        refunded: &EscrowRefunded,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        self.came_back(deposit, refunded).await
     }
 
     async fn audit_reassignment(
@@ -364,35 +378,6 @@ impl Audit for Auditor {
 }
 
 impl Auditor {
-    /// Checks that the deposit was made by what the payer signed, and under no other signature.
-    fn presented(
-        &self,
-        case: &Case<'_>,
-        evidence: &Evidence,
-        deposit: &DepositAndReserve,
-        parties: &Parties,
-        discrepancies: &mut Discrepancies,
-    ) {
-        let Authorization::Solana(spend) = case.authorization else {
-            return discrepancies.0.extend(unreadable("the payer signed for another family"));
-        };
-        let rebuilt = deposit_of(case.payment_id, case.terms, case.plan, spend)
-            .and_then(|signed| Ok((signed, key(&spend.signer)?)));
-        let (signed, signer) = match rebuilt {
-            Ok(rebuilt) => rebuilt,
-            Err(error) => return discrepancies.0.extend(unreadable(error)),
-        };
-        discrepancies.same("the key that signed the deposit", text(&signer), text(&deposit.signer));
-        discrepancies.same("the most that may be taken", signed.amount, deposit.cap);
-        discrepancies.same("the quote that was signed for", spend.quote_hash, Hash32(deposit.agreed_quote_hash));
-        let digest = signed.digest(&self.node.domain(&parties.program));
-        let presented = evidence.ed25519(deposit.ed25519_index);
-        let wanted = signature_bytes(&spend.signature).map(|signature| ed25519::data(&signer, &signature, &digest));
-        discrepancies.require(wanted.as_ref().map(<[u8; ed25519::SIZE]>::as_slice) == presented, || {
-            "the deposit was made under another signature than the stream shows".to_owned()
-        });
-    }
-
     /// Checks that the end of the escrow was brought about by the releaser's word over `digest`.
     fn attested(
         &self,
@@ -421,18 +406,11 @@ impl Auditor {
             discrepancies.add(Kind::Contradiction, format!("{place} is not a transaction hash"));
             return Ok(None);
         }
-        let how = json!({
-            "encoding": "json",
-            "commitment": Commitment::Confirmed.text(),
-            "maxSupportedTransactionVersion": 0,
-        });
-        let answer: Option<RawEvidence> = self.node.request("getTransaction", json!([place, how])).await?;
-        let Some(answer) = answer else {
+        let found = History::of(&self.node).evidence(place, Commitment::Confirmed).await?;
+        let Some((evidence, hash)) = found else {
             discrepancies.add(Kind::Missing, format!("transaction {place} is not on {}", self.node.chain_id()));
             return Ok(None);
         };
-        let (hash, time) = History::of(&self.node).block_at(answer.slot, Commitment::Confirmed).await?;
-        let evidence = answer.read(place, time).map_err(|what| self.node.contradiction(what))?;
         discrepancies.same(&format!("the slot of {place}"), inclusion.block_number, evidence.slot);
         discrepancies.same(&format!("the block hash of {place}"), inclusion.block_hash.clone(), hash);
         discrepancies.same(&format!("the block time of {place}"), inclusion.block_time, evidence.time);
@@ -456,27 +434,4 @@ fn is_word_of(releaser: &Account, evidence: &Evidence, word: &Attested<'_>, dige
         }
     };
     holds().is_some()
-}
-
-/// Compares the terms, quote and windows of the case with those of its deposit.
-fn same_terms(
-    case: &Case<'_>,
-    parties: &Parties,
-    (effect, deposit): (&Effect, &DepositAndReserve),
-    discrepancies: &mut Discrepancies,
-) {
-    let plan = case.plan;
-    discrepancies.same("the payer", text(&parties.payer), text(&deposit.payer));
-    discrepancies.same("the token", text(&parties.mint), text(&effect.account(7)));
-    discrepancies.same("the terms' hash in the deposit", case.terms.hash(), Hash32(deposit.terms_hash));
-    discrepancies.same("the quote's hash in the reservation", case.quote_hash, Hash32(deposit.quote_hash));
-    discrepancies.same("the account that is to be paid", text(&parties.payout), text(&deposit.settler));
-    let fulfill_by = unix_seconds(case.quote.fulfill_by);
-    discrepancies.same("the time of delivery in the reservation", fulfill_by, deposit.fulfill_by);
-    discrepancies.same("the reserver in the deposit", plan.reserver.to_string(), text(&effect.account(1)));
-    discrepancies.same("the releaser in the deposit", plan.releaser.to_string(), text(&deposit.releaser));
-    discrepancies.same("the reserve deadline in the deposit", plan.reserve_deadline, deposit.reserve_deadline);
-    let (stream, chain) = (plan.fulfillment_deadline, deposit.fulfillment_deadline);
-    discrepancies.same("the fulfillment deadline in the deposit", stream, chain);
-    discrepancies.same("the begin of the refund window in the deposit", plan.refund_after, deposit.refund_after);
 }

@@ -127,11 +127,7 @@ impl DepositParts {
     fn check(&self, node: &Node, snapshot: &Snapshot) -> Result<(Key, Key), PrepareError> {
         let refuse = |reason: String| refused(node, &self.program, reason);
         let config = config(node, snapshot.account(0), &self.program).map_err(refuse)?;
-        if let Some(account) = snapshot.account(1)
-            && Escrows::of(node).parse(account, &self.program)?.is_some()
-        {
-            return Err(refuse(GatewayError::PaymentIdUsed.to_string()));
-        }
+        unused_escrow(node, snapshot.account(1), &self.program)?;
         let Some(mint_account) = snapshot.account(2) else {
             return Err(refuse(format!("there is no token {}", text(&self.mint))));
         };
@@ -314,8 +310,17 @@ pub(super) async fn escrow_of(
     Ok(Held { settled, time: snapshot.time, record, balances: balances(&snapshot, 1) })
 }
 
+/// A refusal where there is an escrow of the payment already, in the account at its address.
+pub(super) fn unused_escrow(node: &Node, account: Option<&Account>, program: &Key) -> Result<(), PrepareError> {
+    let is_used = match account {
+        Some(account) => Escrows::of(node).parse(account, program)?.is_some(),
+        None => false,
+    };
+    if is_used { Err(refused(node, program, GatewayError::PaymentIdUsed.to_string())) } else { Ok(()) }
+}
+
 /// The program's configuration, which must be of this cluster: nobody's signature would count otherwise.
-fn config(node: &Node, account: Option<&Account>, program: &Key) -> Result<Config, String> {
+pub(super) fn config(node: &Node, account: Option<&Account>, program: &Key) -> Result<Config, String> {
     let account = account.filter(|account| account.owner == *program);
     let Some(account) = account else {
         return Err(format!("the program {} is not there, or not set up", text(program)));
@@ -349,7 +354,7 @@ fn deposit_data(order: &DepositOrder, spend: &SolanaSpend, payer: Key) -> Result
 }
 
 /// Lamports of the accounts from `first` on.
-fn balances(snapshot: &Snapshot, first: usize) -> Vec<u64> {
+pub(super) fn balances(snapshot: &Snapshot, first: usize) -> Vec<u64> {
     let accounts = snapshot.accounts.iter().skip(first);
     accounts.map(|account| account.as_ref().map_or(0, |account| account.lamports)).collect()
 }

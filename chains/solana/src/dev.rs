@@ -230,6 +230,36 @@ impl DevCluster {
         amount.ok_or_else(|| DevError::Failed("a token account in an unknown layout".to_owned()))
     }
 
+    /// Sends `amount` of a token from `owner` into the associated token account of `to`, which is made at `owner`'s cost when it is not
+    /// there: what a wallet or an exchange does.
+    ///
+    /// # Errors
+    /// [`DevError`], also when `owner` has less.
+    pub async fn send_token(
+        &self,
+        owner: &SigningKey,
+        token: &DevToken,
+        to: &str,
+        amount: u64,
+    ) -> Result<(), DevError> {
+        const TRANSFER_CHECKED: u8 = 12;
+        let owner = keypair(owner);
+        let (wallet, mint, program, to) = (owner.pubkey().to_bytes(), key(&token.mint)?, token.program.id(), key(to)?);
+        let account = |of: &Key| Pubkey::new_from_array(host::associated_token_address(of, &program, &mint).key);
+        let create = instruction(&host::create_associated_token(wallet, &to, &mint, &program));
+        let transfer = Instruction {
+            program_id: Pubkey::new_from_array(program),
+            accounts: vec![
+                AccountMeta::new(account(&wallet), false),
+                AccountMeta::new_readonly(Pubkey::new_from_array(mint), false),
+                AccountMeta::new(account(&to), false),
+                AccountMeta::new_readonly(owner.pubkey(), true),
+            ],
+            data: [&[TRANSFER_CHECKED][..], &amount.to_le_bytes(), &[token.decimals]].concat(),
+        };
+        self.send(&[create, transfer], &[&owner]).await
+    }
+
     /// Lamports of an account.
     ///
     /// # Errors

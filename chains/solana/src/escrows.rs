@@ -4,7 +4,7 @@ use gateway_program::{
     Hash, Key,
     account::{ANY_QUOTE, Escrow, State},
     host,
-    instruction::{DepositAndReserve, Tag},
+    instruction::{DepositAndReserve, DepositFromAddress, Tag},
 };
 
 use chains::escrow::{self, EscrowRecord};
@@ -207,7 +207,7 @@ impl<'a> Escrows<'a> {
         History::of(self.node).transaction_at(&address, record.ended_slot, commitment, is).await
     }
 
-    /// The transaction that made the settled escrow `record`, by a deposit of which `is` holds.
+    /// The transaction that made the settled escrow `record`, by a deposit that reserved it for a quote of which `is` holds.
     ///
     /// # Errors
     /// [`Transient`], also when the node has no history of it.
@@ -215,13 +215,13 @@ impl<'a> Escrows<'a> {
         &self,
         record: &Escrow,
         program: &Key,
-        is: impl Fn(&DepositAndReserve) -> bool,
+        is: impl Fn(&Hash) -> bool,
     ) -> Result<Inclusion, Transient> {
         let address = host::escrow_address(program, &record.payment_id).key;
-        let tag = Tag::DepositAndReserve as u8;
         let is = |executed: &Executed| {
-            is_call(executed, program, tag, ESCROW_IN_DEPOSIT, &address)
-                && DepositAndReserve::from_bytes(&executed.data).is_some_and(|deposit| is(&deposit))
+            let tags = [Tag::DepositAndReserve, Tag::DepositFromAddress];
+            tags.iter().any(|tag| is_call(executed, program, *tag as u8, ESCROW_IN_DEPOSIT, &address))
+                && quote_reserved_for(&executed.data).is_some_and(|quote_hash| is(&quote_hash))
         };
         History::of(self.node).transaction_at(&address, record.secured_slot(), Commitment::Finalized, is).await
     }
@@ -268,6 +268,12 @@ impl<'a> Escrows<'a> {
         let domain = self.node.domain(&key(&plan.contract).ok()?);
         Some(statement_digest(statement, &domain).ok()?.0)
     }
+}
+
+/// The quote for which a deposit with these data reserves; `None` for the data of another instruction.
+fn quote_reserved_for(data: &[u8]) -> Option<Hash> {
+    let signed = DepositAndReserve::from_bytes(data).map(|deposit| deposit.quote_hash);
+    signed.or_else(|| DepositFromAddress::from_bytes(data).map(|deposit| deposit.reservation.quote_hash))
 }
 
 /// Whether a record that was read at `slot` can be what it says.

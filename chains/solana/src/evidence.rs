@@ -8,9 +8,13 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use events::event::Inclusion;
 use gateway_program::{Key, ids};
 
-use super::{node::instruction_data, program::base58};
+use super::{
+    node::{Node, instruction_data},
+    program::base58,
+};
 
 /// `Transfer` and `TransferChecked` of the token programs.
 const TOKEN_TRANSFER: u8 = 3;
@@ -181,6 +185,17 @@ impl Evidence {
     pub(crate) fn ed25519(&self, index: u8) -> Option<&[u8]> {
         let call = self.top.get(usize::from(index)).filter(|call| call.program == ids::ED25519_PROGRAM)?;
         Some(&call.data)
+    }
+
+    /// Its place on the chain of `node`, in the block with this hash.
+    pub(crate) fn inclusion(&self, node: &Node, transaction_hash: &str, block_hash: String) -> Inclusion {
+        Inclusion {
+            chain_id: node.chain_id().clone(),
+            transaction_hash: transaction_hash.to_owned(),
+            block_number: self.slot,
+            block_hash,
+            block_time: self.time,
+        }
     }
 
     /// What the token account held before and after the transaction; an account that was not there held nothing.

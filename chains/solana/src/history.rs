@@ -8,6 +8,7 @@ use gateway_program::Key;
 use sagas::ports::Transient;
 
 use super::{
+    evidence::{Evidence, RawEvidence},
     node::{Commitment, Contextual, Node, instruction_data},
     program::text,
 };
@@ -271,6 +272,56 @@ impl<'a> History<'a> {
         }
         let (found, name) = (found.len(), text(account));
         Err(self.node.contradiction(format!("{found} of {count} changes of {name} are in its history")))
+    }
+
+    /// Finalized transactions after slot `after` that name `account` and did not fail, oldest first, of a node that has seen slot
+    /// `settled`: at most `count`, of which the newest half where there are more.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub(super) async fn signatures_after(
+        &self,
+        account: &Key,
+        after: u64,
+        settled: u64,
+        count: usize,
+    ) -> Result<Vec<String>, Transient> {
+        // A node that has not reached the slot refuses. Nothing else is asked of it so: there are some that leave out what is older.
+        self.page(account, settled, Commitment::Finalized, None).await?;
+        let mut found = Vec::new();
+        let mut before: Option<String> = None;
+        for _ in 0..PAGES_MAX {
+            let page = self.page(account, after.saturating_add(1), Commitment::Finalized, before.as_deref()).await?;
+            let is_last = page.len() < SIGNATURES_PAGE || page.last().is_none_or(|oldest| oldest.slot <= after);
+            before = page.last().map(|oldest| oldest.signature.clone());
+            let counts = page.into_iter().filter(|entry| entry.slot > after && entry.err.is_none());
+            found.extend(counts.map(|entry| entry.signature));
+            if is_last {
+                break;
+            }
+        }
+        found.reverse();
+        if found.len() > count {
+            found.drain(count / 2..found.len() - count.div_ceil(2));
+        }
+        Ok(found)
+    }
+
+    /// A transaction whole, and the hash of its block; `None` when the node has none.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub(super) async fn evidence(
+        &self,
+        signature: &str,
+        commitment: Commitment,
+    ) -> Result<Option<(Evidence, String)>, Transient> {
+        let how = json!({"encoding": "json", "commitment": commitment.text(), "maxSupportedTransactionVersion": 0});
+        let answer: Option<RawEvidence> = self.node.request("getTransaction", json!([signature, how])).await?;
+        let Some(answer) = answer else { return Ok(None) };
+        let (hash, time) = self.block_at(answer.slot, commitment).await?;
+        let evidence = answer.read(signature, time).map_err(|what| self.node.contradiction(what))?;
+        Ok(Some((evidence, hash)))
     }
 
     /// Whether the transaction of a signature is in `slot` and did what `is` describes.

@@ -4,6 +4,8 @@
 //! - [`node`]: one connection to a cluster, and what may be believed of it. What it is asked has a type each: [`escrows`] and
 //!   `deliveries` (the program's [`records`]), [`reassignments`] of an escrow, [`history`] (transactions that landed), [`holding`] (a payer's tokens),
 //!   [`broadcaster`] (making and sending a transaction), `transaction_status` (what became of the gateway's own).
+//! - [`deposit_addresses`]: addresses that commit to a payment, what is there and what went back; `deposit_from_address` carries it into
+//!   the escrow.
 //! - [`adapter`]: the engine's port for one cluster; `calls` makes its instructions, `submitters` chooses who sends them,
 //!   `refusal` is how the engine keeps a program's no, `record_watcher` says when a payment is worth looking at.
 //! - [`settler`] and [`verifier`] are the other two parties, [`auditor`] believes none of them and reads `evidence`: what an
@@ -20,6 +22,8 @@ pub mod broadcaster;
 mod calls;
 mod deliveries;
 pub mod deploy;
+pub mod deposit_addresses;
+mod deposit_from_address;
 pub mod dev;
 mod diagnosis;
 pub mod escrows;

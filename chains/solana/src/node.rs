@@ -8,7 +8,7 @@
 mod connect;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -39,6 +39,10 @@ pub(super) const ACCOUNTS_MAX: usize = 100;
 const SETTLED_KEPT: Duration = Duration::from_secs(2);
 /// Most digits of an instruction's data: 10 KiB, as much as one program may give another, in Base58.
 const DATA_DIGITS_MAX: usize = 14_000;
+/// Base58 digits of the longest one that a transaction of 1,232 bytes can bring.
+const OWN_DATA_DIGITS_MAX: usize = 1_700;
+/// So many transactions are remembered that gave nothing back.
+const NO_RETURNS_MAX: usize = 16_384;
 /// Most accounts of which it is remembered which transaction made them what they are.
 const MADE_BY_MAX: usize = 4_096;
 /// Owner of the sysvars.
@@ -156,6 +160,8 @@ struct Inner {
     settled: Mutex<Option<Settled>>,
     /// When a record watcher last found the settled slot.
     settled_watched: Mutex<Option<Instant>>,
+    /// Finalized transactions that name a deposit address's token account and gave nothing back from it.
+    no_returns: Mutex<HashSet<(Key, String)>>,
     /// By which transactions accounts were found to be what they are, by address.
     made_by: Mutex<HashMap<Key, Inclusion>>,
     /// The newest slot whose finalized state was seen.
@@ -366,6 +372,21 @@ impl Node {
         Ok(Snapshot { slot, time, accounts })
     }
 
+    /// Whether a finalized transaction is known to have given nothing back from the token account of a deposit address.
+    pub(super) fn is_no_return(&self, tokens: &Key, signature: &str) -> bool {
+        let known = self.0.no_returns.lock().unwrap_or_else(PoisonError::into_inner);
+        known.contains(&(*tokens, signature.to_owned()))
+    }
+
+    /// Remembers that it gave nothing back.
+    pub(super) fn note_no_return(&self, tokens: Key, signature: String) {
+        let mut known = self.0.no_returns.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= NO_RETURNS_MAX {
+            known.clear();
+        }
+        known.insert((tokens, signature));
+    }
+
     /// By which transaction an account was found to be what it is: a hint where to look first.
     pub(super) fn made_by(&self, account: &Key) -> Option<Inclusion> {
         self.0.made_by.lock().unwrap_or_else(PoisonError::into_inner).get(account).cloned()
@@ -414,9 +435,14 @@ impl Node {
     }
 }
 
-/// The data of an instruction as nodes write it; `None` when it is not Base58, or longer than any that a transaction has.
+/// The data of an instruction as nodes write it; nothing where it is longer than any that is looked into here, which anybody may have
+/// brought about: decoding takes time with the square of the length. `None` when it is not Base58, or longer than any instruction.
 pub(super) fn instruction_data(text: &str) -> Option<Vec<u8>> {
-    Some(text).filter(|text| text.len() <= DATA_DIGITS_MAX).and_then(|text| bs58::decode(text).into_vec().ok())
+    match text.len() {
+        0..=OWN_DATA_DIGITS_MAX => bs58::decode(text).into_vec().ok(),
+        ..=DATA_DIGITS_MAX => Some(Vec::new()),
+        _ => None,
+    }
 }
 
 /// Slot and UNIX second of the clock sysvar: slot, start of the epoch, epoch, epoch of the leader schedule, time.

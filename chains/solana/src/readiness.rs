@@ -43,7 +43,7 @@ impl ReadinessProbe for Node {
             if !is_ours {
                 return Ok(Look::ContractUnreadable);
             }
-            let has = self.has_reassignments(&program).await?;
+            let has = self.program_says(&program, log::REASSIGN_SAID).await?;
             if self.note_reassignments(!has) {
                 readiness::say_reassignments(Node::chain_id(self), &self.config().common.escrow_contract, has);
             }
@@ -53,10 +53,10 @@ impl ReadinessProbe for Node {
 }
 
 impl Node {
-    /// Whether the bytes of `program` hold what only a version with reassignments says in its log. A program that no upgradeable
-    /// loader keeps is of no version that the gateway deploys, and counts as one without.
-    async fn has_reassignments(&self, program: &Key) -> Result<bool, Transient> {
-        let said = log::REASSIGN_SAID.as_bytes();
+    /// Whether the bytes of `program` hold `said`, which only versions of it write to the log that do what it tells of. A program that no
+    /// upgradeable loader keeps is of no version that the gateway deploys, and counts as one that says nothing.
+    pub(super) async fn program_says(&self, program: &Key, said: &str) -> Result<bool, Transient> {
+        let said = said.as_bytes();
         let found = self.accounts(&[program_data_address(program).key], Commitment::Confirmed, 0).await?;
         Ok(found.account(0).is_some_and(|code| code.data.windows(said.len()).any(|bytes| bytes == said)))
     }

@@ -3,11 +3,11 @@
 //! A transaction of Solana has one signature, lands once at most, and not above the block height that its blockhash
 //! counts up to. So once that height is finalized, what the finalized state does not hold will never come of it.
 
-use gateway_program::{Key, account::Escrow, instruction::DepositAndReserve};
+use gateway_program::{Hash, Key, account::Escrow};
 
 use events::{
     Hash32, PaymentId,
-    event::{EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
+    event::{Authorization, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
     failure::BlockchainContext,
 };
 use sagas::ports::{DepositOrder, DepositState, TransactionState, Transient};
@@ -187,14 +187,14 @@ impl<'a> Transactions<'a> {
         order: &DepositOrder,
     ) -> Result<EscrowSecured, Transient> {
         let quote_hash = order.reservation.quote_hash.0;
-        self.secured(record, program, |deposit| deposit.quote_hash == quote_hash).await
+        self.secured(record, program, |reserved_for| *reserved_for == quote_hash).await
     }
 
     async fn secured(
         &self,
         record: &Escrow,
         program: &Key,
-        is: impl Fn(&DepositAndReserve) -> bool,
+        is: impl Fn(&Hash) -> bool,
     ) -> Result<EscrowSecured, Transient> {
         let inclusion = Escrows::of(self.node).deposit_of(record, program, is).await?;
         let amount = amount(record.deposited).ok_or_else(|| self.node.contradiction("an escrow of nothing"))?;
@@ -287,12 +287,19 @@ fn is_of_order(record: &Escrow, order: &DepositOrder) -> bool {
     let is_reserved_so = || {
         record.quote_hash == order.reservation.quote_hash.0
             && key(&order.reservation.payout_account) == Ok(record.settler)
-            && record.source_amount == record.deposited
+            && program::units(order.reservation.source_amount) == Ok(record.source_amount)
+    };
+    // All that came to an address is deposited, and of what is signed for what is reserved.
+    let is_deposited = match &order.authorization {
+        Authorization::DepositAddress(given) => {
+            program::units(given.amount).is_ok_and(|least| record.deposited >= least)
+        }
+        _ => program::units(order.reservation.source_amount) == Ok(record.deposited),
     };
     is_of(record, &order.escrow)
         && key(source.account()) == Ok(record.payer)
         && program::mint(source.asset()) == Ok(record.mint)
         && record.terms_hash == order.terms_hash.0
-        && program::units(order.reservation.source_amount) == Ok(record.deposited)
+        && is_deposited
         && (record.reassignments() > 0 || is_reserved_so())
 }

@@ -39,11 +39,11 @@ use crate::support::{CAP, PRICE, REFUND_DELAY, World, settle, until, wallet};
 
 const DELIVERED: u64 = 1_500_000;
 
-fn amount(units: u64) -> Amount {
+pub(super) fn amount(units: u64) -> Amount {
     units.to_string().parse().unwrap()
 }
 
-fn native(world: &World) -> OwnedAsset {
+pub(super) fn native(world: &World) -> OwnedAsset {
     let asset = format!("{}/slip44:501", world.surfnet.chain_id());
     OwnedAsset::new(asset.parse().unwrap(), &account(&world.recipient)).unwrap()
 }
@@ -55,18 +55,23 @@ fn tokens(world: &World, mint: &str, recipient: &str) -> OwnedAsset {
 
 /// A payment with the quote that won it.
 #[derive(Clone)]
-struct Payment {
-    id: PaymentId,
-    terms: Terms,
-    authorization: Authorization,
-    plan: EscrowPlan,
-    quote: SignedQuote,
+pub(super) struct Payment {
+    pub(super) id: PaymentId,
+    pub(super) terms: Terms,
+    pub(super) authorization: Authorization,
+    pub(super) plan: EscrowPlan,
+    pub(super) quote: SignedQuote,
 }
 
 impl Payment {
     /// A payment from Solana to `destination`, signed by the payer, with the quote of a settler who delivers from
     /// `delivery_account` through `proxy`.
-    async fn from_solana(world: &World, destination: OwnedAsset, delivery_account: &str, proxy: &str) -> Result<Self> {
+    pub(super) async fn from_solana(
+        world: &World,
+        destination: OwnedAsset,
+        delivery_account: &str,
+        proxy: &str,
+    ) -> Result<Self> {
         let base = world.order(600).await?;
         let delivered = amount(DELIVERED);
         let terms = Terms::new(base.terms.source.clone(), vec![destination], delivered, Some(amount(CAP)));
@@ -140,11 +145,11 @@ impl Payment {
         Ok(Self { quote, ..self.clone() })
     }
 
-    fn fulfill_by(&self) -> u64 {
+    pub(super) fn fulfill_by(&self) -> u64 {
         unix_seconds(self.quote.quote().fulfill_by)
     }
 
-    fn deposit(&self) -> DepositOrder {
+    pub(super) fn deposit(&self) -> DepositOrder {
         let quote = self.quote.quote();
         DepositOrder {
             payment_id: self.id.clone(),
@@ -176,7 +181,7 @@ impl Payment {
         }
     }
 
-    fn audited(&self) -> Case<'_> {
+    pub(super) fn audited(&self) -> Case<'_> {
         Case {
             payment_id: &self.id,
             terms: &self.terms,
@@ -205,7 +210,7 @@ async fn delivered(chain: &SettlerChain, payment: &Payment) -> Result<Inclusion>
     }
 }
 
-async fn ended(world: &World, payment: &Payment) -> Result<EscrowState> {
+pub(super) async fn ended(world: &World, payment: &Payment) -> Result<EscrowState> {
     let node = world.node();
     let escrows = Escrows::of(&node);
     until(
@@ -223,6 +228,6 @@ fn vault(payment: &Payment) -> Result<[u8; 32]> {
     Ok(host::vault_address(&key(&payment.plan.contract)?, &payment.id.on_chain().0).key)
 }
 
-fn kinds(discrepancies: &[Discrepancy]) -> Vec<Kind> {
+pub(super) fn kinds(discrepancies: &[Discrepancy]) -> Vec<Kind> {
     discrepancies.iter().map(|discrepancy| discrepancy.kind).collect()
 }

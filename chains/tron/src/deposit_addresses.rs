@@ -10,7 +10,7 @@ use alloy::{
     sol_types::SolCall,
 };
 
-use chains::deployment::Finding;
+use chains::{deployment::Finding, deposit_address::worth_giving_back};
 use escrow_abi::{
     artefacts::{self, DEPOSIT_ADDRESS, TRON_DEPOSIT_ADDRESSES},
     contracts::{DevToken as Trc20, word},
@@ -248,7 +248,7 @@ impl Place {
         let again = self.held(node, State::Solidified).await?.at_least(&settled, node)?;
         let held = read.record.filter(|held| again.record == Some(*held));
         let held = held.ok_or_else(|| node.contradiction("two answers about a deposit address"))?;
-        let amount = deposit_addresses::worth_giving_back(held.amount, self.asked);
+        let amount = worth_giving_back(Amount::new(held.amount), self.asked);
         // What comes after what was given back is nobody's to wait for.
         if since.is_some() || amount.is_none() {
             let after = since.unwrap_or(self.from_block.saturating_sub(1));

@@ -30,7 +30,7 @@ pub enum Authorization {
     /// As [`Authorization::EvmPermit2Escrow`], on Tron (TIP-712; ADR 156).
     #[serde(rename = "TRON_PERMIT2_ESCROW")]
     TronPermit2Escrow(Permit2),
-    /// Nothing is signed: whoever sends the money to the payment's deposit address authorizes the deposit by that (ADR 153, 155). It is
+    /// Nothing is signed: whoever sends the money to the payment's deposit address authorizes the deposit by that (ADR 153, 155, 157). It is
     /// stored under the name that it had when EVM chains alone had such addresses.
     #[serde(rename = "EVM_DEPOSIT_ADDRESS")]
     DepositAddress(DepositAddress),
@@ -171,9 +171,9 @@ pub struct DepositAddress {
     pub amount: Amount,
     /// The address.
     pub address: Account,
-    /// The contract that it is made by (`DepositAddresses`), and that alone moves what is there.
+    /// The contract that it is made by (`DepositAddresses`), and that alone moves what is there. On Solana the escrow's program.
     pub factory: Account,
-    /// The contract whose code it runs.
+    /// The contract whose code it runs. On Solana an address runs none, and this is the escrow's program, too.
     pub implementation: Account,
     /// Up to when the money is waited for.
     pub pay_by: Timestamp,

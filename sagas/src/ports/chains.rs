@@ -10,8 +10,8 @@ use events::{
 use super::{
     orders::{
         AddressFunds, AddressState, DeliveryOrder, DeliveryState, DepositOrder, DepositState, EscrowState,
-        ExpectedTerms, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder, ReleaseOrder,
-        Statement, TransactionState,
+        ExpectedTerms, OwnReturn, PayerDeposit, PrepareError, ReassignmentOrder, ReassignmentState, RefundOrder,
+        ReleaseOrder, Statement, TransactionState,
     },
     transient::Transient,
     waiting::{Cursor, Look, Waiting},
@@ -213,6 +213,20 @@ pub trait Chains: Send + Sync {
     ) -> Result<TransactionPrepared, PrepareError> {
         let _ = attempt;
         Err(Transient::misconfigured(format!("{} has no deposit addresses", deposit.escrow.chain_id)).into())
+    }
+
+    /// What the gateway's own transaction gave back from the payment's deposit address, of whose `versions` any may have landed. Where
+    /// [`Chains::address_state`] tells every return by itself, none is told here.
+    ///
+    /// # Errors
+    /// [`Transient`]; nothing may be concluded.
+    async fn given_back_by(
+        &self,
+        deposit: &PayerDeposit,
+        versions: &[TransactionPrepared],
+    ) -> Result<OwnReturn, Transient> {
+        let _ = (deposit, versions);
+        Ok(OwnReturn::NotLanded)
     }
 
     /// The escrow of the payment's accounts and windows at a settled block, whatever became of it, with the quote that it is

@@ -99,6 +99,20 @@ pub struct ExpectedTerms<'a> {
     pub deposited: Option<Amount>,
 }
 
+/// What the gateway's own transactions gave back from a deposit address, as of a settled block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OwnReturn {
+    /// None of them is in a settled block with its effect.
+    NotLanded,
+    /// One is, and there was nothing any more.
+    Nothing {
+        /// What proves it.
+        evidence: String,
+    },
+    /// One gave back what was there.
+    Returned(EscrowRefunded),
+}
+
 /// What a reservation commits to on chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {

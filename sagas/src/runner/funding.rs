@@ -15,7 +15,7 @@ use super::{
 use crate::{
     auction::AWARD_MARGIN_SECONDS,
     payment::{Command, Payment},
-    ports::{AddressState, PayerDeposit, PrepareError, TransactionState, Transient},
+    ports::{AddressState, OwnReturn, PayerDeposit, PrepareError, TransactionState, Transient},
     runner::Options,
 };
 
@@ -113,6 +113,17 @@ pub(super) async fn follow(
     versions: &[TransactionPrepared],
 ) -> Result<Outcome, Transient> {
     let since = payment.held.as_ref().map(|held| held.block_number);
+    match ports.chains.given_back_by(deposit, versions).await? {
+        OwnReturn::Returned(refunded) => return Ok(observed(ports, AddressState::GivenBack(refunded))),
+        // Somebody was before it, whom nothing has to name.
+        OwnReturn::Nothing { evidence } => {
+            return match ports.chains.address_state(deposit, since).await? {
+                given_back @ AddressState::GivenBack(_) => Ok(observed(ports, given_back)),
+                _ => Ok(Outcome::command(Command::AbandonRefund { evidence, at: ports.clock.now() })),
+            };
+        }
+        OwnReturn::NotLanded => {}
+    }
     if let given_back @ AddressState::GivenBack(_) = ports.chains.address_state(deposit, since).await? {
         return Ok(observed(ports, given_back));
     }

@@ -1,4 +1,4 @@
-"""Deposit addresses as a gateway gives them, on an EVM chain and on Tron.
+"""Deposit addresses as a gateway gives them, on an EVM chain, on Solana and on Tron.
 
 They are computed here from the contracts' artefacts, by eth_abi, hashlib and the letter of the rules, and without the package
 that is tested.
@@ -7,8 +7,10 @@ that is tested.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, cast
 
@@ -21,6 +23,7 @@ from gateway_client.keccak import keccak256
 from gateway_client.order import payment_id, quote_request_id, rfc3339, unix
 from gateway_client.schemas import ChainDefaults, DepositAddress, PaymentResponse, QuoteRequestRead
 from network import ROOT
+from solana_keys import base58, from_base58, program_addresses
 
 TERMS = "(address,address,uint256,(bytes32,bytes32,bytes32,address,address,address,uint48,uint48,uint48))"
 HASH = "0x" + keccak256(b"another").hex()
@@ -67,16 +70,13 @@ def from_base58check(text: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Side:
+class Side(ABC):
     """A chain on which a payment by deposit address is made."""
 
     name: str
     case: Mapping[str, Any]
-    #: CREATE2's first byte.
-    prefix: bytes
+    #: What makes the addresses.
     factory: bytes
-    #: What the addresses of a factory run.
-    implementation: Callable[[bytes], bytes]
     written: Callable[[bytes], str]
     read: Callable[[str], bytes]
     link: str
@@ -111,9 +111,14 @@ class Side:
         return unix(self.order.fulfillment_deadline)
 
     @property
-    def other(self) -> str:
+    def stranger(self) -> bytes:
         """An account that has no part in it."""
-        return self.written(bytes.fromhex("00000000000000000000000000000000deadbeef"))
+        return bytes.fromhex("deadbeef").rjust(len(self.factory), b"\0")
+
+    @property
+    def other(self) -> str:
+        """The same as it is written."""
+        return self.written(self.stranger)
 
     @property
     def originator(self) -> str:
@@ -139,24 +144,17 @@ class Side:
         own = quote_request_id(self.originator, order.request_id, secret)
         return cast(QuoteRequestRead, {**order.body(), "quote_request_id": own, "status": "collecting"})
 
-    def values(self, given: Given) -> list[Any]:
-        """The terms that are shown, as Solidity's ABI has them."""
-        terms = given["terms"]
+    @abstractmethod
+    def encoded(self, given: Given) -> bytes:
+        """The terms that are shown, as the contract reads them."""
 
-        def value(shown: Any) -> Any:
-            if not isinstance(shown, str):
-                return shown
-            return bytes.fromhex(shown[2:]) if len(shown) == 66 else "0x" + self.read(shown).hex()
+    @abstractmethod
+    def computed(self, given: Given, factory: bytes | None = None) -> str:
+        """The address of the terms that are shown, of another factory where one is named."""
 
-        deposit = [value(one) for one in terms["deposit"].values()]
-        return [value(terms["escrow"]), value(terms["token"]), int(terms["amount"]), deposit]
-
-    def computed(self, given: Given, factory: bytes | None = None, implementation: bytes | None = None) -> str:
-        """The address of the terms that are shown, by the letter of ERC-1167."""
-        factory = factory or self.factory
-        runs = (implementation or self.implementation(factory)).hex()
-        code = bytes.fromhex(f"3d602d80600a3d3981f3363d3d373d3d3d363d73{runs}5af43d82803e903d91602b57fd5bf3")
-        return self.written(create2(self.prefix, factory, keccak256(encode([TERMS], [self.values(given)])), code))
+    @abstractmethod
+    def misled(self, given: Given) -> str:
+        """An address of the same factory and terms that somebody else commands, or nobody."""
 
     def give(self, edit: Callable[[Given], Any] = lambda given: None, order: Order | None = None) -> DepositAddress:
         """What a gateway gives; its address and link follow what is changed in it, unless they are changed, too."""
@@ -205,27 +203,104 @@ class Side:
         return check_address(terms, self.payment(given, status), **{"now": self.fulfilled - 200, **options})
 
 
+@dataclass(frozen=True)
+class ContractSide(Side):
+    """A chain on which a contract makes the addresses, with CREATE2."""
+
+    #: CREATE2's first byte.
+    prefix: bytes
+    #: What the addresses of a factory run.
+    implementation: Callable[[bytes], bytes]
+
+    def values(self, given: Given) -> list[Any]:
+        """The terms that are shown, as Solidity's ABI has them."""
+        terms = given["terms"]
+
+        def value(shown: Any) -> Any:
+            if not isinstance(shown, str):
+                return shown
+            return bytes.fromhex(shown[2:]) if len(shown) == 66 else "0x" + self.read(shown).hex()
+
+        deposit = [value(one) for one in terms["deposit"].values()]
+        return [value(terms["escrow"]), value(terms["token"]), int(terms["amount"]), deposit]
+
+    def encoded(self, given: Given) -> bytes:
+        return encode([TERMS], [self.values(given)])
+
+    def computed(self, given: Given, factory: bytes | None = None, implementation: bytes | None = None) -> str:
+        """By the letter of ERC-1167."""
+        factory = factory or self.factory
+        runs = (implementation or self.implementation(factory)).hex()
+        code = bytes.fromhex(f"3d602d80600a3d3981f3363d3d373d3d3d363d73{runs}5af43d82803e903d91602b57fd5bf3")
+        return self.written(create2(self.prefix, factory, keccak256(self.encoded(given)), code))
+
+    def misled(self, given: Given) -> str:
+        return self.computed(given, implementation=self.stranger)
+
+
+@dataclass(frozen=True)
+class SolanaSide(Side):
+    """A chain on which the escrow program makes the addresses."""
+
+    @property
+    def pins(self) -> Pins:
+        """Nothing more than other payers pin."""
+        return replace(super().pins, deposit_address_factory=None)
+
+    def encoded(self, given: Given) -> bytes:
+        """By the letter of contracts/solana/README.md."""
+        terms, deposit = given["terms"], given["terms"]["deposit"]
+        hashes = [bytes.fromhex(deposit[name][2:]) for name in ("payment_id", "terms_hash", "quote_hash")]
+        payer, mint, reserver, releaser = map(
+            self.read, (deposit["payer"], terms["token"], deposit["reserver"], deposit["releaser"])
+        )
+        times = (deposit[name] for name in ("reserve_deadline", "fulfillment_deadline", "refund_after"))
+        amount = int(terms["amount"])
+        return struct.pack("<x32s32s32s32s32sQ32s32sQQQ", *hashes, payer, mint, amount, reserver, releaser, *times)
+
+    def computed(self, given: Given, factory: bytes | None = None) -> str:
+        return self.written(next(self._addresses(given, factory or self.factory)))
+
+    def misled(self, given: Given) -> str:
+        """By another bump than the canonical one, of which the program knows nothing."""
+        found = self._addresses(given, self.factory)
+        next(found)
+        return self.written(next(found))
+
+    def _addresses(self, given: Given, program: bytes) -> Iterator[bytes]:
+        return program_addresses(program, [b"address", sha256(b"gw-address\x01" + self.encoded(given)).digest()])
+
+
 def _case(name: str) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], next(case for case in CASES if case["name"] == name))
 
 
-EVM = Side(
+EVM = ContractSide(
     name="evm",
     case=_case("evm-to-evm"),
-    prefix=b"\xff",
     factory=create2(b"\xff", DEPLOYER, bytes(32), creation("DepositAddresses")),
-    implementation=create,
     written=lambda account: "0x" + account.hex(),
     read=lambda text: bytes.fromhex(text[2:]),
     link="ethereum:{token}@31337/transfer?address={address}&uint256={amount}",
+    prefix=b"\xff",
+    implementation=create,
 )
-TRON = Side(
+_SOLANA = _case("solana-to-evm")
+SOLANA = SolanaSide(
+    name="solana",
+    case=_SOLANA,
+    factory=from_base58(_SOLANA["defaults"][Order.of(_SOLANA["order"]).chain_id]["escrow_contract_address"]),
+    written=base58,
+    read=from_base58,
+    link="solana:{address}?spl-token={token}",
+)
+TRON = ContractSide(
     name="tron",
     case=_case("tron-to-evm"),
-    prefix=b"\x41",
     factory=bytes.fromhex("f4c70000000000000000000000000000000000f4"),
-    implementation=lambda factory: create2(b"\x41", factory, bytes(32), creation("DepositAddress")),
     written=base58check,
     read=from_base58check,
     link="tron:{address}",
+    prefix=b"\x41",
+    implementation=lambda factory: create2(b"\x41", factory, bytes(32), creation("DepositAddress")),
 )

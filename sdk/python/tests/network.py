@@ -9,22 +9,27 @@ import time
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import httpx
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
+from solders.instruction import AccountMeta, Instruction
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
 
 from gateway_client import Gateway, Order, Pins, Wallet, new_request_id, owned
 from gateway_client.escrow_abi import selector, word
 from gateway_client.evm import EvmWallet
+from gateway_client.flow import Flow
 from gateway_client.order import QUOTE_SECONDS
-from gateway_client.solana import SolanaWallet
+from gateway_client.solana import SolanaWallet, program
 from gateway_client.transport import run
 from gateway_client.tron import TronWallet
 from gateway_client.tron.address import address_bytes, address_text
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[3]
 SCENARIOS = json.loads((ROOT / "sdk/scenarios.json").read_text())
 #: Environment variable of a node's address, and the wallet, by the namespace of chains.
@@ -36,6 +41,8 @@ _FAMILIES: dict[str, tuple[str, str, Any]] = {
 
 #: Sun that a transfer may burn for energy: as much as an account of which the token knows nothing takes.
 TRANSFER_FEE_SUN = 100_000_000
+#: Tag of a transfer in both token programs of Solana.
+TRANSFER = 3
 
 
 @dataclass
@@ -88,7 +95,8 @@ class Network:
         ]
         earlier = scenario.get("request_id_of")
         chain = scenario["source"]["chain"]
-        payer = _new_account(chain) if scenario.get("way") == "address" else self.wallet(chain).account
+        is_by_address = scenario.get("way") == "address"
+        payer = exchange(self, chain).refund_account(token_of(source)) if is_by_address else self.wallet(chain).account
         return Order(
             source=owned(source, payer),
             destination=tuple(destination),
@@ -101,8 +109,16 @@ class Network:
         )
 
 
+def token_of(asset_identifier: str) -> str:
+    """A token as its chain writes it."""
+    return asset_identifier.rpartition(":")[2]
+
+
 class Exchange(Protocol):
     """The payer's own account, which sends money as an exchange does: by an ordinary transfer."""
+
+    def refund_account(self, token: str) -> str:
+        """A new account that a token can go back to. It has no money, and nobody has its key."""
 
     def held(self, token: str, account: str) -> int:
         """How much of a token an account has."""
@@ -113,10 +129,11 @@ class Exchange(Protocol):
 
 def exchange(network: Network, chain: str) -> Exchange:
     """That of the network's examples on a chain."""
-    if chain.partition(":")[0] == "tron":
-        wallet = network.wallet(chain)
-        assert isinstance(wallet, TronWallet)
-        return TronExchange(wallet)
+    match network.wallet(chain):
+        case TronWallet() as wallet:
+            return TronExchange(wallet)
+        case SolanaWallet() as wallet:
+            return SolanaExchange(wallet)
     key = (network.directory / "examples/evm.key").read_text().strip()
     return EvmExchange(Account.from_key(key), network.environment["EVM_RPC_URL"])
 
@@ -126,6 +143,10 @@ class TronExchange:
     """An exchange on Tron."""
 
     wallet: TronWallet
+
+    def refund_account(self, token: str) -> str:
+        """A new account that a token can go back to."""
+        return address_text(os.urandom(20))
 
     def held(self, token: str, account: str) -> int:
         """How much of a token an account has."""
@@ -141,11 +162,58 @@ class TronExchange:
 
 
 @dataclass
+class SolanaExchange:
+    """An exchange on Solana, which makes the token account that it sends to where there is none."""
+
+    wallet: SolanaWallet
+
+    def refund_account(self, token: str) -> str:
+        """A new account that a token can go back to: it has its token account already."""
+        mint, account = Pubkey.from_string(token), Keypair().pubkey()
+        self._run(self.wallet._send([self._made(mint, account)]))
+        return str(account)
+
+    def held(self, token: str, account: str) -> int:
+        """How much of a token an account has."""
+        mint = Pubkey.from_string(token)
+        lies_at = program.token_account(Pubkey.from_string(account), self._token_program(mint), mint)
+        data = self._run(self.wallet._data(lies_at))
+        return program.TokenAccount.read(data).amount if data else 0
+
+    def send(self, token: str, to: str, amount: int) -> None:
+        """Sends so much of a token, and waits until it is in a block."""
+        mint, own, receiver = Pubkey.from_string(token), Pubkey.from_string(self.wallet.account), Pubkey.from_string(to)
+        token_program = self._token_program(mint)
+        accounts = [
+            AccountMeta(program.token_account(own, token_program, mint), False, True),
+            AccountMeta(program.token_account(receiver, token_program, mint), False, True),
+            AccountMeta(own, True, False),
+        ]
+        transfer = Instruction(token_program, bytes([TRANSFER]) + amount.to_bytes(8, "little"), accounts)
+        self._run(self.wallet._send([self._made(mint, receiver), transfer]))
+
+    def _made(self, mint: Pubkey, owner: Pubkey) -> Instruction:
+        own = Pubkey.from_string(self.wallet.account)
+        return program.create_token_account(own, owner, self._token_program(mint), mint)
+
+    def _token_program(self, mint: Pubkey) -> Pubkey:
+        return self._run(self.wallet._token_program(mint))
+
+    def _run(self, flow: Flow[T]) -> T:
+        with httpx.Client() as client:
+            return run(flow, client)
+
+
+@dataclass
 class EvmExchange:
     """An exchange on an EVM chain."""
 
     account: LocalAccount
     url: str
+
+    def refund_account(self, token: str) -> str:
+        """A new account that a token can go back to."""
+        return "0x" + os.urandom(20).hex()
 
     def rpc(self, method: str, *params: Any) -> Any:
         """The result of a call of the node."""
@@ -176,12 +244,6 @@ class EvmExchange:
         while (receipt := self.rpc("eth_getTransactionReceipt", sent)) is None and time.monotonic() < until:
             time.sleep(0.1)
         assert receipt["status"] == "0x1", receipt
-
-
-def _new_account(chain: str) -> str:
-    """An account that has no money, and of which nobody has the key."""
-    account = os.urandom(20)
-    return address_text(account) if chain.partition(":")[0] == "tron" else "0x" + account.hex()
 
 
 @cache

@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from eth_abi.abi import decode, encode
+from eth_abi.abi import decode
 
-from address_world import DEPLOYER, EVM, HASH, TERMS, TRON, ZERO, Given, Side, create, create2, creation
+from address_world import DEPLOYER, EVM, HASH, SOLANA, TERMS, TRON, ZERO, ContractSide, Given, Side, create, create2, creation
 from gateway_client import (
     AddressMismatch,
-    AsyncGateway,
-    Gateway,
-    GatewayError,
     LimitExceeded,
     Limits,
-    NoAnswer,
     NotSigned,
-    Order,
     PinMismatch,
     Pins,
     StaleAddress,
     believed,
-    new_caller_secret,
 )
+from gateway_client.create2 import Create2Terms
 from gateway_client.evm import (
     ADDRESS_IMPLEMENTATION,
     DEPOSIT_ADDRESSES,
-    Addressed,
     AddressTerms,
     address_terms,
     check_address,
     give_back_call,
 )
 from gateway_client.keccak import keccak256
-from gateway_client.order import payment_id, rfc3339, unix
+from gateway_client.order import payment_id, rfc3339
 from gateway_client.schemas import ChainDefaults, PaymentResponse, QuoteRequestRead
 from gateway_client.tron import AddressTerms as TronTerms
-from server import SILENCE, Said, Seen, said, serving
 
 Edit = Callable[[Side, Given], Any]
-both = pytest.mark.parametrize("side", [EVM, TRON], ids=str)
+each = pytest.mark.parametrize("side", [EVM, SOLANA, TRON], ids=str)
 
 
 def test_the_contract_that_makes_addresses_is_where_its_code_leads() -> None:
@@ -75,7 +64,7 @@ def test_terms_on_tron_have_the_address_that_others_compute() -> None:
     assert replace(own, factory=escrow).address != own.address
 
 
-@both
+@each
 def test_the_address_of_the_order_is_taken(side: Side) -> None:
     given, order = side.give(), side.order
     checked = side.check(given)
@@ -87,7 +76,7 @@ def test_the_address_of_the_order_is_taken(side: Side) -> None:
     )
     assert (checked.chain_id, checked.token, checked.terms.factory) == (order.chain_id, side.token, side.written(side.factory))
     assert (checked.amount, checked.pay_by) == (order.max_source_amount, datetime.fromtimestamp(side.fulfilled - 120, UTC))
-    assert checked.terms.encoded == encode([TERMS], [side.values(cast(Given, given))])
+    assert checked.terms.encoded == side.encoded(cast(Given, given))
     assert checked.terms.deposit["paymentId"] != keccak256(order.payment_id.encode()), "the payment is that of the quote-request"
 
 
@@ -107,12 +96,6 @@ def top(**values: Any) -> Edit:
     return lambda side, given: given.update(values)
 
 
-def by(side: Side, given: Given, **rules: bytes) -> None:
-    """The address that a factory or an implementation of somebody else gives these terms."""
-    given.update(address=side.computed(given, **rules))
-
-
-STRANGER = bytes.fromhex("00000000000000000000000000000000deadbeef")
 CHANGES: list[tuple[str, Edit]] = [
     ("factory", top(factory=None)),
     ("factory", top(factory="not an account")),
@@ -141,14 +124,14 @@ CHANGES: list[tuple[str, Edit]] = [
     ("terms.deposit.refund_after", late("refund_after", 0)),
     ("terms.deposit.refund_after", late("refund_after", 7200)),
     ("address", lambda side, given: given.update(address=side.other)),
-    ("address", lambda side, given: by(side, given, factory=STRANGER)),
-    ("address", lambda side, given: by(side, given, implementation=STRANGER)),
+    ("address", lambda side, given: given.update(address=side.computed(given, factory=side.stranger))),
+    ("address", lambda side, given: given.update(address=side.misled(given))),
     ("uri", lambda side, given: given.update(uri=side.link.format(token=side.other, address=side.other, amount=1))),
     ("uri", top(uri="")),
 ]
 
 
-@both
+@each
 @pytest.mark.parametrize(("member", "edit"), CHANGES)
 def test_every_member_that_is_changed_is_noticed(side: Side, member: str, edit: Edit) -> None:
     for pins in (Pins(), side.pins):
@@ -164,27 +147,30 @@ def named(side: Side, factory: bytes) -> Callable[[Given], Any]:
 
 
 def test_another_factory_is_refused_where_the_payer_knows_one() -> None:
-    for side, pins in ((EVM, Pins()), (EVM, EVM.pins), (TRON, TRON.pins)):
+    for side, pins in ((EVM, Pins()), (EVM, EVM.pins), (SOLANA, Pins()), (SOLANA, SOLANA.pins), (TRON, TRON.pins)):
         with pytest.raises(AddressMismatch, match="factory must be") as refused:
-            side.check(side.give(named(side, STRANGER)), pins)
+            side.check(side.give(named(side, side.stranger)), pins)
         assert (refused.value.expected, refused.value.found) == (side.written(side.factory), side.other)
-    # On EVM chains no pin makes another one right.
-    for factory in (STRANGER, EVM.factory):
-        with pytest.raises(AddressMismatch, match="factory must be"):
-            EVM.check(EVM.give(named(EVM, factory)), Pins(deposit_address_factory=EVM.other))
+    # On EVM chains and on Solana no pin makes another one right.
+    for side in (EVM, SOLANA):
+        for factory in (side.stranger, side.factory):
+            with pytest.raises(AddressMismatch, match="factory must be"):
+                side.check(side.give(named(side, factory)), Pins(deposit_address_factory=side.other))
 
 
 def test_a_factory_that_nobody_pinned_is_believed_and_listed() -> None:
-    said, checked = TRON.defaults, TRON.check(TRON.give(named(TRON, STRANGER)))
+    said, checked = TRON.defaults, TRON.check(TRON.give(named(TRON, TRON.stranger)))
     assert checked.terms.factory == TRON.other
     accounts = {"escrow": said["escrow_contract_address"], "reserver": said["reserver"], "releaser": said["releaser"]}
     assert believed(said, Pins(), checked) == {**accounts, "deposit_address_factory": TRON.other}
     assert believed(said, TRON.pins, TRON.check(TRON.give())) == {}
     assert believed(said, Pins()) == accounts, "without an address there is no factory"
-    assert "deposit_address_factory" not in believed(EVM.defaults, Pins(), EVM.check(EVM.give())), "it is known"
+    for side in (EVM, SOLANA):
+        assert "deposit_address_factory" not in believed(side.defaults, Pins(), side.check(side.give())), "it is known"
+    assert believed(SOLANA.defaults, SOLANA.pins, SOLANA.check(SOLANA.give())) == {}
 
 
-def test_case_counts_on_tron_alone() -> None:
+def test_case_counts_where_accounts_are_in_base58() -> None:
     def cased(side: Side, path: tuple[str, ...]) -> tuple[Callable[[Given], Any], str]:
         def edit(given: Given) -> None:
             # What is shown does not change where it leads.
@@ -212,14 +198,15 @@ def test_case_counts_on_tron_alone() -> None:
     paths += [("terms", "deposit", name) for name in ("payer", "reserver", "releaser")]
     for path in paths:
         EVM.check(EVM.give(cased(EVM, path)[0]), EVM.pins)
-        edit, member = cased(TRON, path)
-        for pins in (Pins(), TRON.pins):
-            with pytest.raises(AddressMismatch) as refused:
-                TRON.check(TRON.give(edit), pins)
-            assert refused.value.member == member
+        for side in (SOLANA, TRON):
+            edit, member = cased(side, path)
+            for pins in (Pins(), side.pins):
+                with pytest.raises(AddressMismatch) as refused:
+                    side.check(side.give(edit), pins)
+                assert refused.value.member == member
 
 
-@both
+@each
 def test_hashes_have_no_case(side: Side) -> None:
     def edit(given: Given) -> None:
         deposit = given["terms"]["deposit"]
@@ -229,17 +216,18 @@ def test_hashes_have_no_case(side: Side) -> None:
     side.check(side.give(edit))
 
 
-@both
+@each
 def test_nothing_is_computed_with_accounts_that_are_none_of_the_chain(side: Side) -> None:
     foreign = TRON.other if side is EVM else EVM.other
+    account = "an account" if side is SOLANA else "an address"
     defaults = {**side.case["defaults"], side.order.chain_id: {**side.defaults, "escrow_contract_address": foreign}}
     with pytest.raises(NotSigned, match=f"escrow: {foreign} is not an"):
         address_terms(side.order, side.batch(), defaults, Pins(), Limits())
     terms = address_terms(side.order, side.batch(), side.case["defaults"], Pins(), Limits())
     given = side.give()
-    given["terms"]["escrow"] = foreign
-    with pytest.raises(NotSigned, match=f"{foreign} is not an address of"):
-        check_address(replace(terms, escrow=foreign), side.payment(given), now=side.fulfilled - 200)
+    given["terms"]["deposit"]["reserver"] = foreign
+    with pytest.raises(NotSigned, match=f"{foreign} is not {account} of"):
+        check_address(replace(terms, reserver=foreign), side.payment(given), now=side.fulfilled - 200)
 
 
 @pytest.mark.parametrize("permit2", [None, "0x" + "11" * 20, "TTJxU3P8rHycAyFY4kVtGNfmnMH4ezcuM9", "T"])
@@ -252,7 +240,7 @@ def test_on_tron_an_address_has_nothing_to_do_with_permit2(named: str | None, pe
     assert check_address(terms, TRON.payment(given), now=TRON.fulfilled - 200) == TRON.check(given)
 
 
-@both
+@each
 def test_a_payment_of_another_order_or_without_an_address_is_refused(side: Side) -> None:
     terms = address_terms(side.order, side.batch(), side.case["defaults"], Pins(), Limits())
     other = payment_id("eip155:0x1", "another")
@@ -262,7 +250,7 @@ def test_a_payment_of_another_order_or_without_an_address_is_refused(side: Side)
         assert refused.value.member == member
 
 
-@both
+@each
 def test_an_address_of_before_is_refused_whatever_it_is_for(side: Side) -> None:
     end = side.fulfilled - 120
     at = datetime.fromtimestamp(end, UTC)
@@ -296,7 +284,7 @@ def test_a_time_is_a_number() -> None:
             EVM.check(given)
 
 
-@both
+@each
 def test_pins_and_limits_hold(side: Side) -> None:
     for name in ("escrow", "reserver", "releaser"):
         with pytest.raises(PinMismatch):
@@ -305,7 +293,7 @@ def test_pins_and_limits_hold(side: Side) -> None:
         side.check(side.give(), limits=Limits(lock_seconds=-(10**9)))
 
 
-@both
+@each
 def test_the_batch_has_to_be_of_the_order(side: Side) -> None:
     order, secret = side.order, "correct-horse-battery"
 
@@ -321,11 +309,12 @@ def test_the_batch_has_to_be_of_the_order(side: Side) -> None:
     assert terms(side.batch(secret=secret), secret) == side.payment_id(secret) != terms(side.batch())
 
 
-@both
-def test_the_call_that_gives_back_is_the_one_that_the_contract_takes(side: Side) -> None:
+@pytest.mark.parametrize("side", [EVM, TRON], ids=str)
+def test_the_call_that_gives_back_is_the_one_that_the_contract_takes(side: ContractSide) -> None:
     # Of a factory that is pinned, and of one that is not.
-    for given in [side.give()] if side is EVM else [side.give(), side.give(named(side, STRANGER))]:
+    for given in [side.give()] if side is EVM else [side.give(), side.give(named(side, side.stranger))]:
         checked = side.check(given)
+        assert isinstance(checked.terms, Create2Terms)
         for token in (None, side.written(ZERO), side.other):
             to, data = give_back_call(checked.terms, token)
             assert (to, data[:4]) == (given["factory"], keccak256(f"giveBack({TERMS},address)".encode())[:4])
@@ -339,154 +328,3 @@ def test_terms_on_an_evm_chain_need_no_factory() -> None:
     checked = EVM.check(EVM.give()).terms
     again = AddressTerms(checked.escrow, checked.token, checked.amount, checked.deposit)
     assert (again, again.factory) == (checked, DEPOSIT_ADDRESSES)
-
-
-@contextmanager
-def gateway(edit: Callable[[Given], Any] = lambda answer: None, side: Side = EVM) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
-    """A gateway that gives addresses, and what it was asked."""
-    asked: list[tuple[str, Any]] = []
-
-    def answer(seen: Seen) -> Said:
-        url = urlsplit(seen.path)
-        if url.path == "/v1/defaults":
-            return said(side.case["defaults"][parse_qs(url.query)["chain_id"][0]])
-        if seen.method != "POST":
-            return SILENCE
-        asked.append((seen.path, json.loads(seen.body)))
-        order, secret = Order.of(asked[0][1]), seen.headers.get("caller-secret")
-        if not url.path.endswith("/address"):
-            return said(side.batch(order, secret))
-        id = side.batch_id(secret)
-        if id not in url.path:
-            return said({"code": "INVALID_PROOF", "message": "Caller-Secret: it has to come"}, 401)
-        own, wanted = side.payment_id(secret), asked[-1][1]
-
-        def changed(one: Given) -> None:
-            one["terms"]["deposit"]["payment_id"] = "0x" + keccak256(own.encode()).hex()
-            one.update(wanted)
-
-        body: Given = {
-            "payment_id": own,
-            "status": "pending",
-            "idempotent_replay": False,
-            "deposit_address": side.give(changed, order),
-        }
-        edit(body)
-        return said(body)
-
-    with serving(answer) as server:
-        yield server.url, asked
-
-
-def untimed(side: Side = EVM) -> Order:
-    return replace(side.order, quote_deadline=None, fulfillment_deadline=None)
-
-
-@both
-def test_an_address_is_opened_by_order_batch_and_comparison(side: Side) -> None:
-    pay_by = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=60)
-
-    async def opened(url: str) -> Addressed:
-        async with AsyncGateway(url) as client:
-            return await client.open_address(untimed(side), pay_by=pay_by, pins=side.pins)
-
-    def of(url: str) -> Addressed:
-        with Gateway(url) as client:
-            return client.open_address(untimed(side), pay_by=pay_by, pins=side.pins)
-
-    for call in (of, lambda url: asyncio.run(opened(url))):
-        with gateway(side=side) as (url, asked):
-            addressed = call(url)
-        id = side.batch_id()
-        assert [path for path, _ in asked] == ["/v1/payments/quote-requests", f"/v1/payments/quote-requests/{id}/address"]
-        assert asked[1][1] == {"pay_by": rfc3339(pay_by.timestamp())}
-        assert (addressed.quote_request_id, addressed.payment_id, addressed.believed) == (id, side.payment_id(), {})
-        assert addressed.address.address == addressed.address.terms.address == addressed.accepted["deposit_address"]["address"]
-        assert addressed.address.pay_by == pay_by
-        # An exchange takes its time.
-        assert unix(addressed.order.fulfillment_deadline) - pay_by.timestamp() > 3500
-
-
-def test_what_an_address_rests_on_is_said_with_it() -> None:
-    with gateway(side=TRON) as (url, _), Gateway(url) as client:
-        addressed = client.open_address(untimed(TRON), pins=replace(TRON.pins, releaser=None, deposit_address_factory=None))
-        assert addressed.believed == {
-            "releaser": TRON.defaults["releaser"],
-            "deposit_address_factory": TRON.written(TRON.factory),
-        }
-        with pytest.raises(AddressMismatch, match="factory"):
-            client.open_address(untimed(TRON), pins=Pins(deposit_address_factory=TRON.other))
-
-
-def test_a_secret_goes_along_with_both_calls_and_is_made_by_nobody_but_the_caller() -> None:
-    secret = new_caller_secret()
-    assert len(secret) == 32
-    assert secret != new_caller_secret()
-    id = EVM.batch_id(secret)
-
-    async def later(url: str) -> Addressed:
-        async with AsyncGateway(url) as client:
-            assert (await client.deposit_address(id, caller_secret=secret))["status"] == "pending"
-            return await client.open_address(untimed(), caller_secret=secret)
-
-    with gateway() as (url, _), Gateway(url) as client:
-        addressed = client.open_address(untimed(), caller_secret=secret)
-        assert (addressed.quote_request_id, addressed.caller_secret) == (id, secret)
-        # A retry with both finds the same.
-        assert asyncio.run(later(url)).payment_id == addressed.payment_id
-        assert client.deposit_address(id, caller_secret=secret)["payment_id"] == addressed.payment_id
-        with pytest.raises(GatewayError, match="INVALID_PROOF"):
-            client.deposit_address(id)
-        # The id depends on it, so that one which the caller does not know would be lost in a crash.
-        plain = client.open_address(untimed())
-    assert (plain.quote_request_id, plain.caller_secret) == (EVM.batch_id(), None)
-
-
-def test_what_was_asked_for_before_is_not_paid_again_nor_up_to_the_time_of_somebody_else() -> None:
-    def until(seconds: float) -> Callable[[Given], Any]:
-        return lambda answer: answer["deposit_address"].update(pay_by=rfc3339(datetime.now(UTC).timestamp() + seconds))
-
-    soon = datetime.now(UTC) + timedelta(seconds=600)
-    for member, edit, asked in (
-        ("status", lambda answer: answer.update(status="failed"), None),
-        ("status", lambda answer: answer.update(status="completed"), None),
-        ("pay_by", until(2), None),
-        ("pay_by", until(-60), None),
-        ("pay_by", until(900), soon),
-    ):
-        with gateway(edit) as (url, _), Gateway(url) as client, pytest.raises(StaleAddress) as refused:
-            client.open_address(untimed(), pay_by=asked)
-        assert refused.value.member == member
-
-
-def test_an_address_that_is_not_the_orders_is_not_given_to_the_caller() -> None:
-    changes: list[tuple[str, Callable[[Given], Any]]] = [
-        ("address", lambda answer: answer["deposit_address"].update(address=EVM.other)),
-        ("payment_id", lambda answer: answer.update(payment_id=payment_id("eip155:0x1", "another"))),
-    ]
-    for member, edit in changes:
-        with gateway(edit) as (url, _), Gateway(url) as client, pytest.raises(AddressMismatch) as refused:
-            client.open_address(untimed())
-        assert refused.value.member == member
-    with (
-        gateway(lambda answer: answer.pop("deposit_address", None)) as (url, _),
-        Gateway(url, patience_seconds=0) as client,
-        pytest.raises(NoAnswer),
-    ):
-        client.open_address(untimed())
-
-
-def test_what_fits_no_address_is_not_asked_for() -> None:
-    solana = {"asset_identifier": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1/slip44:501", "account": EVM.order.account}
-    coins = {"asset_identifier": "tron:31339/slip44:195", "account": TRON.order.account}
-    with gateway() as (url, asked), Gateway(url) as client:
-        for order in (
-            replace(untimed(), source=cast(Any, solana)),
-            replace(untimed(), source=cast(Any, coins)),
-            replace(untimed(), max_source_amount=None),
-            replace(untimed(), originator="did:key:z6Mk"),
-            replace(untimed(), members={"proof": {}}),
-        ):
-            with pytest.raises(ValueError, match=r"neither an ERC-20|not a TRC-20|max_source_amount|envelope"):
-                client.open_address(order)
-    assert asked == []

@@ -19,6 +19,9 @@ const QUOTE_SECONDS: u64 = 10;
 const FULFILLMENT_SECONDS: u64 = 180;
 /// From Tron approval, deposit and reservation land one after the other.
 const TRON_FULFILLMENT_SECONDS: u64 = 240;
+/// How long what is over may take to come back.
+const BACK_WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(500);
 
 #[derive(Deserialize)]
 struct File {
@@ -184,7 +187,10 @@ impl Run {
         self.request_ids.insert(scenario.name.clone(), id.clone());
         let by_address = scenario.way.as_deref() == Some("address");
         // Money comes back to an account that has none: whoever sends it to a deposit address is not the payer.
-        let new_account = || Account::from_bytes(family, &rand::random::<[u8; 20]>());
+        let new_account = || {
+            let bytes = rand::random::<[u8; 32]>();
+            Account::from_bytes(family, if family == Family::Solana { &bytes } else { &bytes[..20] })
+        };
         let payer_account = if by_address { new_account().context("a new account")? } else { account };
         let source = OwnedAsset::new(source, payer_account.as_str())?;
         let (amount, cap) = (scenario.amount.parse()?, scenario.cap.parse()?);
@@ -223,22 +229,31 @@ impl Run {
     /// The payer's own account is the exchange that sends the money, by an ordinary transfer. What the settler does not get is
     /// back at the refund account afterwards.
     async fn pay_by_address(&self, exchange: &Payer, order: &Order) -> Result<Payment> {
+        let source = &order.source;
+        let escrow = exchange.pins.escrow.as_ref().context("the network's escrow")?;
+        let node = Chain::connect(source.asset().chain(), &exchange.node, escrow, None).await?;
+        let fee_max = exchange.pins.fee_max(source.family());
+        // Without it the gateway gives no address on Solana.
+        node.open_token_account(source, &exchange.key, fee_max).await?;
         let options = deposit_address::Options { caller_secret: Some(caller_secret()), ..Default::default() };
         let opened = deposit_address::open(&self.gateway, order, &exchange.pins, &options).await?;
         ensure!(opened.believed.is_empty(), "only the gateway says {:?}", opened.believed);
-        let (source, address) = (&order.source, &opened.address);
-        let escrow = exchange.pins.escrow.as_ref().context("the network's escrow")?;
-        let node = Chain::connect(source.asset().chain(), &exchange.node, escrow, None).await?;
+        let address = &opened.address;
         let to = OwnedAsset::new(source.asset().clone(), address.address.as_str())?;
-        node.transfer(&to, address.amount, &exchange.key, exchange.pins.fee_max(source.family())).await?;
+        node.transfer(&to, address.amount, &exchange.key, fee_max).await?;
         let ends = until(order, 0);
         let payment = self.gateway.wait(&address.payment_id, ends).await?;
         while !self.gateway.timeline(&address.payment_id).await?.at_rest {
             ensure!(Instant::now() < ends, "{} does not come to rest", address.payment_id);
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(POLL).await;
         }
         let price = payment.more.get("fulfillment_quote").and_then(|quote| quote["sourceAmount"].as_str());
         let over = address.amount.get() - price.context("a price")?.parse::<Amount>()?.get();
+        // On Solana it comes in a transaction of its own behind the release.
+        let late = Instant::now() + BACK_WITHIN;
+        while node.balance(source).await?.is_zero() && Instant::now() < late {
+            tokio::time::sleep(POLL).await;
+        }
         let (back, left) = (node.balance(source).await?, node.balance(&to).await?);
         ensure!(!over.is_zero() && back == over && left.is_zero(), "{over} is over, {back} came back, {left} is left");
         Ok(payment)

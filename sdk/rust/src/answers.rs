@@ -222,9 +222,9 @@ pub struct DepositAddress {
     pub received: Option<Amount>,
     /// The only account that money can go back to.
     pub refund_account: Account,
-    /// The transfer as a link for wallets (EIP-681); on Tron the address alone.
+    /// The transfer as a link for wallets (EIP-681); on Solana without the amount, on Tron the address alone.
     pub uri: String,
-    /// The contract that makes the address.
+    /// The contract that makes the address; on Solana the escrow's program.
     pub factory: Account,
     /// What the address commits to.
     pub terms: DepositAddressTerms,

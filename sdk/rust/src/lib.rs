@@ -35,7 +35,7 @@
 pub mod answers;
 #[cfg(any(feature = "evm", feature = "solana", feature = "tron"))]
 pub mod authorization;
-#[cfg(any(feature = "evm", feature = "tron"))]
+#[cfg(any(feature = "evm", feature = "solana", feature = "tron"))]
 pub mod deposit_address;
 mod error;
 mod gateway;

@@ -27,7 +27,7 @@ pub struct Pins {
     /// gave it an allowance; where a gateway names another there, they sign transactions. See [`Pins::permit2_on`].
     pub permit2: Option<Account>,
     /// On Tron, the contract that makes deposit addresses, their factory: each network has it elsewhere, and another one may do
-    /// anything with what comes to its addresses. On EVM chains it is this version's, pinned or not.
+    /// anything with what comes to its addresses. On EVM chains it is this version's, and on Solana the escrow's program, pinned or not.
     pub deposit_address_factory: Option<Account>,
     /// The longest that money may be locked, from now to the refund window.
     pub lock_max: Duration,

@@ -1,10 +1,9 @@
 // Deposit addresses: a payment that nobody signs for. Whoever sends its money to an address that commits to it has made the deposit;
 // from there it goes into the escrow of this payment or back to the refund account, and nowhere else. So it is the address that is
 // rebuilt from the payer's own order and compared, before money moves. What is alike on every chain is here; what is of a family, such
-// as where its factory is and how it writes an account, beside it, in `evm/addresses.ts` and `tron/addresses.ts`.
+// as what makes its addresses and how it writes an account, beside it, in `evm/addresses.ts`, `solana/addresses.ts` and
+// `tron/addresses.ts`.
 
-import { callData, hexWord, keccak, word } from './abi.js';
-import { concatBytes, hex, unhex } from './bytes.js';
 import { splitAsset } from './caip.js';
 import type { AssetParts } from './caip.js';
 import { depositOf } from './deposit.js';
@@ -16,10 +15,6 @@ import { rfc3339, unixSeconds } from './time.js';
 import type { Family, Order, PaymentResponse, PaymentStatusRead, Spend, Trust } from './types.js';
 import { checkWindows } from './windows.js';
 
-/** The code that makes a minimal proxy (ERC-1167), before and behind the address of what it runs. */
-const PROXY = ['3d602d80600a3d3981f3363d3d373d3d3d363d73', '5af43d82803e903d91602b57fd5bf3'] as const;
-const TERMS = '(address,address,uint256,(bytes32,bytes32,bytes32,address,address,address,uint48,uint48,uint48))';
-const GIVE_BACK = `giveBack(${TERMS},address)`;
 /** How long an exchange may take, where the order does not say: its fulfillment deadline from when it is opened. */
 const FULFILLMENT_SECONDS = 3600;
 /** What has to be left of `pay_by` at least: a transfer that is made now is not there sooner. */
@@ -34,14 +29,14 @@ export interface AddressTerms {
   deposit: Deposit;
 }
 
-/** The same with the contract that makes the address and alone moves what is there. */
+/** The same with the contract that makes the address and alone moves what is there; on Solana that is the escrow's program. */
 export interface PlacedTerms extends AddressTerms {
   factory: string;
 }
 
 /** An address that was held against the payer's own order. */
 export interface CheckedAddress {
-  /** Where to send the money: in lower case on EVM chains, in Base58 on Tron, where the case of a letter counts. */
+  /** Where to send the money: in lower case on EVM chains, in Base58 on Solana and Tron, where the case of a letter counts. */
   address: string;
   /** CAIP-2 id of the only chain on which it counts. */
   chainId: string;
@@ -54,11 +49,12 @@ export interface CheckedAddress {
   /** The only account that money can go back to. */
   refundAccount: string;
   /**
-   * A link for wallets. On EVM chains it is the whole transfer (EIP-681), and the text of a QR code, too. On Tron it is the address alone:
-   * token and amount have to stand beside it, and what a QR code holds there is `address`.
+   * A link for wallets. On EVM chains it is the whole transfer (EIP-681), and the text of a QR code, too. On Solana it is the transfer
+   * without its amount (Solana Pay), which counts in whole tokens there: who knows the token's decimals adds it, as `?amount=1.5&spl-token=…`.
+   * On Tron it is the address alone: token and amount have to stand beside it, and what a QR code holds there is `address`.
    */
   uri: string;
-  /** Keep them: with them anyone can have sent back what comes too late, see `giveBackCall`. */
+  /** Keep them: with them anyone can have sent back what comes too late, see `giveBackCall` of the family. */
   terms: PlacedTerms;
 }
 
@@ -69,51 +65,16 @@ export interface AddressFamily {
   namespace: string;
   /** One of its chains, in words. */
   chain: string;
-  /** The factory, where it is at one address on all of its chains. */
-  factory?: string;
-  /** The first byte of what CREATE2 hashes. */
-  prefix: number;
-  /** What each address of a factory runs; both are twenty bytes. */
-  implementation(factory: Uint8Array): Uint8Array;
-  /** The twenty bytes of an account. */
+  /** What makes the addresses of a payment, where the payer knows it without the gateway. */
+  factoryOf(spend: Spend): string | undefined;
+  /** The bytes of an account. */
   bytes(account: string, field: string): Uint8Array;
-  /** The account of twenty bytes. */
-  text(bytes: Uint8Array): string;
+  /** The address of these terms. */
+  addressOf(terms: PlacedTerms): string;
   /** The form in which members of an answer are compared. */
   normalized(member: string): string;
   /** A link for wallets. */
   uri(transfer: { token: string; reference: string; address: string; amount: bigint }): string;
-}
-
-/** Where CREATE2 puts what `from` makes. */
-export function create2(prefix: number, from: Uint8Array, salt: Uint8Array, creationHash: Uint8Array): Uint8Array {
-  return keccak(concatBytes(Uint8Array.of(prefix), from, salt, creationHash)).slice(-20);
-}
-
-function termsWords(of: AddressFamily, { escrow, token, amount, deposit }: AddressTerms): Uint8Array[] {
-  const account = (text: string, field: string): Uint8Array => hexWord(hex(of.bytes(text, field)));
-  return [
-    account(escrow, 'escrow'),
-    account(token, 'token'),
-    word(amount),
-    ...[deposit.paymentId, deposit.termsHash, deposit.quoteHash].map(hexWord),
-    account(deposit.payer, 'payer'),
-    account(deposit.reserver, 'reserver'),
-    account(deposit.releaser, 'releaser'),
-    ...[deposit.reserveDeadline, deposit.fulfillmentDeadline, deposit.refundAfter].map((time) => word(BigInt(time))),
-  ];
-}
-
-/** The address of these terms, whether its code is made or not. */
-export function addressBy(of: AddressFamily, terms: PlacedTerms): string {
-  const from = of.bytes(terms.factory, 'factory');
-  const creation = concatBytes(unhex(PROXY[0])!, of.implementation(from), unhex(PROXY[1])!);
-  return of.text(create2(of.prefix, from, keccak(concatBytes(...termsWords(of, terms))), keccak(creation)));
-}
-
-/** `giveBackCall` of a family, which says what it promises. */
-export function giveBackBy(of: AddressFamily, terms: PlacedTerms, token: string): { to: string; data: `0x${string}` } {
-  return { to: terms.factory, data: hex(callData(GIVE_BACK, ...termsWords(of, terms), hexWord(hex(of.bytes(token, 'token'))))) };
 }
 
 /** A payment as the gateway shows it with its address. */
@@ -142,7 +103,7 @@ export function checkBy(of: AddressFamily, spend: Spend, payment: AddressedPayme
   const given = payment.deposit_address;
   if (!given) throw new VerificationError('deposit_address', `the gateway gives no deposit address for ${paymentId}`);
   const theirs = { ...given.terms?.deposit };
-  const factory = of.factory ?? spend.depositAddressFactory ?? named(of, given.factory);
+  const factory = of.factoryOf(spend) ?? named(of, given.factory);
   insist('factory', factory, given.factory);
   insist('chain_id', chainId, given.chain_id);
   insist('asset_identifier', spend.terms.source.asset_identifier, given.asset_identifier);
@@ -163,7 +124,7 @@ export function checkBy(of: AddressFamily, spend: Spend, payment: AddressedPayme
   insist('terms.deposit.reserver', deposit.reserver, theirs.reserver);
   insist('terms.deposit.releaser', deposit.releaser, theirs.releaser);
   insist('terms.deposit.fulfillment_deadline', deposit.fulfillmentDeadline, theirs.fulfillment_deadline);
-  const address = addressBy(of, terms);
+  const address = of.addressOf(terms);
   insist('address', address, given.address);
   const uri = of.uri({ token, reference, address, amount: spend.cap });
   insist('uri', uri, given.uri);
@@ -268,7 +229,7 @@ export async function openBy(of: AddressFamily, gateway: Gateway, order: Order, 
   const address = checkBy(of, spend, accepted, payBy ? { payBy } : {});
   const { paymentId } = spend;
   const { request_id: requestId } = request;
-  const isNamed = of.factory === undefined && spend.depositAddressFactory === undefined;
+  const isNamed = of.factoryOf(spend) === undefined;
   const onItsWord = [...believed(spend, trust), ...(isNamed ? [`depositAddressFactory=${address.terms.factory}`] : [])];
   return { paymentId, quoteRequestId, requestId, ...secret, address, accepted, believed: onItsWord };
 }

@@ -832,7 +832,7 @@ export interface components {
         };
         /** @description Where the money of a payment is to be sent that nobody signed for. */
         DepositAddress: {
-            /** @description Where to send it. It commits to `terms`: `factory.addressOf(terms)`. */
+            /** @description Where to send it. It commits to `terms`: `factory.addressOf(terms)`. On Solana the owner of the token account that is paid, as a wallet is, and derived from the terms by the program's seeds. */
             address: string;
             /** @description CAIP-2 id of the chain. */
             chain_id: string;
@@ -849,14 +849,14 @@ export interface components {
             received?: string;
             /** @description The only account that money can go back to: the payment's source account. It has to be one of the payer's own, where it can receive the token; an exchange's hot wallet is not. */
             refund_account: string;
-            /** @description The transfer as a link for wallets and as the text of a QR code (EIP-681). On Tron `tron:` and the address alone, and what a QR code should hold there is `address`. */
+            /** @description The transfer as a link for wallets and as the text of a QR code (EIP-681). On Tron `tron:` and the address alone, and what a QR code should hold there is `address`. On Solana a Solana Pay link without the amount, which counts in whole tokens there: who knows the token's decimals adds `&amount=`. */
             uri: string;
-            /** @description The contract that makes the address and alone moves what is there: `deposit`, `giveBack`. */
+            /** @description The contract that makes the address and alone moves what is there: `deposit`, `giveBack`. On Solana the escrow's program. */
             factory: string;
             /** @description What the address commits to. */
             terms: components["schemas"]["DepositAddressTerms"];
         };
-        /** @description What a deposit address commits to: `DepositAddresses.Terms`. */
+        /** @description What a deposit address commits to: `DepositAddresses.Terms`. On Solana the program's `message::Deposit` says the same. */
         DepositAddressTerms: {
             /** @description The escrow. */
             escrow: string;

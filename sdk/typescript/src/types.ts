@@ -122,7 +122,7 @@ export interface Trust {
   releaser?: string;
   /**
    * The contract that makes deposit addresses, on Tron, where each network has it elsewhere. Without effect on EVM chains, where its
-   * address follows from its code and is never taken from the gateway.
+   * address follows from its code and is never taken from the gateway, and on Solana, where the program of the escrow makes them.
    */
   depositAddressFactory?: string;
   /**

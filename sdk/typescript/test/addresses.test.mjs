@@ -1,116 +1,19 @@
 // Deposit addresses: what a gateway gives is taken where it is the address of the payer's own order, and whatever is changed in it is
-// noticed. viem and tronweb compute the same on their own, from the contracts' artefacts.
+// noticed. viem, tronweb and @solana/web3.js compute the same on their own.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { PublicKey } from '@solana/web3.js';
 import { TronWeb } from 'tronweb';
-import { concat, decodeFunctionData, encodeAbiParameters, getAddress, getContractAddress, keccak256, stringToHex, zeroAddress } from 'viem';
-import { addressSpend, Gateway, newCallerSecret, orderOf, paymentId, quoteRequestId, StaleAddress, termsHash, termsOf, UsageError, VerificationError } from 'gateway-client';
+import { decodeFunctionData, encodeAbiParameters, getAddress, getContractAddress, keccak256, stringToHex, zeroAddress } from 'viem';
+import { Gateway, newCallerSecret, paymentId, quoteRequestId, StaleAddress, termsHash, termsOf, UsageError, VerificationError } from 'gateway-client';
 import * as evm from 'gateway-client/evm';
 import * as tron from 'gateway-client/tron';
-import { prepared as fixtures, QUICK, repository, serve } from './support.mjs';
+import { artifact, checked, each, EVM, fixture, order, other, paymentOf, refused, SOLANA, spendFor, TERMS, toTron, TRON, ZERO_HASH } from './addressed.mjs';
+import { prepared as fixtures, QUICK, serve } from './support.mjs';
 
-const artifact = (name) => repository(`contracts/artifacts/${name}.json`);
 /** The deterministic deployer, which is on every EVM chain. */
 const DEPLOYER = '0x4e59b44847b379578588920ca78fbf26c0b4956c';
-const ZERO_HASH = `0x${'0'.repeat(64)}`;
 const HASH = keccak256(stringToHex('another'));
-const TERMS = artifact('DepositAddresses').abi.find(({ name }) => name === 'addressOf').inputs;
-
-const toTron = (account) => TronWeb.address.fromHex(`41${account.slice(2)}`);
-const fromTron = (account) => `0x${TronWeb.address.toHex(account).slice(2)}`;
-/** Where CREATE2 of Tron puts what `from` makes. */
-const tronCreate2 = (from, salt, code) => toTron(`0x${keccak256(concat(['0x41', fromTron(from), salt, keccak256(code)])).slice(-40)}`);
-
-/** The families of chains that have addresses; `account` is one in the terms' words, `create` is CREATE2, `runs` what addresses run. */
-const EVM = {
-  ...evm,
-  name: 'EVM',
-  fixture: 'evm',
-  namespace: 'eip155',
-  abi: artifact('DepositAddresses').abi,
-  factory: evm.DEPOSIT_ADDRESSES,
-  account: (text) => text,
-  text: (account) => account.toLowerCase(),
-  runs: () => evm.ADDRESS_IMPLEMENTATION,
-  create: (from, salt, bytecode) => getContractAddress({ opcode: 'CREATE2', from, salt, bytecode }).toLowerCase(),
-  link: ({ terms, chain_id, amount }, address) =>
-    `ethereum:${terms.token}@${chain_id.split(':')[1]}/transfer?address=${address}&uint256=${amount}`,
-};
-const TRON = {
-  ...tron,
-  name: 'Tron',
-  fixture: 'tron',
-  namespace: 'tron',
-  abi: artifact('TronDepositAddresses').abi,
-  factory: toTron(`0x${'d'.repeat(40)}`),
-  account: fromTron,
-  text: toTron,
-  runs: (factory) => fromTron(tronCreate2(factory, ZERO_HASH, artifact('DepositAddress').bytecode)),
-  create: tronCreate2,
-  link: (_, address) => `tron:${address}`,
-};
-const other = ({ text }) => text('0x00000000000000000000000000000000000000aa');
-/** A test of each family. */
-const each = (name, run) => [EVM, TRON].forEach((family) => test(`${family.name}: ${name}`, (t) => run(family, t)));
-
-/** The address of the terms that a gateway shows, by the letter of EIP-1014 and ERC-1167. */
-function computed(family, { terms: { deposit, ...terms } }, from = family.factory, runs = family.runs(from)) {
-  const camel = (name) => name.replace(/_(.)/g, (_, char) => char.toUpperCase());
-  const word = (value) => (/^(?:T|0x.{40}$)/.test(value) ? family.account(value) : value);
-  const words = (members) => Object.fromEntries(Object.entries(members).map(([name, value]) => [camel(name), word(value)]));
-  const salt = keccak256(encodeAbiParameters(TERMS, [{ ...words(terms), deposit: words(deposit) }]));
-  const code = concat(['0x3d602d80600a3d3981f3363d3d373d3d3d363d73', runs, '0x5af43d82803e903d91602b57fd5bf3']);
-  return family.create(from, salt, code);
-}
-
-/** Request, batch, defaults, and what a gateway answers; `edit` changes the answer, whose address and link follow unless it says not. */
-function fixture(family, edit = () => {}) {
-  const { request, defaults, now } = fixtures()[family.fixture];
-  const { source, destination, fulfillment_amount, max_source_amount, quote_deadline, fulfillment_deadline } = request;
-  const id = quoteRequestId(`${family.namespace}:${source.account}`, request.request_id);
-  const terms = { source, destination, fulfillment_amount, max_source_amount };
-  const batch = { quote_request_id: id, status: 'collecting', ...terms, quote_deadline, fulfillment_deadline };
-  const fulfilled = Date.parse(fulfillment_deadline) / 1000;
-  const [chain_id, asset] = source.asset_identifier.split('/');
-  const payment = paymentId(`${family.namespace}:${source.account}`, id);
-  const given = {
-    chain_id,
-    asset_identifier: source.asset_identifier,
-    amount: max_source_amount,
-    pay_by: new Date((fulfilled - 120) * 1000).toISOString(),
-    refund_account: source.account,
-    factory: family.factory,
-    terms: {
-      escrow: defaults.source.escrow_contract_address,
-      token: asset.split(':')[1],
-      amount: max_source_amount,
-      deposit: {
-        payment_id: keccak256(stringToHex(payment)),
-        terms_hash: termsHash(termsOf(request)),
-        quote_hash: ZERO_HASH,
-        payer: source.account,
-        reserver: defaults.source.reserver,
-        releaser: defaults.source.releaser,
-        reserve_deadline: fulfilled - 60,
-        fulfillment_deadline: fulfilled,
-        refund_after: fulfilled + defaults.refundDelaySeconds,
-      },
-    },
-  };
-  edit(given, { request, batch, defaults });
-  given.address ??= computed(family, given);
-  given.uri ??= family.link(given, given.address);
-  return { request, batch, defaults, now, payment, given };
-}
-
-const spendFor = ({ request, batch, defaults, now }, options) => addressSpend(request, batch, defaults, options, now);
-const paymentOf = ({ payment, given }, status = 'pending') => ({ payment_id: payment, status, deposit_address: given });
-const checked = (family, edit, options) => {
-  const made = fixture(family, edit);
-  return family.checkAddress(spendFor(made, options), paymentOf(made), { nowMs: made.now });
-};
-const refused = (call, field) =>
-  assert.throws(call, (error) => error instanceof VerificationError && error.field === field, `${field}`);
 
 test('the contract that makes addresses is where its code leads, and its first creation is what they run', () => {
   const { bytecode } = artifact('DepositAddresses');
@@ -126,7 +29,7 @@ test('on Tron the contract has the code of what its addresses run, and its place
   const { terms } = checked(TRON);
   const factories = ['d', '1', '9'].map((digit) => toTron(`0x${digit.repeat(40)}`));
   const addresses = factories.map((factory) => tron.addressOf({ ...terms, factory }));
-  assert.deepEqual(addresses, factories.map((factory) => computed(TRON, given, factory)));
+  assert.deepEqual(addresses, factories.map((factory) => TRON.computed(given, factory)));
   assert.equal(new Set(addresses).size, factories.length);
   assert.throws(() => tron.addressOf({ ...terms, factory: evm.DEPOSIT_ADDRESSES }), UsageError);
 });
@@ -139,7 +42,7 @@ each("the address of the payer's own order is taken", (family) => {
   const address = family.checkAddress(spend, paymentOf(made), { nowMs });
   assert.deepEqual(
     [address.address, address.amount, address.payBy.toISOString(), address.refundAccount, address.uri, address.terms.factory],
-    [computed(family, given), 25_500_000n, given.pay_by, made.request.source.account, given.uri, family.factory],
+    [family.computed(given), 25_500_000n, given.pay_by, made.request.source.account, given.uri, family.factory],
   );
   assert.equal(family.addressOf(address.terms), address.address);
 });
@@ -156,14 +59,20 @@ test('on EVM chains it is taken however it is written', () => {
   assert.deepEqual(evm.checkAddress(spend, paymentOf(upper), { nowMs }), evm.checkAddress(spend, paymentOf(made), { nowMs }));
 });
 
-test('on Tron an address is in Base58, in which another case is another digit', () => {
-  const { address, uri, token, chainId } = checked(TRON);
-  assert.ok(TronWeb.isAddress(address));
-  const { asset_identifier: asset } = fixtures().tron.request.source;
-  assert.deepEqual([uri, `${chainId}/trc20:${token}`], [`tron:${address}`, asset]);
+each('an address is in Base58, in which another case is another digit', (family) => {
+  const { address, uri, token } = checked(family);
+  const { asset_identifier: asset } = fixtures()[family.fixture].request.source;
+  assert.equal(token, asset.split(':').at(-1));
+  if (family === TRON) {
+    assert.ok(TronWeb.isAddress(address));
+    assert.equal(uri, `tron:${address}`);
+  } else {
+    assert.equal(PublicKey.isOnCurve(address), false);
+    assert.equal(uri, `solana:${address}?spl-token=${token}`);
+  }
   /** The case of the last letter changes. */
-  const other = (letter) => (letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase());
-  const changed = (text) => text.replace(/[a-z](?=[^a-z]*$)/i, other);
+  const otherCase = (letter) => (letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase());
+  const changed = (text) => text.replace(/[a-z](?=[^a-z]*$)/i, otherCase);
   for (const member of [
     'address',
     'uri',
@@ -176,18 +85,18 @@ test('on Tron an address is in Base58, in which another case is another digit', 
     'terms.deposit.reserver',
     'terms.deposit.releaser',
   ]) {
-    for (const depositAddressFactory of [undefined, TRON.factory]) {
-      const made = fixture(TRON);
+    for (const depositAddressFactory of [undefined, family.factory]) {
+      const made = fixture(family);
       const path = member.split('.');
       const last = path.pop();
       const within = path.reduce((one, name) => one[name], made.given);
       assert.notEqual(changed(within[last]), within[last]);
       within[last] = changed(within[last]);
       const spend = spendFor(made, { trust: { depositAddressFactory } });
-      refused(() => tron.checkAddress(spend, paymentOf(made), { nowMs: made.now }), member);
+      refused(() => family.checkAddress(spend, paymentOf(made), { nowMs: made.now }), member);
     }
   }
-});
+}, [TRON, SOLANA]);
 
 each('every member that is changed is noticed, also where the address follows it', (family) => {
   const OTHER = other(family);
@@ -196,7 +105,7 @@ each('every member that is changed is noticed, also where the address follows it
   const pinned = { trust: { depositAddressFactory: family.factory } };
   for (const [field, edit] of [
     ['factory', (given) => (given.factory = OTHER)],
-    ['factory', (given) => Object.assign(given, { factory: OTHER, address: computed(family, given, OTHER) })],
+    ['factory', (given) => Object.assign(given, { factory: OTHER, address: family.computed(given, OTHER) })],
     ['chain_id', (given) => (given.chain_id = `${family.namespace}:1`)],
     ['asset_identifier', (given) => (given.asset_identifier = given.asset_identifier.replace(/[^:]*$/, OTHER))],
     ['amount', (given) => (given.amount = '25500001')],
@@ -218,11 +127,13 @@ each('every member that is changed is noticed, also where the address follows it
     ['pay_by', (given) => (given.pay_by = 'soon')],
     ['terms.deposit.reserve_deadline', set('reserve_deadline', '7')],
     ['address', (given) => (given.address = OTHER)],
-    ['address', (given) => (given.address = computed(family, given, family.factory, family.account(OTHER)))],
-    ['address', (given) => (given.address = computed(family, given, OTHER))],
+    ...(family === SOLANA ? [] : [['address', (given) => (given.address = family.computed(given, family.factory, family.account(OTHER)))]]),
+    ['address', (given) => (given.address = family.computed(given, OTHER))],
     ['uri', (given) => (given.uri = family.link(given, OTHER))],
-    ['uri', (given) => (given.uri = `ethereum:${given.terms.token}@1/transfer?address=${computed(family, given)}&uint256=25500000`)],
-    ['uri', (given) => (given.uri = `tron:${computed(family, given)}?amount=1`)],
+    ['uri', (given) => (given.uri = `ethereum:${given.terms.token}@1/transfer?address=${family.computed(given)}&uint256=25500000`)],
+    ['uri', (given) => (given.uri = `tron:${family.computed(given)}?amount=1`)],
+    ['uri', (given) => (given.uri = `solana:${family.computed(given)}?spl-token=${OTHER}`)],
+    ['uri', (given) => (given.uri = `solana:${family.computed(given)}?amount=25.5&spl-token=${given.terms.token}`)],
   ]) {
     refused(() => checked(family, edit, pinned), field);
   }
@@ -235,18 +146,24 @@ each('every member that is changed is noticed, also where the address follows it
 
 test('a factory that nobody pins is the one that the gateway names on Tron alone, and has to be an account', () => {
   const OTHER = other(TRON);
-  const named = (given) => Object.assign(given, { factory: OTHER, address: computed(TRON, given, OTHER) });
+  const named = (given) => Object.assign(given, { factory: OTHER, address: TRON.computed(given, OTHER) });
   assert.equal(checked(TRON, named).terms.factory, OTHER);
   refused(() => checked(TRON, named, { trust: { depositAddressFactory: TRON.factory } }), 'factory');
   refused(() => checked(TRON, (given) => Object.assign(given, { factory: evm.DEPOSIT_ADDRESSES, address: OTHER })), 'factory');
   assert.throws(() => checked(TRON, undefined, { trust: { depositAddressFactory: evm.DEPOSIT_ADDRESSES } }), UsageError);
-  // On EVM chains it follows from its code, whatever is pinned.
-  for (const depositAddressFactory of [other(EVM), TRON.factory]) {
+  // On EVM chains it follows from its code, and on Solana it is the escrow's program, whatever is pinned.
+  for (const depositAddressFactory of [other(EVM), TRON.factory, other(SOLANA)]) {
+    const { terms } = checked(SOLANA, undefined, { trust: { depositAddressFactory } });
+    assert.deepEqual([terms.factory, terms.escrow], [SOLANA.factory, SOLANA.factory]);
     assert.equal(checked(EVM, undefined, { trust: { depositAddressFactory } }).terms.factory, evm.DEPOSIT_ADDRESSES);
   }
   // An order on chains of another family has no address of this one.
-  const made = fixture(TRON);
-  assert.throws(() => evm.checkAddress(spendFor(made), paymentOf(made), { nowMs: made.now }), UsageError);
+  const families = [EVM, TRON, SOLANA];
+  for (const [at, family] of families.entries()) {
+    const made = fixture(family);
+    const foreign = families[(at + 1) % families.length];
+    assert.throws(() => foreign.checkAddress(spendFor(made), paymentOf(made), { nowMs: made.now }), UsageError);
+  }
 });
 
 const stale = (field, found) => (error) =>
@@ -281,7 +198,11 @@ each('accounts and windows are held against what the payer knows and allows', (f
   for (const field of ['escrow', 'reserver', 'releaser']) refused(() => spendFor(made, { trust: { [field]: other(family) } }), field);
   refused(() => spendFor(made, { trust: { lockSecondsMax: 100 } }), 'lock');
   // A gateway that names another escrow in its defaults, too, is believed where nobody pins one.
-  checked(family, (given, { defaults }) => (given.terms.escrow = defaults.source.escrow_contract_address = other(family)));
+  const named = checked(family, (given, { defaults }) => {
+    given.terms.escrow = defaults.source.escrow_contract_address = other(family);
+    if (family === SOLANA) given.factory = other(family);
+  });
+  assert.equal(named.terms.escrow, other(family));
 });
 
 each('the batch has to be of the request', (family) => {
@@ -295,6 +216,19 @@ each('the batch has to be of the request', (family) => {
   assert.notEqual(spendFor(made, { callerSecret: 'correct-horse-battery' }).paymentId, made.payment);
 });
 
+test('on Solana an amount is one that the program can count', () => {
+  const most = (1n << 64n) - 1n;
+  const asks = (amount, address) =>
+    checked(SOLANA, (given, { request, batch }) => {
+      for (const one of [request, batch]) one.max_source_amount = String(amount);
+      given.amount = given.terms.amount = String(amount);
+      given.terms.deposit.terms_hash = termsHash(termsOf(request));
+      if (address) given.address = address;
+    });
+  assert.equal(asks(most).amount, most);
+  refused(() => asks(most + 1n, other(SOLANA)), 'amount');
+});
+
 test('the amount is the cap, or said where there is none', () => {
   const made = fixture(EVM);
   assert.throws(() => spendFor(made, { amount: 7n }), UsageError);
@@ -306,7 +240,7 @@ test('the amount is the cap, or said where there is none', () => {
 
 each('the call that gives back is the one that the contract takes, of the factory of the address', (family) => {
   const factory = family === TRON ? other(TRON) : family.factory;
-  const { terms } = checked(family, (given) => Object.assign(given, { factory, address: computed(family, given, factory) }));
+  const { terms } = checked(family, (given) => Object.assign(given, { factory, address: family.computed(given, factory) }));
   for (const token of [terms.token, family.text(zeroAddress)]) {
     const { to, data } = family.giveBackCall(terms, token);
     assert.equal(to, factory);
@@ -320,7 +254,7 @@ each('the call that gives back is the one that the contract takes, of the factor
   }
   assert.equal(family.giveBackCall(terms).data, family.giveBackCall(terms, terms.token).data);
   assert.throws(() => family.giveBackCall(terms, '0x'), UsageError);
-});
+}, [EVM, TRON]);
 
 test('TRX are given back by the address of twenty zeros', () => {
   assert.equal(toTron(zeroAddress), 'T9yD14Nj9j7xAB4dbGeiX9h8unkKHxuWwb');
@@ -355,11 +289,6 @@ async function gateway(t, family, edit = () => {}) {
   });
   return { gateway: new Gateway(url, QUICK), asked };
 }
-
-const order = (family, more = {}) => {
-  const { quoteDeadline: _, fulfillmentDeadline: __, ...rest } = orderOf(fixtures()[family.fixture].request);
-  return { ...rest, ...more };
-};
 
 each('an address is opened by the order, the batch and the comparison', async (family, t) => {
   const { gateway: client, asked } = await gateway(t, family);
@@ -442,12 +371,12 @@ each('an address is not given to the caller that is not for the order', async (f
   }
   const { gateway: client, asked } = await gateway(t, family);
   const { asset } = order(family).source;
-  const accountOn = (id) => (id.startsWith('solana') ? id.split(':').at(-1) : other(id.startsWith('tron') ? TRON : EVM));
-  const onSolana = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1/token:4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU';
-  const mixed = [`tron:1/erc20:${other(EVM)}`, `eip155:1/trc20:${other(TRON)}`];
-  const unfit = ['eip155:1/slip44:60', 'tron:1/slip44:195', onSolana, ...mixed];
-  const foreign = order(family === EVM ? TRON : EVM).source.asset;
-  for (const source of [{ asset }, ...[...unfit, foreign].map((one) => ({ asset: one, account: accountOn(one) }))]) {
+  const accountOn = (id) => other(id.startsWith('solana') ? SOLANA : id.startsWith('tron') ? TRON : EVM);
+  const coins = ['eip155:1/slip44:60', 'tron:1/slip44:195', 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1/slip44:501'];
+  const mixed = [`tron:1/erc20:${other(EVM)}`, `eip155:1/trc20:${other(TRON)}`, `solana:1/erc20:${other(SOLANA)}`, `tron:1/token:${other(TRON)}`];
+  const foreign = [EVM, TRON, SOLANA].filter((one) => one !== family).map((one) => order(one).source.asset);
+  const unfit = [...coins, ...mixed, ...foreign];
+  for (const source of [{ asset }, ...unfit.map((one) => ({ asset: one, account: accountOn(one) }))]) {
     await assert.rejects(family.openAddress(client, order(family, { source })), UsageError);
   }
   assert.deepEqual(asked, {});

@@ -35,8 +35,9 @@ export async function network(directory = process.env.GW_DEV_DIRECTORY ?? join(R
     has: (namespace) => env[NODES[namespace]] !== undefined,
     /** The payer of a namespace. */
     wallet: (namespace) => wallets[namespace](),
-    /** The payer on EVM chains as viem has accounts, and the private key of that on Tron. */
+    /** The payer on EVM chains as viem has accounts, the keypair of that on Solana, and the private key of that on Tron. */
     evmKey,
+    solanaKey: () => key('solana'),
     tronKey: () => key('tron'),
     /** The accounts that the payer of a namespace knows without asking the gateway. */
     trust(namespace) {

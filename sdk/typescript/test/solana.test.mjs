@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Keypair, PublicKey, SystemProgram, Transaction, TransactionInstruction } from '@solana/web3.js';
-import { WalletError } from 'gateway-client';
-import { solanaKeypair, solanaWallet, standardSigner } from 'gateway-client/solana';
+import { UsageError, WalletError } from 'gateway-client';
+import { addressOf, giveBackCall, giveBackLamportsCall, solanaKeypair, solanaWallet, standardSigner } from 'gateway-client/solana';
 import { readEscrow, refundInstruction } from '../dist/solana/escrow.js';
-import { delegateAddress, derivedAddress, tokenAccount, TOKEN_PROGRAM } from '../dist/solana/keys.js';
+import { delegateAddress, derivedAddress, tokenAccount, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../dist/solana/keys.js';
+import { depositBytes } from '../dist/solana/message.js';
 import { message, transaction } from '../dist/solana/transaction.js';
+import { depositOnSolana } from './addressed.mjs';
 import { repository } from './support.mjs';
 
 const text = (bytes) => new PublicKey(bytes).toBase58();
@@ -85,6 +87,76 @@ test('a refund is the instruction of the vectors of the program, from what its e
     refund.accounts,
   );
   assert.equal(readEscrow(new Uint8Array(389)), undefined);
+});
+
+/** The deposit address of the vectors, and its terms as the SDK has them. */
+function addressVector() {
+  const vector = repository('contracts/solana/vectors.json').deposit_address;
+  const { fields } = vector;
+  const terms = {
+    escrow: vector.program_id,
+    token: fields.mint,
+    amount: BigInt(fields.amount),
+    deposit: {
+      paymentId: `0x${fields.payment_id}`,
+      termsHash: `0x${fields.terms_hash}`,
+      quoteHash: `0x${fields.quote_hash}`,
+      payer: fields.payer,
+      reserver: fields.reserver,
+      releaser: fields.releaser,
+      reserveDeadline: String(fields.reserve_deadline),
+      fulfillmentDeadline: String(fields.fulfillment_deadline),
+      refundAfter: String(fields.refund_after),
+    },
+  };
+  return { vector, terms };
+}
+
+test('a deposit address is that of the vectors of the program, of the bytes that other payers sign', () => {
+  const { vector, terms } = addressVector();
+  const { deposit } = repository('contracts/solana/vectors.json');
+  const own = Buffer.from(depositBytes(terms));
+  assert.deepEqual([own.toString('hex'), own.length], [vector.terms, 257]);
+  assert.ok(deposit.preimage.endsWith(vector.terms));
+  assert.equal(addressOf(terms), vector.address);
+  assert.equal(PublicKey.isOnCurve(vector.address), false);
+  assert.equal(text(tokenAccount(bytes(vector.address), bytes(terms.token), bytes(vector.token_program))), vector.token_account);
+  // What the tests of the answers hold the SDK against computes the same.
+  assert.equal(depositOnSolana({ token: vector.fields.mint, amount: vector.fields.amount, deposit: vector.fields }).toString('hex'), vector.terms);
+});
+
+test('what anyone has sent back from an address are the instructions of the vectors of the program', () => {
+  const { vector, terms } = addressVector();
+  const { give_back: giveBack, give_back_lamports: giveBackLamports } = vector.instructions;
+  const call = ({ program, accounts, data }) => ({ program, accounts, data: `0x${data}` });
+  const carrier = giveBack.accounts[0].key;
+  assert.deepEqual(giveBackCall(terms, { carrier }), call(giveBack));
+  assert.deepEqual(giveBackCall(terms, { carrier, token: terms.token, tokenProgram: vector.token_program }), call(giveBack));
+  assert.deepEqual(giveBackLamportsCall(terms), call(giveBackLamports));
+
+  // Another mint, of Token-2022: both token accounts are of that.
+  const token = Keypair.generate().publicKey;
+  const tokenProgram = text(TOKEN_2022_PROGRAM);
+  const other = giveBackCall(terms, { carrier, token: token.toBase58(), tokenProgram });
+  const of = (owner) => text(tokenAccount(bytes(owner), token.toBytes(), TOKEN_2022_PROGRAM));
+  const keys = giveBack.accounts.map(({ key }) => key);
+  const expected = [...keys.slice(0, 3), of(vector.address), of(terms.deposit.payer), keys[5], token.toBase58(), tokenProgram];
+  assert.deepEqual(other.accounts.map(({ key }) => key), expected);
+
+  // Out of another token account of the address, and into one that the refund account names by signing.
+  const [from, to] = [Keypair.generate().publicKey.toBase58(), Keypair.generate().publicKey.toBase58()];
+  const elsewhere = giveBackCall(terms, { carrier, from, to });
+  const changed = new Map([[3, { key: from, signer: false, writable: true }], [4, { key: to, signer: false, writable: true }], [5, { ...giveBack.accounts[5], signer: true }]]);
+  assert.deepEqual(elsewhere.accounts, giveBack.accounts.map((account, at) => changed.get(at) ?? account));
+
+  // One that cannot be closed is emptied alone: the last byte says so, and nothing else is changed by it.
+  const open = call({ ...giveBack, data: giveBack.data.replace(/01$/, '00') });
+  assert.notDeepEqual(open, call(giveBack));
+  assert.deepEqual(giveBackCall(terms, { carrier, closes: false }), open);
+  assert.deepEqual(giveBackCall(terms, { carrier, closes: true }), call(giveBack));
+  for (const options of [{ carrier: '0x' }, { carrier, token: '0x' }, { carrier, tokenProgram: 'TR' }, { carrier, from: '' }, { carrier, to: '1' }]) {
+    assert.throws(() => giveBackCall(terms, options), UsageError);
+  }
 });
 
 test('a keypair is one, and a wallet of Wallet Standard signs what it is given', async () => {

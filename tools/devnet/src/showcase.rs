@@ -85,6 +85,7 @@ pub async fn run(network: &mut Network) -> Result<()> {
     environment.solana().await?;
     environment.tron().await?;
     environment.pays_to_an_address_on_tron().await.context("the payment to an address on Tron")?;
+    environment.pays_to_an_address_on_solana().await.context("the payment to an address on Solana")?;
     environment.buys_a_page().await.context("the shop")?;
     environment.sells_to_a_stock_client().await.context("the stock shop")?;
     println!("Showcase took {:.1} s.", started.elapsed().as_secs_f64());

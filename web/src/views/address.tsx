@@ -6,7 +6,7 @@ import { useRef, useState } from 'preact/hooks';
 import { formatAmount } from '../../../sdk/typescript/src/amounts.js';
 import { StaleAddress } from '../../../sdk/typescript/src/errors.js';
 import type { Defaults } from '../../../sdk/typescript/src/types.js';
-import { addressOfPayment, type CheckedAddress, refundAccount, transferOf } from '../addresses.js';
+import { addressOfPayment, type CheckedAddress, refundAccount, refundText, transferOf } from '../addresses.js';
 import { chainName, chainOf } from '../chains.js';
 import { useNow } from '../clock.js';
 import { amountText, servedAsset } from '../format.js';
@@ -70,7 +70,7 @@ export function AddressForm({ sources, defaults, isBusy, onOpen }: AddressFormPr
           autocapitalize="off"
           spellcheck={false}
         />
-        <p id="refund-text" class="muted">{t('address.refund.text', name)}</p>
+        <p id="refund-text" class="muted">{t(refundText(source), name)}</p>
         <p id="refund-fault" class="fault" role="alert">{fault && t(fault, name)}</p>
         <button type="button" class="primary wide" onClick={submit}>{t('address.do')}</button>
       </fieldset>
@@ -92,9 +92,8 @@ export function AwaitedMoney({ paymentId, entries, status, defaults, address }: 
 }
 
 function AddressCard({ address, defaults }: { address: CheckedAddress; defaults: Defaults | undefined }): VNode {
-  const { chainId, token, amount, payBy, refundAccount: account, uri } = address;
-  const { asset, only, code } = transferOf(address);
-  const served = servedAsset(defaults, asset);
+  const { chainId, token, amount, payBy, refundAccount: account } = address;
+  const { asset, served, only, code } = transferOf(address, defaults);
   const shown = amountText(defaults, asset, amount);
   const isOver = useNow() > payBy.getTime();
   return (
@@ -106,10 +105,10 @@ function AddressCard({ address, defaults }: { address: CheckedAddress; defaults:
           <p>{t('address.text')}</p>
           <p><strong>{t(only, { symbol: served?.symbol ?? token, chain: chainName(chainId) })}</strong></p>
           <QrCode text={code.text} label={t(code.label, { amount: shown, address: address.address })} />
-          {code.byHand && <p>{t(code.byHand.hint)}</p>}
+          {code.hints.map((hint) => <p key={hint}>{t(hint)}</p>)}
           <Rows
             rows={[
-              code.byHand && { name: t('address.network'), value: t(code.byHand.network, { chain: chainName(chainId) }) },
+              code.network && { name: t('address.network'), value: t(code.network, { chain: chainName(chainId) }) },
               {
                 name: t('address.amount'),
                 value: <Copied text={served ? formatAmount(amount, served.decimals) : String(amount)} unit={served?.symbol} label={t('address.copy.amount')} />,
@@ -121,7 +120,7 @@ function AddressCard({ address, defaults }: { address: CheckedAddress; defaults:
             ]}
           />
           <div class="actions">
-            <a class="button" href={uri}>{t('address.open')}</a>
+            <a class="button" href={code.link}>{t('address.open')}</a>
           </div>
         </>
       )}

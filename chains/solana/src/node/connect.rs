@@ -106,6 +106,7 @@ impl Node {
             settled: Mutex::new(None),
             settled_watched: Mutex::new(None),
             made_by: Mutex::default(),
+            no_returns: Mutex::default(),
             finalized_read: Mutex::new(0),
             lacks_reassignments: AtomicBool::default(),
             poller: BlockPoller::new(config.common.poll_ms).hinted(head_feed.clone()),

@@ -1,4 +1,4 @@
-//! Record watcher: reads the records of all payments that wait, a hundred in one call, so that none of them asks the node itself.
+//! Record watcher: reads the records of all payments that wait, and the token accounts of deposit addresses, a hundred in one call, so that none of them asks the node itself.
 //!
 //! Which accounts change says the program and nobody else, so whatever strangers send it costs nothing here: what is read depends
 //! on the gateway's own payments only, and is bounded. All of it is a hint for when to look: what a node invents costs a look,
@@ -22,7 +22,7 @@ use gateway_program::{
 use sagas::ports::{Cursor, Look, Transient, Waiting};
 
 pub(crate) use self::seen::Watched;
-use self::seen::{RecordState, Seen, Wanted};
+use self::seen::{RecordState, Seen, UNKNOWN_SLOT, Wanted};
 use super::node::{self, Commitment, Node, Snapshot};
 
 /// Looks for a new slot between one round and the next: slots are short.
@@ -276,6 +276,6 @@ fn state(snapshot: &Snapshot, index: usize) -> Option<RecordState> {
     let node::Account { data, .. } = snapshot.account(index).filter(|account| !account.data.is_empty())?;
     let of_escrow = || Escrow::from_bytes(data).map(|escrow| escrow.changed_slot());
     let of_delivery = || FulfillmentRecord::from_bytes(data).map(|record| record.slot);
-    let slot = of_escrow().or_else(of_delivery).unwrap_or(0);
+    let slot = of_escrow().or_else(of_delivery).unwrap_or(UNKNOWN_SLOT);
     Some(RecordState { hash: Hash32::sha256(data), slot })
 }

@@ -21,12 +21,15 @@ const ROUNDS: u64 = 3;
 /// Rounds for which a record is read that nobody has waited for.
 const KEPT_ROUNDS: u64 = 8;
 
+/// The slot of what does not say when it changed last, as a token account: what is read of it first is news, and so is each change.
+pub(super) const UNKNOWN_SLOT: u64 = 0;
+
 /// A record as one answer had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordState {
     /// Hash of its bytes.
     pub hash: Hash32,
-    /// The slot of its last change.
+    /// The slot of its last change, or [`UNKNOWN_SLOT`].
     pub slot: u64,
 }
 
@@ -180,7 +183,7 @@ impl Seen {
             let is_news = match watch.state.replace(state) {
                 Some(known) => known != state,
                 // The payment's own look has seen what was settled before.
-                None => state.is_some_and(|state| state.slot > watch.since),
+                None => state.is_some_and(|state| state.slot > watch.since || state.slot == UNKNOWN_SLOT),
             };
             if is_news {
                 watch.is_settled = false;

@@ -1,5 +1,7 @@
 //! A real Solana runtime with the program on it, and payments to make there.
 
+pub mod addressed;
+
 use std::{
     path::PathBuf,
     sync::{

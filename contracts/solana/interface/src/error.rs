@@ -167,6 +167,14 @@ errors! {
     QuoteNotAnother,
     /// The escrow was reassigned as often as its record can count, or its deposit is too long ago.
     ReassignmentsUsedUp,
+    /// The deposit address of the terms was expected.
+    DepositAddressInvalid,
+    /// Less would be deposited than the deposit address commits to.
+    DepositTooSmall,
+    /// The money may still be deposited: it is given back past `reserve_deadline`, or beside an escrow.
+    GiveBackTooEarly,
+    /// There is nothing to give back.
+    NothingToGiveBack,
 }
 
 impl GatewayError {

@@ -8,6 +8,10 @@ pub const SYSTEM_PROGRAM: Key = key("11111111111111111111111111111111");
 pub const TOKEN_PROGRAM: Key = key("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA");
 /// SPL Token-2022.
 pub const TOKEN_2022_PROGRAM: Key = key("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb");
+/// Mint of wrapped native SOL in SPL Token.
+pub const NATIVE_MINT: Key = key("So11111111111111111111111111111111111111112");
+/// Mint of wrapped native SOL in Token-2022.
+pub const NATIVE_MINT_2022: Key = key("9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXejP");
 /// The program of associated token accounts.
 pub const ASSOCIATED_TOKEN_PROGRAM: Key = key("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL");
 /// The precompile that checks Ed25519 signatures.

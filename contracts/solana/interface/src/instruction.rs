@@ -1,6 +1,6 @@
 //! Instructions: a tag, then the data. The accounts, in order, are in the README and made by [`crate::host`].
 
-use crate::{GatewayError, Hash, Key, layout::layout, verifier_set::VerifierSet};
+use crate::{GatewayError, Hash, Key, layout::layout, message::Deposit, verifier_set::VerifierSet};
 
 /// First byte of an instruction's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,12 @@ pub enum Tag {
     Reassign = 8,
     /// Gives the payer what a release left of the deposit; no data.
     ReturnRemainder = 9,
+    /// Locks what came to a deposit address for a settler; data [`Deposit`], then [`Reservation`].
+    DepositFromAddress = 10,
+    /// Gives the payer tokens that are at a deposit address; data [`Deposit`], then [`GiveBack::closes`].
+    GiveBack = 11,
+    /// Gives the payer the native SOL that is at a deposit address; data [`Deposit`].
+    GiveBackLamports = 12,
 }
 
 impl Tag {
@@ -43,6 +49,9 @@ impl Tag {
             7 => Self::ReclaimFulfillment,
             8 => Self::Reassign,
             9 => Self::ReturnRemainder,
+            10 => Self::DepositFromAddress,
+            11 => Self::GiveBack,
+            12 => Self::GiveBackLamports,
             _ => return None,
         })
     }
@@ -93,6 +102,98 @@ layout! {
         /// The settler's deadline.
         pub fulfill_by: u64,
     }
+}
+
+layout! {
+    /// What a deposit from an address reserves, behind the terms that the address commits to.
+    pub struct Reservation [] {
+        /// What is deposited: at least the `amount` of the terms.
+        pub deposited: u64,
+        /// The winning quote.
+        pub quote_hash: Hash,
+        /// Who is paid on release.
+        pub settler: Key,
+        /// What the settler is paid: at most the `amount` of the terms.
+        pub source_amount: u64,
+        /// The settler's deadline.
+        pub fulfill_by: u64,
+    }
+}
+
+/// Data of [`Tag::DepositFromAddress`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DepositFromAddress {
+    /// What the address commits to.
+    pub terms: Deposit,
+    /// What is reserved.
+    pub reservation: Reservation,
+}
+
+impl DepositFromAddress {
+    /// Length of the data.
+    pub const SIZE: usize = 1 + Deposit::SIZE + Reservation::SIZE;
+
+    /// Reads the whole data; `None` for another instruction's.
+    pub fn from_bytes(data: &[u8]) -> Option<Self> {
+        let (terms, rest) = committed(data, Tag::DepositFromAddress)?;
+        Some(Self { terms, reservation: Reservation::from_bytes(rest)? })
+    }
+
+    /// The deposit as if the payer had signed its terms, for what is judged and kept of both alike. What is deposited may be more than
+    /// its `source_amount`.
+    pub fn as_signed(&self) -> DepositAndReserve {
+        let Self { terms, reservation } = self;
+        DepositAndReserve {
+            payment_id: terms.payment_id,
+            terms_hash: terms.terms_hash,
+            agreed_quote_hash: terms.quote_hash,
+            payer: terms.payer,
+            cap: terms.amount,
+            releaser: terms.releaser,
+            reserve_deadline: terms.reserve_deadline,
+            fulfillment_deadline: terms.fulfillment_deadline,
+            refund_after: terms.refund_after,
+            signer: terms.payer,
+            ed25519_index: 0,
+            quote_hash: reservation.quote_hash,
+            settler: reservation.settler,
+            source_amount: reservation.source_amount,
+            fulfill_by: reservation.fulfill_by,
+        }
+    }
+}
+
+/// Data of [`Tag::GiveBack`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveBack {
+    /// What the address commits to.
+    pub terms: Deposit,
+    /// Whether the emptied token account is closed, so that its rent goes to who carries the money.
+    pub closes: bool,
+}
+
+impl GiveBack {
+    /// Length of the data.
+    pub const SIZE: usize = 1 + Deposit::SIZE + 1;
+
+    /// Reads the whole data; `None` for another instruction's.
+    pub fn from_bytes(data: &[u8]) -> Option<Self> {
+        let (terms, rest) = committed(data, Tag::GiveBack)?;
+        let [closes @ 0..=1] = rest else { return None };
+        Some(Self { terms, closes: *closes == 1 })
+    }
+}
+
+/// The terms of a [`Tag::GiveBackLamports`]; `None` for another instruction's data.
+pub fn terms_of_lamports(data: &[u8]) -> Option<Deposit> {
+    committed(data, Tag::GiveBackLamports).filter(|(_, rest)| rest.is_empty()).map(|(terms, _)| terms)
+}
+
+/// The terms behind `tag`, and what comes behind them.
+fn committed(data: &[u8], tag: Tag) -> Option<(Deposit, &[u8])> {
+    let (first, rest) = data.split_first()?;
+    let (terms, rest) = rest.split_at_checked(Deposit::SIZE)?;
+    (*first == tag as u8).then_some((Deposit::from_bytes(terms)?, rest))
 }
 
 layout! {

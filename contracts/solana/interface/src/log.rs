@@ -7,6 +7,10 @@ use crate::{Hash, Key, layout::layout};
 /// program is of a version that reassigns.
 pub const REASSIGN_SAID: &str = "Instruction: Reassign";
 
+/// What a return from a deposit address says in a line of its own, as [`REASSIGN_SAID`]: whoever reads the program's bytes knows whether
+/// it has deposit addresses.
+pub const GIVE_BACK_SAID: &str = "Instruction: GiveBack";
+
 layout! {
     /// `amount` of `mint` is locked for the payment.
     pub struct Deposited [1] {
@@ -113,6 +117,20 @@ layout! {
         /// Who has it.
         pub payer: Key,
         /// What of the deposit it is.
+        pub amount: u64,
+    }
+}
+
+layout! {
+    /// What was at a deposit address went to the payer.
+    pub struct GivenBack [8] {
+        /// The payment.
+        pub payment_id: Hash,
+        /// Who has it.
+        pub payer: Key,
+        /// The token; zero is native SOL.
+        pub mint: Key,
+        /// How much.
         pub amount: u64,
     }
 }

@@ -10,6 +10,8 @@ use crate::{Hash, Key, layout::layout};
 pub const ESCROW_DOMAIN: &[u8] = b"gw-escrow";
 /// First bytes of what is hashed for a delivery's key.
 pub const FULFILLMENT_DOMAIN: &[u8] = b"gw-fulfillment";
+/// First bytes of what is hashed for a deposit address.
+pub const ADDRESS_DOMAIN: &[u8] = b"gw-address";
 /// Version of the signing domain. It changes with any change of the messages.
 pub const DOMAIN_VERSION: u8 = 1;
 
@@ -54,6 +56,15 @@ layout! {
         pub fulfillment_deadline: u64,
         /// First second of the refund, and the end of release and cancellation.
         pub refund_after: u64,
+    }
+}
+
+impl Deposit {
+    /// What is hashed for the deposit address that commits to the terms of these bytes, in order: whoever sends `amount` or more there
+    /// agrees to them as one who signs. The cluster is not in it, so that what comes to the same address on another cluster can be given
+    /// back there.
+    pub fn address_preimage(bytes: &[u8; Self::SIZE]) -> [&[u8]; 3] {
+        [ADDRESS_DOMAIN, &[DOMAIN_VERSION], bytes]
     }
 }
 

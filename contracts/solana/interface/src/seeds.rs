@@ -11,3 +11,6 @@ pub const FULFILLMENT: &[u8] = b"fulfillment";
 /// `[DELEGATE, signer]`: the address that a payer's SPL allowance goes to. The signer is the Ed25519 key that signs the
 /// deposit: the payer's own, or the `delegate_signer` that the payer so appointed.
 pub const DELEGATE: &[u8] = b"delegate";
+/// `[ADDRESS, hash]`: the deposit address that commits to a deposit's terms; the hash is that of
+/// [`crate::message::Deposit::address_preimage`].
+pub const ADDRESS: &[u8] = b"address";

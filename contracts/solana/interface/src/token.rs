@@ -110,6 +110,23 @@ impl TokenAccount {
         let delegated_amount = if delegate.is_some() { number(data, 121) } else { 0 };
         Ok(Self { mint: key(data, 0), owner: key(data, 32), amount: number(data, 64), delegate, delegated_amount })
     }
+
+    /// Whether the account of Token-2022 with these bytes demands a memo with every transfer to it (`MemoTransfer`): none can come with what
+    /// a program sends by itself.
+    #[cfg(feature = "host")]
+    pub fn demands_memo(data: &[u8]) -> bool {
+        const MEMO_TRANSFER: u16 = 8;
+        let mut rest = data.get(KIND_AT + 1..).unwrap_or_default();
+        while let Some(([kind @ .., _, _], _)) = rest.split_first_chunk::<4>() {
+            let length = usize::from(u16::from_le_bytes([rest[2], rest[3]]));
+            match u16::from_le_bytes(*kind) {
+                MEMO_TRANSFER => return rest.get(4) == Some(&1),
+                0 => return false,
+                _ => rest = rest.get(4 + length..).unwrap_or_default(),
+            }
+        }
+        false
+    }
 }
 
 fn key(data: &[u8], at: usize) -> Key {

@@ -7,7 +7,11 @@ use gateway_program::{
     GatewayError,
     account::{ANY_QUOTE, Config, Escrow, FulfillmentRecord, REASSIGNMENTS_MAX, State},
     ed25519, error, ids,
-    instruction::{Attested, DepositAndReserve, Fulfill, Initialize, Reassign, Tag},
+    instruction::{
+        Attested, DepositAndReserve, DepositFromAddress, Fulfill, GiveBack, Initialize, Reassign, Reservation, Tag,
+        terms_of_lamports,
+    },
+    log,
     message::{Delivery, Deposit, Fulfillment, NonDelivery},
     token::{Mint, TokenAccount},
     verifier_set::{MEMBERS_MAX, VerifierSet},
@@ -23,6 +27,8 @@ fn addresses_are_what_their_base58_says() {
         (ids::ED25519_PROGRAM, "Ed25519SigVerify111111111111111111111111111"),
         (ids::UPGRADEABLE_LOADER, "BPFLoaderUpgradeab1e11111111111111111111111"),
         (ids::INSTRUCTIONS_SYSVAR, "Sysvar1nstructions1111111111111111111111111"),
+        (ids::NATIVE_MINT, "So11111111111111111111111111111111111111112"),
+        (ids::NATIVE_MINT_2022, "9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXejP"),
     ] {
         assert_eq!(bs58::encode(id).into_string(), text);
     }
@@ -33,6 +39,8 @@ fn sizes_are_those_of_the_readme() {
     assert_eq!((Config::SIZE, Escrow::SIZE, FulfillmentRecord::SIZE), (68, 389, 187));
     assert_eq!((Deposit::SIZE, Delivery::SIZE, NonDelivery::SIZE, Fulfillment::SIZE), (257, 97, 65, 176));
     assert_eq!((Initialize::SIZE, DepositAndReserve::SIZE, Fulfill::SIZE, Reassign::SIZE), (65, 306, 145, 113));
+    assert_eq!((DepositFromAddress::SIZE, Reservation::SIZE, GiveBack::SIZE), (346, 88, 259));
+    assert_eq!(log::GivenBack::SIZE, 105);
 }
 
 #[test]
@@ -125,14 +133,117 @@ fn errors_have_numbers_names_and_texts_of_their_own() {
     assert_eq!(GatewayError::ClockInvalid.code(), 6058);
     assert_eq!(GatewayError::VerifierSetMismatch.code(), 6060);
     assert_eq!(GatewayError::ReassignmentsUsedUp.code(), 6064);
+    assert_eq!(GatewayError::DepositAddressInvalid.code(), 6065);
+    assert_eq!(GatewayError::DepositTooSmall.code(), 6066);
+    assert_eq!(GatewayError::GiveBackTooEarly.code(), 6067);
+    assert_eq!(GatewayError::NothingToGiveBack.code(), 6068);
 }
 
 #[test]
 fn tags_are_their_bytes() {
-    for byte in 0..=9 {
+    for byte in 0..=12 {
         assert_eq!(Tag::from_byte(byte).unwrap() as u8, byte);
     }
-    assert_eq!(Tag::from_byte(10), None);
+    assert_eq!(Tag::from_byte(13), None);
+    let named = [(Tag::DepositFromAddress, 10), (Tag::GiveBack, 11), (Tag::GiveBackLamports, 12)];
+    assert!(named.into_iter().all(|(tag, byte)| tag as u8 == byte));
+}
+
+/// Terms and a reservation, no two members of which are alike.
+fn addressed() -> DepositFromAddress {
+    let terms = Deposit {
+        payment_id: [1; 32],
+        terms_hash: [2; 32],
+        quote_hash: [3; 32],
+        payer: [4; 32],
+        mint: [5; 32],
+        amount: 6,
+        reserver: [7; 32],
+        releaser: [8; 32],
+        reserve_deadline: 9,
+        fulfillment_deadline: 10,
+        refund_after: 11,
+    };
+    let reservation =
+        Reservation { deposited: 12, quote_hash: [13; 32], settler: [14; 32], source_amount: 15, fulfill_by: 16 };
+    DepositFromAddress { terms, reservation }
+}
+
+#[test]
+fn data_of_addresses_is_read_as_it_was_written_and_no_other() {
+    let DepositFromAddress { terms, reservation } = addressed();
+    let bytes = |tag: Tag, rest: &[u8]| [&[tag as u8][..], &terms.to_bytes(), rest].concat();
+    let deposit = bytes(Tag::DepositFromAddress, &reservation.to_bytes());
+    assert_eq!(deposit.len(), DepositFromAddress::SIZE);
+    assert_eq!(DepositFromAddress::from_bytes(&deposit), Some(addressed()));
+    // Behind tag and terms: what is deposited, the quote, its settler, what it asks, until when.
+    let numbers = [&deposit[258..266], &deposit[330..338], &deposit[338..346]];
+    assert_eq!(numbers.map(|number| number[0]), [12, 15, 16]);
+    assert_eq!((deposit[266], deposit[298]), (13, 14));
+    for (closes, byte) in [(false, 0), (true, 1)] {
+        let back = bytes(Tag::GiveBack, &[byte]);
+        assert_eq!(back.len(), GiveBack::SIZE);
+        assert_eq!(GiveBack::from_bytes(&back), Some(GiveBack { terms: terms.clone(), closes }));
+    }
+    assert_eq!(terms_of_lamports(&bytes(Tag::GiveBackLamports, &[])), Some(terms.clone()));
+
+    // Of another length, behind another tag, with terms of another kind, with a flag that is none.
+    let is_read = |data: &[u8]| {
+        [
+            DepositFromAddress::from_bytes(data).is_some(),
+            GiveBack::from_bytes(data).is_some(),
+            terms_of_lamports(data).is_some(),
+        ]
+    };
+    let whole = [deposit, bytes(Tag::GiveBack, &[1]), bytes(Tag::GiveBackLamports, &[])];
+    for (at, data) in whole.iter().enumerate() {
+        assert_eq!(is_read(data), [0, 1, 2].map(|reader| reader == at));
+        for length in 0..data.len() {
+            assert_eq!(is_read(&data[..length]), [false; 3], "{length} bytes of {at}");
+        }
+        assert_eq!(is_read(&[&data[..], &[0]].concat()), [false; 3]);
+        for (byte, value) in [(0, 9), (0, 13), (1, 1), (1, 2)] {
+            let mut other = data.clone();
+            other[byte] = value;
+            assert_eq!(is_read(&other), [false; 3], "byte {byte} of {at}");
+        }
+    }
+    for closes in 2..=u8::MAX {
+        assert_eq!(GiveBack::from_bytes(&bytes(Tag::GiveBack, &[closes])), None);
+    }
+}
+
+/// What is judged and kept of a deposit from an address is what is judged and kept of one that the payer signed.
+#[test]
+fn a_deposit_from_an_address_is_judged_as_if_its_terms_were_signed() {
+    let DepositFromAddress { terms, reservation } = addressed();
+    let signed = addressed().as_signed();
+    let from_terms = Deposit {
+        payment_id: signed.payment_id,
+        terms_hash: signed.terms_hash,
+        quote_hash: signed.agreed_quote_hash,
+        payer: signed.payer,
+        amount: signed.cap,
+        releaser: signed.releaser,
+        reserve_deadline: signed.reserve_deadline,
+        fulfillment_deadline: signed.fulfillment_deadline,
+        refund_after: signed.refund_after,
+        // These two are accounts of the instruction.
+        mint: terms.mint,
+        reserver: terms.reserver,
+    };
+    assert_eq!(from_terms, terms);
+    let reserved = (signed.quote_hash, signed.settler, signed.source_amount, signed.fulfill_by);
+    let expected = (reservation.quote_hash, reservation.settler, reservation.source_amount, reservation.fulfill_by);
+    assert_eq!(reserved, expected);
+    assert_eq!((signed.signer, signed.ed25519_index), (terms.payer, 0));
+}
+
+#[test]
+fn an_address_hashes_its_domain_and_the_terms_that_others_sign() {
+    let bytes = addressed().terms.to_bytes();
+    assert_eq!(Deposit::address_preimage(&bytes).concat(), [b"gw-address\x01", &bytes[..]].concat());
+    assert_eq!(bytes[0], 0, "the kind of what a payer signs");
 }
 
 #[test]

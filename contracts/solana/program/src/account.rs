@@ -7,7 +7,7 @@ use gateway_program::{
 };
 use pinocchio::{
     AccountView, Address,
-    cpi::{Signer, invoke, invoke_signed},
+    cpi::{Signer, invoke_signed},
     instruction::{InstructionAccount, InstructionView},
 };
 
@@ -106,12 +106,17 @@ pub fn store(account: &AccountView, bytes: &[u8]) -> Result {
 
 /// Moves `amount` of native SOL, which `from` signs for.
 pub fn transfer_native(from: &AccountView, to: &AccountView, amount: u64) -> Result {
+    transfer_native_by(from, to, amount, &[])
+}
+
+/// Moves `amount` of native SOL, for which `from` or `signer`'s seeds sign.
+pub fn transfer_native_by(from: &AccountView, to: &AccountView, amount: u64, signer: &[Signer]) -> Result {
     const TRANSFER: u8 = 2;
     let mut data = [0; 12];
     data[0] = TRANSFER;
     data[4..].copy_from_slice(&amount.to_le_bytes());
     let accounts = [InstructionAccount::writable_signer(from.address()), InstructionAccount::writable(to.address())];
-    invoke(&InstructionView { program_id: &SYSTEM, data: &data, accounts: &accounts }, &[from, to])?;
+    invoke_signed(&InstructionView { program_id: &SYSTEM, data: &data, accounts: &accounts }, &[from, to], signer)?;
     Ok(())
 }
 

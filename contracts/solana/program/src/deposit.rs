@@ -45,14 +45,8 @@ pub fn deposit_and_reserve(program_id: &Address, accounts: &[AccountView], data:
     require_key(system, &ids::SYSTEM_PROGRAM, GatewayError::SystemProgramInvalid)?;
     let config = config(program_id, config_account)?;
 
-    let id = &terms.payment_id;
     let program = program_id.as_array();
-    let (escrow_address, bump) = runtime::find_address(&[seeds::ESCROW, id], program)?;
-    require(escrow.address() == &escrow_address, GatewayError::EscrowInvalid)?;
-    require(is_unused(escrow), GatewayError::PaymentIdUsed)?;
-    let (vault_address, vault_bump) = runtime::find_address(&[seeds::VAULT, id], program)?;
-    require(vault.address() == &vault_address && is_unused(vault), GatewayError::VaultInvalid)?;
-
+    let made = Made::find(program_id, &[escrow, vault, rent_payer], &terms.payment_id)?;
     let now = Now::get()?;
     rules::deposit(&terms, key(reserver), &config.reserver, now.unix_seconds)?;
     let own = [program, key(escrow), key(vault), key(config_account)];
@@ -67,15 +61,14 @@ pub fn deposit_and_reserve(program_id: &Address, accounts: &[AccountView], data:
     require(delegate.address() == &delegate_address, GatewayError::AllowanceMissing)?;
     require_allowance(&token, payer_token, delegate, &terms)?;
 
-    let made = Made { escrow, bump, vault, vault_bump, rent_payer };
-    made.make_vault(&token, id)?;
+    made.make_vault(&token, &terms.payment_id)?;
     let bump_seed = [delegate_bump];
     let signer = [Seed::from(seeds::DELEGATE), Seed::from(&terms.signer), Seed::from(&bump_seed)];
     let transfer = Transfer { from: payer_token, to: vault, authority: delegate, amount: terms.source_amount };
     token.transfer_exactly(&transfer, GatewayError::ReceivedNotExact, &[Signer::from(&signer)])?;
 
-    made.make_escrow(program_id, id)?;
-    made.write(&terms, &token, key(reserver), now.slot)
+    made.make_escrow(program_id, &terms.payment_id)?;
+    made.write(&terms, &token, key(reserver), &Entry { deposited: terms.source_amount, slot: now.slot })
 }
 
 /// What the payer consented to, from the terms as they came.
@@ -112,7 +105,7 @@ fn require_allowance(
 }
 
 /// The accounts that a deposit makes, and who pays for them.
-struct Made<'a> {
+pub struct Made<'a> {
     escrow: &'a AccountView,
     bump: u8,
     vault: &'a AccountView,
@@ -120,10 +113,32 @@ struct Made<'a> {
     rent_payer: &'a AccountView,
 }
 
-impl Made<'_> {
+/// What came in, and when.
+pub struct Entry {
+    pub deposited: u64,
+    pub slot: u64,
+}
+
+impl<'a> Made<'a> {
+    /// The payment's, which must be unused.
+    #[inline(never)]
+    pub fn find(
+        program_id: &Address,
+        [escrow, vault, rent_payer]: &[&'a AccountView; 3],
+        payment_id: &Hash,
+    ) -> Result<Self> {
+        let program = program_id.as_array();
+        let (escrow_address, bump) = runtime::find_address(&[seeds::ESCROW, payment_id], program)?;
+        require(escrow.address() == &escrow_address, GatewayError::EscrowInvalid)?;
+        require(is_unused(escrow), GatewayError::PaymentIdUsed)?;
+        let (vault_address, vault_bump) = runtime::find_address(&[seeds::VAULT, payment_id], program)?;
+        require(vault.address() == &vault_address && is_unused(vault), GatewayError::VaultInvalid)?;
+        Ok(Self { escrow, bump, vault, vault_bump, rent_payer })
+    }
+
     /// The vault belongs to the escrow's record.
     #[inline(never)]
-    fn make_vault(&self, token: &Token, payment_id: &Hash) -> Result {
+    pub fn make_vault(&self, token: &Token, payment_id: &Hash) -> Result {
         let bump_seed = [self.vault_bump];
         let signer = [Seed::from(seeds::VAULT), Seed::from(payment_id), Seed::from(&bump_seed)];
         let fresh = Fresh { account: self.vault, size: token::ACCOUNT_SIZE, owner: token.program.address() };
@@ -132,7 +147,7 @@ impl Made<'_> {
     }
 
     #[inline(never)]
-    fn make_escrow(&self, program_id: &Address, payment_id: &Hash) -> Result {
+    pub fn make_escrow(&self, program_id: &Address, payment_id: &Hash) -> Result {
         let bump_seed = [self.bump];
         let signer = [Seed::from(seeds::ESCROW), Seed::from(payment_id), Seed::from(&bump_seed)];
         let fresh = Fresh { account: self.escrow, size: Escrow::SIZE, owner: program_id };
@@ -140,7 +155,7 @@ impl Made<'_> {
     }
 
     #[inline(never)]
-    fn write(&self, terms: &DepositAndReserve, token: &Token, reserver: &Key, slot: u64) -> Result {
+    pub fn write(&self, terms: &DepositAndReserve, token: &Token, reserver: &Key, entry: &Entry) -> Result {
         let record = Escrow {
             state: State::Reserved as u8,
             bump: self.bump,
@@ -153,7 +168,7 @@ impl Made<'_> {
             mint: *key(token.mint),
             token_program: *key(token.program),
             settler: terms.settler,
-            deposited: terms.source_amount,
+            deposited: entry.deposited,
             source_amount: terms.source_amount,
             terms_hash: terms.terms_hash,
             quote_hash: terms.quote_hash,
@@ -161,7 +176,7 @@ impl Made<'_> {
             fulfillment_deadline: terms.fulfillment_deadline,
             fulfill_by: terms.fulfill_by,
             refund_after: terms.refund_after,
-            slots: slot,
+            slots: entry.slot,
             ended_slot: if terms.agreed_quote_hash == [0; 32] { ANY_QUOTE } else { 0 },
         };
         store(self.escrow, &record.to_bytes())?;

@@ -5,6 +5,7 @@
 #![no_std]
 
 mod account;
+mod address;
 mod deposit;
 mod end;
 mod failure;
@@ -45,5 +46,8 @@ fn dispatch(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Resu
         Tag::ReclaimFulfillment => reclaim::fulfillment(program_id, accounts, data),
         Tag::Reassign => reassign::reassign(program_id, accounts, data),
         Tag::ReturnRemainder => end::return_remainder(program_id, accounts, data),
+        Tag::DepositFromAddress => address::deposit(program_id, accounts, data),
+        Tag::GiveBack => address::give_back(program_id, accounts, data),
+        Tag::GiveBackLamports => address::give_back_lamports(program_id, accounts, data),
     }
 }

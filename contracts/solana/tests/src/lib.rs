@@ -6,11 +6,13 @@
 // A test may panic, and so may what helps it.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+mod addressed;
 mod mint;
 mod payment;
 mod verifiers;
 mod world;
 
+pub use addressed::{Addressed, transfer_checked};
 pub use mint::{DECIMALS, Extension, MintKind};
 pub use payment::{Payment, sign, sign_digest};
 pub use verifiers::{Verifiers, signature};

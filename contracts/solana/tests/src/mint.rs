@@ -164,6 +164,28 @@ impl World {
         to
     }
 
+    /// An empty token account of `owner` that is not its associated one.
+    pub fn token_account(&mut self, seed: u8, mint: &Key, owner: &Key) -> Key {
+        const INITIALIZE_ACCOUNT_3: u8 = 18;
+        const SIZE: usize = 165;
+        let program = self.account(mint).unwrap().owner;
+        let account = key(&keypair(seed));
+        let lamports = self.svm.minimum_balance_for_rent_exemption(SIZE);
+        let fresh = Account { lamports, data: vec![0; SIZE], owner: program, executable: false, rent_epoch: u64::MAX };
+        self.put(account, fresh);
+        let initialize = host::Instruction {
+            program_id: program.to_bytes(),
+            accounts: vec![
+                host::AccountMeta { key: account, signer: false, writable: true },
+                host::AccountMeta { key: *mint, signer: false, writable: false },
+            ],
+            data: [&[INITIALIZE_ACCOUNT_3][..], owner].concat(),
+        };
+        let third_party = self.third_party.insecure_clone();
+        self.send(&[initialize], &[&third_party]).unwrap();
+        account
+    }
+
     /// The owner's allowance to the address of `signer`.
     pub fn approve(&mut self, owner: &Keypair, mint: &Key, signer: &Key, amount: u64) {
         let program = self.account(mint).unwrap().owner.to_bytes();

@@ -7,7 +7,7 @@ use gateway_program::{
     message::DOMAIN_VERSION,
     rules::RECLAIM_DELAY_SECONDS,
 };
-use gateway_program_tests::{MintKind, Payment, World, key, keypair, refused};
+use gateway_program_tests::{Addressed, MintKind, Payment, World, key, keypair, refused};
 use solana_account::Account;
 
 const SOMEWHERE: Key = [0x55; 32];
@@ -279,4 +279,136 @@ fn records_are_reclaimed_only_as_what_they_are() {
     reclaim.accounts[0].key = SOMEWHERE;
     refused(world.send(&[reclaim], &[&settler]), GatewayError::FulfillmentInvalid);
     assert_eq!(Escrow::from_bytes(&world.account(&escrow).unwrap().data).unwrap().state(), Some(State::Released));
+}
+
+/// A payment whose money is at its address, with one of the same terms but another id, whose money is at another, and a third that is
+/// locked.
+fn at_addresses() -> (World, Addressed, Addressed, Payment) {
+    let mut world = World::new();
+    let addressed = Addressed::new(&mut world, MintKind::Token);
+    let (mut other, mut locked) = (addressed.clone(), addressed.payment.clone());
+    (other.payment.data.payment_id, locked.data.payment_id) = ([2; 32], [3; 32]);
+    locked.deposit(&mut world).unwrap();
+    for addressed in [&addressed, &other] {
+        addressed.send(&mut world, 300);
+    }
+    (world, addressed, other, locked)
+}
+
+#[test]
+fn every_account_of_a_deposit_from_an_address_is_checked() {
+    let (mut world, addressed, other, locked) = at_addresses();
+    let other_mint = world.mint(41, MintKind::Token);
+    let (at, own) = (addressed.at(&world), addressed.tokens(&world));
+    let of_other_mint = world.mint_to(&other_mint, &at, 500);
+    let looks_like_it = world.account(&own).unwrap().data;
+    put(&mut world, SOMEWHERE, ids::TOKEN_PROGRAM, looks_like_it);
+    let escrow = host::escrow_address(&world.program, &addressed.payment.data.payment_id).key;
+    let other_escrow = host::escrow_address(&world.program, &other.payment.data.payment_id).key;
+    let cases = [
+        (2, SOMEWHERE, GatewayError::ConfigInvalid),
+        (2, ids::SYSTEM_PROGRAM, GatewayError::ConfigInvalid),
+        (3, other_escrow, GatewayError::EscrowInvalid),
+        (3, SOMEWHERE, GatewayError::EscrowInvalid),
+        (4, other.payment.vault(&world), GatewayError::VaultInvalid),
+        (4, locked.vault(&world), GatewayError::VaultInvalid),
+        (4, own, GatewayError::VaultInvalid),
+        // Everything that has tokens, one of which even belongs to the address.
+        (5, addressed.payment.accounts.payer_token, GatewayError::TokenAddressMismatch),
+        (5, other.tokens(&world), GatewayError::TokenAddressMismatch),
+        (5, locked.vault(&world), GatewayError::TokenAddressMismatch),
+        (5, of_other_mint, GatewayError::TokenAddressMismatch),
+        (5, SOMEWHERE, GatewayError::TokenAddressMismatch),
+        (6, other.at(&world), GatewayError::DepositAddressInvalid),
+        (6, addressed.payment.data.payer, GatewayError::DepositAddressInvalid),
+        (6, escrow, GatewayError::DepositAddressInvalid),
+        (7, other_mint, GatewayError::MintInvalid),
+        (7, own, GatewayError::MintInvalid),
+        (8, ids::TOKEN_2022_PROGRAM, GatewayError::MintInvalid),
+        (8, SOMEWHERE, GatewayError::TokenProgramInvalid),
+        (9, SOMEWHERE, GatewayError::SystemProgramInvalid),
+    ];
+    for (index, replacement, error) in cases {
+        let mut instruction = addressed.instruction(&world);
+        instruction.accounts[index].key = replacement;
+        refused(addressed.payment.submit(&mut world, &[instruction]), error);
+    }
+    // The other's address and token account together, under these terms.
+    let mut crossed = addressed.instruction(&world);
+    (crossed.accounts[5].key, crossed.accounts[6].key) = (other.tokens(&world), other.at(&world));
+    refused(addressed.payment.submit(&mut world, &[crossed]), GatewayError::DepositAddressInvalid);
+    let mut fewer = addressed.instruction(&world);
+    fewer.accounts.pop();
+    refused(addressed.payment.submit(&mut world, &[fewer]), GatewayError::AccountsInvalid);
+    let mut more = addressed.instruction(&world);
+    more.accounts.push(more.accounts[9].clone());
+    refused(addressed.payment.submit(&mut world, &[more]), GatewayError::AccountsInvalid);
+    addressed.deposit(&mut world).unwrap();
+    other.deposit(&mut world).unwrap();
+}
+
+#[test]
+fn every_account_of_a_return_is_checked() {
+    let (mut world, addressed, other, locked) = at_addresses();
+    let third_party = world.third_party.insecure_clone();
+    let other_mint = world.mint(41, MintKind::Token);
+    let (at, own, payer) = (addressed.at(&world), addressed.tokens(&world), addressed.payment.data.payer);
+    let of_other_mint = world.mint_to(&other_mint, &at, 500);
+    let payers_other = world.mint_to(&other_mint, &payer, 1);
+    let real = world.account(&own).unwrap().data;
+    put(&mut world, SOMEWHERE, key(&third_party), real.clone());
+    put(&mut world, [0x56; 32], ids::TOKEN_2022_PROGRAM, real);
+    let mint = world.account(&addressed.payment.accounts.mint).unwrap().data;
+    put(&mut world, [0x57; 32], key(&third_party), mint);
+    // To name another mint is no way around the time: the account is of this one.
+    let mut evaded = addressed.give_back(&world);
+    (evaded.accounts[4].key, evaded.accounts[6].key) = (payers_other, other_mint);
+    refused(world.send(&[evaded], &[&third_party]), GatewayError::TokenMintMismatch);
+
+    world.set_time(addressed.payment.data.reserve_deadline + 1);
+    let locked_record = host::escrow_address(&world.program, &locked.data.payment_id).key;
+    let cases = [
+        (1, locked_record, GatewayError::EscrowInvalid),
+        (2, other.at(&world), GatewayError::DepositAddressInvalid),
+        (2, payer, GatewayError::DepositAddressInvalid),
+        (2, locked_record, GatewayError::DepositAddressInvalid),
+        (3, locked.vault(&world), GatewayError::TokenOwnerMismatch),
+        (3, other.tokens(&world), GatewayError::TokenOwnerMismatch),
+        (3, addressed.payment.accounts.payer_token, GatewayError::TokenOwnerMismatch),
+        (3, of_other_mint, GatewayError::TokenMintMismatch),
+        (3, SOMEWHERE, GatewayError::TokenAccountInvalid),
+        (3, [0x56; 32], GatewayError::TokenAccountInvalid),
+        (4, payers_other, GatewayError::TokenAddressMismatch),
+        (4, other.tokens(&world), GatewayError::TokenAddressMismatch),
+        (5, key(&third_party), GatewayError::TokenOwnerMismatch),
+        (6, other_mint, GatewayError::TokenAddressMismatch),
+        (6, own, GatewayError::MintInvalid),
+        (6, [0x57; 32], GatewayError::MintInvalid),
+        (7, ids::TOKEN_2022_PROGRAM, GatewayError::MintInvalid),
+        (7, SOMEWHERE, GatewayError::TokenProgramInvalid),
+    ];
+    for (index, replacement, error) in cases {
+        let mut instruction = addressed.give_back(&world);
+        instruction.accounts[index].key = replacement;
+        refused(world.send(&[instruction], &[&third_party]), error);
+    }
+    world.fund(&at, 1_000_000);
+    for whole in [addressed.give_back(&world), addressed.give_back_lamports(&world)] {
+        let mut fewer = whole.clone();
+        fewer.accounts.pop();
+        let mut more = whole;
+        more.accounts.push(more.accounts[2].clone());
+        for instruction in [fewer, more] {
+            refused(world.send(&[instruction], &[&third_party]), GatewayError::AccountsInvalid);
+        }
+    }
+    // Rent that would stay in the account that is closed.
+    let mut round = addressed.give_back(&world);
+    round.accounts[0].key = own;
+    world.send(&[round], &[&third_party]).unwrap_err();
+    assert_eq!((world.tokens(&own), world.tokens(&locked.vault(&world))), (300, 250));
+    for addressed in [addressed, other] {
+        addressed.return_by_anyone(&mut world).unwrap();
+    }
+    assert_eq!(world.tokens(&locked.accounts.payer_token), 750 + 600);
 }

@@ -1,7 +1,8 @@
-//! Random sequences of everything that anyone can do: no token appears, vanishes or goes to anybody but settler or payer.
+//! Random sequences of everything that anyone can do: no token appears, vanishes or goes to anybody but settler or payer, whether the payer
+//! signed for it or it came to the payment's address.
 
 use gateway_program::{account::State, host, rules::RECLAIM_DELAY_SECONDS};
-use gateway_program_tests::{MintKind, Payment, World, key};
+use gateway_program_tests::{Addressed, MintKind, Payment, World, key};
 use proptest::prelude::*;
 
 const PAYMENTS: usize = 3;
@@ -10,6 +11,9 @@ const PAYMENTS: usize = 3;
 #[derive(Clone, Debug)]
 enum Operation {
     Deposit { amount: u64, allowance: u64 },
+    Receive { amount: u64 },
+    DepositFromAddress { amount: u64, asked: u64 },
+    GiveBack,
     Release,
     Cancel,
     Refund,
@@ -23,6 +27,9 @@ enum Operation {
 fn operation() -> impl Strategy<Value = (usize, Operation)> {
     let operation = prop_oneof![
         4 => (0_u64..400, 0_u64..400).prop_map(|(amount, allowance)| Operation::Deposit { amount, allowance }),
+        4 => (0_u64..500).prop_map(|amount| Operation::Receive { amount }),
+        3 => (290_u64..600, 0_u64..310).prop_map(|(amount, asked)| Operation::DepositFromAddress { amount, asked }),
+        2 => Just(Operation::GiveBack),
         2 => Just(Operation::Release),
         2 => Just(Operation::Cancel),
         2 => Just(Operation::Refund),
@@ -38,12 +45,14 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
 /// What the balances and states should be.
 #[derive(Default)]
 struct Expected {
+    at_address: [u64; PAYMENTS],
     locked: [u64; PAYMENTS],
     deposited: [u64; PAYMENTS],
     asked: [u64; PAYMENTS],
     ended: [Option<State>; PAYMENTS],
     to_settler: u64,
     from_payer: u64,
+    /// What strangers gave, as far as it is on its way to the payer.
     gifts: u64,
 }
 
@@ -59,12 +68,13 @@ fn total(world: &World, payments: &[Payment]) -> u64 {
     let people = [key(&world.payer), key(&world.settler), key(&world.third_party)];
     people.iter().map(|wallet| world.tokens(&first.token_of(wallet))).sum::<u64>()
         + payments.iter().map(|payment| world.tokens(&payment.vault(world))).sum::<u64>()
+        + payments.iter().map(|payment| world.tokens(&Addressed::of(payment.clone()).tokens(world))).sum::<u64>()
 }
 
 fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
     let mut world = World::new();
     let first = Payment::new(&mut world, kind);
-    let third_party_tokens = world.mint_to(&first.accounts.mint, &key(&world.third_party), 500);
+    let third_party_tokens = world.mint_to(&first.accounts.mint, &key(&world.third_party), 20_000);
     let mut payments: Vec<Payment> = (0..PAYMENTS).map(|_| first.clone()).collect();
     for (index, payment) in payments.iter_mut().enumerate() {
         payment.data.payment_id = [index as u8 + 1; 32];
@@ -86,6 +96,32 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                     expected.ended[index] = Some(State::Reserved);
                     expected.deposited[index] = amount;
                     expected.asked[index] = amount;
+                }
+            }
+            Operation::Receive { amount } => {
+                Addressed::of(payment.clone()).send(&mut world, amount);
+                expected.at_address[index] += amount;
+            }
+            Operation::DepositFromAddress { amount, asked } => {
+                payment.data.source_amount = asked;
+                let addressed = Addressed { deposited: amount, ..Addressed::of(payment.clone()) };
+                if addressed.deposit(&mut world).is_ok() {
+                    assert!((300..=expected.at_address[index]).contains(&amount) && (1..=300).contains(&asked));
+                    assert!(expected.ended[index].is_none() && world.now <= payment.data.reserve_deadline);
+                    expected.at_address[index] -= amount;
+                    expected.locked[index] = amount;
+                    // It was never the payer's, and is when it comes out.
+                    expected.from_payer += amount;
+                    expected.gifts += amount;
+                    expected.ended[index] = Some(State::Reserved);
+                    expected.deposited[index] = amount;
+                    expected.asked[index] = asked;
+                }
+            }
+            Operation::GiveBack => {
+                if Addressed::of(payment.clone()).return_by_anyone(&mut world).is_ok() {
+                    assert!(expected.ended[index].is_some() || world.now > payment.data.reserve_deadline);
+                    expected.gifts += std::mem::take(&mut expected.at_address[index]);
                 }
             }
             Operation::Reassign { amount } => {
@@ -139,6 +175,7 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                     assert!(world.now >= payment.data.refund_after + RECLAIM_DELAY_SECONDS);
                     // Gone, and no deposit of these terms can follow.
                     assert!(payment.deposit(&mut world).is_err());
+                    assert!(Addressed::of(payment.clone()).deposit(&mut world).is_err());
                 }
             }
             Operation::Gift { amount } => {
@@ -176,6 +213,7 @@ fn check(world: &World, payments: &[Payment], expected: &Expected, all: u64) {
         let open = expected.has_vault(index);
         assert_eq!(world.account(&payment.vault(world)).is_some(), open, "a vault is there while money is in it");
         assert_eq!(world.tokens(&payment.vault(world)), expected.locked[index]);
+        assert_eq!(world.tokens(&Addressed::of(payment.clone()).tokens(world)), expected.at_address[index]);
         if let Some(escrow) = world.escrow(&payment.data.payment_id) {
             assert_eq!(escrow.state(), expected.ended[index]);
         }

@@ -7,7 +7,7 @@ use expect_test::expect_file;
 use serde_json::json;
 
 use gateway_program::{Key, host, ids, instruction::Reassign};
-use gateway_program_tests::{Extension, MintKind, Payment, Verifiers, World, key, keypair, sign};
+use gateway_program_tests::{Addressed, Extension, MintKind, Payment, Verifiers, World, key, keypair, sign};
 use solana_transaction::versioned::VersionedTransaction;
 
 const COMPUTE_BUDGET: &str = "ComputeBudget111111111111111111111111111111";
@@ -155,6 +155,19 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
             }
         }
 
+        world.mint_to(&accounts.mint, &key(&third_party), 5_000);
+        let mut addressed = Addressed { deposited: 320, ..Addressed::of(payment.clone()) };
+        addressed.payment.data.payment_id = [14; 32];
+        addressed.send(&mut world, 320);
+        let deposit = [addressed.instruction(&world)];
+        measure(&mut world, "deposit_from_address", &deposit, &[&submitter, &reserver]);
+        addressed.send(&mut world, 320);
+        let back = [addressed.give_back(&world)];
+        measure(&mut world, "give_back", &back, &[&third_party]);
+        world.fund(&addressed.at(&world), 1_000_000);
+        let back = [addressed.give_back_lamports(&world)];
+        measure(&mut world, "give_back_lamports", &back, &[&third_party]);
+
         world.mint_to(&accounts.mint, &key(&settler), 1_000);
         let recipient = key(&keypair(70));
         let delivery = payment.fulfillment(&world, &recipient, false);
@@ -238,6 +251,24 @@ fn no_address_makes_a_deposit_dear() {
     }
     println!("dearest of 60 deposits: {most} compute units");
     assert!(most < 150_000, "{most}");
+}
+
+/// The same of deposit addresses, whose own search is one more. Whoever asks for one may look for terms of a low bump.
+#[test]
+fn no_address_makes_a_deposit_from_it_or_a_return_dear() {
+    let mut world = World::new();
+    let mut addressed = Addressed::new(&mut world, MintKind::Token);
+    world.mint_to(&addressed.payment.accounts.mint, &key(&world.third_party), 50_000);
+    let (mut deposit, mut give_back) = (0, 0);
+    for id in 0..60 {
+        addressed.payment.data.payment_id = [id; 32];
+        addressed.send(&mut world, 300);
+        deposit = deposit.max(addressed.deposit(&mut world).unwrap().compute_units_consumed);
+        addressed.send(&mut world, 1);
+        give_back = give_back.max(addressed.return_by_anyone(&mut world).unwrap().compute_units_consumed);
+    }
+    println!("dearest of 60: deposits {deposit}, returns {give_back} compute units");
+    assert!(deposit < 150_000 && give_back < 150_000, "{deposit}, {give_back}");
 }
 
 #[test]

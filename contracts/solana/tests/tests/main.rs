@@ -5,6 +5,7 @@
 
 mod accounts;
 mod conservation;
+mod deposit_addresses;
 mod escrow_states;
 mod fulfillment;
 mod hostile;
@@ -12,6 +13,7 @@ mod limits;
 mod mints;
 mod reassignment;
 mod remainder;
+mod returns;
 mod setup;
 mod signatures;
 mod vectors;

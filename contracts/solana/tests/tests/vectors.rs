@@ -11,8 +11,9 @@ use gateway_program::{
     account::Escrow,
     host::{self, Message},
     instruction::Reassign,
+    message::Deposit,
 };
-use gateway_program_tests::{MintKind, Payment, Verifiers, World, key, refused, sign};
+use gateway_program_tests::{Addressed, MintKind, Payment, Verifiers, World, key, refused, sign};
 use serde_json::{Value, json};
 
 fn path() -> PathBuf {
@@ -87,11 +88,8 @@ fn verifier_set(world: &World, payment: &Payment) -> Value {
     })
 }
 
-fn vectors(world: &mut World, payment: &Payment) -> Value {
-    let program = world.program;
-    let d = &payment.data;
-    let terms = payment.terms();
-    let deposit_fields = json!({
+fn fields(terms: &Deposit) -> Value {
+    json!({
         "payment_id": hex::encode(terms.payment_id),
         "terms_hash": hex::encode(terms.terms_hash),
         "quote_hash": hex::encode(terms.quote_hash),
@@ -103,7 +101,45 @@ fn vectors(world: &mut World, payment: &Payment) -> Value {
         "reserve_deadline": terms.reserve_deadline,
         "fulfillment_deadline": terms.fulfillment_deadline,
         "refund_after": terms.refund_after,
-    });
+    })
+}
+
+/// The address that the terms of the deposit lead to, and what is sent when more than their amount came there.
+fn deposit_address(world: &World, payment: &Payment) -> Value {
+    let addressed = Addressed { deposited: 310, ..Addressed::of(payment.clone()) };
+    let (terms, reservation) = (payment.terms(), addressed.reservation());
+    let bytes = terms.to_bytes();
+    let host::Address { key, bump } = host::deposit_address(&world.program, &terms);
+    json!({
+        "fields": fields(&terms),
+        "terms": hex::encode(bytes),
+        "preimage": hex::encode(Deposit::address_preimage(&bytes).concat()),
+        "hash": hex::encode(terms.address_hash()),
+        "program_id": base58(&world.program),
+        "address": base58(&key),
+        "bump": bump,
+        "token_program": base58(&payment.accounts.token_program),
+        "token_account": base58(&payment.token_of(&key)),
+        "reservation": {
+            "deposited": reservation.deposited,
+            "quote_hash": hex::encode(reservation.quote_hash),
+            "settler": base58(&reservation.settler),
+            "source_amount": reservation.source_amount,
+            "fulfill_by": reservation.fulfill_by,
+        },
+        "instructions": {
+            "deposit_from_address": instruction(&addressed.instruction(world)),
+            "give_back": instruction(&addressed.give_back(world)),
+            "give_back_lamports": instruction(&addressed.give_back_lamports(world)),
+        },
+    })
+}
+
+fn vectors(world: &mut World, payment: &Payment) -> Value {
+    let program = world.program;
+    let d = &payment.data;
+    let terms = payment.terms();
+    let deposit_fields = fields(&terms);
     let delivery_fields = json!({
         "payment_id": hex::encode(d.payment_id),
         "quote_hash": hex::encode(d.quote_hash),
@@ -167,6 +203,7 @@ fn vectors(world: &mut World, payment: &Payment) -> Value {
                 instruction(&host::reclaim_escrow(&program, &d.payment_id, payment.accounts.rent_payer)),
             "reclaim_fulfillment": instruction(&host::reclaim_fulfillment(&program, &fulfillment)),
         },
+        "deposit_address": deposit_address(world, payment),
         "verifier_set": verifier_set(world, payment),
         "escrow_account": hex::encode(record),
     })
@@ -230,5 +267,61 @@ fn the_sets_words_in_the_vectors_end_an_escrow() {
         let third_party = world.third_party.insecure_clone();
         world.send(&[proof, ending], &[&third_party]).unwrap();
         assert_eq!(world.tokens(&payment.vault(&world)), 0, "{end}");
+    }
+}
+
+/// The instruction as it is published.
+fn published(kept: &Value) -> host::Instruction {
+    let key = |value: &Value| bs58::decode(value.as_str().unwrap()).into_vec().unwrap().try_into().unwrap();
+    let account = |account: &Value| host::AccountMeta {
+        key: key(&account["key"]),
+        signer: account["signer"].as_bool().unwrap(),
+        writable: account["writable"].as_bool().unwrap(),
+    };
+    host::Instruction {
+        program_id: key(&kept["program"]),
+        accounts: kept["accounts"].as_array().unwrap().iter().map(account).collect(),
+        data: hex::decode(kept["data"].as_str().unwrap()).unwrap(),
+    }
+}
+
+/// Address, token account and hash are computed again with what a client in another language has, and the instructions are sent as they
+/// are published.
+#[test]
+fn what_comes_to_the_address_in_the_vectors_goes_into_escrow_or_back() {
+    use sha2::{Digest as _, Sha256};
+    let vectors: Value = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+    let kept = &vectors["deposit_address"];
+    let text = |member: &str| kept[member].as_str().unwrap().to_owned();
+    let key = |member: &str| bs58::decode(text(member)).into_vec().unwrap();
+    let hash = Sha256::digest(hex::decode(text("preimage")).unwrap());
+    assert_eq!(hex::encode(hash), text("hash"));
+    assert_eq!(text("preimage"), format!("{}01{}", hex::encode("gw-address"), text("terms")));
+    // As other payers sign them, behind domain, version, cluster and program.
+    assert!(vectors["deposit"]["preimage"].as_str().unwrap().ends_with(&text("terms")));
+    let bump = u8::try_from(kept["bump"].as_u64().unwrap()).unwrap();
+    let seeds = [&b"address"[..], &hash, &[bump], &key("program_id"), b"ProgramDerivedAddress"].concat();
+    assert_eq!(Sha256::digest(seeds)[..], key("address"));
+
+    for is_deposited in [true, false] {
+        let mut world = World::new();
+        let addressed = Addressed::new(&mut world, MintKind::Token);
+        addressed.send(&mut world, 310);
+        assert_eq!(addressed.tokens(&world)[..], key("token_account"));
+        let (at, payer) = (addressed.at(&world), addressed.payment.data.payer);
+        world.fund(&at, 1_000_000);
+        let third_party = world.third_party.insecure_clone();
+        if is_deposited {
+            addressed.payment.submit(&mut world, &[published(&kept["instructions"]["deposit_from_address"])]).unwrap();
+            assert_eq!(world.escrow(&addressed.payment.data.payment_id).unwrap().deposited, 310);
+        } else {
+            world.set_time(addressed.payment.data.reserve_deadline + 1);
+            world.send(&[published(&kept["instructions"]["give_back"])], &[&third_party]).unwrap();
+            assert_eq!(world.tokens(&addressed.payment.accounts.payer_token), 1_310);
+        }
+        assert!(world.account(&addressed.tokens(&world)).is_none());
+        let had = world.lamports(&payer);
+        world.send(&[published(&kept["instructions"]["give_back_lamports"])], &[&third_party]).unwrap();
+        assert_eq!((world.lamports(&payer), world.lamports(&at)), (had + 1_000_000, 0));
     }
 }

@@ -1,13 +1,10 @@
 //! Wrapped SOL: the token whose accounts hold as lamports what they stand for, so that anyone can send them more.
 
-use gateway_program::{Key, host, ids};
-use gateway_program_tests::{Outcome, Payment, World, key};
+use gateway_program::{GatewayError, Key, host, ids};
+use gateway_program_tests::{Addressed, Outcome, Payment, World, key, refused};
 use solana_account::Account;
-use solana_address::Address;
 use solana_keypair::Keypair;
 
-/// Mint of wrapped SOL.
-const NATIVE_MINT: Address = Address::from_str_const("So11111111111111111111111111111111111111112");
 const DECIMALS: u8 = 9;
 /// What the payer wraps.
 const WRAPPED: u64 = 1_000;
@@ -17,10 +14,9 @@ fn meta(key: Key, signer: bool, writable: bool) -> host::AccountMeta {
 }
 
 /// The token account's amount becomes its lamports above the rent; anyone may ask for it.
-fn sync(account: Key) -> host::Instruction {
+fn sync(program_id: Key, account: Key) -> host::Instruction {
     const SYNC_NATIVE: u8 = 17;
-    let accounts = vec![meta(account, false, true)];
-    host::Instruction { program_id: ids::TOKEN_PROGRAM, accounts, data: vec![SYNC_NATIVE] }
+    host::Instruction { program_id, accounts: vec![meta(account, false, true)], data: vec![SYNC_NATIVE] }
 }
 
 fn transfer(from: Key, to: Key, lamports: u64) -> host::Instruction {
@@ -33,22 +29,26 @@ fn transfer(from: Key, to: Key, lamports: u64) -> host::Instruction {
 /// A cluster with the native mint as clusters have it, and a payment of 250 of a cap of 300 whose payer had lamports alone and
 /// has wrapped and approved in one transaction.
 fn wrapped() -> (World, Payment) {
+    wrapped_in(ids::TOKEN_PROGRAM, ids::NATIVE_MINT)
+}
+
+/// The same of either token program.
+fn wrapped_in(program: Key, mint: Key) -> (World, Payment) {
     let mut world = World::new();
     // No authority, nothing supplied, nine decimals, initialized, nobody freezes.
     let mut data = vec![0; 82];
     data[44..46].copy_from_slice(&[DECIMALS, 1]);
-    let owner = ids::TOKEN_PROGRAM.into();
+    let owner = program.into();
     let lamports = world.svm.minimum_balance_for_rent_exemption(data.len());
-    world.put(NATIVE_MINT.to_bytes(), Account { lamports, data, owner, executable: false, rent_epoch: u64::MAX });
-    let payment = Payment::of(&world, 1, NATIVE_MINT.to_bytes(), ids::TOKEN_PROGRAM);
+    world.put(mint, Account { lamports, data, owner, executable: false, rent_epoch: u64::MAX });
+    let payment = Payment::of(&world, 1, mint, program);
     let payer = world.payer.insecure_clone();
     let (own, account) = (key(&payer), payment.accounts.payer_token);
-    let create =
-        |wallet: Key| host::create_associated_token(own, &wallet, &NATIVE_MINT.to_bytes(), &ids::TOKEN_PROGRAM);
+    let create = |wallet: Key| host::create_associated_token(own, &wallet, &mint, &program);
     let delegate = host::delegate_address(&world.program, &own).key;
-    let approve =
-        host::approve_checked(&ids::TOKEN_PROGRAM, account, NATIVE_MINT.to_bytes(), delegate, own, 300, DECIMALS);
-    let steps = [create(own), transfer(own, account, WRAPPED), sync(account), approve, create(key(&world.settler))];
+    let approve = host::approve_checked(&program, account, mint, delegate, own, 300, DECIMALS);
+    let steps =
+        [create(own), transfer(own, account, WRAPPED), sync(program, account), approve, create(key(&world.settler))];
     world.send(&steps, &[&payer]).unwrap();
     assert_eq!(world.tokens(&account), WRAPPED);
     (world, payment)
@@ -74,7 +74,7 @@ fn lamports_that_strangers_send_to_the_vault_hold_up_nothing() {
         assert_eq!(world.tokens(&vault), 250 + early);
         // And then, counted and not counted.
         world.fund(&vault, 7);
-        by_anyone(&mut world, &[sync(vault)]).unwrap();
+        by_anyone(&mut world, &[sync(ids::TOKEN_PROGRAM, vault)]).unwrap();
         world.fund(&vault, 5);
 
         let rent_payer = world.lamports(&payment.accounts.rent_payer);
@@ -105,7 +105,52 @@ fn a_refund_finds_the_account_that_the_payer_made_again() {
     by_anyone(&mut world, std::slice::from_ref(&refund)).unwrap_err();
     // Anyone may make it, in the same transaction.
     let maker = key(&world.third_party);
-    let create = host::create_associated_token(maker, &own, &NATIVE_MINT.to_bytes(), &ids::TOKEN_PROGRAM);
+    let create = host::create_associated_token(maker, &own, &ids::NATIVE_MINT, &ids::TOKEN_PROGRAM);
     by_anyone(&mut world, &[create, refund]).unwrap();
     assert_eq!(world.tokens(&account), 250);
+}
+
+/// Wrapped coins that come to an address are deposited as any token. The emptied account stays, because lamports may be in it that nobody
+/// has counted: they are the payer's, and not of who closes it.
+#[test]
+fn wrapped_coins_at_an_address_are_deposited_and_the_uncounted_are_the_payers() {
+    for (program, mint) in [(ids::TOKEN_PROGRAM, ids::NATIVE_MINT), (ids::TOKEN_2022_PROGRAM, ids::NATIVE_MINT_2022)] {
+        let (mut world, payment) = wrapped_in(program, mint);
+        let addressed = Addressed::of(payment);
+        let (at, from) = (addressed.at(&world), addressed.tokens(&world));
+        let rent = world.svm.minimum_balance_for_rent_exemption(if program == ids::TOKEN_PROGRAM { 165 } else { 170 });
+        // The stranger has coins alone, and wraps on the way.
+        let stranger = key(&world.third_party);
+        let create = host::create_associated_token(stranger, &at, &mint, &program);
+        by_anyone(&mut world, &[create, transfer(stranger, from, 300), sync(program, from)]).unwrap();
+        // Not counted yet when the deposit is made.
+        world.fund(&from, 5);
+        assert_eq!(world.tokens(&from), 300);
+        addressed.deposit(&mut world).unwrap();
+        assert_eq!((world.tokens(&from), world.lamports(&from)), (0, rent + 5));
+        assert_eq!(world.tokens(&addressed.payment.vault(&world)), 300);
+
+        let (back, carrier) = (addressed.give_back(&world), key(&world.settler));
+        let carried = |back: &host::Instruction| {
+            let mut back = back.clone();
+            back.accounts[0].key = carrier;
+            back
+        };
+        let had = world.lamports(&carrier);
+        by_anyone(&mut world, &[sync(program, from), carried(&back)]).unwrap();
+        assert_eq!(world.tokens(&addressed.payment.accounts.payer_token), WRAPPED + 5);
+        // Whoever asks for it to be closed has nothing of it, now or later.
+        world.fund(&from, 7);
+        by_anyone(&mut world, &[carried(&back)]).unwrap();
+        assert_eq!((world.lamports(&from), world.lamports(&carrier)), (rent + 7, had));
+        let mut open = back;
+        *open.data.last_mut().unwrap() = 0;
+        refused(by_anyone(&mut world, &[open]), GatewayError::NothingToGiveBack);
+        let release = addressed.payment.release(&world);
+        by_anyone(&mut world, &release).unwrap();
+        let remainder = addressed.payment.return_remainder(&world);
+        by_anyone(&mut world, &[remainder]).unwrap();
+        assert_eq!(world.tokens(&addressed.payment.token_of(&addressed.payment.data.settler)), 250);
+        assert_eq!(world.tokens(&addressed.payment.accounts.payer_token), WRAPPED + 5 + 50);
+    }
 }

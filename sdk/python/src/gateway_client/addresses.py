@@ -2,12 +2,13 @@
 
 Whoever sends the money to an address that commits to a payment has made its deposit; from there it goes into the escrow of this
 payment or back to the refund account, and nowhere else. So it is the address that is rebuilt from the order and compared, before
-money moves. What differs between EVM chains and Tron is an `AddressFamily`.
+money moves. What is a family's own is its `AddressFamily`, and how the address follows from its `AddressTerms`.
 """
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,9 +16,8 @@ from typing import Any, ClassVar, cast
 
 from . import trust
 from .errors import AddressMismatch, NotSigned, StaleAddress
-from .escrow_abi import GIVE_BACK, deposit_of, selector, word
+from .escrow_abi import deposit_of
 from .flow import Flow
-from .keccak import keccak256
 from .operations import Operations
 from .order import Order, originator, quote_request_id, rfc3339, unix
 from .schemas import ChainDefaults, DepositAddressRequest, PaymentResponse, PaymentStatusRead, QuoteRequestRead
@@ -27,38 +27,26 @@ from .trust import Limits, Pins, Terms, whole_number
 FULFILLMENT_SECONDS = 3600
 #: What has to be left of `pay_by` at least: a transfer that is made now is not there sooner.
 LEFT_SECONDS = 5
-#: The code that makes a minimal proxy (ERC-1167), before and behind the address of what it runs.
-_PROXY = (bytes.fromhex("3d602d80600a3d3981f3363d3d373d3d3d363d73"), bytes.fromhex("5af43d82803e903d91602b57fd5bf3"))
 
 
 @dataclass(frozen=True)
 class AddressFamily:
     """What of deposit addresses is a family's own."""
 
-    #: The byte that CREATE2 hashes first.
-    prefix: bytes
-    #: Where the contract that makes the addresses is, where that follows from its code alone and is the same on every chain.
-    factory: str | None
-    #: What each of a factory's addresses runs.
-    implementation: Callable[[bytes], bytes]
-    #: An account's twenty bytes. Raises `ValueError`.
+    #: The contract that makes the addresses for an escrow, where a payer knows it without a pin of its own.
+    factory: Callable[[str], str] | None
+    #: An account's bytes. Raises `ValueError`.
     read: Callable[[str], bytes]
-    #: Twenty bytes as accounts are written.
-    written: Callable[[bytes], str]
     #: Whether accounts that differ in case alone are the same.
     ignores_case: bool
-    #: Chain id and token of an asset. Raises `ValueError` where it is not a token.
-    token_of: Callable[[str], tuple[int, str]]
-    #: The transfer as a link, of the number of the chain, the token, the address and the amount.
-    uri: Callable[[int, str, str, int], str]
-
-    def placed(self, factory: bytes, salt: bytes, creation_hash: bytes) -> bytes:
-        """Where CREATE2 puts what a contract makes by creation code of that hash."""
-        return keccak256(self.prefix + factory + salt + creation_hash)[12:]
+    #: Reference of the chain and token of an asset. Raises `ValueError` where it is not a token.
+    token_of: Callable[[str], tuple[int | str, str]]
+    #: The transfer as a link, of the reference of the chain, the token, the address and the amount.
+    uri: Callable[[int | str, str, str, int], str]
 
 
 @dataclass(frozen=True)
-class AddressTerms:
+class AddressTerms(ABC):
     """All that an address commits to, and the contract that makes it. Each family has a class of its own."""
 
     family: ClassVar[AddressFamily]
@@ -73,25 +61,22 @@ class AddressTerms:
     factory: str
 
     @property
+    @abstractmethod
     def encoded(self) -> bytes:
-        """The twelve words of Solidity's ABI."""
-        read = self.family.read
-        deposit = (read(value) if isinstance(value, str) else value for value in self.deposit.values())
-        return b"".join(word(value) for value in (read(self.escrow), read(self.token), self.amount, *deposit))
+        """The terms as the contract reads them. Raises `ValueError` where one of them is not an account of the chain."""
 
     @property
+    @abstractmethod
     def address(self) -> str:
-        """The address of these terms (EIP-1014), whether its code is made or not."""
-        family, factory = self.family, self.family.read(self.factory)
-        creation = family.implementation(factory).join(_PROXY)
-        return family.written(family.placed(factory, keccak256(self.encoded), keccak256(creation)))
+        """The address of these terms. Raises as `encoded`."""
 
 
 @dataclass(frozen=True)
 class CheckedAddress:
     """An address that was held against the payer's own order."""
 
-    #: Where to send the money; on EVM chains in lower case.
+    #: Where to send the money; on EVM chains in lower case. On Solana it is an owner of token accounts, off the curve: the money
+    #: lies in its associated token account, which the sender makes.
     address: str
     #: The only chain on which it counts, CAIP-2.
     chain_id: str
@@ -103,10 +88,11 @@ class CheckedAddress:
     pay_by: datetime
     #: The only account that money can go back to.
     refund_account: str
-    #: The transfer as a link for wallets and as the text of a QR code (EIP-681). On Tron there is no settled form for amounts:
-    #: the link has the address alone, and the QR code's text is `address`.
+    #: The transfer as a link for wallets and as the text of a QR code (EIP-681). On Solana (Solana Pay) it has no amount, which
+    #: counts in whole tokens there: who knows the token's decimals adds it, as `&amount=1.5`. On Tron there is no settled form
+    #: for amounts: the link has the address alone, and the QR code's text is `address`.
     uri: str
-    #: Keep them: with them anyone can have sent back what comes too late, see `give_back_call`.
+    #: Keep them: with them anyone can have sent back what comes too late, see `give_back_call` of the family.
     terms: AddressTerms
 
 
@@ -125,14 +111,6 @@ class Addressed:
     caller_secret: str | None = None
     #: Accounts for which there is nothing but the gateway's word: see `believed`.
     believed: Mapping[str, str] = field(default_factory=dict)
-
-
-def give_back_call(terms: AddressTerms, token: str | None = None) -> tuple[str, bytes]:
-    """Receiver and data of the call by which anyone has sent to the refund account what is at the address: all of `token`, or of
-    the chain's coin by the zero address. Of the terms' own token that is possible once no deposit can be made any more: after
-    `reserveDeadline`, or when the payment has been deposited."""
-    moved = terms.family.read(terms.token if token is None else token)
-    return terms.factory, selector(GIVE_BACK) + terms.encoded + word(moved)
 
 
 def address_terms(
@@ -193,7 +171,7 @@ def check_address(
 
     insist("payment_id", terms.order.payment_id, payment["payment_id"])
     shown = _object(payment.get("deposit_address"), "deposit_address")
-    factory = _factory(terms_class.family, terms.deposit_address_factory, shown.get("factory"))
+    factory = _factory(terms_class.family, terms, shown.get("factory"))
     insist("chain_id", terms.order.chain_id, shown.get("chain_id"))
     insist("asset_identifier", source["asset_identifier"], shown.get("asset_identifier"))
     insist("amount", terms.amount, shown.get("amount"))
@@ -220,7 +198,7 @@ def check_address(
     try:
         address = own.address
     except ValueError as fault:
-        # An account of another form, as in the order, has no twenty bytes.
+        # An account of another form, as in the order, has not the bytes of one.
         raise NotSigned(str(fault)) from None
     insist("address", address, shown.get("address"))
     uri = terms_class.family.uri(reference, token, address, terms.amount)
@@ -269,13 +247,19 @@ def _terms_class(asset_identifier: str) -> type[AddressTerms]:
             from .tron.addresses import AddressTerms as TronTerms
 
             return TronTerms
+        case "solana":
+            from .solana.addresses import AddressTerms as SolanaTerms
+
+            return SolanaTerms
         case _:
-            raise ValueError(f"{asset_identifier} is neither an ERC-20 nor a TRC-20: there are no deposit addresses for it")
+            rule = "neither an ERC-20, a TRC-20 nor a token of Solana"
+            raise ValueError(f"{asset_identifier} is {rule}: there are no deposit addresses for it")
 
 
-def _factory(family: AddressFamily, pinned: str | None, shown: object) -> str:
+def _factory(family: AddressFamily, terms: Terms, shown: object) -> str:
     """The contract that makes the address: the one that is known, and the gateway's word where none is."""
-    known = [own for own in (family.factory, pinned) if own is not None]
+    own_factory = family.factory(terms.escrow) if family.factory else None
+    known = [own for own in (own_factory, terms.deposit_address_factory) if own is not None]
     for own in known:
         _insist("factory", own, shown, family.ignores_case)
     factory = known[0] if known else str(shown)

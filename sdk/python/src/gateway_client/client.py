@@ -130,13 +130,13 @@ class Gateway:
         pay_by: datetime | None = None,
         caller_secret: str | None = None,
     ) -> Addressed:
-        """Opens a payment by deposit address, from a token on an EVM chain or Tron: a quote-request, its address, and the
-        comparison with what the order, the pins and the contract's code lead to. Nothing is signed and nothing sent; once
+        """Opens a payment by deposit address, from a token on an EVM chain, Solana or Tron: a quote-request, its address, and
+        the comparison with what the order, the pins and the contract's code lead to. Nothing is signed and nothing sent; once
         `address.amount` is at the address the payment goes on by itself, as `wait` and `watch` tell.
 
         The order's source account is the refund account: one of the payer's own that can receive the token, never one of an
-        exchange. An order without a deadline has an hour. Under one `request_id`, and one `caller_secret`, it is one payment with
-        one address: keep both before the call.
+        exchange; on Solana its associated token account has to be there already. An order without a deadline has an hour. Under
+        one `request_id`, and one `caller_secret`, it is one payment with one address: keep both before the call.
 
         Raises `NotSigned` where the address is not the order's, of which `AddressMismatch` names the member; and `StaleAddress`
         where it is, but was given before, and nothing may be sent there any more.

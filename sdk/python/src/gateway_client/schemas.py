@@ -1536,7 +1536,7 @@ class PaymentFailure(TypedDict):
 
 class DepositAddressTerms(TypedDict):
     """
-    What a deposit address commits to: `DepositAddresses.Terms`.
+    What a deposit address commits to: `DepositAddresses.Terms`. On Solana the program's `message::Deposit` says the same.
     """
 
     escrow: str
@@ -2255,7 +2255,7 @@ class DepositAddress(TypedDict):
 
     address: str
     """
-    Where to send it. It commits to `terms`: `factory.addressOf(terms)`.
+    Where to send it. It commits to `terms`: `factory.addressOf(terms)`. On Solana the owner of the token account that is paid, as a wallet is, and derived from the terms by the program's seeds.
     """
     chain_id: str
     """
@@ -2283,11 +2283,11 @@ class DepositAddress(TypedDict):
     """
     uri: str
     """
-    The transfer as a link for wallets and as the text of a QR code (EIP-681). On Tron `tron:` and the address alone, and what a QR code should hold there is `address`.
+    The transfer as a link for wallets and as the text of a QR code (EIP-681). On Tron `tron:` and the address alone, and what a QR code should hold there is `address`. On Solana a Solana Pay link without the amount, which counts in whole tokens there: who knows the token's decimals adds `&amount=`.
     """
     factory: str
     """
-    The contract that makes the address and alone moves what is there: `deposit`, `giveBack`.
+    The contract that makes the address and alone moves what is there: `deposit`, `giveBack`. On Solana the escrow's program.
     """
     terms: DepositAddressTerms
     """

@@ -38,7 +38,7 @@ class Pins:
     #: alone, `T…` on Tron alone, on whose other networks nothing is signed for a Permit2 that is not named here.
     permit2: str | None = None
     #: On Tron, the contract that makes deposit addresses: each network has it elsewhere, and another one may do anything with
-    #: what comes to its addresses. On EVM chains it is known without a pin.
+    #: what comes to its addresses. On EVM chains it is known without a pin, and on Solana it is the escrow program.
     deposit_address_factory: str | None = None
 
     def permit2_on(self, chain_id: str) -> str | None:

@@ -1,34 +1,38 @@
-//! Deposit addresses, on EVM chains and Tron: a payment that nobody signs for. Whoever sends its money to an address that commits to
-//! it has made the deposit; from there it goes into the escrow of this payment or back to the refund account, and nowhere else.
+//! Deposit addresses: a payment that nobody signs for. Whoever sends its money to an address that commits to it has made the deposit;
+//! from there it goes into the escrow of this payment or back to the refund account, and nowhere else.
 //!
 //! So it is the address that is rebuilt from the payer's own order, with the code that makes it at the gateway, and compared
 //! before money moves: [`open`] does all of it, [`Demand::check`] is the comparison alone. On EVM chains the contract that makes the
-//! addresses is this version's, and none is taken from the gateway; on Tron, where each network has it elsewhere, the payer pins it
-//! ([`Pins::deposit_address_factory`]) or believes the gateway. What else differs by family is in its `AddressFamily`.
+//! addresses is this version's, and on Solana the escrow's own program makes them, so that none is taken from the gateway; on Tron,
+//! where each network has its contract elsewhere, the payer pins it ([`Pins::deposit_address_factory`]) or believes the gateway. What
+//! else differs by family is in its `AddressFamily`.
 
 #[cfg(feature = "evm")]
 mod evm;
+#[cfg(feature = "solana")]
+mod solana;
+#[cfg(any(feature = "evm", feature = "tron"))]
+mod solidity;
 // Clippy knows tests by `cfg(test)` alone.
 #[cfg(test)]
-#[cfg(all(feature = "evm", feature = "tron"))]
+#[cfg(all(feature = "evm", feature = "solana", feature = "tron"))]
 mod tests;
 #[cfg(feature = "tron")]
 mod tron;
 
 use std::time::Duration;
 
-use alloy::{primitives::Address, sol_types::SolCall};
 use chrono::Utc;
 
-use escrow_abi::{
-    contracts::{time, units, word},
-    deposit_addresses::{DepositAddresses, GatewayEscrow},
-};
+#[cfg(any(feature = "evm", feature = "tron"))]
+use escrow_abi::deposit_addresses::DepositAddresses;
 use events::{
-    Account, Amount, AssetId, Family, Hash32, PaymentId, QuoteRequestId,
+    Account, Amount, AssetId, Family, Hash32, PaymentId, QuoteRequestId, Terms,
     event::EscrowPlan,
     time::{Timestamp, unix_seconds},
 };
+#[cfg(feature = "solana")]
+use gateway_program::message::Deposit;
 
 use crate::{
     answers::{Batch, Corridor, Payment, Status},
@@ -46,20 +50,42 @@ const LEFT_SECONDS: u64 = 5;
 
 /// What of deposit addresses is a family's own.
 struct AddressFamily {
-    /// Where the contract that makes them is, where that follows from its code alone and is the same on every chain.
-    factory: Option<fn() -> Address>,
-    /// Where the terms' money is sent to, of what such a contract makes.
-    address_for: fn(Address, &DepositAddresses::Terms) -> Address,
-    /// The bytes of an account.
-    read: fn(&Account) -> Result<Address, Error>,
-    /// An address as accounts are written.
-    written: fn(Address) -> String,
-    /// The token's contract.
-    token: fn(&AssetId) -> Result<Address, Error>,
+    /// What makes the addresses for an escrow, where a payer knows it without a pin.
+    factory: Option<fn(&Account) -> String>,
+    /// What a payment's address commits to, of those that its factory makes, and where it is.
+    commit: fn(&Payable<'_>, &Account) -> Result<Commitment, Error>,
+    /// Whether the asset is a token, of which alone there are addresses.
+    token: fn(&AssetId) -> Result<(), Error>,
     /// The transfer as a link: of what, to where, how much.
     uri: fn(&AssetId, &str, Amount) -> String,
     /// Whether accounts that differ in case alone are the same.
     ignores_case: bool,
+}
+
+/// The payment whose address is rebuilt.
+struct Payable<'a> {
+    payment_id: &'a PaymentId,
+    terms: &'a Terms,
+    plan: &'a EscrowPlan,
+    amount: Amount,
+}
+
+/// An address that was rebuilt.
+#[derive(Debug)]
+struct Commitment {
+    terms: AddressTerms,
+    address: String,
+}
+
+/// What an address commits to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddressTerms {
+    /// On EVM chains and Tron, what their contract hashes.
+    #[cfg(any(feature = "evm", feature = "tron"))]
+    Solidity(DepositAddresses::Terms),
+    /// On Solana, what payers sign there. The escrow is its program, [`Checked::factory`].
+    #[cfg(feature = "solana")]
+    Solana(Deposit),
 }
 
 /// What [`open`] asks for besides the order.
@@ -80,7 +106,8 @@ pub struct Options {
 pub struct Checked {
     /// The payment's id.
     pub payment_id: PaymentId,
-    /// Where to send the money.
+    /// Where to send the money. On Solana it is an owner of token accounts, off the curve, as a multi-signature vault is: the money lies in
+    /// its associated token account, which the sender makes, and wallets that refuse such owners cannot pay.
     pub address: Account,
     /// What to send, on the chain that it names.
     pub asset: AssetId,
@@ -90,13 +117,14 @@ pub struct Checked {
     pub pay_by: Timestamp,
     /// The only account that money can go back to.
     pub refund_account: Account,
-    /// The transfer as a link for wallets and as the text of a QR code (EIP-681). On Tron there is no settled form for amounts: the
+    /// The transfer as a link for wallets and as the text of a QR code (EIP-681). On Solana (Solana Pay) it has no amount, which counts in
+    /// whole tokens there: who knows the token's decimals adds it, as `&amount=1.5`. On Tron there is no settled form for amounts: the
     /// link has the address alone, and the QR code's text is `address`.
     pub uri: String,
-    /// The contract that makes the address and alone moves what is there.
+    /// The contract that makes the address and alone moves what is there; on Solana the escrow's program.
     pub factory: Account,
-    /// Kept, they let anyone have sent back what comes too late: see [`Checked::give_back`].
-    pub terms: DepositAddresses::Terms,
+    /// Kept, they let anyone have sent back what comes too late: see `give_back`, and on Solana `give_back_token`.
+    pub terms: AddressTerms,
 }
 
 /// A payment that waits for its money.
@@ -135,8 +163,9 @@ pub struct Demand<'a> {
 
 /// Opens a payment by deposit address: quote-request, address, comparison. Nothing is signed and nothing sent; once
 /// [`Checked::amount`] is at the address, the payment goes on by itself, as [`Gateway::wait`] tells. The order's source account
-/// is the refund account: one of the payer's own that can receive the token, never one of an exchange. [`WINDOWS`] leaves an
-/// exchange its time.
+/// is the refund account: one of the payer's own that can receive the token, never one of an exchange. On Solana its associated token
+/// account has to be there: see [`Chain::open_token_account`](crate::onchain::Chain::open_token_account). [`WINDOWS`] leaves an exchange
+/// its time.
 ///
 /// Under one `request_id`, and one [`Options::caller_secret`], it is one payment, with one address: keep both before the call.
 ///
@@ -165,46 +194,25 @@ impl AddressFamily {
         match family {
             #[cfg(feature = "evm")]
             Family::Evm => Ok(&evm::FAMILY),
+            #[cfg(feature = "solana")]
+            Family::Solana => Ok(&solana::FAMILY),
             #[cfg(feature = "tron")]
             Family::Tron => Ok(&tron::FAMILY),
-            other => Err(unusable(format!("there are none on {}", other.namespace()))),
+            #[cfg(not(all(feature = "evm", feature = "solana", feature = "tron")))]
+            other => Err(unusable(format!("this build has no {}", other.namespace()))),
         }
     }
 
-    /// The contract that makes the address: the one that is known, and the gateway's word where none is.
-    fn factory(&self, pinned: Option<&Account>, named: &Account) -> Result<Address, Error> {
-        let known = self.factory.map(|factory| (self.written)(factory()));
+    /// Compares what makes the address: with the one that is known, with the pin, and where there is neither, it is the gateway's word.
+    fn check_factory(&self, escrow: &Account, pinned: Option<&Account>, named: &Account) -> Result<(), Mismatch> {
+        let known = self.factory.map(|factory| factory(escrow));
         for own in known.into_iter().chain(pinned.map(Account::to_string)) {
             is("factory", &own, named)?;
         }
-        (self.read)(named).map_err(|_| Mismatch::new("factory", "an account of the chain", named).into())
-    }
-
-    /// What the address commits to, in the twelve words of the contract.
-    fn terms(
-        &self,
-        payment_id: &PaymentId,
-        terms: &events::Terms,
-        plan: &EscrowPlan,
-        amount: Amount,
-    ) -> Result<DepositAddresses::Terms, Error> {
-        let seconds = |at| time(at).map_err(unusable);
-        Ok(DepositAddresses::Terms {
-            escrow: (self.read)(&plan.contract)?,
-            token: (self.token)(terms.source.asset())?,
-            amount: units(amount),
-            deposit: GatewayEscrow::GatewayDeposit {
-                paymentId: word(payment_id.on_chain()),
-                termsHash: word(terms.hash()),
-                quoteHash: word(Hash32::ZERO),
-                payer: (self.read)(terms.source.account())?,
-                reserver: (self.read)(&plan.reserver)?,
-                releaser: (self.read)(&plan.releaser)?,
-                reserveDeadline: seconds(plan.reserve_deadline)?,
-                fulfillmentDeadline: seconds(plan.fulfillment_deadline)?,
-                refundAfter: seconds(plan.refund_after)?,
-            },
-        })
+        match named.family() == escrow.family() {
+            true => Ok(()),
+            false => Err(Mismatch::new("factory", "an account of the chain", named)),
+        }
     }
 
     /// Compares a text that is not of a type which has one form alone.
@@ -234,7 +242,8 @@ impl Demand<'_> {
         let (source, named) = (&order.source, &self.corridor.source);
         let (asset, deposit) = (source.asset(), &given.terms.deposit);
         let family = AddressFamily::of(source.family())?;
-        let factory = family.factory(self.pins.deposit_address_factory.as_ref(), &given.factory)?;
+        let pinned = self.pins.deposit_address_factory.as_ref();
+        family.check_factory(&named.escrow_contract_address, pinned, &given.factory)?;
         is("chain_id", asset.chain(), &given.chain_id)?;
         is("asset_identifier", asset, &given.asset_identifier)?;
         is("amount", &amount, &given.amount)?;
@@ -259,8 +268,8 @@ impl Demand<'_> {
         is("terms.deposit.reserver", &plan.reserver, &deposit.reserver)?;
         is("terms.deposit.releaser", &plan.releaser, &deposit.releaser)?;
         is("terms.deposit.fulfillment_deadline", &plan.fulfillment_deadline, &deposit.fulfillment_deadline)?;
-        let terms = family.terms(&payment_id, &order.terms(), &plan, amount)?;
-        let address = (family.written)((family.address_for)(factory, &terms));
+        let payable = Payable { payment_id: &payment_id, terms: &order.terms(), plan: &plan, amount };
+        let Commitment { terms, address } = (family.commit)(&payable, &given.factory)?;
         is("address", &address, &given.address)?;
         let uri = (family.uri)(asset, &address, amount);
         family.is("uri", &uri, &given.uri)?;
@@ -340,22 +349,6 @@ impl Demand<'_> {
             }
         }
         Ok(())
-    }
-}
-
-impl Checked {
-    /// Receiver and data of the call by which anyone has sent to the refund account what is at the address: all of the ERC-20 or
-    /// TRC-20 `token`, or of the chain's coin where it is `None`. Of the payment's own token that is possible once no deposit can
-    /// be made any more: after the terms' `reserveDeadline`, or when the payment has been deposited. The receiver is
-    /// [`Checked::factory`].
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an asset that is not such a token of the address's family.
-    pub fn give_back(&self, token: Option<&AssetId>) -> Result<(Address, Vec<u8>), Error> {
-        let family = AddressFamily::of(self.factory.family())?;
-        let token = token.map_or(Ok(Address::ZERO), family.token)?;
-        let call = DepositAddresses::giveBackCall { t: self.terms.clone(), token };
-        Ok(((family.read)(&self.factory)?, call.abi_encode()))
     }
 }
 

@@ -1,224 +1,19 @@
-//! What a gateway gives is computed here by the letter of the rules, of the contracts' artefacts.
+//! What a gateway gives is held against the payer's own order, on each family's chains.
 
-use alloy::primitives::{B256, U256, address, hex, keccak256};
-use events::{OwnedAsset, time::from_unix_seconds};
+mod sides;
+mod solana;
+
+use alloy::{
+    primitives::{Address, B256, U256, address},
+    sol_types::SolCall,
+};
+use escrow_abi::{contracts::time, deposit_addresses::GatewayEscrow};
+use events::time::from_unix_seconds;
 use serde_json::{Value, json};
 
+use self::sides::{FULFILLED, Rule, Side, batch, demand, differs, evm, sides, tron};
 use super::*;
-use crate::pins::{PERMIT2, tests::NOW};
-
-const FULFILLED: u64 = NOW + 240;
-const DEPLOYER: Address = address!("4e59b44847b379578588920ca78fbf26c0b4956c");
-
-/// A chain on which a payment by deposit address is made.
-struct Side {
-    family: Family,
-    chain: &'static str,
-    token: &'static str,
-    /// CREATE2's first byte.
-    prefix: u8,
-    factory: Address,
-    /// What the addresses of a factory run.
-    implementation: fn(Address) -> Address,
-    link: fn(&str, &str) -> String,
-}
-
-fn sides() -> [Side; 2] {
-    [evm(), tron()]
-}
-
-fn evm() -> Side {
-    Side {
-        family: Family::Evm,
-        chain: "eip155:1",
-        token: "erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48",
-        prefix: 0xff,
-        factory: create2(0xff, DEPLOYER, B256::ZERO, &creation("DepositAddresses")),
-        // The first creation: RLP of the address and the number 1.
-        implementation: |factory| hashed(&[&hex!("d694"), factory.as_slice(), &[1]]),
-        link: |token, address| format!("ethereum:{token}@1/transfer?address={address}&uint256=110"),
-    }
-}
-
-fn tron() -> Side {
-    Side {
-        family: Family::Tron,
-        chain: "tron:728126428",
-        token: "trc20:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",
-        prefix: 0x41,
-        factory: address!("f4c70000000000000000000000000000000000f4"),
-        implementation: |factory| create2(0x41, factory, B256::ZERO, &creation("DepositAddress")),
-        link: |_, address| format!("tron:{address}"),
-    }
-}
-
-/// The code that makes a contract, of its artefact.
-fn creation(contract: &str) -> Vec<u8> {
-    let path = format!("{}/../../contracts/artifacts/{contract}.json", env!("CARGO_MANIFEST_DIR"));
-    let artefact: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    hex::decode(artefact["bytecode"].as_str().unwrap()).unwrap()
-}
-
-fn hashed(parts: &[&[u8]]) -> Address {
-    Address::from_word(keccak256(parts.concat()))
-}
-
-fn create2(prefix: u8, deployer: Address, salt: B256, code: &[u8]) -> Address {
-    hashed(&[&[prefix], deployer.as_slice(), salt.as_slice(), keccak256(code).as_slice()])
-}
-
-impl Side {
-    fn account(&self, digit: u8) -> Account {
-        self.written(Address::repeat_byte(digit * 0x11))
-    }
-
-    fn written(&self, address: Address) -> Account {
-        Account::from_bytes(self.family, address.as_slice()).unwrap()
-    }
-
-    fn order(&self) -> Order {
-        let source: AssetId = format!("{}/{}", self.chain, self.token).parse().unwrap();
-        let destination: AssetId = "eip155:10/slip44:60".parse().unwrap();
-        Order::new(
-            OwnedAsset::new(source, self.account(9).as_str()).unwrap(),
-            vec![OwnedAsset::new(destination, evm().account(9).as_str()).unwrap()],
-            "100".parse().unwrap(),
-            Some("110".parse().unwrap()),
-            from_unix_seconds(NOW).unwrap(),
-            Windows::default(),
-        )
-        .under("order-1")
-    }
-
-    fn corridor(&self) -> Corridor {
-        let mut source = json!({
-            "escrow_contract_address": self.account(1),
-            "reserver": self.account(2),
-            "releaser": self.account(3),
-            "refund_delay_seconds": 900,
-            "assets": [],
-        });
-        if self.family == Family::Evm {
-            source["permit2"] = json!(PERMIT2);
-        }
-        Corridor {
-            source: serde_json::from_value(source).unwrap(),
-            refund_delay_seconds: 900,
-            destinations: Vec::new(),
-        }
-    }
-
-    /// All that a payer can know by itself.
-    fn pins(&self) -> Pins {
-        let [escrow, reserver, releaser] = [1, 2, 3].map(|digit| Some(self.account(digit)));
-        let deposit_address_factory = Some(self.written(self.factory));
-        Pins { escrow, reserver, releaser, deposit_address_factory, ..Pins::default() }
-    }
-
-    /// The answer of a gateway; its address and link follow what `change` does to the terms.
-    fn accepted(&self, change: impl Fn(&mut Value)) -> Value {
-        let (order, corridor) = (self.order(), self.corridor());
-        let source = &order.source;
-        let batch_id = QuoteRequestId::derive(&source.account().originator(), &order.request_id);
-        let payment_id = PaymentId::derive(&source.account().originator(), batch_id.as_str());
-        let mut body = json!({
-            "payment_id": payment_id,
-            "status": "pending",
-            "deposit_address": {
-                "chain_id": source.asset().chain(),
-                "asset_identifier": source.asset(),
-                "amount": "110",
-                "pay_by": from_unix_seconds(FULFILLED - 120).unwrap(),
-                "refund_account": source.account(),
-                "factory": self.written(self.factory),
-                "terms": {
-                    "escrow": corridor.source.escrow_contract_address,
-                    "token": source.asset().reference(),
-                    "amount": "110",
-                    "deposit": {
-                        "payment_id": payment_id.on_chain(),
-                        "terms_hash": order.terms().hash(),
-                        "quote_hash": Hash32::ZERO,
-                        "payer": source.account(),
-                        "reserver": corridor.source.reserver,
-                        "releaser": corridor.source.releaser,
-                        "reserve_deadline": FULFILLED - 60,
-                        "fulfillment_deadline": FULFILLED,
-                        "refund_after": FULFILLED + 900,
-                    },
-                },
-            },
-        });
-        change(&mut body);
-        let computed = self.computed(&body, self.factory, (self.implementation)(self.factory));
-        let given = body["deposit_address"].as_object_mut().unwrap();
-        let address = given.entry("address").or_insert_with(|| json!(computed)).clone();
-        let link = (self.link)(source.asset().reference(), address.as_str().unwrap());
-        given.entry("uri").or_insert_with(|| json!(link));
-        body
-    }
-
-    /// Where the terms that are shown lead.
-    fn computed(&self, body: &Value, factory: Address, implementation: Address) -> Account {
-        let code = [
-            &hex!("3d602d80600a3d3981f3363d3d373d3d3d363d73")[..],
-            implementation.as_slice(),
-            &hex!("5af43d82803e903d91602b57fd5bf3"),
-        ];
-        self.written(create2(self.prefix, factory, keccak256(self.words(body)), &code.concat()))
-    }
-
-    /// The terms that are shown, as Solidity's ABI has them.
-    fn words(&self, body: &Value) -> Vec<u8> {
-        let shown = |pointer: &str| body.pointer(&format!("/deposit_address/terms{pointer}")).unwrap();
-        let account = |pointer: &str| {
-            let account = Account::parse(self.family, shown(pointer).as_str().unwrap()).unwrap();
-            B256::left_padding_from(&account.to_bytes())
-        };
-        let hash = |name: &str| shown(&format!("/deposit/{name}")).as_str().unwrap().parse::<B256>().unwrap();
-        let time = |name: &str| B256::from(U256::from(shown(&format!("/deposit/{name}")).as_u64().unwrap()));
-        let amount: U256 = shown("/amount").as_str().unwrap().parse().unwrap();
-        [
-            account("/escrow"),
-            account("/token"),
-            B256::from(amount),
-            hash("payment_id"),
-            hash("terms_hash"),
-            hash("quote_hash"),
-            account("/deposit/payer"),
-            account("/deposit/reserver"),
-            account("/deposit/releaser"),
-            time("reserve_deadline"),
-            time("fulfillment_deadline"),
-            time("refund_after"),
-        ]
-        .concat()
-    }
-
-    fn check(&self, pins: &Pins, body: Value) -> Result<Checked, Error> {
-        let (order, corridor) = (self.order(), self.corridor());
-        demand(&order, &batch(&order), &corridor, pins).check(&serde_json::from_value(body).unwrap())
-    }
-}
-
-fn batch(order: &Order) -> Batch {
-    let id = QuoteRequestId::derive(&order.source.account().originator(), &order.request_id);
-    let mut body = order.body().unwrap();
-    body.insert("quote_request_id".to_owned(), json!(id));
-    body.insert("status".to_owned(), json!("collecting"));
-    serde_json::from_value(Value::Object(body)).unwrap()
-}
-
-fn demand<'a>(order: &'a Order, batch: &'a Batch, corridor: &'a Corridor, pins: &'a Pins) -> Demand<'a> {
-    Demand { order, batch, corridor, pins, amount: None, pay_by: None, caller_secret: None, now: NOW }
-}
-
-fn differs(checked: &Result<Checked, Error>) -> Option<&str> {
-    match checked {
-        Err(Error::Mismatch(mismatch)) => Some(&mismatch.field),
-        _ => None,
-    }
-}
+use crate::pins::tests::NOW;
 
 /// Made with ethers and TronWeb of contracts/artifacts/DepositAddress.json.
 #[test]
@@ -240,8 +35,9 @@ fn terms_on_tron_have_the_address_that_others_compute() {
             refundAfter: time(1_800_003_600).unwrap(),
         },
     };
-    let address = |factory| (tron::FAMILY.written)((tron::FAMILY.address_for)(factory, &terms));
-    let factory = (tron::FAMILY.read)(&"TYHUGdNv8s5hczDosrcuVSrnfbRkXuy1dD".parse().unwrap()).unwrap();
+    let words = super::tron::WORDS;
+    let address = |factory| (words.written)((words.address_for)(factory, &terms));
+    let factory = (words.read)(&"TYHUGdNv8s5hczDosrcuVSrnfbRkXuy1dD".parse().unwrap()).unwrap();
     assert_eq!(address(factory), "TVF8cdAdWqRaKamYypREyvHzPLBx1EWWnj");
     assert_ne!(address(byte(0xe5)), "TVF8cdAdWqRaKamYypREyvHzPLBx1EWWnj");
 }
@@ -255,10 +51,7 @@ fn the_address_of_the_payers_own_order_is_taken() {
         let given = &body["deposit_address"];
         assert_eq!((json!(checked.address), json!(checked.uri)), (given["address"].clone(), given["uri"].clone()));
         assert_eq!((checked.amount, &checked.refund_account), ("110".parse().unwrap(), &side.account(9)));
-        assert_eq!(
-            (json!(checked.payment_id), &checked.factory),
-            (body["payment_id"].clone(), &side.written(side.factory))
-        );
+        assert_eq!((json!(checked.payment_id), &checked.factory), (body["payment_id"].clone(), &side.factory));
         assert_ne!(checked.payment_id, side.order().payment_id(), "the payment is that of the batch");
     }
 }
@@ -303,7 +96,9 @@ fn every_member_that_is_changed_is_noticed() {
             assert_eq!(differs(&refused), Some(field), "{refused:?}");
         }
         let forged = (side.link)("0x1", "0x2");
-        for (field, value) in [("address", other), ("uri", json!(forged)), ("uri", json!(""))] {
+        let own = side.accepted(|_| ())["deposit_address"]["uri"].as_str().unwrap().to_owned();
+        let longer = format!("{own}&amount=110");
+        for (field, value) in [("address", other), ("uri", json!(forged)), ("uri", json!("")), ("uri", json!(longer))] {
             let body = side.accepted(|body| body["deposit_address"][field] = value.clone());
             let refused = side.check(&Pins::default(), body);
             assert_eq!(differs(&refused), Some(field), "{refused:?}");
@@ -315,18 +110,22 @@ fn every_member_that_is_changed_is_noticed() {
     }
 }
 
-/// Accounts of another case do not parse; what is text is compared to the letter on Tron alone.
-#[test]
-fn case_counts_on_tron_alone() {
-    let swapped = |text: &str| -> String {
-        let cased = |letter: char| match letter {
-            'L' | 'O' | 'I' | 'x' => letter,
-            'a'..='z' => letter.to_ascii_uppercase(),
-            _ => letter.to_ascii_lowercase(),
-        };
-        let (head, tail) = text.split_at(text.len() - 3);
-        format!("{head}{}", tail.chars().map(cased).collect::<String>())
+/// The last letters in the other case, where Base58 has both.
+fn swapped(text: &str) -> String {
+    let cased = |letter: char| match letter {
+        'L' | 'O' | 'I' | 'i' | 'o' | 'x' => letter,
+        'a'..='z' => letter.to_ascii_uppercase(),
+        _ => letter.to_ascii_lowercase(),
     };
+    let (head, tail) = text.split_at(text.len() - 3);
+    let swapped = format!("{head}{}", tail.chars().map(cased).collect::<String>());
+    assert_ne!(swapped, text);
+    swapped
+}
+
+/// What is text is compared to the letter on Solana and Tron. Accounts of another case do not parse on Tron; on Solana they are others.
+#[test]
+fn case_counts_in_base58_alone() {
     let change = |side: &Side, pointer: &str| {
         let mut body = side.accepted(|_| ());
         let text = body.pointer(pointer).and_then(Value::as_str).map(swapped).unwrap();
@@ -336,26 +135,32 @@ fn case_counts_on_tron_alone() {
     for (field, pointer) in
         [("asset_identifier", "/deposit_address/asset_identifier"), ("terms.token", "/deposit_address/terms/token")]
     {
-        let refused = tron().check(&tron().pins(), change(&tron(), pointer));
-        assert_eq!(differs(&refused), Some(field), "{refused:?}");
+        for side in [sides::solana(), tron()] {
+            let refused = side.check(&side.pins(), change(&side, pointer));
+            assert_eq!(differs(&refused), Some(field), "{refused:?}");
+        }
         assert!(evm().check(&evm().pins(), change(&evm(), pointer)).is_ok(), "{field}");
     }
-    let refused = tron().check(&tron().pins(), change(&tron(), "/deposit_address/uri"));
-    assert_eq!(differs(&refused), Some("uri"), "{refused:?}");
+    for side in [sides::solana(), tron()] {
+        let refused = side.check(&side.pins(), change(&side, "/deposit_address/uri"));
+        assert_eq!(differs(&refused), Some("uri"), "{refused:?}");
+    }
     let mut upper = evm().accepted(|_| ());
     upper["deposit_address"]["uri"] = json!(upper["deposit_address"]["uri"].as_str().unwrap().to_uppercase());
     assert!(evm().check(&Pins::default(), upper).is_ok());
-    for pointer in [
-        "/factory",
-        "/address",
-        "/refund_account",
-        "/terms/escrow",
-        "/terms/deposit/payer",
-        "/terms/deposit/reserver",
-        "/terms/deposit/releaser",
+    for field in [
+        "factory",
+        "address",
+        "refund_account",
+        "terms.escrow",
+        "terms.deposit.payer",
+        "terms.deposit.reserver",
+        "terms.deposit.releaser",
     ] {
-        let body = change(&tron(), &format!("/deposit_address{pointer}"));
-        assert!(serde_json::from_value::<Payment>(body).is_err(), "{pointer}");
+        let pointer = format!("/deposit_address/{}", field.replace('.', "/"));
+        assert!(serde_json::from_value::<Payment>(change(&tron(), &pointer)).is_err(), "{pointer}");
+        let refused = sides::solana().check(&Pins::default(), change(&sides::solana(), &pointer));
+        assert_eq!(differs(&refused), Some(field), "{refused:?}");
     }
 }
 
@@ -414,42 +219,48 @@ fn the_secret_is_part_of_the_batch() {
 
 #[test]
 fn addresses_of_another_factory_are_refused() {
-    let stranger = Address::repeat_byte(0x88);
     for side in sides() {
-        for (factory, code) in [(stranger, (side.implementation)(stranger)), (side.factory, stranger)] {
-            let mut body = side.accepted(|_| ());
-            body["deposit_address"]["address"] = json!(side.computed(&body, factory, code));
+        let stranger = side.account(8);
+        let own = side.accepted(|_| ());
+        let mut others = vec![side.computed(&own, &stranger)];
+        if let Rule::Proxy { prefix, .. } = side.rule {
+            let [factory, code] = [&side.factory, &stranger].map(|account| Address::from_slice(&account.to_bytes()));
+            others.push(side.proxy(&own, prefix, factory, code));
+        }
+        for other in others {
+            let body = side.accepted(|body| body["deposit_address"]["address"] = json!(other));
             let refused = side.check(&Pins::default(), body);
             assert_eq!(differs(&refused), Some("address"), "{refused:?}");
         }
     }
 }
 
-/// Names another factory, with its address.
-fn of_factory(side: &Side, factory: Address) -> Value {
-    side.accepted(|body| {
-        let address = side.computed(body, factory, (side.implementation)(factory));
-        body["deposit_address"]["factory"] = json!(side.written(factory));
-        body["deposit_address"]["address"] = json!(address);
-    })
-}
-
 #[test]
 fn another_factory_is_refused_where_the_payer_knows_one() {
-    let stranger = Address::repeat_byte(0x88);
-    for (side, pins) in [(evm(), Pins::default()), (evm(), evm().pins()), (tron(), tron().pins())] {
-        let refused = side.check(&pins, of_factory(&side, stranger));
+    // On Solana it is the escrow's program, whether anything is pinned or not.
+    for (side, pins) in [
+        (evm(), Pins::default()),
+        (evm(), evm().pins()),
+        (sides::solana(), Pins::default()),
+        (sides::solana(), sides::solana().pins()),
+        (tron(), tron().pins()),
+    ] {
+        let refused = side.check(&pins, side.of_factory(&side.account(8)));
         assert_eq!(differs(&refused), Some("factory"), "{refused:?}");
     }
-    // On EVM chains no pin makes another one right.
-    let pins = Pins { deposit_address_factory: Some(evm().account(8)), ..Pins::default() };
-    for factory in [stranger, evm().factory] {
-        let refused = evm().check(&pins, of_factory(&evm(), factory));
+    // There and on EVM chains no pin makes another one right.
+    for side in [evm(), sides::solana()] {
+        let pins = Pins { deposit_address_factory: Some(side.account(8)), ..Pins::default() };
+        for factory in [&side.account(8), &side.factory] {
+            let refused = side.check(&pins, side.of_factory(factory));
+            assert_eq!(differs(&refused), Some("factory"), "{refused:?}");
+        }
+    }
+    for foreign in [evm(), sides::solana()] {
+        let body = tron().accepted(|body| body["deposit_address"]["factory"] = json!(foreign.account(8)));
+        let refused = tron().check(&Pins::default(), body);
         assert_eq!(differs(&refused), Some("factory"), "{refused:?}");
     }
-    let foreign = tron().accepted(|body| body["deposit_address"]["factory"] = json!(evm().account(8)));
-    let refused = tron().check(&Pins::default(), foreign);
-    assert_eq!(differs(&refused), Some("factory"), "{refused:?}");
 }
 
 #[test]
@@ -460,15 +271,17 @@ fn a_factory_that_nobody_pinned_is_believed_and_listed() {
         demand(&order, &batch(&order), &corridor, pins).believed(&checked)
     };
     let side = tron();
-    let stranger = of_factory(&side, Address::repeat_byte(0x88));
+    let stranger = side.of_factory(&side.account(8));
     let unpinned = Pins { deposit_address_factory: None, ..side.pins() };
     assert_eq!(believed(&side, &unpinned, stranger.clone()), [("deposit_address_factory", side.account(8))]);
     let names = believed(&side, &Pins::default(), stranger).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     assert_eq!(names, ["escrow", "reserver", "releaser", "deposit_address_factory"]);
     assert_eq!(believed(&side, &side.pins(), side.accepted(|_| ())), []);
-    // On EVM chains it is known without a pin.
-    let unpinned = Pins { deposit_address_factory: None, ..evm().pins() };
-    assert_eq!(believed(&evm(), &unpinned, evm().accepted(|_| ())), []);
+    // On EVM chains and Solana it is known without a pin.
+    for side in [evm(), sides::solana()] {
+        let unpinned = Pins { deposit_address_factory: None, ..side.pins() };
+        assert_eq!(believed(&side, &unpinned, side.accepted(|_| ())), []);
+    }
 }
 
 #[test]
@@ -497,29 +310,41 @@ fn batch_and_pins_are_the_payers() {
 
 #[test]
 fn what_has_no_address_is_said() {
-    for asset in ["eip155:1/slip44:60", "tron:728126428/slip44:195", "tron:728126428/trc20:0x1"] {
+    let solana = sides::solana().chain;
+    for asset in [
+        "eip155:1/slip44:60",
+        "tron:728126428/slip44:195",
+        "tron:728126428/trc20:0x1",
+        &format!("{solana}/slip44:501"),
+        &format!("{solana}/token:11111111111111111111111111111111"),
+    ] {
         let asset: AssetId = asset.parse().unwrap();
         let family = asset.chain().family().unwrap();
         assert!(matches!((AddressFamily::of(family).unwrap().token)(&asset), Err(Error::Invalid(_))), "{asset}");
     }
-    assert!(matches!(AddressFamily::of(Family::Solana), Err(Error::Invalid(text)) if text.contains("solana")));
 }
 
 #[test]
 fn the_call_that_gives_back_names_the_terms_and_their_factory() {
-    let stranger = Address::repeat_byte(0x88);
-    let of_nobodys = of_factory(&tron(), stranger);
+    let stranger = tron().account(8);
+    let of_nobodys = tron().of_factory(&stranger);
     for (side, factory, body) in [
         (evm(), evm().factory, evm().accepted(|_| ())),
         (tron(), tron().factory, tron().accepted(|_| ())),
         (tron(), stranger, of_nobodys),
     ] {
         let checked = side.check(&Pins::default(), body).unwrap();
+        let AddressTerms::Solidity(terms) = &checked.terms else { panic!("{:?}", checked.terms) };
         let (to, data) = checked.give_back(Some(&checked.asset)).unwrap();
         let call = DepositAddresses::giveBackCall::abi_decode(&data).unwrap();
-        assert_eq!((to, call.token, call.t), (factory, checked.terms.token, checked.terms.clone()));
+        assert_eq!((to.to_vec(), call.token, &call.t), (factory.to_bytes(), terms.token, terms));
         let (_, data) = checked.give_back(None).unwrap();
         assert_eq!(DepositAddresses::giveBackCall::abi_decode(&data).unwrap().token, Address::ZERO);
         assert!(matches!(checked.give_back(Some(&"eip155:1/slip44:60".parse().unwrap())), Err(Error::Invalid(_))));
+        let on_solana = sides::solana();
+        let mint = on_solana.order().source.asset().clone();
+        let refused = checked.give_back_token(&mint, &on_solana.account(5), &on_solana.account(6), true);
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        assert!(matches!(checked.give_back_lamports(), Err(Error::Invalid(_))));
     }
 }

@@ -5,14 +5,19 @@ use chains_tron::{
     deposit_addresses::address_for,
 };
 
-use super::{AddressFamily, unusable};
+use super::{AddressFamily, solidity::Words, unusable};
 
-pub(super) const FAMILY: AddressFamily = AddressFamily {
-    factory: None,
+pub(super) const WORDS: Words = Words {
     address_for,
     read: |account| address(account).map_err(unusable),
     written: text,
     token: |asset| trc20(asset).map_err(unusable),
+};
+
+pub(super) const FAMILY: AddressFamily = AddressFamily {
+    factory: None,
+    commit: |payable, factory| WORDS.commit(payable, factory),
+    token: |asset| (WORDS.token)(asset).map(drop),
     uri: |_, address, _| format!("tron:{address}"),
     ignores_case: false,
 };

@@ -24,7 +24,7 @@ use chains::{
 };
 use events::{Account, Amount, AssetId, ChainId, Family, OwnedAsset, PaymentId};
 
-use crate::{error::Error, key::Key};
+use crate::{deposit_address::Checked, error::Error, key::Key};
 
 /// A chain through one node, with one escrow on it.
 #[derive(Debug)]
@@ -173,49 +173,70 @@ impl Chain {
         }
     }
 
-    /// How much of a token the account has, smallest unit, on EVM chains and Tron.
+    /// How much of a token the account has, smallest unit; on Solana in its associated token account, where that is not frozen.
     ///
     /// # Errors
     /// [`Error::Node`].
-    #[cfg(any(feature = "evm", feature = "tron"))]
     pub async fn balance(&self, held: &OwnedAsset) -> Result<U256, Error> {
         match &self.family {
             #[cfg(feature = "evm")]
             OfFamily::Evm(chain) => chain.balance(held).await,
             #[cfg(feature = "solana")]
-            OfFamily::Solana(_) => Err(self.only_elsewhere("balances of tokens are looked up")),
+            OfFamily::Solana(chain) => chain.balance(held).await,
             #[cfg(feature = "tron")]
             OfFamily::Tron(chain) => chain.balance(held).await,
         }
     }
 
     /// Sends so much of a token to an account, such as a deposit address, and waits until that is in a block; its transaction. On
-    /// EVM chains and Tron.
+    /// Solana the associated token account of the receiver is made with it where it is missing, and `fee_max` counts its rent.
     ///
     /// # Errors
     /// As [`Chain::approve`].
-    #[cfg(any(feature = "evm", feature = "tron"))]
     pub async fn transfer(&self, to: &OwnedAsset, amount: Amount, key: &Key, fee_max: U256) -> Result<String, Error> {
         match &self.family {
             #[cfg(feature = "evm")]
             OfFamily::Evm(chain) => chain.transfer(to, amount, key, fee_max).await,
             #[cfg(feature = "solana")]
-            OfFamily::Solana(_) => Err(self.only_elsewhere("tokens are sent")),
+            OfFamily::Solana(chain) => chain.transfer(to, amount, key, fee_max).await,
             #[cfg(feature = "tron")]
             OfFamily::Tron(chain) => chain.transfer(to, amount, key, fee_max).await,
         }
     }
 
-    /// Has sent to the refund account what is at a payment's deposit address of a token, or of the chain's coin where `token` is
-    /// `None`, and waits until that is in a block; its transaction. See
-    /// [`Checked::give_back`](crate::deposit_address::Checked::give_back).
+    /// Makes what an account needs to receive a token, such as the refund account of a deposit address, and waits until that is in a
+    /// block; its transaction. That is its associated token account on Solana, at the key's cost, which `fee_max` counts; `None` where
+    /// it is there, and on EVM chains and Tron, where nothing is needed.
     ///
     /// # Errors
     /// As [`Chain::approve`].
-    #[cfg(any(feature = "evm", feature = "tron"))]
+    pub async fn open_token_account(
+        &self,
+        owned: &OwnedAsset,
+        key: &Key,
+        fee_max: U256,
+    ) -> Result<Option<String>, Error> {
+        let _ = (owned, key, fee_max);
+        match &self.family {
+            #[cfg(feature = "evm")]
+            OfFamily::Evm(_) => Ok(None),
+            #[cfg(feature = "solana")]
+            OfFamily::Solana(chain) => chain.open_token_account(owned, key, fee_max).await,
+            #[cfg(feature = "tron")]
+            OfFamily::Tron(_) => Ok(None),
+        }
+    }
+
+    /// Has sent to the refund account what is at a payment's deposit address of a token, or of the chain's coin where `token` is
+    /// `None`, and waits until that is in a block; its transaction. See `give_back` of [`Checked`], and on Solana its
+    /// `give_back_token`: there the key has the rent of the emptied token account, and makes that of the refund account where it is
+    /// missing, whose rent `fee_max` counts.
+    ///
+    /// # Errors
+    /// As [`Chain::approve`].
     pub async fn give_back(
         &self,
-        address: &crate::deposit_address::Checked,
+        address: &Checked,
         token: Option<&AssetId>,
         key: &Key,
         fee_max: U256,
@@ -227,15 +248,10 @@ impl Chain {
             #[cfg(feature = "evm")]
             OfFamily::Evm(chain) => chain.give_back(address, token, key, fee_max).await,
             #[cfg(feature = "solana")]
-            OfFamily::Solana(_) => Err(self.only_elsewhere("money is given back from deposit addresses")),
+            OfFamily::Solana(chain) => chain.give_back(address, token, key, fee_max).await,
             #[cfg(feature = "tron")]
             OfFamily::Tron(chain) => chain.give_back(address, token, key, fee_max).await,
         }
-    }
-
-    #[cfg(all(feature = "solana", any(feature = "evm", feature = "tron")))]
-    fn only_elsewhere(&self, what: &str) -> Error {
-        Error::Invalid(format!("{what} on EVM chains and Tron only, not on {}", self.id))
     }
 
     /// What the escrow has on record for a payment, by the newest block.

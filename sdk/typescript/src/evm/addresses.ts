@@ -1,6 +1,6 @@
 // Deposit addresses on EVM chains.
 
-import { addressBy, checkBy, giveBackBy, openBy } from '../addresses.js';
+import { checkBy, openBy } from '../addresses.js';
 import type {
   AddressedPayment,
   AddressFamily,
@@ -12,6 +12,8 @@ import type {
 } from '../addresses.js';
 import { hex, unhex } from '../bytes.js';
 import { evmAddress } from '../caip.js';
+import { giveBackBy, proxyAddress } from '../create2.js';
+import type { ContractCall, ProxyRules } from '../create2.js';
 import type { Gateway } from '../gateway.js';
 import type { Order, Spend } from '../types.js';
 
@@ -23,31 +25,36 @@ export const DEPOSIT_ADDRESSES = '0x576dcf99e0a83e4fbbdf246e5a306a8677105d57';
 /** What each of its addresses runs. */
 export const ADDRESS_IMPLEMENTATION = '0xbebda21c3d5a3f2efe05c1a55bf007232ddf6369';
 
-const EVM: AddressFamily = {
-  family: 'evm',
-  namespace: 'erc20',
-  chain: 'an EVM chain',
-  factory: DEPOSIT_ADDRESSES,
+const PROXIES: ProxyRules = {
   // EIP-1014.
   prefix: 0xff,
   implementation: () => unhex(ADDRESS_IMPLEMENTATION)!,
   bytes: (account, field) => unhex(evmAddress(account, field))!,
   text: hex,
+};
+
+const EVM: AddressFamily = {
+  family: 'evm',
+  namespace: 'erc20',
+  chain: 'an EVM chain',
+  factoryOf: () => DEPOSIT_ADDRESSES,
+  bytes: PROXIES.bytes,
+  addressOf: (terms) => proxyAddress(PROXIES, terms),
   // Addresses, hashes and links have no case.
   normalized: (member) => member.toLowerCase(),
   uri: ({ token, reference, address, amount }) => `ethereum:${token}@${reference}/transfer?address=${address}&uint256=${amount}`,
 };
 
 /** The address of these terms (EIP-1014), whether its code is made or not. */
-export const addressOf = (terms: AddressTerms): string => addressBy(EVM, { ...terms, factory: DEPOSIT_ADDRESSES });
+export const addressOf = (terms: AddressTerms): string => EVM.addressOf({ ...terms, factory: DEPOSIT_ADDRESSES });
 
 /**
  * The call by which anyone has sent to the refund account what is at the address: all of `token`, or of the chain's coin by the zero
  * address. Of the terms' own token that is possible once no deposit can be made any more: after `reserveDeadline`, or when the payment
  * has been deposited.
  */
-export function giveBackCall(terms: AddressTerms, token = terms.token): { to: string; data: `0x${string}` } {
-  return giveBackBy(EVM, { ...terms, factory: DEPOSIT_ADDRESSES }, token);
+export function giveBackCall(terms: AddressTerms, token = terms.token): ContractCall {
+  return giveBackBy(PROXIES, { ...terms, factory: DEPOSIT_ADDRESSES }, token);
 }
 
 /**

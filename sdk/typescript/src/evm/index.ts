@@ -18,6 +18,7 @@ export type { Rebuilt } from './messages.js';
 export type { Deposit } from '../deposit.js';
 export { ADDRESS_IMPLEMENTATION, addressOf, checkAddress, DEPOSIT_ADDRESSES, giveBackCall, openAddress } from './addresses.js';
 export type { AddressedPayment, AddressOptions, AddressTerms, CheckedAddress, CheckOptions, OpenedAddress, PlacedTerms } from '../addresses.js';
+export type { ContractCall } from '../create2.js';
 export type { Permit } from '../permit2.js';
 export type { Allowance, Authorization } from './tokens.js';
 export type { AllowanceData, AuthorizationData, TransferData, TypedData } from '../typed.js';

@@ -67,7 +67,7 @@ export async function refundInstructions(
 }
 
 /** The address of a payment's escrow. */
-const escrowAddress = (program: Uint8Array, id: Uint8Array): Uint8Array => derivedAddress(program, utf8ToBytes('escrow'), id);
+export const escrowAddress = (program: Uint8Array, id: Uint8Array): Uint8Array => derivedAddress(program, utf8ToBytes('escrow'), id);
 
 /** What a refund takes of an escrow. */
 export interface EscrowTerms {

@@ -3,18 +3,20 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { base58 } from '@scure/base';
 
+import { hexWord } from '../abi.js';
+import type { AddressTerms } from '../addresses.js';
 import { concatBytes, hex, isEqual, unhex, utf8ToBytes } from '../bytes.js';
 import { solanaKey, splitAsset } from '../caip.js';
+import { depositOf } from '../deposit.js';
 import { VerificationError } from '../errors.js';
-import { onChainId, termsHash } from '../ids.js';
 import { SOLANA } from '../schemes.js';
 import type { PreparedPayment, Spend } from '../types.js';
 import { checkVerifier } from '../verifiers.js';
-import { checkWindows, quoteHashOf } from '../windows.js';
+import { checkWindows } from '../windows.js';
 import { delegateAddress } from './keys.js';
 
-/** Version of what is signed. */
-const DOMAIN_VERSION = 1;
+/** Version of what is signed, and of what deposit addresses commit to. */
+export const DOMAIN_VERSION = 1;
 /** A deposit, among the messages of the domain. */
 const KIND_DEPOSIT = 0;
 /** Characters of the genesis hash in a CAIP-2 id. */
@@ -53,6 +55,21 @@ export function clusterOf(spend: Spend): string {
   return cluster;
 }
 
+/** The bytes of a deposit behind its domain: 257, which deposit addresses commit to as well. */
+export function depositBytes({ token, amount, deposit }: Pick<AddressTerms, 'token' | 'amount' | 'deposit'>): Uint8Array {
+  const { paymentId, termsHash, quoteHash, payer, reserver, releaser } = deposit;
+  return concatBytes(
+    Uint8Array.of(KIND_DEPOSIT),
+    ...[paymentId, termsHash, quoteHash].map(hexWord),
+    solanaKey(payer, 'payer'),
+    solanaKey(token, 'token'),
+    u64(amount),
+    solanaKey(reserver, 'reserver'),
+    solanaKey(releaser, 'releaser'),
+    ...[deposit.reserveDeadline, deposit.fulfillmentDeadline, deposit.refundAfter].map((time) => u64(BigInt(time))),
+  );
+}
+
 /**
  * The bytes of a deposit, from the payer's request and the accounts that it trusts; only the windows are read from what the gateway
  * prepared, and bounded.
@@ -79,25 +96,15 @@ export function rebuild(spend: Spend, prepared: PreparedPayment): Deposit {
     Number(view.getBigUint64(AT.reserveDeadline + offset, true)),
   ) as [number, number, number];
   checkWindows(spend, { reserveDeadline, refundAfter });
-  const quoteHash = quoteHashOf(spend, hex(asked.slice(AT.quoteHash, AT.quoteHash + 32)));
   const { source } = spend.terms;
+  const { token } = splitAsset(source.asset_identifier);
+  const quoteHash = hex(asked.slice(AT.quoteHash, AT.quoteHash + 32));
   const preimage = concatBytes(
     utf8ToBytes('gw-escrow'),
     Uint8Array.of(DOMAIN_VERSION),
     solanaKey(clusterOf(spend), 'signature_cluster_id'),
     solanaKey(spend.escrow, 'escrow'),
-    Uint8Array.of(KIND_DEPOSIT),
-    unhex(onChainId(spend.paymentId))!,
-    unhex(termsHash(spend.terms))!,
-    unhex(quoteHash)!,
-    solanaKey(source.account, 'source.account'),
-    solanaKey(splitAsset(source.asset_identifier).token, 'source.asset_identifier'),
-    u64(spend.cap),
-    solanaKey(spend.reserver, 'reserver'),
-    solanaKey(spend.releaser, 'releaser'),
-    u64(BigInt(reserveDeadline)),
-    u64(BigInt(spend.fulfillmentDeadline)),
-    u64(BigInt(refundAfter)),
+    depositBytes({ token, amount: spend.cap, deposit: depositOf(spend, { reserveDeadline, refundAfter, quoteHash }) }),
   );
   if (!isEqual(preimage, asked)) {
     throw new VerificationError(

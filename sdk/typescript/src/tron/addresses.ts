@@ -1,6 +1,6 @@
 // Deposit addresses on Tron.
 
-import { addressBy, checkBy, create2, giveBackBy, openBy } from '../addresses.js';
+import { checkBy, openBy } from '../addresses.js';
 import type {
   AddressedPayment,
   AddressFamily,
@@ -12,6 +12,8 @@ import type {
 } from '../addresses.js';
 import { unhex } from '../bytes.js';
 import { tronAddress, tronText } from '../caip.js';
+import { create2, giveBackBy, proxyAddress } from '../create2.js';
+import type { ContractCall, ProxyRules } from '../create2.js';
 import type { Gateway } from '../gateway.js';
 import type { Order, Spend } from '../types.js';
 
@@ -20,14 +22,20 @@ const PREFIX = 0x41;
 /** Of the code that makes what each address runs: keccak-256 of `DepositAddress`'s creation code. */
 const CREATION_HASH = unhex('0x919b03039e89ffbd64629d45685300dc7d0333c7d1b16720b2fd5347d79c83e5')!;
 
-const TRON: AddressFamily = {
-  family: 'tron',
-  namespace: 'trc20',
-  chain: 'Tron',
+const PROXIES: ProxyRules = {
   prefix: PREFIX,
   implementation: (factory) => create2(PREFIX, factory, new Uint8Array(32), CREATION_HASH),
   bytes: tronAddress,
   text: tronText,
+};
+
+const TRON: AddressFamily = {
+  family: 'tron',
+  namespace: 'trc20',
+  chain: 'Tron',
+  factoryOf: ({ depositAddressFactory }) => depositAddressFactory,
+  bytes: tronAddress,
+  addressOf: (terms) => proxyAddress(PROXIES, terms),
   // Base58 has both cases of a letter, and each is another digit.
   normalized: (member) => member,
   uri: ({ address }) => `tron:${address}`,
@@ -37,15 +45,15 @@ const TRON: AddressFamily = {
  * The address of these terms, whether its code is made or not. Nothing deploys a contract at the same place on every network of Tron,
  * so the factory is one of them.
  */
-export const addressOf = (terms: PlacedTerms): string => addressBy(TRON, terms);
+export const addressOf = (terms: PlacedTerms): string => TRON.addressOf(terms);
 
 /**
  * The call by which anyone has sent to the refund account what is at the address: all of `token`, or of TRX by the address of twenty
  * zeros, `T9yD14Nj9j7xAB4dbGeiX9h8unkKHxuWwb`. Of the terms' own token that is possible once no deposit can be made any more: after
  * `reserveDeadline`, or when the payment has been deposited.
  */
-export function giveBackCall(terms: PlacedTerms, token = terms.token): { to: string; data: `0x${string}` } {
-  return giveBackBy(TRON, terms, token);
+export function giveBackCall(terms: PlacedTerms, token = terms.token): ContractCall {
+  return giveBackBy(PROXIES, terms, token);
 }
 
 /**

@@ -13,6 +13,7 @@ export type { TronPermit } from './permit2.js';
 export type { TronTransaction } from './transaction.js';
 export { addressOf, checkAddress, giveBackCall, openAddress } from './addresses.js';
 export type { AddressedPayment, AddressOptions, AddressTerms, CheckedAddress, CheckOptions, OpenedAddress, PlacedTerms } from '../addresses.js';
+export type { ContractCall } from '../create2.js';
 export type { Deposit } from '../deposit.js';
 export type { TransferData } from '../typed.js';
 export { httpNode } from './node.js';

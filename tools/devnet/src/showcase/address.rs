@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use alloy::{primitives::U256, signers::local::PrivateKeySigner};
 use anyhow::{Context, Result, ensure};
+use ed25519_dalek::SigningKey;
 use serde_json::json;
 
 use events::PaymentEvent;
 
 use super::{Environment, ordinary};
-use crate::payer::{Answer, Payer, PaymentSpec};
+use crate::{
+    keys::solana_account,
+    payer::{Answer, Payer, PaymentSpec},
+};
 
 impl Environment<'_> {
     /// Has an exchange pay for somebody who has no money of its own, and checks that what is over comes back.
@@ -59,6 +63,35 @@ impl Environment<'_> {
         let tron = self.network.tron.as_ref().context("the network has no Tron chain")?;
         let returned = tron.dev.token_balance(&tron.token, &payer.account()).await?;
         self.has_returned(received, returned)
+    }
+
+    /// The same on Solana, where there is one.
+    pub(super) async fn pays_to_an_address_on_solana(&mut self) -> Result<()> {
+        if self.network.solana.is_none() {
+            return Ok(());
+        }
+        let number = self.title("A payer on Solana whose money lies at an exchange");
+        let key = || SigningKey::from_bytes(&PrivateKeySigner::random().to_bytes().0);
+        let (payer, exchange) = (Payer::on_solana(key())?, key());
+        let before = self.recipients_balance().await?;
+        let solana = self.network.solana.as_ref().context("the network has no Solana chain")?;
+        let account = solana_account(&exchange);
+        solana.dev.mint(&solana.token, &account, 1_000_000_000).await?;
+        solana.surfnet.airdrop(&account, 1_000_000_000).await?;
+        // Money comes back to a token account that is there, and to no other.
+        solana.dev.mint(&solana.token, &payer.account(), 0).await?;
+        let spec = PaymentSpec {
+            source: solana.token()?,
+            fulfillment_window: Duration::from_secs(300),
+            ..ordinary(self.network, &format!("showcase-{number}"))?
+        };
+        let (given, address) = self.address_for(&payer, &spec).await?;
+        let solana = self.network.solana.as_ref().context("the network has no Solana chain")?;
+        solana.dev.send_token(&exchange, &solana.token, &address, spec.cap.get().to()).await?;
+        let received = self.delivers_what_came(&given, before, &spec).await?;
+        let solana = self.network.solana.as_ref().context("the network has no Solana chain")?;
+        let returned = solana.dev.token_balance(&solana.token, &payer.account()).await?;
+        self.has_returned(received, U256::from(returned))
     }
 
     /// The payment that waits for its money, and where that is to be sent.

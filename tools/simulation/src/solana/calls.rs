@@ -36,10 +36,10 @@ impl Call {
     /// The account of the payment's record among its accounts.
     pub fn record(&self) -> Option<&Key> {
         let place = match self.tag {
-            Tag::DepositAndReserve => 3,
-            Tag::Reassign | Tag::Fulfill => 1,
+            Tag::DepositAndReserve | Tag::DepositFromAddress => 3,
+            Tag::Reassign | Tag::Fulfill | Tag::GiveBack => 1,
             Tag::Release | Tag::Cancel | Tag::Refund | Tag::ReturnRemainder | Tag::ReclaimEscrow => 0,
-            Tag::Initialize | Tag::ReclaimFulfillment => return None,
+            Tag::Initialize | Tag::ReclaimFulfillment | Tag::GiveBackLamports => return None,
         };
         self.accounts.get(place)
     }

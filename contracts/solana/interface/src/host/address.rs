@@ -2,7 +2,7 @@
 
 use curve25519_dalek::edwards::CompressedEdwardsY;
 
-use crate::{Hash, Key, host::sha256, ids, seeds};
+use crate::{Hash, Key, host::sha256, ids, message::Deposit, seeds};
 
 /// An address without a private key, and the bump that makes it one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,11 @@ pub fn fulfillment_address(program_id: &Key, key: &Hash) -> Address {
 /// Where the SPL allowance goes for deposits that `signer` signs.
 pub fn delegate_address(program_id: &Key, signer: &Key) -> Address {
     find_program_address(&[seeds::DELEGATE, signer], program_id)
+}
+
+/// The address that commits to `terms`: what comes to its associated token account is the payment's deposit.
+pub fn deposit_address(program_id: &Key, terms: &Deposit) -> Address {
+    find_program_address(&[seeds::ADDRESS, &terms.address_hash()], program_id)
 }
 
 /// The ProgramData account of a program of the upgradeable loader.

@@ -8,8 +8,8 @@ use crate::{
     ed25519 as precompile,
     host::address,
     ids,
-    instruction::{DepositAndReserve, Fulfill, Initialize, Reassign, Tag},
-    message::Fulfillment,
+    instruction::{DepositAndReserve, Fulfill, Initialize, Reassign, Reservation, Tag},
+    message::{Deposit, Fulfillment},
     verifier_set::VerifierSet,
 };
 
@@ -99,6 +99,84 @@ pub fn deposit_and_reserve(program_id: &Key, accounts: &DepositAccounts, data: &
             reads(ids::INSTRUCTIONS_SYSVAR),
         ],
         data: data.to_bytes().to_vec(),
+    }
+}
+
+/// Locks what came to the deposit address of `terms`. `rent_payer`, who pays for the accounts and gets the rent of the emptied token
+/// account, and the reserver of the terms sign.
+pub fn deposit_from_address(
+    program_id: &Key,
+    rent_payer: Key,
+    token_program: Key,
+    terms: &Deposit,
+    reservation: &Reservation,
+) -> Instruction {
+    let at = address::deposit_address(program_id, terms).key;
+    let mut data = vec![Tag::DepositFromAddress as u8];
+    data.extend_from_slice(&terms.to_bytes());
+    data.extend_from_slice(&reservation.to_bytes());
+    Instruction {
+        program_id: *program_id,
+        accounts: vec![
+            pays(rent_payer),
+            signs(terms.reserver),
+            reads(address::config_address(program_id).key),
+            writes(address::escrow_address(program_id, &terms.payment_id).key),
+            writes(address::vault_address(program_id, &terms.payment_id).key),
+            writes(address::associated_token_address(&at, &token_program, &terms.mint).key),
+            reads(at),
+            reads(terms.mint),
+            reads(token_program),
+            reads(ids::SYSTEM_PROGRAM),
+        ],
+        data,
+    }
+}
+
+/// Gives the payer what is of the payment's token at the deposit address of `terms`, into its associated token account. Open to
+/// everyone; the rent of the emptied token account goes to `carrier`. [`given_back_to`] makes it one for anything else.
+pub fn give_back(program_id: &Key, carrier: Key, token_program: Key, terms: &Deposit) -> Instruction {
+    let at = address::deposit_address(program_id, terms).key;
+    let mut data = vec![Tag::GiveBack as u8];
+    data.extend_from_slice(&terms.to_bytes());
+    data.push(1);
+    Instruction {
+        program_id: *program_id,
+        accounts: vec![
+            writes(carrier),
+            reads(address::escrow_address(program_id, &terms.payment_id).key),
+            reads(at),
+            writes(address::associated_token_address(&at, &token_program, &terms.mint).key),
+            writes(address::associated_token_address(&terms.payer, &token_program, &terms.mint).key),
+            reads(terms.payer),
+            reads(terms.mint),
+            reads(token_program),
+        ],
+        data,
+    }
+}
+
+/// Lets a [`give_back`] pay another token account of the mint. `payer`, the refund account, must sign.
+pub fn given_back_to(mut give_back: Instruction, token_account: Key) -> Instruction {
+    const TO: usize = 4;
+    const PAYER: usize = 5;
+    give_back.accounts[TO] = writes(token_account);
+    give_back.accounts[PAYER].signer = true;
+    give_back
+}
+
+/// Gives the payer the native SOL at the deposit address of `terms`. Open to everyone, at any time.
+pub fn give_back_lamports(program_id: &Key, terms: &Deposit) -> Instruction {
+    let mut data = vec![Tag::GiveBackLamports as u8];
+    data.extend_from_slice(&terms.to_bytes());
+    Instruction {
+        program_id: *program_id,
+        accounts: vec![
+            writes(address::deposit_address(program_id, terms).key),
+            writes(terms.payer),
+            reads(ids::SYSTEM_PROGRAM),
+        ],
+        data,
     }
 }
 

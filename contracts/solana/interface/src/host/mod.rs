@@ -13,13 +13,14 @@ use crate::{
 };
 
 pub use address::{
-    Address, associated_token_address, config_address, delegate_address, escrow_address, find_program_address,
-    fulfillment_address, program_data_address, vault_address,
+    Address, associated_token_address, config_address, delegate_address, deposit_address, escrow_address,
+    find_program_address, fulfillment_address, program_data_address, vault_address,
 };
 pub use build::{
     AccountMeta, DepositAccounts, EscrowAccounts, Instruction, approve_checked, by_set, cancel,
-    create_associated_token, deposit_and_reserve, ed25519, ed25519_of_set, fulfill_native, fulfill_token, initialize,
-    paid_to, reassign, reclaim_escrow, reclaim_fulfillment, refund, release, return_remainder, with_vault,
+    create_associated_token, deposit_and_reserve, deposit_from_address, ed25519, ed25519_of_set, fulfill_native,
+    fulfill_token, give_back, give_back_lamports, given_back_to, initialize, paid_to, reassign, reclaim_escrow,
+    reclaim_fulfillment, refund, release, return_remainder, with_vault,
 };
 pub use size::{TRANSACTION_BYTES_MAX, fits};
 
@@ -49,6 +50,13 @@ macro_rules! messages {
 }
 
 messages!(Deposit, Delivery, NonDelivery);
+
+impl Deposit {
+    /// The hash that a deposit address is found from; see [`Self::address_preimage`].
+    pub fn address_hash(&self) -> Hash {
+        sha256(&Self::address_preimage(&self.to_bytes()))
+    }
+}
 
 impl Fulfillment {
     /// The delivery's once-only key at the program.

@@ -102,6 +102,8 @@ pub struct Facts<'a> {
     /// Every digest that a key ever signed off the chain.
     pub words: &'a BTreeSet<(Key, Hash)>,
     pub sets: &'a [Verifiers],
+    /// What every address commits to that something was sent to.
+    pub addresses: &'a BTreeMap<Key, Deposit>,
     /// Who signed this transaction.
     pub signers: &'a BTreeSet<Key>,
     pub fee: u64,
@@ -126,6 +128,7 @@ pub fn judge(before: &Snapshot, after: &Snapshot, facts: &Facts) -> Verdict<Chan
     require(before.config == after.config, "the configuration changed")?;
     for wallet in &before.wallets {
         let lost = after.lamports.get(wallet) < before.lamports.get(wallet);
+        let lost = lost && !facts.addresses.contains_key(wallet);
         require(!lost || facts.signers.contains(wallet), "a wallet that did not sign lost lamports")?;
     }
     let mut changes = Changes::new();
@@ -139,6 +142,28 @@ pub fn judge(before: &Snapshot, after: &Snapshot, facts: &Facts) -> Verdict<Chan
         delivery(address, before, after, facts, &mut due, &mut changes)?;
     }
     let (had, has) = (before.by_owner(), after.by_owner());
+    for ((owner, mint), held) in &had {
+        let Some(terms) = facts.addresses.get(owner) else { continue };
+        let gone = held - has.get(&(*owner, *mint)).copied().unwrap_or_default();
+        let returned = gone + due.get(&(*owner, *mint)).copied().unwrap_or_default();
+        if returned > 0 {
+            let record = host::escrow_address(&facts.world.program, &terms.payment_id).key;
+            let is_open = facts.world.now <= terms.reserve_deadline && !after.escrows.contains_key(&record);
+            require(*mint != terms.mint || !is_open, "given back before its time")?;
+            *due.entry((terms.payer, *mint)).or_default() += returned;
+            *due.entry((*owner, *mint)).or_default() -= returned;
+            changes.push("given back");
+        }
+    }
+    for (at, terms) in facts.addresses {
+        let of = |snapshot: &Snapshot, who: &Key| snapshot.lamports.get(who).copied().unwrap_or_default();
+        let (had, has) = (of(before, at), of(after, at));
+        if has < had {
+            let arrived = of(after, &terms.payer) >= of(before, &terms.payer) + (had - has);
+            require(arrived || facts.signers.contains(&terms.payer), "an address's lamports went elsewhere")?;
+            changes.push("lamports given back");
+        }
+    }
     for (owner, held) in &had {
         let gained = has.get(owner).copied().unwrap_or_default() - held;
         let owed = due.remove(owner).unwrap_or_default();
@@ -172,7 +197,8 @@ impl Facts<'_> {
         self.said(&escrow.releaser, &word.digest(&self.world.domain()))
     }
 
-    fn deposited(&self, e: &Escrow) -> Verdict {
+    /// Whose money it is that was deposited: the payer's, who consented, or an address's that commits to these terms.
+    fn deposited(&self, e: &Escrow, before: &Snapshot, after: &Snapshot) -> Verdict<Key> {
         let now = self.world.now;
         require(self.signers.contains(&self.world.config().reserver), "a deposit without the reserver")?;
         let consents = [[0; 32], e.quote_hash].iter().any(|quote_hash| {
@@ -181,11 +207,25 @@ impl Facts<'_> {
             let open = *quote_hash == [0; 32];
             (is_over(e) || e.takes_any_quote() == open) && self.words.contains(&(e.payer, digest))
         });
-        require(consents, "a deposit to which the payer did not consent")?;
-        require(e.deposited == e.source_amount && (1..=CAP).contains(&e.deposited), "a deposit beyond the cap")?;
+        // The same terms may be signed as well, and what is deposited may come in the same transaction.
+        let not_signed_for = e.deposited != e.source_amount;
+        let lost = |at: &Key| after.by_owner().get(&(*at, e.mint)) < before.by_owner().get(&(*at, e.mint));
+        let addresses = [[0; 32], e.quote_hash].map(|quote_hash| {
+            let is_right = is_over(e) || e.takes_any_quote() == (quote_hash == [0; 32]);
+            let at = host::deposit_address(&self.world.program, &consent(e, &quote_hash)).key;
+            (is_right && self.addresses.contains_key(&at) && (!consents || not_signed_for || lost(&at))).then_some(at)
+        });
+        let from = addresses.into_iter().flatten().next();
+        if from.is_some() {
+            require(e.deposited >= CAP && (1..=CAP).contains(&e.source_amount), "a deposit beyond the terms")?;
+        } else {
+            require(consents, "a deposit to which the payer did not consent")?;
+            require(e.deposited == e.source_amount && (1..=CAP).contains(&e.deposited), "a deposit beyond the cap")?;
+        }
         require(now <= e.reserve_deadline && e.reserve_deadline <= e.fulfillment_deadline, "a deposit too late")?;
         require(e.fulfillment_deadline < e.refund_after && now < e.fulfill_by, "windows out of order")?;
-        require(e.fulfill_by <= e.fulfillment_deadline, "a promise beyond the payer's deadline")
+        require(e.fulfill_by <= e.fulfillment_deadline, "a promise beyond the payer's deadline")?;
+        Ok(from.unwrap_or(e.payer))
     }
 
     fn reassigned(&self, old: &Escrow, new: &Escrow) -> Verdict {
@@ -278,9 +318,9 @@ fn escrow(
             changes.push("reassigned");
         }
     } else {
-        facts.deposited(new)?;
-        add(new.payer, new.mint, -i128::from(new.deposited));
-        changes.push("deposited");
+        let from = facts.deposited(new, before, after)?;
+        add(from, new.mint, -i128::from(new.deposited));
+        changes.push(if from == new.payer { "deposited" } else { "deposited from an address" });
     }
     if is_over(new) && !was_over {
         facts.ended(new)?;

@@ -15,7 +15,7 @@ use std::{
 };
 
 use gateway_program::Key;
-use gateway_program_tests::{Outcome, key};
+use gateway_program_tests::{Addressed, Outcome, key};
 use solana_keypair::Keypair;
 
 use judge::{Facts, Snapshot};
@@ -48,7 +48,7 @@ fn run(steps: &[u64], tally: &mut Tally) -> Result<(), String> {
         let mut transaction = stage.transaction(&mut random, operation, slot);
         if random.one_in(8) {
             // Two of them in one.
-            let (other, slot) = (1 + random.below(9), random.below(stage.payments.len()));
+            let (other, slot) = (1 + random.below(OPERATIONS.len() - 1), random.below(stage.payments.len()));
             transaction.extend(stage.transaction(&mut random, other, slot));
         }
         let changed = mutate::mutate(&stage, &mut random, &mut transaction);
@@ -95,8 +95,15 @@ fn send(
     *tally.answers.entry(answer).or_default() += 1;
     let Ok(done) = outcome else { return Ok(None) };
     let after = Snapshot::of(&stage.world);
-    let facts = Facts { world: &stage.world, words: &stage.words, sets: &stage.sets, signers: &signers, fee: done.fee };
+    let facts = stage.facts(&signers, done.fee);
     judge::judge(&before, &after, &facts).map(Some)
+}
+
+impl Stage {
+    fn facts<'a>(&'a self, signers: &'a BTreeSet<Key>, fee: u64) -> Facts<'a> {
+        let Self { world, words, sets, addresses, .. } = self;
+        Facts { world, words, sets, addresses, signers, fee }
+    }
 }
 
 fn steps_of(seed: u64) -> Vec<u64> {
@@ -155,6 +162,9 @@ fn no_transaction_changes_what_its_signers_may_not() {
         "escrow reclaimed",
         "delivered",
         "delivery reclaimed",
+        "deposited from an address",
+        "given back",
+        "lamports given back",
     ] {
         assert!(tally.changes.get(change).is_some_and(|count| *count > 0), "never {change}: {}", report(&tally));
     }
@@ -178,17 +188,19 @@ fn no_transaction_changes_what_its_signers_may_not_for_long() {
 #[test]
 fn the_judge_finds_what_was_stolen() {
     let (mut stage, deposit) = deposited();
+    let (address, at_address) = sent_to(&mut stage);
     let before = Snapshot::of(&stage.world);
     let vault = stage.payments[0].vault(&stage.world);
     let escrow = gateway_program::host::escrow_address(&stage.world.program, &stage.payments[0].data.payment_id).key;
     let thief = stage.payments[0].token_of(&key(&stage.world.third_party));
     let verdict = |stage: &mut Stage, steal: &dyn Fn(&mut Stage)| {
-        let real: Vec<(Key, _)> =
-            [vault, escrow, thief].iter().map(|at| (*at, stage.world.account(at).unwrap())).collect();
+        let real: Vec<(Key, _)> = [vault, escrow, thief, address, at_address]
+            .iter()
+            .map(|at| (*at, stage.world.account(at).unwrap()))
+            .collect();
         steal(stage);
         let signers = BTreeSet::from([key(&stage.world.third_party)]);
-        let facts = Facts { world: &stage.world, words: &stage.words, sets: &stage.sets, signers: &signers, fee: 0 };
-        let verdict = judge::judge(&before, &Snapshot::of(&stage.world), &facts);
+        let verdict = judge::judge(&before, &Snapshot::of(&stage.world), &stage.facts(&signers, 0));
         for (at, account) in real {
             stage.world.put(at, account);
         }
@@ -207,7 +219,12 @@ fn the_judge_finds_what_was_stolen() {
         stage.world.put(escrow, account);
     };
     type Theft<'a> = &'a dyn Fn(&mut Stage);
-    let thefts: [(Theft, &str); 6] = [
+    let coins = |stage: &mut Stage, at: Key, lamports: i64| {
+        let mut account = stage.world.account(&at).unwrap();
+        account.lamports = account.lamports.wrapping_add_signed(lamports);
+        stage.world.put(at, account);
+    };
+    let thefts: [(Theft, &str); 8] = [
         (&|stage| add(stage, thief, 1), "tokens appeared or vanished"),
         (
             &|stage| {
@@ -215,6 +232,21 @@ fn the_judge_finds_what_was_stolen() {
                 add(stage, vault, -1);
             },
             "less in the vault than was deposited",
+        ),
+        // Out of an address, of which nothing is deposited.
+        (
+            &|stage| {
+                add(stage, thief, 1);
+                add(stage, at_address, -1);
+            },
+            "given back before its time",
+        ),
+        (
+            &|stage| {
+                coins(stage, thief, 1);
+                coins(stage, address, -1);
+            },
+            "an address's lamports went elsewhere",
         ),
         // Released, refunded, for another quote, without a word.
         (&|stage| patch(stage, 2, 2), "a release without the verifiers' word"),
@@ -225,6 +257,18 @@ fn the_judge_finds_what_was_stolen() {
     for (steal, why) in thefts {
         assert_eq!(verdict(&mut stage, steal), Err(why.to_owned()), "after {deposit}");
     }
+}
+
+/// Sends money and native SOL to the address of a payment that has no deposit; the address, and its token account.
+fn sent_to(stage: &mut Stage) -> (Key, Key) {
+    let mut payment = stage.payments[0].clone();
+    payment.data.payment_id = [0x77; 32];
+    let addressed = Addressed::of(payment);
+    addressed.send(&mut stage.world, 300);
+    let (at, tokens) = (addressed.at(&stage.world), addressed.tokens(&stage.world));
+    stage.world.fund(&at, 1_000_000);
+    stage.addresses.insert(at, addressed.payment.terms());
+    (at, tokens)
 }
 
 /// A stage where the first payment is locked, and how many steps that took.

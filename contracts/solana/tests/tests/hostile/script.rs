@@ -1,6 +1,6 @@
 //! Transactions as they should be, for any of the program's instructions, with words of whoever may or may not give them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gateway_program::{
     Hash, Key,
@@ -8,10 +8,10 @@ use gateway_program::{
     host::{self, Instruction, Message},
     ids,
     instruction::Reassign,
-    message::Fulfillment,
+    message::{Deposit, Fulfillment},
     rules::RECLAIM_DELAY_SECONDS,
 };
-use gateway_program_tests::{DECIMALS, MintKind, Payment, Verifiers, World, key, keypair, signature};
+use gateway_program_tests::{Addressed, DECIMALS, MintKind, Payment, Verifiers, World, key, keypair, signature};
 use solana_account::Account;
 use solana_keypair::Keypair;
 
@@ -23,7 +23,7 @@ const SLOTS: usize = 4;
 const RECIPIENT: u8 = 70;
 
 /// The instructions of the program by their tags, and what others do meanwhile.
-pub const OPERATIONS: [&str; 13] = [
+pub const OPERATIONS: [&str; 17] = [
     "initialize",
     "deposit",
     "release",
@@ -37,6 +37,10 @@ pub const OPERATIONS: [&str; 13] = [
     "wait",
     "gift",
     "freeze",
+    "send to address",
+    "deposit from address",
+    "give back",
+    "give back lamports",
 ];
 
 /// A runtime with payments in it, and all that an attacker there can have seen.
@@ -53,6 +57,10 @@ pub struct Stage {
     pub people: Vec<Keypair>,
     /// Addresses to put in the place of others: all that there are, and what an attacker made.
     pub pool: Vec<Key>,
+    /// What every address commits to that something was sent to.
+    pub addresses: BTreeMap<Key, Deposit>,
+    /// The payments of those addresses.
+    addressed: Vec<Addressed>,
     delivered: Vec<Fulfillment>,
     /// How often payment ids were drawn.
     drawn: u64,
@@ -97,6 +105,8 @@ impl Stage {
             tape: Vec::new(),
             people,
             pool,
+            addresses: BTreeMap::new(),
+            addressed: Vec::new(),
             delivered: Vec::new(),
             drawn: 0,
         };
@@ -178,13 +188,16 @@ impl Stage {
 
     /// What happens next to the payment in `slot`: mostly what can, sometimes anything.
     pub fn operation(&self, random: &mut Random, slot: usize) -> usize {
-        const OPEN: [usize; 14] = [2, 2, 2, 3, 4, 5, 8, 8, 8, 8, 10, 10, 11, 12];
-        const OVER: [usize; 9] = [1, 1, 1, 6, 7, 9, 9, 10, 12];
+        const NEW: [usize; 6] = [1, 1, 1, 14, 14, 15];
+        const COME: [usize; 7] = [14, 14, 14, 14, 1, 13, 15];
+        const OPEN: [usize; 16] = [2, 2, 2, 3, 4, 5, 8, 8, 8, 8, 10, 10, 11, 12, 13, 15];
+        const OVER: [usize; 13] = [1, 1, 6, 6, 7, 9, 9, 10, 10, 12, 14, 15, 16];
         if random.one_in(6) {
             return random.below(OPERATIONS.len());
         }
         match self.world.escrow(&self.payments[slot].data.payment_id).and_then(|escrow| escrow.state()) {
-            None => 1,
+            None if self.has_come(slot) => *random.pick(&COME),
+            None => *random.pick(&NEW),
             Some(State::Reserved) => *random.pick(&OPEN),
             Some(_) => *random.pick(&OVER),
         }
@@ -222,6 +235,12 @@ impl Stage {
                 Vec::new()
             }
             11 => vec![self.gift(random, slot)],
+            13 => self.send_to_address(random, slot),
+            14 => self.deposit_from_address(random, slot),
+            15 if self.addressed.is_empty() => Vec::new(),
+            15 => vec![self.give_back(random)],
+            16 if self.addressed.is_empty() => Vec::new(),
+            16 => vec![random.pick(&self.addressed).give_back_lamports(&self.world)],
             _ => {
                 let vault = payment.vault(&self.world);
                 let account = if random.one_in(2) { vault } else { payment.token_of(&payment.data.settler) };
@@ -235,8 +254,8 @@ impl Stage {
         }
     }
 
-    /// Of a payment that is new where the last one is over.
-    fn deposit(&mut self, random: &mut Random, slot: usize) -> Vec<Instruction> {
+    /// Terms of now, for a payment that is new where the last one is over.
+    fn renew(&mut self, random: &mut Random, slot: usize) {
         let now = self.world.now;
         let known = self.world.escrow(&self.payments[slot].data.payment_id);
         let over = known.is_some_and(|escrow| escrow.state() != Some(State::Reserved));
@@ -258,6 +277,10 @@ impl Stage {
         data.source_amount = 1 + random.next() % CAP;
         (data.reserve_deadline, data.fulfill_by) = (now + 60, now + 300);
         (data.fulfillment_deadline, data.refund_after) = (now + 600, now + 3_600);
+    }
+
+    fn deposit(&mut self, random: &mut Random, slot: usize) -> Vec<Instruction> {
+        self.renew(random, slot);
         let payment = self.payments[slot].clone();
         let signer = if random.one_in(8) { &self.world.third_party } else { &self.world.payer }.insecure_clone();
         let word = self.word(&payment.terms().digest(&self.world.domain()), &[signer]);
@@ -272,6 +295,92 @@ impl Stage {
             DECIMALS,
         );
         vec![word, allow, payment.instruction(&self.world)]
+    }
+
+    /// By a stranger, of any amount and sometimes of another token or of native SOL, where the payment can still be deposited or not.
+    fn send_to_address(&mut self, random: &mut Random, slot: usize) -> Vec<Instruction> {
+        let data = &self.payments[slot].data;
+        let is_over = self.world.now > data.reserve_deadline || self.world.escrow(&data.payment_id).is_some();
+        if is_over && !random.one_in(4) {
+            self.renew(random, slot);
+        }
+        let addressed = Addressed::of(self.payments[slot].clone());
+        let other = &self.payments[random.below(2)];
+        let (at, stranger) = (addressed.at(&self.world), key(&self.world.third_party));
+        if self.addresses.insert(at, addressed.payment.terms()).is_none() {
+            self.pool.extend([at, addressed.tokens(&self.world)]);
+            self.addressed.push(addressed.clone());
+        }
+        let payment = if random.one_in(5) { other } else { &addressed.payment };
+        let (mint, program) = (&payment.accounts.mint, &payment.accounts.token_program);
+        let amount = if random.one_in(3) { random.number() % CAP } else { CAP + random.next() % 100 };
+        let tokens = payment.token_of(&at);
+        let lamports = [&2_u32.to_le_bytes()[..], &1_000_000_u64.to_le_bytes()].concat();
+        let meta = |key, signer, writable| host::AccountMeta { key, signer, writable };
+        let mut sent = vec![
+            host::create_associated_token(stranger, &at, mint, program),
+            Addressed::of(payment.clone()).transfer(&self.world, tokens, amount),
+        ];
+        if random.one_in(4) {
+            let accounts = vec![meta(stranger, true, true), meta(at, false, true)];
+            sent.push(Instruction { program_id: ids::SYSTEM_PROGRAM, accounts, data: lamports });
+        }
+        sent
+    }
+
+    /// Whether the payment's money is at its address and can be deposited.
+    fn has_come(&self, slot: usize) -> bool {
+        let payment = &self.payments[slot];
+        self.world.tokens(&Addressed::of(payment.clone()).tokens(&self.world)) >= CAP
+            && self.world.now <= payment.data.reserve_deadline
+            && self.world.escrow(&payment.data.payment_id).is_none()
+    }
+
+    /// What came to the payment's address, or some of it, or more. Where too little came, it mostly comes now.
+    fn deposit_from_address(&mut self, random: &mut Random, slot: usize) -> Vec<Instruction> {
+        if !self.has_come(slot) && !random.one_in(4) {
+            return self.send_to_address(random, slot);
+        }
+        let payment = &mut self.payments[slot];
+        let data = &mut payment.data;
+        if data.agreed_quote_hash == [0; 32] || random.one_in(8) {
+            data.quote_hash = [random.below(200) as u8 + 1; 32];
+        }
+        data.settler = key(&self.world.settler);
+        data.fulfill_by = (self.world.now + 200).min(data.fulfillment_deadline);
+        data.source_amount = if random.one_in(8) { random.number() } else { 1 + random.next() % CAP };
+        let mut addressed = Addressed::of(payment.clone());
+        let there = self.world.tokens(&addressed.tokens(&self.world));
+        addressed.deposited = match random.below(8) {
+            0 => random.number(),
+            1 => CAP,
+            _ => there,
+        };
+        let id = payment.data.payment_id;
+        self.pool.extend([
+            host::escrow_address(&self.world.program, &id).key,
+            host::vault_address(&self.world.program, &id).key,
+        ]);
+        vec![addressed.instruction(&self.world)]
+    }
+
+    /// Of any address that something was sent to, of any token, into any account where the payer signs.
+    fn give_back(&self, random: &mut Random) -> Instruction {
+        let addressed = random.pick(&self.addressed);
+        let mut back = addressed.give_back(&self.world);
+        if random.one_in(5) {
+            let other = &self.payments[random.below(2)].accounts;
+            back = addressed.give_back_of(&self.world, &other.mint, &other.token_program);
+        }
+        if random.one_in(5) {
+            back = host::given_back_to(back, *random.pick(&self.pool));
+        }
+        if random.one_in(3)
+            && let Some(closes) = back.data.last_mut()
+        {
+            *closes = 0;
+        }
+        back
     }
 
     fn reassign(&mut self, random: &mut Random, slot: usize) -> Vec<Instruction> {
@@ -311,7 +420,7 @@ impl Stage {
     fn wait(&mut self, random: &mut Random, slot: usize) {
         let data = &self.payments[slot].data;
         let over = self.world.escrow(&data.payment_id).is_some_and(|escrow| escrow.state() != Some(State::Reserved));
-        let edge = match random.below(12) {
+        let edge = match random.below(if over { 6 } else { 12 }) {
             0 if over => data.refund_after + RECLAIM_DELAY_SECONDS,
             0 => data.fulfillment_deadline,
             1 => data.refund_after,

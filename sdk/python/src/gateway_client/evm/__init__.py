@@ -1,6 +1,7 @@
 """Paying on EVM chains: `pip install 'gateway-client[evm]'`."""
 
-from ..addresses import Addressed, CheckedAddress, address_terms, check_address, give_back_call
+from ..addresses import Addressed, CheckedAddress, address_terms, check_address
+from ..create2 import give_back_call
 from ..permit2 import Permit
 from ..typed import Message
 from .addresses import ADDRESS_IMPLEMENTATION, DEPOSIT_ADDRESSES, AddressTerms

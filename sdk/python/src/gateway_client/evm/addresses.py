@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .. import addresses
-from ..addresses import AddressFamily
+from ..create2 import Create2Family, Create2Terms
 from ..keccak import keccak256
 from .address import address_bytes, token_of
 
@@ -26,26 +25,26 @@ def _implementation(factory: bytes) -> bytes:
     return keccak256(b"\xd6\x94" + factory + b"\x01")[12:]
 
 
-def _uri(chain: int, token: str, address: str, amount: int) -> str:
+def _uri(chain: int | str, token: str, address: str, amount: int) -> str:
     return f"ethereum:{token}@{chain}/transfer?address={address}&uint256={amount}"
 
 
-EVM = AddressFamily(
-    prefix=b"\xff",
-    factory=DEPOSIT_ADDRESSES,
-    implementation=_implementation,
+EVM = Create2Family(
+    factory=lambda _escrow: DEPOSIT_ADDRESSES,
     read=address_bytes,
-    written=_written,
     ignores_case=True,
     token_of=token_of,
     uri=_uri,
+    prefix=b"\xff",
+    implementation=_implementation,
+    written=_written,
 )
 
 
 @dataclass(frozen=True)
-class AddressTerms(addresses.AddressTerms):
+class AddressTerms(Create2Terms):
     """All that an address on an EVM chain commits to."""
 
-    family: ClassVar[AddressFamily] = EVM
+    family: ClassVar[Create2Family] = EVM
 
     factory: str = DEPOSIT_ADDRESSES

@@ -3,15 +3,18 @@ reference."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 from solders.pubkey import Pubkey
 
 from ..errors import NotSigned
-from ..keccak import on_chain
+from ..escrow_abi import deposit_of
 from ..schemas import PreparedPayment
 from ..trust import Terms, whole_number
+from ..verifiers import account_bytes
 from ..wallet import insist_prepared, only_message
 
 SCHEME = "SOLANA"
@@ -38,9 +41,12 @@ class Deposit:
 def mint_of(asset_identifier: str) -> Pubkey:
     """The mint of a token."""
     chain, found, token = asset_identifier.partition("/token:")
-    if not found or not chain.startswith("solana:"):
-        raise ValueError(f"{asset_identifier} is not a token of Solana, solana:…/token:…")
-    return Pubkey.from_string(token)
+    try:
+        if found and chain.startswith("solana:"):
+            return Pubkey.from_string(token)
+    except ValueError:
+        pass
+    raise ValueError(f"{asset_identifier} is not a token of Solana, solana:…/token:…")
 
 
 def delegate_of(program: Pubkey, signer: Pubkey) -> Pubkey:
@@ -48,35 +54,40 @@ def delegate_of(program: Pubkey, signer: Pubkey) -> Pubkey:
     return Pubkey.find_program_address([b"delegate", bytes(signer)], program)[0]
 
 
+def encoded(deposit: Mapping[str, Any], mint: Pubkey, amount: int) -> bytes:
+    """A deposit's terms as the program reads them.
+
+    :param deposit: of `deposit_of`, with accounts in Base58.
+
+    Raises `ValueError` where an account is none of Solana, or a number has more than 64 bits.
+    """
+    payer, reserver, releaser = (account_bytes("solana", deposit[name]) for name in ("payer", "reserver", "releaser"))
+    return b"".join(
+        [
+            bytes([_KIND_DEPOSIT]),
+            deposit["paymentId"],
+            deposit["termsHash"],
+            deposit["quoteHash"],
+            payer,
+            bytes(mint),
+            _u64(amount, "max_source_amount"),
+            reserver,
+            releaser,
+            *(_u64(deposit[name], name) for name in ("reserveDeadline", "fulfillmentDeadline", "refundAfter")),
+        ]
+    )
+
+
 def rebuild(terms: Terms, reserve_deadline: int, refund_after: int) -> Deposit:
     """The message of these terms and windows."""
     order = terms.order
     if terms.cluster_id is None:
         raise NotSigned("the gateway does not say which cluster the signature is for")
-    if terms.amount >= 2**64:
-        raise ValueError("max_source_amount has more than 64 bits, and no token of Solana has so much")
-    payer, program = _key(order.account), _key(terms.escrow)
-    preimage = b"".join(
-        [
-            PREFIX,
-            bytes([DOMAIN_VERSION]),
-            bytes(_key(terms.cluster_id)),
-            bytes(program),
-            bytes([_KIND_DEPOSIT]),
-            on_chain(order.payment_id),
-            order.terms_hash(),
-            terms.quote_hash,
-            bytes(payer),
-            bytes(mint_of(order.source["asset_identifier"])),
-            _u64(terms.amount),
-            bytes(_key(terms.reserver)),
-            bytes(_key(terms.releaser)),
-            _u64(reserve_deadline),
-            _u64(terms.fulfillment_deadline),
-            _u64(refund_after),
-        ]
-    )
-    return Deposit(preimage, delegate_of(program, payer))
+    cluster, program, payer = (_key(account) for account in (terms.cluster_id, terms.escrow, order.account))
+    deposit = deposit_of(terms, reserve_deadline, refund_after)
+    body = encoded(deposit, mint_of(order.source["asset_identifier"]), terms.amount)
+    domain = PREFIX + bytes([DOMAIN_VERSION]) + bytes(cluster) + bytes(program)
+    return Deposit(domain + body, delegate_of(program, payer))
 
 
 def check(terms: Terms, prepared: PreparedPayment) -> Deposit:
@@ -101,7 +112,9 @@ def check(terms: Terms, prepared: PreparedPayment) -> Deposit:
     return rebuilt
 
 
-def _u64(value: int) -> bytes:
+def _u64(value: int, name: str) -> bytes:
+    if value >= 2**64:
+        raise ValueError(f"{name} has more than 64 bits, and no number on Solana has so many")
     return value.to_bytes(8, "little")
 
 

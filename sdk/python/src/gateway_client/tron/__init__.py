@@ -1,6 +1,7 @@
 """Paying on Tron: `pip install 'gateway-client[tron]'`."""
 
-from ..addresses import Addressed, CheckedAddress, address_terms, check_address, give_back_call
+from ..addresses import Addressed, CheckedAddress, address_terms, check_address
+from ..create2 import give_back_call
 from ..permit2 import Permit
 from .addresses import AddressTerms
 from .message import Deposit, check

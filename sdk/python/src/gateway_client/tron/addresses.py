@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .. import addresses
-from ..addresses import AddressFamily
+from ..create2 import Create2Family, Create2Terms
 from .address import address_bytes, address_text, token_of
 
 #: Hash of the code that makes what every address runs, `bytecode` of contracts/artifacts/DepositAddress.json. The factory makes
@@ -19,25 +18,25 @@ def _implementation(factory: bytes) -> bytes:
     return TRON.placed(factory, _IMPLEMENTATION_SALT, IMPLEMENTATION_CREATION_HASH)
 
 
-def _uri(_chain: int, _token: str, address: str, _amount: int) -> str:
+def _uri(_chain: int | str, _token: str, address: str, _amount: int) -> str:
     return f"tron:{address}"
 
 
 #: Nothing deploys a contract at the same place on every network of Tron: the payer pins the factory, or believes the gateway.
-TRON = AddressFamily(
-    prefix=b"\x41",
+TRON = Create2Family(
     factory=None,
-    implementation=_implementation,
     read=address_bytes,
-    written=address_text,
     ignores_case=False,
     token_of=token_of,
     uri=_uri,
+    prefix=b"\x41",
+    implementation=_implementation,
+    written=address_text,
 )
 
 
 @dataclass(frozen=True)
-class AddressTerms(addresses.AddressTerms):
+class AddressTerms(Create2Terms):
     """All that an address on Tron commits to."""
 
-    family: ClassVar[AddressFamily] = TRON
+    family: ClassVar[Create2Family] = TRON
