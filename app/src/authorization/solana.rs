@@ -69,7 +69,7 @@ struct Addresses {
 
 impl Addresses {
     /// A slot of the chain, as of which deposit addresses of the escrow are given.
-    async fn from_slot(&self, escrow: &Account) -> Result<u64, AuthorizeError> {
+    async fn slot_of(&self, escrow: &Account) -> Result<u64, AuthorizeError> {
         let none = || {
             let rule = "escrow_contract: has no deposit addresses: the program is of an earlier version, or not the one that the \
                         chain's configuration names";
@@ -166,7 +166,7 @@ impl Authorizer for SolanaAuthorizer {
             })
         };
         let given = deposit_addresses::of_payment(payment_id, terms, escrow, amount, pay_by, 0).map_err(refused)?;
-        let from_block = addresses.from_slot(&escrow.contract).await?;
+        let from_block = addresses.slot_of(&escrow.contract).await?;
         let _permit = addresses.asks.permit().await.ok_or_else(crowded)?;
         match deposit_addresses::unfit(&addresses.node, &terms.source).await? {
             Some(Unfit::Token(reason)) => Err(AuthorizeError::Refused(format!("source: {reason}"))),

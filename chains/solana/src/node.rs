@@ -438,11 +438,13 @@ impl Node {
 /// The data of an instruction as nodes write it; nothing where it is longer than any that is looked into here, which anybody may have
 /// brought about: decoding takes time with the square of the length. `None` when it is not Base58, or longer than any instruction.
 pub(super) fn instruction_data(text: &str) -> Option<Vec<u8>> {
-    match text.len() {
-        0..=OWN_DATA_DIGITS_MAX => bs58::decode(text).into_vec().ok(),
-        ..=DATA_DIGITS_MAX => Some(Vec::new()),
-        _ => None,
+    if text.len() > DATA_DIGITS_MAX {
+        return None;
     }
+    if text.len() > OWN_DATA_DIGITS_MAX {
+        return Some(Vec::new());
+    }
+    bs58::decode(text).into_vec().ok()
 }
 
 /// Slot and UNIX second of the clock sysvar: slot, start of the epoch, epoch, epoch of the leader schedule, time.

@@ -226,7 +226,7 @@ export interface paths {
         put?: never;
         /**
          * Get a deposit address
-         * @description Begins a payment of the batch's terms that nobody signs for: whoever sends `amount` of the source asset, a token on an EVM chain or on Tron, to the answer's `deposit_address`, from a wallet, an exchange or another contract, has paid it. The address commits to all that a payer would sign, so what comes there goes into the escrow of this payment or back to the source account, and nowhere else. Once it is there settlers are asked for quotes up to the amount; the batch's own are for information. Too little, or what comes after `pay_by`, goes back. A batch has one address; asked again, the same payment is the answer.
+         * @description Begins a payment of the batch's terms that nobody signs for: whoever sends `amount` of the source asset, a token on an EVM chain, Solana or Tron, to the answer's `deposit_address`, from a wallet, an exchange or another contract, has paid it. The address commits to all that a payer would sign, so what comes there goes into the escrow of this payment or back to the source account, and nowhere else. Once it is there settlers are asked for quotes up to the amount; the batch's own are for information. Too little, or what comes after `pay_by`, goes back. A batch has one address; asked again, the same payment is the answer.
          */
         post: operations["giveDepositAddress"];
         delete?: never;

@@ -208,11 +208,23 @@ fn on_solana() -> Option<Vec<Seed>> {
     let data = gateway_program::ed25519::data(&public, &key.sign(&digest).to_bytes(), &digest);
     let attestation = [&public[..], &digest, &data].concat();
     let sized = |tag: u8, size: usize| [vec![tag], vec![1; size - 1]].concat();
+    // Terms of a deposit are of kind 0.
+    let by_address = |tag: u8, rest: &[u8]| {
+        let terms = vec![1; gateway_program::message::Deposit::SIZE - 1];
+        [&[tag, 0], terms.as_slice(), rest].concat()
+    };
     Some(vec![
         seed("solana_authorizations", "signed", message.to_string()),
         seed("solana_attestations", "key", attestation),
         seed("solana_instructions", "deposit", sized(1, gateway_program::instruction::DepositAndReserve::SIZE)),
         seed("solana_instructions", "fulfill", sized(4, gateway_program::instruction::Fulfill::SIZE)),
+        seed(
+            "solana_instructions",
+            "from_address",
+            by_address(10, &[1; gateway_program::instruction::Reservation::SIZE]),
+        ),
+        seed("solana_instructions", "give_back", by_address(11, &[1])),
+        seed("solana_instructions", "give_back_lamports", by_address(12, &[])),
         seed("solana_accounts", "escrow", sized(2, gateway_program::account::Escrow::SIZE)),
         seed("solana_accounts", "token", [vec![1; 108], vec![1; 57]].concat()),
     ])

@@ -7,7 +7,10 @@ use events::{Account, Family, Hash32, OwnedAsset, PaymentId, Terms};
 use gateway_program::{
     account::{Config, Escrow, FulfillmentRecord, State},
     ed25519, ids,
-    instruction::{Attested, DepositAndReserve, Fulfill, Initialize, Reassign, Tag},
+    instruction::{
+        Attested, DepositAndReserve, DepositFromAddress, Fulfill, GiveBack, Initialize, Reassign, Reservation, Tag,
+        terms_of_lamports,
+    },
     log, message, rules,
     token::{Mint, TokenAccount},
     verifier_set::VerifierSet,
@@ -30,7 +33,7 @@ macro_rules! exact {
 
 /// Instruction data, as the program reads it before it believes anything.
 pub fn instructions(bytes: &[u8]) {
-    exact!(bytes; Initialize, DepositAndReserve, Reassign, Fulfill);
+    exact!(bytes; Initialize, DepositAndReserve, Reassign, Fulfill, Reservation);
     exact!(bytes; message::Deposit, message::Delivery, message::NonDelivery, message::Fulfillment);
     let Some((first, rest)) = bytes.split_first() else { return };
     if let Some(tag) = Tag::from_byte(*first) {
@@ -53,13 +56,35 @@ pub fn instructions(bytes: &[u8]) {
             let _ = rules::deposit(&deposit, &[1; 32], &[2; 32], now).is_ok();
         }
     }
+    by_address(bytes);
+}
+
+/// Instructions about deposit addresses: terms, and what comes behind them.
+fn by_address(bytes: &[u8]) {
+    let is_written = |terms: &message::Deposit, tag: Tag, rest: &[u8]| {
+        assert_eq!([&[tag as u8], &terms.to_bytes()[..], rest].concat(), bytes, "{tag:?}");
+    };
+    if let Some(call) = DepositFromAddress::from_bytes(bytes) {
+        is_written(&call.terms, Tag::DepositFromAddress, &call.reservation.to_bytes());
+        let as_signed = call.as_signed();
+        assert_eq!((as_signed.cap, as_signed.payer), (call.terms.amount, call.terms.payer));
+        for now in [0, as_signed.reserve_deadline, u64::MAX] {
+            let _ = rules::deposit(&as_signed, &[1; 32], &[2; 32], now).is_ok();
+        }
+    }
+    if let Some(GiveBack { terms, closes }) = GiveBack::from_bytes(bytes) {
+        is_written(&terms, Tag::GiveBack, &[u8::from(closes)]);
+    }
+    if let Some(terms) = terms_of_lamports(bytes) {
+        is_written(&terms, Tag::GiveBackLamports, &[]);
+    }
 }
 
 /// Accounts of the program, its logs, mints and token accounts.
 pub fn accounts(bytes: &[u8]) {
     exact!(bytes; Config, Escrow, FulfillmentRecord);
     exact!(bytes; log::Deposited, log::Reserved, log::Released, log::Refunded, log::Fulfilled, log::Reassigned,
-        log::RemainderReturned);
+        log::RemainderReturned, log::GivenBack);
     if let Some(escrow) = Escrow::from_bytes(bytes) {
         let ended = escrow.state().is_some_and(|state| matches!(state, State::Released | State::Refunded));
         let before = escrow.clone().before_end();
@@ -76,6 +101,7 @@ pub fn accounts(bytes: &[u8]) {
             assert!(account.delegate.is_some() || account.delegated_amount == 0);
         }
     }
+    let _ = TokenAccount::demands_memo(bytes);
 }
 
 /// An instruction of the precompile: nothing but the one form proves anything.

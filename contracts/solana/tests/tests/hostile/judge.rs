@@ -198,7 +198,7 @@ impl Facts<'_> {
     }
 
     /// Whose money it is that was deposited: the payer's, who consented, or an address's that commits to these terms.
-    fn deposited(&self, e: &Escrow, before: &Snapshot, after: &Snapshot) -> Verdict<Key> {
+    fn deposited(&self, e: &Escrow) -> Verdict<Key> {
         let now = self.world.now;
         require(self.signers.contains(&self.world.config().reserver), "a deposit without the reserver")?;
         let consents = [[0; 32], e.quote_hash].iter().any(|quote_hash| {
@@ -207,20 +207,19 @@ impl Facts<'_> {
             let open = *quote_hash == [0; 32];
             (is_over(e) || e.takes_any_quote() == open) && self.words.contains(&(e.payer, digest))
         });
-        // The same terms may be signed as well, and what is deposited may come in the same transaction.
-        let not_signed_for = e.deposited != e.source_amount;
-        let lost = |at: &Key| after.by_owner().get(&(*at, e.mint)) < before.by_owner().get(&(*at, e.mint));
+        // The same terms may be signed and have an address, too: then either may have paid, and what either lost tells.
+        let is_signed_for = consents && e.deposited == e.source_amount && (1..=CAP).contains(&e.deposited);
         let addresses = [[0; 32], e.quote_hash].map(|quote_hash| {
             let is_right = is_over(e) || e.takes_any_quote() == (quote_hash == [0; 32]);
             let at = host::deposit_address(&self.world.program, &consent(e, &quote_hash)).key;
-            (is_right && self.addresses.contains_key(&at) && (!consents || not_signed_for || lost(&at))).then_some(at)
+            (is_right && self.addresses.contains_key(&at)).then_some(at)
         });
-        let from = addresses.into_iter().flatten().next();
+        let from = addresses.into_iter().flatten().next().filter(|_| !is_signed_for);
         if from.is_some() {
             require(e.deposited >= CAP && (1..=CAP).contains(&e.source_amount), "a deposit beyond the terms")?;
         } else {
             require(consents, "a deposit to which the payer did not consent")?;
-            require(e.deposited == e.source_amount && (1..=CAP).contains(&e.deposited), "a deposit beyond the cap")?;
+            require(is_signed_for, "a deposit beyond the cap")?;
         }
         require(now <= e.reserve_deadline && e.reserve_deadline <= e.fulfillment_deadline, "a deposit too late")?;
         require(e.fulfillment_deadline < e.refund_after && now < e.fulfill_by, "windows out of order")?;
@@ -318,7 +317,7 @@ fn escrow(
             changes.push("reassigned");
         }
     } else {
-        let from = facts.deposited(new, before, after)?;
+        let from = facts.deposited(new)?;
         add(from, new.mint, -i128::from(new.deposited));
         changes.push(if from == new.payer { "deposited" } else { "deposited from an address" });
     }
