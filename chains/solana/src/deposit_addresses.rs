@@ -294,6 +294,10 @@ impl Place {
             let after = since.unwrap_or(self.from_slot.saturating_sub(1));
             let token_program = read.record.map_or(ids::TOKEN_PROGRAM, |held| held.token_program);
             if let Some(refunded) = self.first_return(node, (after, read.slot.min(again.slot)), &token_program).await? {
+                // One node's word; two answers have reached the settled slot.
+                if refunded.inclusion.block_number > settled.slot {
+                    return Err(Transient::unreachable("the return from the deposit address is not finalized yet"));
+                }
                 return Ok(AddressState::GivenBack(refunded));
             }
         }

@@ -212,6 +212,10 @@ async fn a_return_came_from_the_address_with_its_amount() -> Result<()> {
     let mut astray = paid.give_back(&world.settler);
     astray.accounts[4].key = token_account(&token, &public(&world.settler));
     let failed = world.send_all(&[vec![astray]]).await?.pop().context("not sent")?;
+    // One out of another token account of the address, where nothing was waited for.
+    let mut unasked = paid.give_back(&world.settler);
+    unasked.accounts[3].key = world.hand_over(&paid, CAP).await?;
+    let unasked = world.send(&[unasked]).await?;
     let (of_other, _) = world.give_back(&other).await?;
     world.give_back(&paid).await?;
     let refunded = came_back(&world, &paid, None).await?;
@@ -221,14 +225,19 @@ async fn a_return_came_from_the_address_with_its_amount() -> Result<()> {
     assert_eq!(others.inclusion.transaction_hash, of_other);
 
     let inclusion = &refunded.inclusion;
-    let (block_hash, block_time) = History::of(&world.node()).block_at(failed.1, Commitment::Finalized).await?;
-    let failed =
-        Inclusion { transaction_hash: failed.0, block_number: failed.1, block_hash, block_time, ..inclusion.clone() };
+    let node = world.node();
+    let placed = async |(hash, slot): (String, u64)| -> Result<EscrowRefunded> {
+        let (block_hash, block_time) = History::of(&node).block_at(slot, Commitment::Finalized).await?;
+        let inclusion =
+            Inclusion { transaction_hash: hash, block_number: slot, block_hash, block_time, ..inclusion.clone() };
+        Ok(EscrowRefunded { inclusion, ..refunded.clone() })
+    };
     let lies = [
         (Kind::Contradiction, EscrowRefunded { amount: amount(CAP - 1), ..refunded.clone() }),
         (Kind::Contradiction, EscrowRefunded { amount: amount(CAP + 1), ..refunded.clone() }),
         (Kind::Missing, EscrowRefunded { inclusion: others.inclusion, ..refunded.clone() }),
-        (Kind::Contradiction, EscrowRefunded { inclusion: failed, ..refunded.clone() }),
+        (Kind::Contradiction, placed(failed).await?),
+        (Kind::Missing, placed(unasked).await?),
     ];
     for (kind, lie) in lies {
         assert_eq!(kinds(&auditor.audit_given_back(&deposit, &lie).await?), [kind], "{lie:?}");
