@@ -1,6 +1,7 @@
 //! The engine over a small world in memory: whole sagas, faults, and a stop at every single port call.
 
 mod attestation;
+mod deposit_address;
 mod lapses;
 mod observer;
 mod parking;

@@ -20,7 +20,7 @@ use escrow_abi::deposit_addresses::{DepositAddresses, GatewayEscrow};
 use events::{Hash32, PaymentEvent, PaymentId};
 use gateway_program::{host, ids::TOKEN_PROGRAM, message::Deposit};
 
-use super::{AMOUNT, PRICE, World, solana::solana_key};
+use super::{AMOUNT, PRICE, World, eventually, solana::solana_key};
 
 /// The most that a payment may cost, which is what has to be sent.
 pub const CAP: u64 = 25_500_000;
@@ -210,19 +210,25 @@ impl Customer {
 
     /// Has what is at the address given back, as anyone can.
     pub async fn give_back(&self, world: &World, given: &Given) -> Result<()> {
-        if self.source == Source::Solana {
-            let (dev, key) = (&world.solana()?.dev, solana_key_of(&self.exchange));
-            let (program, terms) = (solana_key(given.text("/factory")?)?, given.solana_terms()?);
-            let carrier = key.verifying_key().to_bytes();
-            return Ok(dev.run(&key, vec![host::give_back(&program, carrier, TOKEN_PROGRAM, &terms)]).await?);
-        }
-        let token = self.source.address(self.source.token(world)?)?;
-        let data = DepositAddresses::giveBackCall { t: given.terms()?, token }.abi_encode();
         let factory = given.text("/factory")?;
+        let call = || -> Result<Vec<u8>> {
+            let token = self.source.address(self.source.token(world)?)?;
+            Ok(DepositAddresses::giveBackCall { t: given.terms()?, token }.abi_encode())
+        };
         match self.source {
-            Source::Evm => world.network.source.dev.call(&self.exchange, factory, data, U256::ZERO).await.map(drop)?,
-            Source::Tron => world.tron()?.dev.execute(&self.exchange, factory, data, 0).await.map(drop)?,
-            Source::Solana => bail!("Solana was answered"),
+            Source::Evm => {
+                world.network.source.dev.call(&self.exchange, factory, call()?, U256::ZERO).await?;
+            }
+            Source::Solana => {
+                let (program, key, terms) =
+                    (solana_key(factory)?, solana_key_of(&self.exchange), given.solana_terms()?);
+                let carrier = key.verifying_key().to_bytes();
+                let call = host::give_back(&program, carrier, TOKEN_PROGRAM, &terms);
+                world.solana()?.dev.run(&key, vec![call]).await?;
+            }
+            Source::Tron => {
+                world.tron()?.dev.execute(&self.exchange, factory, call()?, 0).await?;
+            }
         }
         Ok(())
     }
@@ -313,6 +319,63 @@ pub async fn no_quotes(world: &World, source: Source) -> Result<PaymentId> {
     let given = customer.given(world, &spec, json!({"pay_by": after(12)})).await?;
     customer.send(world, &given, AMOUNT / 2).await?;
     given_back(world, &customer, &given, AMOUNT / 2, "NO_QUOTES_RECEIVED").await
+}
+
+/// The payment page as the server writes it, before any script of it ran, says where to send what.
+pub async fn page_says(world: &World, given: &Given, sentences: &[&str]) -> Result<()> {
+    let page = reqwest::get(format!("{}/pay/{}", world.base(0), given.payment_id)).await?.text().await?;
+    for text in [&[given.text("/address")?], sentences].concat() {
+        ensure!(page.contains(text), "{text:?} is not in {page}");
+    }
+    Ok(())
+}
+
+/// What does not fit an address is refused, with a reason that begins so or has this in it.
+pub async fn refused(world: &World, request: &Value, says: &str) -> Result<()> {
+    let opened = world.payer.open(&world.base(0), request, false).await?;
+    ensure!(opened.status == 200, "{opened:?}");
+    let id = opened.text("quote_request_id");
+    let answer: Answer = world.payer.deposit_address(&world.base(0), id, &json!({})).await?;
+    ensure!(answer.status == 400 && answer.text("message").contains(says), "{answer:?}");
+    Ok(())
+}
+
+/// The gateway dies before the money comes back, which a stranger brings about meanwhile, and hides behind returns of dust; then while
+/// the money comes. `between` is waited for before the dust.
+pub async fn dies(world: &mut World, source: Source, between: impl AsyncFn(&World) -> Result<()>) -> Result<()> {
+    let customer = Customer::new(world, source).await?;
+    let given = customer.given(world, &customer.spec(world, "died")?, json!({"pay_by": after(12)})).await?;
+    customer.send(world, &given, CAP - 1).await?;
+    let outcome = world.outcome(&given.payment_id).await?;
+    assert_eq!(outcome.body["error"]["code"], "DEPOSIT_NOT_RECEIVED", "{outcome:?}");
+    world.network.kill_gateway(0).await?;
+    let ends = given.reserve_deadline();
+    eventually(|| async { Utc::now().timestamp() > ends + 1 }).await?;
+    customer.give_back(world, &given).await?;
+    between(world).await?;
+    for _ in 0..2 {
+        customer.send(world, &given, 1).await?;
+        customer.give_back(world, &given).await?;
+    }
+    world.network.start_gateway(0).await?;
+    world.network.ready(0).await?;
+    world.until(&given.payment_id, "EscrowRefunded").await?;
+    let Some(PaymentEvent::EscrowRefunded(refunded)) = world.events(&given.payment_id, "EscrowRefunded").await?.pop()
+    else {
+        bail!("{} was not given back", given.payment_id)
+    };
+    assert_eq!(refunded.amount.get(), U256::from(CAP - 1), "not the dust");
+    assert_eq!(customer.returned(world).await?, CAP + 1);
+    world.audited(&given.payment_id).await?;
+
+    // The money comes while nobody looks.
+    let given = customer.given(world, &customer.spec(world, "came-meanwhile")?, json!({})).await?;
+    world.network.kill_gateway(0).await?;
+    customer.send(world, &given, CAP).await?;
+    world.network.start_gateway(0).await?;
+    world.network.ready(0).await?;
+    world.completed(&given.payment_id).await?;
+    world.audited(&given.payment_id).await
 }
 
 /// Nobody pays, and so nothing happens.

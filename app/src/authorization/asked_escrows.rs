@@ -48,6 +48,16 @@ impl<T: Copy + Send + Sync + 'static> AskedEscrows<T> {
     }
 }
 
+/// Questions to a node about tokens and contracts, at a time; four times as many wait for it.
+const ASKS_MAX: usize = 16;
+/// How long they wait.
+const ASK_WAIT_MAX: Duration = Duration::from_millis(250);
+
+/// A bulkhead for one chain's questions, `lane` in the metrics.
+pub(super) fn asks(lane: &'static str) -> Arc<Bulkhead> {
+    Arc::new(Bulkhead::new(lane, ASKS_MAX, 4 * ASKS_MAX, ASK_WAIT_MAX))
+}
+
 /// As many questions for those who proved nothing are under way as there may be.
 pub(super) fn crowded() -> Transient {
     Transient::rate_limited("as many tokens and contracts as there may be are asked about")

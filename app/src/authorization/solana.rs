@@ -1,6 +1,6 @@
 //! Payers on Solana: Ed25519 signatures by the payer or by a key that it approved; or addresses, to which the money is sent.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -22,16 +22,11 @@ use crate::{
     authorization::{
         AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
         MessageScheme, Prepared, PreparedDraw, UnsignedMessage,
-        asked_escrows::{AskedEscrows, crowded, takes_no_refund},
+        asked_escrows::{self, AskedEscrows, crowded, takes_no_refund},
     },
     bulkhead::Bulkhead,
     connected::Connected,
 };
-
-/// Questions to a node about tokens and programs for those who proved nothing, at a time; four times as many wait for it.
-const ASKS_MAX: usize = 16;
-/// How long they wait.
-const ASK_WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// Who may draw on a payer's tokens, as the chain has it.
 #[async_trait]
@@ -90,7 +85,7 @@ impl SolanaAuthorizer {
     /// The same, with deposit addresses on the chains of these nodes.
     pub fn with_addresses(self, nodes: impl IntoIterator<Item = Node>) -> Self {
         let addresses = |node: Node| {
-            let asks = Arc::new(Bulkhead::new("unsigned_tokens", ASKS_MAX, 4 * ASKS_MAX, ASK_WAIT_MAX));
+            let asks = asked_escrows::asks("unsigned_tokens");
             (node.chain_id().clone(), Addresses { node, asks, served: AskedEscrows::default() })
         };
         Self { addresses: nodes.into_iter().map(addresses).collect(), ..self }

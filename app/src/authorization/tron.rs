@@ -1,7 +1,7 @@
 //! Payers on Tron: signatures for Permit2; transactions of their own that deposit, which the escrow's reserver admits by its signature; or
 //! addresses, to which the money is sent.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use alloy::primitives::{Address, U256};
 use async_trait::async_trait;
@@ -28,16 +28,12 @@ use crate::{
     authorization::{
         AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
         MessageScheme, Prepared, PreparedDraw, SignedMessage, UnsignedMessage, Wish,
-        asked_escrows::{AskedEscrows, crowded, takes_no_refund},
+        asked_escrows::{self, AskedEscrows, crowded, takes_no_refund},
     },
     bulkhead::Bulkhead,
     connected::Connected,
 };
 
-/// Questions to a node about tokens and contracts for those who proved nothing, at a time; four times as many wait for it.
-const ASKS_MAX: usize = 16;
-/// How long they wait.
-const ASK_WAIT_MAX: Duration = Duration::from_millis(250);
 /// What an escrow without this chain's Permit2 is told.
 const NO_PERMIT2: &str = "message_scheme: the escrow draws by no Permit2 that this gateway knows; TRON asks for none";
 
@@ -67,8 +63,8 @@ impl TronAuthorizer {
         let chain = |(node, keys): (Node, Reservers<Secp256k1Key>)| {
             let chain = Chain {
                 reservers: keys.map(OpeningSigner::from),
-                asks: Arc::new(Bulkhead::new("unsigned_tokens", ASKS_MAX, 4 * ASKS_MAX, ASK_WAIT_MAX)),
-                signed_asks: Arc::new(Bulkhead::new("tokens", ASKS_MAX, 4 * ASKS_MAX, ASK_WAIT_MAX)),
+                asks: asked_escrows::asks("unsigned_tokens"),
+                signed_asks: asked_escrows::asks("tokens"),
                 addressed_escrows: AskedEscrows::default(),
                 permit2s: AskedEscrows::default(),
                 node,

@@ -21,6 +21,7 @@ use super::{
     program::{ConvertError, key, mint, signature_bytes, text, units},
     refusal::refused,
     submitters,
+    token_accounts::{place_of, token_accounts},
     transaction::BUDGET_INSTRUCTIONS,
     word::Word,
 };
@@ -100,13 +101,11 @@ impl DepositParts {
         let source = &order.terms.source;
         let payer = key(source.account())?;
         let mint = mint(source.asset())?;
-        let payer_tokens = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM]
-            .map(|token_program| host::associated_token_address(&payer, &token_program, &mint).key);
         Ok(Self {
             program: key(&order.escrow.contract)?,
             mint,
             reserver: key(&order.escrow.reserver)?,
-            payer_tokens,
+            payer_tokens: token_accounts(&payer, &mint),
             data: deposit_data(order, spend, payer)?,
         })
     }
@@ -133,7 +132,7 @@ impl DepositParts {
         };
         Mint::parse(&mint_account.owner, &mint_account.data).map_err(|error| refuse(error.to_string()))?;
         let token_program = mint_account.owner;
-        let at = usize::from(token_program == ids::TOKEN_2022_PROGRAM);
+        let at = place_of(&token_program);
         let payer_token = self.payer_tokens[at];
         self.check_payer(&payer_token, snapshot.account(3 + at)).map_err(refuse)?;
         rules::deposit(&self.data, &self.reserver, &config.reserver, snapshot.time)

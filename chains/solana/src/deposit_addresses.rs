@@ -24,11 +24,12 @@ use super::{
     calls::{Call, balances},
     evidence::{self, Effect},
     history::{Executed, History},
-    node::{self, Commitment, Node, Snapshot},
+    node::{Commitment, Node, Snapshot},
     program::{self, ConvertError, account, amount, key, mint, text, units},
     records::Read,
     refusal::refused,
     submitters,
+    token_accounts::{Balance, balance, place_of, token_accounts},
 };
 
 /// Place of the address among the accounts of a return.
@@ -37,15 +38,13 @@ const ADDRESS_IN_RETURN: usize = 2;
 const FROM_IN_RETURN: usize = 3;
 /// So many transactions that name an address's token account are looked at for one that emptied it. Who hides it behind more pays for each.
 const LOOKS_MAX: usize = 64;
-/// The token programs.
-const TOKEN_PROGRAMS: [Key; 2] = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM];
 
 /// What the deposit address of a payment commits to, of whose money at least `amount` is deposited. No quote is agreed to, for the
 /// address is there before the auction.
 ///
 /// # Errors
 /// [`ConvertError`] for what fits no Solana chain.
-pub(crate) fn committed(
+pub fn committed(
     payment_id: &PaymentId,
     terms: &Terms,
     plan: &EscrowPlan,
@@ -155,47 +154,13 @@ pub async fn unfit(node: &Node, source: &OwnedAsset) -> Result<Option<Unfit>, Tr
     let at = place_of(&token.owner);
     let account = text(&tokens[at]);
     let demands_memo = found.account(1 + at).is_some_and(|account| TokenAccount::demands_memo(&account.data));
-    let why = match holding(&found, 1 + at, &payer) {
+    let why = match balance(&found, 1 + at, &payer) {
         Some(held) if held.is_frozen => Some(format!("its token account {account} is frozen")),
         Some(_) if demands_memo => Some(format!("its token account {account} demands a memo with each transfer")),
         Some(_) => None,
         None => Some(format!("it has no token account {account} of {}; make it first", text(&mint))),
     };
     Ok(why.map(Unfit::RefundAccount))
-}
-
-/// The associated token accounts of a wallet in the two token programs.
-fn token_accounts(wallet: &Key, mint: &Key) -> [Key; 2] {
-    TOKEN_PROGRAMS.map(|program| host::associated_token_address(wallet, &program, mint).key)
-}
-
-fn place_of(token_program: &Key) -> usize {
-    usize::from(*token_program == ids::TOKEN_2022_PROGRAM)
-}
-
-/// Place and value of the state of a token account that is frozen, and the value of one that can be used.
-const STATE_AT: usize = 108;
-const FROZEN: u8 = 2;
-const USABLE: u8 = 1;
-
-/// What a token account holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Holding {
-    amount: u64,
-    is_frozen: bool,
-}
-
-/// What is in the token account at `index` of a snapshot, where it is `owner`'s; `None` where there is none.
-fn holding(found: &Snapshot, index: usize, owner: &Key) -> Option<Holding> {
-    let node::Account { owner: program, data, .. } = found.account(index)?;
-    let mut data = data.clone();
-    let state = data.get_mut(STATE_AT)?;
-    let is_frozen = *state == FROZEN;
-    if is_frozen {
-        *state = USABLE;
-    }
-    let held = TokenAccount::parse(program, &data).ok().filter(|held| held.owner == *owner)?;
-    Some(Holding { amount: held.amount, is_frozen })
 }
 
 /// The address of a payment's deposit, with what it commits to.
@@ -213,10 +178,8 @@ pub(crate) struct Place {
 pub(crate) struct Held {
     /// The token's program.
     pub token_program: Key,
-    /// How much is there, smallest unit.
-    pub amount: u64,
-    /// Whether the token's issuer has frozen it.
-    pub is_frozen: bool,
+    /// What is in the address's token account there; nothing where there is none.
+    pub balance: Balance,
 }
 
 impl Place {
@@ -267,7 +230,7 @@ impl Place {
     pub async fn funds(&self, node: &Node) -> Result<(AddressFunds, Key), Transient> {
         let settled = node.settled().await?;
         let read = self.held(node, Commitment::Confirmed, settled.slot).await?;
-        let held = read.record.filter(|held| !held.is_frozen).and_then(|held| amount(held.amount));
+        let held = read.record.filter(|held| !held.balance.is_frozen).and_then(|held| amount(held.balance.amount));
         let at = self.token_account(&read.record.map_or(ids::TOKEN_PROGRAM, |held| held.token_program));
         Ok((AddressFunds { amount: held, block_number: read.slot, block_time: read.time }, at))
     }
@@ -287,7 +250,7 @@ impl Place {
         if read.record != again.record {
             return Err(node.contradiction("two answers about a deposit address"));
         }
-        let held = read.record.map_or(0, |held| held.amount);
+        let held = read.record.map_or(0, |held| held.balance.amount);
         let amount = worth_giving_back(program::amount(held), self.asked);
         // What comes after what was given back is nobody's to wait for.
         if since.is_some() || amount.is_none() {
@@ -349,11 +312,11 @@ impl Place {
         wanted.extend(submitters.iter().map(|submitter| submitter.public()));
         let found = node.accounts(&wanted, Commitment::Confirmed, settled.slot).await?;
         let token_program = self.token_program(&found).ok_or_else(|| refuse("the token is gone".to_owned()))?;
-        if self.held_in(&found).is_none_or(|held| held.amount == 0) {
+        if self.held_in(&found).is_none_or(|held| held.balance.amount == 0) {
             return Err(refuse(GatewayError::NothingToGiveBack.to_string()));
         }
         let payer_token = payer_tokens[place_of(&token_program)];
-        if holding(&found, 3 + place_of(&token_program), &self.terms.payer).is_none() {
+        if balance(&found, 3 + place_of(&token_program), &self.terms.payer).is_none() {
             let (wallet, account) = (text(&self.terms.payer), text(&payer_token));
             let reason = format!("{wallet} has no token account {account}; the money goes there as soon as it is made");
             return Err(refuse(reason));
@@ -378,9 +341,8 @@ impl Place {
     pub fn held_in(&self, found: &Snapshot) -> Option<Held> {
         let token_program = self.token_program(found)?;
         let at = 1 + place_of(&token_program);
-        let nothing = Holding { amount: 0, is_frozen: false };
-        let Holding { amount, is_frozen } = holding(found, at, &self.at).unwrap_or(nothing);
-        Some(Held { token_program, amount, is_frozen })
+        let nothing = Balance { amount: 0, is_frozen: false };
+        Some(Held { token_program, balance: balance(found, at, &self.at).unwrap_or(nothing) })
     }
 
     fn token_program(&self, found: &Snapshot) -> Option<Key> {

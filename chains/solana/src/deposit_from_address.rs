@@ -96,11 +96,12 @@ impl Parts {
         Mint::parse(&mint.owner, &mint.data).map_err(|error| refuse(error.to_string()))?;
         let held = place.held_in(snapshot);
         let held = held.ok_or_else(|| refuse(GatewayError::TokenProgramInvalid.to_string()))?;
-        if held.is_frozen {
+        if held.balance.is_frozen {
             return Err(refuse("the token's issuer has frozen what is at the deposit address".to_owned()));
         }
-        if held.amount < reservation.deposited {
-            return Err(refuse(format!("{} of {} are at the deposit address", held.amount, reservation.deposited)));
+        let (there, wanted) = (held.balance.amount, reservation.deposited);
+        if there < wanted {
+            return Err(refuse(format!("{there} of {wanted} are at the deposit address")));
         }
         let call = DepositFromAddress { terms: terms.clone(), reservation: reservation.clone() };
         rules::deposit(&call.as_signed(), &terms.reserver, &config.reserver, snapshot.time)

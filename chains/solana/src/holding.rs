@@ -1,6 +1,6 @@
 //! Holding of a payer: its balance of a token, and the delegate that may draw on it.
 
-use gateway_program::{Key, host, ids, token::TokenAccount};
+use gateway_program::token::TokenAccount;
 
 use events::{Account, OwnedAsset};
 use sagas::ports::Transient;
@@ -8,6 +8,7 @@ use sagas::ports::Transient;
 use super::{
     node::{Commitment, Node},
     program::{self, key, mint, text},
+    token_accounts::{TOKEN_PROGRAMS, token_accounts},
 };
 
 /// A payer's associated token account.
@@ -39,23 +40,21 @@ impl Holding {
     pub async fn read(node: &Node, source: &OwnedAsset) -> Result<Option<Self>, Transient> {
         let payer = key(source.account())?;
         let mint = mint(source.asset())?;
-        let address = |token_program: &Key| host::associated_token_address(&payer, token_program, &mint).key;
-        let token_programs = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM];
-        let wanted = [mint, address(&token_programs[0]), address(&token_programs[1])];
-        let snapshot = node.accounts(&wanted, Commitment::Confirmed, 0).await?;
+        let addresses = token_accounts(&payer, &mint);
+        let snapshot = node.accounts(&[mint, addresses[0], addresses[1]], Commitment::Confirmed, 0).await?;
         // The mint's owner says which of the two is the token's; the other program may have an account there, too.
         let of_mint = snapshot.account(0).map(|account| account.owner);
-        let at = token_programs.iter().position(|token_program| Some(*token_program) == of_mint);
+        let at = TOKEN_PROGRAMS.iter().position(|token_program| Some(*token_program) == of_mint);
         let at =
             at.ok_or_else(|| Transient::contradiction(format!("{}: no token {}", node.chain_id(), text(&mint))))?;
-        let Some(account) = snapshot.account(1 + at).filter(|account| account.owner == token_programs[at]) else {
+        let Some(account) = snapshot.account(1 + at).filter(|account| account.owner == TOKEN_PROGRAMS[at]) else {
             return Ok(None);
         };
         // The address of the payer's account stays its own when the account is given away.
         let parsed = TokenAccount::parse(&account.owner, &account.data).ok();
         Ok(parsed.filter(|parsed| parsed.mint == mint && parsed.owner == payer).map(|parsed| Self {
-            address: text(&wanted[1 + at]),
-            token_program: text(&token_programs[at]),
+            address: text(&addresses[at]),
+            token_program: text(&TOKEN_PROGRAMS[at]),
             amount: parsed.amount,
             delegate: parsed.delegate.as_ref().and_then(program::account),
             delegated: parsed.delegated_amount,

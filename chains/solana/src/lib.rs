@@ -11,6 +11,7 @@
 //! - [`settler`] and [`verifier`] are the other two parties, [`auditor`] believes none of them and reads `evidence`: what an
 //!   executed transaction moved. [`wallet`] is the account that a settler sends from. [`wrapping`] is what a payer sends who holds
 //!   SOL.
+//! - `token_accounts` is where a wallet's tokens are, in whichever of the two token programs.
 //! - [`program`] converts between the engine's types and the program's, [`transaction`] and [`keys`] are bytes and signatures,
 //!   `rpc` is the endpoint, [`transport`] the way there.
 //! - [`deploy`] puts the program on a cluster and compares what is there; [`dev`] sets the program up on a local cluster and is for nothing else.
@@ -42,6 +43,7 @@ mod refusal;
 mod rpc;
 pub mod settler;
 mod submitters;
+mod token_accounts;
 pub mod transaction;
 mod transaction_status;
 pub mod transport;

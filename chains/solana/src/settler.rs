@@ -29,6 +29,7 @@ use super::{
     node::{self, Commitment, Node, Snapshot},
     program::{fulfillment, key, mint_or_sol, text},
     refusal,
+    token_accounts::{place_of, token_accounts},
     transaction::BUDGET_INSTRUCTIONS,
     wallet::{Task, Wallet},
     word::Word,
@@ -99,16 +100,12 @@ impl SettlerChain {
 
     /// The chain's time, and how tokens of `mint` get to `recipient`.
     async fn route(&self, program: &Key, mint: &Key, recipient: &Key) -> Result<(u64, TokenRoute), PerformError> {
-        let accounts = |wallet: &Key| {
-            [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM]
-                .map(|token_program| host::associated_token_address(wallet, &token_program, mint).key)
-        };
-        let (own, theirs) = (accounts(&self.wallet.address()), accounts(recipient));
+        let (own, theirs) = (token_accounts(&self.wallet.address(), mint), token_accounts(recipient, mint));
         let snapshot = self.snapshot(&[*mint, theirs[0], theirs[1]]).await?;
         let refused = |reason: String| PerformError::Refused(Box::new(refusal::context(self.node(), program, reason)));
         let account = snapshot.account(0).ok_or_else(|| refused(format!("there is no token {}", text(mint))))?;
         Mint::parse(&account.owner, &account.data).map_err(|error| refused(error.to_string()))?;
-        let at = usize::from(account.owner == ids::TOKEN_2022_PROGRAM);
+        let at = place_of(&account.owner);
         let is_made = snapshot.account(1 + at).is_some_and(|account| ids::is_token_program(&account.owner));
         let route = TokenRoute { token_program: account.owner, from: own[at], is_made, to: theirs[at] };
         Ok((snapshot.time, route))
@@ -168,8 +165,7 @@ impl DeliveryChain for SettlerChain {
     async fn balance(&self, asset: &AssetId) -> Result<U256, Transient> {
         let mint = mint_or_sol(asset)?;
         let own = self.wallet.address();
-        let [plain, extended] = [ids::TOKEN_PROGRAM, ids::TOKEN_2022_PROGRAM]
-            .map(|token_program| host::associated_token_address(&own, &token_program, &mint).key);
+        let [plain, extended] = token_accounts(&own, &mint);
         let snapshot = self.snapshot(&[own, plain, extended]).await?;
         let spare = snapshot.account(0).map_or(0, |account| account.lamports).saturating_sub(FEE_RESERVE_LAMPORTS);
         if mint == ZERO_KEY {

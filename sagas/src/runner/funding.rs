@@ -113,19 +113,17 @@ pub(super) async fn follow(
     versions: &[TransactionPrepared],
 ) -> Result<Outcome, Transient> {
     let since = payment.held.as_ref().map(|held| held.block_number);
-    match ports.chains.given_back_by(deposit, versions).await? {
+    let found_nothing = match ports.chains.given_back_by(deposit, versions).await? {
         OwnReturn::Returned(refunded) => return Ok(observed(ports, AddressState::GivenBack(refunded))),
         // Somebody was before it, whom nothing has to name.
-        OwnReturn::Nothing { evidence } => {
-            return match ports.chains.address_state(deposit, since).await? {
-                given_back @ AddressState::GivenBack(_) => Ok(observed(ports, given_back)),
-                _ => Ok(Outcome::command(Command::AbandonRefund { evidence, at: ports.clock.now() })),
-            };
-        }
-        OwnReturn::NotLanded => {}
-    }
+        OwnReturn::Nothing { evidence } => Some(evidence),
+        OwnReturn::NotLanded => None,
+    };
     if let given_back @ AddressState::GivenBack(_) = ports.chains.address_state(deposit, since).await? {
         return Ok(observed(ports, given_back));
+    }
+    if let Some(evidence) = found_nothing {
+        return Ok(Outcome::command(Command::AbandonRefund { evidence, at: ports.clock.now() }));
     }
     match ports.chains.transaction_state(versions).await? {
         TransactionState::Pending => keep_alive(ports, versions, Command::RepriceRefund).await,

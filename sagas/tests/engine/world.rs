@@ -88,6 +88,8 @@ pub enum Plot {
     Resubmitted(restored::Resubmitted),
     /// The payer deposits by transactions of its own.
     PayerDeposits(payer_deposit::PayerPlot),
+    /// The money is at a deposit address, and nobody sold anything for it.
+    Addressed(deposit_address::Emptied),
     /// Winners fade after the deposit, and the escrow is reassigned.
     Reassigns(reassignment::Course),
 }
@@ -224,6 +226,8 @@ pub fn vanishes(plot: Plot) -> bool {
         Plot::MinedFirst | Plot::Selector(_) | Plot::Lapses(_) | Plot::WinnerRefuses | Plot::WinnerIsSilent => false,
         Plot::Set(members) => members.vanishes(),
         Plot::PayerDeposits(plot) => plot.vanishes(),
+        // See `escrow`.
+        Plot::Addressed(_) => false,
         // See `escrow`.
         Plot::Reassigns(_) => false,
     }

@@ -51,6 +51,16 @@ pub(super) async fn held(world: &World, paid: &Addressed, units: u64) -> Result<
     }
 }
 
+/// A world where all that was asked for is at an address past the end of the deposit, and a slot in which it is.
+async fn late() -> Result<(World, Addressed, u64)> {
+    let world = World::start().await?;
+    let paid = world.addressed().await?;
+    world.send_to(&paid, CAP).await?;
+    world.pass(&paid).await?;
+    let since = held(&world, &paid, CAP).await?;
+    Ok((world, paid, since))
+}
+
 #[tokio::test]
 async fn what_was_not_deposited_goes_back_by_the_gateway() -> Result<()> {
     let world = World::start().await?;
@@ -202,13 +212,8 @@ async fn a_return_is_found_among_as_many_as_are_looked_at_and_the_gateways_own_a
     /// Transactions before the return that did not fail, and so many that failed.
     const BEFORE: usize = 33;
     const FAILED: usize = 5;
-    let world = World::start().await?;
-    let chain = world.chain();
-    let paid = world.addressed().await?;
-    let deposit = paid.deposit();
-    world.send_to(&paid, CAP).await?;
-    world.pass(&paid).await?;
-    let since = held(&world, &paid, CAP).await?;
+    let (world, paid, since) = late().await?;
+    let (chain, deposit) = (world.chain(), paid.deposit());
     bury(&world, &paid, BEFORE, FAILED).await?;
     ensure!(world.held_at(&paid).await? == CAP, "a return that was to fail did not");
     let prepared = chain.prepare_give_back(&deposit, 1).await?;
@@ -235,13 +240,8 @@ async fn a_return_is_found_among_as_many_as_are_looked_at_and_the_gateways_own_a
 /// A stranger who leaves the emptied account open lets the gateway's own return land, which closes it and moves nothing.
 #[tokio::test]
 async fn a_return_of_the_gateways_that_found_nothing_more_says_so() -> Result<()> {
-    let world = World::start().await?;
-    let chain = world.chain();
-    let paid = world.addressed().await?;
-    let deposit = paid.deposit();
-    world.send_to(&paid, CAP).await?;
-    world.pass(&paid).await?;
-    let since = held(&world, &paid, CAP).await?;
+    let (world, paid, since) = late().await?;
+    let (chain, deposit) = (world.chain(), paid.deposit());
     let prepared = chain.prepare_give_back(&deposit, 1).await?;
     let mut left_open = paid.give_back(&world.settler);
     *left_open.data.last_mut().context("an instruction without data")? = 0;

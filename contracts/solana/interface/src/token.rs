@@ -12,6 +12,12 @@ const KIND_AT: usize = 165;
 const KIND_MINT: u8 = 1;
 const KIND_ACCOUNT: u8 = 2;
 
+/// Where a token account's state stands, and what it is of one that can be used.
+const STATE_AT: usize = 108;
+const USABLE: u8 = 1;
+#[cfg(feature = "host")]
+const FROZEN: u8 = 2;
+
 /// A mint that the program takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mint {
@@ -101,9 +107,25 @@ impl TokenAccount {
     /// # Errors
     /// [`GatewayError::TokenAccountInvalid`] when it is none, or frozen.
     pub fn parse(owner: &Key, data: &[u8]) -> Result<Self, GatewayError> {
+        Self::in_state(owner, data, USABLE)
+    }
+
+    /// Reads a token account that may be frozen, and whether it is.
+    ///
+    /// # Errors
+    /// [`GatewayError::TokenAccountInvalid`] when it is none.
+    #[cfg(feature = "host")]
+    pub fn parse_even_frozen(owner: &Key, data: &[u8]) -> Result<(Self, bool), GatewayError> {
+        match Self::parse(owner, data) {
+            Ok(account) => Ok((account, false)),
+            Err(_) => Ok((Self::in_state(owner, data, FROZEN)?, true)),
+        }
+    }
+
+    fn in_state(owner: &Key, data: &[u8], state: u8) -> Result<Self, GatewayError> {
         let plain = data.len() == ACCOUNT_SIZE;
         let extended = data.len() > KIND_AT && data[KIND_AT] == KIND_ACCOUNT && *owner == ids::TOKEN_2022_PROGRAM;
-        if !ids::is_token_program(owner) || !(plain || extended) || data[108] != 1 {
+        if !ids::is_token_program(owner) || !(plain || extended) || data[STATE_AT] != state {
             return Err(GatewayError::TokenAccountInvalid);
         }
         let delegate = (data[72] == 1).then(|| key(data, 76));

@@ -99,22 +99,8 @@ impl Addressed {
 
     /// Of another token, in the program `token_program`.
     pub fn give_back_of(&self, world: &World, mint: &Key, token_program: &Key) -> host::Instruction {
-        const FROM: usize = 3;
-        const TO: usize = 4;
-        const MINT: usize = 6;
-        const TOKEN_PROGRAM: usize = 7;
-        let mut instruction = self.give_back(world);
-        let of = |wallet: &Key| host::associated_token_address(wallet, token_program, mint).key;
-        let replaced = [
-            (FROM, of(&self.at(world))),
-            (TO, of(&self.payment.data.payer)),
-            (MINT, *mint),
-            (TOKEN_PROGRAM, *token_program),
-        ];
-        for (place, key) in replaced {
-            instruction.accounts[place].key = key;
-        }
-        instruction
+        let carrier = key(&world.third_party);
+        host::give_back_of(&world.program, carrier, (token_program, mint), &self.payment.terms(), true)
     }
 
     /// Gives back, as anyone may.

@@ -143,7 +143,7 @@ impl Chains for World {
         let is_dear = self.is_dear();
         self.call(|state| {
             state.sent.insert(transaction.transaction_hash.clone());
-            if self.took_reassignment(state, transaction) {
+            if self.took_reassignment(state, transaction) || matches!(self.plot, Plot::Addressed(_)) {
                 return;
             }
             if matches!(self.plot, Plot::MinedFirst | Plot::MinedOnForks) && state.effective.is_some() {
@@ -347,6 +347,19 @@ impl Chains for World {
             state.effective.is_none() && !state.payer_deposit.deposited && unix_seconds(at(state.now)) > after
         })
         .await
+    }
+
+    async fn address_state(&self, _: &PayerDeposit, _: Option<u64>) -> Result<AddressState, Transient> {
+        self.call(|state| deposit_address::state(state)).await
+    }
+
+    async fn prepare_give_back(&self, _: &PayerDeposit, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
+        Ok(self.call(|_| transaction(attempt)).await?)
+    }
+
+    async fn given_back_by(&self, _: &PayerDeposit, versions: &[TransactionPrepared]) -> Result<OwnReturn, Transient> {
+        let Plot::Addressed(emptied) = self.plot else { panic!("no money is at an address") };
+        self.call(|state| deposit_address::given_back_by(state, emptied, versions)).await
     }
 
     async fn transaction_state(&self, versions: &[TransactionPrepared]) -> Result<TransactionState, Transient> {

@@ -1,7 +1,10 @@
 //! Solana: the escrow's own program makes the addresses, and alone signs for them.
 
-use chains_solana::program::{key, mint, text, units};
-use events::{Account, AssetId, Hash32};
+use chains_solana::{
+    deposit_addresses::committed,
+    program::{key, mint, text},
+};
+use events::{Account, AssetId};
 use gateway_program::{
     Key,
     host::{self, Instruction},
@@ -10,11 +13,6 @@ use gateway_program::{
 
 use super::{AddressFamily, AddressTerms, Checked, Commitment, Payable, unusable};
 use crate::error::Error;
-
-/// Places of a return's accounts that are of its mint.
-const FROM: usize = 3;
-const TO: usize = 4;
-const MINT: usize = 6;
 
 pub(super) const FAMILY: AddressFamily = AddressFamily {
     factory: Some(Account::to_string),
@@ -30,19 +28,7 @@ fn read(account: &Account) -> Result<Key, Error> {
 
 fn commit(payable: &Payable<'_>, program: &Account) -> Result<Commitment, Error> {
     let Payable { payment_id, terms, plan, amount } = payable;
-    let deposit = Deposit {
-        payment_id: payment_id.on_chain().0,
-        terms_hash: terms.hash().0,
-        quote_hash: Hash32::ZERO.0,
-        payer: read(terms.source.account())?,
-        mint: mint(terms.source.asset()).map_err(unusable)?,
-        amount: units(*amount).map_err(unusable)?,
-        reserver: read(&plan.reserver)?,
-        releaser: read(&plan.releaser)?,
-        reserve_deadline: plan.reserve_deadline,
-        fulfillment_deadline: plan.fulfillment_deadline,
-        refund_after: plan.refund_after,
-    };
+    let deposit = committed(payment_id, terms, plan, *amount).map_err(unusable)?;
     let address = text(&host::deposit_address(&read(program)?, &deposit).key);
     Ok(Commitment { terms: AddressTerms::Solana(deposit), address })
 }
@@ -68,17 +54,7 @@ impl Checked {
         let (program, terms) = self.on_solana()?;
         let mint = mint(token).map_err(unusable)?;
         let token_program = read(token_program)?;
-        let mut call = host::give_back(&program, read(carrier)?, token_program, terms);
-        let account_of = |owner: &Key| host::associated_token_address(owner, &token_program, &mint).key;
-        let at = host::deposit_address(&program, terms).key;
-        for (place, key) in [(FROM, account_of(&at)), (TO, account_of(&terms.payer)), (MINT, mint)] {
-            call.accounts[place].key = key;
-        }
-        // It is the last of the data.
-        if let Some(last) = call.data.last_mut() {
-            *last = u8::from(closes);
-        }
-        Ok(call)
+        Ok(host::give_back_of(&program, read(carrier)?, (&token_program, &mint), terms, closes))
     }
 
     /// The instruction by which anyone has sent to the refund account the SOL at the address itself, on Solana, at any time.

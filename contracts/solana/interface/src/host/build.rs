@@ -134,23 +134,36 @@ pub fn deposit_from_address(
 }
 
 /// Gives the payer what is of the payment's token at the deposit address of `terms`, into its associated token account. Open to
-/// everyone; the rent of the emptied token account goes to `carrier`. [`given_back_to`] makes it one for anything else.
+/// everyone; the rent of the emptied token account goes to `carrier`. [`given_back_to`] has it paid elsewhere.
 pub fn give_back(program_id: &Key, carrier: Key, token_program: Key, terms: &Deposit) -> Instruction {
+    give_back_of(program_id, carrier, (&token_program, &terms.mint), terms, true)
+}
+
+/// The same of any token, which its program and its mint name, out of the address's associated token account, which is closed where
+/// `closes`.
+pub fn give_back_of(
+    program_id: &Key,
+    carrier: Key,
+    (token_program, mint): (&Key, &Key),
+    terms: &Deposit,
+    closes: bool,
+) -> Instruction {
     let at = address::deposit_address(program_id, terms).key;
+    let account_of = |owner: &Key| address::associated_token_address(owner, token_program, mint).key;
     let mut data = vec![Tag::GiveBack as u8];
     data.extend_from_slice(&terms.to_bytes());
-    data.push(1);
+    data.push(u8::from(closes));
     Instruction {
         program_id: *program_id,
         accounts: vec![
             writes(carrier),
             reads(address::escrow_address(program_id, &terms.payment_id).key),
             reads(at),
-            writes(address::associated_token_address(&at, &token_program, &terms.mint).key),
-            writes(address::associated_token_address(&terms.payer, &token_program, &terms.mint).key),
+            writes(account_of(&at)),
+            writes(account_of(&terms.payer)),
             reads(terms.payer),
-            reads(terms.mint),
-            reads(token_program),
+            reads(*mint),
+            reads(*token_program),
         ],
         data,
     }

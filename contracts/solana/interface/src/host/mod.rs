@@ -19,8 +19,8 @@ pub use address::{
 pub use build::{
     AccountMeta, DepositAccounts, EscrowAccounts, Instruction, approve_checked, by_set, cancel,
     create_associated_token, deposit_and_reserve, deposit_from_address, ed25519, ed25519_of_set, fulfill_native,
-    fulfill_token, give_back, give_back_lamports, given_back_to, initialize, paid_to, reassign, reclaim_escrow,
-    reclaim_fulfillment, refund, release, return_remainder, with_vault,
+    fulfill_token, give_back, give_back_lamports, give_back_of, given_back_to, initialize, paid_to, reassign,
+    reclaim_escrow, reclaim_fulfillment, refund, release, return_remainder, with_vault,
 };
 pub use size::{TRANSACTION_BYTES_MAX, fits};
 
