@@ -39,6 +39,7 @@ mod parking;
 mod pause;
 mod pay_command;
 mod payers;
+mod payment_batches;
 mod python_settler;
 mod quote_command;
 mod quote_requests;

@@ -24,6 +24,7 @@ pub mod openapi;
 mod own_payments;
 mod pages;
 mod parameters;
+mod payment_batches;
 mod payment_events;
 mod payment_status;
 mod payment_timeline;

@@ -25,6 +25,7 @@ const UNSIGNED: &[(&str, u32)] = &[
     ("/v1/payments/quote-requests/{quoteRequestId}/address", price::PREPARE),
     ("/v1/payments/verify", price::VERIFY),
     ("/v1/payments/prepare", price::PREPARE),
+    ("/v1/payments/batches/prepare", price::PREPARE_BATCH),
     ("/v1/sessions/challenges", price::WRITE),
     ("/v1/sessions", price::VERIFY),
     ("/v1/webhooks", price::VERIFY),
@@ -103,10 +104,15 @@ mod tests {
             assert!(*units > 0, "{path}");
         }
         let signed = |path| (unsigned_price(path), ROUTES.iter().any(|route| route.path == path));
-        for path in ["/v1/payments", "/v1/payments/quote-requests/{quoteRequestId}/award", "/x402/v1/settle"] {
+        for path in [
+            "/v1/payments",
+            "/v1/payments/batches",
+            "/v1/payments/quote-requests/{quoteRequestId}/award",
+            "/x402/v1/settle",
+        ] {
             assert_eq!(signed(path), (None, true), "{path}");
         }
         let writes = ROUTES.iter().filter(|route| route.method == Method::POST).count();
-        assert_eq!(writes, UNSIGNED.len() + 3, "a write is signed, or has a price here");
+        assert_eq!(writes, UNSIGNED.len() + 4, "a write is signed, or has a price here");
     }
 }

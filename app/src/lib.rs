@@ -27,6 +27,7 @@ mod list_query;
 mod long_poll;
 pub mod open_quote_request;
 pub mod own_payments;
+pub mod payment_batches;
 pub mod payment_identifiers;
 pub mod prepare;
 pub mod rehearse;

@@ -75,7 +75,7 @@ pub struct PreparedBody {
 // Spec 2.4.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "UnsignedMessage")]
-struct MessageBody {
+pub(crate) struct MessageBody {
     /// What the signature is over, in hex.
     message: String,
     /// On EVM the EIP-712 typed data as JSON, ready for `eth_signTypedData_v4`. On Solana the ordered bytes in hex, whose SHA-256

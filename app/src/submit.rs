@@ -25,7 +25,7 @@ use crate::{
     existing::Refused,
     funds::{Draw, Promised, Spend},
     idempotency::{KeyError, Keyed, append_first},
-    long_poll,
+    long_poll, payment_batches,
     request::{body::JsonBody, envelope, horizons, order::Order, payment::PaymentRequest, sender_auth},
     views::payments::{from_journal, read_failed},
 };
@@ -42,9 +42,19 @@ pub async fn accept(
     permit: Permit,
 ) -> Result<(PaymentView, bool), Error> {
     // Held until it is answered, also where nothing is appended.
-    let permit = Arc::new(permit);
-    match attempt(state, correlation, &caller, &body, &permit).await {
-        Err(refusal) => Ok((Refused::submission(&body, &caller).answer(state, refusal).await?.view, true)),
+    accept_under(state, correlation, &caller, &body, &Arc::new(permit)).await
+}
+
+/// As [`accept`], under a permit that others share.
+pub(crate) async fn accept_under(
+    state: &App,
+    correlation: &str,
+    caller: &Caller,
+    body: &JsonBody,
+    permit: &Arc<Permit>,
+) -> Result<(PaymentView, bool), Error> {
+    match attempt(state, correlation, caller, body, permit).await {
+        Err(refusal) => Ok((Refused::submission(body, caller).answer(state, refusal).await?.view, true)),
         accepted => accepted,
     }
 }
@@ -188,6 +198,7 @@ impl<'a> Submission<'a> {
         if let Some(restored) = &state.services.restored {
             restored.check_payment(&self.payment_id, &authorized.escrow, order.terms.source.account()).await?;
         }
+        payment_batches::check_tokens(state, &authorized.authorization, &order.terms.source)?;
         let (authorizer, authorization) = (&state.services.authorizer, self.authorization());
         let is_contract = authorizer.payer_is_contract(&authorization, authorized).await?;
         authorizer.confirm(&authorization, authorized).await?;

@@ -13,8 +13,8 @@ use events::{
     codec::{self, Error},
     event::{
         AddressFunded, AddressHeld, AttestationAwaited, AttestationMissed, AuctionClosed, Authorization, AwardLapsed,
-        AwardWithdrawn, Claim, CollectedQuote, CounterpartyDecision, Decline, DepositAddress, DepositMined,
-        DepositRuledOut, DroppedBid, Eip3009, EscrowOpened, EscrowPlan, EscrowReassigned, EscrowRefunded,
+        AwardWithdrawn, BatchPermit, BatchToken, Claim, CollectedQuote, CounterpartyDecision, Decline, DepositAddress,
+        DepositMined, DepositRuledOut, DroppedBid, Eip3009, EscrowOpened, EscrowPlan, EscrowReassigned, EscrowRefunded,
         EscrowReleased, EscrowSecured, Failed, FulfillmentConfirmed, FulfillmentFinalized, FulfillmentSeen, Inclusion,
         Mark, MemberAttested, Moved, PassedOver, PayerStep, PayerTransaction, PayerTransactionSent, Permit2,
         QuoteAwarded, QuoteReceived, RefundDue, ReservationLapsed, SelectorAnswered, SelectorAsked, SelectorRef,
@@ -162,6 +162,7 @@ fn golden() -> Vec<(&'static str, Event)> {
         ("submitted", PaymentEvent::Submitted(Box::new(submitted()))),
         ("submitted_by_a_holder", PaymentEvent::Submitted(Box::new(proven))),
         ("submitted_by_a_transfer", PaymentEvent::Submitted(Box::new(submitted_by_a_transfer()))),
+        ("submitted_in_a_payment_batch", PaymentEvent::Submitted(Box::new(submitted_in_a_payment_batch()))),
         ("submitted_by_x402", PaymentEvent::Submitted(Box::new(submitted_by_x402()))),
         ("submitted_with_an_allowance", PaymentEvent::Submitted(Box::new(submitted_with_an_allowance()))),
         ("submitted_from_a_batch", PaymentEvent::Submitted(Box::new(submitted_from_a_batch()))),

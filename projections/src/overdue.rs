@@ -243,7 +243,7 @@ fn pending(view: &PaymentView) -> Option<Step<'_>> {
     let (stage, since, waits_for) = if view.escrowed.is_some() {
         let waits_for = "proof that nothing was delivered: a settled block past the deadline on the destination chain";
         (OverdueStage::Undelivered, windows.fulfillment_deadline, waits_for)
-    } else if view.quote.is_some() || view.is_payer_deposit() || view.deposit_address.is_some() {
+    } else if view.quote.is_some() || view.is_payer_deposit() || view.leaves_money_outside {
         let waits_for = "the deposit to be settled, or proof that it can never be made";
         (OverdueStage::Undeposited, windows.reserve_deadline, waits_for)
     } else {
@@ -328,8 +328,8 @@ fn failed(view: &PaymentView) -> Option<Step<'_>> {
     let Some(owed) = &view.refund_owed else {
         let waits_for = match view.winner_untold {
             true => "the winner to be told that its award is over",
-            false if view.deposit_address.is_some() => {
-                "a settled block past the deposit's window, to see what is at the deposit address"
+            false if view.leaves_money_outside => {
+                "a settled block past the deposit's window, to see what is at the deposit address, or at that of the batch"
             }
             false => "proof that the payer's own transaction can deposit nothing any more",
         };

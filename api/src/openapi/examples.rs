@@ -1,6 +1,7 @@
 //! Example bodies. They tell one story: order-7, paid on one chain and delivered on another.
 
 mod defaults;
+mod payment_batches;
 mod settlers;
 pub(super) mod webhooks;
 pub(super) mod x402;
@@ -9,6 +10,9 @@ use serde_json::{Value, json};
 
 pub(super) use self::{
     defaults::defaults,
+    payment_batches::{
+        payment_batch_request, payment_batch_response, prepare_payment_batch_request, prepared_payment_batch,
+    },
     settlers::{settler, settlers},
 };
 

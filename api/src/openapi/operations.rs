@@ -209,6 +209,39 @@ pub const OPERATIONS: &[Operation] = &[
         errors: &[ORDER, PROVEN, PREPARED, QUOTED, READ],
     },
     Operation {
+        method: Method::POST,
+        path: "/v1/payments/batches",
+        id: "submitPaymentBatch",
+        tag: PAYMENT,
+        summary: "Submit many payments for one signature",
+        description: "Accepts the payments of a batch, each by itself, or finds those that were accepted before. Where the batch \
+                      itself is in order and signed, the answer says of each payment what became of it; nobody waits for their \
+                      outcomes, so poll their statuses.\n\nThe payer signs the message of `/v1/payments/batches/prepare`. A call \
+                      whose answer is lost is repeated as it is. On EVM chains, from tokens alone.",
+        parameters: Vec::new,
+        request: Some(Body::Json("PaymentBatchRequest", examples::payment_batch_request)),
+        response: Body::Json("PaymentBatchResponse", examples::payment_batch_response),
+        no_content: None,
+        headers: &["Deprecation"],
+        errors: &[ORDER, SIGNED, FUNDED, WRITTEN, READ],
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/payments/batches/prepare",
+        id: "preparePaymentBatch",
+        tag: PAYMENT,
+        summary: "Learn exactly what to sign for many payments",
+        description: "Makes the one message that authorizes all payments of the body, and says what the payer has to send to the \
+                      chain before: `approvals`, where Permit2 may draw too little of a token, and `wraps`, where too little of a \
+                      wrapped coin is there and enough of the coin. Nothing is kept.",
+        parameters: Vec::new,
+        request: Some(Body::Json("PreparePaymentBatchRequest", examples::prepare_payment_batch_request)),
+        response: Body::Json("PreparedPaymentBatch", examples::prepared_payment_batch),
+        no_content: None,
+        headers: &["Deprecation"],
+        errors: &[ORDER, PREPARED, READ],
+    },
+    Operation {
         method: Method::GET,
         path: "/v1/payments/resolve",
         id: "resolvePayment",

@@ -3,7 +3,7 @@
 mod tokens;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -13,27 +13,27 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use chains_evm::{
-    authorization::{self, AuthorizationError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
+    authorization::{self, AuthorizationError, BatchError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
     batching::Views,
     deposit_addresses,
     node::Node,
     payers::{ContractPayer, Payers},
     token_domain::{TokenDomain, Tokens},
 };
-use escrow_abi::contracts::{ConvertError, address, erc20};
+use escrow_abi::contracts::{self, ConvertError, address, erc20};
 use events::{
-    Account, Hash32, OwnedAsset,
+    Account, Amount, AssetId, Hash32, OwnedAsset,
     event::{Authorization, DepositAddress},
 };
 use journal::budget::Budgets;
 use net::callers::Refusal;
 use sagas::ports::{Clock, Transient};
 
-use self::tokens::{KEYS_ONLY, NO_EXACT, NO_OFFERS, NO_TRANSFERS, OLDER_ESCROW, X402_ONLY};
+use self::tokens::{BATCH_ONLY, KEYS_ONLY, NO_EXACT, NO_OFFERS, NO_TRANSFERS, OLDER_ESCROW, X402_ONLY};
 use crate::{
     authorization::{
         AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
-        MessageScheme, Prepared, PreparedDraw, SignedMessage, UnsignedMessage, Wish,
+        MessageScheme, Prepared, PreparedBatch, PreparedDraw, SignedMessage, UnsignedMessage, Wish,
         asked_escrows::{AskedEscrows, takes_no_refund},
     },
     bulkhead::{
@@ -77,6 +77,8 @@ struct EvmChain {
     escrows_with_transfers: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     /// The block as of which deposit addresses of escrows are given.
     addressed_escrows: AskedEscrows<u64>,
+    /// The block as of which batches are taken into escrows.
+    batched_escrows: AskedEscrows<u64>,
     /// Whether escrows get deposits from addresses of offers. Only configured ones are asked.
     offered_escrows: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     foreign: FairBulkhead,
@@ -103,6 +105,7 @@ impl EvmAuthorizer {
                     unsigned_asks,
                     escrows_with_transfers: Arc::default(),
                     addressed_escrows: AskedEscrows::default(),
+                    batched_escrows: AskedEscrows::default(),
                     offered_escrows: Arc::default(),
                     foreign,
                 },
@@ -132,6 +135,7 @@ impl EvmChain {
             Ok((authorization, escrow)) => {
                 let mut authorized = Authorized { authorization, escrow };
                 add_allowance(request, spend, &mut authorized)?;
+                self.add_first_block(request, &mut authorized).await?;
                 let is_last = index + 1 == request.signed_messages.len();
                 if !is_last && self.payer(request, &authorized).await?.is_some() {
                     self.judge(request, index, authorization::confirm_by_code(spend, &signed, &self.payers)).await?;
@@ -147,10 +151,24 @@ impl EvmChain {
             {
                 let asked = authorization::authorize_onchain(spend, &signed, &self.payers);
                 let (authorization, escrow) = self.judge(request, index, asked).await?;
-                Ok(Authorized { authorization, escrow })
+                let mut authorized = Authorized { authorization, escrow };
+                self.add_first_block(request, &mut authorized).await?;
+                Ok(authorized)
             }
             Err(error) => Err(refused(index, &error)),
         }
+    }
+
+    /// Adds to the permit of a batch from which block on its money is looked for.
+    async fn add_first_block(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &mut Authorized,
+    ) -> Result<(), AuthorizeError> {
+        if let Authorization::EvmPermit2Batch(permit) = &mut authorized.authorization {
+            permit.from_block = self.batches_from(request.escrow_contract, &self.tokens_asked).await?;
+        }
+        Ok(())
     }
 
     /// Whether the payer's code takes the signature of its key, where it is a key's: Permit2 asks the code and not the key
@@ -375,8 +393,10 @@ impl Authorizer for EvmAuthorizer {
         request: &AuthorizationRequest<'_>,
         payload: Option<&Map<String, Value>>,
     ) -> Result<Prepared, AuthorizeError> {
-        if request.message_scheme == MessageScheme::EvmX402Exact {
-            return Err(AuthorizeError::Refused(X402_ONLY.to_owned()));
+        match request.message_scheme {
+            MessageScheme::EvmX402Exact => return Err(AuthorizeError::Refused(X402_ONLY.to_owned())),
+            MessageScheme::EvmPermit2Batch => return Err(AuthorizeError::Refused(BATCH_ONLY.to_owned())),
+            _ => {}
         }
         let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
         let payload = payload.cloned().map(Value::Object);
@@ -406,9 +426,52 @@ impl Authorizer for EvmAuthorizer {
             amount: prepared.amount,
             draw: match spend.scheme {
                 Scheme::EvmEip3009 | Scheme::EvmX402Exact => PreparedDraw::Transfer(prepared.nonce),
-                Scheme::EvmPermit2 | Scheme::EvmPermit2Escrow => PreparedDraw::Permit2(prepared.nonce),
+                Scheme::EvmPermit2 | Scheme::EvmPermit2Escrow | Scheme::EvmPermit2Batch => {
+                    PreparedDraw::Permit2(prepared.nonce)
+                }
             },
             escrow: prepared.plan,
+        })
+    }
+
+    async fn prepare_batch(
+        &self,
+        requests: &[AuthorizationRequest<'_>],
+        deadline: Option<u64>,
+    ) -> Result<PreparedBatch, AuthorizeError> {
+        let Some(first) = requests.first() else {
+            return Err(AuthorizeError::Refused("payments: must have at least one payment".to_owned()));
+        };
+        let chain = self.chain(first)?;
+        let escrows: BTreeSet<&Account> = requests.iter().map(|request| request.escrow_contract).collect();
+        for escrow in escrows {
+            chain.batches_from(escrow, &chain.unsigned_asks).await?;
+        }
+        let spends: Vec<SpendRequest> =
+            requests.iter().map(|request| spend(request, None)).collect::<Result<_, AuthorizeError>>()?;
+        let prepared = authorization::prepare_batch(&spends, deadline).map_err(|error| {
+            AuthorizeError::Refused(match error {
+                BatchError::Member { index, error } if error.field() == "payload.reserve_deadline" => {
+                    format!("reserve_deadline: does not suit payments[{index}]: {error}")
+                }
+                BatchError::Member { index, error } => format!("payments[{index}].{error}"),
+                BatchError::Batch(rule) => format!("payments: {rule}"),
+            })
+        })?;
+        let (source, ill_formed) = (&first.terms.source, || Transient::misconfigured("a token that is none"));
+        let drawn = prepared.permitted.iter().map(|(token, amount)| {
+            let asset: AssetId = format!("{}/erc20:{}", source.asset().chain(), contracts::text(*token))
+                .parse()
+                .map_err(|_| ill_formed())?;
+            let owned = OwnedAsset::new(asset, source.account().as_str()).map_err(|_| ill_formed())?;
+            Ok((owned, Amount::new(*amount).ok_or_else(ill_formed)?))
+        });
+        let drawn = drawn.collect::<Result<Vec<_>, Transient>>()?;
+        Ok(PreparedBatch {
+            message: unsigned(&prepared.typed_data, prepared.digest, Value::Null),
+            nonce: prepared.nonce,
+            drawn,
+            members: prepared.members.into_iter().map(|member| (member.payload, member.plan)).collect(),
         })
     }
 }
@@ -418,19 +481,23 @@ fn is_for_token(authorization: &Authorization) -> bool {
     match authorization {
         Authorization::EvmEip3009(_) | Authorization::EvmX402Exact(_) => true,
         Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.allowance.is_some(),
-        Authorization::DepositAddress(_)
+        Authorization::EvmPermit2Batch(_)
+        | Authorization::DepositAddress(_)
         | Authorization::Solana(_)
         | Authorization::Tron(_)
         | Authorization::TronPermit2Escrow(_) => false,
     }
 }
 
-/// Whether two authorizations are one, whatever allowance one of them brings.
+/// Whether two authorizations are one, whatever allowance one of them brings, and whenever it was looked at.
 fn is_same(one: &Authorization, other: &Authorization) -> bool {
     let bare = |authorization: &Authorization| {
         let mut bare = authorization.clone();
         if let Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) = &mut bare {
             permit.allowance = None;
+        }
+        if let Authorization::EvmPermit2Batch(permit) = &mut bare {
+            permit.from_block = 0;
         }
         bare
     };
@@ -450,6 +517,7 @@ fn spend(request: &AuthorizationRequest<'_>, token: Option<TokenDomain>) -> Resu
     let scheme = match request.message_scheme {
         MessageScheme::EvmPermit2 => Scheme::EvmPermit2,
         MessageScheme::EvmPermit2Escrow => Scheme::EvmPermit2Escrow,
+        MessageScheme::EvmPermit2Batch => Scheme::EvmPermit2Batch,
         MessageScheme::EvmEip3009 => Scheme::EvmEip3009,
         MessageScheme::EvmX402Exact => Scheme::EvmX402Exact,
         other @ (MessageScheme::Solana | MessageScheme::Tron | MessageScheme::TronPermit2Escrow) => {

@@ -24,13 +24,15 @@ use crate::{
     funds::Draw,
 };
 
-/// How the payer signed: the schemes of spec 2.3, two more of EVM chains (ADR 150, 154), and one of Tron (ADR 156).
+/// How the payer signed: the schemes of spec 2.3, three more of EVM chains (ADR 150, 154, 158), and one of Tron (ADR 156).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageScheme {
     /// Permit2 transfer without a witness.
     EvmPermit2,
     /// Permit2 transfer with the escrow's witness.
     EvmPermit2Escrow,
+    /// Permit2 transfer for a batch of payments.
+    EvmPermit2Batch,
     /// A transfer by the token itself (ERC-3009).
     EvmEip3009,
     /// A transfer by the token to the address of a merchant's offer, as clients of x402 sign it.
@@ -45,14 +47,22 @@ pub enum MessageScheme {
 
 impl MessageScheme {
     /// Every scheme that a request may name. What clients of x402 sign comes by `/x402/v1` alone.
-    pub const ALL: [Self; 6] =
-        [Self::EvmPermit2, Self::EvmPermit2Escrow, Self::EvmEip3009, Self::Solana, Self::TronPermit2Escrow, Self::Tron];
+    pub const ALL: [Self; 7] = [
+        Self::EvmPermit2,
+        Self::EvmPermit2Escrow,
+        Self::EvmPermit2Batch,
+        Self::EvmEip3009,
+        Self::Solana,
+        Self::TronPermit2Escrow,
+        Self::Tron,
+    ];
 
     /// The name in a body.
     pub fn name(self) -> &'static str {
         match self {
             Self::EvmPermit2 => "EVM_PERMIT2",
             Self::EvmPermit2Escrow => "EVM_PERMIT2_ESCROW",
+            Self::EvmPermit2Batch => "EVM_PERMIT2_BATCH",
             Self::EvmEip3009 => "EVM_EIP3009",
             Self::EvmX402Exact => "EVM_X402_EXACT",
             Self::Solana => "SOLANA",
@@ -64,7 +74,11 @@ impl MessageScheme {
     /// The chains it is for.
     pub fn family(self) -> Family {
         match self {
-            Self::EvmPermit2 | Self::EvmPermit2Escrow | Self::EvmEip3009 | Self::EvmX402Exact => Family::Evm,
+            Self::EvmPermit2
+            | Self::EvmPermit2Escrow
+            | Self::EvmPermit2Batch
+            | Self::EvmEip3009
+            | Self::EvmX402Exact => Family::Evm,
             Self::Solana => Family::Solana,
             Self::Tron | Self::TronPermit2Escrow => Family::Tron,
         }
@@ -236,6 +250,19 @@ pub struct Prepared {
     pub escrow: EscrowPlan,
 }
 
+/// What the payer of a batch has to sign, and what each payment of it says besides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreparedBatch {
+    /// The message, without a payload.
+    pub message: UnsignedMessage,
+    /// The nonce that is signed.
+    pub nonce: Hash32,
+    /// The tokens and how much is drawn of each, smallest unit.
+    pub drawn: Vec<(OwnedAsset, Amount)>,
+    /// The payload of each payment's signed message and its escrow, in their order.
+    pub members: Vec<(Map<String, Value>, EscrowPlan)>,
+}
+
 /// How what is prepared is going to be drawn: a [`Draw`] of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreparedDraw {
@@ -337,6 +364,20 @@ pub trait Authorizer: Send + Sync {
         let _ = escrow;
         let chain = source.asset().chain();
         Err(AuthorizeError::Refused(format!("network: exact is not served on {chain}; see gw-escrow")))
+    }
+
+    /// What the payer of a batch signs for all of these payments, so that [`Authorizer::authorize`] accepts each of them (ADR 158). They are
+    /// deposited up to the UNIX second `deadline`, or as long as all of them can be.
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`]; what is one payment's fault names it as `payments[n]`.
+    async fn prepare_batch(
+        &self,
+        requests: &[AuthorizationRequest<'_>],
+        deadline: Option<u64>,
+    ) -> Result<PreparedBatch, AuthorizeError> {
+        let _ = (requests, deadline);
+        Err(AuthorizeError::Refused("payments: no batches are taken on the chain of their source".to_owned()))
     }
 
     /// One more message, by which the payer gives the allowance that what was prepared needs, in front of the others; `None` where only a

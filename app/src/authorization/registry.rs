@@ -14,7 +14,7 @@ use sagas::ports::Transient;
 use crate::{
     authorization::{
         AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared,
-        UnsignedMessage, Wish,
+        PreparedBatch, UnsignedMessage, Wish,
     },
     bulkhead::{
         Bulkhead, Permit,
@@ -103,5 +103,16 @@ impl Authorizer for Authorizers {
         request.check_window()?;
         let (_permit, authorizer) = self.of(request.terms.source.family(), |family| &family.unsigned).await?;
         authorizer.prepare(request, payload).await
+    }
+
+    async fn prepare_batch(
+        &self,
+        requests: &[AuthorizationRequest<'_>],
+        deadline: Option<u64>,
+    ) -> Result<PreparedBatch, AuthorizeError> {
+        let none = || AuthorizeError::Refused("payments: must have at least one payment".to_owned());
+        let family = requests.first().map(|request| request.terms.source.family()).ok_or_else(none)?;
+        let (_permit, authorizer) = self.of(family, |family| &family.unsigned).await?;
+        authorizer.prepare_batch(requests, deadline).await
     }
 }

@@ -101,6 +101,7 @@ impl SolanaAuthorizer {
             MessageScheme::Solana => {}
             other @ (MessageScheme::EvmPermit2
             | MessageScheme::EvmPermit2Escrow
+            | MessageScheme::EvmPermit2Batch
             | MessageScheme::EvmEip3009
             | MessageScheme::EvmX402Exact
             | MessageScheme::Tron

@@ -280,6 +280,7 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
         MessageScheme::Tron | MessageScheme::TronPermit2Escrow => {}
         other @ (MessageScheme::EvmPermit2
         | MessageScheme::EvmPermit2Escrow
+        | MessageScheme::EvmPermit2Batch
         | MessageScheme::EvmEip3009
         | MessageScheme::EvmX402Exact
         | MessageScheme::Solana) => {

@@ -63,6 +63,12 @@ impl Error {
         Code::SERVICE_UNAVAILABLE.into()
     }
 
+    /// Says in which member of the body it is. Its own message names a member of that.
+    pub(crate) fn within(mut self, path: &str) -> Self {
+        self.message = format!("{path}.{}", self.message);
+        self
+    }
+
     /// Says which payment the error is about.
     pub fn about(mut self, payment_id: &PaymentId) -> Self {
         self.payment_id = Some(payment_id.clone());

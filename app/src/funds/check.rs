@@ -98,7 +98,9 @@ impl FundsCheck {
         let asked = async { tokio::try_join!(self.holding(funds, spend, true), funds.is_used(spend)) };
         let (holding, used) = asked.await.map_err(unavailable)?;
         if used {
-            return Err(Code::NONCE_ALREADY_USED.into());
+            let is_drawn =
+                matches!(spend.draw, Draw::Batch { .. }) && funds.has_landed(spend).await.map_err(unavailable)?;
+            return if is_drawn { Ok(None) } else { Err(Code::NONCE_ALREADY_USED.into()) };
         }
         match refusal(spend, &holding) {
             Some(refusal) if !funds.has_landed(spend).await.map_err(unavailable)? => Err(refusal),
@@ -168,7 +170,7 @@ fn key(spend: &Spend<'_>) -> String {
     let Spend { source, draw, escrow, .. } = spend;
     let drawn_by = match draw {
         // What comes with the signature is judged by each for itself.
-        Draw::Permit2 { prepares: false, .. } => "permit2".to_owned(),
+        Draw::Permit2 { prepares: false, .. } | Draw::Batch { .. } => "permit2".to_owned(),
         Draw::Permit2 { nonce, prepares: true } => format!("permit2 {nonce}"),
         Draw::Transfer { .. } => "token".to_owned(),
         Draw::Delegate { signer } => format!("{} {signer}", escrow.contract),

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use chains_evm::{
     batching::Views,
     node::{At, Node},
+    payment_batches,
     query::Query,
     token_domain::Tokens,
     wrapping::{self, WrapCall},
@@ -93,10 +94,19 @@ impl Funds for EvmFunds {
         Ok(Holding { balance, allowance: (!comes_later).then_some(allowance), spender: text(spender), coin })
     }
 
+    /// A batch is drawn with the deposit of one of its payments, and all others find their money there.
+    async fn has_landed(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
+        let Draw::Batch { address: at, .. } = spend.draw else { return Ok(false) };
+        let Parties { views, token, .. } = self.parties(spend)?;
+        let held = IERC20Holdings::balanceOfCall { holder: address(at)? };
+        let (is_drawn, held) = tokio::try_join!(payment_batches::is_drawn(views.node(), at), views.read(token, &held))?;
+        Ok(is_drawn && held >= spend.amount.get())
+    }
+
     async fn is_used(&self, spend: &Spend<'_>) -> Result<bool, Transient> {
         let Parties { views, tokens, token, payer: owner, permit2 } = self.parties(spend)?;
         let nonce = match spend.draw {
-            Draw::Permit2 { nonce, .. } => nonce,
+            Draw::Permit2 { nonce, .. } | Draw::Batch { nonce, .. } => nonce,
             Draw::Transfer { nonce } => return tokens.is_used(token, owner, B256::from(nonce.0)).await,
             Draw::Delegate { .. } | Draw::PayerDeposit { .. } => return Ok(false),
         };

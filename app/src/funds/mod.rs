@@ -54,6 +54,13 @@ pub enum Draw<'a> {
         /// give the allowance; or the allowance is signed, too (ERC-2612).
         prepares: bool,
     },
+    /// By Permit2, once for all payments of a batch.
+    Batch {
+        /// The nonce that is signed.
+        nonce: Hash32,
+        /// Where it is once it is drawn.
+        address: &'a Account,
+    },
     /// By the token itself, once per nonce, without an allowance (ERC-3009).
     Transfer {
         /// The nonce that is signed.
@@ -84,6 +91,7 @@ impl<'a> Draw<'a> {
                 prepares: permit.allowance.is_some()
                     || signature::bytes(&permit.signature).is_ok_and(|bytes| signature::is_erc6492(&bytes)),
             },
+            Authorization::EvmPermit2Batch(permit) => Self::Batch { nonce: permit.nonce, address: &permit.address },
             Authorization::EvmEip3009(transfer) => Self::Transfer { nonce: transfer.nonce },
             Authorization::EvmX402Exact(purchase) => Self::Transfer { nonce: purchase.nonce },
             Authorization::Solana(spend) => Self::Delegate { signer: &spend.signer },
@@ -207,7 +215,8 @@ pub trait Funds: Send + Sync {
         Ok(false)
     }
 
-    /// Whether the payer's own transaction has drawn the amount already, so that it need not be there any more.
+    /// Whether the payer's own transaction, or another payment of its batch, has drawn the amount already, so that it need not be there any
+    /// more.
     ///
     /// # Errors
     /// [`Transient`] when the chain cannot be asked for now, also when that is about to be decided.

@@ -47,7 +47,7 @@ impl Funds for TronFunds {
             Draw::Permit2 { .. } => (permit2_of(node)?, true),
             // What is prepared holds the approval wherever one is needed.
             Draw::PayerDeposit { deposit, approves } => (&spend.escrow.contract, deposit.is_some() && !approves),
-            Draw::Transfer { .. } | Draw::Delegate { .. } => {
+            Draw::Batch { .. } | Draw::Transfer { .. } | Draw::Delegate { .. } => {
                 return Err(Transient::misconfigured("the payer signed for another family"));
             }
         };

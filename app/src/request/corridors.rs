@@ -253,6 +253,7 @@ impl Corridor {
             MessageScheme::EvmPermit2 => self.permit2_without_witness,
             MessageScheme::TronPermit2Escrow => self.permit2.is_some(),
             MessageScheme::EvmPermit2Escrow
+            | MessageScheme::EvmPermit2Batch
             | MessageScheme::EvmEip3009
             | MessageScheme::EvmX402Exact
             | MessageScheme::Solana

@@ -48,6 +48,10 @@ pub static DEPOSIT_ADDRESS: LazyLock<Artefact> =
 pub static OFFER_ADDRESSES: LazyLock<Artefact> =
     LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/OfferAddresses.json")));
 
+/// `PaymentBatches`. Its constructor has no arguments.
+pub static PAYMENT_BATCHES: LazyLock<Artefact> =
+    LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/PaymentBatches.json")));
+
 /// Uniswap's `Permit2`, of its published sources and settings. Its constructor has no arguments.
 pub static PERMIT2: LazyLock<Artefact> =
     LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/Permit2.json")));
@@ -304,6 +308,11 @@ pub fn tron_deposit_address_findings(found: &[u8], implementation: Address) -> V
 /// `implementation`.
 pub fn offer_address_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
     factory_findings(found, &OFFER_ADDRESSES, implementation)
+}
+
+/// What the code found where batches are drawn, compared with this version's, whose addresses run the code at `implementation`.
+pub fn payment_batch_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
+    factory_findings(found, &PAYMENT_BATCHES, implementation)
 }
 
 fn factory_findings(found: &[u8], artefact: &Artefact, implementation: Address) -> Vec<Finding> {

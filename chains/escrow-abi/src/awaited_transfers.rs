@@ -21,13 +21,12 @@ const RETURN_LOOKS_EVERY: Duration = Duration::from_secs(3_600);
 pub struct AwaitedTransfers {
     to: Mutex<HashMap<Address, Awaited>>,
     /// Those that money is to be given back from, by a transaction of ours or of others.
-    from: Mutex<HashMap<Address, Return>>,
+    from: Mutex<HashMap<(Address, Hash32), Return>>,
 }
 
-/// The return that is waited for from an address.
+/// The return of a payment's money that is waited for from an address. Payments of a batch wait at one.
 #[derive(Debug, Clone, Copy)]
 struct Return {
-    payment: Hash32,
     /// Who alone tells of it.
     factory: Address,
     since: Instant,
@@ -66,13 +65,13 @@ impl AwaitedTransfers {
             addresses.retain(|_, known| now.duration_since(known.since) < RETURN_LOOKS_EVERY);
         }
         if addresses.len() < AWAITED_MAX {
-            addresses.insert(at, Return { payment: deposit.payment_id.on_chain(), factory, since: now });
+            addresses.insert((at, deposit.payment_id.on_chain()), Return { factory, since: now });
         }
     }
 
     /// It was given back, or nothing is there any more.
-    pub fn remove_return(&self, at: Address) {
-        lock(&self.from).remove(&at);
+    pub fn remove_return(&self, at: Address, deposit: &PayerDeposit) {
+        lock(&self.from).remove(&(at, deposit.payment_id.on_chain()));
     }
 
     /// Those waited at in the second `now`.
@@ -93,9 +92,11 @@ impl AwaitedTransfers {
     }
 
     /// Whose money was given back from the address of this topic, as `factory` says.
-    pub fn returned(&self, topic: B256, factory: Address) -> Option<Hash32> {
-        let known = lock(&self.from).get(&Address::from_word(topic)).copied();
-        known.filter(|known| known.factory == factory).map(|known| known.payment)
+    pub fn returned(&self, topic: B256, factory: Address) -> Vec<Hash32> {
+        let from = Address::from_word(topic);
+        let known = lock(&self.from);
+        let known = known.iter().filter(|((at, _), known)| *at == from && known.factory == factory);
+        known.map(|((_, payment), _)| *payment).collect()
     }
 }
 
@@ -171,11 +172,17 @@ mod tests {
     fn a_return_is_of_the_payment_of_its_address_until_it_is_removed() {
         let awaited = AwaitedTransfers::default();
         let returned = |awaited: &AwaitedTransfers| awaited.returned(at(1).into_word(), at(9));
-        assert_eq!((returned(&awaited), awaited.has_returns()), (None::<Hash32>, false));
+        let id = |n| deposit(n).payment_id.on_chain();
+        assert_eq!((returned(&awaited), awaited.has_returns()), (Vec::<Hash32>::new(), false));
         awaited.add_return(at(1), at(9), &deposit(1));
-        assert_eq!(returned(&awaited), Some(deposit(1).payment_id.on_chain()));
-        assert_eq!(awaited.returned(at(1).into_word(), at(8)), None, "anyone can log the like");
-        awaited.remove_return(at(1));
+        assert_eq!(returned(&awaited), [id(1)]);
+        assert!(awaited.returned(at(1).into_word(), at(8)).is_empty(), "anyone can log the like");
+        // Payments of a batch wait at one address.
+        awaited.add_return(at(1), at(9), &deposit(2));
+        assert_eq!(returned(&awaited).into_iter().collect::<std::collections::BTreeSet<_>>(), [id(1), id(2)].into());
+        awaited.remove_return(at(1), &deposit(1));
+        assert_eq!(returned(&awaited), [id(2)]);
+        awaited.remove_return(at(1), &deposit(2));
         assert!(!awaited.has_returns());
     }
 }

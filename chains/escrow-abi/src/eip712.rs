@@ -55,6 +55,23 @@ sol! {
         GatewayDeposit witness;
     }
 
+    /// The witness of a batch: its escrow, and the Merkle root of its payments.
+    #[derive(Debug, PartialEq, Eq)]
+    struct PaymentBatch {
+        address escrow;
+        bytes32 payments;
+    }
+
+    /// What a payer signs under `EVM_PERMIT2_BATCH`.
+    #[derive(Debug, PartialEq, Eq)]
+    struct PermitBatchWitnessTransferFrom {
+        TokenPermissions[] permitted;
+        address spender;
+        uint256 nonce;
+        uint256 deadline;
+        PaymentBatch witness;
+    }
+
     /// What a payer signs under `EVM_EIP3009`: only `to` may carry it out.
     #[derive(Debug, PartialEq, Eq)]
     struct ReceiveWithAuthorization {

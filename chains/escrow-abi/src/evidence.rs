@@ -136,11 +136,13 @@ impl Evidence {
         });
     }
 
-    /// Checks that the transaction gave back what was at the deposit address `at` of `factory`, as the stream says, to the payer.
+    /// Checks that the transaction gave back what was at the address `at` of `factory`, as the stream says, to the payer; `share` is what of
+    /// so much is the payment's.
     pub fn given_back(
         &self,
         parties: &Parties,
         (factory, at): (Address, Address),
+        share: impl FnOnce(Amount) -> Amount,
         refunded: &EscrowRefunded,
         discrepancies: &mut Discrepancies,
     ) {
@@ -151,7 +153,8 @@ impl Evidence {
                 discrepancies.add(Kind::Missing, format!("{transaction} gave nothing back from the deposit address"));
             }
             Some(event) => {
-                discrepancies.same("the amount given back", units(refunded.amount), event.amount);
+                let given_back = Amount::new(event.amount).map_or(U256::ZERO, |amount| units(share(amount)));
+                discrepancies.same("the amount given back", units(refunded.amount), given_back);
                 parties.same("who got it back", parties.payer, event.to, discrepancies);
             }
         }

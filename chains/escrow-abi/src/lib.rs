@@ -23,6 +23,7 @@ pub mod evidence;
 pub mod known_terms;
 pub mod minimal_proxy;
 pub mod offers;
+pub mod payment_batches;
 pub mod permit2;
 pub mod record;
 pub mod reservations;

@@ -29,9 +29,9 @@ sol! {
     }
 }
 
-const NAME: &str = "Permit2";
-const DOMAIN: Members = &[("name", "string"), ("chainId", "uint256"), ("verifyingContract", "address")];
-const TOKEN_PERMISSIONS: Members = &[("token", "address"), ("amount", "uint256")];
+pub(crate) const NAME: &str = "Permit2";
+pub(crate) const DOMAIN: Members = &[("name", "string"), ("chainId", "uint256"), ("verifyingContract", "address")];
+pub(crate) const TOKEN_PERMISSIONS: Members = &[("token", "address"), ("amount", "uint256")];
 const PLAIN: Members =
     &[("permitted", "TokenPermissions"), ("spender", "address"), ("nonce", "uint256"), ("deadline", "uint256")];
 const WITNESSED: Members = &[

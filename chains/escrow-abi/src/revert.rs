@@ -12,6 +12,7 @@ use super::{
     contracts::{AccountDeposit, DevStablecoin, DevToken, FulfillmentProxy, GatewayEscrow, PermittedDeposit},
     deposit_addresses::DepositAddresses,
     offers::OfferAddresses,
+    payment_batches::PaymentBatches,
 };
 
 /// Errors of contracts that are not ours: Permit2's (ISignatureTransfer, SignatureVerification, PermitErrors).
@@ -62,6 +63,7 @@ static ERRORS: LazyLock<HashMap<Selector, Error>> = LazyLock::new(|| {
         PermittedDeposit::abi::errors(),
         DepositAddresses::abi::errors(),
         OfferAddresses::abi::errors(),
+        PaymentBatches::abi::errors(),
     ];
     let own = own.into_iter().flat_map(|errors| errors.into_values().flatten());
     own.chain(foreign).map(|error| (error.selector(), error)).collect()

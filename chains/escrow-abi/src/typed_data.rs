@@ -188,6 +188,17 @@ impl<'a> Object<'a> {
         Self::exactly(path, self.member(name), &names(members), self.form)
     }
 
+    /// The members of the list `name`, which is at `path`, each with these members, and at most so many.
+    ///
+    /// # Errors
+    /// As [`Object::typed_data`].
+    pub fn list(&self, path: &'static str, name: &str, members: Members, most: usize) -> Result<Vec<Self>, FieldError> {
+        let items = self.member(name).as_array().filter(|items| items.len() <= most);
+        let items =
+            items.ok_or_else(|| FieldError::malformed(path, format!("must be a list of at most {most} members")))?;
+        items.iter().map(|item| Self::exactly(path, item, &names(members), self.form)).collect()
+    }
+
     /// A member that is there: whoever made this has seen to it.
     pub fn member(&self, name: &str) -> &'a Value {
         &self.map[name]

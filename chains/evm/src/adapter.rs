@@ -3,9 +3,10 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
-use alloy::sol_types::SolCall;
+use alloy::{primitives::Address, sol_types::SolCall};
 use async_trait::async_trait;
 
 use chains::{log_watcher::LogWatcher, registry::Chain, reservers::Reservers, setup::SetupError, submitters::Leg};
@@ -16,7 +17,7 @@ use escrow_abi::{
 };
 use events::{
     Account, Amount, ChainId, PaymentId,
-    event::{Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
+    event::{Authorization, Claim, EscrowOpened, EscrowPlan, EscrowSecured, Inclusion, TransactionPrepared},
     time::unix_seconds,
 };
 use journal::{
@@ -32,12 +33,13 @@ use signer::Secp256k1Key;
 
 use super::{
     deliveries::Deliveries,
-    deposit_addresses::Place,
     deposit_call::deposit_call,
     escrows::{Escrows, SettledEscrow},
+    held_outside::Place,
     log_source::Logs,
     node::Node,
     payer_budgets::PayerBudgets,
+    payment_batches,
     preparation::{Intent, Preparation},
     query::Query,
     reassignment,
@@ -45,11 +47,18 @@ use super::{
     submitters::{SignerHealth, SubmitterAccounts, SubmitterKeys, maintain_every},
     transaction::{account_of, plain, raw_bytes},
     transaction_status::Transactions,
+    turns::Turns,
 };
 
 /// How long the escrow would take the deposit that a node is shown to try it out, in seconds: the node sees a signature
 /// that anyone could use, whatever comes of it.
 const TRIAL_SECONDS: u64 = 15;
+
+/// What passes between the preparation of a deposit that draws a batch and the end of its admission at the most, beyond what that lasts.
+const TURN_MARGIN: Duration = Duration::from_secs(60);
+
+/// How long the payments of a batch wait for the return that one of them sent for all.
+const RETURN_TURN_MAX: Duration = Duration::from_secs(600);
 
 /// The keys with which the gateway acts on one chain.
 #[derive(Debug, Clone)]
@@ -76,6 +85,10 @@ pub struct EvmChain {
     payers: PayerBudgets,
     log_watcher: LogWatcher<Logs>,
     awaited: Arc<AwaitedTransfers>,
+    /// The payments whose deposits draw their batches, by the batches' addresses.
+    draws: Turns<Account>,
+    /// The payments that give back what all payments of their batches have left, by the batches' addresses and the tokens.
+    returns: Turns<(Address, Address)>,
     /// Escrows whose records can be read, as far as they were asked.
     readable: Mutex<BTreeSet<Account>>,
     clock: Arc<dyn Clock>,
@@ -116,6 +129,8 @@ impl EvmChain {
             log_watcher: LogWatcher::new(Logs::of(node.clone(), awaited.clone()), node.config().common.poll_ms)
                 .hinted(node.head_feed().cloned()),
             awaited,
+            draws: Turns::new(Duration::from_secs(node.config().admission_seconds) + TURN_MARGIN),
+            returns: Turns::new(RETURN_TURN_MAX),
             readable: Mutex::default(),
             clock,
             node,
@@ -226,8 +241,32 @@ impl EvmChain {
         self.preparation().prepare(intent).await
     }
 
-    /// Prepares the deposit of what the quote asks for, or of `larger`.
+    /// As [`EvmChain::prepare_deposit_in_turn`]. Until a batch is drawn, one deposit of it is under way at a time: all the others would draw it
+    /// again, in vain, and could be had to by a payer that takes its money away.
     async fn prepare_deposit_of(
+        &self,
+        order: &DepositOrder,
+        larger: Option<Amount>,
+        attempt: u32,
+    ) -> Result<TransactionPrepared, PrepareError> {
+        let Authorization::EvmPermit2Batch(permit) = &order.authorization else {
+            return self.prepare_deposit_in_turn(order, larger, attempt).await;
+        };
+        let (batch, payment_id) = (&permit.address, &order.payment_id);
+        if !payment_batches::is_drawn(&self.node, batch).await?
+            && !self.draws.take(batch.clone(), payment_id, Instant::now())
+        {
+            return Err(PrepareError::Waiting(format!("another payment of the batch {batch} draws it")));
+        }
+        let prepared = self.prepare_deposit_in_turn(order, larger, attempt).await;
+        if prepared.is_err() {
+            self.draws.end(batch, payment_id);
+        }
+        prepared
+    }
+
+    /// Prepares the deposit of what the quote asks for, or of `larger`.
+    async fn prepare_deposit_in_turn(
         &self,
         order: &DepositOrder,
         larger: Option<Amount>,
@@ -372,6 +411,11 @@ impl Chains for EvmChain {
         let state = self.transactions().deposit_state(order, versions).await?;
         // Before it is a fact in the journal, so that a process that dies in between does it again.
         self.payers.close(order, versions, &state).await?;
+        if let (Authorization::EvmPermit2Batch(permit), false) =
+            (&order.authorization, matches!(state, DepositState::Pending))
+        {
+            self.draws.end(&permit.address, &order.payment_id);
+        }
         Ok(state)
     }
 
@@ -418,25 +462,35 @@ impl Chains for EvmChain {
         }
         let state = place.state(&self.node, since).await?;
         if matches!(state, AddressState::GivenBack(_) | AddressState::Empty) {
-            self.awaited.remove_return(place.at());
+            self.awaited.remove_return(place.at(), deposit);
+            self.returns.end(&place.key(), &deposit.payment_id);
         }
         Ok(state)
     }
 
-    /// What it does is the same whoever sends it. A token may run code of the refund account's, so its gas is bounded as a deposit's.
+    /// What it does is the same whoever sends it. A token may run code of the refund account's, so its gas is bounded as a deposit's. Of a
+    /// batch one call gives back what all payments have left of a token, so the others wait for it.
     async fn prepare_give_back(
         &self,
         deposit: &PayerDeposit,
         attempt: u32,
     ) -> Result<TransactionPrepared, PrepareError> {
         let (place, payment_id) = (Place::of(deposit)?, &deposit.payment_id);
+        let key = place.key();
+        if place.is_shared() && !self.returns.take(key, payment_id, Instant::now()) {
+            return Err(PrepareError::Waiting("another payment of the batch gives back what is left of it".to_owned()));
+        }
         // Nothing is lost when it waits, unlike a release: so it leaves what those need.
         let senders = self.submitters.senders(Leg::Deposit, payment_id)?;
         let (call, escrow) = (place.give_back(senders.preferred), place.factory());
         let (trial, purpose) = (call.clone(), Purpose::refund(payment_id, attempt));
         let gas_max = Some(self.node.config().gas.deposit_max);
         let intent = Intent { senders, gas_max, payer: None, trial, trial_until: 0, call, escrow, purpose, attempt };
-        self.preparation().prepare(intent).await
+        let prepared = self.preparation().prepare(intent).await;
+        if prepared.is_err() {
+            self.returns.end(&key, payment_id);
+        }
+        prepared
     }
 
     async fn payer_has_escrow(

@@ -31,8 +31,8 @@ use sagas::ports::{EscrowState, PayerDeposit, Statement, Transient};
 
 use super::{
     batching::Views,
-    deposit_addresses::Place,
     escrows::{Escrows, SettledEscrow},
+    held_outside::Place,
     node::Node,
     token_domain::Tokens,
     transaction::raw_bytes,
@@ -107,7 +107,8 @@ impl Audit for Auditor {
         let place = Place::of(deposit)?;
         match parties_of(&deposit.payment_id, &deposit.terms, &deposit.escrow) {
             Ok(parties) => {
-                mined.given_back(&parties, (place.factory(), place.at()), refunded, &mut discrepancies);
+                let share = |amount| place.share(amount);
+                mined.given_back(&parties, (place.factory(), place.at()), share, refunded, &mut discrepancies);
             }
             Err(error) => return Ok(unreadable(error)),
         }
@@ -141,7 +142,9 @@ impl Audit for Auditor {
         let agreed = match case.authorization {
             Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.quote_hash,
             Authorization::EvmEip3009(transfer) => transfer.quote_hash,
-            Authorization::EvmX402Exact(_) | Authorization::DepositAddress(_) => Hash32::ZERO,
+            Authorization::EvmPermit2Batch(_) | Authorization::EvmX402Exact(_) | Authorization::DepositAddress(_) => {
+                Hash32::ZERO
+            }
             Authorization::Solana(_) | Authorization::Tron(_) | Authorization::TronPermit2Escrow(_) => {
                 return Ok(unreadable("the payer signed for another family"));
             }
@@ -150,18 +153,30 @@ impl Audit for Auditor {
             Agreement { plan: case.plan, terms_hash: case.terms.hash(), agreed, quote_hash: case.quote_hash };
         Evidence::deposited(&parties, &agreement, deposit, &mut discrepancies);
         Evidence::reserved(case, &parties, payout, reserved, &mut discrepancies);
-        // Who pays is the address that the payer's money was sent to, where there is one.
+        // Who pays is the address that the payer's money was sent to, or drawn to with its batch, where there is one.
         let sent_to = match case.authorization {
             Authorization::DepositAddress(given) => Some(&given.address),
             Authorization::EvmX402Exact(purchase) => Some(&purchase.pay_to),
+            Authorization::EvmPermit2Batch(permit) => Some(&permit.address),
             _ => None,
         };
+        let payer = parties.payer;
         let taken_from = match sent_to.map(address) {
             Some(Ok(payer)) => Parties { payer, ..parties },
             Some(Err(error)) => return Ok(unreadable(error)),
             None => parties,
         };
-        mined.taken(&taken_from, deposits.len(), deposit.amount, &mut discrepancies);
+        let mut taken = Discrepancies::default();
+        mined.taken(&taken_from, deposits.len(), deposit.amount, &mut taken);
+        if matches!(case.authorization, Authorization::EvmPermit2Batch(_)) && !taken.0.is_empty() {
+            // Who has seen the admission can pay for the payment, and the payer may have.
+            let mut own = Discrepancies::default();
+            mined.taken(&Parties { payer, ..taken_from }, deposits.len(), deposit.amount, &mut own);
+            if own.0.is_empty() {
+                taken = own;
+            }
+        }
+        discrepancies.0.append(&mut taken.0);
         discrepancies.require(mined.time <= case.plan.reserve_deadline, || {
             format!("the deposit came at {}, after the reserve deadline {}", mined.time, case.plan.reserve_deadline)
         });

@@ -7,13 +7,10 @@
 use std::sync::LazyLock;
 
 use alloy::{
-    primitives::{Address, Bytes, U64, U256, aliases::U48},
-    rpc::types::Log,
-    sol_types::{SolCall, SolEvent},
+    primitives::{Address, Bytes, U256, aliases::U48},
+    sol_types::SolCall,
 };
-use serde_json::json;
 
-use chains::deposit_address::worth_giving_back;
 use escrow_abi::{
     artefacts::{self, DEPOSIT_ADDRESSES},
     contracts::{self, ConvertError, DevToken as Erc20, address},
@@ -26,18 +23,16 @@ use escrow_abi::{
 };
 use events::{
     Account, Amount, Hash32, OwnedAsset, PaymentId,
-    event::{DepositAddress, EscrowPlan, EscrowRefunded},
+    event::{DepositAddress, EscrowPlan},
 };
-use sagas::ports::{AddressFunds, AddressState, PayerDeposit, Transient};
+use sagas::ports::{DepositOrder, Transient};
 
 use super::{
     calls::{Call, CallError, Calls},
     deployer,
-    logs::{RANGE_BLOCKS, RANGE_BLOCKS_MIN},
     minimal_proxy::{self, implementation},
-    node::{At, BlockRef, Node},
+    node::{At, Node},
     query::Query,
-    rpc::Fault,
     transaction::plain,
 };
 
@@ -55,7 +50,7 @@ pub fn address_for(factory: Address, implementation: Address, terms: &Terms) -> 
 }
 
 /// What the deposit address of a payment commits to.
-fn committed(
+pub(crate) fn committed(
     payment_id: &PaymentId,
     terms: &events::Terms,
     plan: &EscrowPlan,
@@ -151,150 +146,26 @@ pub async fn served_from(node: &Node, escrow: &Account) -> Result<Option<u64>, T
     Ok((is_ours && artefacts::takes_deposits_for(&escrow)).then_some(settled.number))
 }
 
-/// The address of a payment's deposit, with what it commits to.
-pub(crate) struct Place {
-    factory: Address,
-    at: Address,
-    terms: Terms,
-    asked: Amount,
-    from_block: u64,
-}
-
-impl Place {
-    /// Of the deposit, where it is made through an address.
-    ///
-    /// # Errors
-    /// [`Transient`] where it is not, or fits no EVM chain.
-    pub(crate) fn of(deposit: &PayerDeposit) -> Result<Self, Transient> {
-        let recorded = deposit.authorization.deposit_address();
-        let recorded = recorded.ok_or_else(|| Transient::misconfigured("the payment has no deposit address"))?;
-        let PayerDeposit { payment_id, terms, escrow, .. } = deposit;
-        Ok(Self {
-            factory: address(&recorded.factory)?,
-            at: address(&recorded.address)?,
-            terms: committed(payment_id, terms, escrow, recorded.amount)?,
-            asked: recorded.amount,
-            from_block: recorded.from_block,
-        })
-    }
-
-    /// The address.
-    pub(crate) fn at(&self) -> Address {
-        self.at
-    }
-
-    /// The token that is deposited.
-    pub(crate) fn token(&self) -> Address {
-        self.terms.token
-    }
-
-    /// What is there of the token, by the newest block.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub(crate) async fn funds(&self, node: &Node) -> Result<AddressFunds, Transient> {
-        let head = node.head().await?;
-        Ok(AddressFunds { amount: self.held(node, head).await?, block_number: head.number, block_time: head.time })
-    }
-
-    /// What became of what is there, by the newest settled block; where it was there in block `since`, after that one.
-    ///
-    /// # Errors
-    /// [`Transient`].
-    pub(crate) async fn state(&self, node: &Node, since: Option<u64>) -> Result<AddressState, Transient> {
-        let settled = node.settled().await?;
-        if settled.time <= self.terms.deposit.reserveDeadline.to::<u64>() {
-            return Ok(AddressState::Open);
-        }
-        let held = self.held(node, settled).await?;
-        let held = worth_giving_back(held, self.asked);
-        // What comes after what was given back is nobody's to wait for.
-        if since.is_some() || held.is_none() {
-            let from = since.map_or(self.from_block, |since| since.saturating_add(1));
-            // Nothing is given back from an address whose code is not made.
-            if !Query::of(node).code(self.at, At::Block(settled)).await?.is_empty()
-                && let Some(given_back) = self.given_back(node, from, settled).await?
-            {
-                return Ok(AddressState::GivenBack(given_back));
-            }
-        }
-        Ok(match held {
-            Some(amount) => AddressState::Held { amount, block_number: settled.number },
-            None => AddressState::Empty,
-        })
-    }
-
-    /// The call that gives back what is there of the token.
-    pub(crate) fn give_back(&self, sender: Address) -> Call {
-        let data = DepositAddresses::giveBackCall { t: self.terms.clone(), token: self.terms.token }.abi_encode();
-        plain(sender, self.factory, data)
-    }
-
-    /// The contract that is called.
-    pub(crate) fn factory(&self) -> Address {
-        self.factory
-    }
-
-    async fn held(&self, node: &Node, block: BlockRef) -> Result<Option<Amount>, Transient> {
-        let call = Erc20::balanceOfCall { account: self.at };
-        let held = Calls::of(node).view(self.terms.token, &call, At::Block(block)).await?;
-        let held = held.ok_or_else(|| node.contradiction(format!("there is no token at {}", self.terms.token)))?;
-        Ok(Amount::new(held))
-    }
-
-    /// The first return of the token from here, from the block `from` up to the block `up_to`. It was of all that was there: what was given back after it came
-    /// after it.
-    async fn given_back(&self, node: &Node, from: u64, up_to: BlockRef) -> Result<Option<EscrowRefunded>, Transient> {
-        let (mut bottom, mut range) = (from, RANGE_BLOCKS);
-        while bottom <= up_to.number {
-            let top = bottom.saturating_add(range - 1).min(up_to.number);
-            let filter = json!({
-                "fromBlock": U64::from(bottom), "toBlock": U64::from(top), "address": self.factory,
-                "topics": [DepositAddresses::GivenBack::SIGNATURE_HASH, self.at.into_word()],
-            });
-            let logs: Vec<Log> = match node.request("eth_getLogs", (filter,)).await {
-                Ok(logs) => logs,
-                Err(Fault::Rejected(_)) if range > RANGE_BLOCKS_MIN => {
-                    range /= 2;
-                    continue;
-                }
-                Err(fault) => return Err(fault.into()),
-            };
-            let found = logs.iter().filter(|log| !log.removed && log.address() == self.factory).filter_map(|log| {
-                let event = DepositAddresses::GivenBack::decode_log(&log.inner).ok()?.data;
-                let is_it = event.from == self.at && event.token == self.terms.token;
-                let place = (log.block_number?, log.log_index?);
-                is_it.then_some((place, log.block_hash?, log.transaction_hash?, event.amount))
-            });
-            if let Some(((number, _), hash, transaction, amount)) = found.min_by_key(|(place, ..)| *place) {
-                let block = node.below(number, hash, up_to).await?;
-                let amount = Amount::new(amount).ok_or_else(|| node.contradiction("nothing was given back"))?;
-                let inclusion = node.inclusion(transaction, block);
-                return Ok(Some(EscrowRefunded { inclusion, amount, claims: Vec::new() }));
-            }
-            bottom = top.saturating_add(1);
-        }
-        Ok(None)
-    }
-}
-
 /// The call that brings `amount` of what is at the payment's address into the escrow, with the award.
+///
+/// # Errors
+/// [`ConvertError`] for what fits no EVM chain.
 pub(crate) fn deposit_call(
     sender: Address,
-    place: &Place,
+    (order, recorded): (&DepositOrder, &DepositAddress),
     amount: U256,
     reservation: GatewayEscrow::Reservation,
     admitted_until: U48,
     reserver_signature: Bytes,
-) -> Call {
+) -> Result<Call, ConvertError> {
     let data = DepositAddresses::depositCall {
-        t: place.terms.clone(),
+        t: committed(&order.payment_id, &order.terms, &order.escrow, recorded.amount)?,
         amount,
         r: reservation,
         admittedUntil: admitted_until,
         reserverSignature: reserver_signature,
     };
-    plain(sender, place.factory, data.abi_encode())
+    Ok(plain(sender, address(&recorded.factory)?, data.abi_encode()))
 }
 
 /// The last second in which the escrow takes the deposit that `data` calls; `None` when it is none.

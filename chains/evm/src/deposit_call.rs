@@ -11,13 +11,14 @@ use escrow_abi::{
     deposit_addresses::GatewayEscrow as AddressedEscrow,
     eip712::{self, Admission, LargerAdmission},
     offers::GatewayEscrow as OfferedEscrow,
+    payment_batches::GatewayEscrow as BatchedEscrow,
     permit2,
     record::EscrowTerms,
     signature,
 };
 use events::{
     Amount, Hash32,
-    event::{Authorization, Eip3009, Permit2, TokenPermit, X402Exact},
+    event::{Authorization, BatchPermit, DepositAddress, Eip3009, Permit2, TokenPermit, X402Exact},
 };
 use sagas::ports::{DepositOrder, ExpectedTerms, Transient};
 use signer::Secp256k1Key;
@@ -25,8 +26,7 @@ use signer::Secp256k1Key;
 use super::{
     attest,
     calls::Call,
-    deposit_addresses::{self, Place},
-    erc6492, offers, permitted_deposit,
+    deposit_addresses, erc6492, offers, payment_batches, permitted_deposit,
     transaction::{plain, raw_bytes},
 };
 
@@ -49,13 +49,11 @@ pub(crate) async fn deposit_call(
     let token = contracts::erc20(source.asset())?;
     let signed = Signed::of(&order.authorization)
         .ok_or_else(|| Transient::misconfigured("the payer signed for no EVM chain"))?;
-    let is_signed = !matches!(signed, Signed::Nothing);
+    let is_signed = !matches!(signed, Signed::Nothing(_));
     let deposit = eip712::deposit(&order.payment_id, order.terms_hash, signed.quote_hash(), payer, &order.escrow)?;
     let reservation = eip712::reservation(&order.payment_id, &order.reservation)?;
     let d = GatewayEscrow::GatewayDeposit::from(&deposit);
     let r = GatewayEscrow::Reservation::from(&reservation);
-    let at_address = AddressedEscrow::Reservation::from(&reservation);
-    let offered = OfferedEscrow::Reservation::from(&reservation);
     let raw =
         raw_bytes(signed.signature()).ok_or_else(|| Transient::misconfigured("the payer's signature is not hex"))?;
     let wrapped = match is_signed && signature::is_erc6492(&raw) {
@@ -73,10 +71,11 @@ pub(crate) async fn deposit_call(
         .map(units);
     let admission = match larger {
         None => {
-            let admission = Admission { deposit, reservation, token, admittedUntil: until };
+            let admission = Admission { deposit, reservation: reservation.clone(), token, admittedUntil: until };
             attest::sign_admission(reserver, &admission, evm_id, escrow).await?
         }
         Some(amount) => {
+            let reservation = reservation.clone();
             let admission = LargerAdmission { deposit, reservation, token, amount, admittedUntil: until };
             attest::sign_admission(reserver, &admission, evm_id, escrow).await?
         }
@@ -84,14 +83,19 @@ pub(crate) async fn deposit_call(
     let reserver_signature =
         raw_bytes(&admission).ok_or_else(|| Transient::misconfigured("the reserver's signature is not hex"))?;
     let data = match &signed {
-        Signed::Nothing => {
-            let place = Place::of(&order.payer_deposit())?;
-            let amount = larger.unwrap_or(r.sourceAmount);
-            return Ok(deposit_addresses::deposit_call(sender, &place, amount, at_address, until, reserver_signature));
+        Signed::Nothing(given) => {
+            let (amount, r) = (larger.unwrap_or(r.sourceAmount), AddressedEscrow::Reservation::from(&reservation));
+            let from = (order, *given);
+            return Ok(deposit_addresses::deposit_call(sender, from, amount, r, until, reserver_signature)?);
+        }
+        Signed::Batch(permit) => {
+            let (signed, r) = ((*permit, signature), BatchedEscrow::Reservation::from(&reservation));
+            return Ok(payment_batches::deposit_call(sender, order, signed, r, until, reserver_signature)?);
         }
         Signed::Offered(purchase) => {
             let (what, bought) = ((&order.terms, &order.escrow), (*purchase, signature));
-            return Ok(offers::deposit_call(sender, what, bought, offered, until, reserver_signature)?);
+            let r = OfferedEscrow::Reservation::from(&reservation);
+            return Ok(offers::deposit_call(sender, what, bought, r, until, reserver_signature)?);
         }
         Signed::Permit(permit, with_witness) => {
             let p = permit2::call_argument(permit, token, signature);
@@ -125,12 +129,14 @@ pub(crate) fn created_in(data: &[u8]) -> Option<Bytes> {
 enum Signed<'a> {
     /// To Permit2; whether with a witness.
     Permit(&'a Permit2, bool),
+    /// To Permit2, for a batch of payments.
+    Batch(&'a BatchPermit),
     /// To the token.
     Transfer(&'a Eip3009),
     /// To the token, for the address of a merchant's offer.
     Offered(&'a X402Exact),
     /// Nothing: the money is at the payment's deposit address.
-    Nothing,
+    Nothing(&'a DepositAddress),
 }
 
 impl<'a> Signed<'a> {
@@ -140,7 +146,8 @@ impl<'a> Signed<'a> {
             Authorization::EvmPermit2(permit) => Some(Self::Permit(permit, false)),
             Authorization::EvmEip3009(transfer) => Some(Self::Transfer(transfer)),
             Authorization::EvmX402Exact(purchase) => Some(Self::Offered(purchase)),
-            Authorization::DepositAddress(_) => Some(Self::Nothing),
+            Authorization::EvmPermit2Batch(permit) => Some(Self::Batch(permit)),
+            Authorization::DepositAddress(given) => Some(Self::Nothing(given)),
             Authorization::Solana(_) | Authorization::Tron(_) | Authorization::TronPermit2Escrow(_) => None,
         }
     }
@@ -149,14 +156,14 @@ impl<'a> Signed<'a> {
         match self {
             Self::Permit(permit, _) => permit.quote_hash,
             Self::Transfer(transfer) => transfer.quote_hash,
-            Self::Offered(_) | Self::Nothing => Hash32::ZERO,
+            Self::Batch(_) | Self::Offered(_) | Self::Nothing(_) => Hash32::ZERO,
         }
     }
 
     fn allowance(&self) -> Option<&'a TokenPermit> {
         match self {
             Self::Permit(permit, _) => permit.allowance.as_ref(),
-            Self::Transfer(_) | Self::Offered(_) | Self::Nothing => None,
+            Self::Batch(_) | Self::Transfer(_) | Self::Offered(_) | Self::Nothing(_) => None,
         }
     }
 
@@ -165,7 +172,8 @@ impl<'a> Signed<'a> {
             Self::Permit(permit, _) => &permit.signature,
             Self::Transfer(transfer) => &transfer.signature,
             Self::Offered(purchase) => &purchase.signature,
-            Self::Nothing => "0x",
+            Self::Batch(permit) => &permit.signature,
+            Self::Nothing(_) => "0x",
         }
     }
 }
@@ -207,7 +215,8 @@ pub(crate) fn admitted_until(data: &[u8]) -> Option<u64> {
     let until =
         until.or_else(|_| GatewayEscrow::depositWithAuthorizationCall::abi_decode(data).map(|call| call.admittedUntil));
     let until = until.ok().map(contracts::seconds);
-    until.or_else(|| deposit_addresses::admitted_until(data)).or_else(|| offers::admitted_until(data))
+    let until = until.or_else(|| deposit_addresses::admitted_until(data)).or_else(|| offers::admitted_until(data));
+    until.or_else(|| payment_batches::admitted_until(data))
 }
 
 /// The terms that the escrow commits to once the deposit is made, which reserves at once; `None` before there is an award, and

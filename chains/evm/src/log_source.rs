@@ -21,6 +21,7 @@ use sagas::ports::Transient;
 use super::{
     deposit_addresses,
     node::{BlockRef, Node},
+    payment_batches,
     rpc::Fault,
 };
 
@@ -55,25 +56,23 @@ impl Logs {
 
     /// What escrows and proxies said in these blocks.
     async fn between(&self, from: u64, to: u64) -> Result<Vec<(u64, Event)>, Fault> {
-        let factory = deposit_addresses::factory();
+        let factories = [deposit_addresses::factory(), payment_batches::contract()];
         let mut contracts: BTreeSet<_> = self.escrows.union(&self.proxies).collect();
         if self.awaited.has_returns() {
-            contracts.insert(&factory);
+            contracts.extend(&factories);
         }
         let filter = json!({"fromBlock": U64::from(from), "toBlock": U64::from(to), "address": contracts});
         let logs: Vec<Log> = self.node.request("eth_getLogs", (filter,)).await?;
         let events = logs.into_iter().filter(|log| !log.removed && contracts.contains(&log.address()));
         let events = events.filter_map(|log| {
             let number = log.block_number.filter(|number| (from..=to).contains(number))?;
-            let (first, is_of_factory) = (*log.topics().get(1)?, log.address() == factory);
-            let event = Event {
-                payment: if is_of_factory { self.awaited.returned(first, factory)? } else { Hash32(first.0) },
-                block: Hash32(log.block_hash?.0),
-                has_landed: is_of_factory || self.escrows.contains(&log.address()),
-            };
-            Some((number, event))
+            let (first, by) = (*log.topics().get(1)?, log.address());
+            let is_of_factory = factories.contains(&by);
+            let payments = if is_of_factory { self.awaited.returned(first, by) } else { vec![Hash32(first.0)] };
+            let (block, has_landed) = (Hash32(log.block_hash?.0), is_of_factory || self.escrows.contains(&by));
+            Some(payments.into_iter().map(move |payment| (number, Event { payment, block, has_landed })))
         });
-        Ok(events.collect())
+        Ok(events.flatten().collect())
     }
 
     /// The transfers to deposit addresses in these blocks. Nothing rests on one: who waits looks what is there.

@@ -10,7 +10,10 @@ use alloy::primitives::Address;
 
 use chains::under_way::{Entry, UnderWay};
 use escrow_abi::contracts::{address, text};
-use events::{event::TransactionPrepared, time::Timestamp};
+use events::{
+    event::{Authorization, TransactionPrepared},
+    time::Timestamp,
+};
 use journal::{
     budget::{self, Budget, BudgetKey, BudgetState, Budgets, Room},
     ledger::Purpose,
@@ -20,6 +23,7 @@ use sagas::ports::{Clock, DepositOrder, DepositState, PrepareError, Transient};
 use super::{
     node::Node,
     payers::{self, ContractPayer, account_budget},
+    payment_batches,
     query::Query,
     transaction::{self, hash_of},
 };
@@ -74,6 +78,12 @@ impl PayerBudgets {
         let account = charged_account(order)?;
         if order.authorization.deposit_address().is_some() {
             // Nothing of the payer's is run.
+            return Ok(Payer::Key(account));
+        }
+        if let Authorization::EvmPermit2Batch(permit) = &order.authorization
+            && payment_batches::is_drawn(&self.node, &permit.address).await?
+        {
+            // The money is there, and no code of the payer's is run any more.
             return Ok(Payer::Key(account));
         }
         let contract = payers::newest(&self.node, account, &order.authorization).await?;

@@ -197,6 +197,7 @@ fn factory(authorization: &Authorization) -> Result<Option<Address>, Transient> 
     let signature = match authorization {
         Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => &permit.signature,
         Authorization::EvmEip3009(transfer) => &transfer.signature,
+        Authorization::EvmPermit2Batch(permit) => &permit.signature,
         Authorization::EvmX402Exact(purchase) => &purchase.signature,
         Authorization::DepositAddress(_)
         | Authorization::Solana(_)

@@ -13,6 +13,7 @@ mod deposit;
 mod head_feed;
 mod native_coins;
 mod nodes;
+mod payment_batches;
 mod reassignment;
 mod release;
 mod reorganisations;

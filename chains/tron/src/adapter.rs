@@ -474,7 +474,7 @@ impl Chains for TronChain {
         }
         let state = place.state(&self.node, since).await?;
         if matches!(state, AddressState::GivenBack(_) | AddressState::Empty) {
-            self.awaited.remove_return(place.at());
+            self.awaited.remove_return(place.at(), deposit);
         }
         Ok(state)
     }

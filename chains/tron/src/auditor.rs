@@ -83,6 +83,7 @@ impl Audit for Auditor {
             Authorization::EvmPermit2Escrow(_)
             | Authorization::EvmPermit2(_)
             | Authorization::EvmEip3009(_)
+            | Authorization::EvmPermit2Batch(_)
             | Authorization::EvmX402Exact(_)
             | Authorization::Solana(_) => return Ok(unreadable("the payer signed for another family")),
         };

@@ -128,7 +128,8 @@ impl Logs {
     fn awaited_by(&self, log: &Log) -> Option<Hash32> {
         let [kind, from, ..] = log.topics.as_slice() else { return None };
         if *kind == DepositAddresses::GivenBack::SIGNATURE_HASH {
-            return self.awaited.returned(*from, log.address);
+            // Each address is one payment's.
+            return self.awaited.returned(*from, log.address).first().copied();
         }
         if *kind != Trc20::Transfer::SIGNATURE_HASH {
             return None;

@@ -18,6 +18,9 @@ pub enum Authorization {
     /// ERC-3009 `receiveWithAuthorization`; the nonce is the hash of the `GatewayDeposit`.
     #[serde(rename = "EVM_EIP3009")]
     EvmEip3009(Eip3009),
+    /// Permit2's batch transfer, whose witness is the root of many payments, of which this is one (ADR 158).
+    #[serde(rename = "EVM_PERMIT2_BATCH")]
+    EvmPermit2Batch(BatchPermit),
     /// ERC-3009 `transferWithAuthorization` to the address of a merchant's offer, as x402's `exact` has it (ADR 154).
     #[serde(rename = "EVM_X402_EXACT")]
     EvmX402Exact(X402Exact),
@@ -42,6 +45,7 @@ impl Authorization {
         match self {
             Self::EvmPermit2Escrow(_) => "EVM_PERMIT2_ESCROW",
             Self::EvmPermit2(_) => "EVM_PERMIT2",
+            Self::EvmPermit2Batch(_) => "EVM_PERMIT2_BATCH",
             Self::EvmEip3009(_) => "EVM_EIP3009",
             Self::EvmX402Exact(_) => "EVM_X402_EXACT",
             Self::Solana(_) => "SOLANA",
@@ -64,7 +68,7 @@ impl Authorization {
     /// Whether all that is permitted is deposited, whatever the award asks for: what signs it knows no less. What is over goes back
     /// to the payer on release.
     pub fn is_drawn_whole(&self) -> bool {
-        matches!(self, Self::Tron(_) | Self::EvmEip3009(_) | Self::EvmX402Exact(_))
+        matches!(self, Self::Tron(_) | Self::EvmEip3009(_) | Self::EvmX402Exact(_) | Self::EvmPermit2Batch(_))
     }
 
     /// All that is permitted, smallest unit, where that is what is deposited; see [`Authorization::is_drawn_whole`].
@@ -80,6 +84,7 @@ impl Authorization {
             (
                 Self::EvmPermit2Escrow(_)
                 | Self::EvmPermit2(_)
+                | Self::EvmPermit2Batch(_)
                 | Self::EvmEip3009(_)
                 | Self::EvmX402Exact(_)
                 | Self::Solana(_)
@@ -98,6 +103,12 @@ impl Authorization {
         }
     }
 
+    /// Whether money of the payment may lie at an address outside of the escrow when it fails before its deposit: then it is looked for, and
+    /// given back.
+    pub fn leaves_money_outside(&self) -> bool {
+        matches!(self, Self::DepositAddress(_) | Self::EvmPermit2Batch(_))
+    }
+
     /// The most that may be drawn, smallest unit of the source asset: with a deposit address the least that has to come there, which is
     /// the most that a settler may be paid.
     pub fn permitted(&self) -> Amount {
@@ -105,6 +116,7 @@ impl Authorization {
             Self::EvmPermit2Escrow(permit) | Self::EvmPermit2(permit) | Self::TronPermit2Escrow(permit) => {
                 permit.amount
             }
+            Self::EvmPermit2Batch(permit) => permit.amount,
             Self::EvmEip3009(transfer) => transfer.amount,
             Self::EvmX402Exact(purchase) => purchase.amount,
             Self::Solana(spend) => spend.amount,
@@ -121,7 +133,7 @@ impl Authorization {
             Self::EvmEip3009(transfer) => Some(transfer.quote_hash),
             Self::Solana(spend) => Some(spend.quote_hash),
             Self::Tron(spend) => Some(spend.quote_hash),
-            Self::EvmX402Exact(_) | Self::DepositAddress(_) => Some(Hash32::ZERO),
+            Self::EvmPermit2Batch(_) | Self::EvmX402Exact(_) | Self::DepositAddress(_) => Some(Hash32::ZERO),
         }
     }
 }
@@ -199,6 +211,42 @@ pub struct Permit2 {
     /// already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowance: Option<TokenPermit>,
+}
+
+/// What a Permit2 signature for a batch of payments permits, and where in the batch this payment is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchPermit {
+    /// What is drawn for this payment, all of it deposited, smallest unit: the cap of the spend.
+    pub amount: Amount,
+    /// What is drawn for all payments of the batch, by token, in ascending order of the tokens.
+    pub permitted: Vec<BatchToken>,
+    /// Permit2's unordered nonce, as a number, of the payer's choice.
+    pub nonce: Hash32,
+    /// Permit2's own deadline, UNIX seconds, which is the reserve deadline of every payment of the batch.
+    pub deadline: u64,
+    /// The Merkle root of the payments: the witness.
+    pub payments: Hash32,
+    /// The way from this payment to the root: what it is hashed with, from the leaf on. Pairs are sorted.
+    pub proof: Vec<Hash32>,
+    /// The batch's address, where its money is from the first deposit on.
+    pub address: Account,
+    /// The contract that draws it (`PaymentBatches`), and that alone moves what is at the address.
+    pub contract: Account,
+    /// The contract whose code the address runs.
+    pub implementation: Account,
+    /// A block of the chain from shortly before the batch could be drawn.
+    pub from_block: u64,
+    /// The signature, hex with 0x, in the forms of [`Permit2::signature`], but of an account that is there.
+    pub signature: String,
+}
+
+/// How much of a token is drawn for a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchToken {
+    /// The token.
+    pub token: Account,
+    /// Smallest unit.
+    pub amount: Amount,
 }
 
 /// What names a token in what is signed for it (EIP-712). Its chain and address are the payment's.

@@ -343,6 +343,28 @@ pub fn submitted_by_x402() -> Submitted {
     Submitted { authorization: Authorization::EvmX402Exact(purchase), ..submitted() }
 }
 
+/// The payer signed for many payments at once.
+pub fn submitted_in_a_payment_batch() -> Submitted {
+    let token = |text: &str, units| BatchToken { token: text.parse().unwrap(), amount: amount(units) };
+    let permit = BatchPermit {
+        amount: amount("25500000"),
+        permitted: vec![
+            token("0x8000000000000000000000000000000000000008", "7"),
+            token("0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0", "51000000"),
+        ],
+        nonce: hash(0x14),
+        deadline: 1_767_323_080,
+        payments: hash(0x14),
+        proof: vec![hash(0x15), hash(0x16)],
+        address: "0xc00000000000000000000000000000000000000c".parse().unwrap(),
+        contract: "0xd00000000000000000000000000000000000000d".parse().unwrap(),
+        implementation: "0xe00000000000000000000000000000000000000e".parse().unwrap(),
+        from_block: 20_000_000,
+        signature: "0x1b".into(),
+    };
+    Submitted { authorization: Authorization::EvmPermit2Batch(permit), ..submitted() }
+}
+
 /// The payer signed the allowance for Permit2, too.
 pub fn submitted_with_an_allowance() -> Submitted {
     let full = submitted();

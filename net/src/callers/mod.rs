@@ -61,6 +61,8 @@ pub mod price {
     pub const ACCEPT: u32 = 1;
     /// Messages to sign, out of [`Kind::Unsigned`](super::Kind::Unsigned): on Tron a node is asked and a key signs.
     pub const PREPARE: u32 = 4;
+    /// The message of a batch, out of the same: it is made of up to 256 payments.
+    pub const PREPARE_BATCH: u32 = 12;
     /// The rehearsal of a submission, out of the same: nodes are asked, and nothing comes of it.
     pub const VERIFY: u32 = 4;
     /// The rehearsal for a merchant, which precedes every settlement.

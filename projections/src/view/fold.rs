@@ -143,13 +143,14 @@ impl PaymentView {
             permitted: submitted.authorization.permitted(),
             escrowed: None,
             own_deposit: own_deposit.map(|own| own.transaction_hash.clone()),
+            leaves_money_outside: submitted.authorization.leaves_money_outside(),
             winner_untold: false,
             deposit_address: submitted.authorization.deposit_address().map(|given| ShownAddress {
                 given: given.clone(),
                 received: None,
                 reserver: submitted.escrow.reserver.clone(),
             }),
-            watched: submitted.authorization.is_payer_deposit() || submitted.authorization.deposit_address().is_some(),
+            watched: submitted.authorization.is_payer_deposit() || submitted.authorization.leaves_money_outside(),
             failed_at: None,
             refund_owed: None,
             at_rest: false,
@@ -302,8 +303,8 @@ impl PaymentView {
 
     fn award_withdrawn(&mut self, withdrawn: &AwardWithdrawn) -> bool {
         self.winner_untold = true;
-        self.watched = self.deposit_address.is_some()
-            || self.is_payer_deposit() && withdrawn.cause != WithdrawalCause::NotDeposited;
+        self.watched =
+            self.leaves_money_outside || self.is_payer_deposit() && withdrawn.cause != WithdrawalCause::NotDeposited;
         false
     }
 
@@ -390,8 +391,8 @@ impl PaymentView {
             quote_hash: awarded.quote_hash,
             document: awarded.document.clone(),
         });
-        // A failure from here on rests on the proof, unless the winner is lost. What is at a deposit address stays there.
-        self.watched = self.deposit_address.is_some();
+        // A failure from here on rests on the proof, unless the winner is lost. What is at a deposit address, or a batch's, stays there.
+        self.watched = self.leaves_money_outside;
         if let Some(reopened) = &mut self.reopened {
             reopened.is_awarded = true;
         }

@@ -258,10 +258,12 @@ pub struct PaymentView {
     /// The deposit address that the payer's money is sent to; absent where the payer signed.
     #[serde(with = "as_json")]
     pub deposit_address: Option<ShownAddress>,
+    /// Whether money of the payment may lie outside of its escrow, at its deposit address or that of its batch.
+    pub leaves_money_outside: bool,
     /// Whether the award was taken back, and the winner is yet to be told.
     pub winner_untold: bool,
     /// Whether the payment failed without proof that the payer's own transaction can't deposit, or that nothing is at its deposit
-    /// address, and it is watched for that.
+    /// address or that of its batch, and it is watched for that.
     pub watched: bool,
     /// When the payment failed.
     pub failed_at: Option<Timestamp>,

@@ -279,12 +279,13 @@ impl Action {
                 is_pushed: false,
                 until: u64::MAX,
             }),
-            Self::FollowGiveBack { deposit, .. } => Some(WakeCondition {
+            // Before one of ours is sent, another payment of the batch may give back what is left of all of them.
+            Self::SecureGiveBack { deposit, .. } | Self::FollowGiveBack { deposit, .. } => Some(WakeCondition {
                 chain_id: &deposit.escrow.chain_id,
                 payment_id: &deposit.payment_id,
                 contract: &deposit.escrow.contract,
                 deadline: u64::MAX,
-                is_pushed: true,
+                is_pushed: matches!(self, Self::FollowGiveBack { .. }),
                 until: u64::MAX,
             }),
             Self::FollowDelivery { order, case, window_open: false, .. } => Some(WakeCondition {
@@ -397,9 +398,9 @@ pub fn next_of(payment: &Payment, now: Timestamp, is_copied: bool) -> Step {
     }
 }
 
-/// Whether the payer sends its money to a deposit address.
+/// Whether money of the payment may lie outside of its escrow.
 fn is_at_address(payment: &Payment) -> bool {
-    payment.submitted.authorization.deposit_address().is_some()
+    payment.submitted.authorization.leaves_money_outside()
 }
 
 /// Whether `now` lies beyond the UNIX second `seconds`.

@@ -341,9 +341,10 @@ impl Payment {
     }
 
     /// Whether the payer's own transaction may still bring money into escrow after the payment has failed. With an award that
-    /// stood, the failure itself rests on the proof that nothing can. Money at a deposit address is there whatever was proven.
+    /// stood, the failure itself rests on the proof that nothing can. Money at a deposit address, or drawn for a batch, is there whatever
+    /// was proven.
     fn may_still_deposit(&self) -> bool {
-        if self.submitted.authorization.deposit_address().is_some() {
+        if self.submitted.authorization.leaves_money_outside() {
             return !self.ruled_out;
         }
         let proven = match &self.withdrawn {
@@ -359,6 +360,7 @@ impl Payment {
             // It may be on its way.
             own if own.is_payer_deposit() => "a deposit that lands all the same goes back",
             address if address.deposit_address().is_some() => "what is at the deposit address goes back",
+            batch if batch.leaves_money_outside() => "what was drawn for it with its batch goes back",
             _ => "nothing was taken from the payer",
         }
     }

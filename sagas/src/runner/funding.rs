@@ -92,9 +92,9 @@ pub(super) async fn secure(
     match ports.chains.prepare_give_back(deposit, attempt).await {
         Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
         Err(PrepareError::Transient(fault)) => Err(fault),
-        Err(waiting @ (PrepareError::Waiting(_) | PrepareError::PayerSent { .. })) => {
-            Err(Transient::unreachable(waiting))
-        }
+        // Another payment of the batch gives back what is left of all of them.
+        Err(PrepareError::Waiting(_)) => Ok(Outcome::AwaitEvent),
+        Err(sent @ PrepareError::PayerSent { .. }) => Err(Transient::unreachable(sent)),
         Err(PrepareError::Refused(refusal)) if at - held_at > REFUSALS_MAX => {
             let (payment_id, reason) = (&deposit.payment_id, refusal.context.revert_reason);
             tracing::warn!(%payment_id, reason, "the refund account takes nothing back; the money stays at the deposit address");

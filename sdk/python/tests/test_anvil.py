@@ -1,5 +1,5 @@
-"""The refund, and what is signed for tokens, on a chain of its own with the committed contracts: `.tools/bin/anvil` runs it, and
-nobody but the test is there."""
+"""The refund, and what is signed for tokens and for batches, on a chain of its own with the committed contracts:
+`.tools/bin/anvil` runs it, and nobody but the test is there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,12 @@ from eth_account.signers.local import LocalAccount
 
 from asked import DEPOSIT, PERMIT, RECEIVE, Asked, hash_struct
 from gateway_client import Limits, NodeError, NotDue, Order, Terms, evm, payment_id, refund
-from gateway_client.escrow_abi import DEPOSIT_OWN, opening, selector, word
+from gateway_client.escrow_abi import DEPOSIT_OWN, deposit_of, opening, selector, typed_fields, word
 from gateway_client.evm import EvmWallet, tokens
 from gateway_client.evm.wallet import _Sending
 from gateway_client.keccak import keccak256, on_chain
 from gateway_client.transport import run
-from gateway_client.trust import PERMIT2
+from gateway_client.trust import PERMIT2, BatchTerms
 
 ROOT = Path(__file__).resolve().parents[3]
 ANVIL = ROOT / ".tools/bin/anvil"
@@ -226,3 +227,85 @@ def test_a_token_gives_permit2_the_allowance_that_was_rebuilt(chain: Chain) -> N
     assert not chain.call(chain.reserver.address, token, permit)
     call = selector("allowance(address,address)") + encode(["address", "address"], [payer, PERMIT2])
     assert int(chain.rpc("eth_call", {"to": token, "data": "0x" + call.hex()}, "latest"), 16) == most
+
+
+TERMS_TYPE = "(address,address,uint256,(bytes32,bytes32,bytes32,address,address,address,uint48,uint48,uint48))"
+BATCH_TYPE = "(address,(address,uint256)[],address,uint256,uint256,bytes32)"
+AWARD_TYPE = "(bytes32,bytes32,address,uint256,uint48)"
+AWARD = "bytes32 paymentId,bytes32 quoteHash,address settler,uint256 sourceAmount,uint48 fulfillBy"
+#: The deterministic deployer, which is on every EVM chain.
+DEPLOYER = "0x4e59b44847b379578588920ca78fbf26c0b4956c"
+
+
+def admission(chain: Chain, terms: Terms, deposit: dict[str, Any], award: dict[str, Any]) -> bytes:
+    """The reserver's signature over a deposit whose award asks for all of it."""
+    token = terms.order.source["asset_identifier"].rpartition(":")[2]
+    fields = "GatewayDeposit deposit,Reservation reservation,address token,uint48 admittedUntil"
+    message = {"deposit": deposit, "reservation": award, "token": token, "admittedUntil": deposit["reserveDeadline"]}
+    data = opening(deposit, token, terms.amount, CHAIN_ID, terms.escrow)
+    own = {"Admission": typed_fields(fields), "Reservation": typed_fields(AWARD)}
+    kinds = {**{name: kind for name, kind in data["types"].items() if name != "Opening"}, **own}
+    signable = encode_typed_data(full_message={**data, "types": kinds, "primaryType": "Admission", "message": message})
+    return bytes(chain.reserver.sign_message(signable).signature)
+
+
+def test_the_contract_draws_the_batch_that_was_rebuilt_and_gives_back_what_is_left(chain: Chain) -> None:
+    # `_CACHED_CHAIN_ID` is zero in the committed code, so that Permit2 computes its domain.
+    permit2 = json.loads((ROOT / "contracts/artifacts/Permit2.json").read_text())["deployedBytecode"]
+    chain.rpc("anvil_setCode", PERMIT2, permit2)
+    creation = json.loads((ROOT / "contracts/artifacts/PaymentBatches.json").read_text())["bytecode"]
+    sent = {"from": chain.payer.address, "to": DEPLOYER, "data": "0x" + "00" * 32 + creation[2:], "gas": hex(10_000_000)}
+    assert chain.receipt(chain.rpc("eth_sendTransaction", sent))["status"] == "0x1"
+    reserver = bytes.fromhex(chain.reserver.address[2:])
+    values = [bytes.fromhex(PERMIT2[2:]), reserver, bytes(20), 300_000]
+    escrow = chain.deploy("GatewayEscrow", ["address", "address", "address", "uint256"], values).lower()
+    held = [stablecoin(chain), stablecoin(chain)]
+    approve = selector("approve(address,uint256)") + word(bytes.fromhex(PERMIT2[2:])) + word(2**256 - 1)
+    for token in held:
+        chain.send(token, approve)
+    payments = []
+    for at, token in enumerate([held[0], held[1], held[0]]):
+        terms = known(chain, token)
+        payments.append(replace(terms, order=replace(terms.order, request_id=f"of-batch-{at}"), escrow=escrow, amount=300 + at))
+    deadline = min(terms.fulfillment_deadline for terms in payments)
+    batch = evm.Batch.of(BatchTerms(payments, deadline))
+    signature = chain.signature(batch.permit(CHAIN_ID, PERMIT2))
+    written = (batch.payer, batch.permitted, batch.escrow, batch.nonce, batch.deadline, batch.payments)
+
+    deposits = [deposit_of(terms, deadline, terms.fulfillment_deadline + 100) for terms in payments]
+    tokens_of = [terms.order.source["asset_identifier"].rpartition(":")[2] for terms in payments]
+    every = zip(payments, tokens_of, deposits, strict=True)
+    under = [evm.AddressTerms(escrow=escrow, token=token, amount=terms.amount, deposit=one) for terms, token, one in every]
+    leaves = [evm.payment_leaf(one) for one in under]
+    proofs = [[leaves[1], leaves[2]], [leaves[0], leaves[2]], [evm.payment_root(leaves[:2])]]
+
+    def deposit(at: int) -> bool:
+        terms, own = payments[at], deposits[at]
+        settler, by = chain.reserver.address, own["fulfillmentDeadline"]
+        award = {
+            "paymentId": own["paymentId"],
+            "quoteHash": word(7),
+            "settler": settler,
+            "sourceAmount": terms.amount,
+            "fulfillBy": by,
+        }
+        kinds = [BATCH_TYPE, "bytes", TERMS_TYPE, "bytes32[]", AWARD_TYPE, "uint48", "bytes"]
+        stated = (escrow, tokens_of[at], terms.amount, tuple(own.values()))
+        admitted = admission(chain, terms, own, award)
+        arguments = [written, signature, stated, proofs[at], tuple(award.values()), deadline, admitted]
+        call = selector(f"deposit({','.join(kinds)})") + encode(kinds, arguments)
+        return chain.call(chain.reserver.address, evm.PAYMENT_BATCHES, call)
+
+    # The first deposit draws all, and the money of the others is at the batch's address.
+    assert deposit(0)
+    assert [chain.held(token) for token in held] == [AMOUNT - 602, AMOUNT - 301]
+    assert chain.rpc("eth_getCode", batch.address, "latest") != "0x"
+    assert deposit(2)
+    assert not deposit(2)
+    # The payment that nobody deposited is given back, when the time for it is over.
+    to, data = evm.give_back_batch_call(batch, held[1])
+    assert not chain.call(chain.reserver.address, to, data)
+    chain.rpc("evm_setNextBlockTimestamp", deadline + 1)
+    chain.rpc("evm_mine")
+    assert chain.call(chain.reserver.address, to, data)
+    assert [chain.held(token) for token in held] == [AMOUNT - 602, AMOUNT]

@@ -14,7 +14,7 @@ use events::{
 };
 
 use crate::{
-    error::{Error, Mismatch, classification},
+    error::{Error, ErrorBody, Mismatch, Refusal, classification},
     retry::Next,
     verifiers::FulfillmentVerifier,
 };
@@ -123,6 +123,72 @@ impl Prepared {
     pub fn is_allowed_by_signature(&self) -> bool {
         self.message_scheme == BY_TOKEN || self.signed_messages.len() > 1
     }
+}
+
+/// What to sign for many payments as one, as the gateway says it. Nothing of it is believed either.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PreparedPaymentBatch {
+    /// The scheme that the message is for.
+    pub message_scheme: String,
+    /// The message, one for all payments.
+    pub signed_messages: Vec<UnsignedMessage>,
+    /// Last second of the deposits, UNIX.
+    pub reserve_deadline: u64,
+    /// The payments, in the order of the request.
+    pub payments: Vec<PreparedPaymentOfBatch>,
+    /// What turns the chain's coin into tokens that are missing: for people to read.
+    #[serde(default)]
+    pub wraps: Vec<Value>,
+    /// What gives the allowances that are missing, one a token: for people to read.
+    #[serde(default)]
+    pub approvals: Vec<Value>,
+}
+
+/// A payment of a batch that is not signed yet.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PreparedPaymentOfBatch {
+    /// The id that the payment is going to have.
+    pub payment_id: PaymentId,
+}
+
+/// What became of one payment of a batch.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "BatchPaymentBody")]
+pub struct BatchPayment {
+    /// Its id.
+    pub payment_id: PaymentId,
+    /// The payment, which was accepted now or before, or why it was refused. The others are accepted all the same.
+    pub outcome: Result<Payment, Refusal>,
+}
+
+/// The same as it comes.
+#[derive(Deserialize)]
+struct BatchPaymentBody {
+    payment_id: PaymentId,
+    #[serde(default)]
+    payment: Option<Payment>,
+    #[serde(default)]
+    error: Option<ErrorBody>,
+}
+
+impl TryFrom<BatchPaymentBody> for BatchPayment {
+    type Error = String;
+
+    fn try_from(body: BatchPaymentBody) -> Result<Self, String> {
+        let outcome = match (body.payment, body.error) {
+            (Some(payment), None) => Ok(payment),
+            (None, Some(error)) => Err(error.try_into()?),
+            (Some(_), Some(_)) | (None, None) => return Err(format!("{} has no outcome", body.payment_id)),
+        };
+        Ok(Self { payment_id: body.payment_id, outcome })
+    }
+}
+
+/// What a batch is answered with.
+#[derive(Debug, Deserialize)]
+pub(crate) struct BatchPayments {
+    /// In the order of the request.
+    pub payments: Vec<BatchPayment>,
 }
 
 /// A message without its signature.

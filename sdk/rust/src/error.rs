@@ -91,7 +91,7 @@ impl NoAnswer {
 /// An error that the gateway answered with (spec 2.10).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// HTTP status.
+    /// HTTP status. Of one payment of a batch, whose error has none of its own, that of its code, or 400.
     pub status: u16,
     /// Stable identity of the error: branch on it, not on the message.
     pub code: String,
@@ -168,6 +168,26 @@ impl ErrorBody {
             request_id_reusable: self.request_id_reusable,
             retry_after,
         })
+    }
+}
+
+impl TryFrom<ErrorBody> for Refusal {
+    type Error = String;
+
+    /// What is refused of one payment among several, with the status that its code has alone: the answer to all has another.
+    fn try_from(body: ErrorBody) -> Result<Self, String> {
+        let status = status_of(&body.code);
+        body.into_refusal(status, None).ok_or_else(|| "an error's code is not one".to_owned())
+    }
+}
+
+/// The status of a code by which the same request is sent again; any other is of those that their classification alone tells apart.
+fn status_of(code: &str) -> u16 {
+    match code {
+        "RATE_LIMITED" | "CONTRACT_PAYER_EXHAUSTED" => 429,
+        "INTERNAL_ERROR" | "OUTCOME_UNKNOWN" => 500,
+        "SERVICE_PAUSED" | "SERVICE_UNAVAILABLE" | "CHAIN_UNAVAILABLE" => 503,
+        _ => 400,
     }
 }
 

@@ -1,6 +1,9 @@
 //! Gateway: the calls of the HTTP API.
 
-use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
+mod batches;
+mod corridors;
+
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use chrono::SecondsFormat;
@@ -13,15 +16,17 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 use url::Url;
 
-use events::{Account, Amount, ChainId, OwnedAsset, PaymentId, QuoteRequestId, time::Timestamp};
+use events::{Account, Amount, ChainId, PaymentId, QuoteRequestId, time::Timestamp};
 
 use crate::{
-    answers::{Batch, ChainDefaults, Corridor, Defaults, OfferedQuote, Payment, Prepared, Timeline},
+    answers::{Batch, ChainDefaults, Defaults, OfferedQuote, Payment, Prepared, Timeline},
     error::{Error, Mismatch},
     order::Order,
     retry::Backoff,
     transport::{Answered, CALLER_SECRET, Call, POSITION, Transport, prefer_wait},
 };
+
+pub use self::batches::BatchSubmission;
 
 /// How long a submission is held for its outcome.
 const HOLD: Duration = Duration::from_secs(25);
@@ -197,27 +202,6 @@ impl Gateway {
         let mut call = self.get(&["v1", "defaults"])?;
         call.url.query_pairs_mut().append_pair("chain_id", chain.as_str());
         self.read(&call).await
-    }
-
-    /// The defaults that a payment from `source` to one of `destination` rests on.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn corridor(&self, source: &OwnedAsset, destination: &[OwnedAsset]) -> Result<Corridor, Error> {
-        let found = self.chain_defaults(source.asset().chain()).await?;
-        let mut refund_delay_seconds = found.refund_delay_seconds;
-        let chains: BTreeSet<&ChainId> = destination.iter().map(|owned| owned.asset().chain()).collect();
-        let mut destinations = vec![None; destination.len()];
-        for chain in chains {
-            let chain_defaults = self.chain_defaults(chain).await?;
-            refund_delay_seconds = refund_delay_seconds.max(chain_defaults.refund_delay_seconds);
-            for (place, owned) in destinations.iter_mut().zip(destination) {
-                if owned.asset().chain() == chain {
-                    *place = chain_defaults.asset(owned.asset()).cloned();
-                }
-            }
-        }
-        Ok(Corridor { source: found, refund_delay_seconds, destinations })
     }
 
     /// Asks settlers for quotes, and waits for them. Nothing is authorized.
@@ -503,7 +487,7 @@ mod tests {
     #[test]
     fn an_award_is_of_an_offer_for_the_order() {
         use ed25519_dalek::SigningKey;
-        use events::{Did, Hash32, quote::Quote, time::from_unix_seconds};
+        use events::{Did, Hash32, OwnedAsset, quote::Quote, time::from_unix_seconds};
 
         use crate::pins::tests::{NOW, account, order};
 

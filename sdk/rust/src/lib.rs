@@ -3,6 +3,7 @@
 //! - [`Gateway`] has the calls of the HTTP API, with typed answers and errors; what may be asked again is, with the same bytes.
 //! - [`Order`] is what a payer asks for; [`authorization`] compares what a gateway wants signed with it, within the payer's
 //!   [`Pins`], and signs.
+//! - [`pay_batch`] pays many orders by one signature, which is compared in the same way.
 //! - [`deposit_address`] is for who cannot sign: it gets the address to which the money is sent, and compares it in the same way.
 //! - [`onchain`] gives allowances, and looks at escrows and ends them, by a node alone.
 //! - [`money`] says where a payment's money is; [`link`] is a payment that somebody asks for.
@@ -48,6 +49,8 @@ pub mod onchain;
 mod order;
 #[cfg(any(feature = "evm", feature = "solana", feature = "tron"))]
 mod pay;
+#[cfg(feature = "evm")]
+mod pay_batch;
 mod pins;
 mod retry;
 mod settlers;
@@ -56,13 +59,15 @@ mod transport;
 mod verifiers;
 mod watch;
 
+#[cfg(feature = "evm")]
+pub use self::pay_batch::{pay_batch, prepare_batch_checked};
 pub use self::{
     answers::{
-        Batch, ChainDefaults, Corridor, Defaults, DepositAddress, Entry, Failure, OfferedQuote, Payment, Prepared,
-        Status, Timeline,
+        Batch, BatchPayment, ChainDefaults, Corridor, Defaults, DepositAddress, Entry, Failure, OfferedQuote, Payment,
+        Prepared, PreparedPaymentBatch, Status, Timeline,
     },
     error::{Error, Mismatch, NoAnswer, Refusal},
-    gateway::{Award, Gateway, Submission},
+    gateway::{Award, BatchSubmission, Gateway, Submission},
     order::{Order, Windows, caller_secret, request_id},
     pins::{PERMIT2, Pins, TRON_PERMIT2, fee_max},
     retry::Next,

@@ -110,6 +110,15 @@ impl Pins {
     /// # Errors
     /// [`Mismatch`], naming the first that differs.
     pub fn check(&self, order: &Order, corridor: &Corridor, now: u64) -> Result<(), Mismatch> {
+        self.check_named(order, corridor)?;
+        self.check_lock(order, corridor, now)
+    }
+
+    /// Compares contracts and accounts.
+    ///
+    /// # Errors
+    /// [`Mismatch`].
+    pub(crate) fn check_named(&self, order: &Order, corridor: &Corridor) -> Result<(), Mismatch> {
         let named = &corridor.source;
         for (name, pin, account) in [
             ("escrow", &self.escrow, &named.escrow_contract_address),
@@ -126,6 +135,14 @@ impl Pins {
         if order.source.family() == Family::Evm {
             self.check_permit2(order.source.asset().chain(), named.permit2.as_ref())?;
         }
+        Ok(())
+    }
+
+    /// Compares how long the order's money may be locked.
+    ///
+    /// # Errors
+    /// [`Mismatch`].
+    pub(crate) fn check_lock(&self, order: &Order, corridor: &Corridor, now: u64) -> Result<(), Mismatch> {
         let refund_after = order.fulfillment_seconds().saturating_add(corridor.refund_delay_seconds);
         let (locked, most) = (refund_after.saturating_sub(now), self.lock_max.as_secs());
         if locked > most {

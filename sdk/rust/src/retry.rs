@@ -58,6 +58,11 @@ impl Refusal {
     pub fn next(&self) -> Next {
         Next::of(self.status, self.retry_classification, self.retry_after)
     }
+
+    /// Whether the same request, sent again, is what helps.
+    pub(crate) fn asks_again(&self) -> bool {
+        matches!(self.next(), Next::SendAgain(_))
+    }
 }
 
 impl Error {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+#[cfg(feature = "evm")]
+mod batches;
 mod retries;
 mod scripted;
 mod watching;

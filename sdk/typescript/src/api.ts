@@ -133,6 +133,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/payments/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Submit many payments for one signature
+         * @description Accepts the payments of a batch, each by itself, or finds those that were accepted before. Where the batch itself is in order and signed, the answer says of each payment what became of it; nobody waits for their outcomes, so poll their statuses.
+         *
+         *     The payer signs the message of `/v1/payments/batches/prepare`. A call whose answer is lost is repeated as it is. On EVM chains, from tokens alone.
+         */
+        post: operations["submitPaymentBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/payments/batches/prepare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Learn exactly what to sign for many payments
+         * @description Makes the one message that authorizes all payments of the body, and says what the payer has to send to the chain before: `approvals`, where Permit2 may draw too little of a token, and `wraps`, where too little of a wrapped coin is there and enough of the coin. Nothing is kept.
+         */
+        post: operations["preparePaymentBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/payments/resolve": {
         parameters: {
             query?: never;
@@ -1463,7 +1505,7 @@ export interface components {
              * @description The scheme the messages are for.
              * @enum {string}
              */
-            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description Each is signed. On EVM chains an allowance for Permit2, where one is needed and the token takes it signed, comes first. */
             signed_messages: components["schemas"]["UnsignedMessage"][];
             fulfillment_verifier: components["schemas"]["FulfillmentVerifier"];
@@ -1521,6 +1563,73 @@ export interface components {
             amount: string;
             /** @description The call as wallets take it. On EVM chains `to`, `data` and `value` of `eth_sendTransaction`; on Solana `program_id`, `accounts` and `data`, in hex, of one instruction; on Tron the body of `/wallet/triggersmartcontract`, which answers with the transaction to sign and broadcast. */
             call: Record<string, unknown>;
+        };
+        /** @description What to sign for a batch. With a `signature` in the message it is the `sender_auth` of the submission of the same payments. */
+        PreparedPaymentBatch: {
+            /**
+             * @description The scheme the message is for.
+             * @enum {string}
+             */
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            /** @description The message: EIP-712 typed data of Permit2's batch transfer, with the root of the payments as witness. */
+            signed_messages: components["schemas"]["UnsignedMessage"][];
+            /**
+             * Format: int64
+             * @description The last second in which payments of the batch are deposited, UNIX. The submission repeats it as `reserve_deadline`.
+             */
+            reserve_deadline: number;
+            /** @description The payments, in the order of the request. */
+            payments: components["schemas"]["PreparedBatchPayment"][];
+            /** @description What the payer has to send to the chain first: for each token of which it holds too little, and the coin, what wraps it. */
+            wraps?: components["schemas"]["Wrap"][];
+            /** @description The same for each token of which Permit2 may draw too little. */
+            approvals?: components["schemas"]["Approval"][];
+        };
+        /** @description One payment of a batch. */
+        PreparedBatchPayment: {
+            /** @description Tracking id of the payment. */
+            payment_id: string;
+        };
+        /** @description What became of each payment of a batch, in the order of the request. */
+        PaymentBatchResponse: {
+            payments: components["schemas"]["BatchPayment"][];
+        };
+        /** @description One payment of a batch: either `payment` or `error` is there. */
+        BatchPayment: {
+            /** @description Tracking id of the payment. */
+            payment_id: string;
+            /** @description The payment, which was accepted now or before. */
+            payment?: components["schemas"]["PaymentResponse"];
+            /** @description Why it was refused. The others are accepted all the same. */
+            error?: components["schemas"]["ErrorResponse"];
+        };
+        /** @description Every error of the API. */
+        ErrorResponse: {
+            /** @description Stable identity of the error: branch on it, not on `message`. */
+            code: string;
+            /** @description For humans; may be reworded. Faults of a body begin with the member's name. */
+            message: string;
+            /** @description Correlation id to quote to support, the value of the header `X-Request-Id`. */
+            request_id?: string;
+            /** @description Absent when the error is not about a specific payment. */
+            payment_id?: string;
+            /**
+             * Format: uri
+             * @description Page that describes the code.
+             */
+            docs_url?: string;
+            /**
+             * @description Service domain in which the error arose.
+             * @enum {string}
+             */
+            domain?: "PAYMENT_GATEWAY" | "SETTLER_GATEWAY" | "SETTLER_AGENT" | "WALLET_ORCHESTRATION" | "VERIFICATION_SERVICE" | "BLOCKCHAIN" | "EXTERNAL_SERVICE";
+            /**
+             * @description What to do about submitting a new request.
+             * @enum {string}
+             */
+            retry_classification?: "RETRY_AFTER_DELAY" | "RETRY_WITH_NEW_REQUEST_ID" | "NOT_RETRYABLE_FIX_REQUEST" | "NOT_RETRYABLE" | "RECONCILE_THEN_DECIDE";
+            /** @description True: no payment exists under the id, so it is free. False: a payment exists and the id is spent. Absent where neither is known; it is read as false. */
+            request_id_reusable?: boolean;
         };
         /** @description A submission that would be accepted, or is a replay. */
         Verification: {
@@ -1652,7 +1761,7 @@ export interface components {
              */
             signature_domain_version?: number;
             /** @description Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap. */
-            message_schemes: ("EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON")[];
+            message_schemes: ("EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON")[];
             /**
              * Format: int64
              * @description Least seconds from `fulfillment_deadline` to the refund window.
@@ -1732,34 +1841,6 @@ export interface components {
             cause?: string;
             /** @description The same for humans; may be reworded. */
             message?: string;
-        };
-        /** @description Every error of the API. */
-        ErrorResponse: {
-            /** @description Stable identity of the error: branch on it, not on `message`. */
-            code: string;
-            /** @description For humans; may be reworded. Faults of a body begin with the member's name. */
-            message: string;
-            /** @description Correlation id to quote to support, the value of the header `X-Request-Id`. */
-            request_id?: string;
-            /** @description Absent when the error is not about a specific payment. */
-            payment_id?: string;
-            /**
-             * Format: uri
-             * @description Page that describes the code.
-             */
-            docs_url?: string;
-            /**
-             * @description Service domain in which the error arose.
-             * @enum {string}
-             */
-            domain?: "PAYMENT_GATEWAY" | "SETTLER_GATEWAY" | "SETTLER_AGENT" | "WALLET_ORCHESTRATION" | "VERIFICATION_SERVICE" | "BLOCKCHAIN" | "EXTERNAL_SERVICE";
-            /**
-             * @description What to do about submitting a new request.
-             * @enum {string}
-             */
-            retry_classification?: "RETRY_AFTER_DELAY" | "RETRY_WITH_NEW_REQUEST_ID" | "NOT_RETRYABLE_FIX_REQUEST" | "NOT_RETRYABLE" | "RECONCILE_THEN_DECIDE";
-            /** @description True: no payment exists under the id, so it is free. False: a payment exists and the id is spent. Absent where neither is known; it is read as false. */
-            request_id_reusable?: boolean;
         };
         /** @description What the facilitator takes: each source chain by `gw-escrow`, and EVM chains by `exact` besides. */
         X402Supported: {
@@ -2020,7 +2101,7 @@ export interface components {
              * @description What was signed: gasless token approvals on EVM without and with escrow support, Solana or Tron signatures. `/v1/defaults` lists the schemes of each chain.
              * @enum {string}
              */
-            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description The first that authorizes the payment counts; on Tron the first deposit that does, and the approval in front of it. The others are kept with the request. */
             signed_messages: components["schemas"]["SignedMessage"][];
             /**
@@ -2261,7 +2342,7 @@ export interface components {
              * @description Which scheme of the source's chain to sign with; the one that binds most when left out.
              * @enum {string}
              */
-            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description Numbers that are the payer's to choose, as in a SignedMessage. */
             payload?: Record<string, unknown>;
             /** @description DID that is going to prove the submission. The payment id is made of it, and so what is signed. Without it: the DID of `proof`, else the batch's originator, else the source account. Where the source is on Tron, this request has to prove it, too. */
@@ -2286,7 +2367,7 @@ export interface components {
              * @description As in a PrepareRequest.
              * @enum {string}
              */
-            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description Numbers that are the payer's to choose, as in a SignedMessage. */
             payload?: Record<string, unknown>;
             /** @description DID that is going to prove the submission. The payment id is made of it, and so what is signed. Without it: the DID of `proof`, else the batch's originator, else the source account. Where the source is on Tron, this request has to prove it, too. */
@@ -2301,6 +2382,153 @@ export interface components {
             /** @description Credentials about the holder, under his proof. One that does not hold refuses the request. */
             verifiableCredential?: components["schemas"]["VerifiableCredential"][];
             proof?: components["schemas"]["DataIntegrityProof"];
+        };
+        /** @description Payments for one signature. What stands beside `payments` counts for each of them that does not state it itself. */
+        PreparePaymentBatchRequest: {
+            /** @description MAJOR.MINOR of the contract the body was written for; major is fixed at 1. */
+            version?: string;
+            /** @description Funding asset and account. */
+            source?: components["schemas"]["OwnedAsset"];
+            /** @description Where the amount may arrive; the settler chooses among them. A repeated item says nothing more. */
+            destination?: components["schemas"]["OwnedAsset"][];
+            /** @description Exact amount to be received at the destination, in the smallest unit. A decimal number above zero that fits the chain's width. */
+            fulfillment_amount?: string;
+            /** @description The most that may be spent from the source, in the smallest unit; no quote above it counts. A decimal number above zero that fits the chain's width. */
+            max_source_amount?: string;
+            /**
+             * Format: date-time
+             * @description End of quote collection: in the future, and before `fulfillment_deadline`. For a payment the two lie in different seconds, as chains count in whole ones.
+             */
+            quote_deadline?: string;
+            /**
+             * Format: date-time
+             * @description Final completion deadline, in the future. Past it the payment fails and is refunded.
+             */
+            fulfillment_deadline?: string;
+            /** @description Policy name to whether settlers must hold that policy. One that is required has to be among the `settler_policies` of `/v1/defaults`. */
+            settler_auth_required?: {
+                [key: string]: boolean;
+            };
+            /** @description Address or public key of a trusted selector service. Empty means the default selector. */
+            quote_selector?: string;
+            /** @description Who verifies the delivery. Empty means the default verifier. */
+            fulfillment_verifier?: components["schemas"]["FulfillmentVerifier"];
+            /** @description Escrow contract on the source's chain. Empty means the default. */
+            escrow_contract_address?: string;
+            /** @description Contract that emits proof of fulfillment on the destination chain, for all destinations. Empty means the default. */
+            fulfillment_proxy?: string;
+            /** @description The same for each destination chain, by its CAIP-2 id, in the place of `fulfillment_proxy`: destinations of several families have no contract's address in common. A chain that is left out, or is empty, has the default. */
+            fulfillment_proxies?: {
+                [key: string]: string;
+            };
+            settler_requirements?: components["schemas"]["SettlerRequirements"];
+            /**
+             * @deprecated
+             * @description Deprecated legacy carrier. Its DID is the originator when there is no `proof`.
+             */
+            originator_auth?: components["schemas"]["VerifiableCredentialAuth"];
+            /**
+             * Format: int64
+             * @description Last second in which payments of the batch are deposited, UNIX; by default the earliest of their fulfillment deadlines. Past it what was drawn and is not in escrow goes back.
+             */
+            reserve_deadline?: number;
+            /** @description The payments. All have the same account and chain as their source. */
+            payments: components["schemas"]["PaymentOfBatch"][];
+        };
+        /** @description Payments for one signature. What stands beside `payments` counts for each of them that does not state it itself. */
+        PaymentBatchRequest: {
+            /** @description MAJOR.MINOR of the contract the body was written for; major is fixed at 1. */
+            version?: string;
+            /** @description Funding asset and account. */
+            source?: components["schemas"]["OwnedAsset"];
+            /** @description Where the amount may arrive; the settler chooses among them. A repeated item says nothing more. */
+            destination?: components["schemas"]["OwnedAsset"][];
+            /** @description Exact amount to be received at the destination, in the smallest unit. A decimal number above zero that fits the chain's width. */
+            fulfillment_amount?: string;
+            /** @description The most that may be spent from the source, in the smallest unit; no quote above it counts. A decimal number above zero that fits the chain's width. */
+            max_source_amount?: string;
+            /**
+             * Format: date-time
+             * @description End of quote collection: in the future, and before `fulfillment_deadline`. For a payment the two lie in different seconds, as chains count in whole ones.
+             */
+            quote_deadline?: string;
+            /**
+             * Format: date-time
+             * @description Final completion deadline, in the future. Past it the payment fails and is refunded.
+             */
+            fulfillment_deadline?: string;
+            /** @description Policy name to whether settlers must hold that policy. One that is required has to be among the `settler_policies` of `/v1/defaults`. */
+            settler_auth_required?: {
+                [key: string]: boolean;
+            };
+            /** @description Address or public key of a trusted selector service. Empty means the default selector. */
+            quote_selector?: string;
+            /** @description Who verifies the delivery. Empty means the default verifier. */
+            fulfillment_verifier?: components["schemas"]["FulfillmentVerifier"];
+            /** @description Escrow contract on the source's chain. Empty means the default. */
+            escrow_contract_address?: string;
+            /** @description Contract that emits proof of fulfillment on the destination chain, for all destinations. Empty means the default. */
+            fulfillment_proxy?: string;
+            /** @description The same for each destination chain, by its CAIP-2 id, in the place of `fulfillment_proxy`: destinations of several families have no contract's address in common. A chain that is left out, or is empty, has the default. */
+            fulfillment_proxies?: {
+                [key: string]: string;
+            };
+            settler_requirements?: components["schemas"]["SettlerRequirements"];
+            /**
+             * @deprecated
+             * @description Deprecated legacy carrier. Its DID is the originator when there is no `proof`.
+             */
+            originator_auth?: components["schemas"]["VerifiableCredentialAuth"];
+            /**
+             * Format: int64
+             * @description Last second in which payments of the batch are deposited, UNIX; by default the earliest of their fulfillment deadlines. Past it what was drawn and is not in escrow goes back.
+             */
+            reserve_deadline?: number;
+            /** @description The payments. All have the same account and chain as their source. */
+            payments: components["schemas"]["PaymentOfBatch"][];
+            sender_auth: components["schemas"]["SenderAuth"];
+        };
+        /** @description A payment of a batch: a PaymentRequest without `sender_auth`. What is left out has to stand in the batch. */
+        PaymentOfBatch: {
+            /** @description MAJOR.MINOR of the contract the body was written for; major is fixed at 1. */
+            version?: string;
+            /** @description Idempotency key of the payment; it is signed, and no other payment of the batch has it. */
+            request_id: string;
+            /** @description Funding asset and account. */
+            source?: components["schemas"]["OwnedAsset"];
+            /** @description Where the amount may arrive; the settler chooses among them. A repeated item says nothing more. */
+            destination?: components["schemas"]["OwnedAsset"][];
+            /** @description Exact amount to be received at the destination, in the smallest unit. A decimal number above zero that fits the chain's width. */
+            fulfillment_amount?: string;
+            /** @description The most that may be spent from the source, in the smallest unit; no quote above it counts. A decimal number above zero that fits the chain's width. */
+            max_source_amount?: string;
+            /**
+             * Format: date-time
+             * @description End of quote collection: in the future, and before `fulfillment_deadline`. For a payment the two lie in different seconds, as chains count in whole ones.
+             */
+            quote_deadline?: string;
+            /**
+             * Format: date-time
+             * @description Final completion deadline, in the future. Past it the payment fails and is refunded.
+             */
+            fulfillment_deadline?: string;
+            /** @description Policy name to whether settlers must hold that policy. One that is required has to be among the `settler_policies` of `/v1/defaults`. */
+            settler_auth_required?: {
+                [key: string]: boolean;
+            };
+            /** @description Address or public key of a trusted selector service. Empty means the default selector. */
+            quote_selector?: string;
+            /** @description Who verifies the delivery. Empty means the default verifier. */
+            fulfillment_verifier?: components["schemas"]["FulfillmentVerifier"];
+            /** @description Escrow contract on the source's chain. Empty means the default. */
+            escrow_contract_address?: string;
+            /** @description Contract that emits proof of fulfillment on the destination chain, for all destinations. Empty means the default. */
+            fulfillment_proxy?: string;
+            /** @description The same for each destination chain, by its CAIP-2 id, in the place of `fulfillment_proxy`: destinations of several families have no contract's address in common. A chain that is left out, or is empty, has the default. */
+            fulfillment_proxies?: {
+                [key: string]: string;
+            };
+            settler_requirements?: components["schemas"]["SettlerRequirements"];
         };
         /** @description Who is going to sign: exactly one of the two. */
         SessionChallengeRequest: {
@@ -3589,6 +3817,341 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"] & {
                         /** @enum {string} */
                         code?: "QUOTE_REQUEST_COLLECTING" | "AWARD_TERMS_MISMATCH" | "QUOTE_REQUEST_ALREADY_AWARDED" | "QUOTE_EXPIRED";
+                    };
+                };
+            };
+            /** @description `REQUEST_TOO_LARGE`: The request is too large to process. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "REQUEST_TOO_LARGE";
+                    };
+                };
+            };
+            /** @description `RATE_LIMITED`: The caller asks for more than one caller may. Send the same request again after as long as Retry-After says. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "RATE_LIMITED";
+                    };
+                };
+            };
+            /** @description `INTERNAL_ERROR`: An unexpected error. Send the same request again, or read the payment's status, to learn what happened. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INTERNAL_ERROR";
+                    };
+                };
+            };
+            /** @description `SERVICE_UNAVAILABLE`: A dependency is temporarily unavailable. Nothing was accepted; the same request is safe to retry. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "SERVICE_UNAVAILABLE";
+                    };
+                };
+            };
+        };
+    };
+    submitPaymentBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Correlation id of your own; up to 128 letters, digits, `_`, `-`, `.` and `:`. Another value is replaced by one of the gateway's. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PaymentBatchRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    Deprecation: components["headers"]["Deprecation"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PaymentBatchResponse"];
+                };
+            };
+            /**
+             * @description `INVALID_REQUEST`: The request is not of the form the contract asks for.
+             *
+             *     `INVALID_REQUEST_ID`: A request_id has 1 to 128 characters out of letters, digits, `_`, `-` and `.`.
+             *
+             *     `INVALID_SOURCE_ASSET`: The source asset is not a CAIP-19 identifier.
+             *
+             *     `INVALID_DESTINATION_ACCOUNT`: A destination account is not valid on its chain.
+             *
+             *     `UNSUPPORTED_ASSET`: The asset is well formed, but this gateway does not serve it.
+             *
+             *     `INVALID_DEADLINE`: A deadline is past, too near, too far away, or out of order.
+             *
+             *     `UNTRUSTED_VERIFIER`: The fulfillment verifier is neither the default one nor a trusted one.
+             *
+             *     `UNTRUSTED_ESCROW`: The escrow contract is not one that this gateway deposits into for this verifier.
+             *
+             *     `UNTRUSTED_PROXY`: The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.
+             *
+             *     `UNTRUSTED_SELECTOR`: The quote selector is not trusted by this gateway.
+             *
+             *     `MESSAGE_SCHEME_NOT_SERVED`: This gateway takes no payment that is signed in this way on this chain.
+             *
+             *     `INSUFFICIENT_FUNDS`: The payer does not hold the amount.
+             *
+             *     `INSUFFICIENT_ALLOWANCE`: The payer does not let the escrow draw the amount.
+             *
+             *     `NONCE_ALREADY_USED`: What the payer signed was used up or revoked on chain.
+             */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INVALID_REQUEST" | "INVALID_REQUEST_ID" | "INVALID_SOURCE_ASSET" | "INVALID_DESTINATION_ACCOUNT" | "UNSUPPORTED_ASSET" | "INVALID_DEADLINE" | "UNTRUSTED_VERIFIER" | "UNTRUSTED_ESCROW" | "UNTRUSTED_PROXY" | "UNTRUSTED_SELECTOR" | "MESSAGE_SCHEME_NOT_SERVED" | "INSUFFICIENT_FUNDS" | "INSUFFICIENT_ALLOWANCE" | "NONCE_ALREADY_USED";
+                    };
+                };
+            };
+            /** @description `INVALID_SENDER_AUTH`: The signature or sender authorization could not be verified. */
+            401: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INVALID_SENDER_AUTH";
+                    };
+                };
+            };
+            /** @description `PAYMENT_DECLINED`: The payment is declined. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "PAYMENT_DECLINED";
+                    };
+                };
+            };
+            /**
+             * @description `IDEMPOTENCY_TERMS_MISMATCH`: The request_id was used for a payment with other economics. Use a new request_id.
+             *
+             *     `REQUEST_ID_TAKEN`: The request_id is in use by another account. Use a new request_id.
+             *
+             *     `JOURNAL_RESTORED`: The payment may have been accepted before the gateway lost part of its journal.
+             */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "IDEMPOTENCY_TERMS_MISMATCH" | "REQUEST_ID_TAKEN" | "JOURNAL_RESTORED";
+                    };
+                };
+            };
+            /** @description `REQUEST_TOO_LARGE`: The request is too large to process. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "REQUEST_TOO_LARGE";
+                    };
+                };
+            };
+            /**
+             * @description `CONTRACT_PAYER_EXHAUSTED`: Deposits of contract accounts like this one came to nothing too often.
+             *
+             *     `RATE_LIMITED`: The caller asks for more than one caller may. Send the same request again after as long as Retry-After says.
+             */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "CONTRACT_PAYER_EXHAUSTED" | "RATE_LIMITED";
+                    };
+                };
+            };
+            /**
+             * @description `OUTCOME_UNKNOWN`: It is not known whether the payment was accepted. Send the same request again: it can be accepted only once.
+             *
+             *     `INTERNAL_ERROR`: An unexpected error. Send the same request again, or read the payment's status, to learn what happened.
+             */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "OUTCOME_UNKNOWN" | "INTERNAL_ERROR";
+                    };
+                };
+            };
+            /**
+             * @description `SERVICE_PAUSED`: The gateway accepts nothing new at the moment. Nothing was accepted; the same request is safe to retry.
+             *
+             *     `CHAIN_UNAVAILABLE`: A chain of the payment is not available for now. Nothing was accepted; the same request is safe to retry.
+             *
+             *     `SERVICE_UNAVAILABLE`: A dependency is temporarily unavailable. Nothing was accepted; the same request is safe to retry.
+             */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "SERVICE_PAUSED" | "CHAIN_UNAVAILABLE" | "SERVICE_UNAVAILABLE";
+                    };
+                };
+            };
+        };
+    };
+    preparePaymentBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Correlation id of your own; up to 128 letters, digits, `_`, `-`, `.` and `:`. Another value is replaced by one of the gateway's. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreparePaymentBatchRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    Deprecation: components["headers"]["Deprecation"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreparedPaymentBatch"];
+                };
+            };
+            /**
+             * @description `INVALID_REQUEST`: The request is not of the form the contract asks for.
+             *
+             *     `INVALID_REQUEST_ID`: A request_id has 1 to 128 characters out of letters, digits, `_`, `-` and `.`.
+             *
+             *     `INVALID_SOURCE_ASSET`: The source asset is not a CAIP-19 identifier.
+             *
+             *     `INVALID_DESTINATION_ACCOUNT`: A destination account is not valid on its chain.
+             *
+             *     `UNSUPPORTED_ASSET`: The asset is well formed, but this gateway does not serve it.
+             *
+             *     `INVALID_DEADLINE`: A deadline is past, too near, too far away, or out of order.
+             *
+             *     `UNTRUSTED_VERIFIER`: The fulfillment verifier is neither the default one nor a trusted one.
+             *
+             *     `UNTRUSTED_ESCROW`: The escrow contract is not one that this gateway deposits into for this verifier.
+             *
+             *     `UNTRUSTED_PROXY`: The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.
+             *
+             *     `UNTRUSTED_SELECTOR`: The quote selector is not trusted by this gateway.
+             *
+             *     `INSUFFICIENT_FUNDS`: The payer does not hold the amount.
+             *
+             *     `NONCE_ALREADY_USED`: What the payer signed was used up or revoked on chain.
+             *
+             *     `MESSAGE_SCHEME_NOT_SERVED`: This gateway takes no payment that is signed in this way on this chain.
+             */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INVALID_REQUEST" | "INVALID_REQUEST_ID" | "INVALID_SOURCE_ASSET" | "INVALID_DESTINATION_ACCOUNT" | "UNSUPPORTED_ASSET" | "INVALID_DEADLINE" | "UNTRUSTED_VERIFIER" | "UNTRUSTED_ESCROW" | "UNTRUSTED_PROXY" | "UNTRUSTED_SELECTOR" | "INSUFFICIENT_FUNDS" | "NONCE_ALREADY_USED" | "MESSAGE_SCHEME_NOT_SERVED";
                     };
                 };
             };

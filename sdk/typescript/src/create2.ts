@@ -32,7 +32,8 @@ export function create2(prefix: number, from: Uint8Array, salt: Uint8Array, crea
   return keccak(concatBytes(Uint8Array.of(prefix), from, salt, creationHash)).slice(-20);
 }
 
-function termsWords(by: ProxyRules, { escrow, token, amount, deposit }: AddressTerms): Uint8Array[] {
+/** The words of `DepositAddresses.Terms`, as Solidity's ABI has them. */
+export function termsWords(by: ProxyRules, { escrow, token, amount, deposit }: AddressTerms): Uint8Array[] {
   const account = (text: string, field: string): Uint8Array => hexWord(hex(by.bytes(text, field)));
   return [
     account(escrow, 'escrow'),
@@ -46,11 +47,16 @@ function termsWords(by: ProxyRules, { escrow, token, amount, deposit }: AddressT
   ];
 }
 
-/** The address of these terms, whether its code is made or not. */
-export function proxyAddress(by: ProxyRules, terms: PlacedTerms): string {
-  const from = by.bytes(terms.factory, 'factory');
+/** The address of a factory's proxy with this salt, whether its code is made or not. */
+export function proxyAt(by: ProxyRules, factory: string, salt: Uint8Array): string {
+  const from = by.bytes(factory, 'factory');
   const creation = concatBytes(unhex(PROXY[0])!, by.implementation(from), unhex(PROXY[1])!);
-  return by.text(create2(by.prefix, from, keccak(concatBytes(...termsWords(by, terms))), keccak(creation)));
+  return by.text(create2(by.prefix, from, salt, keccak(creation)));
+}
+
+/** The address of these terms: that of the proxy whose salt is their hash. */
+export function proxyAddress(by: ProxyRules, terms: PlacedTerms): string {
+  return proxyAt(by, terms.factory, keccak(concatBytes(...termsWords(by, terms))));
 }
 
 /** The factory's `giveBack` of a token. */

@@ -1,10 +1,12 @@
 // The gateway's API, one method for each call, and a few calls on top.
 
+import { payBatch } from './batches.js';
 import { familyOf, splitAsset } from './caip.js';
 import { GatewayError, NoAnswer, TimedOut, UsageError, VerificationError, WalletError } from './errors.js';
 import { Http } from './http.js';
 import type { Call } from './http.js';
-import { isResent, nextStep } from './retry.js';
+import { OUTCOME_SECONDS, persist, seen } from './persist.js';
+import { isResent } from './retry.js';
 import { checkAllowance, isAllowedBySignature, mayLackAllowance, paysOtherwise, schemeFor, takesTokenSignatures, TRON } from './schemes.js';
 import { awardSpend, believed, chainsOf, checkTerms, newRequestId, orderRequest, requestOf, spendOf } from './spend.js';
 import type { PaymentDefaults } from './spend.js';
@@ -12,22 +14,28 @@ import { deadline, events, read } from './sse.js';
 import { pause } from './time.js';
 import type {
   AwardRequest,
+  BatchResult,
   CallOptions,
   ChainDefaults,
   Defaults,
   DepositAddressRequest,
   GatewayOptions,
   Order,
+  PayBatchOptions,
   PayOptions,
   PayQuoteOptions,
   PayResult,
+  PaymentBatchRequest,
+  PaymentBatchResponse,
   PaymentRequest,
   PaymentResponse,
   PaymentStatusRead,
   PaymentTimeline,
   PrepareAwardRequest,
+  PreparePaymentBatchRequest,
   PrepareRequest,
   PreparedPayment,
+  PreparedPaymentBatch,
   QuoteBatch,
   QuoteRequest,
   Scheme,
@@ -41,10 +49,6 @@ const POLL_MS = 500;
 const POLL_MS_MAX = 3000;
 /** How long after `quote_deadline` a batch may still be collecting. */
 const COLLECTING_MS = 30_000;
-/** How long after every window has passed the gateway is still asked for an outcome. */
-const OUTCOME_SECONDS = 60;
-/** How long the gateway's node may take to see what the payer's own transactions did. */
-const SEEN_MS = 30_000;
 /** The gateway says something every 15 seconds, so a stream that is silent for this long is dead. */
 const SILENCE_MS = 45_000;
 /** How many payments' positions are remembered. */
@@ -197,6 +201,20 @@ export class Gateway {
    */
   async submit(body: PaymentRequest, options: CallOptions = {}): Promise<PaymentResponse> {
     return this.#accepted('/v1/payments', body, options);
+  }
+
+  /** What to sign for a batch of payments. Nothing is accepted by it. `POST /v1/payments/batches/prepare`. */
+  async prepareBatch(request: PreparePaymentBatchRequest, options: CallOptions = {}): Promise<PreparedPaymentBatch> {
+    const path = '/v1/payments/batches/prepare';
+    return (await this.#http.call<PreparedPaymentBatch>({ ...options, method: 'POST', path, body: request })).body;
+  }
+
+  /**
+   * Submits a signed batch, and again while nothing is known of it. Each of its payments is accepted or refused by itself. The same body
+   * may be submitted again at any time, as after {@link Gateway.submit}. `POST /v1/payments/batches`.
+   */
+  async submitBatch(body: PaymentBatchRequest, options: CallOptions = {}): Promise<PaymentBatchResponse> {
+    return (await this.#http.call<PaymentBatchResponse>({ ...options, method: 'POST', path: '/v1/payments/batches', body })).body;
   }
 
   /** A payment as it stands. `GET /v1/payments/{id}/status`. */
@@ -370,6 +388,21 @@ export class Gateway {
     return this.#finish(body, spend, funded.sent, options, (call) => this.award(batch.quote_request_id, body, call));
   }
 
+  /**
+   * Pays up to 256 orders from one account on an EVM chain with one signature: prepare, rebuild and compare, allowances where they are
+   * missing, sign, submit. It comes back when each payment is accepted or refused, in the order of `orders`; from then on they are payments
+   * as any other, and {@link Gateway.wait} and {@link Gateway.watch} tell of each by its id. What is drawn is the sum of `maxSource` of
+   * each token, once, and what a payment leaves of its part comes back.
+   *
+   * With the `requestId`s of an earlier try the payments that it made are found, and the others are paid.
+   *
+   * @throws {VerificationError} where the gateway would have the payer sign something else; nothing was signed.
+   * @throws {NoAnswer} where nobody answers until every window has passed; {@link Gateway.submitBatch} takes the same body at any time.
+   */
+  payBatch(orders: readonly Order[], wallet: Wallet, options: PayBatchOptions = {}): Promise<BatchResult> {
+    return payBatch(this, this.#http, orders, wallet, options);
+  }
+
   /** The defaults of all chains of a payment. */
   async paymentDefaults(
     request: Pick<QuoteRequest, 'source' | 'destination'>,
@@ -461,7 +494,7 @@ export class Gateway {
     options: PayOptions,
     hasSent: boolean,
   ): Promise<PreparedPayment> {
-    return this.#seen(hasSent, options, (call) => this.prepare(withScheme(request, scheme), call));
+    return seen(hasSent, options, (call) => this.prepare(withScheme(request, scheme), call));
   }
 
   /** The signatures over what was prepared, once that was compared with what was asked for. */
@@ -492,8 +525,8 @@ export class Gateway {
     await onStep?.({ step: 'submitting', body });
     // By then every window has passed.
     const end = (spend.fulfillmentDeadline + spend.refundDelaySeconds + OUTCOME_SECONDS) * 1000;
-    const accepted = await this.#persist(end, signal, () =>
-      this.#seen(sent.length > 0, options, (call) => submit({ ...call, waitSeconds: 0, retries: 0 })),
+    const accepted = await persist(this.#http, end, signal, () =>
+      seen(sent.length > 0, options, (call) => submit({ ...call, waitSeconds: 0, retries: 0 })),
     );
     if (accepted.payment_id !== spend.paymentId) throw anotherId(spend.paymentId, accepted.payment_id);
     await onStep?.({ step: 'status', status: accepted });
@@ -506,32 +539,6 @@ export class Gateway {
       });
     }
     return { paymentId: accepted.payment_id, requestId: body.request_id, body, sent, accepted, status };
-  }
-
-  /** Until there is an answer: a time-out or a 503 says nothing. */
-  async #persist<T>(end: number, signal: AbortSignal | undefined, call: () => Promise<T>): Promise<T> {
-    for (let tried = 0; ; tried += 1) {
-      try {
-        return await call();
-      } catch (error) {
-        const waitMs = this.#http.pauseAfter(isResent(error) ? error : undefined, tried);
-        if (!isResent(error) || Date.now() + waitMs > end) throw error;
-        await pause(waitMs, signal);
-      }
-    }
-  }
-
-  /** Calls until the gateway's node has seen what was just sent. */
-  async #seen<T>(hasSent: boolean, options: PayOptions, call: (call: CallOptions) => Promise<T>): Promise<T> {
-    const end = Date.now() + (hasSent ? SEEN_MS : 0);
-    for (;;) {
-      try {
-        return await call(options.signal ? { signal: options.signal } : {});
-      } catch (error) {
-        if (nextStep(error) !== 'resend-when-funded' || Date.now() > end) throw error;
-        await pause(POLL_MS, options.signal);
-      }
-    }
   }
 
   async #accepted(

@@ -22,6 +22,7 @@
  * @module
  */
 export { Gateway } from './gateway.js';
+export { batchRequest } from './batches.js';
 export type { WaitOptions, WatchOptions, QuoteOptions, SecretOptions } from './gateway.js';
 export { formatAmount, parseAmount } from './amounts.js';
 export { GatewayError, NoAnswer, PaymentFailed, StaleAddress, TimedOut, UsageError, VerificationError, WalletError } from './errors.js';

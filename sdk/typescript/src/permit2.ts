@@ -12,12 +12,14 @@ import type { TransferData } from './typed.js';
 import type { Spend } from './types.js';
 import { checkWindows } from './windows.js';
 
-const TOKEN_TYPE = 'TokenPermissions(address token,uint256 amount)';
+/** A token and how much of it Permit2 may draw. */
+export const TOKEN_TYPE = 'TokenPermissions(address token,uint256 amount)';
 const TRANSFER_TYPE =
   `PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,GatewayDeposit witness)` +
   DEPOSIT_TYPE +
   TOKEN_TYPE;
-const DOMAIN_TYPE = 'EIP712Domain(string name,uint256 chainId,address verifyingContract)';
+/** The domain of Permit2. */
+export const DOMAIN_TYPE = 'EIP712Domain(string name,uint256 chainId,address verifyingContract)';
 
 const TYPES = {
   EIP712Domain: members(DOMAIN_TYPE),

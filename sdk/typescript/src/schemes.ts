@@ -5,6 +5,8 @@ import type { ChainDefaults, Family, PreparedPayment, Scheme, Wallet } from './t
 
 /** Permit2's transfer into the escrow. */
 export const EVM_PERMIT2_ESCROW = 'EVM_PERMIT2_ESCROW' satisfies Scheme;
+/** Permit2's transfer for a batch of payments. */
+export const EVM_PERMIT2_BATCH = 'EVM_PERMIT2_BATCH' satisfies Scheme;
 /** A token's own transfer into the escrow (ERC-3009). */
 export const EVM_EIP3009 = 'EVM_EIP3009' satisfies Scheme;
 /** The terms of a deposit, for which an allowance was given before. */

@@ -24,6 +24,18 @@ export type TransferData = Typed<
   }
 >;
 
+/** Permit2's transfer for a batch of payments. */
+export type BatchData = Typed<
+  'PermitBatchWitnessTransferFrom',
+  {
+    permitted: { token: string; amount: string }[];
+    spender: string;
+    nonce: string;
+    deadline: string;
+    witness: { escrow: string; payments: string };
+  }
+>;
+
 /** A token's own transfer into the escrow (ERC-3009). */
 export type AuthorizationData = Typed<
   'ReceiveWithAuthorization',
@@ -37,7 +49,7 @@ export type AllowanceData = Typed<
 >;
 
 /** What a payer on EVM chains signs. */
-export type TypedData = TransferData | AuthorizationData | AllowanceData;
+export type TypedData = TransferData | BatchData | AuthorizationData | AllowanceData;
 
 /** The domain of tokens that take signatures. */
 export const TOKEN_DOMAIN_TYPE = 'EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)';

@@ -2,6 +2,7 @@
 // (`snake_case`, amounts as decimal text); what the SDK adds is `camelCase`, with amounts as `bigint` in the smallest unit.
 
 import type { components } from './api.js';
+import type { GatewayError } from './errors.js';
 
 type Schemas = components['schemas'];
 
@@ -29,6 +30,14 @@ export type PrepareAwardRequest = Schemas['PrepareAwardRequest'];
 export type PreparedPayment = Schemas['PreparedPayment'];
 /** How a payer signs: one of a chain's `message_schemes`. */
 export type Scheme = PreparedPayment['message_scheme'];
+/** Payments for one signature, signed. */
+export type PaymentBatchRequest = Schemas['PaymentBatchRequest'];
+/** The same without `sender_auth`. */
+export type PreparePaymentBatchRequest = Schemas['PreparePaymentBatchRequest'];
+/** What to sign for a batch of payments. */
+export type PreparedPaymentBatch = Schemas['PreparedPaymentBatch'];
+/** What became of each payment of a batch, in the order of the request. */
+export type PaymentBatchResponse = Schemas['PaymentBatchResponse'];
 /** What quotes are asked for. */
 export type QuoteRequest = Schemas['QuoteRequest'];
 /** A batch of quotes as it stands. */
@@ -192,6 +201,51 @@ export interface PayQuoteOptions extends PayOptions {
   quoteHash?: string;
 }
 
+/** Where {@link Gateway.payBatch} is. */
+export type BatchStep =
+  | { step: 'ordered'; payments: { requestId: string; paymentId: string; verifiers?: VerifierSet }[]; believed: string[] }
+  | Extract<PayStep, { what: unknown }>
+  | { step: 'signing'; request: PreparePaymentBatchRequest; prepared: PreparedPaymentBatch }
+  | { step: 'submitting'; body: PaymentBatchRequest }
+  | { step: 'accepted'; payments: BatchPaid[] };
+
+/** How {@link Gateway.payBatch} goes about it. */
+export interface PayBatchOptions extends Pick<PayOptions, 'trust' | 'wrap' | 'signal'> {
+  /**
+   * How much the wallet allows Permit2 to draw of each token where its allowance is too small; the sum of the orders' `maxSource` where it
+   * is left out.
+   */
+  allowance?: bigint;
+  /**
+   * Up to when payments are deposited; the earliest of their fulfillment deadlines, and no later, where it is left out. From then on what
+   * was drawn and not deposited goes back.
+   */
+  reserveDeadline?: Date;
+  /** Told of each step, before it where the name says so. What it throws ends the paying. */
+  onStep?: (step: BatchStep) => void | Promise<void>;
+}
+
+/** What came of one payment of a batch: `payment` where it was accepted, now or before, and otherwise `error`. */
+export interface BatchPaid {
+  requestId: string;
+  paymentId: string;
+  payment?: PaymentResponse | PaymentStatusRead;
+  /** Why it was refused, with the status that its code has alone. The others are accepted all the same. */
+  error?: GatewayError;
+}
+
+/** What came of {@link Gateway.payBatch}. */
+export interface BatchResult {
+  /** In the order in which they were asked for. */
+  payments: BatchPaid[];
+  /** What was submitted. Whoever keeps it can submit it again at any time. Left out where all payments were there before. */
+  body?: PaymentBatchRequest;
+  /** What it was signed for, as `batchOf` of `gateway-client/evm` takes it; left out as the body is. */
+  batch?: BatchSpend;
+  /** The payer's own transactions that were sent before it. */
+  sent: PayResult['sent'];
+}
+
 /** What came of {@link Gateway.pay}. */
 export interface PayResult {
   paymentId: string;
@@ -241,6 +295,14 @@ export interface Spend {
   wraps: boolean;
   /** See {@link Trust.feeMax}. */
   feeMax?: bigint;
+}
+
+/** All that the authorization of a batch is rebuilt from. */
+export interface BatchSpend {
+  /** Of each payment, in the order of the request. */
+  spends: readonly Spend[];
+  /** Last second in which payments of the batch are deposited, UNIX. */
+  reserveDeadline: number;
 }
 
 /** The economics of a payment, every value in its normal form. */
@@ -303,6 +365,10 @@ export interface Wallet {
   verify(spend: Spend, prepared: PreparedPayment): void;
   /** {@link Wallet.verify}, then a signature over what was rebuilt. */
   sign(spend: Spend, prepared: PreparedPayment): Promise<SignedMessage[]>;
+  /** As {@link Wallet.verify}, for a batch; left out where the wallet's chains have none. */
+  verifyBatch?(batch: BatchSpend, prepared: PreparedPaymentBatch): void;
+  /** As {@link Wallet.sign}: one signature for all payments of a batch. */
+  signBatch?(batch: BatchSpend, prepared: PreparedPaymentBatch): Promise<SignedMessage[]>;
   /** Has the escrow pay an overdue payment back to its payer. Resolves to the transaction. */
   refund(payment: EscrowedPayment): Promise<string>;
   /** Takes money that waits as a claim. Resolves to the transaction. There are no claims on Solana. */

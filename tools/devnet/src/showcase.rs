@@ -1,6 +1,7 @@
 //! The payments that `gw-dev` makes and shows.
 
 mod address;
+mod batch;
 mod corridors;
 mod examples;
 mod reassignment;
@@ -81,6 +82,7 @@ pub async fn run(network: &mut Network) -> Result<()> {
     environment.misses_a_verifier().await?;
     environment.is_reassigned().await.context("the payment whose winner fades")?;
     environment.tokens().await?;
+    environment.pays_a_batch().await.context("the batch")?;
     environment.pays_to_an_address().await.context("the payment to an address")?;
     environment.solana().await?;
     environment.tron().await?;

@@ -1,6 +1,7 @@
 //! Every schema of the document, by name. Those of response bodies come from the types. Those of requests are written here,
 //! because they carry rules that no type has; the limits in them are the constants that the validators use.
 
+mod payment_batches;
 mod quote_requests;
 mod rehearsals;
 mod requests;
@@ -31,6 +32,7 @@ pub(super) fn all() -> Map<String, Value> {
         requests::schemas(),
         quote_requests::schemas(),
         rehearsals::schemas(),
+        payment_batches::schemas(),
         sessions::schemas(),
         webhooks::schemas(),
         x402::schemas(),

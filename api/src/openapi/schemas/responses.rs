@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use app::{
     error::ErrorResponse,
     own_payments::body::OwnPaymentsBody,
+    payment_batches::prepare::PreparedPaymentBatch,
     prepare::PreparedBody,
     rehearse::VerifiedBody,
     sessions::{ChallengeBody, SessionBody},
@@ -24,6 +25,7 @@ use crate::{
     contexts,
     defaults::DefaultsBody,
     health::Health,
+    payment_batches::PaymentBatchResponse,
     x402::{SettleBody, VerifyBody, supported::SupportedBody},
 };
 
@@ -48,6 +50,8 @@ pub(super) fn schemas() -> Map<String, Value> {
         of::<QuoteRequestResponse>,
         of::<QuoteRequestBody>,
         of::<PreparedBody>,
+        of::<PreparedPaymentBatch>,
+        of::<PaymentBatchResponse>,
         of::<VerifiedBody>,
         of::<SettlersBody>,
         of::<DefaultsBody<'static>>,

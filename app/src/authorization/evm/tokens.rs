@@ -10,7 +10,7 @@ use alloy::primitives::{Address, U256};
 use chains_evm::{
     authorization, deposit_addresses,
     escrows::Escrows,
-    offers,
+    offers, payment_batches,
     token_domain::{TokenDomain, TokenSignatures},
 };
 use escrow_abi::contracts::{address, erc20};
@@ -45,6 +45,8 @@ pub(super) const NO_EXACT: &str =
 /// Why there is nothing to prepare under x402's `exact`.
 pub(super) const X402_ONLY: &str =
     "message_scheme: EVM_X402_EXACT is what clients of x402 sign for a merchant's offer; see EVM_EIP3009";
+/// Why one payment is not prepared as a batch.
+pub(super) const BATCH_ONLY: &str = "message_scheme: EVM_PERMIT2_BATCH is prepared for all payments of a batch by /v1/payments/batches/prepare; see EVM_PERMIT2_ESCROW";
 /// Why a token cannot be paid with by a signature of its own.
 pub(super) const NO_TRANSFERS: &str =
     "message_scheme: the source's token takes no signed transfers (ERC-3009); see EVM_PERMIT2_ESCROW";
@@ -114,6 +116,18 @@ impl EvmChain {
         served.ok_or_else(none)
     }
 
+    /// A block of the chain, as of which batches are taken into the escrow.
+    pub(super) async fn batches_from(&self, escrow: &Account, asks: &Bulkhead) -> Result<u64, AuthorizeError> {
+        let none = || {
+            let rule = "escrow_contract: gets nothing from batches: it is of an earlier version, or the chain lacks the contract that \
+                        draws them (`gw deploy` brings it)";
+            AuthorizeError::Refused(rule.to_owned())
+        };
+        let served = payment_batches::served_from(self.payers.node(), escrow);
+        let served = self.batched_escrows.of(escrow, asks, served).await?;
+        served.ok_or_else(none)
+    }
+
     /// Whether the escrow gets deposits from addresses of offers, lately.
     pub(super) async fn takes_offers(&self, escrow: &Account, asks: &Bulkhead) -> Result<bool, AuthorizeError> {
         let known = self.offered_escrows.lock().unwrap_or_else(PoisonError::into_inner).get(escrow).copied();
@@ -153,7 +167,8 @@ impl EvmChain {
                 Some(allowance) => self.confirm_allowance(request, allowance).await,
                 None => Ok(()),
             },
-            Authorization::DepositAddress(_)
+            Authorization::EvmPermit2Batch(_)
+            | Authorization::DepositAddress(_)
             | Authorization::Solana(_)
             | Authorization::Tron(_)
             | Authorization::TronPermit2Escrow(_) => Ok(()),

@@ -180,9 +180,9 @@ pub(super) fn cause(event: &PaymentEvent, course: &Course<'_>, view: &PaymentVie
     }
 }
 
-/// Whether what goes back is at the deposit address: it was never in escrow.
+/// Whether what goes back is at the deposit address, or that of the payment's batch: it was never in escrow.
 fn is_from_address(view: &PaymentView) -> bool {
-    view.deposit_address.is_some() && view.escrowed.is_none()
+    view.leaves_money_outside && view.escrowed.is_none()
 }
 
 fn auction_closed(closed: &AuctionClosed, quote_deadline: Timestamp) -> Cause {

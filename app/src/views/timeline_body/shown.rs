@@ -92,7 +92,7 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
             json!({"amount": funded.amount, "quote_deadline": date_time(funded.quote_deadline)}),
         ),
         PaymentEvent::AddressHeld(held) => Shown::new(
-            "There is money at the payment's deposit address that nobody can deposit any more; it goes back to the payer.",
+            "There is money at the payment's deposit address, or at that of its batch, that nobody can deposit any more; it goes back to the payer.",
             json!({"amount": held.amount}),
         ),
         PaymentEvent::AuctionClosed(closed) => auction_closed(closed),
@@ -119,6 +119,10 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
         PaymentEvent::DepositRuledOut(ruled_out) if ruled_out.left.is_some() => Shown::new(
             "The refund account takes nothing back, so the money stays at the deposit address; anyone can have it given back.",
             json!({"left": ruled_out.left}),
+        ),
+        PaymentEvent::DepositRuledOut(_) if view.deposit_address.is_none() && view.leaves_money_outside => Shown::new(
+            "Nothing of the payment's lies at the address of its batch, and nothing can be deposited any more.",
+            json!({}),
         ),
         PaymentEvent::DepositRuledOut(_) if view.deposit_address.is_some() => Shown::new(
             "Nothing that is worth a transaction is at the deposit address, and nothing can be deposited any more.",
@@ -453,6 +457,9 @@ fn failed(failed: &Failed, view: &PaymentView, base_url: &str) -> Shown {
     };
     let error = FailureBody::new(failed.failure.clone(), base_url);
     let summary = match &failed.refund {
+        RefundDue::Nothing if view.watched && view.leaves_money_outside => {
+            "The payment failed. What lies outside of its escrow goes back once nothing can be deposited any more."
+        }
         RefundDue::Nothing if view.watched => {
             "The payment failed. The payer's own transaction is watched until it can deposit nothing any more; what it \
              deposits goes back."

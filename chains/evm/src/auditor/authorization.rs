@@ -14,14 +14,16 @@ use escrow_abi::{
 };
 use events::{
     Hash32, PaymentId, Terms,
-    event::{Authorization, DepositAddress, Eip3009, EscrowPlan, Permit2, TokenPermit, X402Exact},
+    event::{
+        Authorization, BatchPermit, BatchToken, DepositAddress, Eip3009, EscrowPlan, Permit2, TokenPermit, X402Exact,
+    },
 };
 use sagas::ports::Transient;
 
 use super::{Auditor, unreadable};
 use crate::{
-    authorization::recorded_digest, calls::Calls, deposit_addresses, erc6492, node::At, offers, query::Query,
-    token_domain::TokenDomain,
+    authorization::recorded_digest, calls::Calls, deposit_addresses, erc6492, node::At, offers, payment_batches,
+    query::Query, token_domain::TokenDomain,
 };
 
 /// What does not fit in the address that the payer's money was sent to: nothing is signed, so it is the address that commits to what the
@@ -55,6 +57,7 @@ impl Auditor {
             Authorization::EvmPermit2Escrow(permit) => self.permitted(payment_id, terms, plan, permit, true).await,
             Authorization::EvmPermit2(permit) => self.permitted(payment_id, terms, plan, permit, false).await,
             Authorization::EvmEip3009(transfer) => self.transferred(payment_id, terms, plan, transfer).await,
+            Authorization::EvmPermit2Batch(permit) => self.in_batch(payment_id, terms, plan, permit).await,
             Authorization::EvmX402Exact(purchase) => self.purchased(payment_id, terms, plan, purchase).await,
             Authorization::DepositAddress(address) => Ok(sent(payment_id, terms, plan, address)),
             Authorization::Solana(_) | Authorization::Tron(_) | Authorization::TronPermit2Escrow(_) => {
@@ -195,6 +198,40 @@ impl Auditor {
         let digest = eip712::digest(&message, &token_domain(name, version, self.node.evm_id(), token));
         discrepancies.0.extend(self.signed_by(payer, digest, &purchase.signature).await?);
         discrepancies.0.extend(self.named(token, &purchase.domain).await?);
+        Ok(discrepancies.0)
+    }
+
+    /// The payment has to be under the root that the payer signed. What else is under it is nobody's business here.
+    async fn in_batch(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        permit: &BatchPermit,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let verified_by = Deployed { chain_id: self.node.evm_id(), address: self.node.permit2() };
+        let parties = || -> Result<_, ConvertError> {
+            let mismatch = payment_batches::mismatch(payment_id, terms, plan, permit)?;
+            let (payer, token) = (address(terms.source.account())?, contracts::erc20(terms.source.asset())?);
+            Ok((mismatch, payer, token, payment_batches::recorded_digest(permit, &plan.contract, verified_by)?))
+        };
+        let (mismatch, payer, token, digest) = match parties() {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        let contradiction = |what| Discrepancy { kind: Kind::Contradiction, what: format!("the batch: {what}") };
+        discrepancies.0.extend(mismatch.map(contradiction));
+        if let Some(cap) = terms.max_source_amount {
+            let amount = permit.amount;
+            discrepancies.require(amount == cap, || format!("the payer permits {amount}, the terms say {cap}"));
+        }
+        let is_of_token = |permitted: &&BatchToken| address(&permitted.token).is_ok_and(|permitted| permitted == token);
+        let drawn = permit.permitted.iter().find(is_of_token).map(|permitted| permitted.amount);
+        discrepancies.require(drawn >= Some(permit.amount), || {
+            format!("the batch does not draw the {} of {token} that the payment takes", permit.amount)
+        });
+        discrepancies.0.extend(self.signed_by(payer, digest, &permit.signature).await?);
         Ok(discrepancies.0)
     }
 

@@ -8,7 +8,7 @@ use escrow_abi::{
 };
 use events::{Account, Amount, Hash32};
 
-use super::{AuthorizationError, SpendRequest, exact, message::Message, transfer};
+use super::{AuthorizationError, SpendRequest, batch::Membership, exact, message::Message, transfer};
 
 /// The numbers that are the payer's to choose. What is absent has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,12 +30,14 @@ pub struct Choice {
     pub nonce: Option<Hash32>,
     /// Where strays of the offer go to whose address such an authorization pays.
     pub merchant: Option<Account>,
+    /// Where the payment is in the batch that was signed.
+    pub batch: Option<Membership>,
 }
 
 impl Choice {
     /// Reads the members `reserve_deadline`, `refund_after`, `permit_deadline`, `valid_before`, `valid_after` and `permitted_amount` of a
     /// signed message's `payload`, each a decimal string, a hex string or a JSON integer, and `nonce` and `merchant`, each hex with 0x.
-    /// Other members are none of ours.
+    /// So is `batch`, of a payment that is signed for with others. Other members are none of ours.
     ///
     /// # Errors
     /// [`AuthorizationError::Malformed`] naming the member.
@@ -72,6 +74,7 @@ impl Choice {
             valid_after: time("valid_after")?,
             nonce,
             merchant: payload.get("merchant").and_then(exact::merchant),
+            batch: payload.get("batch").map(Membership::read).transpose()?,
         })
     }
 
@@ -84,6 +87,8 @@ impl Choice {
         let mut is_chosen = spend.terms.max_source_amount.is_none();
         match message {
             Message::Permit(permit) => payload.extend([("permit_deadline".to_owned(), permit.deadline.into())]),
+            // A batch is prepared as a whole.
+            Message::Batch(_) => {}
             Message::Transfer(transfer) => {
                 is_chosen |= spend.quote_hash != Hash32::ZERO;
                 payload.extend([

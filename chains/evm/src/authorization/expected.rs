@@ -16,6 +16,7 @@ use events::{Hash32, event::EscrowPlan, time::unix_seconds};
 
 use super::{
     AuthorizationError, Scheme, SpendRequest,
+    batch::BatchSpend,
     choice::Choice,
     exact::OfferSpend,
     message::Message,
@@ -29,7 +30,8 @@ pub(super) struct Expected {
     pub evm_id: u64,
     /// The Permit2 contract.
     pub permit2: Address,
-    escrow: Address,
+    /// The escrow contract.
+    pub escrow: Address,
     /// The source's token.
     pub token: Address,
     domain: Option<TokenDomain>,
@@ -88,6 +90,9 @@ impl Expected {
             let purchase = OfferSpend::of(spend, choice)?;
             return Ok(Message::Transfer(purchase.message(self, self.domain()?.clone())?));
         }
+        if spend.scheme == Scheme::EvmPermit2Batch {
+            return Ok(Message::Batch(BatchSpend::of(spend, self, choice)?.message));
+        }
         let cap = spend.terms.max_source_amount;
         let amount = match spend.scheme {
             Scheme::EvmEip3009 if spend.quote_hash != Hash32::ZERO => choice.permitted_amount.or(cap),
@@ -115,7 +120,7 @@ impl Expected {
                 }));
             }
             Scheme::EvmPermit2Escrow => true,
-            Scheme::EvmPermit2 | Scheme::EvmX402Exact => false,
+            Scheme::EvmPermit2 | Scheme::EvmPermit2Batch | Scheme::EvmX402Exact => false,
         };
         let deadline = choice.permit_deadline.unwrap_or(reserve_deadline);
         Ok(Message::Permit(self.demand(spend, deposit).message(amount, deadline, with_witness)))
@@ -169,6 +174,12 @@ impl Expected {
     ) -> Result<EscrowPlan, AuthorizationError> {
         let (reserve_deadline, refund_after) = match message {
             Message::Permit(permit) => self.check_permit(spend, permit, choice)?,
+            Message::Batch(signed) => {
+                let batch = BatchSpend::of(spend, self, choice)?;
+                batch.check(signed)?;
+                self.check_windows(spend, batch.plan.reserve_deadline, batch.plan.refund_after)?;
+                (batch.plan.reserve_deadline, batch.plan.refund_after)
+            }
             Message::Transfer(transfer) if spend.scheme == Scheme::EvmX402Exact => {
                 return self.check_purchase(spend, transfer, choice);
             }
@@ -308,6 +319,8 @@ impl Expected {
         let field = |window| match (window, spend.scheme) {
             (Window::Reserve, Scheme::EvmX402Exact) => "message.validBefore",
             (Window::Refund, Scheme::EvmX402Exact) => "payload.refund_after",
+            (Window::Reserve, Scheme::EvmPermit2Batch) => "payload.reserve_deadline",
+            (Window::Refund, Scheme::EvmPermit2Batch) => "payload.refund_after",
             (Window::Reserve, Scheme::EvmEip3009) => "payload.reserve_deadline",
             (Window::Refund, Scheme::EvmEip3009) => "payload.refund_after",
             (Window::Reserve, _) => "message.witness.reserveDeadline",

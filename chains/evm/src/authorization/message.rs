@@ -4,6 +4,7 @@ use alloy::primitives::{B256, U256, keccak256};
 use serde_json::Value;
 
 use escrow_abi::{
+    payment_batches::BatchMessage,
     permit2::PermitMessage,
     typed_data::{self, HEX, Object},
 };
@@ -19,6 +20,8 @@ use super::{
 pub(super) enum Message {
     /// To Permit2.
     Permit(PermitMessage),
+    /// To Permit2, for a batch of payments.
+    Batch(BatchMessage),
     /// To the token (ERC-3009).
     Transfer(TransferMessage),
 }
@@ -34,6 +37,7 @@ impl Message {
         Ok(match scheme {
             Scheme::EvmPermit2Escrow => Self::Permit(PermitMessage::read(&whole, true)?),
             Scheme::EvmPermit2 => Self::Permit(PermitMessage::read(&whole, false)?),
+            Scheme::EvmPermit2Batch => Self::Batch(BatchMessage::read(&whole)?),
             Scheme::EvmEip3009 => Self::Transfer(TransferMessage::read(&whole, CarriedOutBy::Payee)?),
             Scheme::EvmX402Exact => Self::Transfer(TransferMessage::read(&whole, CarriedOutBy::Anyone)?),
         })
@@ -43,14 +47,18 @@ impl Message {
     pub fn render(&self) -> Value {
         match self {
             Self::Permit(permit) => permit.render(&HEX),
+            Self::Batch(batch) => batch.render(&HEX),
             Self::Transfer(transfer) => transfer.render(),
         }
     }
 
-    /// The most that may be drawn, smallest unit, as it is signed.
+    /// The most that may be drawn, smallest unit, as it is signed; of a batch, of all tokens together.
     pub fn amount(&self) -> U256 {
         match self {
             Self::Permit(permit) => permit.amount,
+            Self::Batch(batch) => {
+                batch.permitted.iter().fold(U256::ZERO, |sum, (_, amount)| sum.saturating_add(*amount))
+            }
             Self::Transfer(transfer) => transfer.value,
         }
     }
@@ -61,7 +69,7 @@ impl Message {
     /// [`AuthorizationError::Malformed`].
     pub fn permitted(&self) -> Result<Amount, AuthorizationError> {
         let field = match self {
-            Self::Permit(_) => "message.permitted.amount",
+            Self::Permit(_) | Self::Batch(_) => "message.permitted.amount",
             Self::Transfer(_) => "message.value",
         };
         Amount::new(self.amount()).ok_or_else(|| AuthorizationError::malformed(field, "must not be zero"))
@@ -71,6 +79,7 @@ impl Message {
     pub fn nonce(&self) -> U256 {
         match self {
             Self::Permit(permit) => permit.nonce,
+            Self::Batch(batch) => batch.nonce,
             Self::Transfer(transfer) => transfer.nonce.into(),
         }
     }
@@ -79,6 +88,7 @@ impl Message {
     fn preimage(&self) -> [u8; 66] {
         match self {
             Self::Permit(permit) => permit.preimage(),
+            Self::Batch(batch) => batch.preimage(),
             Self::Transfer(transfer) => transfer.preimage(),
         }
     }

@@ -48,6 +48,7 @@
 //! ```
 
 mod allowance;
+mod batch;
 mod choice;
 mod exact;
 mod expected;
@@ -71,10 +72,11 @@ use sagas::ports::Transient;
 pub(crate) use self::allowance::recorded_digest;
 pub use self::{
     allowance::{PreparedAllowance, allowance, domain_of_allowance, is_allowance, prepare_allowance},
+    batch::{BatchError, Membership, PreparedBatch, PreparedMember, prepare_batch},
     choice::Choice,
     exact::ExactTransfer,
 };
-use self::{exact::OfferSpend, expected::Expected, message::Message};
+use self::{batch::BatchSpend, exact::OfferSpend, expected::Expected, message::Message};
 use super::{
     calls::Calls,
     erc6492,
@@ -84,13 +86,15 @@ use super::{
     token_domain::TokenDomain,
 };
 
-/// A message scheme of EVM chains: those of spec 2.3, and one more.
+/// A message scheme of EVM chains: those of spec 2.3, and more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `EVM_PERMIT2_ESCROW`: `permitWitnessTransferFrom` with the escrow's terms as witness.
     EvmPermit2Escrow,
     /// `EVM_PERMIT2`: `permitTransferFrom`; the nonce alone binds the terms.
     EvmPermit2,
+    /// `EVM_PERMIT2_BATCH`: `permitWitnessTransferFrom` of a batch, with the root of many payments as witness.
+    EvmPermit2Batch,
     /// `EVM_EIP3009`: the token's `receiveWithAuthorization`, whose nonce is the hash of the escrow's terms.
     EvmEip3009,
     /// `EVM_X402_EXACT`: the token's `transferWithAuthorization` to an address that commits to a merchant's offer.
@@ -389,6 +393,10 @@ async fn wrapped_onchain(
     head: At,
 ) -> Result<(Authorization, EscrowPlan), OnchainError> {
     let wrapped = signature::unwrap_erc6492(bytes).map_err(AuthorizationError::from)?;
+    if spend.scheme == Scheme::EvmPermit2Batch {
+        let rule = "must be of an account that is there: no payment of a batch deploys one";
+        return Err(AuthorizationError::malformed("signature", rule).into());
+    }
     if !Query::of(node).code(rebuilt.payer, head).await?.is_empty()
         && Calls::of(node).contract_accepts(rebuilt.payer, rebuilt.digest, &wrapped.signature, head).await?
     {
@@ -452,6 +460,10 @@ impl Rebuilt {
         let (amount, nonce) = (self.message.permitted()?, Hash32(self.message.nonce().to_be_bytes()));
         let text = format!("0x{}", hex::encode(signature));
         let authorization = match self.message {
+            Message::Batch(_) => {
+                let batch = BatchSpend::of(spend, &Expected::of(spend)?, &self.choice)?;
+                Authorization::EvmPermit2Batch(batch.authorization(spend.terms.source.account(), signature)?)
+            }
             Message::Permit(permit) => {
                 let with_witness = permit.witness.is_some();
                 let quote_hash = permit.witness.map_or(Hash32::ZERO, |witness| Hash32(witness.quoteHash.0));

@@ -17,8 +17,9 @@ use url::Url;
 use chains::deployment::{Contracts, DeployError, Deployment, Finding, Guardian, Notes, Plan, Step};
 use escrow_abi::{
     artefacts::{
-        DEPOSIT_ADDRESSES, EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, OFFER_ADDRESSES, deposit_address_findings,
-        escrow_findings, offer_address_findings, proxy_findings, takes_deposits_for,
+        DEPOSIT_ADDRESSES, EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, OFFER_ADDRESSES, PAYMENT_BATCHES,
+        deposit_address_findings, escrow_findings, offer_address_findings, payment_batch_findings, proxy_findings,
+        takes_deposits_for,
     },
     contracts::{self, GatewayEscrow, PAYOUT_GAS},
 };
@@ -30,7 +31,7 @@ use crate::{
     deployer::{self, FACTORY, FACTORY_CODE, FACTORY_COST, FACTORY_SENDER, FACTORY_TRANSACTION},
     deposit_addresses,
     minimal_proxy::implementation,
-    offers,
+    offers, payment_batches,
     rpc::{Fault, Rpc},
     transaction,
 };
@@ -165,7 +166,7 @@ impl EvmDeployment {
     }
 
     /// The contracts, in the order in which they are made.
-    fn wanted(&self) -> Result<[Wanted; 4], DeployError> {
+    fn wanted(&self) -> Result<[Wanted; 5], DeployError> {
         let guardian = self.addresses.guardian;
         let unfit = || DeployError::Unfit("a guardian is needed, or the word that there is none".to_owned());
         let escrow = self.creation(guardian.ok_or_else(unfit)?);
@@ -174,6 +175,7 @@ impl EvmDeployment {
             Wanted::new("FulfillmentProxy", FULFILLMENT_PROXY.creation.to_vec()),
             Wanted::new("DepositAddresses", DEPOSIT_ADDRESSES.creation.to_vec()),
             Wanted::new("OfferAddresses", OFFER_ADDRESSES.creation.to_vec()),
+            Wanted::new("PaymentBatches", PAYMENT_BATCHES.creation.to_vec()),
         ])
     }
 
@@ -181,7 +183,7 @@ impl EvmDeployment {
         self.payer.as_ref().ok_or_else(|| DeployError::Unfit("a payer is needed".to_owned()))
     }
 
-    fn contracts(&self, [escrow, proxy, ..]: &[Wanted; 4]) -> Option<Contracts> {
+    fn contracts(&self, [escrow, proxy, ..]: &[Wanted; 5]) -> Option<Contracts> {
         let (escrow, proxy) = (contracts::account(escrow.place)?, contracts::account(proxy.place)?);
         Some(Contracts { escrow, proxy, deposit_address_factory: None, permit2: None })
     }
@@ -353,6 +355,8 @@ impl Deployment for EvmDeployment {
         findings.extend(deposit_address_findings(&self.code(factory).await?, implementation(factory)));
         let factory = offers::factory();
         findings.extend(offer_address_findings(&self.code(factory).await?, implementation(factory)));
+        let contract = payment_batches::contract();
+        findings.extend(payment_batch_findings(&self.code(contract).await?, implementation(contract)));
         Ok(findings)
     }
 }

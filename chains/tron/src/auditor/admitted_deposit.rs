@@ -33,6 +33,7 @@ impl<'a> MoneySource<'a> {
             | Authorization::EvmPermit2Escrow(_)
             | Authorization::EvmPermit2(_)
             | Authorization::EvmEip3009(_)
+            | Authorization::EvmPermit2Batch(_)
             | Authorization::EvmX402Exact(_)
             | Authorization::Solana(_) => None,
         }

@@ -61,7 +61,8 @@ impl Auditor {
         let place = Place::of(deposit)?;
         match parties(&deposit.payment_id, &deposit.terms, &deposit.escrow) {
             Ok(parties) => {
-                evidence.given_back(&parties, (place.factory(), place.at()), refunded, &mut discrepancies);
+                let place = (place.factory(), place.at());
+                evidence.given_back(&parties, place, |amount| amount, refunded, &mut discrepancies);
             }
             Err(error) => return Ok(unreadable(error)),
         }

@@ -1,4 +1,5 @@
-//! Decisions about a deposit address: the money that is awaited there, and what is there of a payment that failed.
+//! Decisions about a deposit address: the money that is awaited there, and what is there, or at its batch's address, of a payment that
+//! failed.
 
 use events::{
     Failure, PaymentEvent,
@@ -48,7 +49,7 @@ pub(super) fn miss(payment: &Payment, funds: AddressFunds, at: Timestamp) -> Dec
 pub(super) fn observe(payment: &Payment, state: AddressState, at: Timestamp) -> Decided {
     let is_held = payment.held.is_some();
     match payment.stage() {
-        Stage::Watching if payment.submitted.authorization.deposit_address().is_some() => {}
+        Stage::Watching if payment.submitted.authorization.leaves_money_outside() => {}
         Stage::Refunding if is_held => {}
         _ => return None,
     }

@@ -1,4 +1,4 @@
-//! The fold of a deposit address: the money that came there, and what is there of a payment that failed.
+//! The fold of a deposit address: the money that came there, and what is there, or at its batch's address, of a payment that failed.
 
 use events::event::{AddressFunded, AddressHeld};
 
@@ -17,7 +17,7 @@ pub(super) fn funded(payment: &mut Payment, stage: Stage, funded: &AddressFunded
 }
 
 pub(super) fn held(payment: &mut Payment, stage: Stage, held: &AddressHeld) -> Followed {
-    if stage != Stage::Watching || payment.submitted.authorization.deposit_address().is_none() {
+    if stage != Stage::Watching || !payment.submitted.authorization.leaves_money_outside() {
         return Err(NOT_LEGAL);
     }
     payment.held = Some(held.clone());

@@ -5,9 +5,11 @@
 """
 
 from .amounts import decimals, units
+from .batches import BatchPayment, PaymentBatch, batch_request
 from .client import AsyncGateway, Gateway
 from .errors import (
     AddressMismatch,
+    BatchMismatch,
     ClientError,
     Declined,
     FaultyRequest,
@@ -35,6 +37,8 @@ from .wallet import Refund, Sent, Wallet
 __all__ = [
     "AddressMismatch",
     "AsyncGateway",
+    "BatchMismatch",
+    "BatchPayment",
     "Choice",
     "ClientError",
     "Declined",
@@ -51,6 +55,7 @@ __all__ = [
     "NotSigned",
     "Order",
     "Payment",
+    "PaymentBatch",
     "PinMismatch",
     "Pins",
     "Refund",
@@ -63,6 +68,7 @@ __all__ = [
     "Wallet",
     "async_claim",
     "async_refund",
+    "batch_request",
     "believed",
     "claim",
     "decimals",

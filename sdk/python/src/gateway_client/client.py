@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 import httpx
 
+from .batches import BatchPaying, PaymentBatch
 from .errors import GatewayError, NoAnswer
 from .flow import Answer
 from .operations import PATIENCE_SECONDS, Operations, refusal
@@ -21,12 +22,16 @@ from .schemas import (
     ChainDefaults,
     Defaults,
     DepositAddressRequest,
+    PaymentBatchRequest,
+    PaymentBatchResponse,
     PaymentRequest,
     PaymentResponse,
     PaymentStatusRead,
     PaymentTimeline,
     PrepareAwardRequest,
     PreparedPayment,
+    PreparedPaymentBatch,
+    PreparePaymentBatchRequest,
     PrepareRequest,
     QuoteRequest,
     QuoteRequestRead,
@@ -106,6 +111,14 @@ class Gateway:
     def submit(self, body: PaymentRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
         """Submits a signed payment. The gateway holds the call for its outcome, for `hold_seconds` or half a minute."""
         return run(self._operations.submit(body, hold_seconds), self._client)
+
+    def prepare_batch(self, body: PreparePaymentBatchRequest) -> PreparedPaymentBatch:
+        """What has to be signed for a batch of payments, as the gateway says. `pay_batch` rebuilds it before it signs."""
+        return run(self._operations.prepare_batch(body), self._client)
+
+    def submit_batch(self, body: PaymentBatchRequest) -> PaymentBatchResponse:
+        """Submits a signed batch, of which each payment is accepted or refused by itself. Nobody waits for their outcomes."""
+        return run(self._operations.submit_batch(body), self._client)
 
     def award(self, quote_request_id: str, body: AwardRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
         """Takes a quote."""
@@ -225,6 +238,36 @@ class Gateway:
         paying = Paying(self._operations, order, wallet, pins, limits, choice, message_scheme, allowance)
         return run(paying.pay(wrap, wait_seconds), self._client)
 
+    def pay_batch(
+        self,
+        orders: Sequence[Order],
+        wallet: Wallet,
+        *,
+        pins: Pins = NO_PINS,
+        limits: Limits = USUAL_LIMITS,
+        wrap: bool = False,
+        allowance: int | None = None,
+        reserve_deadline: int | None = None,
+    ) -> PaymentBatch:
+        """Pays up to 256 orders from one account on an EVM chain with one signature: asks what to sign, rebuilds it from the
+        orders, gives the allowances that are missing, signs, and submits. It comes back when each payment is accepted or
+        refused, in the order of `orders`; from then on they are payments as any other, and `wait` and `watch` tell of each by
+        its id. What is drawn is the sum of `max_source_amount` of each token, once, and what a payment leaves of its part
+        comes back.
+
+        Whatever is raised, the same orders can be paid again under their `request_id`s: what was accepted is found, and the
+        others are paid.
+
+        Raises `NotSigned` where the gateway asks for something else than the orders, of which `BatchMismatch` names the member.
+
+        :param allowance: how much Permit2 is allowed to draw of each token where its allowance is too small; the sum where it
+            is absent.
+        :param reserve_deadline: up to when payments are deposited, UNIX seconds; the earliest of their fulfillment deadlines,
+            and no later, where it is absent. From then on what was drawn and not deposited goes back.
+        """
+        paying = BatchPaying(self._operations, orders, wallet, pins, limits, allowance, reserve_deadline)
+        return run(paying.pay(wrap), self._client)
+
     def allow(
         self,
         order: Order,
@@ -294,6 +337,14 @@ class AsyncGateway:
     async def submit(self, body: PaymentRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
         """See `Gateway.submit`."""
         return await arun(self._operations.submit(body, hold_seconds), self._client)
+
+    async def prepare_batch(self, body: PreparePaymentBatchRequest) -> PreparedPaymentBatch:
+        """See `Gateway.prepare_batch`."""
+        return await arun(self._operations.prepare_batch(body), self._client)
+
+    async def submit_batch(self, body: PaymentBatchRequest) -> PaymentBatchResponse:
+        """See `Gateway.submit_batch`."""
+        return await arun(self._operations.submit_batch(body), self._client)
 
     async def award(self, quote_request_id: str, body: AwardRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
         """See `Gateway.award`."""
@@ -373,6 +424,21 @@ class AsyncGateway:
         """See `Gateway.pay`. Signatures are made in a thread."""
         paying = Paying(self._operations, order, wallet, pins, limits, choice, message_scheme, allowance)
         return await arun(paying.pay(wrap, wait_seconds), self._client)
+
+    async def pay_batch(
+        self,
+        orders: Sequence[Order],
+        wallet: Wallet,
+        *,
+        pins: Pins = NO_PINS,
+        limits: Limits = USUAL_LIMITS,
+        wrap: bool = False,
+        allowance: int | None = None,
+        reserve_deadline: int | None = None,
+    ) -> PaymentBatch:
+        """See `Gateway.pay_batch`. The signature is made in a thread."""
+        paying = BatchPaying(self._operations, orders, wallet, pins, limits, allowance, reserve_deadline)
+        return await arun(paying.pay(wrap), self._client)
 
     async def allow(
         self,

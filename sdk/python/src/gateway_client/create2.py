@@ -46,9 +46,13 @@ class Create2Terms(AddressTerms):
     @property
     def address(self) -> str:
         """The address of these terms, whether its code is made or not."""
-        family, factory = self.family, self.family.read(self.factory)
-        creation = family.implementation(factory).join(_PROXY)
-        return family.written(family.placed(factory, keccak256(self.encoded), keccak256(creation)))
+        return proxy_address(self.family, self.family.read(self.factory), keccak256(self.encoded))
+
+
+def proxy_address(family: Create2Family, factory: bytes, salt: bytes) -> str:
+    """The address of a factory's minimal proxy with this salt, whether its code is made or not."""
+    creation = family.implementation(factory).join(_PROXY)
+    return family.written(family.placed(factory, salt, keccak256(creation)))
 
 
 def give_back_call(terms: Create2Terms, token: str | None = None) -> tuple[str, bytes]:

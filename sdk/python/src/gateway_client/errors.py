@@ -127,6 +127,18 @@ class AddressMismatch(NotSigned):
         super().__init__(f"{member} must be {expected}, and the gateway's deposit address is for {str(found)[:100]}")
 
 
+class BatchMismatch(NotSigned):
+    """What the gateway asks to be signed for a batch, or answers, is not of the payer's own orders."""
+
+    def __init__(self, member: str, expected: str, found: object) -> None:
+        #: The member that differs, such as `message.witness.payments`.
+        self.member = member
+        self.expected = expected
+        #: What the gateway says.
+        self.found = found
+        super().__init__(f"{member} must be {expected}, and is {str(found)[:100]} in what the gateway says of the batch")
+
+
 class StaleAddress(NotSigned):
     """The payment's deposit address is one of before, whose time is over or was set by somebody else: nothing may be sent there.
     Under another `request_id` there is another address; a payment that goes on can be waited for."""

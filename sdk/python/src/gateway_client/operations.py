@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import quote as escaped
 
+from .codes import CODES
 from .errors import GatewayError, NoAnswer, StillPending
 from .events import Following
 from .flow import Answer, Flow, Request, post_json, send, sleep
@@ -18,12 +19,16 @@ from .schemas import (
     ChainDefaults,
     Defaults,
     DepositAddressRequest,
+    PaymentBatchRequest,
+    PaymentBatchResponse,
     PaymentRequest,
     PaymentResponse,
     PaymentStatusRead,
     PaymentTimeline,
     PrepareAwardRequest,
     PreparedPayment,
+    PreparedPaymentBatch,
+    PreparePaymentBatchRequest,
     PrepareRequest,
     QuoteRequest,
     QuoteRequestRead,
@@ -37,7 +42,15 @@ POLL_SECONDS, POLL_SECONDS_MAX = 0.25, 2.0
 #: Payments whose position is remembered.
 POSITIONS_MAX = 1024
 #: What an answer has at least: texts, but for those that are named with their type.
-_KINDS: dict[str, type] = {"chains": dict, "signed_messages": list, "entries": list, "assets": list, "deposit_address": dict}
+_KINDS: dict[str, type] = {
+    "chains": dict,
+    "signed_messages": list,
+    "entries": list,
+    "assets": list,
+    "deposit_address": dict,
+    "payments": list,
+    "reserve_deadline": int,
+}
 _DEFAULTS = ("family", "escrow_contract_address", "reserver", "releaser", "assets")
 _BATCH = ("quote_request_id", "status", "quote_deadline", "fulfillment_deadline")
 _PAYMENT = ("payment_id", "status")
@@ -47,6 +60,7 @@ _FIELDS = frozenset(
     | AwardRequest.__annotations__.keys()
     | PrepareRequest.__annotations__.keys()
     | DepositAddressRequest.__annotations__.keys()
+    | PaymentBatchRequest.__annotations__.keys()
 ) | {"payload", "account", "chain_id", "signed_messages", "message", "message_prehash", "signature"}
 
 
@@ -121,6 +135,17 @@ class Operations:
         path = f"/v1/payments/quote-requests/{escaped(quote_request_id, '')}/address"
         request = self._post(path, body or {}, _secret(caller_secret))
         return cast(PaymentResponse, (yield from self._ask(request, *_PAYMENT, "deposit_address", until=self._until(seconds))))
+
+    def prepare_batch(self, body: PreparePaymentBatchRequest) -> Flow[PreparedPaymentBatch]:
+        """What has to be signed for a batch of payments."""
+        members = ("message_scheme", "signed_messages", "reserve_deadline", "payments")
+        request = self._post("/v1/payments/batches/prepare", body)
+        return cast(PreparedPaymentBatch, (yield from self._ask(request, *members)))
+
+    def submit_batch(self, body: PaymentBatchRequest, seconds: float | None = None) -> Flow[PaymentBatchResponse]:
+        """Submits a signed batch, of which each payment is accepted or refused by itself."""
+        request = self._post("/v1/payments/batches", body)
+        return cast(PaymentBatchResponse, (yield from self._ask(request, "payments", until=self._until(seconds))))
 
     def status(self, payment_id: str) -> Flow[PaymentStatusRead]:
         """How a payment stands."""
@@ -236,6 +261,12 @@ def refusal(answer: Answer, body: object) -> GatewayError | NoAnswer:
     if answer.status == 429 or answer.status >= 500 or answer.status == 200:
         return NoAnswer(f"HTTP {answer.status}, and not the gateway's answer")
     return GatewayError.of(answer.status, {"message": "the answer is not the gateway's"}, after, _FIELDS)
+
+
+def refused(body: Mapping[str, Any]) -> GatewayError:
+    """The refusal of one payment of a batch, with the status that its code has alone."""
+    status, _ = CODES.get(str(body.get("code")), (200, ""))
+    return GatewayError.of(status, body, None, _FIELDS)
 
 
 def _secret(caller_secret: str | None) -> dict[str, str]:

@@ -796,6 +796,74 @@ class Approval(TypedDict):
     """
 
 
+class PreparedBatchPayment(TypedDict):
+    """
+    One payment of a batch.
+    """
+
+    payment_id: str
+    """
+    Tracking id of the payment.
+    """
+
+
+class ErrorResponse(TypedDict):
+    """
+    Every error of the API.
+    """
+
+    code: str
+    """
+    Stable identity of the error: branch on it, not on `message`.
+    """
+    message: str
+    """
+    For humans; may be reworded. Faults of a body begin with the member's name.
+    """
+    request_id: NotRequired[str]
+    """
+    Correlation id to quote to support, the value of the header `X-Request-Id`.
+    """
+    payment_id: NotRequired[str]
+    """
+    Absent when the error is not about a specific payment.
+    """
+    docs_url: NotRequired[str]
+    """
+    Page that describes the code.
+    """
+    domain: NotRequired[
+        Literal[
+            "PAYMENT_GATEWAY",
+            "SETTLER_GATEWAY",
+            "SETTLER_AGENT",
+            "WALLET_ORCHESTRATION",
+            "VERIFICATION_SERVICE",
+            "BLOCKCHAIN",
+            "EXTERNAL_SERVICE",
+        ]
+    ]
+    """
+    Service domain in which the error arose.
+    """
+    retry_classification: NotRequired[
+        Literal[
+            "RETRY_AFTER_DELAY",
+            "RETRY_WITH_NEW_REQUEST_ID",
+            "NOT_RETRYABLE_FIX_REQUEST",
+            "NOT_RETRYABLE",
+            "RECONCILE_THEN_DECIDE",
+        ]
+    ]
+    """
+    What to do about submitting a new request.
+    """
+    request_id_reusable: NotRequired[bool]
+    """
+    True: no payment exists under the id, so it is free. False: a payment exists and the id is spent. Absent where neither is known; it is read as false.
+    """
+
+
 class Verification(TypedDict):
     """
     A submission that would be accepted, or is a replay.
@@ -959,63 +1027,6 @@ class ChainHealth(TypedDict):
     message: NotRequired[str]
     """
     The same for humans; may be reworded.
-    """
-
-
-class ErrorResponse(TypedDict):
-    """
-    Every error of the API.
-    """
-
-    code: str
-    """
-    Stable identity of the error: branch on it, not on `message`.
-    """
-    message: str
-    """
-    For humans; may be reworded. Faults of a body begin with the member's name.
-    """
-    request_id: NotRequired[str]
-    """
-    Correlation id to quote to support, the value of the header `X-Request-Id`.
-    """
-    payment_id: NotRequired[str]
-    """
-    Absent when the error is not about a specific payment.
-    """
-    docs_url: NotRequired[str]
-    """
-    Page that describes the code.
-    """
-    domain: NotRequired[
-        Literal[
-            "PAYMENT_GATEWAY",
-            "SETTLER_GATEWAY",
-            "SETTLER_AGENT",
-            "WALLET_ORCHESTRATION",
-            "VERIFICATION_SERVICE",
-            "BLOCKCHAIN",
-            "EXTERNAL_SERVICE",
-        ]
-    ]
-    """
-    Service domain in which the error arose.
-    """
-    retry_classification: NotRequired[
-        Literal[
-            "RETRY_AFTER_DELAY",
-            "RETRY_WITH_NEW_REQUEST_ID",
-            "NOT_RETRYABLE_FIX_REQUEST",
-            "NOT_RETRYABLE",
-            "RECONCILE_THEN_DECIDE",
-        ]
-    ]
-    """
-    What to do about submitting a new request.
-    """
-    request_id_reusable: NotRequired[bool]
-    """
-    True: no payment exists under the id, so it is free. False: a payment exists and the id is spent. Absent where neither is known; it is read as false.
     """
 
 
@@ -1781,6 +1792,45 @@ class FulfillmentVerifier(TypedDict):
     """
 
 
+class PreparedPaymentBatch(TypedDict):
+    """
+    What to sign for a batch. With a `signature` in the message it is the `sender_auth` of the submission of the same payments.
+    """
+
+    message_scheme: Literal[
+        "EVM_PERMIT2",
+        "EVM_PERMIT2_ESCROW",
+        "EVM_PERMIT2_BATCH",
+        "EVM_EIP3009",
+        "SOLANA",
+        "TRON_PERMIT2_ESCROW",
+        "TRON",
+    ]
+    """
+    The scheme the message is for.
+    """
+    signed_messages: list[UnsignedMessage]
+    """
+    The message: EIP-712 typed data of Permit2's batch transfer, with the root of the payments as witness.
+    """
+    reserve_deadline: int
+    """
+    The last second in which payments of the batch are deposited, UNIX. The submission repeats it as `reserve_deadline`.
+    """
+    payments: list[PreparedBatchPayment]
+    """
+    The payments, in the order of the request.
+    """
+    wraps: NotRequired[list[Wrap]]
+    """
+    What the payer has to send to the chain first: for each token of which it holds too little, and the coin, what wraps it.
+    """
+    approvals: NotRequired[list[Approval]]
+    """
+    The same for each token of which Permit2 may draw too little.
+    """
+
+
 class Settlers(TypedDict):
     """
     A page of settlers, in the order of their DIDs.
@@ -1858,6 +1908,7 @@ class ChainDefaults(TypedDict):
         Literal[
             "EVM_PERMIT2",
             "EVM_PERMIT2_ESCROW",
+            "EVM_PERMIT2_BATCH",
             "EVM_EIP3009",
             "SOLANA",
             "TRON_PERMIT2_ESCROW",
@@ -2206,6 +2257,7 @@ PrepareRequest = TypedDict(
             Literal[
                 "EVM_PERMIT2",
                 "EVM_PERMIT2_ESCROW",
+                "EVM_PERMIT2_BATCH",
                 "EVM_EIP3009",
                 "SOLANA",
                 "TRON_PERMIT2_ESCROW",
@@ -2232,6 +2284,7 @@ PrepareAwardRequest = TypedDict(
             Literal[
                 "EVM_PERMIT2",
                 "EVM_PERMIT2_ESCROW",
+                "EVM_PERMIT2_BATCH",
                 "EVM_EIP3009",
                 "SOLANA",
                 "TRON_PERMIT2_ESCROW",
@@ -2246,6 +2299,70 @@ PrepareAwardRequest = TypedDict(
         "proof": NotRequired[DataIntegrityProof],
     },
 )
+
+
+class PaymentOfBatch(TypedDict):
+    """
+    A payment of a batch: a PaymentRequest without `sender_auth`. What is left out has to stand in the batch.
+    """
+
+    version: NotRequired[str]
+    """
+    MAJOR.MINOR of the contract the body was written for; major is fixed at 1.
+    """
+    request_id: str
+    """
+    Idempotency key of the payment; it is signed, and no other payment of the batch has it.
+    """
+    source: NotRequired[OwnedAsset]
+    """
+    Funding asset and account.
+    """
+    destination: NotRequired[list[OwnedAsset]]
+    """
+    Where the amount may arrive; the settler chooses among them. A repeated item says nothing more.
+    """
+    fulfillment_amount: NotRequired[str]
+    """
+    Exact amount to be received at the destination, in the smallest unit. A decimal number above zero that fits the chain's width.
+    """
+    max_source_amount: NotRequired[str]
+    """
+    The most that may be spent from the source, in the smallest unit; no quote above it counts. A decimal number above zero that fits the chain's width.
+    """
+    quote_deadline: NotRequired[str]
+    """
+    End of quote collection: in the future, and before `fulfillment_deadline`. For a payment the two lie in different seconds, as chains count in whole ones.
+    """
+    fulfillment_deadline: NotRequired[str]
+    """
+    Final completion deadline, in the future. Past it the payment fails and is refunded.
+    """
+    settler_auth_required: NotRequired[dict[str, bool]]
+    """
+    Policy name to whether settlers must hold that policy. One that is required has to be among the `settler_policies` of `/v1/defaults`.
+    """
+    quote_selector: NotRequired[str]
+    """
+    Address or public key of a trusted selector service. Empty means the default selector.
+    """
+    fulfillment_verifier: NotRequired[FulfillmentVerifier]
+    """
+    Who verifies the delivery. Empty means the default verifier.
+    """
+    escrow_contract_address: NotRequired[str]
+    """
+    Escrow contract on the source's chain. Empty means the default.
+    """
+    fulfillment_proxy: NotRequired[str]
+    """
+    Contract that emits proof of fulfillment on the destination chain, for all destinations. Empty means the default.
+    """
+    fulfillment_proxies: NotRequired[dict[str, str]]
+    """
+    The same for each destination chain, by its CAIP-2 id, in the place of `fulfillment_proxy`: destinations of several families have no contract's address in common. A chain that is left out, or is empty, has the default.
+    """
+    settler_requirements: NotRequired[SettlerRequirements]
 
 
 class DepositAddress(TypedDict):
@@ -2468,6 +2585,7 @@ class PreparedPayment(TypedDict):
     message_scheme: Literal[
         "EVM_PERMIT2",
         "EVM_PERMIT2_ESCROW",
+        "EVM_PERMIT2_BATCH",
         "EVM_EIP3009",
         "SOLANA",
         "TRON_PERMIT2_ESCROW",
@@ -2531,6 +2649,7 @@ class SenderAuth(TypedDict):
     message_scheme: Literal[
         "EVM_PERMIT2",
         "EVM_PERMIT2_ESCROW",
+        "EVM_PERMIT2_BATCH",
         "EVM_EIP3009",
         "SOLANA",
         "TRON_PERMIT2_ESCROW",
@@ -2576,6 +2695,151 @@ AwardRequest = TypedDict(
         "proof": NotRequired[DataIntegrityProof],
     },
 )
+
+
+class PreparePaymentBatchRequest(TypedDict):
+    """
+    Payments for one signature. What stands beside `payments` counts for each of them that does not state it itself.
+    """
+
+    version: NotRequired[str]
+    """
+    MAJOR.MINOR of the contract the body was written for; major is fixed at 1.
+    """
+    source: NotRequired[OwnedAsset]
+    """
+    Funding asset and account.
+    """
+    destination: NotRequired[list[OwnedAsset]]
+    """
+    Where the amount may arrive; the settler chooses among them. A repeated item says nothing more.
+    """
+    fulfillment_amount: NotRequired[str]
+    """
+    Exact amount to be received at the destination, in the smallest unit. A decimal number above zero that fits the chain's width.
+    """
+    max_source_amount: NotRequired[str]
+    """
+    The most that may be spent from the source, in the smallest unit; no quote above it counts. A decimal number above zero that fits the chain's width.
+    """
+    quote_deadline: NotRequired[str]
+    """
+    End of quote collection: in the future, and before `fulfillment_deadline`. For a payment the two lie in different seconds, as chains count in whole ones.
+    """
+    fulfillment_deadline: NotRequired[str]
+    """
+    Final completion deadline, in the future. Past it the payment fails and is refunded.
+    """
+    settler_auth_required: NotRequired[dict[str, bool]]
+    """
+    Policy name to whether settlers must hold that policy. One that is required has to be among the `settler_policies` of `/v1/defaults`.
+    """
+    quote_selector: NotRequired[str]
+    """
+    Address or public key of a trusted selector service. Empty means the default selector.
+    """
+    fulfillment_verifier: NotRequired[FulfillmentVerifier]
+    """
+    Who verifies the delivery. Empty means the default verifier.
+    """
+    escrow_contract_address: NotRequired[str]
+    """
+    Escrow contract on the source's chain. Empty means the default.
+    """
+    fulfillment_proxy: NotRequired[str]
+    """
+    Contract that emits proof of fulfillment on the destination chain, for all destinations. Empty means the default.
+    """
+    fulfillment_proxies: NotRequired[dict[str, str]]
+    """
+    The same for each destination chain, by its CAIP-2 id, in the place of `fulfillment_proxy`: destinations of several families have no contract's address in common. A chain that is left out, or is empty, has the default.
+    """
+    settler_requirements: NotRequired[SettlerRequirements]
+    originator_auth: NotRequired[VerifiableCredentialAuth]
+    """
+    Deprecated legacy carrier. Its DID is the originator when there is no `proof`.
+    """
+    reserve_deadline: NotRequired[int]
+    """
+    Last second in which payments of the batch are deposited, UNIX; by default the earliest of their fulfillment deadlines. Past it what was drawn and is not in escrow goes back.
+    """
+    payments: list[PaymentOfBatch]
+    """
+    The payments. All have the same account and chain as their source.
+    """
+
+
+class PaymentBatchRequest(TypedDict):
+    """
+    Payments for one signature. What stands beside `payments` counts for each of them that does not state it itself.
+    """
+
+    version: NotRequired[str]
+    """
+    MAJOR.MINOR of the contract the body was written for; major is fixed at 1.
+    """
+    source: NotRequired[OwnedAsset]
+    """
+    Funding asset and account.
+    """
+    destination: NotRequired[list[OwnedAsset]]
+    """
+    Where the amount may arrive; the settler chooses among them. A repeated item says nothing more.
+    """
+    fulfillment_amount: NotRequired[str]
+    """
+    Exact amount to be received at the destination, in the smallest unit. A decimal number above zero that fits the chain's width.
+    """
+    max_source_amount: NotRequired[str]
+    """
+    The most that may be spent from the source, in the smallest unit; no quote above it counts. A decimal number above zero that fits the chain's width.
+    """
+    quote_deadline: NotRequired[str]
+    """
+    End of quote collection: in the future, and before `fulfillment_deadline`. For a payment the two lie in different seconds, as chains count in whole ones.
+    """
+    fulfillment_deadline: NotRequired[str]
+    """
+    Final completion deadline, in the future. Past it the payment fails and is refunded.
+    """
+    settler_auth_required: NotRequired[dict[str, bool]]
+    """
+    Policy name to whether settlers must hold that policy. One that is required has to be among the `settler_policies` of `/v1/defaults`.
+    """
+    quote_selector: NotRequired[str]
+    """
+    Address or public key of a trusted selector service. Empty means the default selector.
+    """
+    fulfillment_verifier: NotRequired[FulfillmentVerifier]
+    """
+    Who verifies the delivery. Empty means the default verifier.
+    """
+    escrow_contract_address: NotRequired[str]
+    """
+    Escrow contract on the source's chain. Empty means the default.
+    """
+    fulfillment_proxy: NotRequired[str]
+    """
+    Contract that emits proof of fulfillment on the destination chain, for all destinations. Empty means the default.
+    """
+    fulfillment_proxies: NotRequired[dict[str, str]]
+    """
+    The same for each destination chain, by its CAIP-2 id, in the place of `fulfillment_proxy`: destinations of several families have no contract's address in common. A chain that is left out, or is empty, has the default.
+    """
+    settler_requirements: NotRequired[SettlerRequirements]
+    originator_auth: NotRequired[VerifiableCredentialAuth]
+    """
+    Deprecated legacy carrier. Its DID is the originator when there is no `proof`.
+    """
+    reserve_deadline: NotRequired[int]
+    """
+    Last second in which payments of the batch are deposited, UNIX; by default the earliest of their fulfillment deadlines. Past it what was drawn and is not in escrow goes back.
+    """
+    payments: list[PaymentOfBatch]
+    """
+    The payments. All have the same account and chain as their source.
+    """
+    sender_auth: SenderAuth
 
 
 class PaymentResponse(TypedDict):
@@ -2624,6 +2888,25 @@ class OwnPayments(TypedDict):
     next_cursor: NotRequired[str]
     """
     Where the next page begins, for `cursor`. Absent where nothing is left.
+    """
+
+
+class BatchPayment(TypedDict):
+    """
+    One payment of a batch: either `payment` or `error` is there.
+    """
+
+    payment_id: str
+    """
+    Tracking id of the payment.
+    """
+    payment: NotRequired[PaymentResponse]
+    """
+    The payment, which was accepted now or before.
+    """
+    error: NotRequired[ErrorResponse]
+    """
+    Why it was refused. The others are accepted all the same.
     """
 
 
@@ -2703,3 +2986,11 @@ class X402Message(TypedDict):
     The payer's part.
     """
     paymentRequirements: X402PaymentRequirements
+
+
+class PaymentBatchResponse(TypedDict):
+    """
+    What became of each payment of a batch, in the order of the request.
+    """
+
+    payments: list[BatchPayment]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +136,16 @@ class Terms:
             raise NotSigned("the refund would come before the delivery is due")
         if refund_after - self.fulfillment_deadline > self.refund_delay_seconds:
             raise NotSigned("the refund would come too late")
+
+
+@dataclass(frozen=True)
+class BatchTerms:
+    """Everything that a payer's signature for a batch has to say."""
+
+    #: Of each payment, in the order of the request.
+    payments: Sequence[Terms]
+    #: The last second in which payments of the batch are deposited, UNIX.
+    reserve_deadline: int
 
 
 def terms(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from .errors import NotSigned
 from .flow import Flow
-from .schemas import ChainDefaults, PreparedPayment, SignedMessage, UnsignedMessage
-from .trust import Limits, Terms
+from .schemas import ChainDefaults, PreparedPayment, PreparedPaymentBatch, SignedMessage, UnsignedMessage
+from .trust import BatchTerms, Limits, Terms
 from .verifiers import check_verifier
 
 
@@ -63,6 +63,17 @@ class Wallet(ABC):
 
         Raises `NotSigned` at the first difference.
         """
+
+    def check_batch(self, batch: BatchTerms, prepared: PreparedPaymentBatch) -> None:
+        """Rebuilds what has to be signed for a batch from its terms alone, and compares.
+
+        Raises `NotSigned` at the first difference, and `ValueError` where the wallet's chains have no batches.
+        """
+        raise ValueError(f"batches are paid on EVM chains, and not by the wallet of {self.account}")
+
+    def signed_batch(self, batch: BatchTerms, prepared: PreparedPaymentBatch) -> Flow[list[SignedMessage]]:
+        """As `check_batch`; then one signature over what was rebuilt."""
+        raise ValueError(f"batches are paid on EVM chains, and not by the wallet of {self.account}")
 
     @abstractmethod
     def refund(self, escrow: str, payment_id: str, limits: Limits) -> Flow[Refund]:

@@ -1,5 +1,6 @@
 //! EVM chains: what is signed for Permit2 and for tokens that take signatures, rebuilt to the byte.
 
+pub(super) mod batch;
 mod tokens;
 
 use alloy::primitives::{U256, keccak256};

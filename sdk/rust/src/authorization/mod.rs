@@ -15,6 +15,8 @@ mod tron;
 
 use serde_json::{Value, json};
 
+#[cfg(feature = "evm")]
+pub use self::evm::batch::{BatchDemand, CheckedBatch, draws, reserve_deadline};
 use events::{Account, Amount, Family, Hash32, PaymentId, event::EscrowPlan};
 
 use crate::{

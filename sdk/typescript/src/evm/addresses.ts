@@ -25,7 +25,8 @@ export const DEPOSIT_ADDRESSES = '0x576dcf99e0a83e4fbbdf246e5a306a8677105d57';
 /** What each of its addresses runs. */
 export const ADDRESS_IMPLEMENTATION = '0xbebda21c3d5a3f2efe05c1a55bf007232ddf6369';
 
-const PROXIES: ProxyRules = {
+/** How EVM chains make proxies. */
+export const PROXIES: ProxyRules = {
   // EIP-1014.
   prefix: 0xff,
   implementation: () => unhex(ADDRESS_IMPLEMENTATION)!,

@@ -16,12 +16,14 @@ export type { EvmAccount, EvmWalletOptions } from './wallet.js';
 export { rebuild as rebuildMessages, rebuildPermit } from './messages.js';
 export type { Rebuilt } from './messages.js';
 export type { Deposit } from '../deposit.js';
+export { BATCH_IMPLEMENTATION, batchAddress, batchOf, batchPermit, giveBackBatchCall, PAYMENT_BATCHES, paymentLeaf, paymentRoot, rebuildBatch } from './batches.js';
+export type { Batch, BatchPermit } from './batches.js';
 export { ADDRESS_IMPLEMENTATION, addressOf, checkAddress, DEPOSIT_ADDRESSES, giveBackCall, openAddress } from './addresses.js';
 export type { AddressedPayment, AddressOptions, AddressTerms, CheckedAddress, CheckOptions, OpenedAddress, PlacedTerms } from '../addresses.js';
 export type { ContractCall } from '../create2.js';
 export type { Permit } from '../permit2.js';
 export type { Allowance, Authorization } from './tokens.js';
-export type { AllowanceData, AuthorizationData, TransferData, TypedData } from '../typed.js';
+export type { AllowanceData, AuthorizationData, BatchData, TransferData, TypedData } from '../typed.js';
 export { httpProvider } from './rpc.js';
 export type { Eip1193Provider } from './rpc.js';
 

@@ -7,7 +7,19 @@ import { VerificationError, WalletError } from '../errors.js';
 import { claimCall } from '../escrow-abi.js';
 import { pause } from '../time.js';
 import type { TypedData } from '../typed.js';
-import type { EscrowedClaim, EscrowedPayment, Funding, PreparedPayment, SignedMessage, Spend, Wallet } from '../types.js';
+import type {
+  BatchSpend,
+  EscrowedClaim,
+  EscrowedPayment,
+  Funding,
+  PreparedPayment,
+  PreparedPaymentBatch,
+  SignedMessage,
+  Spend,
+  Wallet,
+} from '../types.js';
+import { rebuildBatch } from './batches.js';
+import type { BatchPermit } from './batches.js';
 import { refundCall } from './escrow.js';
 import { rebuild } from './messages.js';
 import type { Rebuilt } from './messages.js';
@@ -151,6 +163,23 @@ class EvmWallet implements Wallet {
       signed.push({ message: digest, message_prehash: JSON.stringify(typedData), signature, ...payload });
     }
     return signed;
+  }
+
+  verifyBatch(batch: BatchSpend, prepared: PreparedPaymentBatch): void {
+    this.#rebuiltBatch(batch, prepared);
+  }
+
+  async signBatch(batch: BatchSpend, prepared: PreparedPaymentBatch): Promise<SignedMessage[]> {
+    const { typedData, digest } = this.#rebuiltBatch(batch, prepared);
+    // The gateway makes the typed data of the payments, and bodies have a limit.
+    return [{ message: digest, signature: await this.signer.signTypedData(typedData) }];
+  }
+
+  #rebuiltBatch(batch: BatchSpend, prepared: PreparedPaymentBatch): BatchPermit {
+    const rebuilt = rebuildBatch(batch, prepared);
+    const payer = batch.spends[0]?.terms.source.account;
+    if (payer !== this.account) throw VerificationError.mismatch('payer', this.account, payer);
+    return rebuilt;
   }
 
   #rebuilt(spend: Spend, prepared: PreparedPayment): Rebuilt[] {

@@ -63,6 +63,43 @@ impl Payer {
         Ok(award)
     }
 
+    /// The batch in `body`, signed once for all of its payments, if what the gateway at `base` prepares is what the payments make.
+    ///
+    /// # Errors
+    /// When nothing is prepared for it without a transaction of the payer's, or something else than it asked for.
+    pub async fn sign_batch(&self, base: &str, mut body: Value) -> Result<Value> {
+        let Key::Evm(signer) = &self.key else { bail!("the payer is on no EVM chain") };
+        let response = self.http.post(format!("{base}/v1/payments/batches/prepare")).json(&body).send().await?;
+        let prepared = Answer::of(response).await?;
+        ensure!(prepared.status == 200, "nothing was prepared: {prepared:?}");
+        ensure!(prepared.body.get("approvals").is_none(), "a transaction of the payer's comes first: {prepared:?}");
+        let mut spends = Vec::new();
+        for order in body["payments"].as_array().context("no payments")? {
+            let request_id = order["request_id"].as_str().context("a payment without an id")?;
+            let payment_id = self.payment_id(request_id);
+            spends.push(self.spend(base, Scheme::EvmPermit2Batch, payment_id, order, Hash32::ZERO).await?);
+        }
+        let deadline = prepared.body["reserve_deadline"].as_u64().context("no deadline")?;
+        let rebuilt = authorization::prepare_batch(&spends, Some(deadline))?;
+        let message = &prepared.body["signed_messages"][0];
+        ensure!(message["message"] == json!(rebuilt.digest), "the message is not of these payments: {prepared:?}");
+        let signature = signer.sign_hash_sync(&rebuilt.digest.0.into())?;
+        body["reserve_deadline"] = deadline.into();
+        body["sender_auth"] = json!({
+            "message_scheme": "EVM_PERMIT2_BATCH",
+            "signed_messages": [{"message": rebuilt.digest, "signature": signature.to_string()}],
+        });
+        Ok(body)
+    }
+
+    /// Submits a batch.
+    ///
+    /// # Errors
+    /// When no JSON answer comes back.
+    pub async fn submit_batch(&self, base: &str, body: &Value) -> Result<Answer> {
+        Answer::of(self.http.post(format!("{base}/v1/payments/batches")).json(body).send().await?).await
+    }
+
     /// Signs each message that was prepared, if it is the one that `order` makes.
     async fn sign_rebuilt(
         &self,

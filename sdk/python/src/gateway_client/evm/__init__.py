@@ -5,6 +5,16 @@ from ..create2 import give_back_call
 from ..permit2 import Permit
 from ..typed import Message
 from .addresses import ADDRESS_IMPLEMENTATION, DEPOSIT_ADDRESSES, AddressTerms
+from .batches import (
+    BATCH_IMPLEMENTATION,
+    PAYMENT_BATCHES,
+    Batch,
+    BatchPermit,
+    check_batch,
+    give_back_batch_call,
+    payment_leaf,
+    payment_root,
+)
 from .messages import check, check_messages
 from .permit import rebuild
 from .tokens import Allowance, Authorization
@@ -12,11 +22,15 @@ from .wallet import EvmWallet
 
 __all__ = [
     "ADDRESS_IMPLEMENTATION",
+    "BATCH_IMPLEMENTATION",
     "DEPOSIT_ADDRESSES",
+    "PAYMENT_BATCHES",
     "AddressTerms",
     "Addressed",
     "Allowance",
     "Authorization",
+    "Batch",
+    "BatchPermit",
     "CheckedAddress",
     "EvmWallet",
     "Message",
@@ -24,7 +38,11 @@ __all__ = [
     "address_terms",
     "check",
     "check_address",
+    "check_batch",
     "check_messages",
+    "give_back_batch_call",
     "give_back_call",
+    "payment_leaf",
+    "payment_root",
     "rebuild",
 ]

@@ -26,11 +26,12 @@ from ..escrow_abi import (
 from ..flow import Flow, outside, sleep
 from ..keccak import on_chain
 from ..node import JsonRpc, hex_bytes, objects, quantity
-from ..schemas import ChainDefaults, PreparedPayment, SignedMessage
-from ..trust import Limits, Terms
+from ..schemas import ChainDefaults, PreparedPayment, PreparedPaymentBatch, SignedMessage
+from ..trust import BatchTerms, Limits, Terms
 from ..typed import Message
 from ..wallet import Refund, Sent, Wallet, approvals
 from .address import token_of
+from .batches import check_batch
 from .messages import check_messages
 
 POLL_SECONDS = 0.5
@@ -100,6 +101,15 @@ class EvmWallet(Wallet):
             given = yield from self._signature(message)
             signed.append({**asked, "payload": {**asked["payload"], **message.payload}, "signature": given})
         return signed
+
+    def check_batch(self, batch: BatchTerms, prepared: PreparedPaymentBatch) -> None:
+        check_batch(batch, prepared)
+
+    def signed_batch(self, batch: BatchTerms, prepared: PreparedPaymentBatch) -> Flow[list[SignedMessage]]:
+        message = check_batch(batch, prepared)
+        given = yield from self._signature(message)
+        # The gateway makes the typed data of the payments, and bodies have a limit.
+        return [{"message": "0x" + message.digest.hex(), "signature": given}]
 
     def _signature(self, message: Message) -> Flow[str]:
         given = yield from outside(lambda: self._signer.sign_message(message.signable))
