@@ -25,7 +25,7 @@ use crate::{
     existing::Refused,
     funds::{Draw, Promised, Spend},
     idempotency::{KeyError, Keyed, append_first},
-    long_poll, payment_batches,
+    long_poll,
     request::{body::JsonBody, envelope, horizons, order::Order, payment::PaymentRequest, sender_auth},
     views::payments::{from_journal, read_failed},
 };
@@ -198,7 +198,7 @@ impl<'a> Submission<'a> {
         if let Some(restored) = &state.services.restored {
             restored.check_payment(&self.payment_id, &authorized.escrow, order.terms.source.account()).await?;
         }
-        payment_batches::check_tokens(state, &authorized.authorization, &order.terms.source)?;
+        state.corridors.check_drawn(&authorized.authorization, &order.terms.source)?;
         let (authorizer, authorization) = (&state.services.authorizer, self.authorization());
         let is_contract = authorizer.payer_is_contract(&authorization, authorized).await?;
         authorizer.confirm(&authorization, authorized).await?;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use moka::future::Cache;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
@@ -18,6 +19,7 @@ use chains_evm::{
     deposit_addresses,
     node::Node,
     payers::{ContractPayer, Payers},
+    payment_batches,
     token_domain::{TokenDomain, Tokens},
 };
 use escrow_abi::contracts::{self, ConvertError, address, erc20};
@@ -49,6 +51,14 @@ const LOOKS_MAX: usize = 64;
 const TOKENS_ASKED_MAX: usize = 16;
 /// How long they wait.
 const LOOK_WAIT_MAX: Duration = Duration::from_millis(250);
+/// For how many blocks before it is accepted a payment's batch may have been drawn.
+const DRAWN_WITHIN_BLOCKS: u64 = 20_000;
+/// How long a contract's word about the signature of a batch counts for the other payments of the batch. What is deposited is judged anew.
+const JUDGED_FOR: Duration = Duration::from_secs(60);
+/// Signatures of which it is known.
+const JUDGED_MAX: u64 = 4_096;
+/// A signature of an account, by the digest that it is of.
+type JudgedSignature = (Account, String, String);
 /// How long a signature waits for its turn to be judged by a contract.
 const TURN_WAIT_MAX: Duration = Duration::from_millis(1_000);
 
@@ -77,6 +87,10 @@ struct EvmChain {
     escrows_with_transfers: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     /// The block as of which deposit addresses of escrows are given.
     addressed_escrows: AskedEscrows<u64>,
+    /// Whether batches are drawn, by their addresses.
+    drawn_batches: AskedEscrows<()>,
+    /// Signatures for batches that payers' code has taken lately, which count for all payments of a batch.
+    judged: Cache<JudgedSignature, ()>,
     /// The block as of which batches are taken into escrows.
     batched_escrows: AskedEscrows<u64>,
     /// Whether escrows get deposits from addresses of offers. Only configured ones are asked.
@@ -106,6 +120,8 @@ impl EvmAuthorizer {
                     escrows_with_transfers: Arc::default(),
                     addressed_escrows: AskedEscrows::default(),
                     batched_escrows: AskedEscrows::default(),
+                    drawn_batches: AskedEscrows::default(),
+                    judged: Cache::builder().time_to_live(JUDGED_FOR).max_capacity(JUDGED_MAX).build(),
                     offered_escrows: Arc::default(),
                     foreign,
                 },
@@ -149,8 +165,20 @@ impl EvmChain {
                     && !matches!(spend.scheme, Scheme::EvmEip3009 | Scheme::EvmX402Exact)
                     && (error.may_deploy() || !self.payers.had_no_code(account)) =>
             {
-                let asked = authorization::authorize_onchain(spend, &signed, &self.payers);
-                let (authorization, escrow) = self.judge(request, index, asked).await?;
+                let key = (account.clone(), signed.message.clone(), signed.signature.clone());
+                let is_of_batch = spend.scheme == Scheme::EvmPermit2Batch;
+                let (authorization, escrow) = match is_of_batch && self.judged.contains_key(&key) {
+                    true => {
+                        authorization::authorize_as_judged(spend, &signed).map_err(|error| refused(index, &error))?
+                    }
+                    false => {
+                        let asked = authorization::authorize_onchain(spend, &signed, &self.payers);
+                        self.judge(request, index, asked).await?
+                    }
+                };
+                if is_of_batch {
+                    self.judged.insert(key, ()).await;
+                }
                 let mut authorized = Authorized { authorization, escrow };
                 self.add_first_block(request, &mut authorized).await?;
                 Ok(authorized)
@@ -167,6 +195,12 @@ impl EvmChain {
     ) -> Result<(), AuthorizeError> {
         if let Authorization::EvmPermit2Batch(permit) = &mut authorized.authorization {
             permit.from_block = self.batches_from(request.escrow_contract, &self.tokens_asked).await?;
+            // Another payment of the batch may have been accepted, and deposited, long before.
+            let (node, at) = (self.payers.node(), &permit.address);
+            let drawn = async { Ok(payment_batches::is_drawn(node, at).await?.then_some(())) };
+            if self.drawn_batches.of(at, &self.tokens_asked, drawn).await?.is_some() {
+                permit.from_block = permit.from_block.saturating_sub(DRAWN_WITHIN_BLOCKS);
+            }
         }
         Ok(())
     }

@@ -63,9 +63,11 @@ impl Error {
         Code::SERVICE_UNAVAILABLE.into()
     }
 
-    /// Says in which member of the body it is. Its own message names a member of that.
+    /// Says in which member of the body it is. Its own message may name a member of that.
     pub(crate) fn within(mut self, path: &str) -> Self {
-        self.message = format!("{path}.{}", self.message);
+        let is_path = |text: &str| text.bytes().all(|c| c.is_ascii_alphanumeric() || b"_-.[]@".contains(&c));
+        let names_one = self.message.split_once(": ").is_some_and(|(name, _)| is_path(name));
+        self.message = format!("{path}{}{}", if names_one { "." } else { ": " }, self.message);
         self
     }
 

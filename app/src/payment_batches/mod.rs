@@ -11,10 +11,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 pub use escrow_abi::payment_batches::PAYMENTS_MAX;
-use events::{
-    AssetId, Hash32, OwnedAsset, PaymentId,
-    event::{Authorization, BatchToken},
-};
+use events::{Hash32, PaymentId};
 
 use crate::{
     App,
@@ -30,8 +27,8 @@ use crate::{
 
 /// The members that are the batch's own.
 const OWN: [&str; 3] = ["payments", "sender_auth", "reserve_deadline"];
-/// The members that a payment of a batch cannot have: who signs for it says so once, and its originator is the payer.
-const NOT_OF_ONE: [&str; 5] = ["sender_auth", "reserve_deadline", "originator_auth", "proof", "originator"];
+/// The members by which somebody else than the payer asks, which nobody does for a batch.
+const OF_NOBODY: [&str; 3] = ["originator_auth", "proof", "originator"];
 
 /// Most bytes of what payments state beside their own, all of them together: it is read for each of them.
 const SHARED_BYTES_MAX: usize = 1_024 * 1_024;
@@ -67,7 +64,7 @@ impl<'a> Batch<'a> {
         {
             faults.invalid("payments", format!("must have 1 to {PAYMENTS_MAX} payments"));
         }
-        for name in ["originator_auth", "proof", "originator"] {
+        for name in OF_NOBODY {
             if root.has(name) {
                 faults.invalid(name, "is nothing of a batch, whose payments are the payer's own");
             }
@@ -109,22 +106,6 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Checks that a batch draws tokens only that payments may come from here: any other may run code of its own in the deposit that draws it.
-///
-/// # Errors
-/// 400 with the token that is not served.
-pub(crate) fn check_tokens(state: &App, authorization: &Authorization, source: &OwnedAsset) -> Result<(), Error> {
-    let Authorization::EvmPermit2Batch(permit) = authorization else { return Ok(()) };
-    for BatchToken { token, .. } in &permit.permitted {
-        let asset = format!("{}/erc20:{token}", source.asset().chain()).parse::<AssetId>();
-        if !asset.is_ok_and(|asset| state.corridors.serves(&asset)) {
-            let rule = format!("payload.batch.permitted: {token} is not a token that this gateway serves");
-            return Err(Error::new(Code::INVALID_SENDER_AUTH, format!("sender_auth.signed_messages[0]: {rule}")));
-        }
-    }
-    Ok(())
-}
-
 /// The body of a payment that states `own` itself.
 fn whole(shared: &Map<String, Value>, own: &Map<String, Value>) -> Map<String, Value> {
     let mut body = shared.clone();
@@ -136,7 +117,8 @@ impl<'a> Member<'a> {
     fn read(item: &'a Value, shared: &Map<String, Value>, state: &App) -> Result<Self, Error> {
         let own = item.as_object().ok_or_else(|| Error::new(Code::INVALID_REQUEST, "must be an object"))?;
         let mut faults = Faults::default();
-        if let Some(name) = NOT_OF_ONE.iter().find(|name| own.contains_key(**name)) {
+        let mut not_of_one = OF_NOBODY.iter().chain(&OWN);
+        if let Some(name) = not_of_one.find(|name| own.contains_key(**name)) {
             faults.invalid(name, "is nothing of one payment of a batch");
         }
         let body = whole(shared, own);

@@ -40,8 +40,8 @@ pub struct Submitted {
 /// Accepts the payments of a batch, or finds those that were accepted before.
 ///
 /// # Errors
-/// What is wrong with the batch, or with what was signed for it; then nothing of it was accepted. What is refused of one payment is in
-/// its place.
+/// What is wrong with the batch, with what was signed for it, or with its first payment; then nothing of it was accepted. What is refused of
+/// another payment is in its place.
 pub async fn accept(
     state: &App,
     correlation: &str,
@@ -80,13 +80,14 @@ pub async fn accept(
     let mut members = batch.payments.into_iter().zip(payloads);
     let Some((first, payload)) = members.next() else { return Ok(Vec::new()) };
     let first = accepted(first, payload).await;
-    // All of them are signed for as one.
-    if let Err(error) = &first.outcome
-        && *error.code == *Code::INVALID_SENDER_AUTH
-    {
-        return Err(error.clone());
-    }
-    let mut submitted = vec![first];
+    // All of them are signed for as one, so what is wrong with that shows here. Whatever it is: where the first is not there, none of them is.
+    let mut submitted = match first {
+        Submitted { payment_id, outcome: Err(error) } => {
+            let error = if *error.code == *Code::INVALID_SENDER_AUTH { error } else { error.within("payments[0]") };
+            return Err(error.about(&payment_id));
+        }
+        accepted => vec![accepted],
+    };
     let mut under_way = FuturesOrdered::new();
     for (member, payload) in members {
         if under_way.len() >= AT_ONCE {

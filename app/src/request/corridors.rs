@@ -12,7 +12,7 @@ use chains::config::{AssetConfig, ChainConfig, Depth};
 use config::{self, GatewayConfig};
 use events::{
     Account, AssetId, ChainId, Family, OwnedAsset,
-    event::{SelectorRef, VerifierRef},
+    event::{Authorization, BatchToken, SelectorRef, VerifierRef},
     selection::SelectorKey,
     time::{Timestamp, from_unix_seconds},
 };
@@ -118,6 +118,23 @@ impl Corridors {
     pub fn check_scheme(&self, source: &ChainId, scheme: MessageScheme) -> Result<(), Error> {
         let taken = self.get(source).is_none_or(|corridor| corridor.takes(scheme));
         if taken { Ok(()) } else { Err(Code::MESSAGE_SCHEME_NOT_SERVED.into()) }
+    }
+
+    /// Checks that a batch draws tokens only that payments may come from here: any other may run code of its own in the deposit that draws
+    /// it (ADR 158).
+    ///
+    /// # Errors
+    /// 401 with the token that is not served.
+    pub fn check_drawn(&self, authorization: &Authorization, source: &OwnedAsset) -> Result<(), Error> {
+        let Authorization::EvmPermit2Batch(permit) = authorization else { return Ok(()) };
+        for BatchToken { token, .. } in &permit.permitted {
+            let asset = format!("{}/erc20:{token}", source.asset().chain()).parse::<AssetId>();
+            if !asset.is_ok_and(|asset| self.serves(&asset)) {
+                let rule = format!("payload.batch.permitted: {token} is not a token that this gateway serves");
+                return Err(Error::new(Code::INVALID_SENDER_AUTH, format!("sender_auth.signed_messages[0]: {rule}")));
+            }
+        }
+        Ok(())
     }
 
     /// What the configuration names.

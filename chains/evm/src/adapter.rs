@@ -54,7 +54,7 @@ use super::{
 /// that anyone could use, whatever comes of it.
 const TRIAL_SECONDS: u64 = 15;
 
-/// What passes between the preparation of a deposit that draws a batch and the end of its admission at the most, beyond what that lasts.
+/// Added to `admission_seconds`: trial and signing of a deposit that draws a batch, and a chain's clock that is ahead.
 const TURN_MARGIN: Duration = Duration::from_secs(60);
 
 /// How long the payments of a batch wait for the return that one of them sent for all.
@@ -241,16 +241,16 @@ impl EvmChain {
         self.preparation().prepare(intent).await
     }
 
-    /// As [`EvmChain::prepare_deposit_in_turn`]. Until a batch is drawn, one deposit of it is under way at a time: all the others would draw it
+    /// As [`EvmChain::prepare_any_deposit`]. Until a batch is drawn, one deposit of it is under way at a time: all the others would draw it
     /// again, in vain, and could be had to by a payer that takes its money away.
-    async fn prepare_deposit_of(
+    async fn prepare_deposit_in_turn(
         &self,
         order: &DepositOrder,
         larger: Option<Amount>,
         attempt: u32,
     ) -> Result<TransactionPrepared, PrepareError> {
         let Authorization::EvmPermit2Batch(permit) = &order.authorization else {
-            return self.prepare_deposit_in_turn(order, larger, attempt).await;
+            return self.prepare_any_deposit(order, larger, attempt).await;
         };
         let (batch, payment_id) = (&permit.address, &order.payment_id);
         if !payment_batches::is_drawn(&self.node, batch).await?
@@ -258,7 +258,7 @@ impl EvmChain {
         {
             return Err(PrepareError::Waiting(format!("another payment of the batch {batch} draws it")));
         }
-        let prepared = self.prepare_deposit_in_turn(order, larger, attempt).await;
+        let prepared = self.prepare_any_deposit(order, larger, attempt).await;
         if prepared.is_err() {
             self.draws.end(batch, payment_id);
         }
@@ -266,7 +266,7 @@ impl EvmChain {
     }
 
     /// Prepares the deposit of what the quote asks for, or of `larger`.
-    async fn prepare_deposit_in_turn(
+    async fn prepare_any_deposit(
         &self,
         order: &DepositOrder,
         larger: Option<Amount>,
@@ -315,7 +315,7 @@ impl Chains for EvmChain {
     }
 
     async fn prepare_deposit(&self, order: &DepositOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {
-        self.prepare_deposit_of(order, None, attempt).await
+        self.prepare_deposit_in_turn(order, None, attempt).await
     }
 
     async fn prepare_larger_deposit(
@@ -324,7 +324,7 @@ impl Chains for EvmChain {
         amount: Amount,
         attempt: u32,
     ) -> Result<TransactionPrepared, PrepareError> {
-        self.prepare_deposit_of(order, Some(amount), attempt).await
+        self.prepare_deposit_in_turn(order, Some(amount), attempt).await
     }
 
     async fn prepare_refund(&self, order: &RefundOrder, attempt: u32) -> Result<TransactionPrepared, PrepareError> {

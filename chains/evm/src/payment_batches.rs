@@ -131,7 +131,8 @@ pub async fn served_from(node: &Node, escrow: &Account) -> Result<Option<u64>, T
     Ok((is_ours && artefacts::takes_deposits_for(&escrow)).then_some(settled.number))
 }
 
-/// Whether the batch with this address was drawn, by the newest block.
+/// Whether the batch with this address was drawn, by the newest block. Its code is there from then on; past its deadline a return of strays makes
+/// it, too.
 ///
 /// # Errors
 /// [`Transient`].

@@ -1,5 +1,5 @@
-//! Turns: one payment does what serves several, and the others wait for what becomes of it; for so long at the most, should nothing become
-//! of it.
+//! Turns: of several payments that one transaction serves, one sends it and the others wait, up to a limit. They are known to this process
+//! alone.
 
 use std::{
     collections::HashMap,

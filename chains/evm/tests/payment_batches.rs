@@ -78,7 +78,15 @@ async fn the_first_deposit_draws_the_batch_and_what_is_left_of_it_comes_back_in_
     let before = world.source.balance(&world.payer).await?;
     let payments = payments(&world, &["one", "two", "three", "four", "five"]).await?;
     let [one, two, three, four, _] = payments.as_slice() else { bail!("five") };
-    assert_eq!(secure(&world, one).await?, CAP, "the award asks for {PRICE}");
+    // Two would draw it twice.
+    let drawing = world.chains.prepare_deposit(&one.deposit(), 1).await?;
+    assert!(matches!(world.chains.prepare_deposit(&two.deposit(), 1).await, Err(PrepareError::Waiting(_))));
+    world.chains.broadcast(&drawing).await?;
+    world.source.mine(1 + DEPTH).await?;
+    let DepositState::Secured(secured) = world.chains.deposit_state(&one.deposit(), from_ref(&drawing)).await? else {
+        bail!("not secured");
+    };
+    assert_eq!(secured.amount.to_string(), CAP.to_string(), "the award asks for {PRICE}");
     assert_eq!(world.source.balance(&world.payer).await?, before - 5 * CAP, "all of it is drawn at once");
     assert_eq!(secure(&world, two).await?, CAP);
     assert_eq!(at_address(&world, one).await?, 3 * CAP);
@@ -195,6 +203,8 @@ async fn no_payment_is_deposited_or_proven_but_as_it_was_signed() -> Result<()> 
     let mut of_two = one.deposit();
     of_two.authorization = two.authorization.clone();
     assert!(matches!(world.chains.prepare_deposit(&of_two, 1).await, Err(PrepareError::Refused(_))));
+    // As it was signed, it is deposited.
+    world.chains.prepare_deposit(&one.deposit(), 1).await?;
     Ok(())
 }
 

@@ -220,7 +220,7 @@ pub struct BatchPermit {
     pub amount: Amount,
     /// What is drawn for all payments of the batch, by token, in ascending order of the tokens.
     pub permitted: Vec<BatchToken>,
-    /// Permit2's unordered nonce, as a number, of the payer's choice.
+    /// Permit2's unordered nonce, as a number: the root.
     pub nonce: Hash32,
     /// Permit2's own deadline, UNIX seconds, which is the reserve deadline of every payment of the batch.
     pub deadline: u64,

@@ -34,6 +34,9 @@ def test_scenario(network: Network, scenario: dict[str, Any]) -> None:
     if scenario.get("way") == "address":
         assert pay_by_address(network, scenario) == expected["status"]
         return
+    if scenario.get("way") == "batch":
+        assert pay_batch(network, scenario) == [expected["status"]] * 3
+        return
     payment = pay(network, scenario)
     assert payment.status["status"] == expected["status"], payment.status
     assert (payment.error["code"] if payment.error else None) == expected.get("code")
@@ -62,6 +65,17 @@ def pay(network: Network, scenario: dict[str, Any]) -> Payment:
             payment = gateway.pay(order, wallet, pins=pins)
     network.request_ids[scenario["name"]] = order.request_id
     return payment
+
+
+def pay_batch(network: Network, scenario: dict[str, Any]) -> list[str]:
+    """How the payments end: three times the same, for one signature."""
+    orders = [network.order(scenario) for _ in range(3)]
+    chain = scenario["source"]["chain"]
+    with Gateway(network.url) as gateway:
+        batch = gateway.pay_batch(orders, network.wallet(chain), pins=network.pins(chain))
+        assert batch.body and batch.body["sender_auth"]["message_scheme"] == "EVM_PERMIT2_BATCH"
+        assert [payment.error for payment in batch.payments] == [None] * 3
+        return [gateway.wait(payment.payment_id)["status"] for payment in batch.payments]
 
 
 def pay_by_address(network: Network, scenario: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use chrono::Utc;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use events::{Account, Amount, AssetId, Family, OwnedAsset};
 use gateway_client::{
     Award, Defaults, Error, Gateway, Key, Order, Payment, Pins, Windows, authorization, caller_secret, deposit_address,
-    onchain::Chain, pay, pay_quote, request_id, until,
+    onchain::Chain, pay, pay_batch, pay_quote, request_id, until,
 };
 
 const QUOTE_SECONDS: u64 = 10;
@@ -199,6 +199,9 @@ impl Run {
         if by_address {
             return judge(&scenario.expected, Ok(self.pay_by_address(payer, &order).await?));
         }
+        if scenario.way.as_deref() == Some("batch") {
+            return self.pay_batch(scenario, payer, &order, windows).await;
+        }
         let (sent, outcome) = match self.allow(payer, &order).await {
             Ok(sent) => (sent, self.pay(payer, order, windows, scenario.way.as_deref() == Some("quotes")).await),
             Err(error) => (Vec::new(), Err(error)),
@@ -224,6 +227,32 @@ impl Run {
         let quote = first.ok_or_else(|| Error::Invalid("nobody offers a quote".to_owned()))?;
         let award = Award::new(&order, &batch, quote, &request_id())?;
         pay_quote(&self.gateway, &award, &payer.key, &payer.pins).await
+    }
+
+    /// Three times the same, for one signature.
+    async fn pay_batch(&self, scenario: &Scenario, payer: &Payer, order: &Order, windows: Windows) -> Result<String> {
+        let others = [request_id(), request_id()].map(|id| order.clone().under(id));
+        let orders: Vec<Order> = [order.clone()].into_iter().chain(others).collect();
+        for (source, amount) in authorization::draws(&orders)? {
+            let escrow = payer.pins.escrow.as_ref().context("the network's escrow")?;
+            let corridor = self.gateway.corridor(&source, &order.destination).await?;
+            let spender = authorization::spender(order, &corridor, &payer.pins)?.context("a spender")?;
+            let permit2 = payer.pins.permit2_on(source.asset().chain());
+            let node = Chain::connect(source.asset().chain(), &payer.node, escrow, permit2.as_ref()).await?;
+            if node.allowance(&source, &spender).await? < amount.get() {
+                let fee_max = payer.pins.fee_max(source.family());
+                node.approve(&source, &spender, amount, &payer.key, fee_max).await?;
+            }
+        }
+        let orders: Vec<Order> = orders.into_iter().map(|order| order.from_now(Utc::now(), windows)).collect();
+        let mut said = String::new();
+        for (paid, order) in pay_batch(&self.gateway, &orders, &payer.key, &payer.pins).await?.iter().zip(&orders) {
+            let accepted =
+                paid.outcome.as_ref().map_err(|refusal| anyhow!("{} is refused: {refusal}", paid.payment_id))?;
+            let payment = self.gateway.wait(&accepted.payment_id, until(order, 0)).await?;
+            said = judge(&scenario.expected, Ok(payment))?;
+        }
+        Ok(said)
     }
 
     /// The payer's own account is the exchange that sends the money, by an ordinary transfer. What the settler does not get is

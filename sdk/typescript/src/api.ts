@@ -2423,11 +2423,6 @@ export interface components {
             };
             settler_requirements?: components["schemas"]["SettlerRequirements"];
             /**
-             * @deprecated
-             * @description Deprecated legacy carrier. Its DID is the originator when there is no `proof`.
-             */
-            originator_auth?: components["schemas"]["VerifiableCredentialAuth"];
-            /**
              * Format: int64
              * @description Last second in which payments of the batch are deposited, UNIX; by default the earliest of their fulfillment deadlines. Past it what was drawn and is not in escrow goes back.
              */
@@ -2474,11 +2469,6 @@ export interface components {
                 [key: string]: string;
             };
             settler_requirements?: components["schemas"]["SettlerRequirements"];
-            /**
-             * @deprecated
-             * @description Deprecated legacy carrier. Its DID is the originator when there is no `proof`.
-             */
-            originator_auth?: components["schemas"]["VerifiableCredentialAuth"];
             /**
              * Format: int64
              * @description Last second in which payments of the batch are deposited, UNIX; by default the earliest of their fulfillment deadlines. Past it what was drawn and is not in escrow goes back.

@@ -42,6 +42,7 @@ async function run(scenario) {
   };
   try {
     const options = { trust: net.trust(namespace), messageScheme };
+    if (scenario.way === 'batch') return await payBatch(order, wallet, options);
     const paying = exchange ? payByAddress(exchange, order, options) : pay(scenario, order, wallet, options);
     const { status, accepted, body, sent } = await paying;
     await check(status);
@@ -82,6 +83,21 @@ async function cameBack(exchange, { terms, address, refund_account: refundAccoun
   const isBack = async () => (await exchange.held(terms.token, refundAccount)) > 0n;
   for (const end = Date.now() + BACK_MS; !(await isBack()) && Date.now() < end; ) await pause(500);
   assert.deepEqual([await exchange.held(terms.token, refundAccount), await exchange.held(terms.token, address)], [over, 0n]);
+}
+
+/** Three times the same, for one signature. */
+async function payBatch(order, wallet, { trust }) {
+  const orders = [order, ...[1, 2].map(() => ({ ...order, requestId: newRequestId() }))];
+  const { payments, body } = await gateway.payBatch(orders, wallet, { trust });
+  assert.deepEqual([payments.length, body.sender_auth.message_scheme], [orders.length, 'EVM_PERMIT2_BATCH']);
+  const ids = payments.map(({ paymentId, error }) => {
+    assert.equal(error, undefined);
+    return paymentId;
+  });
+  const ends = await Promise.all(ids.map((id) => gateway.wait(id)));
+  await Promise.all(ends.map(check));
+  const unlike = ends.find(({ status }) => status !== 'completed') ?? ends[0];
+  return { status: unlike.status, code: unlike.error?.code, id: unlike.payment_id };
 }
 
 async function pay(scenario, order, wallet, options) {

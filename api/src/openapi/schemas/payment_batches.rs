@@ -28,13 +28,13 @@ fn payment() -> Value {
     )
 }
 
-/// The members of an order. Whoever else would prove to ask: nobody does for a batch.
+/// The members of an order. The originator is the payer, so nobody proves anything.
 fn members() -> Vec<(&'static str, Value)> {
     order_members(REQUEST_ID).into_iter().filter(|(name, _)| *name != "originator_auth").collect()
 }
 
 fn batch(is_signed: bool) -> Value {
-    let mut members: Vec<_> = order_members(REQUEST_ID).into_iter().filter(|(name, _)| *name != "request_id").collect();
+    let mut members: Vec<_> = members().into_iter().filter(|(name, _)| *name != "request_id").collect();
     members.push((
         "reserve_deadline",
         json!({

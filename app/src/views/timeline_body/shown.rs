@@ -117,7 +117,7 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
         PaymentEvent::EscrowSecured(secured) => escrow_secured(secured, view),
         PaymentEvent::EscrowOpened(opened) => escrow_opened(opened),
         PaymentEvent::DepositRuledOut(ruled_out) if ruled_out.left.is_some() => Shown::new(
-            "The refund account takes nothing back, so the money stays at the deposit address; anyone can have it given back.",
+            "The refund account takes nothing back, so the money stays where it is; anyone can have it given back.",
             json!({"left": ruled_out.left}),
         ),
         PaymentEvent::DepositRuledOut(_) if view.deposit_address.is_none() && view.leaves_money_outside => Shown::new(

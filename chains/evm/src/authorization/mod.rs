@@ -321,6 +321,20 @@ pub fn authorize(
     rebuilt.authorization(spend, &bytes)
 }
 
+/// As [`authorize_onchain`], of a signature that the payer's code has taken a moment ago for the same digest, whose account is there. What
+/// was signed is compared all the same.
+///
+/// # Errors
+/// [`AuthorizationError`], naming the field.
+pub fn authorize_as_judged(
+    spend: &SpendRequest,
+    signed: &SignedMessage,
+) -> Result<(Authorization, EscrowPlan), AuthorizationError> {
+    let rebuilt = Rebuilt::of(spend, signed)?;
+    let bytes = signature::bytes(&signed.signature)?;
+    rebuilt.authorization(spend, &bytes)
+}
+
 /// As [`authorize`]; where a contract may be the payer, asks it whether the signature is its own (ERC-1271), deployed or
 /// not (ERC-6492). The signature of an account that is still to be deployed stays wrapped in what is authorized, so that
 /// the deposit can deploy it.

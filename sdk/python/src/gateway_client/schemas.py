@@ -2755,10 +2755,6 @@ class PreparePaymentBatchRequest(TypedDict):
     The same for each destination chain, by its CAIP-2 id, in the place of `fulfillment_proxy`: destinations of several families have no contract's address in common. A chain that is left out, or is empty, has the default.
     """
     settler_requirements: NotRequired[SettlerRequirements]
-    originator_auth: NotRequired[VerifiableCredentialAuth]
-    """
-    Deprecated legacy carrier. Its DID is the originator when there is no `proof`.
-    """
     reserve_deadline: NotRequired[int]
     """
     Last second in which payments of the batch are deposited, UNIX; by default the earliest of their fulfillment deadlines. Past it what was drawn and is not in escrow goes back.
@@ -2827,10 +2823,6 @@ class PaymentBatchRequest(TypedDict):
     The same for each destination chain, by its CAIP-2 id, in the place of `fulfillment_proxy`: destinations of several families have no contract's address in common. A chain that is left out, or is empty, has the default.
     """
     settler_requirements: NotRequired[SettlerRequirements]
-    originator_auth: NotRequired[VerifiableCredentialAuth]
-    """
-    Deprecated legacy carrier. Its DID is the originator when there is no `proof`.
-    """
     reserve_deadline: NotRequired[int]
     """
     Last second in which payments of the batch are deposited, UNIX; by default the earliest of their fulfillment deadlines. Past it what was drawn and is not in escrow goes back.

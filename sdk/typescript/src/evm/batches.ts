@@ -18,7 +18,7 @@ import { checkWindows } from '../windows.js';
 import { PROXIES } from './addresses.js';
 
 /**
- * The contract that draws batches, and brings what it draws nowhere but into the escrows that the payments name, or back. It is at one
+ * The contract that draws batches, and brings what it draws nowhere but into the escrow that was signed, or back. It is at one
  * address on every chain, which follows from its code alone; whom another spender pays is its own affair, so none is taken from the gateway.
  */
 export const PAYMENT_BATCHES = '0xd435ce48aea0b68f80bc2fe11a245f4c29d2260d';
