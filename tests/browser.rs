@@ -123,7 +123,7 @@ async fn what_the_pages_are_made_of_does_as_it_says() -> Result<()> {
         "address.test.mjs",
         "tron.test.mjs",
     ]);
-    passed(command, 25).await
+    passed(command, 28).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

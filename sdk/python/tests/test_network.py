@@ -73,7 +73,8 @@ def pay_batch(network: Network, scenario: dict[str, Any]) -> list[str]:
     chain = scenario["source"]["chain"]
     with Gateway(network.url) as gateway:
         batch = gateway.pay_batch(orders, network.wallet(chain), pins=network.pins(chain))
-        assert batch.body and batch.body["sender_auth"]["message_scheme"] == "EVM_PERMIT2_BATCH"
+        assert batch.body
+        assert batch.body["sender_auth"]["message_scheme"] == "EVM_PERMIT2_BATCH"
         assert [payment.error for payment in batch.payments] == [None] * 3
         return [gateway.wait(payment.payment_id)["status"] for payment in batch.payments]
 
