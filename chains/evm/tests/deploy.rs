@@ -114,7 +114,7 @@ async fn from_nothing_to_contracts_that_are_at_the_same_place_everywhere() -> Re
     let bare = Bare::without_factory(31_501).await?;
     let (deployment, notes) = (bare.deployment(&bare.anvil.url()), MemoryNotes::default());
     let plan = deployment.plan(&notes).await?;
-    assert_eq!(plan.steps.iter().map(|step| step.is_done).collect::<Vec<_>>(), [false; 5]);
+    assert_eq!(plan.steps.iter().map(|step| step.is_done).collect::<Vec<_>>(), [false; 6]);
     let before = bare.dev.balance(&bare.payer.address().to_string()).await?;
     let contracts = deployment.run(&notes, &silent).await?;
     assert_eq!(plan.contracts.as_ref(), Some(&contracts));
@@ -160,7 +160,7 @@ async fn killed_at_any_call_it_goes_on_and_pays_once() -> Result<()> {
         liar.be_honest();
         let contracts = deployment.run(&notes, &silent).await.with_context(|| format!("after call {calls}"))?;
         assert_eq!(faults(deployment.verify(&contracts).await?), Vec::<String>::new(), "after call {calls}");
-        assert_eq!(bare.sent().await? - before, 4, "after call {calls}");
+        assert_eq!(bare.sent().await? - before, 5, "after call {calls}");
         let _: bool = bare.dev.rpc("evm_revert", (snapshot,)).await?;
         if ended {
             assert!(calls > 20, "a deployment takes more than {calls} calls");
@@ -192,7 +192,7 @@ async fn what_waits_is_offered_at_a_higher_price() -> Result<()> {
     };
     let (contracts, ()) = tokio::try_join!(run, others)?;
     assert_eq!(faults(deployment.verify(&contracts).await?), Vec::<String>::new());
-    assert_eq!(bare.sent().await?, 4);
+    assert_eq!(bare.sent().await?, 5);
     Ok(())
 }
 
