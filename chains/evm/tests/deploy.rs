@@ -121,13 +121,13 @@ async fn from_nothing_to_contracts_that_are_at_the_same_place_everywhere() -> Re
     let spent = before - bare.dev.balance(&bare.payer.address().to_string()).await?;
     assert!(spent > U256::ZERO && spent <= U256::from(plan.cost()), "{spent} of {}", plan.cost());
     assert_eq!(faults(deployment.verify(&contracts).await?), Vec::<String>::new());
-    // Coins for the deployer's sender, and the four contracts.
-    assert_eq!(bare.sent().await?, 5);
+    // Coins for the deployer's sender, and the five contracts.
+    assert_eq!(bare.sent().await?, 6);
 
     let plan = deployment.plan(&notes).await?;
     assert!(plan.is_done() && plan.cost() == 0, "{plan:?}");
     assert_eq!(deployment.run(&notes, &silent).await?, contracts);
-    assert_eq!(bare.sent().await?, 5, "nothing is paid for twice");
+    assert_eq!(bare.sent().await?, 6, "nothing is paid for twice");
 
     let elsewhere = Bare::start(31_502).await?;
     let there = elsewhere.deployment(&elsewhere.anvil.url()).plan(&notes).await?;
