@@ -15,11 +15,12 @@ const { immutablesOf } = require('./immutables.cjs');
 const CONTRACTS = [
   'GatewayEscrow', 'FulfillmentProxy', 'AccountProbe', 'AccountDeposit', 'DevToken', 'DevAccountFactory',
   'DevHostileAccount', 'DevWrappedCoin', 'DevStablecoin', 'PermittedDeposit', 'DepositAddresses', 'DepositAddress',
-  'TronDepositAddresses', 'OfferAddresses', 'PaymentBatches',
+  'TronDepositAddresses', 'OfferAddresses', 'PaymentBatches', 'Mandates',
 ];
 // What explorers are shown.
 const PUBLISHED = [
   'GatewayEscrow', 'FulfillmentProxy', 'DepositAddresses', 'TronDepositAddresses', 'OfferAddresses', 'PaymentBatches',
+  'Mandates',
 ];
 const EVM_VERSION = 'paris';
 const RUNS = 10_000;

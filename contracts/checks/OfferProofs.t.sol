@@ -5,14 +5,8 @@ import {DevToken} from "../src/DevToken.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {OfferAddresses} from "../src/OfferAddresses.sol";
 import {Authority} from "./support/Authority.sol";
+import {Hash} from "./support/Hash.sol";
 import {svm, vm} from "./support/Proofs.sol";
-
-/// @notice Stands for SHA-256, which Halmos does not compute: another hash, at an address that is no precompile.
-contract Hash {
-    fallback(bytes calldata data) external returns (bytes memory) {
-        return abi.encode(keccak256(data));
-    }
-}
 
 /// @notice (g) What a buyer authorizes to an offer's address goes into the escrow with the buyer's signature and the reserver's, as
 /// that buyer's payment, and what lies there goes to the merchant, whoever calls, whenever, with any amounts lying there, awards and

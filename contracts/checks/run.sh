@@ -16,7 +16,7 @@ export PATH="$PWD/.tools/bin:$PWD/.tools/contract-checks/bin:$PATH" FOUNDRY_CONF
 
 # In a place of its own: what Halmos had built holds the properties alone.
 measure() {
-  forge test --root . --out .tools/forge/gas --cache-path .tools/forge/gas-cache --match-contract 'EscrowGas|VerifierSetGas|OfferGas|BatchGas' --isolate
+  forge test --root . --out .tools/forge/gas --cache-path .tools/forge/gas-cache --match-contract 'EscrowGas|VerifierSetGas|OfferGas|BatchGas|MandateGas' --isolate
 }
 
 if [[ "${1:-}" == --write-gas ]]; then
@@ -29,7 +29,7 @@ python3 contracts/checks/slither.py .tools
 mkdir -p .tools/forge
 nightly=
 [[ "${1:-}" != --all ]] || nightly='|.*Nightly'
-halmos --root . --forge-build-out .tools/forge/checks --match-contract "^(EscrowProperties|(Exit|Refund|Delivery|VerifierSet|Authority|Address|Offer|Batch)Proofs$nightly)\$" |
+halmos --root . --forge-build-out .tools/forge/checks --match-contract "^(EscrowProperties|(Exit|Refund|Delivery|VerifierSet|Authority|Address|Offer|Batch|Mandate)Proofs$nightly)\$" |
   tee .tools/forge/halmos.log
 if grep -q 'not been fully explored' .tools/forge/halmos.log; then
   echo 'halmos: a loop goes further than its bound' >&2

@@ -22,6 +22,31 @@ abstract contract LargerDeposits is EscrowFixture {
         uint48 admittedUntil;
     }
 
+    /// Another than `right`, which differs in the field of this number alone.
+    function altered(Larger memory right, uint256 field, uint256 value) internal pure returns (Larger memory l) {
+        l = abi.decode(abi.encode(right), (Larger));
+        field = bound(field, 0, 16);
+        address other = address(uint160(value));
+        if (field == 0) l.terms.paymentId = bytes32(value);
+        if (field == 1) l.terms.termsHash = bytes32(value);
+        if (field == 2) l.terms.quoteHash = bytes32(value);
+        if (field == 3) l.terms.payer = other;
+        if (field == 4) l.terms.reserver = other;
+        if (field == 5) l.terms.releaser = other;
+        if (field == 6) l.terms.reserveDeadline = uint48(value);
+        if (field == 7) l.terms.fulfillmentDeadline = uint48(value);
+        if (field == 8) l.terms.refundAfter = uint48(value);
+        if (field == 9) l.award.paymentId = bytes32(value);
+        if (field == 10) l.award.quoteHash = bytes32(value);
+        if (field == 11) l.award.settler = other;
+        if (field == 12) l.award.sourceAmount = value;
+        if (field == 13) l.award.fulfillBy = uint48(value);
+        if (field == 14) l.asset = other;
+        if (field == 15) l.amount = value;
+        if (field == 16) l.admittedUntil = uint48(value);
+        vm.assume(keccak256(abi.encode(l)) != keccak256(abi.encode(right)));
+    }
+
     function signLargerAdmission(
         uint256 key,
         GatewayEscrow.GatewayDeposit memory d,
