@@ -342,7 +342,7 @@ fetch_x402_conformance() {
 
 fetch_x402_client() {
   pip_install x402-client x402-client
-  PYTHONPATH="$tools/x402-client" python3 -c 'import x402.http.clients.requests, x402.mechanisms.evm.signers' ||
+  PYTHONPATH="$tools/x402-client" python3 -c 'import x402.http.clients.requests, x402.mechanisms.evm.signers, x402.mechanisms.svm.signers' ||
     die "the x402 client that was fetched does not run on this machine"
   stamp x402-client "$x402_client_pins"
 }

@@ -122,8 +122,10 @@ async fn what_the_pages_are_made_of_does_as_it_says() -> Result<()> {
         "signatures.test.mjs",
         "address.test.mjs",
         "tron.test.mjs",
+        "entrances.parts.test.mjs",
+        "entrances.test.mjs",
     ]);
-    passed(command, 28).await
+    passed(command, 45).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -128,6 +128,20 @@ async fn the_calls_and_bodies_of_the_documents_work() -> Result<()> {
     let members = quote_request.as_object_mut().context("a body")?;
     members.remove("sender_auth");
     fs::write(directory.path().join("quote-request.json"), quote_request.to_string())?;
+    let mandate = json!({
+        "version": quote_request["version"],
+        "source": quote_request["source"],
+        "destination": quote_request["destination"],
+        "mandate": {
+            "merchant": Role::Recipient.account(),
+            "amount": "25500000",
+            "least": "25000000",
+            "period_seconds": 2_592_000,
+            "periods": 12,
+            "salt": B256::repeat_byte(7),
+        },
+    });
+    fs::write(directory.path().join("mandate.json"), mandate.to_string())?;
     let (source, destination) = (&world.network.source, &world.network.destination);
     let recipient = Role::Recipient.account();
     let offer = json!({

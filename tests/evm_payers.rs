@@ -1,6 +1,6 @@
 //! `examples/evm`: payers whose only tools are viem or eth-account and the HTTP API, and who believe nobody.
 
-use std::process::Output;
+use std::{process::Output, time::Duration};
 
 use alloy::{
     primitives::{U256, keccak256},
@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use devkit::tools;
-use devnet::{keys::Role, payer::Payer};
+use devnet::{
+    keys::Role,
+    payer::{Payer, PaymentSpec},
+};
 
 use crate::support::{
     example_payers::{self, DEFAULTS, FALSE_DEFAULTS, pins, wrap_everything},
@@ -186,8 +189,11 @@ async fn payers_sign_nothing_that_they_did_not_ask_for_and_pay_once_whatever_ans
         let (payer, account) = (Payer::new(key.clone())?, key.address().to_string());
         chain.dev.fund(&account, U256::from(10_u64.pow(18))).await?;
         chain.dev.mint(&chain.token, &account, U256::from(TOKENS)).await?;
-        let order =
-            |name: &str| Ok::<_, anyhow::Error>(payer.quote_request(&world.spec(&format!("{program:?}-{name}"))?));
+        let order = |name: &str| {
+            let spec = world.spec(&format!("{program:?}-{name}"))?;
+            // On a busy machine a program takes its time to start.
+            Ok::<_, anyhow::Error>(payer.quote_request(&PaymentSpec { quote_window: Duration::from_secs(60), ..spec }))
+        };
         // Nothing is sent while node and gateway are not what they should be, not even an allowance.
         for (tampering, answer) in FALSE_NODES {
             let proxy = TamperingProxy::start(node.clone(), tampering).await?;

@@ -4,11 +4,7 @@
 use anyhow::{Context, Result};
 
 use devkit::free_port;
-use devnet::{
-    keys::Role,
-    network::Options,
-    solana::{SLOT_MS, SolanaOptions},
-};
+use devnet::{keys::Role, network::Options, solana::SolanaOptions};
 use events::{
     PaymentEvent, PaymentId,
     event::{RefundDue, TransactionPrepared},
@@ -157,7 +153,7 @@ async fn a_settler_killed_around_its_delivery_delivers_once_and_is_paid() -> Res
 async fn a_deposit_that_is_lost_dies_with_its_blockhash_and_is_made_again_once() -> Result<()> {
     let port = free_port()?;
     let node = LossyNode::start(port).await?;
-    let solana = SolanaOptions { slot_ms: SLOT_MS, port: Some(port), gateway_rpc_url: Some(node.url()) };
+    let solana = SolanaOptions { port: Some(port), gateway_rpc_url: Some(node.url()), ..SolanaOptions::default() };
     let mut world = World::with(|options| Options { solana: Some(solana), ..options }).await?;
     let payer = solana_payer()?;
     let before = world.holdings().await?;
@@ -192,7 +188,7 @@ async fn a_deposit_that_is_lost_dies_with_its_blockhash_and_is_made_again_once()
 async fn an_allowance_that_is_gone_when_the_deposit_lands_fails_the_payment_with_its_context() -> Result<()> {
     let port = free_port()?;
     let node = LossyNode::start(port).await?;
-    let solana = SolanaOptions { slot_ms: SLOT_MS, port: Some(port), gateway_rpc_url: Some(node.url()) };
+    let solana = SolanaOptions { port: Some(port), gateway_rpc_url: Some(node.url()), ..SolanaOptions::default() };
     let world = World::with(|options| Options { solana: Some(solana), ..options }).await?;
     let before = world.holdings().await?;
 

@@ -178,6 +178,8 @@ async fn the_example_payers_pay_with_eth_alone() -> Result<()> {
             destination: destination.wrapped_coin()?,
             amount,
             cap,
+            // On a busy machine a program takes its time to start.
+            quote_window: Duration::from_secs(60),
             ..world.spec(name)?
         };
         let mut command = script(program, &format!("evm/{name}"));

@@ -15,7 +15,7 @@ use chains_evm::offers;
 use devnet::{
     keys::Role,
     payer::Answer,
-    stock_shop::{self, Language, PAID, StockShop, TOKENS},
+    stock_shop::{self, Language, PAID, PaidOn, StockShop, TOKENS},
 };
 use escrow_abi::{
     contracts::DevStablecoin,
@@ -123,7 +123,7 @@ fn payment_id(answer: &Answer) -> Result<PaymentId> {
 
 /// A shop of the stock packages alone, and buyers of them in two languages.
 async fn stock_packages(world: &World) -> Result<Vec<PaymentId>> {
-    let shop = StockShop::start(&world.network).await?;
+    let shop = StockShop::start(&world.network, PaidOn::Evm).await?;
     x402_conforms("resource", &shop.url).await?;
     let mut bought = Vec::new();
     for language in [Language::JavaScript, Language::Python] {
@@ -136,7 +136,7 @@ async fn stock_buyer(world: &World, shop: &StockShop, language: Language) -> Res
     let (source, destination) = (&world.network.source, &world.network.destination);
     let bought = {
         let _turn = TURN.lock().await;
-        stock_shop::buy(&world.network, &shop.url, language).await?
+        stock_shop::buy(&world.network, PaidOn::Evm, &shop.url, language).await?
     };
     assert_eq!(bought.title, "Paid across chains");
     let receipt = &bought.receipt;

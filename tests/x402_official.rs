@@ -52,9 +52,9 @@ async fn neither_the_scheme_nor_the_buyer_believes_a_liar() -> Result<()> {
     command
         .args(["--test", "--test-reporter=tap"])
         .args(files.map(|file| tests.join(format!("{file}.test.js"))))
-        .arg(shop::home().join("test/buyer.test.js"))
+        .args(["buyer", "stock"].map(|file| shop::home().join(format!("test/{file}.test.js"))))
         .kill_on_drop(true);
-    passed(command, 75).await
+    passed(command, 76).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,6 +19,7 @@ mod gzip_script;
 mod health;
 mod http_metrics;
 mod long_poll;
+mod mandates;
 mod open_quote_request;
 pub mod openapi;
 mod own_payments;

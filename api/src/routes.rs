@@ -17,9 +17,9 @@ use net::callers::{Caller, Kind, price};
 
 use super::{
     award_quote, contexts, cors, defaults, docs, documentation, give_address, health, http_metrics::HttpMetrics,
-    open_quote_request, own_payments, pages, payment_batches, payment_events, payment_status, payment_timeline,
-    prepare_payment, quote_request_status, request_id, resolve_payment, sessions, settlers, state::HttpState,
-    verify_payment, webhooks, x402,
+    mandates, open_quote_request, own_payments, pages, payment_batches, payment_events, payment_status,
+    payment_timeline, prepare_payment, quote_request_status, request_id, resolve_payment, sessions, settlers,
+    state::HttpState, verify_payment, webhooks, x402,
 };
 use crate::{error::ApiError, submit_payment};
 
@@ -43,6 +43,7 @@ pub const ROUTES: &[Route] = &[
     Route { method: Method::POST, path: "/v1/payments/prepare", handler: || post(prepare_payment::handle) },
     Route { method: Method::POST, path: "/v1/payments/batches", handler: || post(payment_batches::handle) },
     Route { method: Method::POST, path: "/v1/payments/batches/prepare", handler: || post(payment_batches::prepare) },
+    Route { method: Method::POST, path: "/v1/payments/mandates/prepare", handler: || post(mandates::prepare) },
     Route { method: Method::GET, path: "/v1/payments/resolve", handler: || get(resolve_payment::handle) },
     Route { method: Method::POST, path: "/v1/payments/quote-requests", handler: || post(open_quote_request::handle) },
     Route {

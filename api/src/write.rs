@@ -26,6 +26,7 @@ const UNSIGNED: &[(&str, u32)] = &[
     ("/v1/payments/verify", price::VERIFY),
     ("/v1/payments/prepare", price::PREPARE),
     ("/v1/payments/batches/prepare", price::PREPARE_BATCH),
+    ("/v1/payments/mandates/prepare", price::PREPARE),
     ("/v1/sessions/challenges", price::WRITE),
     ("/v1/sessions", price::VERIFY),
     ("/v1/webhooks", price::VERIFY),

@@ -355,6 +355,7 @@ impl Award<'_> {
             id: self.payment_id.as_str(),
             originator,
             proven,
+            payer: self.batch.opened.terms.source.account(),
             terms: &self.batch.opened.terms,
             required_policies: &self.batch.opened.required_policies,
         }

@@ -22,6 +22,11 @@ impl<T> FromIterator<(ChainId, T)> for Connected<T> {
 }
 
 impl<T> Connected<T> {
+    /// What asks this chain; `None` where it is not connected.
+    pub(crate) fn get(&self, chain: &ChainId) -> Option<&T> {
+        self.0.get(chain)
+    }
+
     /// What asks the chain on which the payer of `source` is.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ pub mod funds;
 mod idempotency;
 mod list_query;
 mod long_poll;
+pub mod mandates;
 pub mod open_quote_request;
 pub mod own_payments;
 pub mod payment_batches;

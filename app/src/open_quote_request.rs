@@ -288,6 +288,7 @@ impl<'a> Opening<'a> {
             id: self.quote_request_id.as_str(),
             originator: &self.originator,
             proven: &self.proven,
+            payer: self.request.order.terms.source.account(),
             terms: &self.request.order.terms,
             required_policies: &self.request.order.required_policies,
         }

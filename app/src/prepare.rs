@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 use escrow_abi::eip712::uint;
 use events::{
-    Account, Amount, Did, Family, Hash32, OwnedAsset, PaymentId, QuoteRequestId, Terms,
+    Account, Amount, Did, Family, OwnedAsset, PaymentId, QuoteRequestId, Terms,
     event::{EscrowPlan, VerifierRef},
     quote::SignedQuote,
     quote_request::CollectedDocument,
@@ -128,23 +128,8 @@ async fn of_order(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     let originator = options.originator(json, source, &account, state).await?;
     order.check_deadlines(state.services.clock.now(), state.deadlines)?;
     let payment_id = PaymentId::derive(&originator, &order.request_id);
-    let request = AuthorizationRequest {
-        payment_id: &payment_id,
-        terms: &order.terms,
-        terms_hash: order.terms.hash(),
-        quote_deadline: order.quote_deadline,
-        fulfillment_deadline: order.fulfillment_deadline,
-        refund_delay_seconds: order.refund_delay_seconds,
-        escrow_contract: &order.escrow_contract,
-        permit2: order.permit2.as_ref(),
-        reserver: &order.reserver,
-        releaser: &order.verifier.account,
-        // The payer signs before the auction.
-        quote_hash: Hash32::ZERO,
-        message_scheme: options.scheme(&order.terms, &order.escrow_contract, options.cap(&order.terms), state).await?,
-        signed_messages: &[],
-        caller: None,
-    };
+    let scheme = options.scheme(&order.terms, &order.escrow_contract, options.cap(&order.terms), state).await?;
+    let request = order.authorization(&payment_id, order.terms.hash(), scheme);
     let checked = |plan: &EscrowPlan| Ok(horizons::check_plan(plan, order.quote_deadline, state.deadlines)?);
     messages(&request, &order.verifier, options.payload.as_ref(), state, checked, |prepared| prepared.amount).await
 }
@@ -184,7 +169,7 @@ async fn of_award(json: &JsonBody, state: &App) -> Result<PreparedBody, Error> {
     let checked = |plan: &EscrowPlan| award.check_horizons(plan, state);
     let (verifier, payload) = (&batch.opened.verifier, options.payload.as_ref());
     messages(&request, verifier, payload, state, checked, |prepared| match prepared.draw {
-        PreparedDraw::Transfer(_) | PreparedDraw::PayerDeposit => prepared.amount,
+        PreparedDraw::Transfer(_) | PreparedDraw::Mandate(_) | PreparedDraw::PayerDeposit => prepared.amount,
         PreparedDraw::Permit2(_) | PreparedDraw::Delegate(_) => award.drawn(prepared.amount),
     })
     .await

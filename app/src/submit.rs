@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use events::{
-    CommitId, Hash32, PaymentEvent, PaymentId,
+    Account, CommitId, Hash32, OwnedAsset, PaymentEvent, PaymentId,
     event::{CounterpartyDecision, Submitted},
     time::Timestamp,
 };
@@ -123,20 +123,29 @@ impl<'a> Submission<'a> {
 
     /// Checks a body by itself, and who asks.
     pub(crate) async fn read(body: &'a JsonBody, caller: &'a Caller, state: &App) -> Result<Self, Error> {
-        let submission = Self::of_purchase(body, caller, state).await?;
+        let submission = Self::of_purchase(body, None, caller, state).await?;
         // What else such a request says (settlers, policies, the auction's end) is the gateway's to say, as nobody signs it.
-        if submission.request.sender_auth.message_scheme == MessageScheme::EvmX402Exact {
+        if MessageScheme::OF_X402.contains(&submission.request.sender_auth.message_scheme) {
             return Err(Code::MESSAGE_SCHEME_NOT_SERVED.into());
         }
         Ok(submission)
     }
 
-    /// The same for the request that the gateway has made of what a client of x402 sent.
-    pub(crate) async fn of_purchase(body: &'a JsonBody, caller: &'a Caller, state: &App) -> Result<Self, Error> {
+    /// The same for the request that the gateway has made of what a client of x402 sent, who is `buyer` where the source is its
+    /// merchant's account.
+    pub(crate) async fn of_purchase(
+        body: &'a JsonBody,
+        buyer: Option<&Account>,
+        caller: &'a Caller,
+        state: &App,
+    ) -> Result<Self, Error> {
         let request = PaymentRequest::read(&body.members, &state.corridors)?;
         sender_auth::check_payloads(&body.text)?;
         let proven = state.prove(body).await?;
-        let originator = envelope::originator(&proven, &request.order.terms);
+        let originator = match buyer {
+            Some(buyer) => buyer.originator(),
+            None => envelope::originator(&proven, &request.order.terms),
+        };
         let payment_id = PaymentId::derive(&originator, &request.order.request_id);
         Ok(Self {
             terms_hash: request.order.terms.hash(),
@@ -202,12 +211,18 @@ impl<'a> Submission<'a> {
         let (authorizer, authorization) = (&state.services.authorizer, self.authorization());
         let is_contract = authorizer.payer_is_contract(&authorization, authorized).await?;
         authorizer.confirm(&authorization, authorized).await?;
-        let (source, draw) = (&order.terms.source, Draw::of(&authorized.authorization));
-        let amount = authorized.authorization.permitted();
-        let spend = Spend { source, amount, draw, escrow: &authorized.escrow };
+        let drawn = &authorized.authorization;
+        let (source, payer) = (&order.terms.source, drawn.drawn_from(order.terms.source.account()));
+        let of_buyer = match payer == source.account() {
+            true => None,
+            // It is of the family of the source, whose chain it was judged for.
+            false => Some(OwnedAsset::new(source.asset().clone(), payer.as_str()).map_err(|_| Code::INVALID_REQUEST)?),
+        };
+        let source = of_buyer.as_ref().unwrap_or(source);
+        let spend = Spend { source, amount: drawn.permitted(), draw: Draw::of(drawn), escrow: &authorized.escrow };
         let payments = state.services.payments.as_ref();
         let promised = state.funds.promised(&spend, &self.payment_id, payments, now).await?;
-        Ok((admission.admit(&self.proposal(is_contract), now)?, promised))
+        Ok((admission.admit(&self.proposal(payer, is_contract), now)?, promised))
     }
 
     /// The payment that was accepted before under the same id, as the journal has it.
@@ -216,8 +231,9 @@ impl<'a> Submission<'a> {
         existing.map_err(|error| read_failed(&error))?.map(|view| self.replay(view)).transpose()
     }
 
-    fn proposal(&self, payer_is_contract: bool) -> Proposal<'_> {
+    fn proposal<'b>(&'b self, payer: &'b Account, payer_is_contract: bool) -> Proposal<'b> {
         Proposal {
+            payer,
             payer_is_contract: Some(payer_is_contract),
             kind: RequestKind::Payment,
             id: self.payment_id.as_str(),
@@ -236,23 +252,11 @@ impl<'a> Submission<'a> {
     }
 
     fn authorization(&self) -> AuthorizationRequest<'_> {
-        let (request, sender_auth) = (&self.request.order, &self.request.sender_auth);
+        let (order, sender_auth) = (&self.request.order, &self.request.sender_auth);
         AuthorizationRequest {
-            payment_id: &self.payment_id,
-            terms: &request.terms,
-            terms_hash: self.terms_hash,
-            quote_deadline: request.quote_deadline,
-            fulfillment_deadline: request.fulfillment_deadline,
-            refund_delay_seconds: request.refund_delay_seconds,
-            escrow_contract: &request.escrow_contract,
-            permit2: request.permit2.as_ref(),
-            reserver: &request.reserver,
-            releaser: &request.verifier.account,
-            // The payer signs before the auction.
-            quote_hash: Hash32::ZERO,
-            message_scheme: sender_auth.message_scheme,
             signed_messages: &sender_auth.signed_messages,
             caller: Some(self.caller),
+            ..order.authorization(&self.payment_id, self.terms_hash, sender_auth.message_scheme)
         }
     }
 

@@ -64,7 +64,9 @@ impl Consistency<'_> {
             format!("originator and request_id make {derived}, not {}", submitted.payment_id)
         });
         let verified_at = submitted.identities.first().map_or(submitted.submitted_at, |proven| proven.verified_at);
-        let account = submitted.terms.source.account().originator();
+        // Of a purchase whose source is the merchant's account it is the buyer, who signed.
+        let payer = submitted.authorization.drawn_from(submitted.terms.source.account());
+        let account = payer.originator();
         self.originator(&submitted.request, &submitted.originator, &account, verified_at, "Submitted");
         let terms_hash = submitted.terms.hash();
         self.require(terms_hash == submitted.terms_hash, "terms-hash", "Submitted", || {

@@ -8,7 +8,7 @@
 //! - [`escrow`]: what an escrow has on record. [`settler`], [`verifier`] and [`auditor`] check payments against it.
 //! - [`reassignment`]: where the reassignment of an escrow to another settler stands, by its record.
 //! - [`vitals`]: what is measured of a chain that a gateway is connected to.
-//! - [`deposit_address`]: what holds of deposit addresses everywhere.
+//! - [`deposit_address`]: what holds of deposit addresses everywhere; [`offer`]: what the address of a merchant's offer commits to.
 //! - [`deployment`]: what puts the contracts there.
 //! - [`nodes`]: the pool of the nodes that one chain is asked through, and when two of them have to agree.
 //! - [`block_poller`], [`head_feed`], [`log_watcher`], [`single_flight`], [`submitters`], [`sign_failures`],
@@ -24,6 +24,7 @@ pub mod escrow;
 pub mod head_feed;
 pub mod log_watcher;
 pub mod nodes;
+pub mod offer;
 pub mod perform;
 pub mod readiness;
 pub mod reassignment;

@@ -76,7 +76,7 @@ build() {
     RUSTC="$rustc" RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$tools/target" CARGO_INCREMENTAL=0 \
       RUSTFLAGS="-Clinker=$tools/bin/sbpf-linker -Crelocation-model=static -Clink-arg=--arch=v0 -Clink-arg=--cpu-features=+allows-misaligned-mem-access -Clink-arg=--llvm-args=--bpf-stack-size=4096 -Clink-arg=--deploy=false --remap-path-prefix=$tools/build=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" \
       "$cargo" build --quiet --release --locked --target bpfel-unknown-none -Zbuild-std=core,alloc
-  ) 2> >(grep -v 'solana-compiler-builtins' >&2)
+  ) 2> >(grep -v 'solana-compiler-builtins' >&2) || return
   printf '%s' "$tools/target/bpfel-unknown-none/release/deps/libgateway_escrow.so"
 }
 

@@ -126,6 +126,18 @@ impl Terms {
         (canonical[..start].to_owned(), canonical[end..].to_owned())
     }
 
+    /// The RFC 8785 form in two parts, up to what is delivered and from behind the most that may be spent: all of the terms but the two
+    /// amounts. Between them stands `","max_source_amount":"`.
+    pub fn around_amounts(&self) -> (String, String) {
+        const BEFORE: &str = r#""fulfillment_amount":""#;
+        const BEHIND: &str = r#"","source":{"#;
+        let canonical = self.canonical();
+        // No text has a quote that is not escaped, so the first member of that name is the one, and the last.
+        let start = canonical.find(BEFORE).map_or(canonical.len(), |at| at + BEFORE.len());
+        let end = canonical.rfind(BEHIND).unwrap_or(canonical.len());
+        (canonical[..start].to_owned(), canonical[end..].to_owned())
+    }
+
     fn canonical(&self) -> String {
         // Serialization cannot fail: the terms are strings, arrays and objects with string keys.
         let canonical = serde_json_canonicalizer::to_string(self).unwrap_or_default();
@@ -160,6 +172,10 @@ mod tests {
         let (before, behind) = terms.around_payer();
         assert_eq!(format!("{before}{}{behind}", terms.source.account()), canonical);
         assert!(before.ends_with(r#""source":{"account":""#), "{before}");
+        let (before, behind) = terms.around_amounts();
+        assert_eq!(format!(r#"{before}25","max_source_amount":"30{behind}"#), canonical);
+        let other = Terms::new(terms.source.clone(), terms.destination().to_vec(), "7".parse().unwrap(), None);
+        assert_eq!(other.around_amounts(), (before, behind));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Version of the stored form. Whatever bears another is built again.
-pub(crate) const FORMAT: u8 = 14;
+pub(crate) const FORMAT: u8 = 15;
 pub(crate) const CHECKPOINT: &[u8] = b"c";
 pub(crate) const OPEN_PREFIX: u8 = b'o';
 pub(crate) const PAYMENT_PREFIX: u8 = b'p';

@@ -3,6 +3,7 @@
 mod deposit_address;
 mod lapses;
 mod payer_deposit;
+mod purchase;
 mod reassignment;
 mod settlement;
 

@@ -87,6 +87,8 @@ impl ConnectedChains {
             evm_chains.push(chain);
         }
         let solana_nodes: Vec<_> = solana.iter().map(|(node, _)| node.clone()).collect();
+        let with_fee_payers: Vec<_> =
+            solana.iter().map(|(node, keys)| (node.clone(), keys.submitter_accounts())).collect();
         for (node, keys) in solana {
             let chain = Arc::new(SolanaChain::new(node, Some(keys), clock.clone())?);
             chains = chains.with(chain.clone())?;
@@ -119,7 +121,7 @@ impl ConnectedChains {
             contracts,
             authorizer: Arc::new(Authorizers::new([
                 evm_authorizer,
-                (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters).with_addresses(solana_nodes.clone()))),
+                (Family::Solana, Arc::new(SolanaAuthorizer::new(clusters).with_addresses(with_fee_payers))),
                 (Family::Tron, Arc::new(tron_authorizer)),
             ])),
             funds: BTreeMap::from([

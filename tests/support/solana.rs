@@ -139,7 +139,7 @@ struct Shared {
     target: String,
     http: reqwest::Client,
     loses: AtomicBool,
-    lost: Mutex<Vec<String>>,
+    lost: Mutex<Vec<(String, Value)>>,
 }
 
 impl LossyNode {
@@ -172,7 +172,21 @@ impl LossyNode {
 
     /// The signatures of the transactions that were lost, in order; one that came again is there again.
     pub fn lost(&self) -> Vec<String> {
-        self.shared.lost.lock().unwrap().clone()
+        self.shared.lost.lock().unwrap().iter().map(|(signature, _)| signature.clone()).collect()
+    }
+
+    /// Brings the transaction that was lost first to the real node.
+    pub async fn find_first(&self) -> Result<String> {
+        self.find(0).await
+    }
+
+    /// The same with the one before which `earlier` were lost.
+    pub async fn find(&self, earlier: usize) -> Result<String> {
+        let found = self.shared.lost.lock().unwrap().get(earlier).cloned();
+        let (signature, call) = found.context("nothing was lost")?;
+        let answer: Value = self.shared.http.post(&self.shared.target).json(&call).send().await?.json().await?;
+        anyhow::ensure!(answer["result"] == json!(signature), "{answer}");
+        Ok(signature)
     }
 }
 
@@ -181,7 +195,7 @@ async fn pass_on(State(shared): State<Arc<Shared>>, Json(call): Json<Value>) -> 
         let Some(signature) = first_signature(&call["params"]) else {
             return (StatusCode::BAD_REQUEST, Json(json!({"error": "no transaction"})));
         };
-        shared.lost.lock().unwrap().push(signature.clone());
+        shared.lost.lock().unwrap().push((signature.clone(), call.clone()));
         return (StatusCode::OK, Json(json!({"jsonrpc": "2.0", "id": call["id"], "result": signature})));
     }
     let answer = async { shared.http.post(&shared.target).json(&call).send().await?.json::<Value>().await };

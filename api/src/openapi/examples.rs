@@ -1,6 +1,7 @@
 //! Example bodies. They tell one story: order-7, paid on one chain and delivered on another.
 
 mod defaults;
+mod mandates;
 mod payment_batches;
 mod settlers;
 pub(super) mod webhooks;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 pub(super) use self::{
     defaults::defaults,
+    mandates::{prepare_mandate_request, prepared_mandate},
     payment_batches::{
         payment_batch_request, payment_batch_response, prepare_payment_batch_request, prepared_payment_batch,
     },

@@ -242,6 +242,24 @@ pub const OPERATIONS: &[Operation] = &[
         errors: &[ORDER, PREPARED, READ],
     },
     Operation {
+        method: Method::POST,
+        path: "/v1/payments/mandates/prepare",
+        id: "prepareMandate",
+        tag: PAYMENT,
+        summary: "Learn exactly what to sign once for what a merchant will ask for",
+        description: "Makes the one message by which a payer allows a merchant to ask for payments: up to an amount in each period, \
+                      to the recipients that it names, until a last period. The merchant then submits each payment under `EVM_PERMIT2_MANDATE`, \
+                      whose message `/v1/payments/prepare` makes, with the mandate and the payer's signature in its `payload`. \
+                      `cancel` is how the payer ends it; `approval` what it has to send to the chain before the first payment. \
+                      Nothing is kept. On EVM chains, from tokens alone.",
+        parameters: Vec::new,
+        request: Some(Body::Json("PrepareMandateRequest", examples::prepare_mandate_request)),
+        response: Body::Json("PreparedMandate", examples::prepared_mandate),
+        no_content: None,
+        headers: &["Deprecation"],
+        errors: &[ORDER, PREPARED, READ],
+    },
+    Operation {
         method: Method::GET,
         path: "/v1/payments/resolve",
         id: "resolvePayment",

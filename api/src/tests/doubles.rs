@@ -189,7 +189,8 @@ pub struct SetFunds {
 impl SetFunds {
     pub fn set(&self, balance: u64, allowance: u64) {
         let (balance, allowance) = (U256::from(balance), Some(U256::from(allowance)));
-        *self.holding.lock().unwrap() = Ok(Holding { balance, allowance, spender: "permit2".to_owned(), coin: None });
+        *self.holding.lock().unwrap() =
+            Ok(Holding { balance, allowance, spender: "permit2".to_owned(), mandate: None, coin: None });
     }
 
     /// Besides, so much of the coin that the source is the wrapped form of.
@@ -209,8 +210,13 @@ impl SetFunds {
 
 impl Default for SetFunds {
     fn default() -> Self {
-        let endless =
-            Holding { balance: U256::MAX, allowance: Some(U256::MAX), spender: "permit2".to_owned(), coin: None };
+        let endless = Holding {
+            balance: U256::MAX,
+            allowance: Some(U256::MAX),
+            spender: "permit2".to_owned(),
+            mandate: None,
+            coin: None,
+        };
         Self { holding: Mutex::new(Ok(endless)), used: AtomicBool::new(false), asked: AtomicUsize::new(0) }
     }
 }

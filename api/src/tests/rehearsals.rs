@@ -215,7 +215,7 @@ async fn a_permit_without_a_witness_is_off_by_default() {
     let defaults = gateway.get("/v1/defaults").await.expect(200);
     assert_eq!(
         defaults.body["chains"]["eip155:31337"]["message_schemes"],
-        json!(["EVM_PERMIT2_ESCROW", "EVM_PERMIT2_BATCH", "EVM_EIP3009"])
+        json!(["EVM_PERMIT2_ESCROW", "EVM_PERMIT2_BATCH", "EVM_PERMIT2_MANDATE", "EVM_EIP3009"])
     );
 
     let account = format!("{:#x}", PrivateKeySigner::random().address());

@@ -181,7 +181,7 @@ async fn defaults_are_the_configured_chains() {
         "reserver": "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
         "releaser": VERIFIER,
         "permit2": "0x000000000022d473030f116ddee9f6b43ac78ba3",
-        "message_schemes": ["EVM_PERMIT2_ESCROW", "EVM_PERMIT2_BATCH", "EVM_EIP3009"],
+        "message_schemes": ["EVM_PERMIT2_ESCROW", "EVM_PERMIT2_BATCH", "EVM_PERMIT2_MANDATE", "EVM_EIP3009"],
         "refund_delay_seconds": 3600,
         "deadlines": deadline_limits(),
         "required_depth": "finalized",

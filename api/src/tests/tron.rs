@@ -464,8 +464,13 @@ async fn a_balance_that_does_not_reach_is_refused_and_a_deposit_that_was_made_is
     };
     let whole = spend("10000000", &submitted.authorization);
     // The approval is among what was signed.
-    let expected =
-        Holding { balance: U256::from(10_000_000), allowance: None, spender: world.escrow.clone(), coin: None };
+    let expected = Holding {
+        balance: U256::from(10_000_000),
+        allowance: None,
+        spender: world.escrow.clone(),
+        mandate: None,
+        coin: None,
+    };
     assert_eq!(funds.holding(&whole).await.unwrap(), expected);
     assert_eq!(funds.approval(&whole).await.unwrap(), None);
     assert_eq!(expected.coverage("10000001".parse().unwrap()), Coverage::Balance(U256::from(10_000_000)));

@@ -76,7 +76,7 @@ pub(crate) struct VerifyBody {
     /// For humans. Names the member that is at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     invalid_message: Option<String>,
-    /// The source account. Absent where it could not be read.
+    /// The source account; of the scheme `exact` on Solana the buyer. Absent where it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     payer: Option<String>,
     /// What the gateway says besides.
@@ -98,12 +98,12 @@ pub(crate) struct SettleBody {
     /// For humans. Names the member that is at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_message: Option<String>,
-    /// The delivery's hash, once the merchant is paid; empty before. Of the scheme `exact` the deposit's, as soon as there is one and unless
-    /// the payment failed. `extensions.gw.transactions` has both.
+    /// The delivery's hash, once the merchant is paid; empty before. Of the scheme `exact` the deposit's, on Solana that of the buyer's
+    /// transfer, as soon as there is one and unless the payment failed. `extensions.gw.transactions` has delivery and deposit.
     transaction: String,
     /// CAIP-2 id of the destination's chain; of the scheme `exact` the source's. Empty where it could not be read.
     network: String,
-    /// The source account. Absent where it could not be read.
+    /// The source account; of the scheme `exact` on Solana the buyer. Absent where it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     payer: Option<String>,
     /// What the gateway says besides.
@@ -182,11 +182,15 @@ impl Gw {
     fn of(view: &PaymentView, idempotent_replay: bool, base_url: &str) -> Self {
         let code = match view.status {
             PaymentStatus::Completed => None,
-            PaymentStatus::Failed => view.failure.as_ref().map(|failure| failure.code.clone()),
-            PaymentStatus::Pending | PaymentStatus::Finalizing => Some(Code::SETTLEMENT_PENDING.code.to_owned()),
+            PaymentStatus::Failed if view.is_paid_at_source() => None,
+            PaymentStatus::Failed if has_failed(view) => view.failure.as_ref().map(|failure| failure.code.clone()),
+            PaymentStatus::Failed | PaymentStatus::Pending | PaymentStatus::Finalizing => {
+                Some(Code::SETTLEMENT_PENDING.code.to_owned())
+            }
         };
         let entry = code.as_deref().and_then(Code::find);
-        let stated = view.failure.as_ref().and_then(|failure| failure.retry_classification);
+        let stated = view.failure.as_ref().filter(|_| has_failed(view));
+        let stated = stated.and_then(|failure| failure.retry_classification);
         Self {
             payment_id: Some(view.payment_id.clone()),
             state: Some(view.status.as_str()),
@@ -249,9 +253,14 @@ pub(super) fn valid(payment_id: PaymentId, outline: Outline) -> Response {
 /// What verifying a payload comes to that was settled before.
 pub(super) fn known(view: &PaymentView, outline: Outline, base_url: &str) -> Response {
     let gw = Gw::of(view, true, base_url);
-    let failed = view.failure.as_ref().filter(|_| view.status == PaymentStatus::Failed);
+    let failed = view.failure.as_ref().filter(|_| has_failed(view));
     let why = failed.map(|failure| (failure.code.clone(), failure.message.clone()));
     verified(failed.is_none(), why, outline, gw, StatusCode::OK)
+}
+
+/// Whether the merchant is not paid, and will not be: neither where it asked to be, nor on the chain that was paid on.
+fn has_failed(view: &PaymentView) -> bool {
+    view.status == PaymentStatus::Failed && !view.is_paid_at_source() && !view.may_be_paid_at_source()
 }
 
 /// What verifying a payload comes to whose payment a merchant was told of.
@@ -282,7 +291,7 @@ pub(super) struct Held {
     pub(super) view: PaymentView,
     /// Whether it was there before.
     pub(super) replay: bool,
-    /// Of a payment of a stock client that is completed: whether this call is the one that tells the merchant.
+    /// Of a payment of a stock client whose merchant is paid: whether this call is the one that tells the merchant.
     pub(super) telling: Option<Telling>,
     /// For how many seconds the call was held, where the payment is not over and the requirement allows for longer.
     pub(super) cut_to_seconds: Option<u64>,
@@ -296,19 +305,20 @@ pub(super) fn settle_outcome(held: &Held, outline: Outline, base_url: &str) -> R
         Some(Telling::Unknown) => Some(Code::SERVICE_UNAVAILABLE.into()),
         Some(Telling::First) | None => None,
     };
-    let why = match view.status {
-        PaymentStatus::Completed => objection.as_ref().map(|error| (error.code.code.to_owned(), error.message())),
-        PaymentStatus::Failed => view.failure.as_ref().map(|failure| (failure.code.clone(), failure.message.clone())),
-        PaymentStatus::Pending | PaymentStatus::Finalizing => {
+    let is_paid = view.is_merchant_paid();
+    let why = match (&objection, &view.failure) {
+        (objection, _) if is_paid => objection.as_ref().map(|error| (error.code.code.to_owned(), error.message())),
+        (_, Some(failure)) if has_failed(view) => Some((failure.code.clone(), failure.message.clone())),
+        _ => {
             let pending = Code::SETTLEMENT_PENDING;
             Some((pending.code.to_owned(), pending.message.to_owned()))
         }
     };
-    let success = view.status == PaymentStatus::Completed && objection.is_none();
+    let success = is_paid && objection.is_none();
     // It is the settlement's on the destination's chain (spec 2.14), and nothing before there is one. Of the scheme `exact` it is the one that
     // carried out what the client signed; while that is there and the payment pending, a stock server asks again by itself.
     let transaction = match outline.is_exact {
-        true => view.deposit.as_ref().filter(|_| view.status != PaymentStatus::Failed),
+        true => view.transfer.as_deref().or(view.deposit.as_ref()).filter(|_| !has_failed(view)),
         false => view.fulfillment.as_ref().filter(|_| success),
     };
     let gw = Gw { held_seconds: *cut_to_seconds, ..Gw::of(view, *replay, base_url) };

@@ -15,6 +15,9 @@ pub(super) fn read(body: RawBody, now: Timestamp, outline: &mut Outline) -> Resu
     let body = body.json().map_err(|error| Refused::of_form(error.0))?;
     *outline = Outline::of(&body.members);
     let call = Call::read(&body, now).map_err(Refused::of_form)?;
+    if let Some(buyer) = call.buyer() {
+        outline.payer = Some(buyer.to_string());
+    }
     deprecated.note(&call.request.members);
     Ok(call)
 }

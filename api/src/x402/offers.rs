@@ -1,4 +1,4 @@
-//! `POST /x402/v1/offers` (ADR 154): what stands in a merchant's 402 for stock clients of x402.
+//! `POST /x402/v1/offers` (ADR 154, 160): what stands in a merchant's 402 for stock clients of x402.
 
 use std::sync::Arc;
 

@@ -8,7 +8,6 @@ use app::{
     submit::outcome,
     x402::{SettleOutcome, settle, tell_once},
 };
-use projections::PaymentStatus;
 
 use super::{
     answer::{self, Held, Refused},
@@ -52,7 +51,7 @@ async fn held(
     let view = outcome(state, &caller, !replay, view, arrival.left(longest)).await;
     let held = longest.min(arrival.elapsed());
     let is_cut = !view.status.is_final() && held < timeout;
-    let telling = match is_exact && view.status == PaymentStatus::Completed {
+    let telling = match is_exact && view.is_merchant_paid() {
         true => Some(tell_once(state, &view).await),
         false => None,
     };

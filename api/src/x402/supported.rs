@@ -11,11 +11,11 @@ use app::{
     request::corridors::{Corridor, Corridors},
     x402::{EXACT, PAYMENT_IDENTIFIER, SCHEME, VERSION},
 };
-use events::{AssetId, ChainId, Family};
+use events::{Account, AssetId, ChainId, Family};
 
 use crate::state::HttpState;
 
-/// What the facilitator takes: each source chain by `gw-escrow`, and EVM chains by `exact` besides.
+/// What the facilitator takes: each source chain by `gw-escrow`, and EVM chains and Solana by `exact` besides.
 // Body of the 200.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "X402Supported")]
@@ -50,8 +50,13 @@ struct Kind {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 struct Extra {
+    /// The requirement's `extra.feePayer`, of `exact` on Solana: who pays the fee of what buyers sign. Stock servers copy it from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    fee_payer: Option<Account>,
     gw: Gw,
 }
 
@@ -142,14 +147,19 @@ pub(crate) async fn handle(State(state): State<Arc<HttpState>>) -> Json<Supporte
         let has_token = |corridor: &Corridor| corridor.assets.iter().any(|asset| is_token(&asset.asset_identifier));
         corridors.iter().filter(move |(_, corridor)| has_token(corridor))
     };
+    let fee_payer = |chain: &ChainId| state.services.authorizer.fee_payer(chain);
     let kind = |scheme, chain: &ChainId, corridor| Kind {
         version: VERSION,
         scheme,
         network: chain.to_string(),
-        extra: Extra { gw: gw(corridor, &state) },
+        extra: Extra { fee_payer: fee_payer(chain).filter(|_| scheme == EXACT).cloned(), gw: gw(corridor, &state) },
     };
     // Stock servers ask once, when they start. Whether a token takes what is signed for it, its offers tell.
-    let exact = sources().filter(|(_, corridor)| corridor.family == Family::Evm);
+    let exact = sources().filter(|(chain, corridor)| match corridor.family {
+        Family::Evm => true,
+        Family::Solana => fee_payer(chain).is_some(),
+        Family::Tron => false,
+    });
     let exact = exact.map(|(chain, corridor)| kind(EXACT, chain, corridor));
     let kinds = sources().map(|(chain, corridor)| kind(SCHEME, chain, corridor)).chain(exact);
     let signers = sources().map(|(chain, corridor)| (chain.to_string(), signers(corridor)));

@@ -1,5 +1,6 @@
 //! Payers on EVM chains: signatures for Permit2 and for tokens that take them, by keys and by contract accounts.
 
+mod messages;
 mod tokens;
 
 use std::{
@@ -14,28 +15,31 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use chains_evm::{
-    authorization::{self, AuthorizationError, BatchError, Choice, EscrowSettings, OnchainError, Scheme, SpendRequest},
+    authorization::{self, AuthorizationError, BatchError, Choice, OnchainError, Scheme, SpendRequest},
     batching::Views,
     deposit_addresses,
     node::Node,
     payers::{ContractPayer, Payers},
     payment_batches,
-    token_domain::{TokenDomain, Tokens},
+    token_domain::Tokens,
 };
-use escrow_abi::contracts::{self, ConvertError, address, erc20};
+use escrow_abi::contracts::{self, address, erc20};
 use events::{
-    Account, Amount, AssetId, Hash32, OwnedAsset,
-    event::{Authorization, DepositAddress},
+    Account, Amount, Hash32, OwnedAsset,
+    event::{Authorization, DepositAddress, EscrowPlan},
+    time::unix_seconds,
 };
 use journal::budget::Budgets;
 use net::callers::Refusal;
 use sagas::ports::{Clock, Transient};
 
+use self::messages::{add_allowance, as_signed, convert, is_for_token, is_same, refused, spend, unsigned};
 use self::tokens::{BATCH_ONLY, KEYS_ONLY, NO_EXACT, NO_OFFERS, NO_TRANSFERS, OLDER_ESCROW, X402_ONLY};
 use crate::{
     authorization::{
         AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
-        MessageScheme, Prepared, PreparedBatch, PreparedDraw, SignedMessage, UnsignedMessage, Wish,
+        MandateRequest, MessageScheme, OfferSigning, Prepared, PreparedBatch, PreparedDraw, PreparedMandate,
+        SignedMessage, UnsignedMessage, Wish,
         asked_escrows::{AskedEscrows, takes_no_refund},
     },
     bulkhead::{
@@ -57,8 +61,8 @@ const DRAWN_WITHIN_BLOCKS: u64 = 20_000;
 const JUDGED_FOR: Duration = Duration::from_secs(60);
 /// Signatures of which it is known.
 const JUDGED_MAX: u64 = 4_096;
-/// A signature of an account, by the digest that it is of.
-type JudgedSignature = (Account, String, String);
+/// An account, and the hash of a digest with a signature that is the account's.
+type JudgedSignature = (Account, Hash32);
 /// How long a signature waits for its turn to be judged by a contract.
 const TURN_WAIT_MAX: Duration = Duration::from_millis(1_000);
 
@@ -93,6 +97,10 @@ struct EvmChain {
     judged: Cache<JudgedSignature, ()>,
     /// The block as of which batches are taken into escrows.
     batched_escrows: AskedEscrows<u64>,
+    /// Which mandates payers have allowed to draw, by their addresses.
+    granted_mandates: Cache<Account, ()>,
+    /// Whether escrows get deposits from mandates.
+    mandated_escrows: AskedEscrows<()>,
     /// Whether escrows get deposits from addresses of offers. Only configured ones are asked.
     offered_escrows: Arc<Mutex<BTreeMap<Account, (bool, Instant)>>>,
     foreign: FairBulkhead,
@@ -121,6 +129,8 @@ impl EvmAuthorizer {
                     addressed_escrows: AskedEscrows::default(),
                     batched_escrows: AskedEscrows::default(),
                     drawn_batches: AskedEscrows::default(),
+                    granted_mandates: Cache::builder().time_to_live(JUDGED_FOR).max_capacity(JUDGED_MAX).build(),
+                    mandated_escrows: AskedEscrows::default(),
                     judged: Cache::builder().time_to_live(JUDGED_FOR).max_capacity(JUDGED_MAX).build(),
                     offered_escrows: Arc::default(),
                     foreign,
@@ -128,6 +138,13 @@ impl EvmAuthorizer {
             )
         };
         Self { chains: nodes.into_iter().map(chain).collect(), budgets, clock }
+    }
+
+    /// Whether what a merchant asks for would be held too long were it deposited now; the auction may end at any time.
+    fn check_lock(&self, authorized: &Authorized) -> Result<(), AuthorizeError> {
+        let Authorization::EvmPermit2Mandate(charge) = &authorized.authorization else { return Ok(()) };
+        let now = unix_seconds(self.clock.now());
+        authorization::check_lock(charge, &authorized.escrow, now).map_err(|error| refused(0, &error))
     }
 
     fn chain(&self, request: &AuthorizationRequest<'_>) -> Result<&EvmChain, AuthorizeError> {
@@ -152,7 +169,9 @@ impl EvmChain {
                 let mut authorized = Authorized { authorization, escrow };
                 add_allowance(request, spend, &mut authorized)?;
                 self.add_first_block(request, &mut authorized).await?;
-                let is_last = index + 1 == request.signed_messages.len();
+                self.check_granted(request, &authorized).await?;
+                // A merchant is a key, whatever the payer is.
+                let is_last = index + 1 == request.signed_messages.len() || spend.scheme == Scheme::EvmPermit2Mandate;
                 if !is_last && self.payer(request, &authorized).await?.is_some() {
                     self.judge(request, index, authorization::confirm_by_code(spend, &signed, &self.payers)).await?;
                 }
@@ -161,30 +180,39 @@ impl EvmChain {
             // An account that is not there yet may be deployed by its deposit; without code and without that it is a key's.
             Err(error)
                 if error.may_be_contract()
-                    // Not all tokens ask contracts.
-                    && !matches!(spend.scheme, Scheme::EvmEip3009 | Scheme::EvmX402Exact)
+                    // Not all tokens ask contracts, and merchants are keys.
+                    && !matches!(spend.scheme, Scheme::EvmEip3009 | Scheme::EvmX402Exact | Scheme::EvmPermit2Mandate)
                     && (error.may_deploy() || !self.payers.had_no_code(account)) =>
             {
-                let key = (account.clone(), signed.message.clone(), signed.signature.clone());
-                let is_of_batch = spend.scheme == Scheme::EvmPermit2Batch;
-                let (authorization, escrow) = match is_of_batch && self.judged.contains_key(&key) {
-                    true => {
-                        authorization::authorize_as_judged(spend, &signed).map_err(|error| refused(index, &error))?
-                    }
-                    false => {
-                        let asked = authorization::authorize_onchain(spend, &signed, &self.payers);
-                        self.judge(request, index, asked).await?
-                    }
-                };
-                if is_of_batch {
-                    self.judged.insert(key, ()).await;
-                }
+                let (authorization, escrow) = self.judged(request, index, spend, &signed).await?;
                 let mut authorized = Authorized { authorization, escrow };
                 self.add_first_block(request, &mut authorized).await?;
                 Ok(authorized)
             }
             Err(error) => Err(refused(index, &error)),
         }
+    }
+
+    /// What one message authorizes by the word of a contract, which counts for all payments of a batch.
+    async fn judged(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        index: usize,
+        spend: &SpendRequest,
+        signed: &authorization::SignedMessage,
+    ) -> Result<(Authorization, EscrowPlan), AuthorizeError> {
+        let asked = authorization::authorize_onchain(spend, signed, &self.payers);
+        if spend.scheme != Scheme::EvmPermit2Batch {
+            return self.judge(request, index, asked).await;
+        }
+        let account = request.terms.source.account();
+        let key = (account.clone(), Hash32::keccak256(format!("{} {}", signed.message, signed.signature)));
+        if self.judged.contains_key(&key) {
+            return authorization::authorize_as_judged(spend, signed).map_err(|error| refused(index, &error));
+        }
+        let judged = self.judge(request, index, asked).await?;
+        self.judged.insert(key, ()).await;
+        Ok(judged)
     }
 
     /// Adds to the permit of a batch from which block on its money is looked for.
@@ -276,45 +304,6 @@ impl EvmChain {
     }
 }
 
-/// Adds the allowance for Permit2 to what is authorized, where the payer signed one.
-fn add_allowance(
-    request: &AuthorizationRequest<'_>,
-    spend: &SpendRequest,
-    authorized: &mut Authorized,
-) -> Result<(), AuthorizeError> {
-    let (Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit)) = &mut authorized.authorization
-    else {
-        return Ok(());
-    };
-    let ends = authorized.escrow.reserve_deadline;
-    for (index, signed) in request.signed_messages.iter().enumerate() {
-        let signed = as_signed(signed);
-        if authorization::is_allowance(&signed) {
-            let allowance = authorization::allowance(spend, &signed, ends);
-            permit.allowance = Some(allowance.map_err(|error| refused(index, &error))?);
-            break;
-        }
-    }
-    Ok(())
-}
-
-fn convert<T>(converted: Result<T, ConvertError>) -> Result<T, AuthorizeError> {
-    converted.map_err(|error| AuthorizeError::Refused(format!("source: {error}")))
-}
-
-fn as_signed(signed: &SignedMessage) -> authorization::SignedMessage {
-    authorization::SignedMessage {
-        message: signed.message.clone(),
-        message_prehash: signed.message_prehash.clone(),
-        signature: signed.signature.clone(),
-        payload: signed.payload.clone().map(Value::Object),
-    }
-}
-
-fn refused(index: usize, error: &AuthorizationError) -> AuthorizeError {
-    AuthorizeError::Refused(format!("sender_auth.signed_messages[{index}]: {error}"))
-}
-
 #[async_trait]
 impl Authorizer for EvmAuthorizer {
     async fn authorize(&self, request: &AuthorizationRequest<'_>) -> Result<Authorized, AuthorizeError> {
@@ -360,12 +349,17 @@ impl Authorizer for EvmAuthorizer {
         }
     }
 
-    async fn offer_domain(&self, source: &OwnedAsset, escrow: &Account) -> Result<TokenDomain, AuthorizeError> {
+    async fn offer_signing(
+        &self,
+        source: &OwnedAsset,
+        escrow: &Account,
+        _: &Account,
+    ) -> Result<OfferSigning, AuthorizeError> {
         let chain = self.chains.of(source)?;
         let token = chain.token(source, &chain.unsigned_asks).await?.filter(|token| token.transfers);
         let Some(token) = token else { return Err(AuthorizeError::Refused(NO_EXACT.to_owned())) };
         match chain.takes_offers(escrow, &chain.unsigned_asks).await? {
-            true => Ok(token.domain),
+            true => Ok(OfferSigning::Domain(token.domain)),
             false => Err(AuthorizeError::Refused(NO_OFFERS.to_owned())),
         }
     }
@@ -406,6 +400,7 @@ impl Authorizer for EvmAuthorizer {
 
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
         let chain = self.chain(request)?;
+        self.check_lock(authorized)?;
         chain.confirm_token(request, authorized).await?;
         let Some(payer) = chain.payer(request, authorized).await? else { return Ok(()) };
         if is_for_token(&authorized.authorization) {
@@ -418,6 +413,8 @@ impl Authorizer for EvmAuthorizer {
         let shut_out = payer.shut_out_until(chain.payers.node(), &*self.budgets, self.clock.now()).await;
         match shut_out? {
             Some(until) => Err(AuthorizeError::Exhausted { until }),
+            // By a mandate it is the merchant who has signed, with a key.
+            None if matches!(authorized.authorization, Authorization::EvmPermit2Mandate(_)) => Ok(()),
             None => chain.confirm_key(request, authorized).await,
         }
     }
@@ -442,6 +439,10 @@ impl Authorizer for EvmAuthorizer {
             }
             _ => None,
         };
+        if request.message_scheme == MessageScheme::EvmPermit2Mandate {
+            let chain = self.chain(request)?;
+            chain.check_mandates(request.escrow_contract, &chain.unsigned_asks).await?;
+        }
         let transfers = token.filter(|token| token.receives);
         if request.message_scheme == MessageScheme::EvmEip3009 {
             if transfers.is_none() {
@@ -462,6 +463,12 @@ impl Authorizer for EvmAuthorizer {
                 Scheme::EvmEip3009 | Scheme::EvmX402Exact => PreparedDraw::Transfer(prepared.nonce),
                 Scheme::EvmPermit2 | Scheme::EvmPermit2Escrow | Scheme::EvmPermit2Batch => {
                     PreparedDraw::Permit2(prepared.nonce)
+                }
+                Scheme::EvmPermit2Mandate => {
+                    let charge = authorization::charge(&spend, &choice).map_err(refused)?;
+                    authorization::check_lock(&charge, &prepared.plan, unix_seconds(self.clock.now()))
+                        .map_err(refused)?;
+                    PreparedDraw::Mandate(Box::new(charge))
                 }
             },
             escrow: prepared.plan,
@@ -494,9 +501,7 @@ impl Authorizer for EvmAuthorizer {
         })?;
         let (source, ill_formed) = (&first.terms.source, || Transient::misconfigured("a token that is none"));
         let drawn = prepared.permitted.iter().map(|(token, amount)| {
-            let asset: AssetId = format!("{}/erc20:{}", source.asset().chain(), contracts::text(*token))
-                .parse()
-                .map_err(|_| ill_formed())?;
+            let asset = contracts::erc20_asset(source.asset().chain(), *token).ok_or_else(ill_formed)?;
             let owned = OwnedAsset::new(asset, source.account().as_str()).map_err(|_| ill_formed())?;
             Ok((owned, Amount::new(*amount).ok_or_else(ill_formed)?))
         });
@@ -508,71 +513,22 @@ impl Authorizer for EvmAuthorizer {
             members: prepared.members.into_iter().map(|member| (member.payload, member.plan)).collect(),
         })
     }
-}
 
-/// Whether a token has to take a signature of the payer's.
-fn is_for_token(authorization: &Authorization) -> bool {
-    match authorization {
-        Authorization::EvmEip3009(_) | Authorization::EvmX402Exact(_) => true,
-        Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.allowance.is_some(),
-        Authorization::EvmPermit2Batch(_)
-        | Authorization::DepositAddress(_)
-        | Authorization::Solana(_)
-        | Authorization::Tron(_)
-        | Authorization::TronPermit2Escrow(_) => false,
+    async fn prepare_mandate(&self, request: &MandateRequest<'_>) -> Result<PreparedMandate, AuthorizeError> {
+        let MandateRequest { mandate, terms, escrow_contract, releaser, permit2 } = *request;
+        let chain = self.chains.of(&terms.source)?;
+        chain.check_mandates(escrow_contract, &chain.unsigned_asks).await?;
+        let permit2 = permit2.ok_or_else(|| Transient::misconfigured("no Permit2 is configured"))?;
+        let prepared = authorization::prepare_mandate(mandate, terms, (escrow_contract, releaser, permit2));
+        let prepared = prepared.map_err(|error| AuthorizeError::Refused(error.to_string()))?;
+        let (call, cancellation) = prepared.cancel;
+        Ok(PreparedMandate {
+            message: unsigned(&prepared.typed_data, prepared.digest, Value::Null),
+            address: prepared.at.address,
+            contract: prepared.at.contract,
+            all: prepared.all,
+            allowance: prepared.allowance,
+            cancel: (call, unsigned(&cancellation.0, cancellation.1, Value::Null)),
+        })
     }
-}
-
-/// Whether two authorizations are one, whatever allowance one of them brings, and whenever it was looked at.
-fn is_same(one: &Authorization, other: &Authorization) -> bool {
-    let bare = |authorization: &Authorization| {
-        let mut bare = authorization.clone();
-        if let Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) = &mut bare {
-            permit.allowance = None;
-        }
-        if let Authorization::EvmPermit2Batch(permit) = &mut bare {
-            permit.from_block = 0;
-        }
-        bare
-    };
-    bare(one) == bare(other)
-}
-
-fn unsigned(typed_data: &Value, digest: Hash32, payload: Value) -> UnsignedMessage {
-    let payload = match payload {
-        Value::Object(members) => members,
-        _ => Map::new(),
-    };
-    UnsignedMessage { message: digest.to_string(), message_prehash: typed_data.to_string(), payload }
-}
-
-/// The spend that is to be authorized, of a token that signs in this domain.
-fn spend(request: &AuthorizationRequest<'_>, token: Option<TokenDomain>) -> Result<SpendRequest, AuthorizeError> {
-    let scheme = match request.message_scheme {
-        MessageScheme::EvmPermit2 => Scheme::EvmPermit2,
-        MessageScheme::EvmPermit2Escrow => Scheme::EvmPermit2Escrow,
-        MessageScheme::EvmPermit2Batch => Scheme::EvmPermit2Batch,
-        MessageScheme::EvmEip3009 => Scheme::EvmEip3009,
-        MessageScheme::EvmX402Exact => Scheme::EvmX402Exact,
-        other @ (MessageScheme::Solana | MessageScheme::Tron | MessageScheme::TronPermit2Escrow) => {
-            return Err(AuthorizeError::Refused(format!("{} is not a scheme of an EVM chain", other.name())));
-        }
-    };
-    let permit2 = request.permit2.ok_or_else(|| Transient::misconfigured("no Permit2 is configured"))?;
-    Ok(SpendRequest {
-        scheme,
-        payment_id: request.payment_id.clone(),
-        terms: request.terms.clone(),
-        quote_deadline: request.quote_deadline,
-        fulfillment_deadline: request.fulfillment_deadline,
-        escrow: EscrowSettings {
-            contract: request.escrow_contract.clone(),
-            reserver: request.reserver.clone(),
-            releaser: request.releaser.clone(),
-            permit2: permit2.clone(),
-            refund_delay_seconds: request.refund_delay_seconds,
-        },
-        quote_hash: request.quote_hash,
-        token,
-    })
 }

@@ -12,8 +12,8 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
 use events::{
-    Account, Amount, Family, Hash32, OwnedAsset, PaymentId, Terms,
-    event::{Authorization, DepositAddress, EscrowPlan, TokenDomain},
+    Account, Amount, ChainId, Family, Hash32, OwnedAsset, PaymentId, Terms,
+    event::{Authorization, DepositAddress, EscrowPlan, Mandate, MandateCharge, TokenDomain},
     time::{Timestamp, unix_seconds},
 };
 use net::callers::{Caller, Refusal};
@@ -24,7 +24,8 @@ use crate::{
     funds::Draw,
 };
 
-/// How the payer signed: the schemes of spec 2.3, three more of EVM chains (ADR 150, 154, 158), and one of Tron (ADR 156).
+/// How the payer signed: the schemes of spec 2.3, four more of EVM chains (ADR 150, 154, 158, 159), one of Solana (ADR 160), and one of Tron
+/// (ADR 156).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageScheme {
     /// Permit2 transfer without a witness.
@@ -33,12 +34,16 @@ pub enum MessageScheme {
     EvmPermit2Escrow,
     /// Permit2 transfer for a batch of payments.
     EvmPermit2Batch,
+    /// What a merchant asks for, by an allowance of Permit2's for the payer's mandate.
+    EvmPermit2Mandate,
     /// A transfer by the token itself (ERC-3009).
     EvmEip3009,
     /// A transfer by the token to the address of a merchant's offer, as clients of x402 sign it.
     EvmX402Exact,
     /// Ed25519 over the escrow's terms.
     Solana,
+    /// A transfer to the address of a merchant's offer, as clients of x402 sign it on Solana.
+    SolanaX402Exact,
     /// The payer's own transaction.
     Tron,
     /// Permit2 transfer with the escrow's witness, on Tron.
@@ -47,15 +52,19 @@ pub enum MessageScheme {
 
 impl MessageScheme {
     /// Every scheme that a request may name. What clients of x402 sign comes by `/x402/v1` alone.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::EvmPermit2,
         Self::EvmPermit2Escrow,
         Self::EvmPermit2Batch,
+        Self::EvmPermit2Mandate,
         Self::EvmEip3009,
         Self::Solana,
         Self::TronPermit2Escrow,
         Self::Tron,
     ];
+
+    /// What clients of x402 sign.
+    pub const OF_X402: [Self; 2] = [Self::EvmX402Exact, Self::SolanaX402Exact];
 
     /// The name in a body.
     pub fn name(self) -> &'static str {
@@ -63,9 +72,11 @@ impl MessageScheme {
             Self::EvmPermit2 => "EVM_PERMIT2",
             Self::EvmPermit2Escrow => "EVM_PERMIT2_ESCROW",
             Self::EvmPermit2Batch => "EVM_PERMIT2_BATCH",
+            Self::EvmPermit2Mandate => "EVM_PERMIT2_MANDATE",
             Self::EvmEip3009 => "EVM_EIP3009",
             Self::EvmX402Exact => "EVM_X402_EXACT",
             Self::Solana => "SOLANA",
+            Self::SolanaX402Exact => "SOLANA_X402_EXACT",
             Self::Tron => "TRON",
             Self::TronPermit2Escrow => "TRON_PERMIT2_ESCROW",
         }
@@ -77,9 +88,10 @@ impl MessageScheme {
             Self::EvmPermit2
             | Self::EvmPermit2Escrow
             | Self::EvmPermit2Batch
+            | Self::EvmPermit2Mandate
             | Self::EvmEip3009
             | Self::EvmX402Exact => Family::Evm,
-            Self::Solana => Family::Solana,
+            Self::Solana | Self::SolanaX402Exact => Family::Solana,
             Self::Tron | Self::TronPermit2Escrow => Family::Tron,
         }
     }
@@ -226,6 +238,21 @@ pub struct AddressRequest<'a> {
     pub pay_by: Timestamp,
 }
 
+/// A mandate that somebody wants to sign.
+#[derive(Debug, Clone, Copy)]
+pub struct MandateRequest<'a> {
+    /// What it says.
+    pub mandate: &'a Mandate,
+    /// The terms of a payment under it; the amounts are any.
+    pub terms: &'a Terms,
+    /// Where payments are deposited.
+    pub escrow_contract: &'a Account,
+    /// Account that attests deliveries.
+    pub releaser: &'a Account,
+    /// Permit2 on the source's chain, where it has it.
+    pub permit2: Option<&'a Account>,
+}
+
 /// A payment that somebody wants to sign for, before it is said how.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish<'a> {
@@ -263,6 +290,23 @@ pub struct PreparedBatch {
     pub members: Vec<(Map<String, Value>, EscrowPlan)>,
 }
 
+/// What a payer has to sign for a mandate, and what it can do with it besides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreparedMandate {
+    /// The message for Permit2, without a payload.
+    pub message: UnsignedMessage,
+    /// The mandate's address.
+    pub address: Account,
+    /// The contract that keeps mandates.
+    pub contract: Account,
+    /// The allowance of all periods together, smallest unit.
+    pub all: Amount,
+    /// Who verifies the message, and the call there by which a payer that is a contract gives the allowance instead, hex.
+    pub allowance: (Account, String),
+    /// The call that ends the mandate, hex, and the message that serves whoever calls in the payer's place.
+    pub cancel: (String, UnsignedMessage),
+}
+
 /// How what is prepared is going to be drawn: a [`Draw`] of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreparedDraw {
@@ -270,6 +314,8 @@ pub enum PreparedDraw {
     Permit2(Hash32),
     /// By the token, with this nonce.
     Transfer(Hash32),
+    /// By a mandate, out of its allowance at Permit2; what is asked for is not signed yet.
+    Mandate(Box<MandateCharge>),
     /// Out of the allowance for deposits that this key signs.
     Delegate(Account),
     /// By the payer's own transactions.
@@ -282,6 +328,7 @@ impl Prepared {
         match &self.draw {
             PreparedDraw::Permit2(nonce) => Draw::Permit2 { nonce: *nonce, prepares: false },
             PreparedDraw::Transfer(nonce) => Draw::Transfer { nonce: *nonce },
+            PreparedDraw::Mandate(charge) => Draw::Mandate { charge },
             PreparedDraw::Delegate(signer) => Draw::Delegate { signer },
             PreparedDraw::PayerDeposit => Draw::PayerDeposit { deposit: None, approves: self.messages.len() > 1 },
         }
@@ -330,6 +377,15 @@ impl From<AuthorizeError> for Error {
     }
 }
 
+/// What clients of x402 have to know to sign for an offer, besides the offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OfferSigning {
+    /// On EVM chains the token's domain.
+    Domain(TokenDomain),
+    /// On Solana who pays the fee of what they sign.
+    FeePayer(Account),
+}
+
 /// Checks the payer's signature against the request, field by field (design: what the payer signs).
 #[async_trait]
 pub trait Authorizer: Send + Sync {
@@ -356,14 +412,26 @@ pub trait Authorizer: Send + Sync {
         Err(AuthorizeError::Refused(format!("source: no deposit addresses are given on {chain}")))
     }
 
-    /// The domain in which clients of x402 sign for the source's token, where what they sign comes into this escrow (ADR 154).
+    /// What clients of x402 have to know to sign for the source's token, where what they pay to `pay_to` comes into this escrow (ADR 154,
+    /// 160). The source's account is the merchant's.
     ///
     /// # Errors
     /// See [`AuthorizeError`].
-    async fn offer_domain(&self, source: &OwnedAsset, escrow: &Account) -> Result<TokenDomain, AuthorizeError> {
-        let _ = escrow;
+    async fn offer_signing(
+        &self,
+        source: &OwnedAsset,
+        escrow: &Account,
+        pay_to: &Account,
+    ) -> Result<OfferSigning, AuthorizeError> {
+        let _ = (escrow, pay_to);
         let chain = source.asset().chain();
         Err(AuthorizeError::Refused(format!("network: exact is not served on {chain}; see gw-escrow")))
+    }
+
+    /// The account of the gateway's that pays the fee of what clients of x402 sign on this chain; `None` where none does.
+    fn fee_payer(&self, chain: &ChainId) -> Option<&Account> {
+        let _ = chain;
+        None
     }
 
     /// What the payer of a batch signs for all of these payments, so that [`Authorizer::authorize`] accepts each of them (ADR 158). They are
@@ -378,6 +446,15 @@ pub trait Authorizer: Send + Sync {
     ) -> Result<PreparedBatch, AuthorizeError> {
         let _ = (requests, deadline);
         Err(AuthorizeError::Refused("payments: no batches are taken on the chain of their source".to_owned()))
+    }
+
+    /// What a payer signs for a mandate, so that [`Authorizer::authorize`] accepts what its merchant asks for (ADR 159).
+    ///
+    /// # Errors
+    /// See [`AuthorizeError`].
+    async fn prepare_mandate(&self, request: &MandateRequest<'_>) -> Result<PreparedMandate, AuthorizeError> {
+        let chain = request.terms.source.asset().chain();
+        Err(AuthorizeError::Refused(format!("source: no mandates are taken on {chain}")))
     }
 
     /// One more message, by which the payer gives the allowance that what was prepared needs, in front of the others; `None` where only a

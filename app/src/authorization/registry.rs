@@ -5,16 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use events::{
-    Account, Family, OwnedAsset,
-    event::{DepositAddress, TokenDomain},
-};
+use events::{Account, ChainId, Family, OwnedAsset, event::DepositAddress};
 use sagas::ports::Transient;
 
 use crate::{
     authorization::{
-        AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MessageScheme, Prepared,
-        PreparedBatch, UnsignedMessage, Wish,
+        AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, MandateRequest, MessageScheme,
+        OfferSigning, Prepared, PreparedBatch, PreparedMandate, UnsignedMessage, Wish,
     },
     bulkhead::{
         Bulkhead, Permit,
@@ -67,9 +64,18 @@ impl Authorizer for Authorizers {
         authorizer.deposit_address(request).await
     }
 
-    async fn offer_domain(&self, source: &OwnedAsset, escrow: &Account) -> Result<TokenDomain, AuthorizeError> {
+    async fn offer_signing(
+        &self,
+        source: &OwnedAsset,
+        escrow: &Account,
+        pay_to: &Account,
+    ) -> Result<OfferSigning, AuthorizeError> {
         let (_permit, authorizer) = self.of(source.family(), |family| &family.unsigned).await?;
-        authorizer.offer_domain(source, escrow).await
+        authorizer.offer_signing(source, escrow, pay_to).await
+    }
+
+    fn fee_payer(&self, chain: &ChainId) -> Option<&Account> {
+        self.0.of(chain.family()?).ok()?.inner.fee_payer(chain)
     }
 
     async fn allowance(
@@ -114,5 +120,10 @@ impl Authorizer for Authorizers {
         let family = requests.first().map(|request| request.terms.source.family()).ok_or_else(none)?;
         let (_permit, authorizer) = self.of(family, |family| &family.unsigned).await?;
         authorizer.prepare_batch(requests, deadline).await
+    }
+
+    async fn prepare_mandate(&self, request: &MandateRequest<'_>) -> Result<PreparedMandate, AuthorizeError> {
+        let (_permit, authorizer) = self.of(request.terms.source.family(), |family| &family.unsigned).await?;
+        authorizer.prepare_mandate(request).await
     }
 }

@@ -11,17 +11,18 @@ use chains_solana::{
     holding::Holding,
     node::Node,
     program::ConvertError,
+    purchase_admission::{self, UnfitOffer},
 };
 use events::{
     Account, ChainId, OwnedAsset,
-    event::{Authorization, DepositAddress},
+    event::{Authorization, DepositAddress, SolanaPurchase},
 };
 use sagas::ports::Transient;
 
 use crate::{
     authorization::{
         AddressRequest, AuthorizationRequest, AuthorizeError, Authorized, Authorizer, FirstThatAuthorizes,
-        MessageScheme, Prepared, PreparedDraw, UnsignedMessage,
+        MessageScheme, OfferSigning, Prepared, PreparedDraw, UnsignedMessage,
         asked_escrows::{self, AskedEscrows, crowded, takes_no_refund},
     },
     bulkhead::Bulkhead,
@@ -58,8 +59,14 @@ struct Addresses {
     node: Node,
     /// Questions for those who proved nothing.
     asks: Arc<Bulkhead>,
+    /// The same for those who signed.
+    signed_asks: Arc<Bulkhead>,
     /// The slot as of which addresses are given.
     served: AskedEscrows<u64>,
+    /// Whether offers have addresses.
+    offers: AskedEscrows<()>,
+    /// The accounts of the gateway's that pay the fees of what clients of x402 sign; the first of them is told.
+    fee_payers: Vec<Account>,
 }
 
 impl Addresses {
@@ -73,7 +80,38 @@ impl Addresses {
         let served = deposit_addresses::served_from(&self.node, escrow);
         self.served.of(escrow, &self.asks, served).await?.ok_or_else(none)
     }
+
+    /// Whether what clients of x402 pay to `pay_to` comes into this escrow, and what does not is the merchant's, whose account is the
+    /// source's.
+    async fn check_offer(
+        &self,
+        source: &OwnedAsset,
+        escrow: &Account,
+        pay_to: &Account,
+        asks: &Bulkhead,
+    ) -> Result<(), AuthorizeError> {
+        let refused = |reason: String| Err(AuthorizeError::Refused(reason));
+        let asked = async { Ok(purchase_admission::served(&self.node, escrow).await?.then_some(())) };
+        if self.offers.of(escrow, asks, asked).await?.is_none() {
+            return refused(NO_OFFERS.to_owned());
+        }
+        let _permit = asks.permit().await.ok_or_else(crowded)?;
+        match purchase_admission::unfit(&self.node, source, pay_to).await? {
+            None => Ok(()),
+            Some(UnfitOffer::Source(Unfit::Token(reason))) => refused(format!("asset: {reason}")),
+            Some(UnfitOffer::Source(Unfit::RefundAccount(reason))) => refused(format!("merchant: {reason}")),
+            Some(UnfitOffer::Address(reason)) => refused(format!("payTo: {reason}")),
+        }
+    }
 }
+
+/// Why an escrow's program takes nothing from addresses of offers.
+const NO_OFFERS: &str = "escrow: exact is not served: the program is of an earlier version, or not the one that the chain's \
+                         configuration names";
+
+/// Why there is nothing to prepare under x402's `exact`.
+const X402_ONLY: &str =
+    "message_scheme: SOLANA_X402_EXACT is what clients of x402 sign for a merchant's offer; see SOLANA";
 
 impl SolanaAuthorizer {
     /// An authorizer for these chains.
@@ -82,11 +120,13 @@ impl SolanaAuthorizer {
         Self { chains, addresses: Connected::default() }
     }
 
-    /// The same, with deposit addresses on the chains of these nodes.
-    pub fn with_addresses(self, nodes: impl IntoIterator<Item = Node>) -> Self {
-        let addresses = |node: Node| {
-            let asks = asked_escrows::asks("unsigned_tokens");
-            (node.chain_id().clone(), Addresses { node, asks, served: AskedEscrows::default() })
+    /// The same, with deposit addresses, and addresses of offers, on the chains of these nodes; with the accounts that pay the fees there of
+    /// what clients of x402 sign.
+    pub fn with_addresses(self, nodes: impl IntoIterator<Item = (Node, Vec<Account>)>) -> Self {
+        let addresses = |(node, fee_payers): (Node, Vec<Account>)| {
+            let (asks, signed_asks) = (asked_escrows::asks("unsigned_tokens"), asked_escrows::asks("tokens"));
+            let (served, offers) = (AskedEscrows::default(), AskedEscrows::default());
+            (node.chain_id().clone(), Addresses { node, asks, signed_asks, served, offers, fee_payers })
         };
         Self { addresses: nodes.into_iter().map(addresses).collect(), ..self }
     }
@@ -98,10 +138,11 @@ impl SolanaAuthorizer {
     /// The spend that is to be authorized.
     fn spend(&self, request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeError> {
         match request.message_scheme {
-            MessageScheme::Solana => {}
+            MessageScheme::Solana | MessageScheme::SolanaX402Exact => {}
             other @ (MessageScheme::EvmPermit2
             | MessageScheme::EvmPermit2Escrow
             | MessageScheme::EvmPermit2Batch
+            | MessageScheme::EvmPermit2Mandate
             | MessageScheme::EvmEip3009
             | MessageScheme::EvmX402Exact
             | MessageScheme::Tron
@@ -139,7 +180,14 @@ impl Authorizer for SolanaAuthorizer {
                 signature: signed.signature.clone(),
                 payload: signed.payload.clone().map(Value::Object),
             };
-            let judged = match authorization::authorize(&spend, &signed) {
+            let authorized = match request.message_scheme {
+                MessageScheme::SolanaX402Exact => {
+                    let fee_payers = &self.addresses.of(&request.terms.source)?.fee_payers;
+                    authorization::authorize_purchase(&spend, &signed, fee_payers)
+                }
+                _ => authorization::authorize(&spend, &signed),
+            };
+            let judged = match authorized {
                 Ok((authorization, escrow)) => Ok(Authorized { authorization, escrow }),
                 Err(error) => Err(AuthorizeError::Refused(format!("sender_auth.signed_messages[{index}]: {error}"))),
             };
@@ -171,11 +219,46 @@ impl Authorizer for SolanaAuthorizer {
         }
     }
 
+    async fn offer_signing(
+        &self,
+        source: &OwnedAsset,
+        escrow: &Account,
+        pay_to: &Account,
+    ) -> Result<OfferSigning, AuthorizeError> {
+        let addresses = self.addresses.of(source)?;
+        let fee_payer = addresses.fee_payers.first().cloned();
+        let fee_payer = fee_payer.ok_or_else(|| AuthorizeError::Refused(NO_OFFERS.to_owned()))?;
+        addresses.check_offer(source, escrow, pay_to, &addresses.asks).await?;
+        Ok(OfferSigning::FeePayer(fee_payer))
+    }
+
+    fn fee_payer(&self, chain: &ChainId) -> Option<&Account> {
+        self.addresses.get(chain)?.fee_payers.first()
+    }
+
     /// Whoever holds some key could else submit payments in the name of a payer that has never heard of it, and take its
     /// request ids away.
     async fn confirm(&self, request: &AuthorizationRequest<'_>, authorized: &Authorized) -> Result<(), AuthorizeError> {
         let source = &request.terms.source;
-        let Authorization::Solana(spend) = &authorized.authorization else { return Ok(()) };
+        let spend = match &authorized.authorization {
+            Authorization::SolanaX402Exact(SolanaPurchase { pay_to, transaction, .. }) => {
+                let addresses = self.addresses.of(source)?;
+                let (contract, asks) = (&authorized.escrow.contract, &addresses.signed_asks);
+                addresses.check_offer(source, contract, pay_to, asks).await?;
+                let _permit = asks.permit().await.ok_or_else(crowded)?;
+                // Else whoever makes up a blockhash would have settlers asked, and an old transaction be a new payment.
+                return match purchase_admission::counts(&addresses.node, transaction).await? {
+                    true => Ok(()),
+                    false => {
+                        let rule =
+                            "paymentPayload.payload.transaction: its blockhash does not count, or does not any more";
+                        Err(AuthorizeError::Refused(rule.to_owned()))
+                    }
+                };
+            }
+            Authorization::Solana(spend) => spend,
+            _ => return Ok(()),
+        };
         // What cannot be a delegation is not the payer's own signature either.
         let delegation =
             Delegation::of(source.account(), &authorized.escrow.contract, spend).map_err(Transient::from)?;
@@ -198,6 +281,9 @@ impl Authorizer for SolanaAuthorizer {
         payload: Option<&Map<String, Value>>,
     ) -> Result<Prepared, AuthorizeError> {
         let refused = |error: AuthorizationError| AuthorizeError::Refused(error.to_string());
+        if request.message_scheme != MessageScheme::Solana {
+            return Err(AuthorizeError::Refused(X402_ONLY.to_owned()));
+        }
         let payload = payload.cloned().map(Value::Object);
         let choice = Choice::from_payload(payload.as_ref()).map_err(refused)?;
         let prepared = authorization::prepare(&self.spend(request)?, &choice).map_err(refused)?;

@@ -281,8 +281,10 @@ fn spend(request: &AuthorizationRequest<'_>) -> Result<SpendRequest, AuthorizeEr
         other @ (MessageScheme::EvmPermit2
         | MessageScheme::EvmPermit2Escrow
         | MessageScheme::EvmPermit2Batch
+        | MessageScheme::EvmPermit2Mandate
         | MessageScheme::EvmEip3009
         | MessageScheme::EvmX402Exact
+        | MessageScheme::SolanaX402Exact
         | MessageScheme::Solana) => {
             return Err(AuthorizeError::Refused(format!("{} is not a scheme of a Tron chain", other.name())));
         }

@@ -269,6 +269,7 @@ impl<'a> Asked<'a> {
             id: self.payment_id.as_str(),
             originator: &self.originator,
             proven: self.proven,
+            payer: opened.terms.source.account(),
             terms: &opened.terms,
             required_policies: &opened.required_policies,
         }

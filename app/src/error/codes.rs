@@ -72,7 +72,8 @@ codes! {
         "This gateway takes no payment that is signed in this way on this chain.",
         "`EVM_PERMIT2`, a Permit2 transfer without a witness, binds neither the verifier nor the refund window nor the \
          quote, so it trusts the gateway's reserver with the whole cap. It is off unless the operator says otherwise. \
-         `EVM_X402_EXACT`, which clients of x402 sign, is taken by `/x402/v1` alone. This call accepted nothing.",
+         `EVM_X402_EXACT` and `SOLANA_X402_EXACT`, which clients of x402 sign, are taken by `/x402/v1` alone. This call accepted \
+         nothing.",
         "Sign in a way that `message_schemes` of `/v1/defaults` lists for the source's chain: `EVM_PERMIT2_ESCROW` on EVM, or \
          `EVM_EIP3009` where the token takes signed transfers; on Tron `TRON`, and `TRON_PERMIT2_ESCROW` where the chain has a Permit2.";
     INVALID_DEADLINE Some(StatusCode::BAD_REQUEST), PaymentGateway, NotRetryableFixRequest, Some(true), false,

@@ -13,7 +13,7 @@ use projections::PaymentView;
 use sagas::ports::Transient;
 
 use super::{
-    Coverage, Draw, FirstSteps, Funds, Holding, Spend, Wrap,
+    Approval, Coverage, Draw, FirstSteps, Funds, Holding, Spend, Wrap,
     promises::{Limits, Overdrawn, Promised, Promises},
 };
 use crate::{
@@ -59,7 +59,8 @@ impl FundsCheck {
         let Some(holding) = self.signed(spend).await? else { return Ok(Promised::nothing(&self.promises)) };
         let (until, now) = (spend.escrow.reserve_deadline, unix_seconds(now));
         let allowance = holding.allowance.map(|units| (holding.spender.as_str(), units));
-        let limits = Limits { balance: holding.balance, allowance };
+        let mandate = holding.mandate.as_ref().map(|mandate| (mandate.spender.as_str(), mandate.units));
+        let limits = Limits { balance: holding.balance, allowance, mandate };
         let make = || self.promises.make(spend.source, payment_id, spend.amount, until, &limits, now);
         let refused = match make() {
             Ok(promised) => return Ok(promised),
@@ -76,11 +77,13 @@ impl FundsCheck {
         self.promises.forget(spend.source, &refused.payments, &over);
         make().map_err(|Overdrawn { promised, by_allowance, .. }| {
             let (asset, amount) = (spend.source.asset(), spend.amount);
-            let (code, has) = match allowance {
-                Some((spender, units)) if by_allowance => {
+            let by_allowance = by_allowance.as_deref();
+            let short = allowance.into_iter().chain(mandate).find(|(spender, _)| by_allowance == Some(*spender));
+            let (code, has) = match short {
+                Some((spender, units)) => {
                     (Code::INSUFFICIENT_ALLOWANCE, format!("allows {spender} to draw {units}"))
                 }
-                _ => (Code::INSUFFICIENT_FUNDS, format!("holds {}", holding.balance)),
+                None => (Code::INSUFFICIENT_FUNDS, format!("holds {}", holding.balance)),
             };
             let message = format!(
                 "source: {has} of {asset}, of which {promised} are signed away for payments that are not deposited yet, needs \
@@ -122,8 +125,12 @@ impl FundsCheck {
         if used {
             return Err(Code::NONCE_ALREADY_USED.into());
         }
+        if matches!(spend.draw, Draw::Mandate { .. }) {
+            // Who asks is not who pays.
+            return refusal(spend, &holding).map_or_else(|| Ok(FirstSteps::default()), Err);
+        }
         let wrap = match holding.coverage(spend.amount) {
-            Coverage::Sufficient | Coverage::Allowance(_) => None,
+            Coverage::Sufficient | Coverage::Allowance(_) | Coverage::Mandate(_) => None,
             Coverage::Balance(_) => match wrap(funds, spend, &holding).map_err(unavailable)? {
                 Some(wrap) => Some(wrap),
                 None => return refusal(spend, &holding).map_or_else(|| Ok(FirstSteps::default()), Err),
@@ -134,6 +141,21 @@ impl FundsCheck {
             false => None,
         };
         Ok(FirstSteps { wrap, approval })
+    }
+
+    /// The approval that `spend` needs some day, whatever the payer holds today; `None` where the allowance is there.
+    ///
+    /// # Errors
+    /// 503 when the chain cannot be asked.
+    pub async fn standing_approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Error> {
+        let family = self.family(spend)?;
+        let _permit = family.unsigned.permit().await.ok_or(Code::SERVICE_UNAVAILABLE)?;
+        let funds = family.inner.as_ref();
+        let holding = self.holding(funds, spend, false).await.map_err(unavailable)?;
+        match holding.lacks_allowance(spend.amount) {
+            true => funds.approval(spend).await.map_err(unavailable),
+            false => Ok(None),
+        }
     }
 
     fn family(&self, spend: &Spend<'_>) -> Result<&Guarded<dyn Funds>, Error> {
@@ -162,7 +184,10 @@ impl FundsCheck {
 
 /// Whether the deposit is in a block, settled or not.
 fn is_drawn(view: &PaymentView) -> bool {
-    view.escrowed.is_some() || view.deposit.as_ref().is_some_and(|deposit| deposit.block_number.is_some())
+    // A transfer that is sent is out of the balance as soon as it lands.
+    view.escrowed.is_some()
+        || view.transfer.is_some()
+        || view.deposit.as_ref().is_some_and(|deposit| deposit.block_number.is_some())
 }
 
 /// Spends that stand on the same balance and the same allowance.
@@ -172,6 +197,7 @@ fn key(spend: &Spend<'_>) -> String {
         // What comes with the signature is judged by each for itself.
         Draw::Permit2 { prepares: false, .. } | Draw::Batch { .. } => "permit2".to_owned(),
         Draw::Permit2 { nonce, prepares: true } => format!("permit2 {nonce}"),
+        Draw::Mandate { charge } => format!("{} {}", charge.address, charge.permit.is_some()),
         Draw::Transfer { .. } => "token".to_owned(),
         Draw::Delegate { signer } => format!("{} {signer}", escrow.contract),
         Draw::PayerDeposit { deposit, approves } => {
@@ -204,6 +230,11 @@ fn refusal(spend: &Spend<'_>, holding: &Holding) -> Option<Error> {
             let message = short(units, "holds".to_owned()) + &wrappable.unwrap_or_default();
             Some(Error::new(Code::INSUFFICIENT_FUNDS, message))
         }
+        Coverage::Mandate(units) => {
+            let mandate = holding.mandate.as_ref().map_or("", |mandate| mandate.spender.as_str());
+            let message = short(units, format!("allows the mandate {mandate} to draw now"));
+            Some(Error::new(Code::INSUFFICIENT_ALLOWANCE, message))
+        }
         Coverage::Allowance(units) => {
             let message = short(units, format!("allows {spender} to draw"));
             Some(Error::new(Code::INSUFFICIENT_ALLOWANCE, message))
@@ -226,7 +257,7 @@ mod tests {
 
     use events::{Hash32, OwnedAsset, event::EscrowPlan};
 
-    use super::{super::Approval, *};
+    use super::*;
     use crate::bulkhead::families::{UNSIGNED_MAX, WAIT_MAX};
 
     /// Accounts that all hold the same, behind a gate.
@@ -242,7 +273,13 @@ mod tests {
             self.asked.fetch_add(1, Ordering::SeqCst);
             self.gate.acquire().await.unwrap().forget();
             let balance = U256::from(self.balance.load(Ordering::SeqCst));
-            Ok(Holding { balance, allowance: Some(U256::MAX), spender: "permit2".to_owned(), coin: None })
+            Ok(Holding {
+                balance,
+                allowance: Some(U256::MAX),
+                spender: "permit2".to_owned(),
+                mandate: None,
+                coin: None,
+            })
         }
 
         async fn approval(&self, _: &Spend<'_>) -> Result<Option<Approval>, Transient> {

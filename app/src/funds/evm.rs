@@ -6,10 +6,12 @@ use alloy::{
     sol_types::SolCall,
 };
 use async_trait::async_trait;
+use chrono::Utc;
 use serde_json::{Value, json};
 
 use chains_evm::{
     batching::Views,
+    mandates,
     node::{At, Node},
     payment_batches,
     query::Query,
@@ -23,7 +25,7 @@ use escrow_abi::{
 use events::Amount;
 use sagas::ports::Transient;
 
-use super::{Approval, Coin, Draw, Funds, Holding, Spend};
+use super::{Allowed, Approval, Coin, Draw, Funds, Holding, Spend};
 use crate::connected::Connected;
 
 sol! {
@@ -84,14 +86,30 @@ impl Funds for EvmFunds {
         let held = IERC20Holdings::balanceOfCall { holder };
         if matches!(spend.draw, Draw::Transfer { .. }) {
             let (balance, coin) = tokio::try_join!(views.read(token, &held), coin(views.node(), spend, holder))?;
-            return Ok(Holding { balance, allowance: None, spender: spend.escrow.contract.to_string(), coin });
+            return Ok(Holding {
+                balance,
+                allowance: None,
+                spender: spend.escrow.contract.to_string(),
+                mandate: None,
+                coin,
+            });
         }
         let allowed = IERC20Holdings::allowanceCall { holder, spender };
+        if let Draw::Mandate { charge } = spend.draw {
+            let now = u64::try_from(Utc::now().timestamp()).unwrap_or_default();
+            let left = mandates::left(views, spender, (holder, token), charge, now);
+            let (balance, allowance, left) =
+                tokio::try_join!(views.read(token, &held), views.read(token, &allowed), left)?;
+            let mandate = Some(Allowed { spender: charge.address.to_string(), units: left });
+            // Whoever asks cannot wrap the payer's coins.
+            return Ok(Holding { balance, allowance: Some(allowance), spender: text(spender), mandate, coin: None });
+        }
         let coin = coin(views.node(), spend, holder);
         let (balance, allowance, coin) = tokio::try_join!(views.read(token, &held), views.read(token, &allowed), coin)?;
         // The call that deploys an account may approve, too; nobody can say before it was made.
         let comes_later = matches!(spend.draw, Draw::Permit2 { prepares: true, .. }) && allowance < spend.amount.get();
-        Ok(Holding { balance, allowance: (!comes_later).then_some(allowance), spender: text(spender), coin })
+        let (allowance, spender) = ((!comes_later).then_some(allowance), text(spender));
+        Ok(Holding { balance, allowance, spender, mandate: None, coin })
     }
 
     /// A batch is drawn with the deposit of one of its payments, and all others find their money there.
@@ -108,6 +126,7 @@ impl Funds for EvmFunds {
         let nonce = match spend.draw {
             Draw::Permit2 { nonce, .. } | Draw::Batch { nonce, .. } => nonce,
             Draw::Transfer { nonce } => return tokens.is_used(token, owner, B256::from(nonce.0)).await,
+            Draw::Mandate { charge } => return mandates::is_ended(views, charge).await,
             Draw::Delegate { .. } | Draw::PayerDeposit { .. } => return Ok(false),
         };
         let nonce = U256::from_be_bytes(nonce.0);
@@ -118,7 +137,7 @@ impl Funds for EvmFunds {
 
     async fn approval(&self, spend: &Spend<'_>) -> Result<Option<Approval>, Transient> {
         let Parties { token, permit2: spender, .. } = self.parties(spend)?;
-        if matches!(spend.draw, Draw::Transfer { .. }) {
+        if matches!(spend.draw, Draw::Transfer { .. } | Draw::Mandate { .. }) {
             return Ok(None);
         }
         let data: Bytes = IERC20Holdings::approveCall { spender, amount: spend.amount.get() }.abi_encode().into();

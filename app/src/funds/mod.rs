@@ -22,7 +22,7 @@ use serde_json::Value;
 use escrow_abi::signature;
 use events::{
     Account, Amount, AssetId, Hash32, OwnedAsset,
-    event::{Authorization, EscrowPlan, PayerTransaction},
+    event::{Authorization, EscrowPlan, MandateCharge, PayerTransaction},
 };
 use sagas::ports::Transient;
 
@@ -61,6 +61,11 @@ pub enum Draw<'a> {
         /// Where it is once it is drawn.
         address: &'a Account,
     },
+    /// By a mandate, out of what the payer allows its address at Permit2, so much in each period.
+    Mandate {
+        /// What is asked for.
+        charge: &'a MandateCharge,
+    },
     /// By the token itself, once per nonce, without an allowance (ERC-3009).
     Transfer {
         /// The nonce that is signed.
@@ -92,8 +97,11 @@ impl<'a> Draw<'a> {
                     || signature::bytes(&permit.signature).is_ok_and(|bytes| signature::is_erc6492(&bytes)),
             },
             Authorization::EvmPermit2Batch(permit) => Self::Batch { nonce: permit.nonce, address: &permit.address },
+            Authorization::EvmPermit2Mandate(charge) => Self::Mandate { charge },
             Authorization::EvmEip3009(transfer) => Self::Transfer { nonce: transfer.nonce },
             Authorization::EvmX402Exact(purchase) => Self::Transfer { nonce: purchase.nonce },
+            // Its nonce is the payment's id, which is made of what was signed; no promise of another payment is asked by it.
+            Authorization::SolanaX402Exact(_) => Self::Transfer { nonce: Hash32::ZERO },
             Authorization::Solana(spend) => Self::Delegate { signer: &spend.signer },
             // What is at the address is looked at when it is there; before that nobody promises anything.
             Authorization::DepositAddress(_) => Self::PayerDeposit { deposit: None, approves: true },
@@ -113,8 +121,19 @@ pub struct Holding {
     pub allowance: Option<U256>,
     /// Who draws it, as the chain writes accounts.
     pub spender: String,
+    /// The mandate that draws it through that spender, where a merchant asks for it.
+    pub mandate: Option<Allowed>,
     /// What it holds of the chain's own coin, where the asset is that coin's wrapped form.
     pub coin: Option<Coin>,
+}
+
+/// What a payer lets be drawn by somebody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// By whom.
+    pub spender: String,
+    /// How much, smallest unit.
+    pub units: U256,
 }
 
 /// What an account holds of the chain's own coin.
@@ -135,6 +154,8 @@ pub enum Coverage {
     Balance(U256),
     /// It holds enough, and allows only so much of it to be drawn, smallest unit.
     Allowance(U256),
+    /// Permit2 may draw enough of it, and the mandate only so much now, smallest unit.
+    Mandate(U256),
 }
 
 impl Holding {
@@ -143,7 +164,10 @@ impl Holding {
         match self.allowance {
             _ if self.balance < amount.get() => Coverage::Balance(self.balance),
             Some(allowance) if allowance < amount.get() => Coverage::Allowance(allowance),
-            Some(_) | None => Coverage::Sufficient,
+            Some(_) | None => match &self.mandate {
+                Some(mandate) if mandate.units < amount.get() => Coverage::Mandate(mandate.units),
+                Some(_) | None => Coverage::Sufficient,
+            },
         }
     }
 
@@ -245,8 +269,9 @@ mod tests {
     fn the_balance_is_judged_before_the_allowance() {
         let amount: Amount = "10".parse().unwrap();
         let [nine, ten] = [9_u64, 10].map(U256::from);
-        let coverage =
-            |balance, allowance| Holding { balance, allowance, spender: String::new(), coin: None }.coverage(amount);
+        let coverage = |balance, allowance| {
+            Holding { balance, allowance, spender: String::new(), mandate: None, coin: None }.coverage(amount)
+        };
         assert_eq!(coverage(ten, Some(ten)), Coverage::Sufficient);
         assert_eq!(coverage(nine, Some(ten)), Coverage::Balance(nine));
         assert_eq!(coverage(nine, Some(U256::ZERO)), Coverage::Balance(nine));

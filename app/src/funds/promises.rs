@@ -32,8 +32,8 @@ struct Promise {
     payment_id: PaymentId,
     /// The most that is drawn for it.
     amount: Amount,
-    /// Who draws it, where that is by an allowance.
-    drawn_by: Option<String>,
+    /// Who draws it, where that is by allowances: all that the calls for it say.
+    drawn_by: Vec<String>,
     /// The last UNIX second in which it may be drawn.
     until: u64,
     /// Calls that may accept the payment: a rehearsal and a submission may come at the same time.
@@ -93,14 +93,22 @@ pub struct Limits<'a> {
     pub balance: U256,
     /// Whom it lets draw how much of that, where a payment is drawn by an allowance that is known.
     pub allowance: Option<(&'a str, U256)>,
+    /// The mandate that draws it, and what is left of that, where a merchant asks for it.
+    pub mandate: Option<(&'a str, U256)>,
+}
+
+impl<'a> Limits<'a> {
+    fn allowances(&self) -> impl Iterator<Item = (&'a str, U256)> {
+        self.allowance.into_iter().chain(self.mandate)
+    }
 }
 
 /// Why nothing more is promised: what else the account has promised is together with it more than it holds or lets be drawn, or more
 /// payments than may wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overdrawn {
-    /// Whether it is the allowance that is not enough.
-    pub by_allowance: bool,
+    /// Whose allowance is not enough; `None` where it is the balance.
+    pub by_allowance: Option<String>,
     /// What else it has promised, smallest unit.
     pub promised: U256,
     /// Payments for which it did, the oldest; not all of many.
@@ -135,30 +143,33 @@ impl Promises {
         let sum = |sum: U256, promise: &Promise| sum.saturating_add(promise.amount.get());
         let is_over = |promised: U256, limit: U256| promised.saturating_add(amount.get()) > limit;
         let promised = others().fold(U256::ZERO, sum);
-        let drawn_by = limits.allowance.map(|(spender, _)| spender);
-        let by_spender = others()
-            .filter(|promise| drawn_by.is_some() && promise.drawn_by.as_deref() == drawn_by)
-            .fold(U256::ZERO, sum);
-        let refused = |promised, by_allowance| {
+        let by_spender = |spender: &str| {
+            others().filter(|promise| promise.drawn_by.iter().any(|by| by == spender)).fold(U256::ZERO, sum)
+        };
+        let refused = |promised, by_allowance: Option<&str>| {
             let oldest = others().take(NAMED_MAX).map(|promise| promise.payment_id.clone());
-            Err(Overdrawn { by_allowance, promised, payments: oldest.collect() })
+            Err(Overdrawn { by_allowance: by_allowance.map(str::to_owned), promised, payments: oldest.collect() })
         };
         if is_over(promised, limits.balance) || others().count() >= PAYMENTS_MAX {
-            return refused(promised, false);
+            return refused(promised, None);
         }
-        if limits.allowance.is_some_and(|(_, allowed)| is_over(by_spender, allowed)) {
-            return refused(by_spender, true);
+        let short = limits.allowances().find(|(spender, allowed)| is_over(by_spender(spender), *allowed));
+        if let Some((spender, _)) = short {
+            return refused(by_spender(spender), Some(spender));
         }
+        let drawn_by: Vec<String> = limits.allowances().map(|(spender, _)| spender.to_owned()).collect();
         match own.iter_mut().find(|promise| promise.payment_id == *payment_id) {
             // Two calls may differ in what they sign; either may be the one that is accepted.
             Some(promise) => {
                 promise.calls += 1;
                 promise.amount = promise.amount.max(amount);
                 promise.until = promise.until.max(until);
-                promise.drawn_by = drawn_by.map(str::to_owned).or(promise.drawn_by.take());
+                promise.drawn_by.extend(drawn_by);
+                promise.drawn_by.sort();
+                promise.drawn_by.dedup();
             }
             None => {
-                let (payment_id, drawn_by) = (payment_id.clone(), drawn_by.map(str::to_owned));
+                let payment_id = payment_id.clone();
                 own.push(Promise { payment_id, amount, drawn_by, until, calls: 1, kept: 0 });
             }
         }
@@ -218,7 +229,7 @@ mod tests {
 
     /// A balance, and nothing that is drawn by an allowance.
     fn held(units: u64) -> Limits<'static> {
-        Limits { balance: U256::from(units), allowance: None }
+        Limits { balance: U256::from(units), allowance: None, mandate: None }
     }
 
     struct Case(Promises);
@@ -294,12 +305,12 @@ mod tests {
         let case = Promises::new();
         let make = |n, spender: Option<&str>| {
             let allowance = spender.map(|spender| (spender, U256::from(15)));
-            let limits = Limits { balance: U256::from(1_000), allowance };
+            let limits = Limits { balance: U256::from(1_000), allowance, mandate: None };
             case.make(&source(1), &payment(n), "10".parse().unwrap(), 100, &limits, 0)
         };
         make(1, Some("permit2")).unwrap().keep();
         let refused = make(2, Some("permit2")).err().unwrap();
-        assert!(refused.by_allowance);
+        assert_eq!(refused.by_allowance.as_deref(), Some("permit2"));
         assert_eq!((refused.promised, refused.payments), (U256::from(10), vec![payment(1)]));
         // What another draws, or is drawn without an allowance, is not drawn out of this one.
         make(2, Some("escrow")).unwrap().keep();
@@ -307,6 +318,28 @@ mod tests {
         assert!(make(4, Some("permit2")).is_err());
         case.forget(&source(1), &[payment(1)], &[payment(1)]);
         make(4, Some("permit2")).unwrap().keep();
+    }
+
+    #[test]
+    fn mandates_draw_on_one_allowance_and_each_on_its_own() {
+        let case = Promises::new();
+        let make = |n, mandate: Option<(&str, u64)>| {
+            let mandate = mandate.map(|(at, left)| (at, U256::from(left)));
+            let limits = Limits { balance: U256::from(1_000), allowance: Some(("permit2", U256::from(35))), mandate };
+            case.make(&source(1), &payment(n), "10".parse().unwrap(), 100, &limits, 0)
+        };
+        make(1, Some(("one", 10))).unwrap().keep();
+        // The period of one is full, not that of the other, and what Permit2 may draw is for both, and for whoever else signs.
+        let refused = make(2, Some(("one", 10))).err().unwrap();
+        assert_eq!((refused.by_allowance.as_deref(), refused.promised), (Some("one"), U256::from(10)));
+        make(2, Some(("other", 10))).unwrap().keep();
+        make(3, None).unwrap().keep();
+        let refused = make(4, Some(("third", 10))).err().unwrap();
+        assert_eq!((refused.by_allowance.as_deref(), refused.promised), (Some("permit2"), U256::from(30)));
+        // One payment may be asked for under two mandates at once: either may be the one that is accepted.
+        case.forget(&source(1), &[payment(3)], &[payment(3)]);
+        make(2, Some(("one", 20))).unwrap().keep();
+        assert!(make(3, Some(("other", 10))).is_err() && make(3, Some(("one", 20))).is_err());
     }
 
     #[test]
@@ -323,11 +356,11 @@ mod tests {
     #[test]
     fn so_many_payments_of_one_account_wait_however_much_it_holds() {
         let case = Promises::new();
-        let limits = Limits { balance: U256::MAX, allowance: None };
+        let limits = Limits { balance: U256::MAX, allowance: None, mandate: None };
         let make = |n| case.make(&source(1), &payment(n), "1".parse().unwrap(), 100, &limits, 0);
         // All but the last, as making and keeping them would have left them: that looks at all before each.
         let amount = "1".parse().unwrap();
-        let kept = |n| Promise { payment_id: payment(n), amount, drawn_by: None, until: 100, calls: 0, kept: 1 };
+        let kept = |n| Promise { payment_id: payment(n), amount, drawn_by: Vec::new(), until: 100, calls: 0, kept: 1 };
         case.lock().put(key(&source(1)), (0..PAYMENTS_MAX - 1).map(kept).collect());
         make(PAYMENTS_MAX - 1).unwrap().keep();
         // Others are named in their turn, however long the oldest wait.

@@ -61,13 +61,18 @@ fn delegate(spend: &Spend<'_>) -> Result<Account, Transient> {
 #[async_trait]
 impl Funds for SolanaFunds {
     async fn holding(&self, spend: &Spend<'_>) -> Result<Holding, Transient> {
-        let delegate = delegate(spend)?;
+        // What a client of x402 signs sends the token itself.
+        let delegate = match spend.draw {
+            Draw::Transfer { .. } => None,
+            _ => Some(delegate(spend)?),
+        };
         let (holding, coin) = tokio::try_join!(self.read(spend), self.coin(spend))?;
-        let (held, allowed) = holding.map_or((0, 0), |holding| (holding.amount, holding.allowed_to(&delegate)));
+        let allowed_to = |delegate: &Account| holding.as_ref().map_or(0, |holding| holding.allowed_to(delegate));
         Ok(Holding {
-            balance: U256::from(held),
-            allowance: Some(U256::from(allowed)),
-            spender: delegate.to_string(),
+            mandate: None,
+            balance: U256::from(holding.as_ref().map_or(0, |holding| holding.amount)),
+            allowance: delegate.as_ref().map(|delegate| U256::from(allowed_to(delegate))),
+            spender: delegate.map(|delegate| delegate.to_string()).unwrap_or_default(),
             coin,
         })
     }

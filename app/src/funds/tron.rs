@@ -47,7 +47,7 @@ impl Funds for TronFunds {
             Draw::Permit2 { .. } => (permit2_of(node)?, true),
             // What is prepared holds the approval wherever one is needed.
             Draw::PayerDeposit { deposit, approves } => (&spend.escrow.contract, deposit.is_some() && !approves),
-            Draw::Batch { .. } | Draw::Transfer { .. } | Draw::Delegate { .. } => {
+            Draw::Batch { .. } | Draw::Mandate { .. } | Draw::Transfer { .. } | Draw::Delegate { .. } => {
                 return Err(Transient::misconfigured("the payer signed for another family"));
             }
         };
@@ -62,7 +62,7 @@ impl Funds for TronFunds {
             }
         };
         let (balance, allowance, coin) = tokio::try_join!(held, allowed, coin(node, spend, payer))?;
-        Ok(Holding { balance, allowance, spender: spender.to_string(), coin })
+        Ok(Holding { balance, allowance, spender: spender.to_string(), mandate: None, coin })
     }
 
     async fn is_used(&self, spend: &Spend<'_>) -> Result<bool, Transient> {

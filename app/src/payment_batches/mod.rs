@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 pub use escrow_abi::payment_batches::PAYMENTS_MAX;
-use events::{Hash32, PaymentId};
+use events::PaymentId;
 
 use crate::{
     App,
@@ -129,22 +129,6 @@ impl<'a> Member<'a> {
     }
 
     fn authorization(&self) -> AuthorizationRequest<'_> {
-        let order = &self.order;
-        AuthorizationRequest {
-            payment_id: &self.payment_id,
-            terms: &order.terms,
-            terms_hash: order.terms.hash(),
-            quote_deadline: order.quote_deadline,
-            fulfillment_deadline: order.fulfillment_deadline,
-            refund_delay_seconds: order.refund_delay_seconds,
-            escrow_contract: &order.escrow_contract,
-            permit2: order.permit2.as_ref(),
-            reserver: &order.reserver,
-            releaser: &order.verifier.account,
-            quote_hash: Hash32::ZERO,
-            message_scheme: MessageScheme::EvmPermit2Batch,
-            signed_messages: &[],
-            caller: None,
-        }
+        self.order.authorization(&self.payment_id, self.order.terms.hash(), MessageScheme::EvmPermit2Batch)
     }
 }

@@ -40,8 +40,8 @@ pub struct Submitted {
 /// Accepts the payments of a batch, or finds those that were accepted before.
 ///
 /// # Errors
-/// What is wrong with the batch, with what was signed for it, or with its first payment; then nothing of it was accepted. What is refused of
-/// another payment is in its place.
+/// What is wrong with the batch, with what was signed for it, or with its first payment; then nothing of it was accepted by this call, unless
+/// it is not known what became of the first. What is refused of another payment is in its place.
 pub async fn accept(
     state: &App,
     correlation: &str,

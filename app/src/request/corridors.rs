@@ -10,6 +10,7 @@ use chrono::TimeDelta;
 
 use chains::config::{AssetConfig, ChainConfig, Depth};
 use config::{self, GatewayConfig};
+use escrow_abi::contracts;
 use events::{
     Account, AssetId, ChainId, Family, OwnedAsset,
     event::{Authorization, BatchToken, SelectorRef, VerifierRef},
@@ -128,8 +129,9 @@ impl Corridors {
     pub fn check_drawn(&self, authorization: &Authorization, source: &OwnedAsset) -> Result<(), Error> {
         let Authorization::EvmPermit2Batch(permit) = authorization else { return Ok(()) };
         for BatchToken { token, .. } in &permit.permitted {
-            let asset = format!("{}/erc20:{token}", source.asset().chain()).parse::<AssetId>();
-            if !asset.is_ok_and(|asset| self.serves(&asset)) {
+            let token_contract = contracts::address(token).ok();
+            let asset = token_contract.and_then(|token| contracts::erc20_asset(source.asset().chain(), token));
+            if !asset.is_some_and(|asset| self.serves(&asset)) {
                 let rule = format!("payload.batch.permitted: {token} is not a token that this gateway serves");
                 return Err(Error::new(Code::INVALID_SENDER_AUTH, format!("sender_auth.signed_messages[0]: {rule}")));
             }
@@ -271,9 +273,11 @@ impl Corridor {
             MessageScheme::TronPermit2Escrow => self.permit2.is_some(),
             MessageScheme::EvmPermit2Escrow
             | MessageScheme::EvmPermit2Batch
+            | MessageScheme::EvmPermit2Mandate
             | MessageScheme::EvmEip3009
             | MessageScheme::EvmX402Exact
             | MessageScheme::Solana
+            | MessageScheme::SolanaX402Exact
             | MessageScheme::Tron => true,
         };
         scheme.family() == self.family && is_taken

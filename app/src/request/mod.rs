@@ -9,6 +9,7 @@ pub(crate) mod echo;
 pub mod envelope;
 pub mod fields;
 pub(crate) mod horizons;
+pub mod mandate;
 pub mod order;
 pub mod payment;
 mod proxies;

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use config::{self, DeadlinesConfig};
 use events::{
-    Account, Amount, AssetId, Did, Family, OwnedAsset, Terms, amount, caip, event::VerifierRef, time::Timestamp,
+    Account, Amount, AssetId, Did, Family, Hash32, OwnedAsset, PaymentId, Terms, amount, caip, event::VerifierRef,
+    time::Timestamp,
 };
 
 use super::{
@@ -16,7 +17,10 @@ use super::{
     horizons,
     proxies::StatedProxies,
 };
-use crate::error::{Code, Error};
+use crate::{
+    authorization::{AuthorizationRequest, MessageScheme},
+    error::{Code, Error},
+};
 
 /// Most destinations (spec 8).
 pub const DESTINATIONS_MAX: usize = 16;
@@ -112,6 +116,32 @@ impl Order {
             selector,
             terms,
         })
+    }
+
+    /// What authorizes it in the one-call flow, where the payer signs before the auction, as payment `payment_id` with these terms' hash. Nothing is
+    /// signed yet.
+    pub fn authorization<'a>(
+        &'a self,
+        payment_id: &'a PaymentId,
+        terms_hash: Hash32,
+        message_scheme: MessageScheme,
+    ) -> AuthorizationRequest<'a> {
+        AuthorizationRequest {
+            payment_id,
+            terms: &self.terms,
+            terms_hash,
+            quote_deadline: self.quote_deadline,
+            fulfillment_deadline: self.fulfillment_deadline,
+            refund_delay_seconds: self.refund_delay_seconds,
+            escrow_contract: &self.escrow_contract,
+            permit2: self.permit2.as_ref(),
+            reserver: &self.reserver,
+            releaser: &self.verifier.account,
+            quote_hash: Hash32::ZERO,
+            message_scheme,
+            signed_messages: &[],
+            caller: None,
+        }
     }
 
     /// The deadlines of something new against the clock: in the future, with room to act and within the longest windows
@@ -211,7 +241,7 @@ fn asset(
     None
 }
 
-fn source(owned: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Option<OwnedAsset> {
+pub(super) fn source(owned: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Option<OwnedAsset> {
     let unfit = |asset: &AssetId| source_rule(asset, corridors);
     let asset = asset(owned, Code::INVALID_SOURCE_ASSET, unfit, corridors, faults);
     let account: Option<&str> = owned.required("account", faults);
@@ -238,7 +268,7 @@ fn source_rule(asset: &AssetId, corridors: &Corridors) -> Option<String> {
     })
 }
 
-fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Option<Vec<OwnedAsset>> {
+pub(super) fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) -> Option<Vec<OwnedAsset>> {
     let items: &Vec<Value> = body.required("destination", faults)?;
     if !(1..=DESTINATIONS_MAX).contains(&items.len()) {
         faults.invalid("destination", "must have 1 to 16 items");
@@ -272,7 +302,7 @@ fn destination(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults) ->
     (read == items.len()).then_some(destination)
 }
 
-fn amount(text: &str, bits: u32, path: &str, faults: &mut Faults) -> Option<Amount> {
+pub(super) fn amount(text: &str, bits: u32, path: &str, faults: &mut Faults) -> Option<Amount> {
     let amount = text.parse::<Amount>().and_then(|amount| amount.within(bits));
     amount.map_err(|rule: amount::Error| faults.invalid(path, rule)).ok()
 }
@@ -347,7 +377,7 @@ fn quote_selector(body: &Object<'_>, corridors: &Corridors, faults: &mut Faults)
     trusted
 }
 
-fn verifier(body: &Object<'_>, corridor: Option<&Corridor>, faults: &mut Faults) -> Option<VerifierRef> {
+pub(super) fn verifier(body: &Object<'_>, corridor: Option<&Corridor>, faults: &mut Faults) -> Option<VerifierRef> {
     const NAME: &str = "fulfillment_verifier";
     let default = || corridor.map(|corridor| corridor.default_verifier().clone());
     let Some(stated) = body.optional_object(NAME, faults) else { return default() };
@@ -382,7 +412,7 @@ fn verifier(body: &Object<'_>, corridor: Option<&Corridor>, faults: &mut Faults)
 }
 
 /// The escrow contract that is named, or the default one. `verifier` is whose word it would have to take.
-fn escrow_contract(
+pub(super) fn escrow_contract(
     body: &Object<'_>,
     corridor: Option<&Corridor>,
     verifier: Option<&VerifierRef>,

@@ -65,7 +65,7 @@ fn message_scheme(auth: &Object<'_>, faults: &mut Faults) -> Option<MessageSchem
 
 /// The scheme called `name`, which stands at `path`.
 pub fn scheme(name: &str, path: &str, faults: &mut Faults) -> Option<MessageScheme> {
-    let known = MessageScheme::ALL.into_iter().chain([MessageScheme::EvmX402Exact]);
+    let known = MessageScheme::ALL.into_iter().chain(MessageScheme::OF_X402);
     let scheme = known.into_iter().find(|scheme| scheme.name() == name);
     if scheme.is_none() {
         let names = MessageScheme::ALL.map(MessageScheme::name).join(", ");

@@ -31,7 +31,7 @@ pub(super) enum Payment<'a> {
 /// # Errors
 /// What the call is answered with.
 pub(super) async fn check<'a>(state: &App, caller: &'a Caller, call: &'a Call) -> Result<Payment<'a>, Refusal> {
-    let Call { request, message } = call;
+    let Call { request, message, .. } = call;
     if let Some(binding) = binding(state, message).await? {
         message.check_accepted()?;
         // The payload passed every other check when it was bound, to the byte, and contracts, clocks and keys may have changed
@@ -46,7 +46,8 @@ pub(super) async fn check<'a>(state: &App, caller: &'a Caller, call: &'a Call) -
     let (submission, resolved) = match message.is_exact() {
         true => {
             let resolved = resolved()?;
-            let submission = Submission::of_purchase(request, caller, state).await.map_err(Refusal::Form)?;
+            let submission =
+                Submission::of_purchase(request, call.buyer(), caller, state).await.map_err(Refusal::Form)?;
             message.check_accepted()?;
             (submission, resolved)
         }
@@ -71,7 +72,10 @@ pub(super) async fn existing(
     call: &Call,
     refusal: Refusal,
 ) -> Result<Box<PaymentView>, Refusal> {
-    let refused = Refused::submission(&call.request, caller);
+    let mut refused = Refused::submission(&call.request, caller);
+    if let (Some(buyer), Some(stated)) = (call.buyer(), &mut refused.stated) {
+        stated.originator = buyer.originator();
+    }
     let (refusal, again): (Error, fn(Error) -> Refusal) = match refusal {
         Refusal::Form(refusal) => (refusal, Refusal::Form),
         Refusal::Payment(refusal) => (refusal, Refusal::Payment),

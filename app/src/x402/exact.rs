@@ -1,10 +1,11 @@
-//! The scheme `exact` (x402, ADR 154): a stock client signs its token's transfer to `payTo`, which is the address of the merchant's offer.
-//! What it sends is read into the payment request that it comes to, of the message scheme `EVM_X402_EXACT`.
+//! The scheme `exact` (x402, ADR 154, 160): a stock client signs its token's transfer to `payTo`, which is the address of the merchant's
+//! offer. What it sends is read into the payment request that it comes to, of the message scheme `EVM_X402_EXACT` or `SOLANA_X402_EXACT`.
 
 use chrono::{SecondsFormat, TimeDelta};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use chains_evm::{authorization::ExactTransfer, token_domain::TokenDomain};
+use chains_solana::authorization::SentPurchase;
 use events::{
     Account, AssetId, ChainId, Family, caip,
     time::{Timestamp, from_unix_seconds, unix_seconds},
@@ -70,7 +71,20 @@ fn signed(payload: &Object<'_>) -> Result<ExactTransfer, Error> {
     faults.or(read)
 }
 
-/// The payment request that what a stock client signed for the requirement comes to.
+/// What a stock client signed, as a payment request has it.
+struct Signed {
+    scheme: MessageScheme,
+    request_id: String,
+    /// The payer of the request.
+    account: String,
+    /// UNIX seconds.
+    reserve_deadline: u64,
+    fulfillment_deadline: u64,
+    message: Value,
+}
+
+/// The payment request that what a stock client signed for the requirement comes to, and who pays where the request's source is the
+/// merchant's account.
 ///
 /// # Errors
 /// What is wrong with its form, or with the requirement's.
@@ -79,47 +93,98 @@ pub(super) fn request(
     offer: &ExactOffer,
     payload: &Object<'_>,
     now: Timestamp,
-) -> Result<JsonBody, Error> {
+) -> Result<(JsonBody, Option<Account>), Error> {
+    let source = asset(&requirement.network, &requirement.asset, "")?;
+    let (signed, buyer) = match &offer.domain {
+        Some(domain) => (on_evm(&source, domain, offer, payload, now)?, None),
+        None => {
+            let (signed, buyer) = on_solana(requirement, offer, payload, now)?;
+            (signed, Some(buyer))
+        }
+    };
+    Ok((body(requirement, &source, signed, now)?, buyer))
+}
+
+/// What was signed for a token on an EVM chain.
+fn on_evm(
+    source: &AssetId,
+    domain: &events::event::TokenDomain,
+    offer: &ExactOffer,
+    payload: &Object<'_>,
+    now: Timestamp,
+) -> Result<Signed, Error> {
     let transfer = signed(payload)?;
     if transfer.valid_after >= unix_seconds(now) {
         let rule = "paymentPayload.payload.authorization.validAfter: must be in the past";
         return Err(Error::new(Code::INVALID_SENDER_AUTH, rule));
     }
-    let source = asset(&requirement.network, &requirement.asset, "")?;
-    let destination = &requirement.destination;
-    let target = asset(&destination.network, &destination.asset, "extra.gw.destination.")?;
     let merchant = Account::parse(Family::Evm, &offer.merchant);
     let merchant = merchant.map_err(|rule| Fault::invalid("extra.gw.merchant", rule))?;
     let [reserve_deadline, fulfillment_deadline, refund_after] = offer.windows(transfer.valid_before);
+    let domain = TokenDomain { name: domain.name.clone(), version: domain.version.clone() };
+    let message = transfer
+        .signed((source, domain), &merchant, refund_after)
+        .map_err(|error| Fault::invalid(error.field(), format!("exact is not served: {error}")))?;
+    Ok(Signed {
+        scheme: MessageScheme::EvmX402Exact,
+        request_id: transfer.nonce.to_string(),
+        account: transfer.from.to_string(),
+        reserve_deadline,
+        fulfillment_deadline,
+        message: json!({
+            "message": message.message,
+            "message_prehash": message.message_prehash,
+            "signature": message.signature,
+            "payload": message.payload,
+        }),
+    })
+}
+
+/// What was signed on Solana, where it says no time, so that the offer's are counted from now; and who signed it.
+fn on_solana(
+    requirement: &Requirement,
+    offer: &ExactOffer,
+    payload: &Object<'_>,
+    now: Timestamp,
+) -> Result<(Signed, Account), Error> {
+    let mut faults = Faults::default();
+    let transaction: Option<&str> = payload.required("transaction", &mut faults);
+    let sent = SentPurchase::read(faults.or(transaction)?)
+        .map_err(|rule| Error::new(Code::INVALID_SENDER_AUTH, format!("paymentPayload.payload.{rule}")))?;
+    let message = sent.signed(offer.delivery_seconds, offer.refund_seconds);
+    let reserve_deadline = unix_seconds(now).saturating_add(requirement.timeout_seconds_max);
+    let signed = Signed {
+        scheme: MessageScheme::SolanaX402Exact,
+        request_id: sent.request_id(),
+        account: offer.merchant.clone(),
+        reserve_deadline,
+        fulfillment_deadline: reserve_deadline.saturating_add(offer.delivery_seconds.into()),
+        message: json!({"message": message.message, "signature": message.signature, "payload": message.payload}),
+    };
+    Ok((signed, sent.buyer().clone()))
+}
+
+/// The request that a client of the gateway's own would send.
+fn body(requirement: &Requirement, source: &AssetId, signed: Signed, now: Timestamp) -> Result<JsonBody, Error> {
+    let destination = &requirement.destination;
+    let target = asset(&destination.network, &destination.asset, "extra.gw.destination.")?;
     let at = |second| from_unix_seconds(second).ok_or(Code::INVALID_REQUEST);
     // A retry after the last second comes to what it came to before, and is found by its id.
     let auction = now + TimeDelta::seconds(AUCTION_SECONDS);
-    let quote_deadline = auction.min(at(reserve_deadline.saturating_sub(1))?);
-    let domain = TokenDomain { name: offer.token_name.clone(), version: offer.token_version.clone() };
-    let message = transfer
-        .signed((&source, domain), &merchant, refund_after)
-        .map_err(|error| Fault::invalid(error.field(), format!("exact is not served: {error}")))?;
+    let quote_deadline = auction.min(at(signed.reserve_deadline.saturating_sub(1))?);
     let text = |time: Timestamp| time.to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut members = json!({
         "version": "1.0",
-        "request_id": transfer.nonce.to_string(),
-        "source": {"asset_identifier": source, "account": transfer.from.to_string()},
+        "request_id": signed.request_id,
+        "source": {"asset_identifier": source, "account": signed.account},
         "destination": [{"asset_identifier": target, "account": destination.address}],
         "fulfillment_amount": requirement.fulfillment_amount,
         "max_source_amount": requirement.amount,
         "quote_deadline": text(quote_deadline),
-        "fulfillment_deadline": text(at(fulfillment_deadline)?),
+        "fulfillment_deadline": text(at(signed.fulfillment_deadline)?),
         "escrow_contract_address": requirement.escrow,
         "fulfillment_verifier": {"account": requirement.releaser, "endpoint": requirement.verifier_endpoint},
-        "sender_auth": {
-            "message_scheme": MessageScheme::EvmX402Exact.name(),
-            "signed_messages": [{
-                "message": message.message,
-                "message_prehash": message.message_prehash,
-                "signature": message.signature,
-                "payload": message.payload,
-            }],
-        },
+        "sender_auth": {"message_scheme": signed.scheme.name(), "signed_messages": [signed.message]},
     });
     if let Some(proxy) = &requirement.fulfillment_proxy {
         members["fulfillment_proxy"] = proxy.clone().into();

@@ -5,9 +5,9 @@
 
 use chrono::TimeDelta;
 
-use chains::config::AssetConfig;
+use chains::{config::AssetConfig, offer::Commitment};
 use chains_evm::offers;
-use escrow_abi::offers::Commitment;
+use chains_solana::offers::{self as offers_on_solana, RESERVE_SECONDS_MAX};
 use events::{
     Account, Amount, AssetId, ChainId, Family, OwnedAsset, Terms, caip,
     event::{EscrowPlan, VerifierRef},
@@ -57,7 +57,7 @@ impl<'a> Resolved<'a> {
         match &requirement.scheme {
             Scheme::Exact(offer) => {
                 let address = resolved.offer_address(&resolved.merchant(offer, corridors)?, offer)?;
-                if !is(Family::Evm, &address) {
+                if !is(address.family(), &address) {
                     let rule = "the address of this offer: its members, or the gateway's contracts and accounts, are others by now";
                     return Err(Fault::invalid("payTo", format!("must be {address}, {rule}")));
                 }
@@ -127,8 +127,14 @@ impl<'a> Resolved<'a> {
     /// # Errors
     /// The first fault of what an offer says besides.
     pub(super) fn merchant(&self, offer: &ExactOffer, corridors: &Corridors) -> Result<OwnedAsset, Fault> {
-        if self.source.chain().family() != Some(Family::Evm) {
-            return Err(Fault::invalid("network", "exact is served on EVM chains; see gw-escrow"));
+        let family = self.source.chain().family();
+        if !matches!(family, Some(Family::Evm | Family::Solana)) {
+            return Err(Fault::invalid("network", "exact is served on EVM chains and Solana; see gw-escrow"));
+        }
+        // What is signed there says no time, so this is how long the program takes a deposit.
+        if family == Some(Family::Solana) && self.requirement.timeout_seconds_max > RESERVE_SECONDS_MAX {
+            let rule = format!("must be at most {RESERVE_SECONDS_MAX} on Solana");
+            return Err(Fault::invalid("maxTimeoutSeconds", rule));
         }
         let least = corridors.refund_delay_seconds([self.source.chain(), self.destination.asset().chain()].into_iter());
         if u64::from(offer.refund_seconds) < least {
@@ -152,7 +158,8 @@ impl<'a> Resolved<'a> {
         // Whoever pays, the terms around its account are the same.
         let destination = vec![self.destination.clone()];
         let terms = Terms::new(merchant.clone(), destination, self.fulfillment_amount, Some(self.amount));
-        let address = offers::address_of(&Commitment {
+        let refused = |rule: &dyn std::fmt::Display| Fault::invalid("asset", format!("exact is not served: {rule}"));
+        let commitment = Commitment {
             terms: &terms,
             amount: self.amount,
             escrow: &self.escrow,
@@ -161,8 +168,11 @@ impl<'a> Resolved<'a> {
             merchant: merchant.account(),
             delivery_seconds: offer.delivery_seconds,
             refund_seconds: offer.refund_seconds,
-        });
-        Ok(address.map_err(|rule| Fault::invalid("asset", format!("exact is not served: {rule}")))?.pay_to)
+        };
+        match merchant.family() {
+            Family::Solana => offers_on_solana::address_of(&commitment).map_err(|rule| refused(&rule)),
+            Family::Evm | Family::Tron => Ok(offers::address_of(&commitment).map_err(|rule| refused(&rule))?.pay_to),
+        }
     }
 
     /// The escrow with these last seconds of deposit and delivery and first of the refund, UNIX.

@@ -1,9 +1,11 @@
 //! The message of a verify or settle call (spec 2.14), read up to what it says about the payment.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use events::{Hash32, time::Timestamp};
+use events::{Account, Hash32, time::Timestamp};
 
 use super::{
     IDENTIFIER_CHARS_MAX, IDENTIFIER_CHARS_MIN, PAYMENT_IDENTIFIER, VERSION, exact,
@@ -22,6 +24,8 @@ use crate::{
 pub struct Call {
     /// The payment request in the payload, as it came; of the scheme `exact` the one that the payload comes to.
     pub request: JsonBody,
+    /// Who pays, where the request's source is the merchant's account.
+    buyer: Option<Account>,
     pub(super) message: Message,
 }
 
@@ -60,6 +64,11 @@ struct Inner<'a> {
 }
 
 impl Call {
+    /// Who pays, where the request's source is the merchant's account.
+    pub fn buyer(&self) -> Option<&Account> {
+        self.buyer.as_ref()
+    }
+
     /// Reads a body that came at `now`.
     ///
     /// # Errors
@@ -78,10 +87,10 @@ impl Call {
         let (accepted, whole) = faults.or(accepted.zip(whole))?;
         let inner = Object::at(&payload.path("payload"), whole);
         let requirement = Requirement::read(requirements)?;
-        let (request, bound) = match &requirement.scheme {
+        let (request, buyer, bound) = match &requirement.scheme {
             Scheme::Exact(offer) => {
-                let request = exact::request(&requirement, offer, &inner, now)?;
-                (request, json!({"accepted": accepted, "payload": whole}))
+                let (request, buyer) = exact::request(&requirement, offer, &inner, now)?;
+                (request, buyer, json!({"accepted": accepted, "payload": whole}))
             }
             Scheme::GwEscrow | Scheme::Other => {
                 let mut faults = Faults::default();
@@ -91,7 +100,7 @@ impl Call {
                 let outer: Outer<'_> = serde_json::from_str(&body.text).map_err(|_| Code::INVALID_REQUEST)?;
                 let text = outer.payment_payload.payload.payment_request.get().to_owned();
                 let bound = json!({"accepted": accepted, "paymentRequest": request});
-                (JsonBody { text, members: request.clone() }, bound)
+                (JsonBody { text, members: request.clone() }, None, bound)
             }
         };
         let identifier = identifier(&payload)?;
@@ -104,7 +113,7 @@ impl Call {
             accepted: accepted.clone(),
             requirements: requirements.clone(),
         };
-        Ok(Self { request, message })
+        Ok(Self { request, buyer, message })
     }
 }
 
@@ -114,7 +123,8 @@ impl Message {
         matches!(self.requirement.scheme, Scheme::Exact(_))
     }
 
-    /// Whether what the payer accepted is what the merchant asks for; `extra` may hold more.
+    /// Whether what the payer accepted is what the merchant asks for; `extra` may hold more. What a server writes anew into each requirement
+    /// for its clients' convenience may differ.
     ///
     /// # Errors
     /// `PAYMENT_REQUIREMENTS_MISMATCH` naming the member.
@@ -126,7 +136,7 @@ impl Message {
         for (name, value) in &self.requirements {
             let accepted = self.accepted.get(name);
             let same = match name.as_str() {
-                "extra" => accepted.is_some_and(|accepted| contains(accepted, value)),
+                "extra" => accepted.is_some_and(|accepted| contains(accepted, &lasting(value))),
                 _ => accepted == Some(value),
             };
             if !same {
@@ -137,6 +147,20 @@ impl Message {
             Some(name) => Err(differs(plain(name))),
             None => Ok(()),
         }
+    }
+}
+
+/// Members of `extra` that servers of `exact` on Solana write anew into each requirement (`@x402/svm`).
+const DYNAMIC: [&str; 2] = ["recentBlockhash", "lastValidBlockHeight"];
+
+/// What of `extra` is the same each time.
+fn lasting(extra: &Value) -> Cow<'_, Value> {
+    match extra {
+        Value::Object(members) if DYNAMIC.iter().any(|name| members.contains_key(*name)) => {
+            let lasting = members.iter().filter(|(name, _)| !DYNAMIC.contains(&name.as_str()));
+            Cow::Owned(lasting.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        extra => Cow::Borrowed(extra),
     }
 }
 

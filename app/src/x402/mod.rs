@@ -26,7 +26,7 @@ use crate::error::{Code, Error};
 
 /// The scheme of payments that are signed for the gateway's own.
 pub const SCHEME: &str = "gw-escrow";
-/// The scheme that every client of x402 knows (ADR 154).
+/// The scheme that every client of x402 knows (ADR 154, 160).
 pub const EXACT: &str = "exact";
 /// The version of x402.
 pub const VERSION: u64 = 2;

@@ -1,4 +1,4 @@
-//! Offers of merchants for stock clients of x402 (ADR 154): what stands in a 402 of the scheme `exact`, so that who pays it in a token on
+//! Offers of merchants for stock clients of x402 (ADR 154, 160): what stands in a 402 of the scheme `exact`, so that who pays it in a token on
 //! one chain pays the merchant on another. An offer is computed; nothing is kept, and the same question has the same answer.
 
 use chrono::TimeDelta;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use chains::config::AssetConfig;
 use events::{
     Amount, amount,
-    event::{EscrowPlan, TokenDomain},
+    event::EscrowPlan,
     time::{from_unix_seconds, unix_seconds},
 };
 
@@ -24,6 +24,7 @@ use super::{
 use crate::{
     App,
     admission::ready_chains,
+    authorization::OfferSigning,
     error::{Code, Error},
     prepare::unsignable,
     request::{
@@ -120,11 +121,11 @@ pub async fn offer(state: &App, body: &JsonBody) -> Result<OfferBody, Error> {
     let end = unix_seconds(state.services.clock.now()).saturating_add(asked.timeout_seconds);
     let plan = resolved.plan(offer.windows(end));
     check_windows(&plan, state)?;
-    let domain = state.services.authorizer.offer_domain(&merchant, &plan.contract).await;
-    let domain =
-        domain.map_err(|error| ready_chains::explained(&state.services.chains, &merchant, unsignable(error)))?;
-    let pay_to = resolved.offer_address(&merchant, &offer).map_err(of_offer)?.to_string();
-    let requirement = rendered(&requirement, &offer, &domain, &pay_to);
+    let pay_to = resolved.offer_address(&merchant, &offer).map_err(of_offer)?;
+    let signing = state.services.authorizer.offer_signing(&merchant, &plan.contract, &pay_to).await;
+    let signing =
+        signing.map_err(|error| ready_chains::explained(&state.services.chains, &merchant, unsignable(error)))?;
+    let requirement = rendered(&requirement, &offer, &signing, pay_to.as_str());
     Ok(OfferBody { route: route(&requirement), requirement })
 }
 
@@ -164,8 +165,8 @@ fn draft(asked: &Asked, corridors: &Corridors) -> Result<(Requirement, ExactOffe
     let least = corridors.refund_delay_seconds([&from, &to].into_iter());
     let verifier = source.default_verifier();
     let offer = ExactOffer {
-        token_name: String::new(),
-        token_version: String::new(),
+        // The token is asked later, and the address does not commit to it.
+        domain: None,
         merchant,
         delivery_seconds: asked.delivery_seconds,
         refund_seconds: asked.refund_seconds.unwrap_or(u32::try_from(least).unwrap_or(u32::MAX)),
@@ -209,8 +210,24 @@ fn priced(fulfillment_amount: &str, pays: &AssetConfig, receives: &AssetConfig) 
 }
 
 /// The requirement as it stands in a 402.
-fn rendered(requirement: &Requirement, offer: &ExactOffer, domain: &TokenDomain, pay_to: &str) -> Value {
+fn rendered(requirement: &Requirement, offer: &ExactOffer, signing: &OfferSigning, pay_to: &str) -> Value {
     let Destination { network, asset, address } = &requirement.destination;
+    let mut extra = match signing {
+        OfferSigning::Domain(domain) => json!({"name": domain.name, "version": domain.version}),
+        OfferSigning::FeePayer(account) => json!({"feePayer": account}),
+    };
+    extra["gw"] = json!({
+        "destination": {"network": network, "asset": asset, "address": address},
+        "fulfillmentAmount": requirement.fulfillment_amount,
+        "merchant": offer.merchant,
+        "escrow": requirement.escrow,
+        "fulfillmentProxy": requirement.fulfillment_proxy,
+        "reserver": requirement.reserver,
+        "releaser": requirement.releaser,
+        "fulfillmentVerifierEndpoint": requirement.verifier_endpoint,
+        "deliverySeconds": offer.delivery_seconds,
+        "refundSeconds": offer.refund_seconds,
+    });
     json!({
         "scheme": EXACT,
         "network": requirement.network,
@@ -218,22 +235,7 @@ fn rendered(requirement: &Requirement, offer: &ExactOffer, domain: &TokenDomain,
         "amount": requirement.amount,
         "payTo": pay_to,
         "maxTimeoutSeconds": requirement.timeout_seconds_max,
-        "extra": {
-            "name": domain.name,
-            "version": domain.version,
-            "gw": {
-                "destination": {"network": network, "asset": asset, "address": address},
-                "fulfillmentAmount": requirement.fulfillment_amount,
-                "merchant": offer.merchant,
-                "escrow": requirement.escrow,
-                "fulfillmentProxy": requirement.fulfillment_proxy,
-                "reserver": requirement.reserver,
-                "releaser": requirement.releaser,
-                "fulfillmentVerifierEndpoint": requirement.verifier_endpoint,
-                "deliverySeconds": offer.delivery_seconds,
-                "refundSeconds": offer.refund_seconds,
-            },
-        },
+        "extra": extra,
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use events::{
     Account, AssetId, ChainId, Family, caip,
-    event::{Authorization, EscrowPlan, Submitted, X402Exact},
+    event::{Authorization, EscrowPlan, Submitted, TokenDomain},
     time::Timestamp,
 };
 
@@ -58,11 +58,10 @@ pub(super) enum Scheme {
 /// What a merchant's offer says besides, where stock clients pay it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExactOffer {
-    /// The token's name in the domain in which clients sign.
-    pub(super) token_name: String,
-    /// Its version there.
-    pub(super) token_version: String,
-    /// The merchant's account on the source chain, for what comes to the offer's address without a deposit.
+    /// The domain in which clients sign for the token, on EVM chains.
+    pub(super) domain: Option<TokenDomain>,
+    /// The merchant's account on the source chain, for what comes to the offer's address without a deposit, and on Solana for all that is not
+    /// delivered.
     pub(super) merchant: String,
     /// From the end of a client's authorization to the last second of the delivery.
     pub(super) delivery_seconds: u32,
@@ -78,9 +77,15 @@ impl ExactOffer {
         [reserve_deadline, fulfillment_deadline, fulfillment_deadline.saturating_add(self.refund_seconds.into())]
     }
 
-    fn read(extra: &Object<'_>, gw: &Object<'_>, faults: &mut Faults) -> Option<Self> {
-        let token_name = text(extra, "name", faults);
-        let token_version = text(extra, "version", faults);
+    fn read(network: Option<&str>, extra: &Object<'_>, gw: &Object<'_>, faults: &mut Faults) -> Option<Self> {
+        let chain: Option<ChainId> = network.and_then(|network| network.parse().ok());
+        let domain = if chain.and_then(|chain| chain.family()) == Some(Family::Solana) {
+            // Who pays the fee is read from what clients sign.
+            text(extra, "feePayer", faults).map(|_| None)
+        } else {
+            let (name, version) = (text(extra, "name", faults), text(extra, "version", faults));
+            name.zip(version).map(|(name, version)| Some(TokenDomain { name, version }))
+        };
         let merchant = text(gw, "merchant", faults);
         let delivery_seconds = gw.required("deliverySeconds", faults);
         let delivery_seconds = delivery_seconds.and_then(|stated| seconds(stated, gw, "deliverySeconds", faults));
@@ -91,8 +96,7 @@ impl ExactOffer {
             let _: Option<&str> = gw.required(name, faults);
         }
         Some(Self {
-            token_name: token_name?,
-            token_version: token_version?,
+            domain: domain?,
             merchant: merchant?,
             delivery_seconds: delivery_seconds?,
             refund_seconds: refund_seconds?,
@@ -146,7 +150,7 @@ impl Requirement {
         let gw = extra.required_object("gw", faults)?;
         let scheme = match scheme {
             Some(SCHEME) => Some(Scheme::GwEscrow),
-            Some(EXACT) => ExactOffer::read(&extra, &gw, faults).map(Scheme::Exact),
+            Some(EXACT) => ExactOffer::read(network.as_deref(), &extra, &gw, faults).map(Scheme::Exact),
             Some(_) => Some(Scheme::Other),
             None => None,
         };
@@ -174,13 +178,29 @@ impl Requirement {
 }
 
 impl Requirement {
-    /// Whether what the address of an offer commits to besides is that of the purchase, where the payment is one.
-    fn is_of_purchase(&self, purchase: Option<&X402Exact>, plan: &EscrowPlan) -> bool {
-        let Some(purchase) = purchase else { return true };
-        let Scheme::Exact(offer) = &self.scheme else { return false };
-        Account::parse(Family::Evm, &offer.merchant).as_ref() == Ok(&purchase.merchant)
-            && offer.windows(purchase.valid_before)
-                == [plan.reserve_deadline, plan.fulfillment_deadline, plan.refund_after]
+    /// Whether what the address of an offer commits to besides is that of the purchase that was authorized so, where that is one.
+    fn is_of_purchase(&self, authorization: &Authorization, source: &Account, plan: &EscrowPlan) -> bool {
+        let offer = match &self.scheme {
+            Scheme::Exact(offer) => Some(offer),
+            Scheme::GwEscrow | Scheme::Other => None,
+        };
+        let is_merchant = |offer: &ExactOffer, account: &Account| {
+            Account::parse(account.family(), &offer.merchant).as_ref() == Ok(account)
+        };
+        match authorization {
+            Authorization::EvmX402Exact(purchase) => offer.is_some_and(|offer| {
+                is_merchant(offer, &purchase.merchant)
+                    && offer.windows(purchase.valid_before)
+                        == [plan.reserve_deadline, plan.fulfillment_deadline, plan.refund_after]
+            }),
+            // Its deadlines were counted from when it came.
+            Authorization::SolanaX402Exact(purchase) => offer.is_some_and(|offer| {
+                is_merchant(offer, source)
+                    && offer.delivery_seconds == purchase.delivery_seconds
+                    && offer.refund_seconds == purchase.refund_seconds
+            }),
+            _ => true,
+        }
     }
 
     /// How long the merchant waits for its delivery: of an offer until a client's authorization and then the delivery's time are over.
@@ -208,13 +228,14 @@ impl Requirement {
             stated.as_ref().is_none_or(|stated| is_account(stated, family, account))
         };
         let endpoint_is = |stated: &String| is_at(&submitted.verifier, stated);
-        let purchase = match &submitted.authorization {
-            Authorization::EvmX402Exact(purchase) => Some(purchase),
+        let pay_to = match &submitted.authorization {
+            Authorization::EvmX402Exact(purchase) => Some(&purchase.pay_to),
+            Authorization::SolanaX402Exact(purchase) => Some(&purchase.pay_to),
             _ => None,
         };
         // The address of an offer commits to all that it is made of.
-        let is_paid = match purchase {
-            Some(purchase) => is_account(&self.pay_to, from, &purchase.pay_to),
+        let is_paid = match pay_to {
+            Some(pay_to) => is_account(&self.pay_to, from, pay_to),
             None => {
                 is_account(&self.pay_to, from, &escrow.contract)
                     || is_account(&self.pay_to, target, destination.account())
@@ -234,14 +255,14 @@ impl Requirement {
             ("extra.gw.destination.asset", is_asset(&self.destination.asset, destination.asset())),
             ("extra.gw.destination.address", is_account(&self.destination.address, target, destination.account())),
             ("payTo", is_paid),
-            ("extra.gw.merchant", self.is_of_purchase(purchase, &submitted.escrow)),
+            ("extra.gw.merchant", self.is_of_purchase(&submitted.authorization, source.account(), &submitted.escrow)),
             ("extra.gw.fulfillmentAmount", self.fulfillment_amount.parse() == Ok(terms.fulfillment_amount)),
             ("extra.gw.escrow", may_be(&self.escrow, from, &escrow.contract)),
             ("extra.gw.fulfillmentProxy", may_be(&self.fulfillment_proxy, target, proxy)),
             ("extra.gw.reserver", may_be(&self.reserver, from, &escrow.reserver)),
             ("extra.gw.releaser", may_be(&self.releaser, from, &escrow.releaser)),
             ("extra.gw.fulfillmentVerifierEndpoint", self.verifier_endpoint.as_ref().is_none_or(endpoint_is)),
-            ("scheme", purchase.is_some() || self.scheme == Scheme::GwEscrow),
+            ("scheme", pay_to.is_some() || self.scheme == Scheme::GwEscrow),
             ("extra.gw.quoteDeadlineSeconds", is_within(submitted.quote_deadline, self.quote_deadline_seconds)),
             (
                 "extra.gw.fulfillmentDeadlineSeconds",

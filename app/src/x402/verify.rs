@@ -2,7 +2,7 @@
 
 use events::PaymentId;
 use net::callers::Caller;
-use projections::{PaymentStatus, PaymentView};
+use projections::PaymentView;
 
 use super::{
     Refusal,
@@ -33,9 +33,7 @@ pub async fn verify(state: &App, caller: Caller, call: Call) -> Result<Verified,
     };
     Ok(match verified {
         Verified::Known(view)
-            if call.message.is_exact()
-                && view.status == PaymentStatus::Completed
-                && was_told(state, &view.payment_id).await? =>
+            if call.message.is_exact() && view.is_merchant_paid() && was_told(state, &view.payment_id).await? =>
         {
             Verified::Told(view)
         }

@@ -52,6 +52,10 @@ pub static OFFER_ADDRESSES: LazyLock<Artefact> =
 pub static PAYMENT_BATCHES: LazyLock<Artefact> =
     LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/PaymentBatches.json")));
 
+/// `Mandates`. Its constructor has no arguments.
+pub static MANDATES: LazyLock<Artefact> =
+    LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/Mandates.json")));
+
 /// Uniswap's `Permit2`, of its published sources and settings. Its constructor has no arguments.
 pub static PERMIT2: LazyLock<Artefact> =
     LazyLock::new(|| Artefact::embedded(include_str!("../../../contracts/artifacts/Permit2.json")));
@@ -313,6 +317,12 @@ pub fn offer_address_findings(found: &[u8], implementation: Address) -> Vec<Find
 /// What the code found where batches are drawn, compared with this version's, whose addresses run the code at `implementation`.
 pub fn payment_batch_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
     factory_findings(found, &PAYMENT_BATCHES, implementation)
+}
+
+/// What the code found where mandates are kept, compared with this version's, whose addresses run the code at `implementation`. What else the
+/// constructor wrote into it follows from chain and place.
+pub fn mandate_findings(found: &[u8], implementation: Address) -> Vec<Finding> {
+    factory_findings(found, &MANDATES, implementation)
 }
 
 fn factory_findings(found: &[u8], artefact: &Artefact, implementation: Address) -> Vec<Finding> {

@@ -136,6 +136,7 @@ mod tests {
             from_block: 1,
         };
         PayerDeposit {
+            transfer: None,
             payment_id: PaymentId::derive("eip155:0x00", &n.to_string()),
             terms_hash: terms.hash(),
             terms,

@@ -6,7 +6,7 @@ use alloy::{
 };
 
 use chains::perform::PerformError;
-use events::{Account, Amount, AssetId, Family, Hash32};
+use events::{Account, Amount, AssetId, ChainId, Family, Hash32};
 use sagas::ports::{PrepareError, Transient};
 
 sol!(
@@ -95,6 +95,9 @@ pub enum ConvertError {
     /// An asset that is neither an ERC-20 nor the chain's own coin.
     #[error("{0} is neither an ERC-20 nor the chain's own coin")]
     Asset(String),
+    /// An amount beyond the 160 bits of an allowance at Permit2.
+    #[error("{0} is more than an allowance can hold")]
+    Amount(String),
     /// A time beyond the contracts' 48 bits.
     #[error("{0} is not a UNIX time that a contract can hold")]
     Time(u64),
@@ -157,6 +160,11 @@ pub fn erc20(asset: &AssetId) -> Result<Address, ConvertError> {
         "erc20" => parse_address(asset.reference()).map_err(|_| ConvertError::Asset(asset.to_string())),
         _ => Err(ConvertError::Asset(asset.to_string())),
     }
+}
+
+/// The ERC-20 with this contract on `chain`; `None` where there is no such asset.
+pub fn erc20_asset(chain: &ChainId, token: Address) -> Option<AssetId> {
+    format!("{chain}/erc20:{}", text(token)).parse().ok()
 }
 
 /// The token contract of an ERC-20, or zero for the chain's own coin (`slip44`), as `FulfillmentProxy` has it.

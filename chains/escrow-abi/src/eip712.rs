@@ -72,6 +72,42 @@ sol! {
         PaymentBatch witness;
     }
 
+    /// Permit2's token, and how much of it a spender may draw up to when.
+    #[derive(Debug, PartialEq, Eq)]
+    struct PermitDetails {
+        address token;
+        uint160 amount;
+        uint48 expiration;
+        uint48 nonce;
+    }
+
+    /// What a payer signs for a mandate: an allowance for its address.
+    #[derive(Debug, PartialEq, Eq)]
+    struct PermitSingle {
+        PermitDetails details;
+        address spender;
+        uint256 sigDeadline;
+    }
+
+    /// What a merchant signs under `EVM_PERMIT2_MANDATE`.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Charge {
+        address mandate;
+        bytes32 paymentId;
+        uint256 fulfillmentAmount;
+        uint160 amount;
+        address reserver;
+        uint48 reserveDeadline;
+        uint48 fulfillmentDeadline;
+        uint48 refundAfter;
+    }
+
+    /// What a payer signs who has somebody else end a mandate.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Cancellation {
+        address mandate;
+    }
+
     /// What a payer signs under `EVM_EIP3009`: only `to` may carry it out.
     #[derive(Debug, PartialEq, Eq)]
     struct ReceiveWithAuthorization {

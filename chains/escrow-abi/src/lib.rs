@@ -21,6 +21,7 @@ pub mod deposit_addresses;
 pub mod eip712;
 pub mod evidence;
 pub mod known_terms;
+pub mod mandates;
 pub mod minimal_proxy;
 pub mod offers;
 pub mod payment_batches;

@@ -323,11 +323,11 @@ mod tests {
         let tokens =
             message.permitted.iter().map(|(token, amount)| keccak256((token_type, *token, *amount).abi_encode()));
         let tokens: Vec<u8> = tokens.flat_map(|hash| hash.0).collect();
-        let stub = "PermitBatchWitnessTransferFrom(TokenPermissions[] permitted,address spender,uint256 nonce,uint256 deadline,";
+        let begins = "PermitBatchWitnessTransferFrom(TokenPermissions[] permitted,address spender,uint256 nonce,uint256 deadline,";
         let rest = "PaymentBatch witness)PaymentBatch(address escrow,bytes32 payments)TokenPermissions(address token,uint256 amount)";
         let witness_type = keccak256("PaymentBatch(address escrow,bytes32 payments)");
         let witness = keccak256((witness_type, message.escrow, message.payments).abi_encode());
-        let (kind, deadline) = (keccak256(format!("{stub}{rest}")), U256::from(message.deadline));
+        let (kind, deadline) = (keccak256(format!("{begins}{rest}")), U256::from(message.deadline));
         let hash = (kind, keccak256(tokens), message.spender, message.nonce, deadline, witness).abi_encode();
         let domain_type = keccak256("EIP712Domain(string name,uint256 chainId,address verifyingContract)");
         let domain = keccak256((domain_type, keccak256("Permit2"), message.chain_id, message.permit2).abi_encode());

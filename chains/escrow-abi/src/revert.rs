@@ -11,12 +11,15 @@ use alloy::{
 use super::{
     contracts::{AccountDeposit, DevStablecoin, DevToken, FulfillmentProxy, GatewayEscrow, PermittedDeposit},
     deposit_addresses::DepositAddresses,
+    mandates::Mandates,
     offers::OfferAddresses,
     payment_batches::PaymentBatches,
 };
 
-/// Errors of contracts that are not ours: Permit2's (ISignatureTransfer, SignatureVerification, PermitErrors).
-const PERMIT2_ERRORS: [&str; 8] = [
+/// Errors of contracts that are not ours: Permit2's (ISignatureTransfer, IAllowanceTransfer, SignatureVerification, PermitErrors).
+const PERMIT2_ERRORS: [&str; 10] = [
+    "AllowanceExpired(uint256 deadline)",
+    "InsufficientAllowance(uint256 amount)",
     "InvalidAmount(uint256 maxAmount)",
     "LengthMismatch()",
     "SignatureExpired(uint256 signatureDeadline)",
@@ -64,6 +67,7 @@ static ERRORS: LazyLock<HashMap<Selector, Error>> = LazyLock::new(|| {
         DepositAddresses::abi::errors(),
         OfferAddresses::abi::errors(),
         PaymentBatches::abi::errors(),
+        Mandates::abi::errors(),
     ];
     let own = own.into_iter().flat_map(|errors| errors.into_values().flatten());
     own.chain(foreign).map(|error| (error.selector(), error)).collect()

@@ -39,7 +39,7 @@ use super::{
     log_source::Logs,
     node::Node,
     payer_budgets::PayerBudgets,
-    payment_batches,
+    payment_batches::DrawnBatches,
     preparation::{Intent, Preparation},
     query::Query,
     reassignment,
@@ -85,6 +85,7 @@ pub struct EvmChain {
     payers: PayerBudgets,
     log_watcher: LogWatcher<Logs>,
     awaited: Arc<AwaitedTransfers>,
+    drawn: DrawnBatches,
     /// The payments whose deposits draw their batches, by the batches' addresses.
     draws: Turns<Account>,
     /// The payments that give back what all payments of their batches have left, by the batches' addresses and the tokens.
@@ -121,14 +122,15 @@ impl EvmChain {
                 draining: keys.draining_submitters,
             };
         }
-        let awaited = Arc::new(AwaitedTransfers::default());
+        let (awaited, drawn) = (Arc::new(AwaitedTransfers::default()), DrawnBatches::of(node.clone()));
         Ok(Self {
             reservers,
             submitters: SubmitterAccounts::new(node.clone(), accounts, ledger, clock.clone()),
-            payers: PayerBudgets::new(node.clone(), budgets, clock.clone()),
+            payers: PayerBudgets::new(node.clone(), budgets, drawn.clone(), clock.clone()),
             log_watcher: LogWatcher::new(Logs::of(node.clone(), awaited.clone()), node.config().common.poll_ms)
                 .hinted(node.head_feed().cloned()),
             awaited,
+            drawn,
             draws: Turns::new(Duration::from_secs(node.config().admission_seconds) + TURN_MARGIN),
             returns: Turns::new(RETURN_TURN_MAX),
             readable: Mutex::default(),
@@ -253,9 +255,7 @@ impl EvmChain {
             return self.prepare_any_deposit(order, larger, attempt).await;
         };
         let (batch, payment_id) = (&permit.address, &order.payment_id);
-        if !payment_batches::is_drawn(&self.node, batch).await?
-            && !self.draws.take(batch.clone(), payment_id, Instant::now())
-        {
+        if !self.drawn.has(batch).await? && !self.draws.take(batch.clone(), payment_id, Instant::now()) {
             return Err(PrepareError::Waiting(format!("another payment of the batch {batch} draws it")));
         }
         let prepared = self.prepare_any_deposit(order, larger, attempt).await;

@@ -142,10 +142,14 @@ impl Audit for Auditor {
         let agreed = match case.authorization {
             Authorization::EvmPermit2Escrow(permit) | Authorization::EvmPermit2(permit) => permit.quote_hash,
             Authorization::EvmEip3009(transfer) => transfer.quote_hash,
-            Authorization::EvmPermit2Batch(_) | Authorization::EvmX402Exact(_) | Authorization::DepositAddress(_) => {
-                Hash32::ZERO
-            }
-            Authorization::Solana(_) | Authorization::Tron(_) | Authorization::TronPermit2Escrow(_) => {
+            Authorization::EvmPermit2Batch(_)
+            | Authorization::EvmPermit2Mandate(_)
+            | Authorization::EvmX402Exact(_)
+            | Authorization::DepositAddress(_) => Hash32::ZERO,
+            Authorization::Solana(_)
+            | Authorization::SolanaX402Exact(_)
+            | Authorization::Tron(_)
+            | Authorization::TronPermit2Escrow(_) => {
                 return Ok(unreadable("the payer signed for another family"));
             }
         };
@@ -153,11 +157,12 @@ impl Audit for Auditor {
             Agreement { plan: case.plan, terms_hash: case.terms.hash(), agreed, quote_hash: case.quote_hash };
         Evidence::deposited(&parties, &agreement, deposit, &mut discrepancies);
         Evidence::reserved(case, &parties, payout, reserved, &mut discrepancies);
-        // Who pays is the address that the payer's money was sent to, or drawn to with its batch, where there is one.
+        // Who pays is the address that the payer's money was sent to, or drawn to with its batch or by its mandate, where there is one.
         let sent_to = match case.authorization {
             Authorization::DepositAddress(given) => Some(&given.address),
             Authorization::EvmX402Exact(purchase) => Some(&purchase.pay_to),
             Authorization::EvmPermit2Batch(permit) => Some(&permit.address),
+            Authorization::EvmPermit2Mandate(charge) => Some(&charge.address),
             _ => None,
         };
         let payer = parties.payer;
@@ -168,12 +173,17 @@ impl Audit for Auditor {
         };
         let mut taken = Discrepancies::default();
         mined.taken(&taken_from, deposits.len(), deposit.amount, &mut taken);
-        if matches!(case.authorization, Authorization::EvmPermit2Batch(_)) && !taken.0.is_empty() {
+        let is_drawn_by_us =
+            matches!(case.authorization, Authorization::EvmPermit2Batch(_) | Authorization::EvmPermit2Mandate(_));
+        if is_drawn_by_us && !taken.0.is_empty() {
             // Who has seen the admission can pay for the payment, and the payer may have.
             let mut own = Discrepancies::default();
             mined.taken(&Parties { payer, ..taken_from }, deposits.len(), deposit.amount, &mut own);
             if own.0.is_empty() {
                 taken = own;
+            } else if matches!(case.authorization, Authorization::EvmPermit2Mandate(_)) {
+                // So may anybody, and the merchant by another mandate of the same payer's.
+                taken.0.iter_mut().for_each(|discrepancy| discrepancy.kind = Kind::Unverifiable);
             }
         }
         discrepancies.0.append(&mut taken.0);

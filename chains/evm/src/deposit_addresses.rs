@@ -30,9 +30,9 @@ use sagas::ports::{DepositOrder, Transient};
 use super::{
     calls::{Call, CallError, Calls},
     deployer,
+    factories::is_served,
     minimal_proxy::{self, implementation},
     node::{At, Node},
-    query::Query,
     transaction::plain,
 };
 
@@ -56,10 +56,22 @@ pub(crate) fn committed(
     plan: &EscrowPlan,
     amount: Amount,
 ) -> Result<Terms, ConvertError> {
+    let (deposit, escrow, token) = unquoted(payment_id, terms, plan)?;
+    Ok(deposit_addresses::terms(&deposit, escrow, token, amount))
+}
+
+/// The deposit of a payment that agreed to no quote, its escrow, and its token.
+///
+/// # Errors
+/// [`ConvertError`] for what fits no EVM chain.
+pub(crate) fn unquoted(
+    payment_id: &PaymentId,
+    terms: &events::Terms,
+    plan: &EscrowPlan,
+) -> Result<(eip712::GatewayDeposit, Address, Address), ConvertError> {
     let payer = address(terms.source.account())?;
     let deposit = eip712::deposit(payment_id, terms.hash(), Hash32::ZERO, payer, plan)?;
-    let (escrow, token) = (address(&plan.contract)?, contracts::erc20(terms.source.asset())?);
-    Ok(deposit_addresses::terms(&deposit, escrow, token, amount))
+    Ok((deposit, address(&plan.contract)?, contracts::erc20(terms.source.asset())?))
 }
 
 /// The deposit address of a payment at this version's contract, whose code need not be there.
@@ -136,14 +148,9 @@ pub async fn refuses_refunds(
 /// # Errors
 /// [`Transient`].
 pub async fn served_from(node: &Node, escrow: &Account) -> Result<Option<u64>, Transient> {
-    let (newest, settled) = futures::try_join!(node.head(), node.settled())?;
-    let head = At::Block(newest);
-    let (query, escrow) = (Query::of(node), address(escrow)?);
-    let (made_by, escrow) = futures::try_join!(query.code(factory(), head), query.code(escrow, head))?;
-    let is_ours = artefacts::deposit_address_findings(&made_by, implementation(factory()))
-        .iter()
-        .all(|finding| finding.fault.is_none());
-    Ok((is_ours && artefacts::takes_deposits_for(&escrow)).then_some(settled.number))
+    let served = is_served(node, escrow, factory(), artefacts::deposit_address_findings);
+    let (is_served, settled) = futures::try_join!(served, node.settled())?;
+    Ok(is_served.then_some(settled.number))
 }
 
 /// The call that brings `amount` of what is at the payment's address into the escrow, with the award.

@@ -18,7 +18,7 @@ use escrow_abi::{
 };
 use events::{
     Amount, Hash32,
-    event::{Authorization, BatchPermit, DepositAddress, Eip3009, Permit2, TokenPermit, X402Exact},
+    event::{Authorization, BatchPermit, DepositAddress, Eip3009, MandateCharge, Permit2, TokenPermit, X402Exact},
 };
 use sagas::ports::{DepositOrder, ExpectedTerms, Transient};
 use signer::Secp256k1Key;
@@ -26,7 +26,7 @@ use signer::Secp256k1Key;
 use super::{
     attest,
     calls::Call,
-    deposit_addresses, erc6492, offers, payment_batches, permitted_deposit,
+    deposit_addresses, erc6492, mandates, offers, payment_batches, permitted_deposit,
     transaction::{plain, raw_bytes},
 };
 
@@ -92,6 +92,10 @@ pub(crate) async fn deposit_call(
             let (signed, r) = ((*permit, signature), BatchedEscrow::Reservation::from(&reservation));
             return Ok(payment_batches::deposit_call(sender, order, signed, r, until, reserver_signature)?);
         }
+        Signed::Charged(charge) => {
+            let asked = (*charge, signature);
+            return mandates::deposit_call(sender, order, asked, &reservation, until, reserver_signature);
+        }
         Signed::Offered(purchase) => {
             let (what, bought) = ((&order.terms, &order.escrow), (*purchase, signature));
             let r = OfferedEscrow::Reservation::from(&reservation);
@@ -131,6 +135,8 @@ enum Signed<'a> {
     Permit(&'a Permit2, bool),
     /// To Permit2, for a batch of payments.
     Batch(&'a BatchPermit),
+    /// By the merchant of the payer's mandate.
+    Charged(&'a MandateCharge),
     /// To the token.
     Transfer(&'a Eip3009),
     /// To the token, for the address of a merchant's offer.
@@ -147,8 +153,12 @@ impl<'a> Signed<'a> {
             Authorization::EvmEip3009(transfer) => Some(Self::Transfer(transfer)),
             Authorization::EvmX402Exact(purchase) => Some(Self::Offered(purchase)),
             Authorization::EvmPermit2Batch(permit) => Some(Self::Batch(permit)),
+            Authorization::EvmPermit2Mandate(charge) => Some(Self::Charged(charge)),
             Authorization::DepositAddress(given) => Some(Self::Nothing(given)),
-            Authorization::Solana(_) | Authorization::Tron(_) | Authorization::TronPermit2Escrow(_) => None,
+            Authorization::Solana(_)
+            | Authorization::SolanaX402Exact(_)
+            | Authorization::Tron(_)
+            | Authorization::TronPermit2Escrow(_) => None,
         }
     }
 
@@ -156,14 +166,14 @@ impl<'a> Signed<'a> {
         match self {
             Self::Permit(permit, _) => permit.quote_hash,
             Self::Transfer(transfer) => transfer.quote_hash,
-            Self::Batch(_) | Self::Offered(_) | Self::Nothing(_) => Hash32::ZERO,
+            Self::Batch(_) | Self::Charged(_) | Self::Offered(_) | Self::Nothing(_) => Hash32::ZERO,
         }
     }
 
     fn allowance(&self) -> Option<&'a TokenPermit> {
         match self {
             Self::Permit(permit, _) => permit.allowance.as_ref(),
-            Self::Batch(_) | Self::Transfer(_) | Self::Offered(_) | Self::Nothing(_) => None,
+            Self::Batch(_) | Self::Charged(_) | Self::Transfer(_) | Self::Offered(_) | Self::Nothing(_) => None,
         }
     }
 
@@ -173,6 +183,7 @@ impl<'a> Signed<'a> {
             Self::Transfer(transfer) => &transfer.signature,
             Self::Offered(purchase) => &purchase.signature,
             Self::Batch(permit) => &permit.signature,
+            Self::Charged(charge) => &charge.signature,
             Self::Nothing(_) => "0x",
         }
     }
@@ -216,7 +227,7 @@ pub(crate) fn admitted_until(data: &[u8]) -> Option<u64> {
         until.or_else(|_| GatewayEscrow::depositWithAuthorizationCall::abi_decode(data).map(|call| call.admittedUntil));
     let until = until.ok().map(contracts::seconds);
     let until = until.or_else(|| deposit_addresses::admitted_until(data)).or_else(|| offers::admitted_until(data));
-    until.or_else(|| payment_batches::admitted_until(data))
+    until.or_else(|| payment_batches::admitted_until(data)).or_else(|| mandates::admitted_until(data))
 }
 
 /// The terms that the escrow commits to once the deposit is made, which reserves at once; `None` before there is an award, and

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use escrow_abi::{
-    artefacts::{DEPOSIT_ADDRESSES, OFFER_ADDRESSES, PAYMENT_BATCHES},
+    artefacts::{DEPOSIT_ADDRESSES, MANDATES, OFFER_ADDRESSES, PAYMENT_BATCHES},
     contracts::{
         ConvertError, DevAccountFactory, DevHostileAccount, DevStablecoin, DevToken, DevWrappedCoin, GatewayEscrow,
         PAYOUT_GAS, parse_address, text,
@@ -161,13 +161,13 @@ impl DevChain {
         Ok(DevContracts { permit2, escrow, proxy })
     }
 
-    /// Puts the contracts that make deposit addresses and addresses of offers, and that draw batches, where every chain has them, by the deployer that anvil
-    /// comes with.
+    /// Puts the contracts that make deposit addresses and addresses of offers, draw batches and keep mandates, where every chain has them, by
+    /// the deployer that anvil comes with.
     ///
     /// # Errors
     /// [`DevError`].
     pub async fn deploy_factories(&self) -> Result<(), DevError> {
-        for factory in [&*DEPOSIT_ADDRESSES, &*OFFER_ADDRESSES, &*PAYMENT_BATCHES] {
+        for factory in [&*DEPOSIT_ADDRESSES, &*OFFER_ADDRESSES, &*PAYMENT_BATCHES, &*MANDATES] {
             self.deploy_factory(&factory.creation).await?;
         }
         Ok(())

@@ -11,11 +11,12 @@ use alloy::{
     sol_types::SolCall,
 };
 
+use chains::offer::Commitment;
 use escrow_abi::{
     artefacts::{self, OFFER_ADDRESSES},
     contracts::{self, ConvertError, address},
     offers::{
-        self, Commitment, GatewayEscrow,
+        self, GatewayEscrow,
         OfferAddresses::{self, Purchase},
     },
 };
@@ -28,9 +29,9 @@ use sagas::ports::Transient;
 use super::{
     calls::Call,
     deployer,
+    factories::is_served,
     minimal_proxy::{self, implementation},
-    node::{At, Node},
-    query::Query,
+    node::Node,
     transaction::plain,
 };
 
@@ -58,7 +59,7 @@ pub struct OfferAddress {
 /// # Errors
 /// [`ConvertError`] for what fits no EVM chain.
 pub fn address_of(commitment: &Commitment<'_>) -> Result<OfferAddress, ConvertError> {
-    let offer = commitment.offer()?;
+    let offer = offers::offer(commitment)?;
     let code = implementation(factory());
     let account =
         |address: Address| contracts::account(address).ok_or_else(|| ConvertError::Address(address.to_string()));
@@ -74,7 +75,7 @@ pub fn address_of(commitment: &Commitment<'_>) -> Result<OfferAddress, ConvertEr
 /// # Errors
 /// [`ConvertError`] for what fits no EVM chain.
 pub(crate) fn mismatch(terms: &Terms, plan: &EscrowPlan, recorded: &X402Exact) -> Result<Option<String>, ConvertError> {
-    let offer = Commitment::of_purchase(terms, plan, recorded.amount, &recorded.merchant)?.offer()?;
+    let offer = offers::offer(&offers::of_purchase(terms, plan, recorded.amount, &recorded.merchant)?)?;
     let (factory, code) = (address(&recorded.factory)?, address(&recorded.implementation)?);
     let (expected, found) = (minimal_proxy::address(factory, code, offers::salt(&offer)), address(&recorded.pay_to)?);
     let text = |address: Address| contracts::text(address);
@@ -91,12 +92,7 @@ pub(crate) fn mismatch(terms: &Terms, plan: &EscrowPlan, recorded: &X402Exact) -
 /// # Errors
 /// [`Transient`].
 pub async fn served(node: &Node, escrow: &Account) -> Result<bool, Transient> {
-    let head = At::Block(node.head().await?);
-    let (query, escrow) = (Query::of(node), address(escrow)?);
-    let (made_by, escrow) = futures::try_join!(query.code(factory(), head), query.code(escrow, head))?;
-    let findings = artefacts::offer_address_findings(&made_by, implementation(factory()));
-    let is_ours = findings.iter().all(|finding| finding.fault.is_none());
-    Ok(is_ours && artefacts::takes_deposits_for(&escrow))
+    is_served(node, escrow, factory(), artefacts::offer_address_findings).await
 }
 
 /// The call that has the token carry out what the buyer signed, and brings it into the escrow with the award.
@@ -111,7 +107,7 @@ pub(crate) fn deposit_call(
     admitted_until: U48,
     reserver_signature: Bytes,
 ) -> Result<Call, ConvertError> {
-    let o = Commitment::of_purchase(terms, plan, purchase.amount, &purchase.merchant)?.offer()?;
+    let o = offers::offer(&offers::of_purchase(terms, plan, purchase.amount, &purchase.merchant)?)?;
     let p = Purchase {
         payer: address(terms.source.account())?,
         validAfter: U256::from(purchase.valid_after),

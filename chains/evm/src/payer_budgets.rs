@@ -23,7 +23,7 @@ use sagas::ports::{Clock, DepositOrder, DepositState, PrepareError, Transient};
 use super::{
     node::Node,
     payers::{self, ContractPayer, account_budget},
-    payment_batches,
+    payment_batches::DrawnBatches,
     query::Query,
     transaction::{self, hash_of},
 };
@@ -59,6 +59,7 @@ fn charged_account(order: &DepositOrder) -> Result<Address, Transient> {
 pub(crate) struct PayerBudgets {
     node: Node,
     budgets: Arc<dyn Budgets>,
+    drawn: DrawnBatches,
     clock: Arc<dyn Clock>,
     /// Of accounts without code.
     key_deposits: UnderWay<BudgetKey, Purpose>,
@@ -66,8 +67,8 @@ pub(crate) struct PayerBudgets {
 
 impl PayerBudgets {
     /// The budgets on the chain of `node`, which all gateways share that share `budgets`.
-    pub fn new(node: Node, budgets: Arc<dyn Budgets>, clock: Arc<dyn Clock>) -> Self {
-        Self { node, budgets, clock, key_deposits: UnderWay::default() }
+    pub fn new(node: Node, budgets: Arc<dyn Budgets>, drawn: DrawnBatches, clock: Arc<dyn Clock>) -> Self {
+        Self { node, budgets, drawn, clock, key_deposits: UnderWay::default() }
     }
 
     /// The payer of an order as what it is at the newest state.
@@ -81,7 +82,7 @@ impl PayerBudgets {
             return Ok(Payer::Key(account));
         }
         if let Authorization::EvmPermit2Batch(permit) = &order.authorization
-            && payment_batches::is_drawn(&self.node, &permit.address).await?
+            && self.drawn.has(&permit.address).await?
         {
             // The money is there, and no code of the payer's is run any more.
             return Ok(Payer::Key(account));

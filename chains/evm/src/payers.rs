@@ -199,8 +199,11 @@ fn factory(authorization: &Authorization) -> Result<Option<Address>, Transient> 
         Authorization::EvmEip3009(transfer) => &transfer.signature,
         Authorization::EvmPermit2Batch(permit) => &permit.signature,
         Authorization::EvmX402Exact(purchase) => &purchase.signature,
-        Authorization::DepositAddress(_)
+        // The payer of a mandate is there, and the merchant is a key.
+        Authorization::EvmPermit2Mandate(_)
+        | Authorization::DepositAddress(_)
         | Authorization::Solana(_)
+        | Authorization::SolanaX402Exact(_)
         | Authorization::Tron(_)
         | Authorization::TronPermit2Escrow(_) => return Ok(None),
     };

@@ -4,17 +4,20 @@
 //! The contract that draws them is at one address on every chain, because it follows from its code alone ([`deploy`](crate::deploy)).
 //! So nothing is configured: where it is, payments can be paid so.
 
-use std::sync::LazyLock;
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use alloy::{
     primitives::{Address, B256, Bytes, aliases::U48},
     sol_types::SolCall,
 };
+use moka::future::Cache;
 
 use escrow_abi::{
     artefacts::{self, PAYMENT_BATCHES},
     contracts::{self, ConvertError, address},
-    eip712,
     payment_batches::{
         self, DepositAddresses, GatewayEscrow,
         PaymentBatches::{self, Batch},
@@ -22,7 +25,7 @@ use escrow_abi::{
     permit2::Deployed,
 };
 use events::{
-    Account, Amount, Hash32, PaymentId, Terms,
+    Account, Amount, PaymentId, Terms,
     event::{BatchPermit, EscrowPlan},
 };
 use sagas::ports::{DepositOrder, Transient};
@@ -30,11 +33,18 @@ use sagas::ports::{DepositOrder, Transient};
 use super::{
     calls::Call,
     deployer,
+    deposit_addresses::unquoted,
+    factories::is_served,
     minimal_proxy::{self, implementation},
     node::{At, Node},
     query::Query,
     transaction::plain,
 };
+
+/// How long it counts whether a batch is drawn. Blocks are hardly closer.
+const MOMENT: Duration = Duration::from_secs(1);
+/// Batches of which it is known.
+const BATCHES_MAX: u64 = 4_096;
 
 /// Where the contract that draws batches is, on every chain.
 static CONTRACT: LazyLock<Address> = LazyLock::new(|| deployer::place_of(&PAYMENT_BATCHES.creation));
@@ -59,9 +69,7 @@ fn terms_of(
     plan: &EscrowPlan,
     amount: Amount,
 ) -> Result<DepositAddresses::Terms, ConvertError> {
-    let payer = address(terms.source.account())?;
-    let deposit = eip712::deposit(payment_id, terms.hash(), Hash32::ZERO, payer, plan)?;
-    let (escrow, token) = (address(&plan.contract)?, contracts::erc20(terms.source.asset())?);
+    let (deposit, escrow, token) = unquoted(payment_id, terms, plan)?;
     Ok(payment_batches::terms(&deposit, escrow, token, amount))
 }
 
@@ -122,13 +130,9 @@ pub(crate) fn recorded_digest(
 /// # Errors
 /// [`Transient`].
 pub async fn served_from(node: &Node, escrow: &Account) -> Result<Option<u64>, Transient> {
-    let (newest, settled) = futures::try_join!(node.head(), node.settled())?;
-    let head = At::Block(newest);
-    let (query, escrow) = (Query::of(node), address(escrow)?);
-    let (drawn_by, escrow) = futures::try_join!(query.code(contract(), head), query.code(escrow, head))?;
-    let findings = artefacts::payment_batch_findings(&drawn_by, implementation(contract()));
-    let is_ours = findings.iter().all(|finding| finding.fault.is_none());
-    Ok((is_ours && artefacts::takes_deposits_for(&escrow)).then_some(settled.number))
+    let served = is_served(node, escrow, contract(), artefacts::payment_batch_findings);
+    let (is_served, settled) = futures::try_join!(served, node.settled())?;
+    Ok(is_served.then_some(settled.number))
 }
 
 /// Whether the batch with this address was drawn, by the newest block. Its code is there from then on; past its deadline a return of strays makes
@@ -138,6 +142,29 @@ pub async fn served_from(node: &Node, escrow: &Account) -> Result<Option<u64>, T
 /// [`Transient`].
 pub async fn is_drawn(node: &Node, at: &Account) -> Result<bool, Transient> {
     Ok(!Query::of(node).code(address(at)?, At::Latest).await?.is_empty())
+}
+
+/// Which batches were drawn, asked of the node once a moment for all payments of one that wait for it.
+#[derive(Clone)]
+pub(crate) struct DrawnBatches {
+    node: Node,
+    lately: Cache<Account, bool>,
+}
+
+impl DrawnBatches {
+    /// As `node` says.
+    pub(crate) fn of(node: Node) -> Self {
+        Self { node, lately: Cache::builder().time_to_live(MOMENT).max_capacity(BATCHES_MAX).build() }
+    }
+
+    /// As [`is_drawn`], a moment ago at most.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub(crate) async fn has(&self, at: &Account) -> Result<bool, Transient> {
+        let asked = self.lately.try_get_with_by_ref(at, is_drawn(&self.node, at)).await;
+        asked.map_err(|error: Arc<Transient>| (*error).clone())
+    }
 }
 
 /// The call that brings the payment's amount into the escrow with the award, and draws the batch before, where it is not drawn.

@@ -114,20 +114,20 @@ async fn from_nothing_to_contracts_that_are_at_the_same_place_everywhere() -> Re
     let bare = Bare::without_factory(31_501).await?;
     let (deployment, notes) = (bare.deployment(&bare.anvil.url()), MemoryNotes::default());
     let plan = deployment.plan(&notes).await?;
-    assert_eq!(plan.steps.iter().map(|step| step.is_done).collect::<Vec<_>>(), [false; 6]);
+    assert_eq!(plan.steps.iter().map(|step| step.is_done).collect::<Vec<_>>(), [false; 7]);
     let before = bare.dev.balance(&bare.payer.address().to_string()).await?;
     let contracts = deployment.run(&notes, &silent).await?;
     assert_eq!(plan.contracts.as_ref(), Some(&contracts));
     let spent = before - bare.dev.balance(&bare.payer.address().to_string()).await?;
     assert!(spent > U256::ZERO && spent <= U256::from(plan.cost()), "{spent} of {}", plan.cost());
     assert_eq!(faults(deployment.verify(&contracts).await?), Vec::<String>::new());
-    // Coins for the deployer's sender, and the five contracts.
-    assert_eq!(bare.sent().await?, 6);
+    // Coins for the deployer's sender, and the six contracts.
+    assert_eq!(bare.sent().await?, 7);
 
     let plan = deployment.plan(&notes).await?;
     assert!(plan.is_done() && plan.cost() == 0, "{plan:?}");
     assert_eq!(deployment.run(&notes, &silent).await?, contracts);
-    assert_eq!(bare.sent().await?, 6, "nothing is paid for twice");
+    assert_eq!(bare.sent().await?, 7, "nothing is paid for twice");
 
     let elsewhere = Bare::start(31_502).await?;
     let there = elsewhere.deployment(&elsewhere.anvil.url()).plan(&notes).await?;
@@ -160,7 +160,7 @@ async fn killed_at_any_call_it_goes_on_and_pays_once() -> Result<()> {
         liar.be_honest();
         let contracts = deployment.run(&notes, &silent).await.with_context(|| format!("after call {calls}"))?;
         assert_eq!(faults(deployment.verify(&contracts).await?), Vec::<String>::new(), "after call {calls}");
-        assert_eq!(bare.sent().await? - before, 5, "after call {calls}");
+        assert_eq!(bare.sent().await? - before, 6, "after call {calls}");
         let _: bool = bare.dev.rpc("evm_revert", (snapshot,)).await?;
         if ended {
             assert!(calls > 20, "a deployment takes more than {calls} calls");
@@ -192,7 +192,7 @@ async fn what_waits_is_offered_at_a_higher_price() -> Result<()> {
     };
     let (contracts, ()) = tokio::try_join!(run, others)?;
     assert_eq!(faults(deployment.verify(&contracts).await?), Vec::<String>::new());
-    assert_eq!(bare.sent().await?, 5);
+    assert_eq!(bare.sent().await?, 6);
     Ok(())
 }
 

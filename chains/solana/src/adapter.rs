@@ -32,6 +32,7 @@ use super::{
     escrows::Escrows,
     node::Node,
     program::{fulfillment, holder, key, text},
+    purchases::Purchase,
     reassignments::{self, Reassignments},
     record_watcher::{RecordWatcher, Watched},
     refusal::refused_trial,
@@ -93,6 +94,11 @@ impl Held {
 }
 
 impl Keys {
+    /// The accounts of [`Self::submitters`], in order.
+    pub fn submitter_accounts(&self) -> Vec<Account> {
+        self.submitters.iter().map(|key| holder(&key.public())).collect()
+    }
+
     fn held(self, node: &Node) -> Result<Held, SetupError> {
         let Self { reserver, draining_reservers, submitters, exit_submitters } = self;
         let chain_id = node.chain_id().clone();
@@ -150,6 +156,18 @@ impl SolanaChain {
 
     fn keys(&self) -> Result<&Held, Transient> {
         self.keys.as_ref().ok_or_else(|| Transient::misconfigured(format!("{} has no keys", self.node.chain_id())))
+    }
+
+    /// The submitter whose signature the buyer's transfer takes. It is one of those that are not for exits alone.
+    fn fee_payer(&self, purchase: &Purchase) -> Result<&Ed25519Key, Transient> {
+        let account = purchase.fee_payer();
+        let key = self.keys()?.submitters.iter().find(|submitter| submitter.public() == account);
+        key.ok_or_else(|| {
+            let (chain_id, account) = (self.node.chain_id(), text(&account));
+            Transient::misconfigured(format!(
+                "no submitter of {chain_id} is {account}, who pays for a buyer's transfer"
+            ))
+        })
     }
 
     /// Who may send a transaction of this leg for the payment, the preferred one first; those last whose keys gave no signature
@@ -232,6 +250,11 @@ impl Chains for SolanaChain {
         let (call, submitter) = match &order.authorization {
             Authorization::DepositAddress(_) => {
                 deposit_from_address::deposit(&self.node, order, amount, &senders, exits_left).await?
+            }
+            Authorization::SolanaX402Exact(_) => {
+                let purchase = Purchase::of(&order.payer_deposit())?;
+                let fee_payer = || self.fee_payer(&purchase);
+                purchase.deposit(&self.node, order, fee_payer, &senders, exits_left).await?
             }
             _ => deposit(&self.node, order, &senders, exits_left).await?,
         };
@@ -323,6 +346,10 @@ impl Chains for SolanaChain {
     }
 
     async fn address_state(&self, deposit: &PayerDeposit, since: Option<u64>) -> Result<AddressState, Transient> {
+        if deposit.authorization.purchase().is_some() {
+            self.look_at_escrow(&deposit.payment_id, &deposit.escrow, false)?;
+            return Purchase::of(deposit)?.state(&self.node).await;
+        }
         let place = Place::of(deposit)?;
         // What is waited for is a settled second; what happens there until then changes nothing.
         let [address, _] = place.token_accounts();
@@ -338,6 +365,12 @@ impl Chains for SolanaChain {
         let keys = self.keys()?;
         let exits_left = keys.of_submitters().left_over(Leg::Deposit, self.node.config().common.exits_reserved);
         let senders = self.senders(Leg::Deposit, &deposit.payment_id)?;
+        if deposit.authorization.purchase().is_some() {
+            let reserver = keys.reservers.of(&deposit.escrow.reserver).map_err(Transient::from)?;
+            let purchase = Purchase::of(deposit)?;
+            let (call, submitter) = purchase.collect(&self.node, &reserver.public(), &senders, exits_left).await?;
+            return self.prepare(submitter, Some(reserver), call, attempt).await;
+        }
         let (call, submitter) = Place::of(deposit)?.give_back(&self.node, &senders, exits_left).await?;
         self.prepare(submitter, None, call, attempt).await
     }
@@ -347,6 +380,9 @@ impl Chains for SolanaChain {
         deposit: &PayerDeposit,
         versions: &[TransactionPrepared],
     ) -> Result<OwnReturn, Transient> {
+        if deposit.authorization.purchase().is_some() {
+            return Purchase::of(deposit)?.collected_by(&self.node, versions).await;
+        }
         Place::of(deposit)?.given_back_by(&self.node, versions).await
     }
 

@@ -5,6 +5,7 @@ mod deposit;
 mod deposit_address;
 mod parties;
 mod prepared;
+mod purchase;
 
 use std::fmt::Display;
 
@@ -79,6 +80,9 @@ impl Audit for Auditor {
             Authorization::DepositAddress(recorded) => {
                 return Ok(deposit_address::given(payment_id, terms, plan, recorded));
             }
+            Authorization::SolanaX402Exact(recorded) => {
+                return Ok(purchase::signed(payment_id, terms, plan, recorded));
+            }
             _ => return Ok(unreadable("the payer signed for another family")),
         };
         let mut discrepancies = Discrepancies::default();
@@ -117,6 +121,9 @@ impl Audit for Auditor {
                 let found = (&evidence, secured);
                 deposit_address::deposited(case, &parties, recorded, found, &mut discrepancies)
             }
+            Authorization::SolanaX402Exact(recorded) => {
+                purchase::deposited(case, &parties, recorded, &evidence, &mut discrepancies)
+            }
             _ => self.signed_deposit(case, &parties, &evidence, secured, &mut discrepancies),
         };
         let Some(Deposited { effect, deposit, due }) = made else {
@@ -148,7 +155,10 @@ impl Audit for Auditor {
         deposit: &PayerDeposit,
         refunded: &EscrowRefunded,
     ) -> Result<Vec<Discrepancy>, Transient> {
-        self.came_back(deposit, refunded).await
+        match deposit.authorization.purchase() {
+            Some(recorded) => self.collected(deposit, recorded, refunded).await,
+            None => self.came_back(deposit, refunded).await,
+        }
     }
 
     async fn audit_reassignment(

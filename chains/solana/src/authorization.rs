@@ -51,6 +51,7 @@
 //! ```
 
 mod choice;
+mod purchase;
 mod terms;
 
 use ed25519_dalek::{Signature, VerifyingKey};
@@ -63,8 +64,11 @@ use events::{
 };
 use gateway_program::host;
 
-pub use self::choice::Choice;
 use self::terms::Rebuilt;
+pub use self::{
+    choice::Choice,
+    purchase::{SentPurchase, authorize_purchase},
+};
 use super::program::{ConvertError, account, base58, key, text};
 
 /// Version of the domain of what is signed, as `/v1/defaults` shows it.

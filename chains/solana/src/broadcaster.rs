@@ -89,6 +89,25 @@ impl<'a> Broadcaster<'a> {
         Ok(Blockhash { hash: self.node.bytes32(&blockhash)?, last_valid_height })
     }
 
+    /// Whether a transaction with this blockhash may land in the next block, and of which slot that is; the state is of `at_least` or later.
+    ///
+    /// # Errors
+    /// [`Transient`], also when the answer is of an earlier state.
+    pub async fn counts(
+        &self,
+        blockhash: &Hash,
+        commitment: Commitment,
+        at_least: u64,
+    ) -> Result<(bool, u64), Transient> {
+        let how = json!([text(blockhash), {"commitment": commitment.text(), "minContextSlot": at_least}]);
+        let answer: Contextual<bool> = self.node.request("isBlockhashValid", how).await?;
+        if answer.context.slot < at_least {
+            let what = format!("a blockhash was judged in slot {}, not in {at_least}", answer.context.slot);
+            return Err(self.node.contradiction(what));
+        }
+        Ok((answer.value, answer.context.slot))
+    }
+
     /// Simulates a transaction at the newest confirmed state. Its signatures and its blockhash are not looked at.
     ///
     /// # Errors

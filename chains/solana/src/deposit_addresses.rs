@@ -276,19 +276,12 @@ impl Place {
     /// [`Transient`].
     pub async fn given_back_by(&self, node: &Node, versions: &[TransactionPrepared]) -> Result<OwnReturn, Transient> {
         let settled = node.settled().await?;
-        for version in versions.iter().rev() {
-            let hash = &version.transaction_hash;
-            let status = History::of(node).status(hash, settled.slot).await?;
-            if status.is_some_and(|status| status.error.is_none() && status.slot <= settled.slot) {
-                return Ok(match self.returned_by(node, hash).await? {
-                    Some(refunded) => OwnReturn::Returned(refunded),
-                    None => {
-                        OwnReturn::Nothing { evidence: format!("{hash} is finalized, and found nothing to give back") }
-                    }
-                });
-            }
-        }
-        Ok(OwnReturn::NotLanded)
+        let landed = History::of(node).landed_of(versions, settled.slot).await?;
+        let Some((hash, _)) = landed else { return Ok(OwnReturn::NotLanded) };
+        Ok(match self.returned_by(node, hash).await? {
+            Some(refunded) => OwnReturn::Returned(refunded),
+            None => OwnReturn::Nothing { evidence: format!("{hash} is finalized, and found nothing to give back") },
+        })
     }
 
     /// The call that gives back what is there of the token, and who sends it: the first of `submitters` that can and has the lamports for

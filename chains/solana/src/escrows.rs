@@ -4,7 +4,7 @@ use gateway_program::{
     Hash, Key,
     account::{ANY_QUOTE, Escrow, State},
     host,
-    instruction::{DepositAndReserve, DepositFromAddress, Tag},
+    instruction::{DepositAndReserve, DepositFromAddress, DepositFromOffer, Tag},
 };
 
 use chains::escrow::{self, EscrowRecord};
@@ -219,7 +219,7 @@ impl<'a> Escrows<'a> {
     ) -> Result<Inclusion, Transient> {
         let address = host::escrow_address(program, &record.payment_id).key;
         let is = |executed: &Executed| {
-            let tags = [Tag::DepositAndReserve, Tag::DepositFromAddress];
+            let tags = [Tag::DepositAndReserve, Tag::DepositFromAddress, Tag::DepositFromOffer];
             tags.iter().any(|tag| is_call(executed, program, *tag as u8, ESCROW_IN_DEPOSIT, &address))
                 && quote_reserved_for(&executed.data).is_some_and(|quote_hash| is(&quote_hash))
         };
@@ -273,7 +273,9 @@ impl<'a> Escrows<'a> {
 /// The quote for which a deposit with these data reserves; `None` for the data of another instruction.
 fn quote_reserved_for(data: &[u8]) -> Option<Hash> {
     let signed = DepositAndReserve::from_bytes(data).map(|deposit| deposit.quote_hash);
-    signed.or_else(|| DepositFromAddress::from_bytes(data).map(|deposit| deposit.reservation.quote_hash))
+    let sent = || DepositFromAddress::from_bytes(data).map(|deposit| deposit.reservation.quote_hash);
+    let bought = || DepositFromOffer::from_bytes(data).map(|deposit| deposit.reservation.quote_hash);
+    signed.or_else(sent).or_else(bought)
 }
 
 /// Whether a record that was read at `slot` can be what it says.

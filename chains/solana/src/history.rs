@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use events::event::Inclusion;
+use events::event::{Inclusion, TransactionPrepared};
 use gateway_program::Key;
 use sagas::ports::Transient;
 
@@ -154,6 +154,25 @@ impl<'a> History<'a> {
         let [status] =
             <[_; 1]>::try_from(answer.value).map_err(|_| self.node.contradiction("not one status for one"))?;
         Ok(status.map(|status| Status { slot: status.slot, error: status.err }))
+    }
+
+    /// The newest of `versions` that had its effect in a slot up to `settled`; `None` while none did.
+    ///
+    /// # Errors
+    /// [`Transient`].
+    pub async fn landed_of<'v>(
+        &self,
+        versions: &'v [TransactionPrepared],
+        settled: u64,
+    ) -> Result<Option<(&'v str, u64)>, Transient> {
+        for version in versions.iter().rev() {
+            let hash = &version.transaction_hash;
+            let status = self.status(hash, settled).await?;
+            if let Some(status) = status.filter(|status| status.error.is_none() && status.slot <= settled) {
+                return Ok(Some((hash, status.slot)));
+            }
+        }
+        Ok(None)
     }
 
     /// The transaction of a signature in a block; `None` when the node has none.

@@ -6,6 +6,8 @@
 //!   [`broadcaster`] (making and sending a transaction), `transaction_status` (what became of the gateway's own).
 //! - [`deposit_addresses`]: addresses that commit to a payment, what is there and what went back; `deposit_from_address` carries it into
 //!   the escrow.
+//! - [`offers`]: addresses that commit to a merchant's offer, to which stock clients of x402 pay; [`exact`] reads what they sign,
+//!   [`purchase_admission`] asks the cluster before it is accepted, and `purchases` brings it, deposits it, or has it collected for the merchant.
 //! - [`adapter`]: the engine's port for one cluster; `calls` makes its instructions, `submitters` chooses who sends them,
 //!   `refusal` is how the engine keeps a program's no, `record_watcher` says when a payment is worth looking at.
 //! - [`settler`] and [`verifier`] are the other two parties, [`auditor`] believes none of them and reads `evidence`: what an
@@ -29,12 +31,16 @@ pub mod dev;
 mod diagnosis;
 pub mod escrows;
 mod evidence;
+pub mod exact;
 pub mod history;
 pub mod holding;
 pub mod keys;
 pub mod node;
 mod nodes;
+pub mod offers;
 pub mod program;
+pub mod purchase_admission;
+mod purchases;
 mod readiness;
 pub mod reassignments;
 mod record_watcher;

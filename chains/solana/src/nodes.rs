@@ -42,6 +42,8 @@ const BLOCK: &str = "getBlock";
 const BLOCK_TIME: &str = "getBlockTime";
 const SLOT: &str = "getSlot";
 const HEIGHT: &str = "getBlockHeight";
+/// Whether a blockhash counts.
+const COUNTS: &str = "isBlockhashValid";
 const SIMULATION: &str = "simulateTransaction";
 const BLOCKHASH: &str = "getLatestBlockhash";
 
@@ -154,7 +156,9 @@ impl Nodes {
             SLOT | HEIGHT => self.lowest(&question).await,
             BLOCKHASH if self.has_quorum() => self.blockhash(&question).await,
             // One node alone must not make a cluster seem to be another.
-            GENESIS | ACCOUNTS | STATUSES | TRANSACTION | BLOCK | BLOCK_TIME => self.pool.agreed(&question).await,
+            GENESIS | ACCOUNTS | STATUSES | TRANSACTION | BLOCK | BLOCK_TIME | COUNTS => {
+                self.pool.agreed(&question).await
+            }
             SIMULATION => {
                 let answer = self.pool.any(&question).await?;
                 // One node's refusal would end a payment.
@@ -242,6 +246,7 @@ fn essence(question: &Question, answer: &Value) -> Value {
         }
         BLOCK => picked(answer, &["blockhash", "signatures"]),
         SIMULATION => answer["value"]["err"].clone(),
+        COUNTS => answer["value"].clone(),
         _ => answer.clone(),
     }
 }

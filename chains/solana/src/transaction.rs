@@ -13,7 +13,7 @@ use sagas::ports::Transient;
 use signer::Ed25519Key;
 
 /// The compute budget program.
-const COMPUTE_BUDGET: &str = "ComputeBudget111111111111111111111111111111";
+pub(super) const COMPUTE_BUDGET: &str = "ComputeBudget111111111111111111111111111111";
 /// Most compute units of a transaction.
 pub(super) const UNITS_MAX: u32 = 1_400_000;
 /// Compute units beside a fifth more than the simulation needed: account states differ a little by the time
@@ -154,7 +154,12 @@ pub(super) async fn sign_by(message: &Message, keys: &[&Ed25519Key]) -> Result<S
 fn signed(signatures: &[[u8; 64]], message: &Message) -> Result<Signed, SignError> {
     let wire = of_size(wire(signatures, message))?;
     let first = signatures.first().ok_or_else(|| SignError::NoKey("the fee payer".to_owned()))?;
-    Ok(Signed { hash: bs58::encode(first).into_string(), wire })
+    Ok(Signed { hash: hash_of(first), wire })
+}
+
+/// The hash of a transaction: the signature of who pays its fee.
+pub(super) fn hash_of(by_fee_payer: &[u8; 64]) -> String {
+    bs58::encode(by_fee_payer).into_string()
 }
 
 fn of_size(wire: Vec<u8>) -> Result<Vec<u8>, SignError> {

@@ -294,6 +294,7 @@ fn is_of_order(record: &Escrow, order: &DepositOrder) -> bool {
         Authorization::DepositAddress(given) => {
             program::units(given.amount).is_ok_and(|least| record.deposited >= least)
         }
+        Authorization::SolanaX402Exact(purchase) => program::units(purchase.amount) == Ok(record.deposited),
         _ => program::units(order.reservation.source_amount) == Ok(record.deposited),
     };
     is_of(record, &order.escrow)

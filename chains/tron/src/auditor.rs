@@ -84,7 +84,9 @@ impl Audit for Auditor {
             | Authorization::EvmPermit2(_)
             | Authorization::EvmEip3009(_)
             | Authorization::EvmPermit2Batch(_)
+            | Authorization::EvmPermit2Mandate(_)
             | Authorization::EvmX402Exact(_)
+            | Authorization::SolanaX402Exact(_)
             | Authorization::Solana(_) => return Ok(unreadable("the payer signed for another family")),
         };
         let mut discrepancies = Discrepancies::default();
@@ -146,6 +148,7 @@ impl Audit for Auditor {
             discrepancies.same("the deposit's block", own.block_number, found.inclusion.block_number);
         }
         let deposit = PayerDeposit {
+            transfer: None,
             payment_id: case.payment_id.clone(),
             terms: case.terms.clone(),
             terms_hash: case.terms.hash(),

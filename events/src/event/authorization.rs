@@ -21,9 +21,15 @@ pub enum Authorization {
     /// Permit2's batch transfer, whose witness is the root of many payments, of which this is one (ADR 158).
     #[serde(rename = "EVM_PERMIT2_BATCH")]
     EvmPermit2Batch(BatchPermit),
+    /// Permit2's allowance for the address of a mandate, and what the mandate's merchant asks for (ADR 159).
+    #[serde(rename = "EVM_PERMIT2_MANDATE")]
+    EvmPermit2Mandate(MandateCharge),
     /// ERC-3009 `transferWithAuthorization` to the address of a merchant's offer, as x402's `exact` has it (ADR 154).
     #[serde(rename = "EVM_X402_EXACT")]
     EvmX402Exact(X402Exact),
+    /// A token transfer to the address of a merchant's offer on Solana, as x402's `exact` has it (ADR 160).
+    #[serde(rename = "SOLANA_X402_EXACT")]
+    SolanaX402Exact(SolanaPurchase),
     /// Ed25519 over the deposit's terms; the program draws on the payer's SPL allowance.
     #[serde(rename = "SOLANA")]
     Solana(SolanaSpend),
@@ -46,8 +52,10 @@ impl Authorization {
             Self::EvmPermit2Escrow(_) => "EVM_PERMIT2_ESCROW",
             Self::EvmPermit2(_) => "EVM_PERMIT2",
             Self::EvmPermit2Batch(_) => "EVM_PERMIT2_BATCH",
+            Self::EvmPermit2Mandate(_) => "EVM_PERMIT2_MANDATE",
             Self::EvmEip3009(_) => "EVM_EIP3009",
             Self::EvmX402Exact(_) => "EVM_X402_EXACT",
+            Self::SolanaX402Exact(_) => "SOLANA_X402_EXACT",
             Self::Solana(_) => "SOLANA",
             Self::Tron(_) => "TRON",
             Self::TronPermit2Escrow(_) => "TRON_PERMIT2_ESCROW",
@@ -68,7 +76,15 @@ impl Authorization {
     /// Whether all that is permitted is deposited, whatever the award asks for: what signs it knows no less. What is over goes back
     /// to the payer on release.
     pub fn is_drawn_whole(&self) -> bool {
-        matches!(self, Self::Tron(_) | Self::EvmEip3009(_) | Self::EvmX402Exact(_) | Self::EvmPermit2Batch(_))
+        matches!(
+            self,
+            Self::Tron(_)
+                | Self::EvmEip3009(_)
+                | Self::EvmX402Exact(_)
+                | Self::SolanaX402Exact(_)
+                | Self::EvmPermit2Batch(_)
+                | Self::EvmPermit2Mandate(_)
+        )
     }
 
     /// All that is permitted, smallest unit, where that is what is deposited; see [`Authorization::is_drawn_whole`].
@@ -76,17 +92,20 @@ impl Authorization {
         self.is_drawn_whole().then(|| self.permitted())
     }
 
-    /// The payer's own transaction that is for `step`, where there is one.
+    /// The payer's own transaction that is for `step`, where there is one that has its hash before it is sent.
     pub fn payer_transaction(&self, step: PayerStep) -> Option<&PayerTransaction> {
         match (self, step) {
             (Self::Tron(spend), PayerStep::Deposit) => Some(&spend.deposit),
             (Self::Tron(spend), PayerStep::Approval) => spend.approval.as_ref(),
+            (Self::Tron(_), PayerStep::Transfer) => None,
             (
                 Self::EvmPermit2Escrow(_)
                 | Self::EvmPermit2(_)
                 | Self::EvmPermit2Batch(_)
+                | Self::EvmPermit2Mandate(_)
                 | Self::EvmEip3009(_)
                 | Self::EvmX402Exact(_)
+                | Self::SolanaX402Exact(_)
                 | Self::Solana(_)
                 | Self::TronPermit2Escrow(_)
                 | Self::DepositAddress(_),
@@ -103,8 +122,21 @@ impl Authorization {
         }
     }
 
+    /// What a stock client signed on Solana, where that is what authorizes the deposit.
+    pub fn purchase(&self) -> Option<&SolanaPurchase> {
+        match self {
+            Self::SolanaX402Exact(purchase) => Some(purchase),
+            _ => None,
+        }
+    }
+
+    /// Whose tokens are drawn: the account of the payment's source, which is `source`, or the buyer where that account is its merchant's.
+    pub fn drawn_from<'a>(&'a self, source: &'a Account) -> &'a Account {
+        self.purchase().map_or(source, |purchase| &purchase.buyer)
+    }
+
     /// Whether money of the payment may lie at an address outside of the escrow when it fails before its deposit: then it is looked for, and
-    /// given back.
+    /// given back. Of a purchase on Solana some does once its transfer is sent.
     pub fn leaves_money_outside(&self) -> bool {
         matches!(self, Self::DepositAddress(_) | Self::EvmPermit2Batch(_))
     }
@@ -117,8 +149,10 @@ impl Authorization {
                 permit.amount
             }
             Self::EvmPermit2Batch(permit) => permit.amount,
+            Self::EvmPermit2Mandate(charge) => charge.amount,
             Self::EvmEip3009(transfer) => transfer.amount,
             Self::EvmX402Exact(purchase) => purchase.amount,
+            Self::SolanaX402Exact(purchase) => purchase.amount,
             Self::Solana(spend) => spend.amount,
             Self::Tron(spend) => spend.amount,
             Self::DepositAddress(address) => address.amount,
@@ -133,9 +167,33 @@ impl Authorization {
             Self::EvmEip3009(transfer) => Some(transfer.quote_hash),
             Self::Solana(spend) => Some(spend.quote_hash),
             Self::Tron(spend) => Some(spend.quote_hash),
-            Self::EvmPermit2Batch(_) | Self::EvmX402Exact(_) | Self::DepositAddress(_) => Some(Hash32::ZERO),
+            Self::EvmPermit2Batch(_)
+            | Self::EvmPermit2Mandate(_)
+            | Self::EvmX402Exact(_)
+            | Self::SolanaX402Exact(_)
+            | Self::DepositAddress(_) => Some(Hash32::ZERO),
         }
     }
+}
+
+/// What a client of x402 signed on Solana: a transaction whose fee payer is the gateway, and that does nothing but send what an offer asks for
+/// to the offer's address (ADR 160). The payment's source is the merchant's account there, which has whatever is not delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SolanaPurchase {
+    /// What is sent, all of it deposited, smallest unit.
+    pub amount: Amount,
+    /// Whose tokens are sent, and who signed.
+    pub buyer: Account,
+    /// The address of the offer, whose associated token account gets them.
+    pub pay_to: Account,
+    /// The gateway's account that pays the fee, and without whose signature nobody can send the transaction.
+    pub fee_payer: Account,
+    /// From the last second of the deposit to the last of the delivery.
+    pub delivery_seconds: u32,
+    /// From there to the first second of the refund.
+    pub refund_seconds: u32,
+    /// The transaction, hex with 0x, with the buyer's signature and zeros in the place of the fee payer's.
+    pub transaction: String,
 }
 
 /// What an Ed25519 signature over a deposit's terms permits on Solana. The terms are rebuilt from the payment.
@@ -247,6 +305,50 @@ pub struct BatchToken {
     pub token: Account,
     /// Smallest unit.
     pub amount: Amount,
+}
+
+/// What a payer allows a merchant to ask for, again and again. The rest of it is the payment's: payer, token, escrow, verifier, and to whom
+/// it is delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mandate {
+    /// Who signs for each payment, a key.
+    pub merchant: Account,
+    /// The most that is drawn in a period, smallest unit.
+    pub amount: Amount,
+    /// What is delivered at least where all of that is drawn for it, and so in proportion, smallest unit of what is delivered. Absent for no
+    /// bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least: Option<Amount>,
+    /// First second of the first period, UNIX.
+    pub begins: u64,
+    /// How long a period is, in seconds.
+    pub period_seconds: u32,
+    /// How many there are.
+    pub periods: u32,
+    /// Most seconds from a payment's deposit to the first of its refund.
+    pub lock_seconds: u32,
+    /// Drawn at random by the payer when all else was settled: who knew it before could look for two mandates of one address.
+    pub salt: Hash32,
+}
+
+/// What a merchant's signature asks for under a mandate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MandateCharge {
+    /// What is drawn, all of it deposited, smallest unit: the cap of the spend.
+    pub amount: Amount,
+    /// Under which mandate.
+    pub mandate: Mandate,
+    /// The mandate's address, which the payer gives its allowance.
+    pub address: Account,
+    /// The contract that it is made by (`Mandates`), and that alone moves what comes there.
+    pub contract: Account,
+    /// The contract whose code the address runs.
+    pub implementation: Account,
+    /// The payer's signature for Permit2, hex with 0x: 65 bytes, or 64 bytes of EIP-2098. Absent where it has given the allowance itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permit: Option<String>,
+    /// The merchant's signature, 65 bytes in hex with 0x, with `v` 27 or 28.
+    pub signature: String,
 }
 
 /// What names a token in what is signed for it (EIP-712). Its chain and address are the payment's.

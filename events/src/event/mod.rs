@@ -19,8 +19,8 @@ pub use self::{
         QuoteReceived, SelectorAnswered, SelectorAsked, WinnerTold, WithdrawalCause,
     },
     authorization::{
-        Authorization, BatchPermit, BatchToken, DepositAddress, Eip3009, PayerTransaction, Permit2, SolanaSpend,
-        TokenDomain, TokenPermit, TronSpend, X402Exact,
+        Authorization, BatchPermit, BatchToken, DepositAddress, Eip3009, Mandate, MandateCharge, PayerTransaction,
+        Permit2, SolanaPurchase, SolanaSpend, TokenDomain, TokenPermit, TronSpend, X402Exact,
     },
     escrow::{
         AddressFunded, AddressHeld, AttestationAwaited, AttestationMissed, Claim, DepositMined, DepositRuledOut,

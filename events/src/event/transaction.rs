@@ -64,9 +64,9 @@ pub struct PayerTransactionSent {
     pub step: PayerStep,
     /// Chain it is for.
     pub chain_id: ChainId,
-    /// Its hash, as in the payer's authorization, which has its bytes.
+    /// Its hash, as in the payer's authorization, which has its bytes; on Solana the signature of the gateway's account that pays its fee.
     pub transaction_hash: String,
-    /// When a gateway first found that a node has it.
+    /// When a gateway first found that a node has it; of a [`PayerStep::Transfer`] when it was about to be sent.
     pub sent_at: Timestamp,
 }
 
@@ -78,6 +78,8 @@ pub enum PayerStep {
     Approval,
     /// Deposits.
     Deposit,
+    /// Sends what a stock client of x402 pays to the address of a merchant's offer (ADR 160).
+    Transfer,
 }
 
 impl PayerStep {
@@ -86,6 +88,7 @@ impl PayerStep {
         match self {
             Self::Approval => "approval",
             Self::Deposit => "deposit",
+            Self::Transfer => "transfer",
         }
     }
 }

@@ -343,6 +343,20 @@ pub fn submitted_by_x402() -> Submitted {
     Submitted { authorization: Authorization::EvmX402Exact(purchase), ..submitted() }
 }
 
+/// A stock client of x402 signed a transfer on Solana to the address of a merchant's offer.
+pub fn submitted_by_x402_on_solana() -> Submitted {
+    let purchase = SolanaPurchase {
+        amount: amount("25500000"),
+        buyer: "9y3Dyn7TDcczcPREoos4cNia4hS3FHSMwCG3njQBxHmt".parse().unwrap(),
+        pay_to: "8SFqwqnq4whPhs8icwHA2hQg3hUoN1qrCLK1SBx3WKwe".parse().unwrap(),
+        fee_payer: "Bu4YY2J4tTs7UP6nd8uqS7YwzeLpmF1cHSuV5J4DvGA4".parse().unwrap(),
+        delivery_seconds: 60,
+        refund_seconds: 900,
+        transaction: "0x02".into(),
+    };
+    Submitted { authorization: Authorization::SolanaX402Exact(purchase), ..submitted() }
+}
+
 /// The payer signed for many payments at once.
 pub fn submitted_in_a_payment_batch() -> Submitted {
     let token = |text: &str, units| BatchToken { token: text.parse().unwrap(), amount: amount(units) };
@@ -363,6 +377,30 @@ pub fn submitted_in_a_payment_batch() -> Submitted {
         signature: "0x1b".into(),
     };
     Submitted { authorization: Authorization::EvmPermit2Batch(permit), ..submitted() }
+}
+
+/// The payer signed once for what a merchant asks for.
+pub fn submitted_under_a_mandate() -> Submitted {
+    let mandate = Mandate {
+        merchant: "0xb00000000000000000000000000000000000000b".parse().unwrap(),
+        amount: amount("51000000"),
+        least: Some(amount("50000000")),
+        begins: 1_767_225_600,
+        period_seconds: 2_592_000,
+        periods: 12,
+        lock_seconds: 90_000,
+        salt: hash(0x17),
+    };
+    let charge = MandateCharge {
+        amount: amount("25500000"),
+        mandate,
+        address: "0xc00000000000000000000000000000000000000c".parse().unwrap(),
+        contract: "0xd00000000000000000000000000000000000000d".parse().unwrap(),
+        implementation: "0xe00000000000000000000000000000000000000e".parse().unwrap(),
+        permit: Some("0x1c".into()),
+        signature: "0x1b".into(),
+    };
+    Submitted { authorization: Authorization::EvmPermit2Mandate(charge), ..submitted() }
 }
 
 /// The payer signed the allowance for Permit2, too.

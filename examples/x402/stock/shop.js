@@ -3,6 +3,7 @@
 import { HTTPFacilitatorClient } from "@x402/core/server";
 import { ExactEvmScheme } from "@x402/evm/exact/server";
 import { paymentMiddleware, x402ResourceServer } from "@x402/express";
+import { ExactSvmScheme } from "@x402/svm/exact/server";
 import express from "express";
 
 const gateway = setting("GATEWAY_URL", "the gateway, such as http://127.0.0.1:8080");
@@ -30,7 +31,9 @@ if (!asked.ok) {
 }
 
 const facilitator = new HTTPFacilitatorClient({ url: `${gateway}/x402/v1` });
-const server = new x402ResourceServer(facilitator).register(offer.route.network, new ExactEvmScheme());
+const { network, payTo } = offer.route;
+const scheme = network.startsWith("solana:") ? new ExactSvmScheme() : new ExactEvmScheme();
+const server = new x402ResourceServer(facilitator).register(network, scheme);
 server.onAfterSettle(async ({ result }) => {
   if (result.success) console.log(`paid by ${result.payer}: ${result.extensions?.gw?.paymentId}`);
 });
@@ -42,7 +45,7 @@ app.get("/article", (_, response) => {
 const listener = app.listen(Number(process.env.PORT ?? 4022), "127.0.0.1", (/** @type {Error | undefined} */ error) => {
   if (error) throw error;
   const address = /** @type {import("node:net").AddressInfo} */ (listener.address());
-  console.log(`shop at http://127.0.0.1:${address.port}/article`);
+  console.log(`shop at http://127.0.0.1:${address.port}/article, paid at ${payTo} on ${network}`);
 });
 
 /**

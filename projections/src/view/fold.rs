@@ -90,6 +90,23 @@ impl PaymentView {
         Some(signed.quote().settler.clone())
     }
 
+    /// Whether a payment that failed was paid to its merchant all the same, on the chain that its buyer paid on: what a buyer has sent to a
+    /// merchant's offer on Solana is the merchant's (ADR 160).
+    pub fn is_paid_at_source(&self) -> bool {
+        let went_there = self.refund.as_ref().is_some_and(|refund| refund.block_number.is_some());
+        self.status == PaymentStatus::Failed && self.transfer.is_some() && went_there
+    }
+
+    /// Whether the merchant of a stock client's purchase is paid: where it asked to be, or on the chain that its buyer paid on.
+    pub fn is_merchant_paid(&self) -> bool {
+        self.status == PaymentStatus::Completed || self.is_paid_at_source()
+    }
+
+    /// Whether a payment that failed may still be paid so.
+    pub fn may_be_paid_at_source(&self) -> bool {
+        self.status == PaymentStatus::Failed && self.transfer.is_some() && !self.at_rest && !self.is_paid_at_source()
+    }
+
     /// Whether the payer's own transaction deposits, which anyone who holds it can send.
     pub fn is_payer_deposit(&self) -> bool {
         self.own_deposit.is_some()
@@ -126,6 +143,7 @@ impl PaymentView {
             quote: None,
             award: None,
             deposit: None,
+            transfer: None,
             reservation: None,
             reassignment: None,
             lapsed: Vec::new(),
@@ -241,13 +259,18 @@ impl PaymentView {
         }
     }
 
-    /// The payer's own deposit is shown from now on; an approval is the timeline's to show.
+    /// The payer's own deposit, or its transfer, is shown from now on; an approval is the timeline's to show.
     fn payer_sent(&mut self, sent: &PayerTransactionSent) -> bool {
-        if sent.step != PayerStep::Deposit {
-            return false;
-        }
         let (chain_id, transaction_hash) = (sent.chain_id.clone(), sent.transaction_hash.clone());
-        replace(&mut self.deposit, Some(Transaction { chain_id, transaction_hash, block_number: None }))
+        let transaction = Transaction { chain_id, transaction_hash, block_number: None };
+        match sent.step {
+            PayerStep::Approval => false,
+            PayerStep::Deposit => replace(&mut self.deposit, Some(transaction)),
+            PayerStep::Transfer => {
+                (self.leaves_money_outside, self.watched) = (true, true);
+                replace(&mut self.transfer, Some(Box::new(transaction)))
+            }
+        }
     }
 
     fn deposit_prepared(&mut self, prepared: &TransactionPrepared) -> bool {

@@ -218,6 +218,9 @@ pub struct PaymentView {
     pub award: Option<AwardProgress>,
     /// The transaction that commits the payer's funds; the payer's own where that deposits.
     pub deposit: Option<Transaction>,
+    /// The buyer's transfer to the address of the merchant's offer, once it was sent; only what stock clients of x402 sign on Solana has one
+    /// (ADR 160).
+    pub transfer: Option<Box<Transaction>>,
     /// The transaction that reserves the payer's own deposit for the settler; absent where the deposit does.
     pub reservation: Option<Transaction>,
     /// The transaction that reserves the escrow for another settler, the last of them; absent where the first delivers.

@@ -400,7 +400,7 @@ pub fn next_of(payment: &Payment, now: Timestamp, is_copied: bool) -> Step {
 
 /// Whether money of the payment may lie outside of its escrow.
 fn is_at_address(payment: &Payment) -> bool {
-    payment.submitted.authorization.leaves_money_outside()
+    payment.leaves_money_outside()
 }
 
 /// Whether `now` lies beyond the UNIX second `seconds`.
@@ -447,11 +447,12 @@ fn deposit_order(payment: &Payment, award: &Awarded) -> DepositOrder {
         escrow: submitted.escrow.clone(),
         authorization: submitted.authorization.clone(),
         reservation: reservation(award),
+        transfer: payment.transfer.clone(),
     }
 }
 
 pub(crate) fn payer_deposit(payment: &Payment) -> PayerDeposit {
-    PayerDeposit::from(&*payment.submitted)
+    PayerDeposit { transfer: payment.transfer.clone(), ..PayerDeposit::from(&*payment.submitted) }
 }
 
 fn case(payment: &Payment, award: &Awarded) -> VerificationCase {

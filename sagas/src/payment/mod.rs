@@ -58,6 +58,8 @@ pub struct Payment {
     pub winner_told: bool,
     /// Which of the payer's own transactions were sent.
     pub payer_sent: Vec<PayerStep>,
+    /// The buyer's transfer to the address of its merchant's offer, once it is sent (ADR 160).
+    pub transfer: Option<String>,
     /// The deposit transactions so far; where the payer's own transaction deposits, the reservations.
     pub deposit: Attempts,
     /// The block, not settled, in which the deposit under way was seen last.
@@ -214,6 +216,24 @@ impl Payment {
             || self.deposit.live.iter().any(|version| version.transaction_hash == transaction_hash)
     }
 
+    /// Whether money of the payment may lie at an address outside of its escrow.
+    pub(crate) fn leaves_money_outside(&self) -> bool {
+        self.submitted.authorization.leaves_money_outside() || self.transfer.is_some()
+    }
+
+    /// Whether the payer has signed a transaction for `step` that may have this hash.
+    fn has_signed(&self, step: PayerStep, transaction_hash: &str) -> bool {
+        let authorization = &self.submitted.authorization;
+        match step {
+            // Its hash is a signature of the gateway's account.
+            PayerStep::Transfer => authorization.purchase().is_some(),
+            PayerStep::Approval | PayerStep::Deposit => {
+                let own = authorization.payer_transaction(step);
+                own.is_some_and(|own| own.transaction_hash == transaction_hash)
+            }
+        }
+    }
+
     /// What the payer's selector is to be asked; `None` when the quotes are not there yet, or it chose.
     pub fn selection(&self) -> Option<SelectionRequest> {
         let (selector, auction, offer) =
@@ -344,7 +364,7 @@ impl Payment {
     /// stood, the failure itself rests on the proof that nothing can. Money at a deposit address, or drawn for a batch, is there whatever
     /// was proven.
     fn may_still_deposit(&self) -> bool {
-        if self.submitted.authorization.leaves_money_outside() {
+        if self.leaves_money_outside() {
             return !self.ruled_out;
         }
         let proven = match &self.withdrawn {
@@ -360,6 +380,7 @@ impl Payment {
             // It may be on its way.
             own if own.is_payer_deposit() => "a deposit that lands all the same goes back",
             address if address.deposit_address().is_some() => "what is at the deposit address goes back",
+            _ if self.transfer.is_some() => "what the buyer has paid goes to the merchant, on the chain it was paid on",
             batch if batch.leaves_money_outside() => "what was drawn for it with its batch goes back",
             _ => "nothing was taken from the payer",
         }

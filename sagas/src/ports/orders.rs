@@ -23,6 +23,8 @@ pub struct DepositOrder {
     pub authorization: Authorization,
     /// What the awarded quote reserves.
     pub reservation: Reservation,
+    /// The buyer's transfer, once the journal says that it is sent (ADR 160).
+    pub transfer: Option<String>,
 }
 
 /// The deposit of a payment without a reservation: what the payer's own transaction makes, whoever broadcasts it, and what is
@@ -39,6 +41,8 @@ pub struct PayerDeposit {
     pub escrow: EscrowPlan,
     /// What the payer signed.
     pub authorization: Authorization,
+    /// The buyer's transfer, once the journal says that it is sent (ADR 160).
+    pub transfer: Option<String>,
 }
 
 impl From<&Submitted> for PayerDeposit {
@@ -49,6 +53,7 @@ impl From<&Submitted> for PayerDeposit {
             terms_hash: submitted.terms_hash,
             escrow: submitted.escrow.clone(),
             authorization: submitted.authorization.clone(),
+            transfer: None,
         }
     }
 }
@@ -62,6 +67,7 @@ impl DepositOrder {
             terms_hash: self.terms_hash,
             escrow: self.escrow.clone(),
             authorization: self.authorization.clone(),
+            transfer: self.transfer.clone(),
         }
     }
 
@@ -253,7 +259,7 @@ pub enum PrepareError {
     PayerSent {
         /// What it is for.
         step: PayerStep,
-        /// Its hash, as in the payer's authorization.
+        /// Its hash, as in the payer's authorization; of a transfer on Solana the signature of who pays its fee.
         transaction_hash: String,
     },
     /// The chain refuses the call at its latest state; no nonce was taken. The refusal may pass (a lagging node, an
@@ -337,7 +343,7 @@ pub struct AddressFunds {
     pub block_time: u64,
 }
 
-/// What became of the money at a deposit address, at a settled block.
+/// What became of the money at a deposit address, or at a batch's or an offer's, at a settled block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressState {
     /// No settled block is past the reserve deadline, and nothing was given back: a deposit may still be made.
@@ -356,7 +362,7 @@ pub enum AddressState {
         /// How much, smallest unit of the source asset.
         amount: Amount,
     },
-    /// It went back to the payer.
+    /// It went back to the payer, who is the merchant of an offer on Solana.
     GivenBack(EscrowRefunded),
 }
 

@@ -65,6 +65,10 @@ pub(super) async fn watch(ports: &Ports, options: &Options, deposit: &PayerDepos
         return Ok(lost);
     }
     let state = ports.chains.address_state(deposit, None).await?;
+    // What is waited for of a transfer no event tells: that it can't land any more.
+    if state == AddressState::Open && deposit.transfer.is_some() {
+        return Ok(Outcome::Nothing);
+    }
     Ok(observed(ports, state))
 }
 
@@ -86,18 +90,18 @@ pub(super) async fn secure(
         AddressState::Open => return Ok(Outcome::Nothing),
     };
     if attempt > GIVE_BACK_ATTEMPTS_MAX {
-        tracing::warn!(payment_id = %deposit.payment_id, attempt, "nothing that gives the money back lands; it stays at the deposit address");
+        tracing::warn!(payment_id = %deposit.payment_id, attempt, "nothing that gives the money back lands; it stays where it is");
         return Ok(observed(ports, AddressState::Left { amount }));
     }
     match ports.chains.prepare_give_back(deposit, attempt).await {
         Ok(transaction) => Ok(Outcome::command(Command::PrepareRefund(transaction))),
         Err(PrepareError::Transient(fault)) => Err(fault),
-        // Another payment of the batch gives back what is left of all of them.
+        // Another payment of the batch gives back what is left of all of them, or a day's returns are used up.
         Err(PrepareError::Waiting(_)) => Ok(Outcome::AwaitEvent),
         Err(sent @ PrepareError::PayerSent { .. }) => Err(Transient::unreachable(sent)),
         Err(PrepareError::Refused(refusal)) if at - held_at > REFUSALS_MAX => {
             let (payment_id, reason) = (&deposit.payment_id, refusal.context.revert_reason);
-            tracing::warn!(%payment_id, reason, "the refund account takes nothing back; the money stays at the deposit address");
+            tracing::warn!(%payment_id, reason, "the refund account takes nothing back; the money stays where it is");
             Ok(observed(ports, AddressState::Left { amount }))
         }
         // The chain's clock may be behind ours, or it went back in a block that is not yet deep.

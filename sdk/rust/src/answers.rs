@@ -1,6 +1,8 @@
 //! Answers: what a gateway says, in the types of `events`. Members that are not named here are kept or ignored, never refused:
 //! any answer may have more than the document of today.
 
+mod mandates;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,7 @@ use events::{
     time::Timestamp,
 };
 
+pub use self::mandates::PreparedMandate;
 use crate::{
     error::{Error, ErrorBody, Mismatch, Refusal, classification},
     retry::Next,

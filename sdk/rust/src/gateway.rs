@@ -2,6 +2,7 @@
 
 mod batches;
 mod corridors;
+mod mandates;
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 

@@ -4,6 +4,7 @@
 //! - [`Order`] is what a payer asks for; [`authorization`] compares what a gateway wants signed with it, within the payer's
 //!   [`Pins`], and signs.
 //! - [`pay_batch`] pays many orders by one signature, which is compared in the same way.
+//! - [`sign_mandate`] lets a merchant ask for payments, so much in each period, by one signature; [`charge`] asks for one.
 //! - [`deposit_address`] is for who cannot sign: it gets the address to which the money is sent, and compares it in the same way.
 //! - [`onchain`] gives allowances, and looks at escrows and ends them, by a node alone.
 //! - [`money`] says where a payment's money is; [`link`] is a payment that somebody asks for.
@@ -43,6 +44,9 @@ mod gateway;
 #[cfg(any(feature = "evm", feature = "solana", feature = "tron"))]
 mod key;
 pub mod link;
+mod mandate_order;
+#[cfg(feature = "evm")]
+mod mandates;
 pub mod money;
 #[cfg(any(feature = "evm", feature = "solana", feature = "tron"))]
 pub mod onchain;
@@ -59,15 +63,14 @@ mod transport;
 mod verifiers;
 mod watch;
 
-#[cfg(feature = "evm")]
-pub use self::pay_batch::{pay_batch, prepare_batch_checked};
 pub use self::{
     answers::{
         Batch, BatchPayment, ChainDefaults, Corridor, Defaults, DepositAddress, Entry, Failure, OfferedQuote, Payment,
-        Prepared, PreparedPaymentBatch, Status, Timeline,
+        Prepared, PreparedMandate, PreparedPaymentBatch, Status, Timeline,
     },
     error::{Error, Mismatch, NoAnswer, Refusal},
     gateway::{Award, BatchSubmission, Gateway, Submission},
+    mandate_order::{MandateOrder, MandatePayload, SignedMandate, WalletCall},
     order::{Order, Windows, caller_secret, request_id},
     pins::{PERMIT2, Pins, TRON_PERMIT2, fee_max},
     retry::Next,
@@ -78,4 +81,9 @@ pub use self::{
 pub use self::{
     key::Key,
     pay::{pay, pay_quote, prepare_checked, until},
+};
+#[cfg(feature = "evm")]
+pub use self::{
+    mandates::{charge, prepare_charge_checked, prepare_mandate_checked, sign_mandate},
+    pay_batch::{pay_batch, prepare_batch_checked},
 };

@@ -15,7 +15,7 @@ use events::{
 use crate::error::Error;
 
 /// Version of the contract that requests name (spec 9).
-const VERSION: &str = "1.0";
+pub(crate) const VERSION: &str = "1.0";
 /// Characters of a `request_id` that is made here.
 const REQUEST_ID_CHARS: usize = 24;
 /// Characters of a `Caller-Secret` that is made here, of nearly six random bits each.

@@ -73,7 +73,7 @@ pub async fn pay_quote(gateway: &Gateway, award: &Award, key: &Key, pins: &Pins)
 }
 
 /// What the submission was answered with stays beside the outcome.
-async fn finish(gateway: &Gateway, submission: &Submission, until: Instant) -> Result<Payment, Error> {
+pub(crate) async fn finish(gateway: &Gateway, submission: &Submission, until: Instant) -> Result<Payment, Error> {
     let accepted = gateway.submit(submission, until).await?;
     if accepted.status.is_final() {
         return Ok(accepted);

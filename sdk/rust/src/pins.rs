@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ruint::aliases::U256;
 
-use events::{Account, ChainId, Family};
+use events::{Account, ChainId, Family, OwnedAsset};
 
 use crate::{answers::Corridor, error::Mismatch, order::Order};
 
@@ -29,7 +29,7 @@ pub struct Pins {
     /// On Tron, the contract that makes deposit addresses, their factory: each network has it elsewhere, and another one may do
     /// anything with what comes to its addresses. On EVM chains it is this version's, and on Solana the escrow's program, pinned or not.
     pub deposit_address_factory: Option<Account>,
-    /// The longest that money may be locked, from now to the refund window.
+    /// The longest that money may be locked, from now to the refund window; of a mandate, each time that its merchant asks.
     pub lock_max: Duration,
     /// The most that one transaction of the payer's own may cost, in the smallest unit of its chain's coin; by default
     /// [`fee_max`].
@@ -110,15 +110,15 @@ impl Pins {
     /// # Errors
     /// [`Mismatch`], naming the first that differs.
     pub fn check(&self, order: &Order, corridor: &Corridor, now: u64) -> Result<(), Mismatch> {
-        self.check_named(order, corridor)?;
+        self.check_named(&order.source, corridor)?;
         self.check_lock(order, corridor, now)
     }
 
-    /// Compares contracts and accounts.
+    /// Compares contracts and accounts on the chain that `source` is on.
     ///
     /// # Errors
     /// [`Mismatch`].
-    pub(crate) fn check_named(&self, order: &Order, corridor: &Corridor) -> Result<(), Mismatch> {
+    pub(crate) fn check_named(&self, source: &OwnedAsset, corridor: &Corridor) -> Result<(), Mismatch> {
         let named = &corridor.source;
         for (name, pin, account) in [
             ("escrow", &self.escrow, &named.escrow_contract_address),
@@ -132,8 +132,8 @@ impl Pins {
         if let Some(shown) = &named.fulfillment_verifier {
             shown.check(&named.releaser)?;
         }
-        if order.source.family() == Family::Evm {
-            self.check_permit2(order.source.asset().chain(), named.permit2.as_ref())?;
+        if source.family() == Family::Evm {
+            self.check_permit2(source.asset().chain(), named.permit2.as_ref())?;
         }
         Ok(())
     }
@@ -162,6 +162,8 @@ pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
+    #[cfg(feature = "evm")]
+    use crate::mandate_order::MandateOrder;
     use crate::{order::Windows, verifiers::releaser};
 
     pub(crate) const NOW: u64 = 1_800_000_000;
@@ -196,6 +198,23 @@ pub(crate) mod tests {
             from_unix_seconds(NOW).unwrap(),
             Windows::default(),
         )
+    }
+
+    /// A mandate for one such order in each of twelve days.
+    #[cfg(feature = "evm")]
+    pub(crate) fn mandate_order(payer: &str, merchant: &Account) -> MandateOrder {
+        let Order { source, destination, fulfillment_amount, .. } = order(payer);
+        MandateOrder {
+            source,
+            destination,
+            merchant: merchant.clone(),
+            amount: "110".parse().unwrap(),
+            least: Some(fulfillment_amount),
+            begins: NOW,
+            period_seconds: 86_400,
+            periods: 12,
+            lock_seconds: 3_600,
+        }
     }
 
     #[test]

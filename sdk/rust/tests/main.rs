@@ -4,6 +4,8 @@
 
 #[cfg(feature = "evm")]
 mod batches;
+#[cfg(feature = "evm")]
+mod mandates;
 mod retries;
 mod scripted;
 mod watching;

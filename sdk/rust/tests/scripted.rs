@@ -25,6 +25,9 @@ pub enum Answer {
     Json(u16, Value),
     /// The same with a header.
     With(u16, (&'static str, &'static str), Value),
+    /// A JSON body that is made of the one that was asked with.
+    #[cfg(feature = "evm")]
+    Made(fn(&Value) -> Value),
     /// A body that is not JSON.
     Text(u16, &'static str),
     /// A piece of a stream of events, and then the connection ends.
@@ -67,12 +70,14 @@ async fn answer(State(scripted): State<Scripted>, request: Request) -> Response 
     let body = to_bytes(body, 1 << 20).await.unwrap();
     let path = parts.uri.path_and_query().unwrap().to_string();
     let mut state = scripted.state.lock().unwrap();
-    state.1.push(Asked { path, headers: parts.headers, body });
+    state.1.push(Asked { path, headers: parts.headers, body: body.clone() });
     let next = state.0.pop_front().unwrap_or_else(|| Answer::Json(503, refusal("SERVICE_UNAVAILABLE")));
     let status = |status| StatusCode::from_u16(status).unwrap();
     match next {
         Answer::Json(code, body) => (status(code), axum::Json(body)).into_response(),
         Answer::With(code, header, body) => (status(code), [header], axum::Json(body)).into_response(),
+        #[cfg(feature = "evm")]
+        Answer::Made(make) => axum::Json(make(&serde_json::from_slice(&body).unwrap())).into_response(),
         Answer::Text(code, body) => (status(code), body).into_response(),
         Answer::Events(text) => ([("content-type", "text/event-stream")], Body::from(text)).into_response(),
     }

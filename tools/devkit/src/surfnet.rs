@@ -1,5 +1,6 @@
 //! A real Solana runtime behind JSON-RPC in one process (surfpool).
 
+mod claim;
 mod pace;
 
 use std::{
@@ -50,6 +51,8 @@ pub struct Surfnet {
     pacer: Arc<Pacer>,
     _pacing: JoinSet<()>,
     genesis_hash: String,
+    /// The genesis hash that is claimed, where it is not the runtime's.
+    claims: Option<String>,
     _temporary: Option<TempDir>,
 }
 
@@ -80,9 +83,18 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    async fn open(port: u16, runtime: SocketAddr) -> Result<Self> {
+    /// Of a runtime that says which cluster it is, or that another one answers for.
+    async fn open(port: u16, runtime: &Arc<Runtime>, claims: Option<String>) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let mut accepting = JoinSet::new();
+        if let Some(genesis_hash) = claims {
+            let runtime = Arc::clone(runtime);
+            accepting.spawn(async move {
+                let _ = claim::serve(listener, runtime, genesis_hash).await;
+            });
+            return Ok(Self { accepting });
+        }
+        let runtime = runtime.address()?;
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((mut client, _)) = listener.accept().await {
@@ -127,7 +139,7 @@ impl Surfnet {
     pub async fn start(slot_ms: u64) -> Result<Self> {
         let temporary = TempDir::new()?;
         let directory = temporary.path().to_owned();
-        Self::open(slot_ms, &directory, free_port()?, Some(temporary)).await
+        Self::open(slot_ms, &directory, free_port()?, Some(temporary), None).await
     }
 
     /// Starts a chain with its log under `directory`, on `port`. It is a new chain, whatever ran there before.
@@ -136,10 +148,25 @@ impl Surfnet {
     /// When Node.js or the runtime is missing, or it does not start.
     pub async fn in_directory(slot_ms: u64, directory: &Path, port: u16) -> Result<Self> {
         std::fs::create_dir_all(directory)?;
-        Self::open(slot_ms, directory, port, None).await
+        Self::open(slot_ms, directory, port, None, None).await
     }
 
-    async fn open(slot_ms: u64, directory: &Path, port: u16, temporary: Option<TempDir>) -> Result<Self> {
+    /// The same, where who asks for the genesis hash is told `claimed`: for clients that know the public clusters alone.
+    ///
+    /// # Errors
+    /// When Node.js or the runtime is missing, or it does not start.
+    pub async fn claiming(claimed: &str, slot_ms: u64, directory: &Path, port: u16) -> Result<Self> {
+        std::fs::create_dir_all(directory)?;
+        Self::open(slot_ms, directory, port, None, Some(claimed.to_owned())).await
+    }
+
+    async fn open(
+        slot_ms: u64,
+        directory: &Path,
+        port: u16,
+        temporary: Option<TempDir>,
+        claims: Option<String>,
+    ) -> Result<Self> {
         let log = directory.join(format!("surfnet-{port}.log"));
         let http = reqwest::Client::builder().timeout(RPC_TIMEOUT).build()?;
         let started = Instant::now();
@@ -151,12 +178,13 @@ impl Surfnet {
             let genesis_hash = genesis_hash.as_str().context("a genesis hash that is not text")?.to_owned();
             // A panic while the set is held leaves it whole.
             if CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner).insert(genesis_hash.clone()) {
-                let endpoint = Some(Endpoint::open(port, runtime.address()?).await?);
+                let endpoint = Some(Endpoint::open(port, &runtime, claims.clone()).await?);
+                let genesis_hash = claims.clone().unwrap_or(genesis_hash);
                 let pacer = Arc::new(Pacer::new(runtime.clone(), slot_ms));
                 let mut pacing = JoinSet::new();
                 pacing.spawn(pacer.clone().run());
                 let (_pacing, _temporary) = (pacing, temporary);
-                return Ok(Self { process, endpoint, port, runtime, pacer, _pacing, genesis_hash, _temporary });
+                return Ok(Self { process, endpoint, port, runtime, pacer, _pacing, genesis_hash, claims, _temporary });
             }
             ensure!(started.elapsed() < READY_WITHIN, "surfnet starts with {genesis_hash} again and again");
         }
@@ -231,7 +259,7 @@ impl Surfnet {
     /// When it is open, or the port was taken meanwhile.
     pub async fn restart(&mut self) -> Result<()> {
         ensure!(self.endpoint.is_none(), "the endpoint is open");
-        self.endpoint = Some(Endpoint::open(self.port, self.runtime.address()?).await?);
+        self.endpoint = Some(Endpoint::open(self.port, &self.runtime, self.claims.clone()).await?);
         Ok(())
     }
 

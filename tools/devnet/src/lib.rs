@@ -110,7 +110,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<()> {
     options.verifiers = args.verifiers;
     if !args.without_solana {
         match Surfnet::available() {
-            Ok(()) => options.solana = Some(SolanaOptions::default()),
+            Ok(()) => options.solana = Some(SolanaOptions::for_stock_clients()),
             Err(error) => println!("· without Solana: {error}"),
         }
     }

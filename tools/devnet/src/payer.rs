@@ -1,6 +1,7 @@
 //! A payer: builds, signs and submits payments the way a client of the HTTP API does.
 
 mod evm;
+mod mandates;
 mod tron;
 
 use std::time::Duration;

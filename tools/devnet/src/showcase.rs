@@ -4,6 +4,7 @@ mod address;
 mod batch;
 mod corridors;
 mod examples;
+mod mandate;
 mod reassignment;
 mod solana;
 mod stock;
@@ -83,6 +84,7 @@ pub async fn run(network: &mut Network) -> Result<()> {
     environment.is_reassigned().await.context("the payment whose winner fades")?;
     environment.tokens().await?;
     environment.pays_a_batch().await.context("the batch")?;
+    environment.pays_by_a_mandate().await.context("the mandate")?;
     environment.pays_to_an_address().await.context("the payment to an address")?;
     environment.solana().await?;
     environment.tron().await?;
@@ -90,6 +92,7 @@ pub async fn run(network: &mut Network) -> Result<()> {
     environment.pays_to_an_address_on_solana().await.context("the payment to an address on Solana")?;
     environment.buys_a_page().await.context("the shop")?;
     environment.sells_to_a_stock_client().await.context("the stock shop")?;
+    environment.sells_to_a_stock_client_on_solana().await.context("the stock shop on Solana")?;
     println!("Showcase took {:.1} s.", started.elapsed().as_secs_f64());
     let OutcomeTally { completed, failed, refunded } = environment.outcome_tally;
     println!("payments: {completed} completed, {failed} failed, {refunded} refunded");

@@ -18,9 +18,13 @@ use super::{
 /// The program as it was built, from the root of the source tree.
 const PROGRAM: &str = "contracts/artifacts/solana/gateway_escrow.so";
 
-/// Time between two slots of `gw-dev`, in milliseconds. A block is finalized 31 slots later, and a blockhash counts for
+/// Time between two slots of a network of tests, in milliseconds. A block is finalized 31 slots later, and a blockhash counts for
 /// 150: a payment takes seconds, and a transaction has time enough on a busy machine.
 pub const SLOT_MS: u64 = 50;
+/// The same where stock clients of x402 buy: what they sign has to count until the auction is over, which takes five seconds.
+const STOCK_SLOT_MS: u64 = 120;
+/// Genesis hash of the public cluster for development: stock clients know the public clusters alone.
+const DEVELOPMENT_CLUSTER: &str = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
 /// Decimal places of SOL.
 pub(super) const COIN_DECIMALS: u8 = 9;
 /// What each account that needs tokens is given, smallest unit.
@@ -37,11 +41,13 @@ pub struct SolanaOptions {
     pub port: Option<u16>,
     /// Address under which the gateways reach it, where that is another than its own.
     pub gateway_rpc_url: Option<String>,
+    /// The genesis hash of a public cluster that it claims to be, for clients that know no others.
+    pub claims: Option<String>,
 }
 
 impl Default for SolanaOptions {
     fn default() -> Self {
-        Self { slot_ms: SLOT_MS, port: None, gateway_rpc_url: None }
+        Self { slot_ms: SLOT_MS, port: None, gateway_rpc_url: None, claims: None }
     }
 }
 
@@ -60,6 +66,13 @@ pub struct SolanaChain {
     gateway_rpc_url: Option<String>,
 }
 
+impl SolanaOptions {
+    /// As stock clients of x402 take it: it claims to be the cluster for development, and a blockhash outlasts an auction.
+    pub fn for_stock_clients() -> Self {
+        Self { slot_ms: STOCK_SLOT_MS, claims: Some(DEVELOPMENT_CLUSTER.to_owned()), ..Self::default() }
+    }
+}
+
 impl SolanaChain {
     /// A chain with the program, two tokens and money for every role; the payer's allowance is given.
     pub(super) async fn start(options: &SolanaOptions, directory: &Path) -> Result<Self> {
@@ -67,7 +80,10 @@ impl SolanaChain {
             Some(port) => port,
             None => free_port()?,
         };
-        let surfnet = Surfnet::in_directory(options.slot_ms, directory, port).await?;
+        let surfnet = match &options.claims {
+            Some(claimed) => Surfnet::claiming(claimed, options.slot_ms, directory, port).await?,
+            None => Surfnet::in_directory(options.slot_ms, directory, port).await?,
+        };
         for role in Role::ALL {
             // Who is paid has nothing: a delivery makes the account that takes it.
             if role != Role::Recipient {

@@ -2,13 +2,20 @@
 
 use alloy::{primitives::U256, signers::local::PrivateKeySigner};
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use ed25519_dalek::SigningKey;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use devkit::{Process, free_port, tools};
 use events::PaymentId;
 
-use super::{keys::Role, network::Network, shop};
+use super::{
+    keys::{Role, solana_account},
+    network::Network,
+    payer::Answer,
+    shop,
+    solana::SolanaChain,
+};
 
 /// What the shop receives, in the smallest unit of the destination's token.
 pub const PRICE: u64 = 25_000_000;
@@ -30,6 +37,18 @@ pub struct Bought {
     pub account: String,
 }
 
+/// On which chain a shop's buyers pay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaidOn<'a> {
+    /// The network's source chain, in the token that takes signatures.
+    Evm,
+    /// The network's Solana chain, in its development token.
+    Solana {
+        /// The merchant's account there.
+        merchant: &'a str,
+    },
+}
+
 /// Whose client of x402 buys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
@@ -47,13 +66,16 @@ pub struct StockShop {
 }
 
 impl StockShop {
-    /// Starts a shop that is paid on the network's destination chain by buyers on its source chain.
+    /// Starts a shop that is paid on the network's destination chain by buyers on another.
     ///
     /// # Errors
     /// When it does not start; the message names its log.
-    pub async fn start(network: &Network) -> Result<Self> {
+    pub async fn start(network: &Network, paid_on: PaidOn<'_>) -> Result<Self> {
         let (port, destination) = (free_port()?, &network.destination);
-        let mut command = node(network, "stock/shop.js");
+        let mut command = runs(network, paid_on, "node", "stock/shop.js")?;
+        if let PaidOn::Solana { merchant } = paid_on {
+            command.env("MERCHANT", merchant);
+        }
         command
             .env("GATEWAY_URL", network.gateways[0].base_url())
             .env("RECEIVE_NETWORK", destination.id().as_str())
@@ -62,30 +84,74 @@ impl StockShop {
             .env("PRICE_UNITS", PRICE.to_string())
             .env("PAY_UNITS", PAID.to_string())
             .env("PORT", port.to_string());
-        let log = network.options().directory.join("stock-shop.log");
+        let log = network.options().directory.join(format!("stock-shop-{port}.log"));
         let mut process = Process::spawn("stock shop", &mut command, &log)?;
         process.listening_on(port).await.with_context(|| format!("see {}", log.display()))?;
         Ok(Self { _process: process, url: format!("http://127.0.0.1:{port}/article") })
     }
 }
 
+/// What a merchant on Solana asks `POST /x402/v1/offers` for, so as to be paid on the network's destination chain.
+///
+/// # Errors
+/// When the network has no Solana chain.
+pub fn asked(network: &Network, merchant: &str) -> Result<Value> {
+    let (solana, destination) = (solana(network)?, &network.destination);
+    Ok(json!({
+        "network": solana.surfnet.chain_id(),
+        "asset": solana.token.mint,
+        "destination": {"network": destination.id(), "asset": destination.token, "address": Role::Recipient.account()},
+        "fulfillmentAmount": PRICE.to_string(),
+        "amount": PAID.to_string(),
+        "merchant": merchant,
+    }))
+}
+
+/// Makes the token account of an offer's address, as a merchant on Solana does once, and returns the address. The first answer names it.
+///
+/// # Errors
+/// When the answer is another, or the account cannot be made.
+pub async fn make_token_account(network: &Network, asked: &Value) -> Result<String> {
+    let (gateway, solana) = (network.gateways[0].base_url(), solana(network)?);
+    let url = format!("{gateway}/x402/v1/offers");
+    let refused = Answer::of(reqwest::Client::new().post(url).json(asked).send().await?).await?;
+    ensure!(refused.status == 400, "HTTP {}: {}", refused.status, refused.body);
+    let said = refused.text("message");
+    let (_, named) = said.split_once("payTo: ").with_context(|| said.to_owned())?;
+    let (pay_to, rest) = named.split_once(' ').with_context(|| said.to_owned())?;
+    ensure!(rest.contains("make it once: spl-token create-account"), "{said}");
+    solana.dev.mint(&solana.token, pay_to, 0).await?;
+    Ok(pay_to.to_owned())
+}
+
 /// Buys the page at `url` with a new key that has nothing but [`TOKENS`].
 ///
 /// # Errors
 /// When the buyer does not get it; the message has what it said.
-pub async fn buy(network: &Network, url: &str, language: Language) -> Result<Bought> {
-    let (buyer, source) = (PrivateKeySigner::random(), &network.source);
-    let account = buyer.address().to_string();
-    source.dev.mint(&source.stablecoin, &account, U256::from(TOKENS)).await?;
+pub async fn buy(network: &Network, paid_on: PaidOn<'_>, url: &str, language: Language) -> Result<Bought> {
+    let (account, key) = match paid_on {
+        PaidOn::Evm => {
+            let (buyer, source) = (PrivateKeySigner::random(), &network.source);
+            let account = buyer.address().to_string();
+            source.dev.mint(&source.stablecoin, &account, U256::from(TOKENS)).await?;
+            (account, format!("{:#x}", buyer.to_bytes()))
+        }
+        PaidOn::Solana { .. } => {
+            let (buyer, solana) = (SigningKey::from_bytes(&PrivateKeySigner::random().to_bytes().0), solana(network)?);
+            let account = solana_account(&buyer);
+            solana.dev.mint(&solana.token, &account, TOKENS).await?;
+            (account, bs58::encode(buyer.to_keypair_bytes()).into_string())
+        }
+    };
     let mut command = match language {
-        Language::JavaScript => node(network, "stock/buyer.js"),
+        Language::JavaScript => runs(network, paid_on, "node", "stock/buyer.js")?,
         Language::Python => {
-            let mut command = runs(network, "python3", "stock/buyer.py");
+            let mut command = runs(network, paid_on, "python3", "stock/buyer.py")?;
             command.env("PYTHONPATH", tools::root().join(".tools/x402-client"));
             command
         }
     };
-    command.arg(url).env("PAY_AT_MOST", PAID.to_string()).env("BUYER_KEY", format!("{:#x}", buyer.to_bytes()));
+    command.arg(url).env("PAY_AT_MOST", PAID.to_string()).env("BUYER_KEY", key);
     let output = command.output().await.context("start the buyer")?;
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "the buyer says: {said}{complained}");
@@ -101,16 +167,24 @@ pub async fn buy(network: &Network, url: &str, language: Language) -> Result<Bou
     })
 }
 
-fn node(network: &Network, script: &str) -> Command {
-    runs(network, "node", script)
+fn runs(network: &Network, paid_on: PaidOn<'_>, program: &str, script: &str) -> Result<Command> {
+    let mut command = Command::new(program);
+    command.arg(shop::home().join(script)).kill_on_drop(true);
+    match paid_on {
+        PaidOn::Evm => {
+            command.env("PAY_NETWORK", network.source.id().as_str()).env("PAY_ASSET", &network.source.stablecoin);
+        }
+        PaidOn::Solana { .. } => {
+            let solana = solana(network)?;
+            command
+                .env("PAY_NETWORK", solana.surfnet.chain_id())
+                .env("PAY_ASSET", &solana.token.mint)
+                .env("PAY_RPC_URL", solana.surfnet.url());
+        }
+    }
+    Ok(command)
 }
 
-fn runs(network: &Network, program: &str, script: &str) -> Command {
-    let mut command = Command::new(program);
-    command
-        .arg(shop::home().join(script))
-        .env("PAY_NETWORK", network.source.id().as_str())
-        .env("PAY_ASSET", &network.source.stablecoin)
-        .kill_on_drop(true);
-    command
+fn solana(network: &Network) -> Result<&SolanaChain> {
+    network.solana.as_ref().context("the network has no Solana chain")
 }

@@ -57,7 +57,7 @@ const ORDER: [u8; 32] = [
 ];
 
 /// The account whose key is 1, which the committed examples are signed with.
-const PAYER: &str = "0x7e5f4552091a69125d5dfcb7b8c2659029395bdf";
+pub const PAYER: &str = "0x7e5f4552091a69125d5dfcb7b8c2659029395bdf";
 
 /// A spend that is asked for on an EVM chain.
 pub fn spend(scheme: Scheme, max_source_amount: Option<Amount>) -> Option<SpendRequest> {
@@ -90,12 +90,12 @@ pub fn signed_message(value: &Value) -> (String, Option<String>, String, Option<
     (member("message").unwrap_or_default(), member("message_prehash"), member("signature").unwrap_or_default(), payload)
 }
 
-/// A Permit2 authorization: typed data as JSON or as `0x1901…`, the digest, the signature, the payer's choices.
+/// A Permit2 authorization, or what a merchant asks for under a mandate: typed data as JSON or as `0x1901…`, the digest, the signature, the payer's choices.
 pub fn typed_data(bytes: &[u8]) {
     static SPENDS: LazyLock<Vec<SpendRequest>> = LazyLock::new(|| {
         let capped = || Amount::new(U256::from(2_000));
-        let both = [Scheme::EvmPermit2Escrow, Scheme::EvmPermit2];
-        both.into_iter().flat_map(|scheme| [spend(scheme, None), spend(scheme, capped())]).flatten().collect()
+        let schemes = [Scheme::EvmPermit2Escrow, Scheme::EvmPermit2, Scheme::EvmPermit2Mandate];
+        schemes.into_iter().flat_map(|scheme| [spend(scheme, None), spend(scheme, capped())]).flatten().collect()
     });
     let Some(value) = text(bytes).and_then(|text| serde_json::from_str::<Value>(text).ok()) else { return };
     let (message, message_prehash, signature, payload) = signed_message(&value);

@@ -126,9 +126,24 @@ fn enveloped() -> Option<Vec<Seed>> {
 fn on_evm() -> Option<Vec<Seed>> {
     let key = PrivateKeySigner::from_bytes(&B256::from(U256::from(1))).ok()?;
     let mut seeds = Vec::new();
-    for (name, scheme) in [("witness", Scheme::EvmPermit2Escrow), ("plain", Scheme::EvmPermit2)] {
+    let mandate = json!({
+        "merchant": evm::PAYER,
+        "amount": "2000",
+        "least": "1000",
+        "begins": 1_700_000_000,
+        "period_seconds": 2_000_000_000,
+        "periods": 1,
+        "lock_seconds": 90_000,
+        "salt": B256::repeat_byte(1).to_string(),
+    });
+    let mandated = Choice { mandate: Some(mandate), ..Choice::default() };
+    for (name, scheme, choice) in [
+        ("witness", Scheme::EvmPermit2Escrow, Choice::default()),
+        ("plain", Scheme::EvmPermit2, Choice::default()),
+        ("mandate", Scheme::EvmPermit2Mandate, mandated),
+    ] {
         let spend = evm::spend(scheme, Some("2000".parse().ok()?))?;
-        let prepared = authorization::prepare(&spend, &Choice::default()).ok()?;
+        let prepared = authorization::prepare(&spend, &choice).ok()?;
         let signature = key.sign_hash_sync(&B256::from(prepared.digest.0)).ok()?;
         let message = json!({
             "message": prepared.digest.to_string(),

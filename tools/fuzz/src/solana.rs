@@ -2,7 +2,10 @@
 
 use std::sync::LazyLock;
 
-use chains_solana::authorization::{self, Choice, EscrowSettings, SignedMessage, SpendRequest};
+use chains_solana::{
+    authorization::{self, Choice, EscrowSettings, SignedMessage, SpendRequest},
+    exact::ExactTransfer,
+};
 use events::{Account, Family, Hash32, OwnedAsset, PaymentId, Terms};
 use gateway_program::{
     account::{Config, Escrow, FulfillmentRecord, State},
@@ -155,6 +158,23 @@ const PAYER_KEY: [u8; 32] = [
     0xea, 0x4a, 0x6c, 0x63, 0xe2, 0x9c, 0x52, 0x0a, 0xbe, 0xf5, 0x50, 0x7b, 0x13, 0x2e, 0xc5, 0xf9, 0x95, 0x47, 0x76,
     0xae, 0xbe, 0xbe, 0x7b, 0x92, 0x42, 0x1e, 0xea, 0x69, 0x14, 0x46, 0xd2, 0x2c,
 ];
+
+/// A transaction that a client of x402 signed, in the form in which it is sent. The mutations find no signatures, so bytes that hold are those
+/// of the corpus.
+pub fn purchases(bytes: &[u8]) {
+    match ExactTransfer::read(bytes) {
+        Ok(transfer) => {
+            // All but the fee payer's signature, behind the byte that counts signatures, is what was read.
+            let kept = transfer.unsigned();
+            assert_eq!((&kept[..1], &kept[1..65], &kept[65..]), (&bytes[..1], &[0; 64][..], &bytes[65..]));
+            // That signature is no part of it.
+            assert_eq!(ExactTransfer::read(&kept).map(|again| again.unsigned()), Ok(kept));
+            assert_eq!(transfer.message(), &bytes[129..]);
+            assert_ne!(transfer.buyer(), transfer.fee_payer());
+        }
+        Err(error) => assert!(error.to_string().starts_with("transaction: ")),
+    }
+}
 
 /// An authorization on Solana: the ordered bytes, their digest, the signature, the payer's choices.
 pub fn authorizations(bytes: &[u8]) {

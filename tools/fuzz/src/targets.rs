@@ -63,6 +63,7 @@ targets! {
     solana_accounts = solana::accounts, 1024, ["contracts/solana"];
     solana_attestations = solana::attestations, 1024, ["contracts/solana"];
     solana_authorizations = solana::authorizations, 4096, ["chains/solana"];
+    solana_purchases = solana::purchases, 1300, ["chains/solana"];
     tron_transactions = tron::transactions, 2048, ["chains/tron"];
     tron_addresses = tron::addresses, 256, ["chains/tron"];
     tron_authorizations = tron::authorizations, 8192, ["chains/tron", "chains/escrow-abi"];

@@ -85,6 +85,7 @@ tests! {
     solana_accounts,
     solana_attestations,
     solana_authorizations,
+    solana_purchases,
     tron_transactions,
     tron_addresses,
     tron_authorizations,

@@ -1,6 +1,7 @@
 //! Every schema of the document, by name. Those of response bodies come from the types. Those of requests are written here,
 //! because they carry rules that no type has; the limits in them are the constants that the validators use.
 
+mod mandates;
 mod payment_batches;
 mod quote_requests;
 mod rehearsals;
@@ -33,6 +34,7 @@ pub(super) fn all() -> Map<String, Value> {
         quote_requests::schemas(),
         rehearsals::schemas(),
         payment_batches::schemas(),
+        mandates::schemas(),
         sessions::schemas(),
         webhooks::schemas(),
         x402::schemas(),

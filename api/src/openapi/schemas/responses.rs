@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use app::{
     error::ErrorResponse,
+    mandates::PreparedBody as PreparedMandateBody,
     own_payments::body::OwnPaymentsBody,
     payment_batches::prepare::PreparedPaymentBatch,
     prepare::PreparedBody,
@@ -51,6 +52,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         of::<QuoteRequestBody>,
         of::<PreparedBody>,
         of::<PreparedPaymentBatch>,
+        of::<PreparedMandateBody>,
         of::<PaymentBatchResponse>,
         of::<VerifiedBody>,
         of::<SettlersBody>,

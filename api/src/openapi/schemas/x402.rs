@@ -46,9 +46,12 @@ fn message() -> Value {
             object("What the payer signed, by `gw-escrow`.", &["paymentRequest"], json!({
                 "paymentRequest": described("PaymentRequest", "As `POST /v1/payments` takes it, an identity's `proof` included."),
             })),
-            object("What a stock client signed, by `exact`.", &["signature", "authorization"], json!({
+            object("What a stock client signed on an EVM chain, by `exact`.", &["signature", "authorization"], json!({
                 "signature": text("Of the token's `TransferWithAuthorization`, hex with 0x."),
                 "authorization": authorization(),
+            })),
+            object("What a stock client signed on Solana, by `exact`.", &["transaction"], json!({
+                "transaction": text("The transfer to `payTo`, signed by the buyer, whose fee `extra.feePayer` pays; Base64."),
             })),
         ]}),
         "extensions": object("Extensions of x402; others than this one are not read.", &[], extensions),
@@ -88,14 +91,14 @@ fn offer_request() -> Value {
         &["network", "asset", "destination", "fulfillmentAmount"],
         json!({
             "network": text("CAIP-2 id of the chain on which buyers pay."),
-            "asset": text("What they pay with: a token that takes signed transfers (ERC-3009)."),
+            "asset": text("What they pay with: a token that takes signed transfers (ERC-3009), or one on Solana."),
             "destination": destination(),
             "fulfillmentAmount": text("The price: what the merchant receives, smallest unit."),
             "amount": text("What buyers pay, smallest unit. Where both assets have one symbol, the price and 1 % unless it is given. What \
-                            the settler leaves of it goes back to the buyer."),
-            "merchant": text("The merchant's account on `network`, where goes what comes to the address without a deposit. The \
-                              destination's address unless it is given, where that is on a chain of the same family."),
-            "maxTimeoutSeconds": seconds(TIMEOUT_SECONDS_MIN, TIMEOUT_SECONDS, "How long a client's signature holds, and so the time for auction and deposit."),
+                            the settler leaves of it goes back to the buyer, on Solana to `merchant`."),
+            "merchant": text("The merchant's account on `network`, where goes what comes to the address without a deposit, on Solana all that \
+                              is not delivered. The destination's address unless it is given, where that is on a chain of the same family."),
+            "maxTimeoutSeconds": seconds(TIMEOUT_SECONDS_MIN, TIMEOUT_SECONDS, "The time for auction and deposit: how long a client's signature holds on an EVM chain; at most 540 on Solana."),
             "deliverySeconds": seconds(0, DELIVERY_SECONDS.into(), "How long the delivery may take after that."),
             "refundSeconds": {
                 "type": "integer",
@@ -128,13 +131,14 @@ fn requirements() -> Value {
         "fulfillmentDeadlineSeconds": whole("The request's `fulfillment_deadline` may be so far away."),
         "svmSignatureClusterId": text("Cluster id of the signing domain, for Solana sources; refused for other networks."),
         "svmSignatureDomainVersion": whole("Version of the signing domain, for Solana sources; refused for other networks."),
-        "merchant": text("`exact`: the merchant's account on `network`, for what comes to `payTo` without a deposit."),
-        "deliverySeconds": whole("`exact`: from the end of the client's signature to the end of the delivery."),
+        "merchant": text("`exact`: the merchant's account on `network`, for what comes to `payTo` without a deposit; on Solana for all that is not delivered."),
+        "deliverySeconds": whole("`exact`: from the last second of the deposit to the end of the delivery."),
         "refundSeconds": whole("`exact`: from there to when anyone may send the money back."),
     });
     let extra = json!({
-        "name": text("`exact`: the token's name, as clients sign it."),
-        "version": text("`exact`: the token's version, as clients sign it."),
+        "name": text("`exact` on EVM chains: the token's name, as clients sign it."),
+        "version": text("`exact` on EVM chains: the token's version, as clients sign it."),
+        "feePayer": text("`exact` on Solana: the gateway's account that pays the fee of what clients sign."),
         "gw": object("What this scheme needs.", &["destination", "fulfillmentAmount"], gw),
     });
     object(

@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use config::CounterpartyConfig;
-use events::{Terms, event::CounterpartyDecision, time::Timestamp};
+use events::{Account, Terms, event::CounterpartyDecision, time::Timestamp};
 use identity::Proven;
 
 pub use self::{
@@ -37,6 +37,8 @@ pub struct Proposal<'a> {
     pub originator: &'a str,
     /// What was proven of who asks.
     pub proven: &'a Proven,
+    /// Whose tokens are drawn: the source's account, or the buyer where that is its merchant's (ADR 160).
+    pub payer: &'a Account,
     /// The economics.
     pub terms: &'a Terms,
     /// Policies a settler must hold to win.

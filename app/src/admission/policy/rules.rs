@@ -87,6 +87,7 @@ impl Rules {
         let listed = self.deny.holds_originator(proposal.originator)
             || proposal.proven.holders().iter().any(|holder| self.deny.holds_originator(holder.did.as_str()))
             || self.deny.holds(terms.source.account())
+            || self.deny.holds(proposal.payer)
             || terms.destination().iter().any(|owned| self.deny.holds(owned.account()));
         if listed {
             return Err(Declined::listed());
@@ -162,7 +163,7 @@ impl Policies {
         let source = &proposal.terms.source;
         let payer_attributes = vec![
             ("originator", text(proposal.originator)),
-            ("account", text(source.account().as_str())),
+            ("account", text(proposal.payer.as_str())),
             ("chain", text(source.asset().chain().as_str())),
             ("proven_by", text(proven_by(proposal.proven.proven_by()))),
             ("credentials", set_of(statements::credentials(proposal.proven))?),

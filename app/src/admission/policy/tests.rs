@@ -75,6 +75,7 @@ fn judge(
         id: id.as_str(),
         originator: &originator,
         proven: &NOBODY,
+        payer: terms.source.account(),
         terms,
         required_policies,
         payer_is_contract: Some(false),
@@ -212,11 +213,37 @@ fn everyone_is_permitted_where_nothing_is_configured() {
         id: "pay_x",
         originator: "did:web:a",
         proven: &NOBODY,
+        payer: terms.source.account(),
         terms: &terms,
         required_policies: &[],
         payer_is_contract: None,
     };
     assert_eq!(nothing.judge(&proposal, chrono::Utc::now()), Ok(None));
+}
+
+/// Where the source is the merchant's account, it is the buyer that pays.
+#[test]
+fn who_pays_is_judged_where_another_account_is_the_source() {
+    let (terms, payer) = (terms("1"), RECIPIENT.parse().unwrap());
+    let to_pay = |payer| Proposal {
+        kind: RequestKind::Payment,
+        id: "pay_x",
+        originator: "did:web:a",
+        proven: &NOBODY,
+        payer,
+        terms: &terms,
+        required_policies: &[],
+        payer_is_contract: Some(false),
+    };
+    let terms_elsewhere = Terms::new(owned(USDC, PAYER), vec![owned(TRON_USDT, TRON)], "1".parse().unwrap(), None);
+    let denied = Set::new(None, Some(RECIPIENT)).load().unwrap();
+    let now = chrono::Utc::now();
+    let judged = |payer| denied.judge(&Proposal { terms: &terms_elsewhere, ..to_pay(payer) }, now);
+    assert!(judged(&payer).is_err());
+    assert!(judged(terms.source.account()).is_ok());
+    let policies = format!(r#"permit (principal, action, resource) when {{ principal.account == "{payer}" }};"#);
+    let named = Set::new(Some(&policies), None).load().unwrap();
+    assert!(named.judge(&to_pay(&payer), now).is_ok() && named.judge(&to_pay(terms.source.account()), now).is_err());
 }
 
 #[test]
@@ -229,6 +256,7 @@ fn a_proven_originator_is_judged_by_its_did() {
         id: "pay_x",
         originator,
         proven: &NOBODY,
+        payer: terms.source.account(),
         terms: &terms,
         required_policies: &[],
         payer_is_contract: None,
@@ -256,6 +284,7 @@ fn contracts_that_pay_can_be_told_apart() {
         id: "pay_x",
         originator: "did:web:a",
         proven: &NOBODY,
+        payer: terms.source.account(),
         terms: &terms,
         required_policies: &[],
         payer_is_contract,

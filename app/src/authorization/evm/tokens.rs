@@ -10,7 +10,7 @@ use alloy::primitives::{Address, U256};
 use chains_evm::{
     authorization, deposit_addresses,
     escrows::Escrows,
-    offers, payment_batches,
+    mandates, offers, payment_batches,
     token_domain::{TokenDomain, TokenSignatures},
 };
 use escrow_abi::contracts::{address, erc20};
@@ -19,7 +19,10 @@ use events::{
     event::{Authorization, DepositAddress, TokenPermit},
 };
 
-use super::{EvmChain, as_signed, convert};
+use super::{
+    EvmChain,
+    messages::{as_signed, convert},
+};
 use crate::{
     authorization::{AuthorizationRequest, AuthorizeError, Authorized, SignedMessage, asked_escrows::crowded},
     bulkhead::Bulkhead,
@@ -39,6 +42,9 @@ pub(super) const OLDER_ESCROW: &str =
 /// Why an escrow gets nothing from addresses of offers.
 pub(super) const NO_OFFERS: &str = "escrow_contract: gets nothing from addresses of offers: it is of an earlier version, or the chain lacks the \
      contract that makes them (`gw deploy` brings it)";
+/// Why an escrow gets nothing from mandates.
+pub(super) const NO_MANDATES: &str = "escrow_contract: gets nothing from mandates: it is of an earlier version, or the chain lacks the contract \
+     that keeps them (`gw deploy` brings it)";
 /// Why there are no offers in a token.
 pub(super) const NO_EXACT: &str =
     "asset: the token takes no signed transfers (ERC-3009), which exact is; see gw-escrow";
@@ -143,6 +149,41 @@ impl EvmChain {
         Ok(takes)
     }
 
+    /// Whether the escrow gets deposits from mandates, lately.
+    pub(super) async fn check_mandates(&self, escrow: &Account, asks: &Bulkhead) -> Result<(), AuthorizeError> {
+        let served = async { Ok(mandates::served(self.payers.node(), escrow).await?.then_some(())) };
+        let none = || AuthorizeError::Refused(NO_MANDATES.to_owned());
+        self.mandated_escrows.of(escrow, asks, served).await?.ok_or_else(none)
+    }
+
+    /// Whether the payer has to do with a mandate that its merchant brings without the payer's signature: else anybody could make one up.
+    pub(super) async fn check_granted(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        authorized: &Authorized,
+    ) -> Result<(), AuthorizeError> {
+        let Authorization::EvmPermit2Mandate(charge) = &authorized.authorization else { return Ok(()) };
+        if charge.permit.is_some() {
+            return Ok(());
+        }
+        let source = &request.terms.source;
+        let parties = (convert(address(source.account()))?, convert(erc20(source.asset()))?);
+        // Only that it has is remembered: it may any moment.
+        if self.granted_mandates.contains_key(&charge.address) {
+            return Ok(());
+        }
+        let _permit = self.tokens_asked.permit().await.ok_or_else(crowded)?;
+        if mandates::is_granted(self.payers.node(), parties, charge).await? {
+            self.granted_mandates.insert(charge.address.clone(), ()).await;
+            return Ok(());
+        }
+        let rule = format!(
+            "payload.permit is missing, and the payer has not let the mandate {} draw at Permit2 itself",
+            charge.address
+        );
+        Err(AuthorizeError::Refused(format!("sender_auth.signed_messages: {rule}")))
+    }
+
     /// Whether what was signed for the token holds there: in its own domain, and it takes such signatures.
     pub(super) async fn confirm_token(
         &self,
@@ -167,9 +208,13 @@ impl EvmChain {
                 Some(allowance) => self.confirm_allowance(request, allowance).await,
                 None => Ok(()),
             },
+            Authorization::EvmPermit2Mandate(_) => {
+                self.check_mandates(request.escrow_contract, &self.tokens_asked).await
+            }
             Authorization::EvmPermit2Batch(_)
             | Authorization::DepositAddress(_)
             | Authorization::Solana(_)
+            | Authorization::SolanaX402Exact(_)
             | Authorization::Tron(_)
             | Authorization::TronPermit2Escrow(_) => Ok(()),
         }

@@ -84,6 +84,7 @@ fn transactions_by_stage(generator: &mut SchemaGenerator) -> Schema {
         "type": "object",
         "properties": {
             "approval": stage("On Tron: the payer's own transaction that gives the escrow its allowance."),
+            "transfer": stage("On Solana: what a stock client of x402 pays to the address of its merchant's offer."),
             "deposit": stage(
                 "Commits the payer's funds; on Tron the payer's own transaction, or from a deposit address the gateway's, \
                  which reserves, too.",

@@ -121,7 +121,7 @@ pub(super) fn shown(event: &PaymentEvent, view: &PaymentView, base_url: &str) ->
             json!({"left": ruled_out.left}),
         ),
         PaymentEvent::DepositRuledOut(_) if view.deposit_address.is_none() && view.leaves_money_outside => Shown::new(
-            "Nothing of the payment's lies at the address of its batch, and nothing can be deposited any more.",
+            "Nothing of the payment lies outside of its escrow, and nothing can be deposited any more.",
             json!({}),
         ),
         PaymentEvent::DepositRuledOut(_) if view.deposit_address.is_some() => Shown::new(
@@ -215,6 +215,7 @@ fn payer_sent(sent: &PayerTransactionSent) -> Shown {
     let (summary, stage) = match sent.step {
         PayerStep::Approval => ("The payer's approval of the escrow was sent.", "approval"),
         PayerStep::Deposit => ("The payer's own deposit was sent.", "deposit"),
+        PayerStep::Transfer => ("The buyer's transfer to the merchant's offer was sent.", "transfer"),
     };
     Shown::new(summary, json!({})).in_no_block(stage, &sent.chain_id, &sent.transaction_hash)
 }

@@ -15,15 +15,16 @@ use escrow_abi::{
 use events::{
     Hash32, PaymentId, Terms,
     event::{
-        Authorization, BatchPermit, BatchToken, DepositAddress, Eip3009, EscrowPlan, Permit2, TokenPermit, X402Exact,
+        Authorization, BatchPermit, BatchToken, DepositAddress, Eip3009, EscrowPlan, MandateCharge, Permit2,
+        TokenPermit, X402Exact,
     },
 };
 use sagas::ports::Transient;
 
 use super::{Auditor, unreadable};
 use crate::{
-    authorization::recorded_digest, calls::Calls, deposit_addresses, erc6492, node::At, offers, payment_batches,
-    query::Query, token_domain::TokenDomain,
+    authorization::recorded_digest, calls::Calls, deposit_addresses, erc6492, mandates, node::At, offers,
+    payment_batches, query::Query, token_domain::TokenDomain,
 };
 
 /// What does not fit in the address that the payer's money was sent to: nothing is signed, so it is the address that commits to what the
@@ -58,11 +59,13 @@ impl Auditor {
             Authorization::EvmPermit2(permit) => self.permitted(payment_id, terms, plan, permit, false).await,
             Authorization::EvmEip3009(transfer) => self.transferred(payment_id, terms, plan, transfer).await,
             Authorization::EvmPermit2Batch(permit) => self.in_batch(payment_id, terms, plan, permit).await,
+            Authorization::EvmPermit2Mandate(charge) => self.mandated(payment_id, terms, plan, charge).await,
             Authorization::EvmX402Exact(purchase) => self.purchased(payment_id, terms, plan, purchase).await,
             Authorization::DepositAddress(address) => Ok(sent(payment_id, terms, plan, address)),
-            Authorization::Solana(_) | Authorization::Tron(_) | Authorization::TronPermit2Escrow(_) => {
-                Ok(unreadable("the payer signed for another family"))
-            }
+            Authorization::Solana(_)
+            | Authorization::SolanaX402Exact(_)
+            | Authorization::Tron(_)
+            | Authorization::TronPermit2Escrow(_) => Ok(unreadable("the payer signed for another family")),
         }
     }
 
@@ -232,6 +235,48 @@ impl Auditor {
             format!("the batch does not draw the {} of {token} that the payment takes", permit.amount)
         });
         discrepancies.0.extend(self.signed_by(payer, digest, &permit.signature).await?);
+        Ok(discrepancies.0)
+    }
+
+    /// The mandate is rebuilt from what the stream shows. Its merchant has to have asked for just this payment, and its payer to have signed
+    /// for the address, or else to have given the allowance itself, which the deposit shows by having drawn.
+    async fn mandated(
+        &self,
+        payment_id: &PaymentId,
+        terms: &Terms,
+        plan: &EscrowPlan,
+        charge: &MandateCharge,
+    ) -> Result<Vec<Discrepancy>, Transient> {
+        let mut discrepancies = Discrepancies::default();
+        let permit2 = Deployed { chain_id: self.node.evm_id(), address: self.node.permit2() };
+        let parties = || -> Result<_, ConvertError> {
+            let mismatch = mandates::mismatch(terms, plan, charge)?;
+            let (payer, merchant) = (address(terms.source.account())?, address(&charge.mandate.merchant)?);
+            Ok((mismatch, payer, merchant, mandates::recorded_digests(payment_id, (terms, plan), charge, permit2)?))
+        };
+        let (mismatch, payer, merchant, (asked, granted)) = match parties() {
+            Ok(parties) => parties,
+            Err(error) => return Ok(unreadable(error)),
+        };
+        let contradiction = |what| Discrepancy { kind: Kind::Contradiction, what: format!("the mandate: {what}") };
+        discrepancies.0.extend(mismatch.map(contradiction));
+        let (amount, most) = (charge.amount, charge.mandate.amount);
+        discrepancies.require(terms.max_source_amount == Some(amount), || {
+            format!("the merchant asks for {amount}, and the terms say otherwise")
+        });
+        discrepancies
+            .require(amount <= most, || format!("the merchant asks for {amount}, and the mandate allows {most}"));
+        let by_key = |signature: &str, digest, account| {
+            signature::bytes(signature).is_ok_and(|bytes| signature::by_key(&bytes, digest, account).is_ok())
+        };
+        discrepancies.require(by_key(&charge.signature, asked, merchant), || {
+            format!("what the stream shows was not asked for by the merchant {merchant}")
+        });
+        if let Some(permit) = &charge.permit {
+            discrepancies.require(by_key(permit, granted, payer), || {
+                format!("the mandate that the stream shows was not signed by the payer {payer}")
+            });
+        }
         Ok(discrepancies.0)
     }
 

@@ -16,7 +16,7 @@ use events::{
     time::unix_seconds,
 };
 
-use super::{AuthorizationError, SpendRequest, choice::Choice, expected::Expected, message::Message};
+use super::{AuthorizationError, SpendRequest, choice::Choice, expected::Expected};
 use crate::{
     minimal_proxy::implementation,
     payment_batches::{address_of, contract, leaf_of},
@@ -91,19 +91,6 @@ fn cap(spend: &SpendRequest) -> Result<Amount, AuthorizationError> {
     spend.terms.max_source_amount.ok_or_else(|| AuthorizationError::malformed("max_source_amount", rule))
 }
 
-fn plan(spend: &SpendRequest, expected: &Expected, choice: &Choice) -> Result<EscrowPlan, AuthorizationError> {
-    let deposit = expected.deposit(spend, choice)?;
-    Ok(EscrowPlan {
-        chain_id: spend.terms.source.asset().chain().clone(),
-        contract: spend.escrow.contract.clone(),
-        reserver: spend.escrow.reserver.clone(),
-        releaser: spend.escrow.releaser.clone(),
-        reserve_deadline: contracts::seconds(deposit.reserveDeadline),
-        fulfillment_deadline: contracts::seconds(deposit.fulfillmentDeadline),
-        refund_after: contracts::seconds(deposit.refundAfter),
-    })
-}
-
 fn leaf(spend: &SpendRequest, plan: &EscrowPlan) -> Result<B256, AuthorizationError> {
     leaf_of(&spend.payment_id, &spend.terms, plan, cap(spend)?)
         .map_err(|error| AuthorizationError::malformed("payload", format!("makes no payment of a batch: {error}")))
@@ -121,7 +108,7 @@ impl BatchSpend {
             let rule = "EVM_PERMIT2_BATCH is signed before there are quotes";
             return Err(AuthorizationError::malformed("message_scheme", rule));
         }
-        let (amount, plan) = (cap(spend)?, plan(spend, expected, choice)?);
+        let (amount, plan) = (cap(spend)?, expected.plan(spend, choice)?);
         let root = payment_batches::root_by(leaf(spend, &plan)?, &membership.proof);
         if root != membership.payments {
             return Err(AuthorizationError::mismatch("payload.batch.payments", root, membership.payments));
@@ -268,7 +255,8 @@ pub fn prepare_batch(spends: &[SpendRequest], deadline: Option<u64>) -> Result<P
             return Err(of(AuthorizationError::malformed("escrow_contract_address", rule)));
         }
         let expected = Expected::of(spend).map_err(of)?;
-        let plan = plan(spend, &expected, &choice).map_err(of)?;
+        let plan = expected.plan(spend, &choice).map_err(of)?;
+        expected.check_windows(spend, plan.reserve_deadline, plan.refund_after).map_err(of)?;
         leaves.push(leaf(spend, &plan).map_err(of)?);
         draws.push((expected.token, cap(spend).map_err(of)?));
         plans.push(plan);
@@ -277,7 +265,7 @@ pub fn prepare_batch(spends: &[SpendRequest], deadline: Option<u64>) -> Result<P
     let tree = Tree::of(leaves).ok_or_else(|| of_all("has no payment".to_owned()))?;
     let expected = Expected::of(first).map_err(|error| BatchError::Member { index: 0, error })?;
     let message = message(&expected, permitted.clone(), tree.root(), deadline);
-    let members = plans.into_iter().enumerate().map(|(index, plan)| {
+    let prepared = plans.into_iter().enumerate().map(|(index, plan)| {
         let (permitted, payments) = (permitted.clone(), tree.root());
         let membership = Membership { permitted, payments, proof: tree.proof(index) };
         let payload = Map::from_iter([
@@ -287,15 +275,7 @@ pub fn prepare_batch(spends: &[SpendRequest], deadline: Option<u64>) -> Result<P
         ]);
         PreparedMember { payload, plan }
     });
-    let members: Vec<PreparedMember> = members.collect();
-    for (index, (spend, member)) in spends.iter().zip(&members).enumerate() {
-        // What the submission checks: the windows of each.
-        let of = |error| BatchError::Member { index, error };
-        let choice = Choice::from_payload(Some(&Value::Object(member.payload.clone()))).map_err(of)?;
-        let expected = Expected::of(spend).map_err(of)?;
-        let message = Message::Batch(message.clone());
-        expected.check(spend, &message, &choice).map_err(of)?;
-    }
+    let members = prepared.collect();
     Ok(PreparedBatch {
         typed_data: message.render(&HEX),
         digest: Hash32(message.digest().0),

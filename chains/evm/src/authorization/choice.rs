@@ -8,7 +8,7 @@ use escrow_abi::{
 };
 use events::{Account, Amount, Hash32};
 
-use super::{AuthorizationError, SpendRequest, batch::Membership, exact, message::Message, transfer};
+use super::{AuthorizationError, SpendRequest, batch::Membership, exact, mandate, message::Message, transfer};
 
 /// The numbers that are the payer's to choose. What is absent has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,12 +32,17 @@ pub struct Choice {
     pub merchant: Option<Account>,
     /// Where the payment is in the batch that was signed.
     pub batch: Option<Membership>,
+    /// Under which mandate the merchant asks, as it came: other schemes may have a member of that name.
+    pub mandate: Option<Value>,
+    /// The payer's signature for Permit2 that gives the mandate's allowance, as it came.
+    pub permit: Option<Value>,
 }
 
 impl Choice {
     /// Reads the members `reserve_deadline`, `refund_after`, `permit_deadline`, `valid_before`, `valid_after` and `permitted_amount` of a
     /// signed message's `payload`, each a decimal string, a hex string or a JSON integer, and `nonce` and `merchant`, each hex with 0x.
-    /// So is `batch`, of a payment that is signed for with others. Other members are none of ours.
+    /// So is `batch`, of a payment that is signed for with others, and `mandate` and `permit`, of one that a merchant asks for. Other members
+    /// are none of ours.
     ///
     /// # Errors
     /// [`AuthorizationError::Malformed`] naming the member.
@@ -75,6 +80,8 @@ impl Choice {
             nonce,
             merchant: payload.get("merchant").and_then(exact::merchant),
             batch: payload.get("batch").map(Membership::read).transpose()?,
+            mandate: payload.get("mandate").cloned(),
+            permit: payload.get("permit").cloned(),
         })
     }
 
@@ -89,6 +96,7 @@ impl Choice {
             Message::Permit(permit) => payload.extend([("permit_deadline".to_owned(), permit.deadline.into())]),
             // A batch is prepared as a whole.
             Message::Batch(_) => {}
+            Message::Charge(_) => payload.extend(mandate::shown(self)),
             Message::Transfer(transfer) => {
                 is_chosen |= spend.quote_hash != Hash32::ZERO;
                 payload.extend([

@@ -4,7 +4,7 @@
 use alloy::primitives::{Address, B256, U256, hex};
 use serde_json::{Value, json};
 
-use escrow_abi::{contracts, offers::Commitment};
+use escrow_abi::{contracts, offers as offered};
 use events::{
     Account, Amount, AssetId, Hash32, PaymentId,
     event::{EscrowPlan, X402Exact},
@@ -74,7 +74,7 @@ impl ExactTransfer {
             nonce: contracts::word(self.nonce),
         });
         Ok(SignedMessage {
-            message: message.digest().to_string(),
+            message: message.digest()?.to_string(),
             message_prehash: Some(message.render().to_string()),
             signature: self.signature.clone(),
             payload: Some(json!({
@@ -139,7 +139,7 @@ impl OfferSpend {
             fulfillment_deadline,
             refund_after: choice.refund_after.unwrap_or(earliest),
         };
-        let commitment = Commitment::of_purchase(&spend.terms, &plan, amount, &merchant);
+        let commitment = offered::of_purchase(&spend.terms, &plan, amount, &merchant);
         let address = commitment
             .and_then(|commitment| offers::address_of(&commitment))
             .map_err(|error| AuthorizationError::malformed("payload", format!("makes no offer: {error}")))?;

@@ -19,6 +19,7 @@ use super::{
     batch::BatchSpend,
     choice::Choice,
     exact::OfferSpend,
+    mandate::MandateSpend,
     message::Message,
     transfer::{CarriedOutBy, TransferMessage},
 };
@@ -93,6 +94,9 @@ impl Expected {
         if spend.scheme == Scheme::EvmPermit2Batch {
             return Ok(Message::Batch(BatchSpend::of(spend, self, choice)?.message));
         }
+        if spend.scheme == Scheme::EvmPermit2Mandate {
+            return Ok(Message::Charge(MandateSpend::of(spend, self, choice)?.message));
+        }
         let cap = spend.terms.max_source_amount;
         let amount = match spend.scheme {
             Scheme::EvmEip3009 if spend.quote_hash != Hash32::ZERO => choice.permitted_amount.or(cap),
@@ -120,7 +124,7 @@ impl Expected {
                 }));
             }
             Scheme::EvmPermit2Escrow => true,
-            Scheme::EvmPermit2 | Scheme::EvmPermit2Batch | Scheme::EvmX402Exact => false,
+            Scheme::EvmPermit2 | Scheme::EvmPermit2Batch | Scheme::EvmPermit2Mandate | Scheme::EvmX402Exact => false,
         };
         let deadline = choice.permit_deadline.unwrap_or(reserve_deadline);
         Ok(Message::Permit(self.demand(spend, deposit).message(amount, deadline, with_witness)))
@@ -154,6 +158,23 @@ impl Expected {
         })
     }
 
+    /// The escrow of that deposit.
+    ///
+    /// # Errors
+    /// As [`Expected::deposit`].
+    pub fn plan(&self, spend: &SpendRequest, choice: &Choice) -> Result<EscrowPlan, AuthorizationError> {
+        let deposit = self.deposit(spend, choice)?;
+        Ok(EscrowPlan {
+            chain_id: spend.terms.source.asset().chain().clone(),
+            contract: spend.escrow.contract.clone(),
+            reserver: spend.escrow.reserver.clone(),
+            releaser: spend.escrow.releaser.clone(),
+            reserve_deadline: contracts::seconds(deposit.reserveDeadline),
+            fulfillment_deadline: contracts::seconds(deposit.fulfillmentDeadline),
+            refund_after: contracts::seconds(deposit.refundAfter),
+        })
+    }
+
     fn domain(&self) -> Result<&TokenDomain, AuthorizationError> {
         self.domain.as_ref().ok_or_else(|| {
             let rule = "must be the typed data of the token's ReceiveWithAuthorization under EVM_EIP3009, of its \
@@ -178,7 +199,13 @@ impl Expected {
                 let batch = BatchSpend::of(spend, self, choice)?;
                 batch.check(signed)?;
                 self.check_windows(spend, batch.plan.reserve_deadline, batch.plan.refund_after)?;
-                (batch.plan.reserve_deadline, batch.plan.refund_after)
+                return Ok(batch.plan);
+            }
+            Message::Charge(signed) => {
+                let charge = MandateSpend::of(spend, self, choice)?;
+                charge.check(signed)?;
+                self.check_windows(spend, charge.plan.reserve_deadline, charge.plan.refund_after)?;
+                return Ok(charge.plan);
             }
             Message::Transfer(transfer) if spend.scheme == Scheme::EvmX402Exact => {
                 return self.check_purchase(spend, transfer, choice);
@@ -303,7 +330,11 @@ impl Expected {
         Ok((self.fulfillment_deadline, refund_after))
     }
 
-    fn check_windows(
+    /// Checks that the windows of a deposit follow one another, and suit the request.
+    ///
+    /// # Errors
+    /// [`AuthorizationError`], naming the field.
+    pub fn check_windows(
         &self,
         spend: &SpendRequest,
         reserve_deadline: u64,
@@ -319,10 +350,12 @@ impl Expected {
         let field = |window| match (window, spend.scheme) {
             (Window::Reserve, Scheme::EvmX402Exact) => "message.validBefore",
             (Window::Refund, Scheme::EvmX402Exact) => "payload.refund_after",
-            (Window::Reserve, Scheme::EvmPermit2Batch) => "payload.reserve_deadline",
-            (Window::Refund, Scheme::EvmPermit2Batch) => "payload.refund_after",
-            (Window::Reserve, Scheme::EvmEip3009) => "payload.reserve_deadline",
-            (Window::Refund, Scheme::EvmEip3009) => "payload.refund_after",
+            (Window::Reserve, Scheme::EvmPermit2Batch | Scheme::EvmPermit2Mandate | Scheme::EvmEip3009) => {
+                "payload.reserve_deadline"
+            }
+            (Window::Refund, Scheme::EvmPermit2Batch | Scheme::EvmPermit2Mandate | Scheme::EvmEip3009) => {
+                "payload.refund_after"
+            }
             (Window::Reserve, _) => "message.witness.reserveDeadline",
             (Window::Refund, _) => "message.witness.refundAfter",
         };

@@ -52,6 +52,7 @@ mod batch;
 mod choice;
 mod exact;
 mod expected;
+mod mandate;
 mod message;
 mod transfer;
 
@@ -75,8 +76,9 @@ pub use self::{
     batch::{BatchError, Membership, PreparedBatch, PreparedMember, prepare_batch},
     choice::Choice,
     exact::ExactTransfer,
+    mandate::{CLOCK_BEHIND, PreparedMandate, charge, check_lock, prepare_mandate},
 };
-use self::{batch::BatchSpend, exact::OfferSpend, expected::Expected, message::Message};
+use self::{batch::BatchSpend, exact::OfferSpend, expected::Expected, mandate::MandateSpend, message::Message};
 use super::{
     calls::Calls,
     erc6492,
@@ -95,6 +97,8 @@ pub enum Scheme {
     EvmPermit2,
     /// `EVM_PERMIT2_BATCH`: `permitWitnessTransferFrom` of a batch, with the root of many payments as witness.
     EvmPermit2Batch,
+    /// `EVM_PERMIT2_MANDATE`: a merchant's word, drawn by an allowance of Permit2's for the address of a mandate.
+    EvmPermit2Mandate,
     /// `EVM_EIP3009`: the token's `receiveWithAuthorization`, whose nonce is the hash of the escrow's terms.
     EvmEip3009,
     /// `EVM_X402_EXACT`: the token's `transferWithAuthorization` to an address that commits to a merchant's offer.
@@ -289,7 +293,7 @@ pub fn prepare(spend: &SpendRequest, choice: &Choice) -> Result<Prepared, Author
     let plan = expected.check(spend, &message, choice)?;
     Ok(Prepared {
         typed_data: message.render(),
-        digest: Hash32(message.digest().0),
+        digest: Hash32(message.digest()?.0),
         payload: choice.made(spend, &message, &expected.deposit(spend, choice)?),
         amount: message.permitted()?,
         nonce: Hash32(message.nonce().to_be_bytes()),
@@ -383,7 +387,9 @@ pub async fn confirm_by_code(
 ) -> Result<(), OnchainError> {
     let rebuilt = Rebuilt::of(spend, signed)?;
     let bytes = rebuilt.by_key(signed)?;
-    if payers.code_lately(rebuilt.payer).await?.is_none() {
+    // A merchant's signature is by its key, whatever code there is.
+    let is_merchants = matches!(rebuilt.message, Message::Charge(_));
+    if is_merchants || payers.code_lately(rebuilt.payer).await?.is_none() {
         return Ok(());
     }
     let node = payers.node();
@@ -438,6 +444,8 @@ struct Rebuilt {
     plan: EscrowPlan,
     digest: B256,
     payer: Address,
+    /// The payer, or the merchant of its mandate.
+    signer: Address,
 }
 
 impl Rebuilt {
@@ -453,17 +461,25 @@ impl Rebuilt {
         if let Some(text) = prehash.filter(|text| !text.starts_with('{')) {
             message.check_preimage(text)?;
         }
-        let digest = message.digest();
+        let digest = message.digest()?;
         typed_data::check_digest(&signed.message, digest)?;
-        Ok(Self { payer: expected.payer, message, choice, plan, digest })
+        let signer = match &message {
+            Message::Charge(_) => mandate::merchant(&choice)?,
+            Message::Permit(_) | Message::Batch(_) | Message::Transfer(_) => expected.payer,
+        };
+        Ok(Self { payer: expected.payer, signer, message, choice, plan, digest })
     }
 
-    /// The payer's own signature, in the form in which Permit2 takes it.
+    /// The signature of the payer's own key, or of the merchant's, in the form in which its contract takes it.
     fn by_key(&self, signed: &SignedMessage) -> Result<Vec<u8>, AuthorizationError> {
         let bytes = signature::bytes(&signed.signature)?;
-        let parsed = key_signature(signed, self.digest, self.payer)?;
-        // Permit2 and tokens know v 27 and 28 only; EIP-2098 Permit2 and the escrow take as it is.
-        Ok(if bytes.len() == 65 { signature::canonical(&parsed).to_vec() } else { bytes })
+        let parsed = key_signature(signed, self.digest, self.signer)?;
+        // Permit2 and tokens know v 27 and 28 only; EIP-2098 Permit2 and the escrow take as it is, and the contract of mandates not at all.
+        Ok(if bytes.len() == 65 || matches!(self.message, Message::Charge(_)) {
+            signature::canonical(&parsed).to_vec()
+        } else {
+            bytes
+        })
     }
 
     fn authorization(
@@ -474,6 +490,10 @@ impl Rebuilt {
         let (amount, nonce) = (self.message.permitted()?, Hash32(self.message.nonce().to_be_bytes()));
         let text = format!("0x{}", hex::encode(signature));
         let authorization = match self.message {
+            Message::Charge(_) => {
+                let charge = MandateSpend::of(spend, &Expected::of(spend)?, &self.choice)?;
+                Authorization::EvmPermit2Mandate(charge.authorization(signature)?)
+            }
             Message::Batch(_) => {
                 let batch = BatchSpend::of(spend, &Expected::of(spend)?, &self.choice)?;
                 Authorization::EvmPermit2Batch(batch.authorization(spend.terms.source.account(), signature)?)

@@ -1,4 +1,5 @@
-//! Deployment on an EVM chain: the escrow, the proxy and what makes deposit addresses and those of offers, at addresses that follow from what they are made with alone
+//! Deployment on an EVM chain: the escrow, the proxy and what makes deposit addresses and those of offers, draws batches and keeps
+//! mandates, at addresses that follow from what they are made with alone
 //! ([`deployer`]). So whatever was done is found by looking whether there is code, and another chain has the same addresses.
 
 mod sender;
@@ -17,9 +18,9 @@ use url::Url;
 use chains::deployment::{Contracts, DeployError, Deployment, Finding, Guardian, Notes, Plan, Step};
 use escrow_abi::{
     artefacts::{
-        DEPOSIT_ADDRESSES, EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, OFFER_ADDRESSES, PAYMENT_BATCHES,
-        deposit_address_findings, escrow_findings, offer_address_findings, payment_batch_findings, proxy_findings,
-        takes_deposits_for,
+        DEPOSIT_ADDRESSES, EscrowSetup, FULFILLMENT_PROXY, GATEWAY_ESCROW, MANDATES, OFFER_ADDRESSES, PAYMENT_BATCHES,
+        deposit_address_findings, escrow_findings, mandate_findings, offer_address_findings, payment_batch_findings,
+        proxy_findings, takes_deposits_for,
     },
     contracts::{self, GatewayEscrow, PAYOUT_GAS},
 };
@@ -29,7 +30,7 @@ use signer::Secp256k1Key;
 use self::sender::{Call, Price, Sender, fault};
 use crate::{
     deployer::{self, FACTORY, FACTORY_CODE, FACTORY_COST, FACTORY_SENDER, FACTORY_TRANSACTION},
-    deposit_addresses,
+    deposit_addresses, mandates,
     minimal_proxy::implementation,
     offers, payment_batches,
     rpc::{Fault, Rpc},
@@ -166,7 +167,7 @@ impl EvmDeployment {
     }
 
     /// The contracts, in the order in which they are made.
-    fn wanted(&self) -> Result<[Wanted; 5], DeployError> {
+    fn wanted(&self) -> Result<[Wanted; 6], DeployError> {
         let guardian = self.addresses.guardian;
         let unfit = || DeployError::Unfit("a guardian is needed, or the word that there is none".to_owned());
         let escrow = self.creation(guardian.ok_or_else(unfit)?);
@@ -176,6 +177,7 @@ impl EvmDeployment {
             Wanted::new("DepositAddresses", DEPOSIT_ADDRESSES.creation.to_vec()),
             Wanted::new("OfferAddresses", OFFER_ADDRESSES.creation.to_vec()),
             Wanted::new("PaymentBatches", PAYMENT_BATCHES.creation.to_vec()),
+            Wanted::new("Mandates", MANDATES.creation.to_vec()),
         ])
     }
 
@@ -183,7 +185,7 @@ impl EvmDeployment {
         self.payer.as_ref().ok_or_else(|| DeployError::Unfit("a payer is needed".to_owned()))
     }
 
-    fn contracts(&self, [escrow, proxy, ..]: &[Wanted; 5]) -> Option<Contracts> {
+    fn contracts(&self, [escrow, proxy, ..]: &[Wanted; 6]) -> Option<Contracts> {
         let (escrow, proxy) = (contracts::account(escrow.place)?, contracts::account(proxy.place)?);
         Some(Contracts { escrow, proxy, deposit_address_factory: None, permit2: None })
     }
@@ -357,6 +359,8 @@ impl Deployment for EvmDeployment {
         findings.extend(offer_address_findings(&self.code(factory).await?, implementation(factory)));
         let contract = payment_batches::contract();
         findings.extend(payment_batch_findings(&self.code(contract).await?, implementation(contract)));
+        let contract = mandates::contract();
+        findings.extend(mandate_findings(&self.code(contract).await?, implementation(contract)));
         Ok(findings)
     }
 }

@@ -333,6 +333,7 @@ impl Payment {
     pub fn deposit(&self) -> DepositOrder {
         let quote = self.quote.quote();
         DepositOrder {
+            transfer: None,
             payment_id: self.id().clone(),
             terms: self.spend.terms.clone(),
             terms_hash: self.spend.terms.hash(),

@@ -260,6 +260,7 @@ impl World {
         let (authorization, escrow) = authorize(&spend, &signed)?;
         let fulfill_by = escrow.fulfillment_deadline;
         Ok(DepositOrder {
+            transfer: None,
             payment_id,
             terms_hash: terms.hash(),
             terms,

@@ -34,7 +34,9 @@ impl<'a> MoneySource<'a> {
             | Authorization::EvmPermit2(_)
             | Authorization::EvmEip3009(_)
             | Authorization::EvmPermit2Batch(_)
+            | Authorization::EvmPermit2Mandate(_)
             | Authorization::EvmX402Exact(_)
+            | Authorization::SolanaX402Exact(_)
             | Authorization::Solana(_) => None,
         }
     }

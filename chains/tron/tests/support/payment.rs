@@ -165,6 +165,7 @@ impl World {
     pub fn order_of(&self, spend: SpendRequest, (authorization, escrow): (Authorization, EscrowPlan)) -> DepositOrder {
         let fulfill_by = escrow.fulfillment_deadline;
         DepositOrder {
+            transfer: None,
             payment_id: spend.payment_id,
             terms_hash: spend.terms.hash(),
             terms: spend.terms,

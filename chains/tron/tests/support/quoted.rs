@@ -160,6 +160,7 @@ impl Payment {
     pub fn deposit(&self) -> DepositOrder {
         let quote = self.quote.quote();
         DepositOrder {
+            transfer: None,
             payment_id: self.id.clone(),
             terms: self.terms.clone(),
             terms_hash: self.terms.hash(),

@@ -175,6 +175,14 @@ errors! {
     GiveBackTooEarly,
     /// There is nothing to give back.
     NothingToGiveBack,
+    /// The address of the merchant's offer was expected.
+    OfferAddressInvalid,
+    /// Another amount would be deposited than the offer commits to.
+    DepositNotExact,
+    /// `reserve_deadline` of a purchase is more than ten minutes ahead of the cluster's clock.
+    ReserveDeadlineTooFar,
+    /// The one who signs is neither the offer's merchant nor its reserver.
+    CollectorMismatch,
 }
 
 impl GatewayError {

@@ -1,6 +1,11 @@
 //! Instructions: a tag, then the data. The accounts, in order, are in the README and made by [`crate::host`].
 
-use crate::{GatewayError, Hash, Key, layout::layout, message::Deposit, verifier_set::VerifierSet};
+use crate::{
+    GatewayError, Hash, Key,
+    layout::layout,
+    message::{Deposit, Offer},
+    verifier_set::VerifierSet,
+};
 
 /// First byte of an instruction's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +38,13 @@ pub enum Tag {
     GiveBack = 11,
     /// Gives the payer the native SOL that is at a deposit address; data [`Deposit`].
     GiveBackLamports = 12,
+    /// Locks what a buyer paid to the address of a merchant's offer for a settler; data [`Offer`], then [`Purchase`] and
+    /// [`Reservation`].
+    DepositFromOffer = 13,
+    /// Gives the merchant tokens that are at the address of its offer; data [`Offer`], then [`Collect::amount`].
+    Collect = 14,
+    /// Gives the merchant the native SOL that is at the address of its offer; data [`Offer`].
+    CollectLamports = 15,
 }
 
 impl Tag {
@@ -52,6 +64,9 @@ impl Tag {
             10 => Self::DepositFromAddress,
             11 => Self::GiveBack,
             12 => Self::GiveBackLamports,
+            13 => Self::DepositFromOffer,
+            14 => Self::Collect,
+            15 => Self::CollectLamports,
             _ => return None,
         })
     }
@@ -105,9 +120,9 @@ layout! {
 }
 
 layout! {
-    /// What a deposit from an address reserves, behind the terms that the address commits to.
+    /// What a deposit from an address reserves, behind what the address commits to.
     pub struct Reservation [] {
-        /// What is deposited: at least the `amount` of the terms.
+        /// What is deposited: at least the `amount` of the terms, and exactly that of an offer.
         pub deposited: u64,
         /// The winning quote.
         pub quote_hash: Hash,
@@ -117,6 +132,30 @@ layout! {
         pub source_amount: u64,
         /// The settler's deadline.
         pub fulfill_by: u64,
+    }
+}
+
+impl Reservation {
+    /// The deposit of `terms` as if their payer had signed them, for what is judged and kept of every deposit alike. What is deposited
+    /// may be more than its `source_amount`.
+    pub fn as_signed(&self, terms: &Deposit) -> DepositAndReserve {
+        DepositAndReserve {
+            payment_id: terms.payment_id,
+            terms_hash: terms.terms_hash,
+            agreed_quote_hash: terms.quote_hash,
+            payer: terms.payer,
+            cap: terms.amount,
+            releaser: terms.releaser,
+            reserve_deadline: terms.reserve_deadline,
+            fulfillment_deadline: terms.fulfillment_deadline,
+            refund_after: terms.refund_after,
+            signer: terms.payer,
+            ed25519_index: 0,
+            quote_hash: self.quote_hash,
+            settler: self.settler,
+            source_amount: self.source_amount,
+            fulfill_by: self.fulfill_by,
+        }
     }
 }
 
@@ -135,31 +174,14 @@ impl DepositFromAddress {
 
     /// Reads the whole data; `None` for another instruction's.
     pub fn from_bytes(data: &[u8]) -> Option<Self> {
-        let (terms, rest) = committed(data, Tag::DepositFromAddress)?;
+        let (terms, rest) = terms_of(data, Tag::DepositFromAddress)?;
         Some(Self { terms, reservation: Reservation::from_bytes(rest)? })
     }
 
     /// The deposit as if the payer had signed its terms, for what is judged and kept of both alike. What is deposited may be more than
     /// its `source_amount`.
     pub fn as_signed(&self) -> DepositAndReserve {
-        let Self { terms, reservation } = self;
-        DepositAndReserve {
-            payment_id: terms.payment_id,
-            terms_hash: terms.terms_hash,
-            agreed_quote_hash: terms.quote_hash,
-            payer: terms.payer,
-            cap: terms.amount,
-            releaser: terms.releaser,
-            reserve_deadline: terms.reserve_deadline,
-            fulfillment_deadline: terms.fulfillment_deadline,
-            refund_after: terms.refund_after,
-            signer: terms.payer,
-            ed25519_index: 0,
-            quote_hash: reservation.quote_hash,
-            settler: reservation.settler,
-            source_amount: reservation.source_amount,
-            fulfill_by: reservation.fulfill_by,
-        }
+        self.reservation.as_signed(&self.terms)
     }
 }
 
@@ -178,7 +200,7 @@ impl GiveBack {
 
     /// Reads the whole data; `None` for another instruction's.
     pub fn from_bytes(data: &[u8]) -> Option<Self> {
-        let (terms, rest) = committed(data, Tag::GiveBack)?;
+        let (terms, rest) = terms_of(data, Tag::GiveBack)?;
         let [closes @ 0..=1] = rest else { return None };
         Some(Self { terms, closes: *closes == 1 })
     }
@@ -186,14 +208,132 @@ impl GiveBack {
 
 /// The terms of a [`Tag::GiveBackLamports`]; `None` for another instruction's data.
 pub fn terms_of_lamports(data: &[u8]) -> Option<Deposit> {
-    committed(data, Tag::GiveBackLamports).filter(|(_, rest)| rest.is_empty()).map(|(terms, _)| terms)
+    terms_of(data, Tag::GiveBackLamports).filter(|(_, rest)| rest.is_empty()).map(|(terms, _)| terms)
 }
 
 /// The terms behind `tag`, and what comes behind them.
-fn committed(data: &[u8], tag: Tag) -> Option<(Deposit, &[u8])> {
+fn terms_of(data: &[u8], tag: Tag) -> Option<(Deposit, &[u8])> {
+    let (terms, rest) = committed(data, tag, Deposit::SIZE)?;
+    Some((Deposit::from_bytes(terms)?, rest))
+}
+
+layout! {
+    /// What is a purchase's own, behind the offer.
+    pub struct Purchase [] {
+        /// The payment; one escrow each for ever.
+        pub payment_id: Hash,
+        /// Last second of the deposit, at most [`crate::rules::RESERVE_AHEAD_SECONDS_MAX`] ahead of the cluster's clock. The offer counts
+        /// delivery and refund from there.
+        pub reserve_deadline: u64,
+    }
+}
+
+impl Offer {
+    /// The terms that a purchase makes: those of a deposit whose payer is the merchant, for any quote. A time that no `u64` holds becomes
+    /// the last one that it does.
+    pub fn deposit(&self, purchase: &Purchase) -> Deposit {
+        let fulfillment_deadline = purchase.reserve_deadline.saturating_add(self.delivery_seconds);
+        Deposit {
+            payment_id: purchase.payment_id,
+            terms_hash: self.terms_hash,
+            quote_hash: [0; 32],
+            payer: self.merchant,
+            mint: self.mint,
+            amount: self.amount,
+            reserver: self.reserver,
+            releaser: self.releaser,
+            reserve_deadline: purchase.reserve_deadline,
+            fulfillment_deadline,
+            refund_after: fulfillment_deadline.saturating_add(self.refund_seconds),
+        }
+    }
+}
+
+/// Data of [`Tag::DepositFromOffer`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DepositFromOffer {
+    /// What the address commits to.
+    pub offer: Offer,
+    /// Which purchase it is.
+    pub purchase: Purchase,
+    /// What is reserved.
+    pub reservation: Reservation,
+}
+
+impl DepositFromOffer {
+    /// Length of the data.
+    pub const SIZE: usize = 1 + Offer::SIZE + Purchase::SIZE + Reservation::SIZE;
+
+    /// Reads the whole data; `None` for another instruction's.
+    pub fn from_bytes(data: &[u8]) -> Option<Self> {
+        let (offer, rest) = offer_of(data, Tag::DepositFromOffer)?;
+        let (purchase, reservation) = rest.split_at_checked(Purchase::SIZE)?;
+        Some(Self {
+            offer,
+            purchase: Purchase::from_bytes(purchase)?,
+            reservation: Reservation::from_bytes(reservation)?,
+        })
+    }
+
+    /// The terms that the purchase makes of the offer.
+    pub fn terms(&self) -> Deposit {
+        self.offer.deposit(&self.purchase)
+    }
+
+    /// The deposit as if the merchant had signed its terms, as [`DepositFromAddress::as_signed`].
+    pub fn as_signed(&self) -> DepositAndReserve {
+        self.reservation.as_signed(&self.terms())
+    }
+}
+
+/// Data of [`Tag::Collect`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collect {
+    /// What the address commits to.
+    pub offer: Offer,
+    /// How much is moved, in the mint's smallest unit; not zero.
+    pub amount: u64,
+}
+
+impl Collect {
+    /// Length of the data.
+    pub const SIZE: usize = 1 + Offer::SIZE + size_of::<u64>();
+
+    /// Reads the whole data; `None` for another instruction's.
+    pub fn from_bytes(data: &[u8]) -> Option<Self> {
+        let (offer, amount) = offer_of(data, Tag::Collect)?;
+        Some(Self { offer, amount: u64::from_le_bytes(amount.try_into().ok()?) })
+    }
+}
+
+/// Data of [`Tag::CollectLamports`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectLamports {
+    /// What the address commits to.
+    pub offer: Offer,
+}
+
+impl CollectLamports {
+    /// Length of the data.
+    pub const SIZE: usize = 1 + Offer::SIZE;
+
+    /// Reads the whole data; `None` for another instruction's.
+    pub fn from_bytes(data: &[u8]) -> Option<Self> {
+        let (offer, rest) = offer_of(data, Tag::CollectLamports)?;
+        rest.is_empty().then_some(Self { offer })
+    }
+}
+
+/// The offer behind `tag`, and what comes behind it.
+fn offer_of(data: &[u8], tag: Tag) -> Option<(Offer, &[u8])> {
+    let (offer, rest) = committed(data, tag, Offer::SIZE)?;
+    Some((Offer::from_bytes(offer)?, rest))
+}
+
+/// The `size` bytes behind `tag` that an address commits to, and what comes behind them.
+fn committed(data: &[u8], tag: Tag, size: usize) -> Option<(&[u8], &[u8])> {
     let (first, rest) = data.split_first()?;
-    let (terms, rest) = rest.split_at_checked(Deposit::SIZE)?;
-    (*first == tag as u8).then_some((Deposit::from_bytes(terms)?, rest))
+    (*first == tag as u8).then(|| rest.split_at_checked(size))?
 }
 
 layout! {

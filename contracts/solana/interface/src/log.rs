@@ -11,6 +11,10 @@ pub const REASSIGN_SAID: &str = "Instruction: Reassign";
 /// it has deposit addresses.
 pub const GIVE_BACK_SAID: &str = "Instruction: GiveBack";
 
+/// What a deposit from the address of an offer says in a line of its own, as [`REASSIGN_SAID`]: whoever reads the program's bytes knows
+/// whether it has addresses of offers.
+pub const OFFER_SAID: &str = "Instruction: DepositFromOffer";
+
 layout! {
     /// `amount` of `mint` is locked for the payment.
     pub struct Deposited [1] {
@@ -130,6 +134,20 @@ layout! {
         pub payer: Key,
         /// The token; zero is native SOL.
         pub mint: Key,
+        /// How much.
+        pub amount: u64,
+    }
+}
+
+layout! {
+    /// What was at the address of an offer went to the merchant.
+    pub struct Collected [9] {
+        /// The token; zero is native SOL.
+        pub mint: Key,
+        /// Who has it.
+        pub merchant: Key,
+        /// The offer's address.
+        pub address: Key,
         /// How much.
         pub amount: u64,
     }

@@ -12,6 +12,8 @@ pub const ESCROW_DOMAIN: &[u8] = b"gw-escrow";
 pub const FULFILLMENT_DOMAIN: &[u8] = b"gw-fulfillment";
 /// First bytes of what is hashed for a deposit address.
 pub const ADDRESS_DOMAIN: &[u8] = b"gw-address";
+/// First bytes of what is hashed for the address of a merchant's offer.
+pub const OFFER_DOMAIN: &[u8] = b"gw-offer";
 /// Version of the signing domain. It changes with any change of the messages.
 pub const DOMAIN_VERSION: u8 = 1;
 
@@ -65,6 +67,37 @@ impl Deposit {
     /// back there.
     pub fn address_preimage(bytes: &[u8; Self::SIZE]) -> [&[u8]; 3] {
         [ADDRESS_DOMAIN, &[DOMAIN_VERSION], bytes]
+    }
+}
+
+layout! {
+    /// What the address of a merchant's offer commits to (ADR 160). One address serves all who buy: each pays the same amount, and the
+    /// program makes a deposit of it under these terms.
+    pub struct Offer [] {
+        /// Hash of the payment's terms (source, destinations, amounts), the same for every purchase.
+        pub terms_hash: Hash,
+        /// The merchant's wallet on this cluster, who has whatever is not delivered.
+        pub merchant: Key,
+        /// The token.
+        pub mint: Key,
+        /// What each buyer pays, all of it deposited, in the mint's smallest unit.
+        pub amount: u64,
+        /// Who admits the deposits and names the settlers; must be the program's.
+        pub reserver: Key,
+        /// Who attests the deliveries.
+        pub releaser: Key,
+        /// Seconds from the last one of the deposit to the last one of the delivery.
+        pub delivery_seconds: u64,
+        /// Seconds from there to the first one of the refund.
+        pub refund_seconds: u64,
+    }
+}
+
+impl Offer {
+    /// What is hashed for the address that commits to the offer of these bytes, in order. The cluster is not in it, as in
+    /// [`Deposit::address_preimage`].
+    pub fn address_preimage(bytes: &[u8; Self::SIZE]) -> [&[u8]; 3] {
+        [OFFER_DOMAIN, &[DOMAIN_VERSION], bytes]
     }
 }
 

@@ -3,11 +3,14 @@
 use crate::{
     GatewayError, Key, ZERO_KEY,
     account::{Escrow, State},
-    instruction::{DepositAndReserve, Reassign},
+    instruction::{DepositAndReserve, DepositFromOffer, Reassign},
 };
 
 /// How long after its last window a record is kept at least: 30 days.
 pub const RECLAIM_DELAY_SECONDS: u64 = 30 * 24 * 60 * 60;
+/// Most seconds by which a purchase's `reserve_deadline` may be ahead of the cluster's clock: ten minutes. Delivery and refund are counted
+/// from there, so a longer bound would let whoever has a stolen reserver lock a merchant's money for longer (ADR 160).
+pub const RESERVE_AHEAD_SECONDS_MAX: u64 = 600;
 
 /// Judges a deposit at the time `now`, in the order of `GatewayEscrow.sol`. `reserver` is the one who signs the
 /// transaction, `admitted` the program's own.
@@ -37,6 +40,21 @@ pub fn deposit(d: &DepositAndReserve, reserver: &Key, admitted: &Key, now: u64) 
         return Err(GatewayError::WindowsOutOfOrder);
     }
     reservation(d.source_amount, &d.settler, d.fulfill_by, d.fulfillment_deadline, now)
+}
+
+/// Judges at the time `now` what a purchase of an offer has to keep beyond [`deposit`]: exactly the offer's amount is deposited, and
+/// `reserve_deadline` is at most [`RESERVE_AHEAD_SECONDS_MAX`] ahead (ADR 160).
+///
+/// # Errors
+/// The first rule that is broken: [`GatewayError::DepositNotExact`], then [`GatewayError::ReserveDeadlineTooFar`].
+pub fn purchase(call: &DepositFromOffer, now: u64) -> Result<(), GatewayError> {
+    if call.reservation.deposited != call.offer.amount {
+        return Err(GatewayError::DepositNotExact);
+    }
+    if call.purchase.reserve_deadline > now.saturating_add(RESERVE_AHEAD_SECONDS_MAX) {
+        return Err(GatewayError::ReserveDeadlineTooFar);
+    }
+    Ok(())
 }
 
 /// Judges the reassignment of `escrow` at the time `now`, in the order of `GatewayEscrow.sol`. `reserver` is the one who signs the

@@ -14,3 +14,5 @@ pub const DELEGATE: &[u8] = b"delegate";
 /// `[ADDRESS, hash]`: the deposit address that commits to a deposit's terms; the hash is that of
 /// [`crate::message::Deposit::address_preimage`].
 pub const ADDRESS: &[u8] = b"address";
+/// `[OFFER, hash]`: the address that commits to a merchant's offer; the hash is that of [`crate::message::Offer::address_preimage`].
+pub const OFFER: &[u8] = b"offer";

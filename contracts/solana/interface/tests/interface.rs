@@ -8,11 +8,12 @@ use gateway_program::{
     account::{ANY_QUOTE, Config, Escrow, FulfillmentRecord, REASSIGNMENTS_MAX, State},
     ed25519, error, ids,
     instruction::{
-        Attested, DepositAndReserve, DepositFromAddress, Fulfill, GiveBack, Initialize, Reassign, Reservation, Tag,
-        terms_of_lamports,
+        Attested, Collect, CollectLamports, DepositAndReserve, DepositFromAddress, DepositFromOffer, Fulfill, GiveBack,
+        Initialize, Purchase, Reassign, Reservation, Tag, terms_of_lamports,
     },
     log,
-    message::{Delivery, Deposit, Fulfillment, NonDelivery},
+    message::{Delivery, Deposit, Fulfillment, NonDelivery, Offer},
+    rules,
     token::{Mint, TokenAccount},
     verifier_set::{MEMBERS_MAX, VerifierSet},
 };
@@ -40,7 +41,9 @@ fn sizes_are_those_of_the_readme() {
     assert_eq!((Deposit::SIZE, Delivery::SIZE, NonDelivery::SIZE, Fulfillment::SIZE), (257, 97, 65, 176));
     assert_eq!((Initialize::SIZE, DepositAndReserve::SIZE, Fulfill::SIZE, Reassign::SIZE), (65, 306, 145, 113));
     assert_eq!((DepositFromAddress::SIZE, Reservation::SIZE, GiveBack::SIZE), (346, 88, 259));
-    assert_eq!(log::GivenBack::SIZE, 105);
+    assert_eq!((Offer::SIZE, Purchase::SIZE, DepositFromOffer::SIZE), (184, 40, 313));
+    assert_eq!((Collect::SIZE, CollectLamports::SIZE), (193, 185));
+    assert_eq!((log::GivenBack::SIZE, log::Collected::SIZE), (105, 105));
 }
 
 #[test]
@@ -137,6 +140,10 @@ fn errors_have_numbers_names_and_texts_of_their_own() {
     assert_eq!(GatewayError::DepositTooSmall.code(), 6066);
     assert_eq!(GatewayError::GiveBackTooEarly.code(), 6067);
     assert_eq!(GatewayError::NothingToGiveBack.code(), 6068);
+    assert_eq!(GatewayError::OfferAddressInvalid.code(), 6069);
+    assert_eq!(GatewayError::DepositNotExact.code(), 6070);
+    assert_eq!(GatewayError::ReserveDeadlineTooFar.code(), 6071);
+    assert_eq!(GatewayError::CollectorMismatch.code(), 6072);
 }
 
 #[test]
@@ -144,9 +151,11 @@ fn tags_are_their_bytes() {
     for byte in 0..=12 {
         assert_eq!(Tag::from_byte(byte).unwrap() as u8, byte);
     }
-    assert_eq!(Tag::from_byte(13), None);
+    assert_eq!(Tag::from_byte(16), None);
     let named = [(Tag::DepositFromAddress, 10), (Tag::GiveBack, 11), (Tag::GiveBackLamports, 12)];
     assert!(named.into_iter().all(|(tag, byte)| tag as u8 == byte));
+    let of_offers = [(Tag::DepositFromOffer, 13), (Tag::Collect, 14), (Tag::CollectLamports, 15)];
+    assert!(of_offers.into_iter().all(|(tag, byte)| tag as u8 == byte));
 }
 
 /// Terms and a reservation, no two members of which are alike.
@@ -202,7 +211,7 @@ fn data_of_addresses_is_read_as_it_was_written_and_no_other() {
             assert_eq!(is_read(&data[..length]), [false; 3], "{length} bytes of {at}");
         }
         assert_eq!(is_read(&[&data[..], &[0]].concat()), [false; 3]);
-        for (byte, value) in [(0, 9), (0, 13), (1, 1), (1, 2)] {
+        for (byte, value) in [(0, 9), (0, 13), (0, 14), (0, 15), (1, 1), (1, 2)] {
             let mut other = data.clone();
             other[byte] = value;
             assert_eq!(is_read(&other), [false; 3], "byte {byte} of {at}");
@@ -244,6 +253,100 @@ fn an_address_hashes_its_domain_and_the_terms_that_others_sign() {
     let bytes = addressed().terms.to_bytes();
     assert_eq!(Deposit::address_preimage(&bytes).concat(), [b"gw-address\x01", &bytes[..]].concat());
     assert_eq!(bytes[0], 0, "the kind of what a payer signs");
+}
+
+/// An offer, a purchase and a reservation, no two members of which are alike.
+fn purchased() -> DepositFromOffer {
+    let offer = Offer {
+        terms_hash: [1; 32],
+        merchant: [2; 32],
+        mint: [3; 32],
+        amount: 4,
+        reserver: [5; 32],
+        releaser: [6; 32],
+        delivery_seconds: 7,
+        refund_seconds: 8,
+    };
+    let purchase = Purchase { payment_id: [9; 32], reserve_deadline: 10 };
+    DepositFromOffer { offer, purchase, reservation: addressed().reservation }
+}
+
+#[test]
+fn data_of_offers_is_read_as_it_was_written_and_no_other() {
+    let DepositFromOffer { offer, purchase, reservation } = purchased();
+    let bytes = |tag: Tag, rest: &[u8]| [&[tag as u8][..], &offer.to_bytes(), rest].concat();
+    let deposit = bytes(Tag::DepositFromOffer, &[&purchase.to_bytes()[..], &reservation.to_bytes()].concat());
+    assert_eq!(DepositFromOffer::from_bytes(&deposit), Some(purchased()));
+    // Behind tag and offer: the payment, until when, then the reservation.
+    assert_eq!([deposit[185], deposit[217], deposit[225], deposit[233]], [9, 10, 12, 13]);
+    let collect = bytes(Tag::Collect, &0x0102_u64.to_le_bytes());
+    assert_eq!(Collect::from_bytes(&collect), Some(Collect { offer: offer.clone(), amount: 0x0102 }));
+    let lamports = bytes(Tag::CollectLamports, &[]);
+    assert_eq!(CollectLamports::from_bytes(&lamports), Some(CollectLamports { offer: offer.clone() }));
+
+    let is_read = |data: &[u8]| {
+        [
+            DepositFromOffer::from_bytes(data).is_some(),
+            Collect::from_bytes(data).is_some(),
+            CollectLamports::from_bytes(data).is_some(),
+        ]
+    };
+    let sizes = [DepositFromOffer::SIZE, Collect::SIZE, CollectLamports::SIZE];
+    for (at, data) in [deposit, collect, lamports].iter().enumerate() {
+        assert_eq!(data.len(), sizes[at]);
+        assert_eq!(is_read(data), [0, 1, 2].map(|reader| reader == at));
+        for length in 0..data.len() {
+            assert_eq!(is_read(&data[..length]), [false; 3], "{length} bytes of {at}");
+        }
+        assert_eq!(is_read(&[&data[..], &[0]].concat()), [false; 3]);
+        for tag in (0..=u8::MAX).filter(|tag| *tag != data[0]) {
+            let other = [&[tag], &data[1..]].concat();
+            assert_eq!(is_read(&other), [false; 3], "tag {tag} of {at}");
+        }
+    }
+}
+
+#[test]
+fn a_purchase_makes_terms_of_which_the_merchant_is_the_payer() {
+    let call = purchased();
+    let terms = Deposit {
+        payment_id: [9; 32],
+        terms_hash: [1; 32],
+        quote_hash: [0; 32],
+        payer: [2; 32],
+        mint: [3; 32],
+        amount: 4,
+        reserver: [5; 32],
+        releaser: [6; 32],
+        reserve_deadline: 10,
+        fulfillment_deadline: 17,
+        refund_after: 25,
+    };
+    assert_eq!(call.terms(), terms);
+    let addressed = DepositFromAddress { terms, reservation: call.reservation.clone() };
+    assert_eq!(call.as_signed(), addressed.as_signed());
+    // No time wraps around.
+    let purchase = Purchase { payment_id: [9; 32], reserve_deadline: u64::MAX - 3 };
+    let late = call.offer.deposit(&purchase);
+    assert_eq!((late.fulfillment_deadline, late.refund_after), (u64::MAX, u64::MAX));
+    let bytes = call.offer.to_bytes();
+    assert_eq!(Offer::address_preimage(&bytes).concat(), [b"gw-offer\x01", &bytes[..]].concat());
+}
+
+#[test]
+fn a_purchase_is_of_exactly_the_amount_and_not_far_ahead() {
+    let judge = |deposited: u64, reserve_deadline: u64, now: u64| {
+        let mut call = purchased();
+        (call.reservation.deposited, call.purchase.reserve_deadline) = (deposited, reserve_deadline);
+        rules::purchase(&call, now)
+    };
+    for deposited in [0, 3, 5, u64::MAX] {
+        assert_eq!(judge(deposited, 10, 10), Err(GatewayError::DepositNotExact));
+    }
+    assert_eq!(judge(4, 1_600, 1_000), Ok(()));
+    assert_eq!(judge(4, 1_601, 1_000), Err(GatewayError::ReserveDeadlineTooFar));
+    assert_eq!(judge(4, u64::MAX, 1_000), Err(GatewayError::ReserveDeadlineTooFar));
+    assert_eq!(judge(4, u64::MAX, u64::MAX), Ok(()));
 }
 
 #[test]

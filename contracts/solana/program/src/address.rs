@@ -5,21 +5,19 @@
 //! itself. The rent of a token account that is emptied goes to who carries the money.
 
 use gateway_program::{
-    GatewayError, Hash, ids,
+    GatewayError, ids,
     instruction::{DepositFromAddress, GiveBack, terms_of_lamports},
     log::{self, GIVE_BACK_SAID},
     message::Deposit,
-    rules, seeds,
+    seeds,
 };
-use pinocchio::{
-    AccountView, Address,
-    cpi::{Seed, Signer},
-};
+use pinocchio::{AccountView, Address};
 
 use crate::{
-    account::{self, config, is_unused, key, require_key, require_signer, require_writable},
-    deposit::{Entry, Made},
+    account::{is_unused, key, require_key, require_writable},
     failure::{Result, require},
+    lock::{AT, Accounts, Incoming, Lock},
+    own::{Committed, Own},
     runtime::{self, Now},
     token::{Token, Transfer},
 };
@@ -27,41 +25,15 @@ use crate::{
 /// Locks what came to the address for a settler: deposit and reservation in one, as if the payer had signed the terms.
 #[inline(never)]
 pub fn deposit(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Result {
-    let [rent_payer, reserver, config_account, escrow, vault, from, at, mint, token_program, system] = accounts else {
-        return Err(GatewayError::AccountsInvalid.into());
-    };
-    let call = DepositFromAddress::from_bytes(data).ok_or(GatewayError::InstructionInvalid)?;
-    require_signer(rent_payer)?;
-    require_signer(reserver)?;
-    require_writable(&[rent_payer, escrow, vault, from])?;
-    require_key(system, &ids::SYSTEM_PROGRAM, GatewayError::SystemProgramInvalid)?;
-    let config = config(program_id, config_account)?;
-    let terms = call.as_signed();
-    let made = Made::find(program_id, &[escrow, vault, rent_payer], &terms.payment_id)?;
-    let own = Own::find(program_id, at, &call.terms)?;
-
-    let now = Now::get()?;
-    rules::deposit(&terms, key(reserver), &config.reserver, now.unix_seconds)?;
-    require(call.terms.reserver == config.reserver, GatewayError::ReserverNotAdmitted)?;
-    let deposited = call.reservation.deposited;
-    require(deposited >= terms.cap, GatewayError::DepositTooSmall)?;
-    let gateways = [program_id.as_array(), key(escrow), key(vault), key(config_account), key(at)];
-    require(!gateways.contains(&&terms.settler), GatewayError::SettlerInvalid)?;
-
-    require_key(mint, &call.terms.mint, GatewayError::MintInvalid)?;
-    let token = Token::judge(token_program, mint)?;
-    token.require_associated(from, key(at))?;
-    require(token.account(from)?.amount >= deposited, GatewayError::BalanceTooSmall)?;
-    made.make_vault(&token, &terms.payment_id)?;
-    let transfer = Transfer { from, to: vault, authority: at, amount: deposited };
-    own.move_exactly(&token, &transfer)?;
-    made.make_escrow(program_id, &terms.payment_id)?;
-    made.write(&terms, &token, key(reserver), &Entry { deposited, slot: now.slot })?;
+    let accounts: &Accounts = accounts.try_into().map_err(|_| GatewayError::AccountsInvalid)?;
+    let DepositFromAddress { terms, reservation } =
+        DepositFromAddress::from_bytes(data).ok_or(GatewayError::InstructionInvalid)?;
+    let own = own(program_id, &accounts[AT], &terms)?;
+    let lock = Lock::judge(program_id, accounts, Incoming { own, terms: &terms, reservation: &reservation })?;
+    require(reservation.deposited >= terms.amount, GatewayError::DepositTooSmall)?;
+    lock.carry_out(program_id)?;
     // What a stranger adds must not stand in the way of the deposit.
-    if token.account(from)?.amount == 0 {
-        own.close(&token, from, rent_payer)?;
-    }
-    Ok(())
+    lock.close_emptied()
 }
 
 /// Gives the payer all that is in a token account of the address: of the payment's token once no deposit can be made of it, of any other
@@ -75,7 +47,7 @@ pub fn give_back(program_id: &Address, accounts: &[AccountView], data: &[u8]) ->
     require_writable(&[carrier, from, to])?;
     // A program cannot be paid.
     require(!carrier.executable(), GatewayError::RecipientInvalid)?;
-    let own = Own::find(program_id, at, &terms)?;
+    let own = own(program_id, at, &terms)?;
     if terms.mint == *key(mint) {
         require_no_deposit(program_id, escrow, &terms)?;
     }
@@ -111,7 +83,7 @@ pub fn give_back_lamports(program_id: &Address, accounts: &[AccountView], data: 
     require_writable(&[at, payer])?;
     require_key(system, &ids::SYSTEM_PROGRAM, GatewayError::SystemProgramInvalid)?;
     require_key(payer, &terms.payer, GatewayError::TokenOwnerMismatch)?;
-    let own = Own::find(program_id, at, &terms)?;
+    let own = own(program_id, at, &terms)?;
     let amount = at.lamports();
     require(amount > 0, GatewayError::NothingToGiveBack)?;
     own.give_lamports(payer, amount)?;
@@ -129,54 +101,13 @@ fn require_no_deposit(program_id: &Address, escrow: &AccountView, terms: &Deposi
     require(is_over, GatewayError::GiveBackTooEarly)
 }
 
-/// The address of terms, and what it signs with.
-struct Own<'a> {
-    at: &'a AccountView,
-    hash: Hash,
-    bump: u8,
-}
-
-impl<'a> Own<'a> {
-    /// # Errors
-    /// When `at` is not the address of `terms`.
-    #[inline(never)]
-    fn find(program_id: &Address, at: &'a AccountView, terms: &Deposit) -> Result<Self> {
-        let hash = runtime::sha256(&Deposit::address_preimage(&terms.to_bytes()));
-        let (expected, bump) = runtime::find_address(&[seeds::ADDRESS, &hash], program_id.as_array())?;
-        require(at.address() == &expected, GatewayError::DepositAddressInvalid)?;
-        Ok(Self { at, hash, bump })
-    }
-
-    fn signed(&self, act: impl FnOnce(&[Signer]) -> Result) -> Result {
-        let bump = [self.bump];
-        let seeds = [Seed::from(seeds::ADDRESS), Seed::from(&self.hash), Seed::from(&bump)];
-        act(&[Signer::from(&seeds)])
-    }
-
-    #[inline(never)]
-    fn move_exactly(&self, token: &Token, transfer: &Transfer) -> Result {
-        self.signed(|signer| token.transfer_exactly(transfer, GatewayError::ReceivedNotExact, signer))
-    }
-
-    #[inline(never)]
-    fn give(&self, token: &Token, transfer: &Transfer) -> Result {
-        self.signed(|signer| token.transfer(transfer, signer))
-    }
-
-    #[inline(never)]
-    fn give_lamports(&self, payer: &AccountView, amount: u64) -> Result {
-        self.signed(|signer| account::transfer_native_by(self.at, payer, amount, signer))
-    }
-
-    /// Closes a token account of the address that is empty. One of wrapped SOL stays: it may hold lamports that nobody has counted as
-    /// tokens yet, and they would go with the rent.
-    #[inline(never)]
-    fn close(&self, token: &Token, account: &AccountView, to: &AccountView) -> Result {
-        if [ids::NATIVE_MINT, ids::NATIVE_MINT_2022].contains(key(token.mint)) {
-            return Ok(());
-        }
-        self.signed(|signer| token.close(account, to, self.at, signer))
-    }
+/// # Errors
+/// When `at` is not the address of `terms`.
+#[inline(never)]
+fn own<'a>(program_id: &Address, at: &'a AccountView, terms: &Deposit) -> Result<Own<'a>> {
+    let bytes = terms.to_bytes();
+    let (preimage, mismatch) = (Deposit::address_preimage(&bytes), GatewayError::DepositAddressInvalid);
+    Own::find(program_id, at, &Committed { seed: seeds::ADDRESS, preimage, mismatch })
 }
 
 #[inline(never)]

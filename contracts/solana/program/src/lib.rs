@@ -11,6 +11,9 @@ mod end;
 mod failure;
 mod fulfill;
 mod initialize;
+mod lock;
+mod offer;
+mod own;
 mod reassign;
 mod reclaim;
 mod runtime;
@@ -49,5 +52,8 @@ fn dispatch(program_id: &Address, accounts: &[AccountView], data: &[u8]) -> Resu
         Tag::DepositFromAddress => address::deposit(program_id, accounts, data),
         Tag::GiveBack => address::give_back(program_id, accounts, data),
         Tag::GiveBackLamports => address::give_back_lamports(program_id, accounts, data),
+        Tag::DepositFromOffer => offer::deposit(program_id, accounts, data),
+        Tag::Collect => offer::collect(program_id, accounts, data),
+        Tag::CollectLamports => offer::collect_lamports(program_id, accounts, data),
     }
 }

@@ -3,7 +3,7 @@
 use gateway_program::{Key, host, instruction::Reservation};
 
 use crate::{
-    mint::{DECIMALS, MintKind},
+    mint::MintKind,
     payment::Payment,
     world::{Outcome, World, key},
 };
@@ -58,19 +58,14 @@ impl Addressed {
 
     /// A stranger sends that much, in a transaction of his that makes the token account where it is not there.
     pub fn send(&self, world: &mut World, amount: u64) {
-        let (at, to) = (self.at(world), self.tokens(world));
+        let instructions = self.payment.pay_to(world, &self.at(world), amount);
         let stranger = world.third_party.insecure_clone();
-        let accounts = &self.payment.accounts;
-        let create = host::create_associated_token(key(&stranger), &at, &accounts.mint, &accounts.token_program);
-        let transfer = self.transfer(world, to, amount);
-        world.send(&[create, transfer], &[&stranger]).unwrap();
+        world.send(&instructions, &[&stranger]).unwrap();
     }
 
     /// The stranger's transfer to any token account.
     pub fn transfer(&self, world: &World, to: Key, amount: u64) -> host::Instruction {
-        let from = self.payment.token_of(&key(&world.third_party));
-        let accounts = &self.payment.accounts;
-        transfer_checked(&accounts.token_program, &accounts.mint, [from, to], key(&world.third_party), amount)
+        self.payment.transfer(world, to, amount)
     }
 
     /// The instruction of the deposit.
@@ -112,27 +107,5 @@ impl Addressed {
     /// The instruction that gives back the native SOL.
     pub fn give_back_lamports(&self, world: &World) -> host::Instruction {
         host::give_back_lamports(&world.program, &self.payment.terms())
-    }
-}
-
-/// A transfer out of one token account into the other, by the first one's owner.
-pub fn transfer_checked(
-    token_program: &Key,
-    mint: &Key,
-    [from, to]: [Key; 2],
-    owner: Key,
-    amount: u64,
-) -> host::Instruction {
-    const TRANSFER_CHECKED: u8 = 12;
-    let meta = |key, signer, writable| host::AccountMeta { key, signer, writable };
-    host::Instruction {
-        program_id: *token_program,
-        accounts: vec![
-            meta(from, false, true),
-            meta(*mint, false, false),
-            meta(to, false, true),
-            meta(owner, true, false),
-        ],
-        data: [&[TRANSFER_CHECKED][..], &amount.to_le_bytes(), &[DECIMALS]].concat(),
     }
 }

@@ -8,12 +8,14 @@
 
 mod addressed;
 mod mint;
+mod offered;
 mod payment;
 mod verifiers;
 mod world;
 
-pub use addressed::{Addressed, transfer_checked};
-pub use mint::{DECIMALS, Extension, MintKind};
+pub use addressed::Addressed;
+pub use mint::{DECIMALS, Extension, MintKind, transfer_checked};
+pub use offered::Offered;
 pub use payment::{Payment, sign, sign_digest};
 pub use verifiers::{Verifiers, signature};
 pub use world::{Outcome, World, custom_code, key, keypair, refused};

@@ -211,3 +211,25 @@ impl World {
         self.send(&[instruction], &[&third_party]).unwrap();
     }
 }
+
+/// A transfer out of one token account into the other, by the first one's owner.
+pub fn transfer_checked(
+    token_program: &Key,
+    mint: &Key,
+    [from, to]: [Key; 2],
+    owner: Key,
+    amount: u64,
+) -> host::Instruction {
+    const TRANSFER_CHECKED: u8 = 12;
+    let meta = |key, signer, writable| host::AccountMeta { key, signer, writable };
+    host::Instruction {
+        program_id: *token_program,
+        accounts: vec![
+            meta(from, false, true),
+            meta(*mint, false, false),
+            meta(to, false, true),
+            meta(owner, true, false),
+        ],
+        data: [&[TRANSFER_CHECKED][..], &amount.to_le_bytes(), &[DECIMALS]].concat(),
+    }
+}

@@ -11,7 +11,7 @@ use solana_keypair::Keypair;
 use solana_signer::Signer as _;
 
 use crate::{
-    mint::MintKind,
+    mint::{MintKind, transfer_checked},
     verifiers::Verifiers,
     world::{Outcome, World, key},
 };
@@ -211,6 +211,20 @@ impl Payment {
     /// A wallet's associated token account.
     pub fn token_of(&self, wallet: &Key) -> Key {
         host::associated_token_address(wallet, &self.accounts.token_program, &self.accounts.mint).key
+    }
+
+    /// The third party's transfer to any token account.
+    pub fn transfer(&self, world: &World, to: Key, amount: u64) -> host::Instruction {
+        let owner = key(&world.third_party);
+        let DepositAccounts { mint, token_program, .. } = &self.accounts;
+        transfer_checked(token_program, mint, [self.token_of(&owner), to], owner, amount)
+    }
+
+    /// The third party's transfer to the associated token account of `owner`, which it has made where it is not there.
+    pub fn pay_to(&self, world: &World, owner: &Key, amount: u64) -> [host::Instruction; 2] {
+        let DepositAccounts { mint, token_program, .. } = &self.accounts;
+        let create = host::create_associated_token(key(&world.third_party), owner, mint, token_program);
+        [create, self.transfer(world, self.token_of(owner), amount)]
     }
 
     /// A delivery of 200 of the same token, or of 2,000,000 lamports, by the settler to `recipient`.

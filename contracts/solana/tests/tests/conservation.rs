@@ -1,8 +1,8 @@
 //! Random sequences of everything that anyone can do: no token appears, vanishes or goes to anybody but settler or payer, whether the payer
-//! signed for it or it came to the payment's address.
+//! signed for it, it came to the payment's address, or a buyer paid it to the address of an offer.
 
 use gateway_program::{account::State, host, rules::RECLAIM_DELAY_SECONDS};
-use gateway_program_tests::{Addressed, MintKind, Payment, World, key};
+use gateway_program_tests::{Addressed, MintKind, Offered, Payment, World, key};
 use proptest::prelude::*;
 
 const PAYMENTS: usize = 3;
@@ -14,6 +14,9 @@ enum Operation {
     Receive { amount: u64 },
     DepositFromAddress { amount: u64, asked: u64 },
     GiveBack,
+    Buy { amount: u64 },
+    DepositFromOffer { amount: u64, asked: u64 },
+    Collect { amount: u64, by_reserver: bool },
     Release,
     Cancel,
     Refund,
@@ -30,6 +33,9 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
         4 => (0_u64..500).prop_map(|amount| Operation::Receive { amount }),
         3 => (290_u64..600, 0_u64..310).prop_map(|(amount, asked)| Operation::DepositFromAddress { amount, asked }),
         2 => Just(Operation::GiveBack),
+        4 => (0_u64..500).prop_map(|amount| Operation::Buy { amount }),
+        3 => (299_u64..302, 0_u64..310).prop_map(|(amount, asked)| Operation::DepositFromOffer { amount, asked }),
+        2 => (0_u64..200, any::<bool>()).prop_map(|(amount, by_reserver)| Operation::Collect { amount, by_reserver }),
         2 => Just(Operation::Release),
         2 => Just(Operation::Cancel),
         2 => Just(Operation::Refund),
@@ -46,6 +52,8 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
 #[derive(Default)]
 struct Expected {
     at_address: [u64; PAYMENTS],
+    /// All payments are of one offer.
+    at_offer: u64,
     locked: [u64; PAYMENTS],
     deposited: [u64; PAYMENTS],
     asked: [u64; PAYMENTS],
@@ -69,6 +77,7 @@ fn total(world: &World, payments: &[Payment]) -> u64 {
     people.iter().map(|wallet| world.tokens(&first.token_of(wallet))).sum::<u64>()
         + payments.iter().map(|payment| world.tokens(&payment.vault(world))).sum::<u64>()
         + payments.iter().map(|payment| world.tokens(&Addressed::of(payment.clone()).tokens(world))).sum::<u64>()
+        + world.tokens(&Offered::of(first).tokens(world))
 }
 
 fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
@@ -124,6 +133,39 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                     expected.gifts += std::mem::take(&mut expected.at_address[index]);
                 }
             }
+            Operation::Buy { amount } => {
+                Offered::of(payment).send(&mut world, amount);
+                expected.at_offer += amount;
+            }
+            Operation::DepositFromOffer { amount, asked } => {
+                payment.data.source_amount = asked;
+                let mut offered = Offered::of(payment);
+                offered.reservation.deposited = amount;
+                if offered.deposit(&mut world).is_ok() {
+                    assert!(amount == 300 && amount <= expected.at_offer && (1..=300).contains(&asked));
+                    assert!(expected.ended[index].is_none() && world.now <= payment.data.reserve_deadline);
+                    expected.at_offer -= amount;
+                    expected.locked[index] = amount;
+                    // It was never the merchant's, and is when it comes out.
+                    expected.from_payer += amount;
+                    expected.gifts += amount;
+                    expected.ended[index] = Some(State::Reserved);
+                    expected.deposited[index] = amount;
+                    expected.asked[index] = asked;
+                }
+            }
+            Operation::Collect { amount, by_reserver } => {
+                let offered = Offered::of(payment);
+                let authority = if by_reserver { &world.reserver } else { &payer }.insecure_clone();
+                let collect = offered.collect(&world, &key(&authority), amount);
+                let submitter = world.submitter.insecure_clone();
+                let done = world.send(&[collect], &[&submitter, &authority]);
+                assert_eq!(done.is_ok(), (1..=expected.at_offer).contains(&amount));
+                if done.is_ok() {
+                    expected.at_offer -= amount;
+                    expected.gifts += amount;
+                }
+            }
             Operation::Reassign { amount } => {
                 let mut to = payment.next(&world);
                 to.quote_hash = [payment.data.quote_hash[0].wrapping_add(1); 32];
@@ -176,6 +218,7 @@ fn run(kind: MintKind, operations: Vec<(usize, Operation)>) {
                     // Gone, and no deposit of these terms can follow.
                     assert!(payment.deposit(&mut world).is_err());
                     assert!(Addressed::of(payment.clone()).deposit(&mut world).is_err());
+                    assert!(Offered::of(payment).deposit(&mut world).is_err());
                 }
             }
             Operation::Gift { amount } => {
@@ -209,6 +252,7 @@ fn check(world: &World, payments: &[Payment], expected: &Expected, all: u64) {
     assert_eq!(world.tokens(&first.token_of(&key(&world.settler))), expected.to_settler);
     let payers = world.tokens(&first.accounts.payer_token);
     assert_eq!(payers + expected.from_payer, 1_000 + expected.gifts);
+    assert_eq!(world.tokens(&Offered::of(first).tokens(world)), expected.at_offer);
     for (index, payment) in payments.iter().enumerate() {
         let open = expected.has_vault(index);
         assert_eq!(world.account(&payment.vault(world)).is_some(), open, "a vault is there while money is in it");
@@ -225,7 +269,7 @@ proptest! {
 
     #[test]
     fn no_sequence_makes_or_loses_money(
-        operations in prop::collection::vec(operation(), 1..24),
+        operations in prop::collection::vec(operation(), 1..28),
         token_2022 in any::<bool>(),
     ) {
         run(if token_2022 { MintKind::Token2022(&[]) } else { MintKind::Token }, operations);

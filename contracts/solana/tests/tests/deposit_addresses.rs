@@ -53,7 +53,7 @@ fn what_strangers_sent_goes_into_escrow_and_out_of_it() {
             let done = addressed.deposit(&mut world).unwrap();
             let (escrow, vault) = (host::escrow_address(&world.program, &[1; 32]), payment.vault(&world));
             let record = world.escrow(&[1; 32]).unwrap();
-            assert_eq!(record, recorded(&world, &addressed));
+            assert_eq!(record, recorded(&world, payment, 320));
             assert_eq!((world.tokens(&vault), world.tokens(&payment.accounts.payer_token)), (320, 1_000));
             // The emptied account is closed. What it cost is the rent payer's, who paid for the two others.
             assert!(world.account(&from).is_none());
@@ -85,21 +85,21 @@ fn what_strangers_sent_goes_into_escrow_and_out_of_it() {
 }
 
 /// The record of the deposit, field by field.
-fn recorded(world: &World, addressed: &Addressed) -> Escrow {
-    let (data, accounts) = (&addressed.payment.data, &addressed.payment.accounts);
+pub fn recorded(world: &World, payment: &Payment, deposited: u64) -> Escrow {
+    let (data, accounts) = (&payment.data, &payment.accounts);
     Escrow {
         state: State::Reserved as u8,
         bump: host::escrow_address(&world.program, &data.payment_id).bump,
         vault_bump: host::vault_address(&world.program, &data.payment_id).bump,
         payment_id: data.payment_id,
-        payer: key(&world.payer),
+        payer: data.payer,
         rent_payer: key(&world.submitter),
         reserver: key(&world.reserver),
         releaser: key(&world.releaser),
         mint: accounts.mint,
         token_program: accounts.token_program,
         settler: key(&world.settler),
-        deposited: addressed.deposited,
+        deposited,
         source_amount: data.source_amount,
         terms_hash: data.terms_hash,
         quote_hash: data.quote_hash,
@@ -113,7 +113,7 @@ fn recorded(world: &World, addressed: &Addressed) -> Escrow {
 }
 
 /// What a deposit says, as every other one.
-fn logged(record: &Escrow) -> [Vec<u8>; 2] {
+pub fn logged(record: &Escrow) -> [Vec<u8>; 2] {
     let deposited = log::Deposited {
         payment_id: record.payment_id,
         quote_hash: record.quote_hash,

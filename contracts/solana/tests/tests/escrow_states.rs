@@ -462,7 +462,7 @@ fn an_instruction_of_another_length_or_tag_is_refused() {
     let mut shorter = deposit.clone();
     shorter.data.pop();
     let mut unknown = deposit.clone();
-    unknown.data[0] = 13;
+    unknown.data[0] = 16;
     let mut empty = deposit;
     empty.data.clear();
     for broken in [longer, shorter, unknown, empty] {

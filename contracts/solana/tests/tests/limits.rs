@@ -7,7 +7,7 @@ use expect_test::expect_file;
 use serde_json::json;
 
 use gateway_program::{Key, host, ids, instruction::Reassign};
-use gateway_program_tests::{Addressed, Extension, MintKind, Payment, Verifiers, World, key, keypair, sign};
+use gateway_program_tests::{Addressed, Extension, MintKind, Offered, Payment, Verifiers, World, key, keypair, sign};
 use solana_transaction::versioned::VersionedTransaction;
 
 const COMPUTE_BUDGET: &str = "ComputeBudget111111111111111111111111111111";
@@ -168,6 +168,22 @@ fn every_transaction_fits_into_a_packet_and_costs_what_is_committed() {
         let back = [addressed.give_back_lamports(&world)];
         measure(&mut world, "give_back_lamports", &back, &[&third_party]);
 
+        let mut offered = Offered::of(&payment);
+        offered.purchase.payment_id = [15; 32];
+        offered.send(&mut world, 400);
+        let deposit = [offered.instruction(&world)];
+        measure(&mut world, "deposit_from_offer", &deposit, &[&submitter, &reserver]);
+        // By the reserver, who is not the merchant, and to an account that is made.
+        let merchant = offered.offer.merchant;
+        let create = host::create_associated_token(key(&submitter), &merchant, &accounts.mint, &accounts.token_program);
+        let collect = [create, offered.collect(&world, &key(&reserver), 50)];
+        measure(&mut world, "collect", &collect, &[&submitter, &reserver]);
+        let collect = [offered.collect(&world, &merchant, 50)];
+        measure(&mut world, "collect by the merchant", &collect, &[&payer]);
+        world.fund(&offered.at(&world), 1_000_000);
+        let collect = [offered.collect_lamports(&world, &key(&reserver))];
+        measure(&mut world, "collect_lamports", &collect, &[&submitter, &reserver]);
+
         world.mint_to(&accounts.mint, &key(&settler), 1_000);
         let recipient = key(&keypair(70));
         let delivery = payment.fulfillment(&world, &recipient, false);
@@ -269,6 +285,24 @@ fn no_address_makes_a_deposit_from_it_or_a_return_dear() {
     }
     println!("dearest of 60: deposits {deposit}, returns {give_back} compute units");
     assert!(deposit < 150_000 && give_back < 150_000, "{deposit}, {give_back}");
+}
+
+/// The same of addresses of offers. Whoever asks for one may look for an offer of a low bump.
+#[test]
+fn no_address_makes_a_purchase_or_a_collection_dear() {
+    let mut world = World::new();
+    let mut offered = Offered::new(&mut world, MintKind::Token);
+    world.mint_to(&offered.offer.mint, &key(&world.third_party), 50_000);
+    let (mut deposit, mut collect) = (0, 0);
+    for id in 0..60 {
+        offered.purchase.payment_id = [id; 32];
+        offered.offer.terms_hash = [id; 32];
+        offered.send(&mut world, 301);
+        deposit = deposit.max(offered.deposit(&mut world).unwrap().compute_units_consumed);
+        collect = collect.max(offered.collect_by_merchant(&mut world, 1).unwrap().compute_units_consumed);
+    }
+    println!("dearest of 60: purchases {deposit}, collections {collect} compute units");
+    assert!(deposit < 150_000 && collect < 150_000, "{deposit}, {collect}");
 }
 
 #[test]

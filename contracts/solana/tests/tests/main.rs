@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod accounts;
+mod collections;
 mod conservation;
 mod deposit_addresses;
 mod escrow_states;
@@ -11,6 +12,8 @@ mod fulfillment;
 mod hostile;
 mod limits;
 mod mints;
+mod offer_paths;
+mod offers;
 mod reassignment;
 mod remainder;
 mod returns;

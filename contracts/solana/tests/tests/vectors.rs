@@ -10,10 +10,10 @@ use gateway_program::{
     GatewayError,
     account::Escrow,
     host::{self, Message},
-    instruction::Reassign,
-    message::Deposit,
+    instruction::{Reassign, Reservation},
+    message::{Deposit, Offer},
 };
-use gateway_program_tests::{Addressed, MintKind, Payment, Verifiers, World, key, refused, sign};
+use gateway_program_tests::{Addressed, MintKind, Offered, Payment, Verifiers, World, key, refused, sign};
 use serde_json::{Value, json};
 
 fn path() -> PathBuf {
@@ -120,17 +120,61 @@ fn deposit_address(world: &World, payment: &Payment) -> Value {
         "bump": bump,
         "token_program": base58(&payment.accounts.token_program),
         "token_account": base58(&payment.token_of(&key)),
-        "reservation": {
-            "deposited": reservation.deposited,
-            "quote_hash": hex::encode(reservation.quote_hash),
-            "settler": base58(&reservation.settler),
-            "source_amount": reservation.source_amount,
-            "fulfill_by": reservation.fulfill_by,
-        },
+        "reservation": reserved(&reservation),
         "instructions": {
             "deposit_from_address": instruction(&addressed.instruction(world)),
             "give_back": instruction(&addressed.give_back(world)),
             "give_back_lamports": instruction(&addressed.give_back_lamports(world)),
+        },
+    })
+}
+
+fn reserved(reservation: &Reservation) -> Value {
+    json!({
+        "deposited": reservation.deposited,
+        "quote_hash": hex::encode(reservation.quote_hash),
+        "settler": base58(&reservation.settler),
+        "source_amount": reservation.source_amount,
+        "fulfill_by": reservation.fulfill_by,
+    })
+}
+
+/// The address of the offer of which a purchase makes the same terms, and what is sent when a buyer paid there.
+fn offer(world: &World, payment: &Payment) -> Value {
+    let offered = Offered::of(payment);
+    let Offered { offer, purchase, reservation, .. } = &offered;
+    let bytes = offer.to_bytes();
+    let host::Address { key, bump } = host::offer_address(&world.program, offer);
+    json!({
+        "fields": {
+            "terms_hash": hex::encode(offer.terms_hash),
+            "merchant": base58(&offer.merchant),
+            "mint": base58(&offer.mint),
+            "amount": offer.amount,
+            "reserver": base58(&offer.reserver),
+            "releaser": base58(&offer.releaser),
+            "delivery_seconds": offer.delivery_seconds,
+            "refund_seconds": offer.refund_seconds,
+        },
+        "offer": hex::encode(bytes),
+        "preimage": hex::encode(Offer::address_preimage(&bytes).concat()),
+        "hash": hex::encode(offer.address_hash()),
+        "program_id": base58(&world.program),
+        "address": base58(&key),
+        "bump": bump,
+        "token_program": base58(&offered.token_program),
+        "token_account": base58(&offered.token_of(&key)),
+        "purchase": {
+            "payment_id": hex::encode(purchase.payment_id),
+            "reserve_deadline": purchase.reserve_deadline,
+        },
+        "terms": fields(&offer.deposit(purchase)),
+        "reservation": reserved(reservation),
+        "instructions": {
+            "deposit_from_offer": instruction(&offered.instruction(world)),
+            "collect": instruction(&offered.collect(world, &offer.reserver, 10)),
+            "collect_by_merchant": instruction(&offered.collect(world, &offer.merchant, 10)),
+            "collect_lamports": instruction(&offered.collect_lamports(world, &offer.merchant)),
         },
     })
 }
@@ -204,6 +248,7 @@ fn vectors(world: &mut World, payment: &Payment) -> Value {
             "reclaim_fulfillment": instruction(&host::reclaim_fulfillment(&program, &fulfillment)),
         },
         "deposit_address": deposit_address(world, payment),
+        "offer": offer(world, payment),
         "verifier_set": verifier_set(world, payment),
         "escrow_account": hex::encode(record),
     })
@@ -324,4 +369,38 @@ fn what_comes_to_the_address_in_the_vectors_goes_into_escrow_or_back() {
         world.send(&[published(&kept["instructions"]["give_back_lamports"])], &[&third_party]).unwrap();
         assert_eq!((world.lamports(&payer), world.lamports(&at)), (had + 1_000_000, 0));
     }
+}
+
+/// The same of the address of an offer, to which buyers pay.
+#[test]
+fn what_comes_to_the_offer_in_the_vectors_goes_into_escrow_or_to_the_merchant() {
+    use sha2::{Digest as _, Sha256};
+    let vectors: Value = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+    let kept = &vectors["offer"];
+    let text = |member: &str| kept[member].as_str().unwrap().to_owned();
+    let key = |member: &str| bs58::decode(text(member)).into_vec().unwrap();
+    let hash = Sha256::digest(hex::decode(text("preimage")).unwrap());
+    assert_eq!(hex::encode(hash), text("hash"));
+    assert_eq!(text("preimage"), format!("{}01{}", hex::encode("gw-offer"), text("offer")));
+    // The purchase makes the terms that others sign.
+    assert_eq!(kept["terms"], vectors["deposit"]["fields"]);
+    let bump = u8::try_from(kept["bump"].as_u64().unwrap()).unwrap();
+    let seeds = [&b"offer"[..], &hash, &[bump], &key("program_id"), b"ProgramDerivedAddress"].concat();
+    assert_eq!(Sha256::digest(seeds)[..], key("address"));
+
+    let mut world = World::new();
+    let offered = Offered::new(&mut world, MintKind::Token);
+    offered.send(&mut world, 320);
+    assert_eq!(offered.tokens(&world)[..], key("token_account"));
+    world.fund(&offered.at(&world), 1_000_000);
+    let merchant = world.payer.insecure_clone();
+    for name in ["deposit_from_offer", "collect"] {
+        offered.payment().submit(&mut world, &[published(&kept["instructions"][name])]).unwrap();
+    }
+    for name in ["collect_by_merchant", "collect_lamports"] {
+        world.send(&[published(&kept["instructions"][name])], &[&merchant]).unwrap();
+    }
+    assert_eq!(world.escrow(&offered.purchase.payment_id).unwrap().deposited, 300);
+    assert_eq!(world.tokens(&offered.token_of(&offered.offer.merchant)), 1_020);
+    assert_eq!((world.tokens(&offered.tokens(&world)), world.lamports(&offered.at(&world))), (0, 0));
 }

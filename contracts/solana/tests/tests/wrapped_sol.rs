@@ -1,7 +1,7 @@
 //! Wrapped SOL: the token whose accounts hold as lamports what they stand for, so that anyone can send them more.
 
 use gateway_program::{GatewayError, Key, host, ids};
-use gateway_program_tests::{Addressed, Outcome, Payment, World, key, refused};
+use gateway_program_tests::{Addressed, Offered, Outcome, Payment, World, key, refused};
 use solana_account::Account;
 use solana_keypair::Keypair;
 
@@ -152,5 +152,28 @@ fn wrapped_coins_at_an_address_are_deposited_and_the_uncounted_are_the_payers() 
         by_anyone(&mut world, &[remainder]).unwrap();
         assert_eq!(world.tokens(&addressed.payment.token_of(&addressed.payment.data.settler)), 250);
         assert_eq!(world.tokens(&addressed.payment.accounts.payer_token), WRAPPED + 5 + 50);
+    }
+}
+
+/// The same at the address of an offer, whose token account stays in any case: what nobody has counted is the merchant's.
+#[test]
+fn wrapped_coins_at_an_offer_are_deposited_and_the_uncounted_are_the_merchants() {
+    for (program, mint) in [(ids::TOKEN_PROGRAM, ids::NATIVE_MINT), (ids::TOKEN_2022_PROGRAM, ids::NATIVE_MINT_2022)] {
+        let (mut world, payment) = wrapped_in(program, mint);
+        let offered = Offered::of(&payment);
+        let (at, from) = (offered.at(&world), offered.tokens(&world));
+        let rent = world.svm.minimum_balance_for_rent_exemption(if program == ids::TOKEN_PROGRAM { 165 } else { 170 });
+        let buyer = key(&world.third_party);
+        let create = host::create_associated_token(buyer, &at, &mint, &program);
+        by_anyone(&mut world, &[create, transfer(buyer, from, 300), sync(program, from)]).unwrap();
+        world.fund(&from, 5);
+        offered.deposit(&mut world).unwrap();
+        assert_eq!((world.tokens(&from), world.lamports(&from)), (0, rent + 5));
+        assert_eq!(world.tokens(&payment.vault(&world)), 300);
+        refused(offered.collect_by_merchant(&mut world, 5), GatewayError::BalanceTooSmall);
+        by_anyone(&mut world, &[sync(program, from)]).unwrap();
+        offered.collect_by_merchant(&mut world, 5).unwrap();
+        assert_eq!(world.tokens(&payment.accounts.payer_token), WRAPPED + 5);
+        assert_eq!(world.lamports(&from), rent);
     }
 }

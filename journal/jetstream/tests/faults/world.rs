@@ -98,8 +98,13 @@ async fn open(client: &Client, options: Options) -> NatsJournal {
 impl World {
     /// A server for so many runs.
     pub async fn open(runs: usize) -> Self {
+        Self::open_with(runs, &Arc::default()).await
+    }
+
+    /// A server for so many runs, whose faults are counted in `coverage`.
+    pub async fn open_with(runs: usize, coverage: &Arc<Coverage>) -> Self {
         let server = RunServer::open(runs, |_| Vec::new()).await.unwrap();
-        Self { server, coverage: Arc::default(), successions: AtomicUsize::default() }
+        Self { server, coverage: coverage.clone(), successions: AtomicUsize::default() }
     }
 
     /// The run of `seed`, before anything strikes.

@@ -18,8 +18,7 @@ use crate::{
 
 /// One of the payer's own transactions was sent. Those that it signed can be, and each is recorded once.
 pub(super) fn payer_sent(payment: &Payment, step: PayerStep, transaction_hash: String, at: Timestamp) -> Decided {
-    let own = payment.submitted.authorization.payer_transaction(step);
-    if payment.stage() != Stage::Awarded || own.is_none_or(|own| own.transaction_hash != transaction_hash) {
+    if payment.stage() != Stage::Awarded || !payment.has_signed(step, &transaction_hash) {
         return None;
     }
     let chain_id = payment.submitted.escrow.chain_id.clone();
@@ -48,7 +47,9 @@ pub(super) fn refuse(payment: &Payment, context: BlockchainContext, at: Timestam
     let is_ours = !payment.submitted.authorization.is_payer_deposit();
     let message = match &context.estimated_gas_needed {
         Some(_) if is_ours => format!("the deposit needs more gas than one may take; {}", payment.untaken()),
-        _ if payment.funded.is_some() => format!("the source chain refuses the deposit; {}", payment.untaken()),
+        _ if payment.funded.is_some() || payment.transfer.is_some() => {
+            format!("the source chain refuses the deposit; {}", payment.untaken())
+        }
         _ => "the source chain refuses the deposit; check balance and allowance of the payer".to_owned(),
     };
     (payment.stage() == Stage::Awarded).then(|| not_deposited(&message, Some(context), at))
@@ -87,15 +88,22 @@ pub(super) fn miss_window(payment: &Payment, at: Timestamp) -> Decided {
 
 /// No deposit was made of a payment that the copy of the journal has before its deposit, and none can be made any more.
 pub(super) fn forgo(payment: &Payment, at: Timestamp) -> Decided {
+    // That a buyer's transfer was sent may be what the copy does not know.
+    let (untaken, classification) = match payment.submitted.authorization.purchase() {
+        Some(_) => (
+            "what the buyer has paid, if anything, is the merchant's, on the chain it was paid on",
+            RetryClassification::ReconcileThenDecide,
+        ),
+        None => (payment.untaken(), RetryClassification::RetryWithNewRequestId),
+    };
     let failure = Failure {
         code: Failure::SETTLEMENT_FAILED.to_owned(),
         message: format!(
             "the gateway's journal was restored from a copy while the payment was under way, and the deposit was not made \
-             before its deadline; {}",
-            payment.untaken()
+             before its deadline; {untaken}"
         ),
         domain: Some(Domain::PaymentGateway),
-        retry_classification: Some(RetryClassification::RetryWithNewRequestId),
+        retry_classification: Some(classification),
         blockchain_context: None,
     };
     match payment.stage() {

@@ -49,7 +49,7 @@ pub(super) fn miss(payment: &Payment, funds: AddressFunds, at: Timestamp) -> Dec
 pub(super) fn observe(payment: &Payment, state: AddressState, at: Timestamp) -> Decided {
     let is_held = payment.held.is_some();
     match payment.stage() {
-        Stage::Watching if payment.submitted.authorization.leaves_money_outside() => {}
+        Stage::Watching if payment.leaves_money_outside() => {}
         Stage::Refunding if is_held => {}
         _ => return None,
     }

@@ -8,7 +8,7 @@ mod refund;
 mod release;
 mod settlement;
 
-use events::PaymentEvent;
+use events::{PaymentEvent, failure::RetryClassification};
 
 use super::{Command, Payment, Stage};
 
@@ -83,5 +83,18 @@ pub fn decide(payment: &Payment, command: Command) -> Result<Vec<PaymentEvent>, 
         Command::RepriceRefund(transaction) => refund::reprice(payment, transaction),
         Command::AbandonRefund { evidence, at } => refund::abandon(payment, evidence, at),
     };
-    decided.ok_or(rejected)
+    let mut decided = decided.ok_or(rejected)?;
+    if payment.transfer.is_some() {
+        decided.iter_mut().for_each(has_been_paid);
+    }
+    Ok(decided)
+}
+
+/// What a buyer has sent on Solana is its merchant's, whatever becomes of the payment, so nobody is told to pay anew (ADR 160).
+fn has_been_paid(event: &mut PaymentEvent) {
+    if let PaymentEvent::Failed(failed) = event
+        && failed.failure.retry_classification == Some(RetryClassification::RetryWithNewRequestId)
+    {
+        failed.failure.retry_classification = Some(RetryClassification::ReconcileThenDecide);
+    }
 }

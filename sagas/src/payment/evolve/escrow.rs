@@ -1,8 +1,8 @@
 //! The fold of the deposit: its attempts, the escrow that it funds, and failure before the escrow is secured.
 
 use events::event::{
-    DepositMined, EscrowOpened, EscrowSecured, Failed, PayerTransactionSent, RefundDue, TransactionAbandoned,
-    TransactionPrepared,
+    DepositMined, EscrowOpened, EscrowSecured, Failed, PayerStep, PayerTransactionSent, RefundDue,
+    TransactionAbandoned, TransactionPrepared,
 };
 
 use super::{Followed, NOT_LEGAL};
@@ -12,14 +12,16 @@ pub(super) fn payer_sent(payment: &mut Payment, stage: Stage, sent: &PayerTransa
     if stage != Stage::Awarded {
         return Err(NOT_LEGAL);
     }
-    let own = payment.submitted.authorization.payer_transaction(sent.step);
-    if own.is_none_or(|own| own.transaction_hash != sent.transaction_hash) {
+    if !payment.has_signed(sent.step, &sent.transaction_hash) {
         return Err("the transaction is not one that the payer signed".into());
     }
     if payment.payer_sent.contains(&sent.step) {
         return Err("the payer's transaction is on record already".into());
     }
     payment.payer_sent.push(sent.step);
+    if sent.step == PayerStep::Transfer {
+        payment.transfer = Some(sent.transaction_hash.clone());
+    }
     Ok(())
 }
 

@@ -17,7 +17,7 @@ pub(super) fn funded(payment: &mut Payment, stage: Stage, funded: &AddressFunded
 }
 
 pub(super) fn held(payment: &mut Payment, stage: Stage, held: &AddressHeld) -> Followed {
-    if stage != Stage::Watching || !payment.submitted.authorization.leaves_money_outside() {
+    if stage != Stage::Watching || !payment.leaves_money_outside() {
         return Err(NOT_LEGAL);
     }
     payment.held = Some(held.clone());

@@ -79,6 +79,7 @@ fn begin(submitted: Box<Submitted>) -> Payment {
         withdrawn: None,
         winner_told: false,
         payer_sent: Vec::new(),
+        transfer: None,
         deposit: Attempts::default(),
         deposit_mined: None,
         secured: None,

@@ -1,6 +1,8 @@
 //! EVM chains: what is signed for Permit2 and for tokens that take signatures, rebuilt to the byte.
 
 pub(super) mod batch;
+pub(super) mod charge;
+pub(super) mod mandate;
 mod tokens;
 
 use alloy::primitives::{U256, keccak256};
@@ -16,25 +18,29 @@ use escrow_abi::{
     contracts::{self, ConvertError},
     eip712::{self, PermitWitnessTransferFrom, TokenPermissions},
 };
-use events::{Account, Hash32};
+use events::{Account, Hash32, OwnedAsset};
 use signer::Hash;
 
-use super::{Checked, Demand, Signing, is_payers, signed};
+use super::{Checked, Demand, PAYS, Signing, is_of, signed};
 use crate::{
     answers::{Prepared, UnsignedMessage},
     error::{Error, Mismatch},
     key::{Key, sign_secp256k1},
+    pins::Pins,
 };
 
 const SCHEME: &str = "EVM_PERMIT2_ESCROW";
 const BY_TOKEN: &str = "EVM_EIP3009";
+/// What a payer signs for a mandate, and its merchant for each payment.
+const BY_MANDATE: &str = "EVM_PERMIT2_MANDATE";
 /// Stands where a signature would: what was not signed is compared up to it.
 const NO_SIGNATURE: [u8; 65] = [0; 65];
 
 /// What is signed, in its order.
 #[derive(Debug, Clone)]
 pub(super) struct Rebuilt {
-    payer: Account,
+    /// Who signs, and what it does.
+    signer: (Account, &'static str),
     messages: Vec<Signable>,
 }
 
@@ -102,14 +108,14 @@ fn checked(
     messages: Vec<Signable>,
     (scheme, spender): (&'static str, Option<Account>),
 ) -> Checked {
-    let payer = demand.order.source.account().clone();
+    let signer = (demand.order.source.account().clone(), PAYS);
     Checked {
         payment_id: spend.payment_id,
         plan: own.plan,
         amount: own.amount,
         spender,
         scheme,
-        signing: Signing::Evm(Rebuilt { payer, messages }),
+        signing: Signing::Evm(Rebuilt { signer, messages }),
     }
 }
 
@@ -123,7 +129,8 @@ fn unsigned(own: &Own) -> UnsignedMessage {
 
 impl Rebuilt {
     pub(super) async fn sign(&self, key: &Key) -> Result<Vec<Value>, Error> {
-        is_payers(key, &self.payer)?;
+        let (signer, role) = &self.signer;
+        is_of(key, signer, role)?;
         let mut messages = Vec::new();
         for Signable { preimage, message } in &self.messages {
             let signature = sign_secp256k1(key, Hash::Keccak256, preimage).await?;
@@ -135,10 +142,7 @@ impl Rebuilt {
 
 fn spend(demand: &Demand<'_>, scheme: Scheme, token: Option<TokenDomain>) -> Result<SpendRequest, Error> {
     let (order, named) = (demand.order, &demand.corridor.source);
-    let permit2 = demand
-        .pins
-        .permit2_on(order.source.asset().chain())
-        .ok_or_else(|| Error::Invalid("no Permit2 is pinned".to_owned()))?;
+    let permit2 = permit2(demand.pins, &order.source)?;
     Ok(SpendRequest {
         scheme,
         payment_id: order.payment_id(),
@@ -155,6 +159,11 @@ fn spend(demand: &Demand<'_>, scheme: Scheme, token: Option<TokenDomain>) -> Res
         quote_hash: demand.quote_hash,
         token,
     })
+}
+
+/// Permit2 on the chain that `source` is on, as its payer knows it.
+fn permit2(pins: &Pins, source: &OwnedAsset) -> Result<Account, Error> {
+    pins.permit2_on(source.asset().chain()).ok_or_else(|| Error::Invalid("no Permit2 is pinned".to_owned()))
 }
 
 /// What the gateway asks to be signed, as the gateway reads submissions.
@@ -222,10 +231,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::pins::{
-        Pins,
-        tests::{NOW, account, corridor, order},
-    };
+    use crate::pins::tests::{NOW, account, corridor, order};
 
     fn prepared(spend: &SpendRequest, choice: &Choice) -> Prepared {
         let own = authorization::prepare(spend, choice).unwrap();

@@ -16,7 +16,11 @@ mod tron;
 use serde_json::{Value, json};
 
 #[cfg(feature = "evm")]
-pub use self::evm::batch::{BatchDemand, CheckedBatch, draws, reserve_deadline};
+pub use self::evm::{
+    batch::{BatchDemand, CheckedBatch, draws, reserve_deadline},
+    charge::ChargeDemand,
+    mandate::{CheckedMandate, MandateDemand},
+};
 use events::{Account, Amount, Family, Hash32, PaymentId, event::EscrowPlan};
 
 use crate::{
@@ -26,6 +30,9 @@ use crate::{
     order::Order,
     pins::Pins,
 };
+
+/// What the account of a source does.
+const PAYS: &str = "pays";
 
 /// What a payer demands of a message before it signs.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +83,21 @@ impl Demand<'_> {
     /// # Errors
     /// [`Error::Mismatch`] names what differs; [`Error::Invalid`] for an order that cannot be signed for.
     pub fn check(&self, prepared: &Prepared) -> Result<Checked, Error> {
+        self.check_answer(prepared)?;
+        match self.order.source.family() {
+            #[cfg(feature = "evm")]
+            Family::Evm => evm::check(self, prepared),
+            #[cfg(feature = "solana")]
+            Family::Solana => solana::check(self, prepared),
+            #[cfg(feature = "tron")]
+            Family::Tron => tron::check(self, prepared),
+            #[cfg(not(all(feature = "evm", feature = "solana", feature = "tron")))]
+            other => Err(Error::Invalid(format!("this build signs nothing on {}", other.namespace()))),
+        }
+    }
+
+    /// Compares what an answer says besides its messages.
+    fn check_answer(&self, prepared: &Prepared) -> Result<(), Error> {
         self.pins.check(self.order, self.corridor, self.now)?;
         let payment_id = self.order.payment_id();
         if prepared.payment_id != payment_id {
@@ -87,16 +109,7 @@ impl Demand<'_> {
         if self.order.max_source_amount.is_none() {
             return Err(Error::Invalid("max_source_amount is needed: a payer says what it pays at most".to_owned()));
         }
-        match self.order.source.family() {
-            #[cfg(feature = "evm")]
-            Family::Evm => evm::check(self, prepared),
-            #[cfg(feature = "solana")]
-            Family::Solana => solana::check(self, prepared),
-            #[cfg(feature = "tron")]
-            Family::Tron => tron::check(self, prepared),
-            #[cfg(not(all(feature = "evm", feature = "solana", feature = "tron")))]
-            other => Err(Error::Invalid(format!("this build signs nothing on {}", other.namespace()))),
-        }
+        Ok(())
     }
 
     fn scheme(&self, wanted: &'static str, prepared: &Prepared) -> Result<(), Error> {
@@ -184,11 +197,16 @@ fn signed(message: &UnsignedMessage, signature: &[u8]) -> Value {
 
 /// The key has to be that of the account that pays.
 fn is_payers(key: &Key, payer: &Account) -> Result<(), Error> {
-    match key.account(payer.family()) {
-        Some(account) if account == *payer => Ok(()),
+    is_of(key, payer, PAYS)
+}
+
+/// The key has to be that of `account`, which does what `role` says.
+fn is_of(key: &Key, account: &Account, role: &str) -> Result<(), Error> {
+    match key.account(account.family()) {
+        Some(found) if found == *account => Ok(()),
         other => {
-            let found = other.map_or_else(|| "of another family".to_owned(), |account| format!("of {account}"));
-            Err(Error::Key(format!("the key is {found}, and {payer} pays")))
+            let found = other.map_or_else(|| "of another family".to_owned(), |found| format!("of {found}"));
+            Err(Error::Key(format!("the key is {found}, and {account} {role}")))
         }
     }
 }

@@ -13,8 +13,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use chains::config::ChainConfig;
-use chains_evm::{batching::Views, escrows::Escrows, node::Node};
-use escrow_abi::contracts::{self, DevToken as Erc20, GatewayEscrow, address};
+use chains_evm::{batching::Views, escrows::Escrows, mandates, node::Node};
+use escrow_abi::{
+    contracts::{self, DevToken as Erc20, GatewayEscrow, address},
+    mandates::Mandates,
+};
 use events::{Account, Amount, AssetId, ChainId, OwnedAsset, PaymentId};
 use signer::Hash;
 
@@ -27,6 +30,7 @@ use crate::{
     deposit_address::Checked,
     error::Error,
     key::{Key, sign_secp256k1},
+    mandate_order::WalletCall,
 };
 
 const UNIT: &str = "wei";
@@ -87,6 +91,17 @@ struct Receipt {
     transaction_hash: B256,
     block_number: Option<U64>,
     status: Option<U64>,
+}
+
+/// The call that ends a mandate. It may have been kept elsewhere, so nothing else is sent in its place.
+fn ending(call: &WalletCall) -> Result<Call, Error> {
+    let to = address(&call.to).map_err(unusable)?;
+    let data = call.data.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()).unwrap_or_default();
+    let is_end = to == mandates::contract() && data.starts_with(&Mandates::cancelCall::SELECTOR);
+    match is_end {
+        true => Ok(Call { what: "the end of the mandate", to, data }),
+        false => Err(unusable("the call ends no mandate")),
+    }
 }
 
 impl Evm {
@@ -157,6 +172,10 @@ impl Evm {
     ) -> Result<String, Error> {
         let (to, data) = address.give_back(token)?;
         self.send(Call { what: "the return", to, data }, key, fee_max).await
+    }
+
+    pub(super) async fn end_mandate(&self, call: &WalletCall, key: &Key, fee_max: U256) -> Result<String, Error> {
+        self.send(ending(call)?, key, fee_max).await
     }
 
     pub(super) async fn look(&self, payment_id: &PaymentId) -> Result<Look, Error> {

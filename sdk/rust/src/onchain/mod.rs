@@ -1,5 +1,5 @@
-//! On chain: what a payer does by itself, with nothing but a node: it gives allowances, looks at what an escrow has on record, and
-//! brings refunds and claims home. No gateway is asked.
+//! On chain: what a payer does by itself, with nothing but a node: it gives allowances, ends mandates, looks at what an escrow has on
+//! record, and brings refunds and claims home. No gateway is asked.
 //!
 //! What a node says of a payment's terms is believed where the escrow's commitment proves it. Its transactions are made and
 //! signed here, for the chain that was named; the node says their nonce, gas and fees alone, and what these come to is bounded.
@@ -24,7 +24,7 @@ use chains::{
 };
 use events::{Account, Amount, AssetId, ChainId, Family, OwnedAsset, PaymentId};
 
-use crate::{deposit_address::Checked, error::Error, key::Key};
+use crate::{deposit_address::Checked, error::Error, key::Key, mandate_order::SignedMandate};
 
 /// A chain through one node, with one escrow on it.
 #[derive(Debug)]
@@ -251,6 +251,26 @@ impl Chain {
             OfFamily::Solana(chain) => chain.give_back(address, token, key, fee_max).await,
             #[cfg(feature = "tron")]
             OfFamily::Tron(chain) => chain.give_back(address, token, key, fee_max).await,
+        }
+    }
+
+    /// Ends a mandate for ever, by the payer's key or the merchant's, and waits until that is in a block; its transaction. What is in
+    /// escrow by then stays there for its payment.
+    ///
+    /// # Errors
+    /// As [`Chain::approve`]; [`Error::Invalid`] for a mandate on another chain, or a call that ends none.
+    pub async fn end_mandate(&self, mandate: &SignedMandate, key: &Key, fee_max: U256) -> Result<String, Error> {
+        let _ = (key, fee_max);
+        if mandate.chain_id != self.id {
+            return Err(Error::Invalid(format!("the mandate is one on {}, not on {}", mandate.chain_id, self.id)));
+        }
+        match &self.family {
+            #[cfg(feature = "evm")]
+            OfFamily::Evm(chain) => chain.end_mandate(&mandate.cancel, key, fee_max).await,
+            #[cfg(feature = "solana")]
+            OfFamily::Solana(_) => Err(Error::Invalid("there are no mandates on Solana".to_owned())),
+            #[cfg(feature = "tron")]
+            OfFamily::Tron(_) => Err(Error::Invalid("there are no mandates on Tron".to_owned())),
         }
     }
 

@@ -152,7 +152,7 @@ impl Payer {
     }
 
     /// What is to be signed for, by the terms in `order`, which is the body of a request or a batch, and the gateway's defaults.
-    async fn spend(
+    pub(super) async fn spend(
         &self,
         base: &str,
         scheme: Scheme,
@@ -161,18 +161,8 @@ impl Payer {
         quote_hash: Hash32,
     ) -> Result<SpendRequest> {
         let (terms, quote_deadline, fulfillment_deadline) = read_order(order)?;
-        let chain_id = terms.source.asset().chain();
-        let defaults: Value = self
-            .http
-            .get(format!("{base}/v1/defaults?chain_id={chain_id}"))
-            .send()
-            .await?
-            .error_for_status()?
-            .json()
-            .await?;
-        let account = |member: &str| -> Result<Account> {
-            Ok(defaults[member].as_str().with_context(|| format!("defaults lack {member}"))?.parse()?)
-        };
+        let defaults = self.defaults(base, &terms).await?;
+        let account = |member| account_in(&defaults, member);
         Ok(SpendRequest {
             scheme,
             payment_id,
@@ -189,6 +179,12 @@ impl Payer {
             quote_hash,
             token: None,
         })
+    }
+
+    /// What the gateway at `base` says of the chain that pays.
+    pub(super) async fn defaults(&self, base: &str, terms: &Terms) -> Result<Value> {
+        let url = format!("{base}/v1/defaults?chain_id={}", terms.source.asset().chain());
+        Ok(self.http.get(url).send().await?.error_for_status()?.json().await?)
     }
 }
 
@@ -213,8 +209,13 @@ fn rebuilt(spend: &SpendRequest, message: &Value) -> Result<Hash32> {
     Ok(authorization::prepare(&spend, &Choice::from_payload(shown.payload.as_ref())?)?.digest)
 }
 
+/// An account that the gateway's defaults name.
+pub(super) fn account_in(defaults: &Value, member: &str) -> Result<Account> {
+    Ok(defaults[member].as_str().with_context(|| format!("defaults lack {member}"))?.parse()?)
+}
+
 /// Terms, quote deadline and fulfillment deadline of a request or a batch.
-fn read_order(order: &Value) -> Result<(Terms, Timestamp, Timestamp)> {
+pub(super) fn read_order(order: &Value) -> Result<(Terms, Timestamp, Timestamp)> {
     let text =
         |pointer: &str| order.pointer(pointer).and_then(Value::as_str).with_context(|| format!("{pointer} is missing"));
     let owned = |pointer: &str| -> Result<OwnedAsset> {

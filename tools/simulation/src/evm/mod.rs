@@ -234,7 +234,11 @@ impl FamilyChain for EvmWorld {
         };
         let choice = match scheme {
             Scheme::EvmPermit2 => Choice::default(),
-            Scheme::EvmPermit2Escrow | Scheme::EvmPermit2Batch | Scheme::EvmEip3009 | Scheme::EvmX402Exact => Choice {
+            Scheme::EvmPermit2Escrow
+            | Scheme::EvmPermit2Batch
+            | Scheme::EvmPermit2Mandate
+            | Scheme::EvmEip3009
+            | Scheme::EvmX402Exact => Choice {
                 reserve_deadline: Some(order.reserve_deadline),
                 refund_after: Some(order.refund_after),
                 ..Choice::default()

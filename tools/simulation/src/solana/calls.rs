@@ -36,10 +36,12 @@ impl Call {
     /// The account of the payment's record among its accounts.
     pub fn record(&self) -> Option<&Key> {
         let place = match self.tag {
-            Tag::DepositAndReserve | Tag::DepositFromAddress => 3,
+            Tag::DepositAndReserve | Tag::DepositFromAddress | Tag::DepositFromOffer => 3,
             Tag::Reassign | Tag::Fulfill | Tag::GiveBack => 1,
             Tag::Release | Tag::Cancel | Tag::Refund | Tag::ReturnRemainder | Tag::ReclaimEscrow => 0,
-            Tag::Initialize | Tag::ReclaimFulfillment | Tag::GiveBackLamports => return None,
+            Tag::Initialize | Tag::ReclaimFulfillment | Tag::GiveBackLamports | Tag::Collect | Tag::CollectLamports => {
+                return None;
+            }
         };
         self.accounts.get(place)
     }

@@ -132,6 +132,7 @@ impl Payment {
 
     pub fn deposit(&self) -> DepositOrder {
         DepositOrder {
+            transfer: None,
             payment_id: self.id().clone(),
             terms: self.terms.clone(),
             terms_hash: self.terms.hash(),

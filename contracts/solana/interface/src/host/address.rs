@@ -2,7 +2,13 @@
 
 use curve25519_dalek::edwards::CompressedEdwardsY;
 
-use crate::{Hash, Key, host::sha256, ids, message::Deposit, seeds};
+use crate::{
+    Hash, Key,
+    host::sha256,
+    ids,
+    message::{Deposit, Offer},
+    seeds,
+};
 
 /// An address without a private key, and the bump that makes it one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +65,11 @@ pub fn delegate_address(program_id: &Key, signer: &Key) -> Address {
 /// The address that commits to `terms`: what comes to its associated token account is the payment's deposit.
 pub fn deposit_address(program_id: &Key, terms: &Deposit) -> Address {
     find_program_address(&[seeds::ADDRESS, &terms.address_hash()], program_id)
+}
+
+/// The address that commits to a merchant's `offer`: what a buyer sends to its associated token account is deposited, or the merchant's.
+pub fn offer_address(program_id: &Key, offer: &Offer) -> Address {
+    find_program_address(&[seeds::OFFER, &offer.address_hash()], program_id)
 }
 
 /// The ProgramData account of a program of the upgradeable loader.

@@ -35,19 +35,19 @@ pub struct Instruction {
     pub data: Vec<u8>,
 }
 
-fn reads(key: Key) -> AccountMeta {
+pub(super) fn reads(key: Key) -> AccountMeta {
     AccountMeta { key, signer: false, writable: false }
 }
 
-fn writes(key: Key) -> AccountMeta {
+pub(super) fn writes(key: Key) -> AccountMeta {
     AccountMeta { key, signer: false, writable: true }
 }
 
-fn signs(key: Key) -> AccountMeta {
+pub(super) fn signs(key: Key) -> AccountMeta {
     AccountMeta { key, signer: true, writable: false }
 }
 
-fn pays(key: Key) -> AccountMeta {
+pub(super) fn pays(key: Key) -> AccountMeta {
     AccountMeta { key, signer: true, writable: true }
 }
 
@@ -115,22 +115,30 @@ pub fn deposit_from_address(
     let mut data = vec![Tag::DepositFromAddress as u8];
     data.extend_from_slice(&terms.to_bytes());
     data.extend_from_slice(&reservation.to_bytes());
-    Instruction {
-        program_id: *program_id,
-        accounts: vec![
-            pays(rent_payer),
-            signs(terms.reserver),
-            reads(address::config_address(program_id).key),
-            writes(address::escrow_address(program_id, &terms.payment_id).key),
-            writes(address::vault_address(program_id, &terms.payment_id).key),
-            writes(address::associated_token_address(&at, &token_program, &terms.mint).key),
-            reads(at),
-            reads(terms.mint),
-            reads(token_program),
-            reads(ids::SYSTEM_PROGRAM),
-        ],
-        data,
-    }
+    let accounts = from_address(program_id, rent_payer, token_program, terms, at);
+    Instruction { program_id: *program_id, accounts, data }
+}
+
+/// The accounts of a deposit of `terms` from the address `at`.
+pub(super) fn from_address(
+    program_id: &Key,
+    rent_payer: Key,
+    token_program: Key,
+    terms: &Deposit,
+    at: Key,
+) -> Vec<AccountMeta> {
+    vec![
+        pays(rent_payer),
+        signs(terms.reserver),
+        reads(address::config_address(program_id).key),
+        writes(address::escrow_address(program_id, &terms.payment_id).key),
+        writes(address::vault_address(program_id, &terms.payment_id).key),
+        writes(address::associated_token_address(&at, &token_program, &terms.mint).key),
+        reads(at),
+        reads(terms.mint),
+        reads(token_program),
+        reads(ids::SYSTEM_PROGRAM),
+    ]
 }
 
 /// Gives the payer what is of the payment's token at the deposit address of `terms`, into its associated token account. Open to

@@ -2,19 +2,20 @@
 
 mod address;
 mod build;
+mod offer;
 mod size;
 
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     Hash, Key,
-    message::{Delivery, Deposit, Domain, Fulfillment, NonDelivery},
+    message::{Delivery, Deposit, Domain, Fulfillment, NonDelivery, Offer},
     verifier_set::VerifierSet,
 };
 
 pub use address::{
     Address, associated_token_address, config_address, delegate_address, deposit_address, escrow_address,
-    find_program_address, fulfillment_address, program_data_address, vault_address,
+    find_program_address, fulfillment_address, offer_address, program_data_address, vault_address,
 };
 pub use build::{
     AccountMeta, DepositAccounts, EscrowAccounts, Instruction, approve_checked, by_set, cancel,
@@ -22,6 +23,7 @@ pub use build::{
     fulfill_token, give_back, give_back_lamports, give_back_of, given_back_to, initialize, paid_to, reassign,
     reclaim_escrow, reclaim_fulfillment, refund, release, return_remainder, with_vault,
 };
+pub use offer::{collect, collect_lamports, collect_of, collected_to, deposit_from_offer};
 pub use size::{TRANSACTION_BYTES_MAX, fits};
 
 /// A message that is signed over its digest.
@@ -53,6 +55,13 @@ messages!(Deposit, Delivery, NonDelivery);
 
 impl Deposit {
     /// The hash that a deposit address is found from; see [`Self::address_preimage`].
+    pub fn address_hash(&self) -> Hash {
+        sha256(&Self::address_preimage(&self.to_bytes()))
+    }
+}
+
+impl Offer {
+    /// The hash that the address of the offer is found from; see [`Self::address_preimage`].
     pub fn address_hash(&self) -> Hash {
         sha256(&Self::address_preimage(&self.to_bytes()))
     }

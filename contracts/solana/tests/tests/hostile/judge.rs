@@ -8,7 +8,8 @@ use gateway_program::{
     account::{Escrow, FulfillmentRecord, State},
     host::{self, Instruction, Message},
     ids,
-    message::{Delivery, Deposit, NonDelivery},
+    instruction::Purchase,
+    message::{Delivery, Deposit, NonDelivery, Offer},
     rules,
 };
 use gateway_program_tests::{Outcome, Verifiers, World};
@@ -104,6 +105,8 @@ pub struct Facts<'a> {
     pub sets: &'a [Verifiers],
     /// What every address commits to that something was sent to.
     pub addresses: &'a BTreeMap<Key, Deposit>,
+    /// Every offer to whose address something was sent.
+    pub offers: &'a BTreeMap<Key, Offer>,
     /// Who signed this transaction.
     pub signers: &'a BTreeSet<Key>,
     pub fee: u64,
@@ -128,7 +131,7 @@ pub fn judge(before: &Snapshot, after: &Snapshot, facts: &Facts) -> Verdict<Chan
     require(before.config == after.config, "the configuration changed")?;
     for wallet in &before.wallets {
         let lost = after.lamports.get(wallet) < before.lamports.get(wallet);
-        let lost = lost && !facts.addresses.contains_key(wallet);
+        let lost = lost && !facts.addresses.contains_key(wallet) && !facts.offers.contains_key(wallet);
         require(!lost || facts.signers.contains(wallet), "a wallet that did not sign lost lamports")?;
     }
     let mut changes = Changes::new();
@@ -155,6 +158,7 @@ pub fn judge(before: &Snapshot, after: &Snapshot, facts: &Facts) -> Verdict<Chan
             changes.push("given back");
         }
     }
+    collected(before, after, facts, &mut due, &mut changes)?;
     for (at, terms) in facts.addresses {
         let of = |snapshot: &Snapshot, who: &Key| snapshot.lamports.get(who).copied().unwrap_or_default();
         let (had, has) = (of(before, at), of(after, at));
@@ -178,6 +182,44 @@ pub fn judge(before: &Snapshot, after: &Snapshot, facts: &Facts) -> Verdict<Chan
     Ok(changes)
 }
 
+/// What left the address of an offer and is in no escrow: merchant or reserver wanted it, and the merchant has it.
+fn collected(
+    before: &Snapshot,
+    after: &Snapshot,
+    facts: &Facts,
+    due: &mut BTreeMap<(Key, Key), i128>,
+    changes: &mut Changes,
+) -> Verdict {
+    let may = |offer: &Offer| facts.signers.contains(&offer.merchant) || facts.signers.contains(&offer.reserver);
+    let (had, has) = (before.by_owner(), after.by_owner());
+    for ((owner, mint), held) in had {
+        let Some(offer) = facts.offers.get(&owner) else { continue };
+        let gone = held - has.get(&(owner, mint)).copied().unwrap_or_default();
+        let taken = gone + due.get(&(owner, mint)).copied().unwrap_or_default();
+        if taken > 0 {
+            require(may(offer), "collected by who may not")?;
+            *due.entry((offer.merchant, mint)).or_default() += taken;
+            *due.entry((owner, mint)).or_default() -= taken;
+            changes.push("collected");
+        }
+    }
+    for (account, (_, owner, _)) in &before.tokens {
+        let stays = after.tokens.get(account).is_some_and(|(_, now, _)| now == owner);
+        require(stays || !facts.offers.contains_key(owner), "a token account of an offer went")?;
+    }
+    for (at, offer) in facts.offers {
+        let of = |snapshot: &Snapshot, who: &Key| snapshot.lamports.get(who).copied().unwrap_or_default();
+        let (had, has) = (of(before, at), of(after, at));
+        if has < had {
+            require(may(offer), "collected by who may not")?;
+            let arrived = of(after, &offer.merchant) >= of(before, &offer.merchant) + (had - has);
+            require(arrived || facts.signers.contains(&offer.merchant), "an offer's lamports went elsewhere")?;
+            changes.push("lamports collected");
+        }
+    }
+    Ok(())
+}
+
 fn is_over(escrow: &Escrow) -> bool {
     matches!(escrow.state(), Some(State::Released | State::Refunded))
 }
@@ -197,8 +239,15 @@ impl Facts<'_> {
         self.said(&escrow.releaser, &word.digest(&self.world.domain()))
     }
 
+    /// The address of the offer that makes these terms, if there is one.
+    fn offer(&self, e: &Escrow) -> Option<Key> {
+        let purchase = Purchase { payment_id: e.payment_id, reserve_deadline: e.reserve_deadline };
+        let makes = |offer: &Offer| offer.deposit(&purchase) == consent(e, &[0; 32]);
+        self.offers.iter().find(|(_, offer)| makes(offer)).map(|(at, _)| *at)
+    }
+
     /// Whose money it is that was deposited: the payer's, who consented, or an address's that commits to these terms.
-    fn deposited(&self, e: &Escrow) -> Verdict<Key> {
+    fn deposited(&self, e: &Escrow) -> Verdict<(Key, &'static str)> {
         let now = self.world.now;
         require(self.signers.contains(&self.world.config().reserver), "a deposit without the reserver")?;
         let consents = [[0; 32], e.quote_hash].iter().any(|quote_hash| {
@@ -215,7 +264,12 @@ impl Facts<'_> {
             (is_right && self.addresses.contains_key(&at)).then_some(at)
         });
         let from = addresses.into_iter().flatten().next().filter(|_| !is_signed_for);
-        if from.is_some() {
+        let offer = self.offer(e);
+        if offer.is_some() {
+            require(is_over(e) || e.takes_any_quote(), "a purchase for one quote")?;
+            require(e.deposited == CAP && (1..=CAP).contains(&e.source_amount), "a purchase of another amount")?;
+            require(e.reserve_deadline <= now + 600, "a purchase too far ahead")?;
+        } else if from.is_some() {
             require(e.deposited >= CAP && (1..=CAP).contains(&e.source_amount), "a deposit beyond the terms")?;
         } else {
             require(consents, "a deposit to which the payer did not consent")?;
@@ -224,7 +278,11 @@ impl Facts<'_> {
         require(now <= e.reserve_deadline && e.reserve_deadline <= e.fulfillment_deadline, "a deposit too late")?;
         require(e.fulfillment_deadline < e.refund_after && now < e.fulfill_by, "windows out of order")?;
         require(e.fulfill_by <= e.fulfillment_deadline, "a promise beyond the payer's deadline")?;
-        Ok(from.unwrap_or(e.payer))
+        Ok(match (offer, from) {
+            (Some(at), _) => (at, "deposited from an offer"),
+            (None, Some(at)) => (at, "deposited from an address"),
+            (None, None) => (e.payer, "deposited"),
+        })
     }
 
     fn reassigned(&self, old: &Escrow, new: &Escrow) -> Verdict {
@@ -317,9 +375,9 @@ fn escrow(
             changes.push("reassigned");
         }
     } else {
-        let from = facts.deposited(new)?;
+        let (from, change) = facts.deposited(new)?;
         add(from, new.mint, -i128::from(new.deposited));
-        changes.push(if from == new.payer { "deposited" } else { "deposited from an address" });
+        changes.push(change);
     }
     if is_over(new) && !was_over {
         facts.ended(new)?;

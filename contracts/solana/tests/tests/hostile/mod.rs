@@ -5,6 +5,7 @@
 
 mod judge;
 mod mutate;
+mod offers;
 mod random;
 mod script;
 
@@ -101,8 +102,8 @@ fn send(
 
 impl Stage {
     fn facts<'a>(&'a self, signers: &'a BTreeSet<Key>, fee: u64) -> Facts<'a> {
-        let Self { world, words, sets, addresses, .. } = self;
-        Facts { world, words, sets, addresses, signers, fee }
+        let Self { world, words, sets, addresses, offers, .. } = self;
+        Facts { world, words, sets, addresses, offers, signers, fee }
     }
 }
 
@@ -165,6 +166,9 @@ fn no_transaction_changes_what_its_signers_may_not() {
         "deposited from an address",
         "given back",
         "lamports given back",
+        "deposited from an offer",
+        "collected",
+        "lamports collected",
     ] {
         assert!(tally.changes.get(change).is_some_and(|count| *count > 0), "never {change}: {}", report(&tally));
     }
@@ -256,6 +260,64 @@ fn the_judge_finds_what_was_stolen() {
     ];
     for (steal, why) in thefts {
         assert_eq!(verdict(&mut stage, steal), Err(why.to_owned()), "after {deposit}");
+    }
+}
+
+/// Neither does it let pass what leaves the address of an offer by another's will, or to another.
+#[test]
+fn the_judge_finds_what_was_taken_from_an_offer() {
+    let (mut stage, _) = deposited();
+    let mut random = Random::new(1);
+    let enough = |stage: &Stage| stage.has_bought(0) && stage.world.lamports(&stage.offered[0].at(&stage.world)) > 0;
+    while !enough(&stage) {
+        let (transaction, buyer) = (stage.buy(&mut random, 0), stage.world.third_party.insecure_clone());
+        stage.world.send(&transaction, &[&buyer]).unwrap();
+    }
+    let offered = stage.offered[0].clone();
+    let (at, from) = (offered.at(&stage.world), offered.tokens(&stage.world));
+    let (thief, merchant) = (key(&stage.world.third_party), offered.offer.merchant);
+    let before = Snapshot::of(&stage.world);
+    let move_tokens = |stage: &mut Stage, to: Key| {
+        for (account, sign) in [(from, -1), (to, 1)] {
+            let mut changed = stage.world.account(&account).unwrap();
+            let held = u64::from_le_bytes(changed.data[64..72].try_into().unwrap());
+            changed.data[64..72].copy_from_slice(&held.wrapping_add_signed(sign).to_le_bytes());
+            stage.world.put(account, changed);
+        }
+    };
+    let move_lamports = |stage: &mut Stage, to: Key| {
+        for (account, sign) in [(at, -1), (to, 1)] {
+            let mut changed = stage.world.account(&account).unwrap();
+            changed.lamports = changed.lamports.wrapping_add_signed(sign);
+            stage.world.put(account, changed);
+        }
+    };
+    let (thiefs, merchants) = (offered.token_of(&thief), offered.token_of(&merchant));
+    let may_not = Err("collected by who may not".to_owned());
+    type Move<'a> = &'a dyn Fn(&mut Stage);
+    let moves: [(Move, Key, _); 8] = [
+        (&|stage| move_tokens(stage, thiefs), thief, may_not.clone()),
+        // Even to the merchant nobody may who is neither.
+        (&|stage| move_tokens(stage, merchants), thief, may_not.clone()),
+        (&|stage| move_tokens(stage, merchants), offered.offer.reserver, Ok(vec!["collected"])),
+        (&|stage| move_tokens(stage, thiefs), offered.offer.reserver, Err("somebody got less than is due".to_owned())),
+        (&|stage| move_tokens(stage, thiefs), merchant, Ok(vec!["collected"])),
+        (&|stage| move_lamports(stage, merchant), thief, may_not),
+        (&|stage| move_lamports(stage, merchant), offered.offer.reserver, Ok(vec!["lamports collected"])),
+        (
+            &|stage| move_lamports(stage, thief),
+            offered.offer.reserver,
+            Err("an offer's lamports went elsewhere".to_owned()),
+        ),
+    ];
+    for (change, signer, expected) in moves {
+        let real = [at, from, thief, merchant, thiefs, merchants].map(|at| (at, stage.world.account(&at).unwrap()));
+        change(&mut stage);
+        let signers = BTreeSet::from([signer]);
+        assert_eq!(judge::judge(&before, &Snapshot::of(&stage.world), &stage.facts(&signers, 0)), expected);
+        for (at, account) in real {
+            stage.world.put(at, account);
+        }
     }
 }
 

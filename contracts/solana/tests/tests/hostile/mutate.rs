@@ -39,7 +39,7 @@ fn change(stage: &Stage, random: &mut Random, transaction: &mut Vec<Instruction>
             if transaction[at].program_id == stage.world.program
                 && let Some(tag) = transaction[at].data.first_mut()
             {
-                *tag = random.below(14) as u8;
+                *tag = random.below(18) as u8;
             }
         }
         // Whoever calls token programs with bytes of his own does what any stranger may.

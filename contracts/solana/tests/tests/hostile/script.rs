@@ -8,10 +8,12 @@ use gateway_program::{
     host::{self, Instruction, Message},
     ids,
     instruction::Reassign,
-    message::{Deposit, Fulfillment},
+    message::{Deposit, Fulfillment, Offer},
     rules::RECLAIM_DELAY_SECONDS,
 };
-use gateway_program_tests::{Addressed, DECIMALS, MintKind, Payment, Verifiers, World, key, keypair, signature};
+use gateway_program_tests::{
+    Addressed, DECIMALS, MintKind, Offered, Payment, Verifiers, World, key, keypair, signature,
+};
 use solana_account::Account;
 use solana_keypair::Keypair;
 
@@ -23,7 +25,7 @@ const SLOTS: usize = 4;
 const RECIPIENT: u8 = 70;
 
 /// The instructions of the program by their tags, and what others do meanwhile.
-pub const OPERATIONS: [&str; 17] = [
+pub const OPERATIONS: [&str; 21] = [
     "initialize",
     "deposit",
     "release",
@@ -41,6 +43,10 @@ pub const OPERATIONS: [&str; 17] = [
     "deposit from address",
     "give back",
     "give back lamports",
+    "buy",
+    "deposit from offer",
+    "collect",
+    "collect lamports",
 ];
 
 /// A runtime with payments in it, and all that an attacker there can have seen.
@@ -61,6 +67,10 @@ pub struct Stage {
     pub addresses: BTreeMap<Key, Deposit>,
     /// The payments of those addresses.
     addressed: Vec<Addressed>,
+    /// Every offer to whose address something was sent.
+    pub offers: BTreeMap<Key, Offer>,
+    /// A purchase of each of them.
+    pub offered: Vec<Offered>,
     delivered: Vec<Fulfillment>,
     /// How often payment ids were drawn.
     drawn: u64,
@@ -107,6 +117,8 @@ impl Stage {
             pool,
             addresses: BTreeMap::new(),
             addressed: Vec::new(),
+            offers: BTreeMap::new(),
+            offered: Vec::new(),
             delivered: Vec::new(),
             drawn: 0,
         };
@@ -188,15 +200,16 @@ impl Stage {
 
     /// What happens next to the payment in `slot`: mostly what can, sometimes anything.
     pub fn operation(&self, random: &mut Random, slot: usize) -> usize {
-        const NEW: [usize; 6] = [1, 1, 1, 14, 14, 15];
+        const NEW: [usize; 9] = [1, 1, 1, 14, 14, 15, 18, 18, 18];
         const COME: [usize; 7] = [14, 14, 14, 14, 1, 13, 15];
-        const OPEN: [usize; 16] = [2, 2, 2, 3, 4, 5, 8, 8, 8, 8, 10, 10, 11, 12, 13, 15];
-        const OVER: [usize; 13] = [1, 1, 6, 6, 7, 9, 9, 10, 10, 12, 14, 15, 16];
+        const OPEN: [usize; 18] = [2, 2, 2, 3, 4, 5, 8, 8, 8, 8, 10, 10, 11, 12, 13, 15, 17, 19];
+        const OVER: [usize; 20] = [1, 1, 6, 6, 6, 7, 7, 9, 9, 10, 10, 10, 12, 14, 15, 16, 18, 18, 19, 20];
         if random.one_in(6) {
             return random.below(OPERATIONS.len());
         }
         match self.world.escrow(&self.payments[slot].data.payment_id).and_then(|escrow| escrow.state()) {
             None if self.has_come(slot) => *random.pick(&COME),
+            None if self.has_bought(slot) && random.one_in(2) => 18,
             None => *random.pick(&NEW),
             Some(State::Reserved) => *random.pick(&OPEN),
             Some(_) => *random.pick(&OVER),
@@ -241,6 +254,11 @@ impl Stage {
             15 => vec![self.give_back(random)],
             16 if self.addressed.is_empty() => Vec::new(),
             16 => vec![random.pick(&self.addressed).give_back_lamports(&self.world)],
+            17 => self.buy(random, slot),
+            18 => self.deposit_from_offer(random, slot),
+            19 | 20 if self.offered.is_empty() => Vec::new(),
+            19 => vec![self.collect(random)],
+            20 => vec![self.collect_lamports(random)],
             _ => {
                 let vault = payment.vault(&self.world);
                 let account = if random.one_in(2) { vault } else { payment.token_of(&payment.data.settler) };
@@ -255,7 +273,7 @@ impl Stage {
     }
 
     /// Terms of now, for a payment that is new where the last one is over.
-    fn renew(&mut self, random: &mut Random, slot: usize) {
+    pub fn renew(&mut self, random: &mut Random, slot: usize) {
         let now = self.world.now;
         let known = self.world.escrow(&self.payments[slot].data.payment_id);
         let over = known.is_some_and(|escrow| escrow.state() != Some(State::Reserved));
@@ -305,22 +323,22 @@ impl Stage {
             self.renew(random, slot);
         }
         let addressed = Addressed::of(self.payments[slot].clone());
-        let other = &self.payments[random.below(2)];
-        let (at, stranger) = (addressed.at(&self.world), key(&self.world.third_party));
+        let at = addressed.at(&self.world);
         if self.addresses.insert(at, addressed.payment.terms()).is_none() {
             self.pool.extend([at, addressed.tokens(&self.world)]);
-            self.addressed.push(addressed.clone());
+            self.addressed.push(addressed);
         }
-        let payment = if random.one_in(5) { other } else { &addressed.payment };
-        let (mint, program) = (&payment.accounts.mint, &payment.accounts.token_program);
+        self.sent(random, slot, at)
+    }
+
+    /// Tokens of a stranger to an address, mostly of the payment's mint, and sometimes lamports.
+    pub fn sent(&self, random: &mut Random, slot: usize, at: Key) -> Vec<Instruction> {
+        let (other, stranger) = (&self.payments[random.below(2)], key(&self.world.third_party));
+        let payment = if random.one_in(5) { other } else { &self.payments[slot] };
         let amount = if random.one_in(3) { random.number() % CAP } else { CAP + random.next() % 100 };
-        let tokens = payment.token_of(&at);
         let lamports = [&2_u32.to_le_bytes()[..], &1_000_000_u64.to_le_bytes()].concat();
         let meta = |key, signer, writable| host::AccountMeta { key, signer, writable };
-        let mut sent = vec![
-            host::create_associated_token(stranger, &at, mint, program),
-            Addressed::of(payment.clone()).transfer(&self.world, tokens, amount),
-        ];
+        let mut sent = payment.pay_to(&self.world, &at, amount).to_vec();
         if random.one_in(4) {
             let accounts = vec![meta(stranger, true, true), meta(at, false, true)];
             sent.push(Instruction { program_id: ids::SYSTEM_PROGRAM, accounts, data: lamports });

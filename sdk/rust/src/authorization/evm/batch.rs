@@ -77,7 +77,7 @@ impl BatchDemand<'_> {
             return Err(Error::Invalid("each payment of a batch has a corridor of its own".to_owned()));
         }
         for (at, (order, corridor)) in self.orders.iter().zip(self.corridors).enumerate() {
-            self.pins.check_named(order, corridor)?;
+            self.pins.check_named(&order.source, corridor)?;
             let locked = self.pins.check_lock(order, corridor, self.now);
             locked.map_err(|wrong| Mismatch { field: format!("payments[{at}]: {}", wrong.field), ..wrong })?;
         }

@@ -119,13 +119,14 @@ fn token(spend: &SpendRequest) -> Result<(u64, Address), Error> {
     Ok((asset.chain().evm_id().unwrap_or_default(), contracts::erc20(asset).map_err(unusable)?))
 }
 
-fn typed_data(theirs: &UnsignedMessage) -> Result<Value, Error> {
+/// The typed data that is shown.
+pub(super) fn typed_data(theirs: &UnsignedMessage) -> Result<Value, Error> {
     serde_json::from_str(&theirs.message_prehash)
         .map_err(|error| Mismatch::new("message_prehash", "typed data", error).into())
 }
 
 /// Addresses and hashes have no case.
-fn insist_same(field: &str, expected: &Value, found: &Value) -> Result<(), Mismatch> {
+pub(super) fn insist_same(field: &str, expected: &Value, found: &Value) -> Result<(), Mismatch> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let (own, shown) = (text(expected), text(found));
     let is_hex = own.starts_with("0x");
