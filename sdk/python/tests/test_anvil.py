@@ -1,4 +1,4 @@
-"""The refund, and what is signed for tokens and for batches, on a chain of its own with the committed contracts:
+"""The refund, and what is signed for tokens, batches and mandates, on a chain of its own with the committed contracts:
 `.tools/bin/anvil` runs it, and nobody but the test is there."""
 
 from __future__ import annotations
@@ -19,7 +19,18 @@ from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
 
 from asked import DEPOSIT, PERMIT, RECEIVE, Asked, hash_struct
-from gateway_client import Limits, NodeError, NotDue, Order, Terms, evm, payment_id, refund
+from gateway_client import (
+    Limits,
+    MandateOrder,
+    MandateTerms,
+    NodeError,
+    NotDue,
+    Order,
+    Terms,
+    evm,
+    payment_id,
+    refund,
+)
 from gateway_client.escrow_abi import DEPOSIT_OWN, deposit_of, opening, selector, typed_fields, word
 from gateway_client.evm import EvmWallet, tokens
 from gateway_client.evm.wallet import _Sending
@@ -249,20 +260,27 @@ def admission(chain: Chain, terms: Terms, deposit: dict[str, Any], award: dict[s
     return bytes(chain.reserver.sign_message(signable).signature)
 
 
-def test_the_contract_draws_the_batch_that_was_rebuilt_and_gives_back_what_is_left(chain: Chain) -> None:
+def served(chain: Chain, contract: str) -> str:
+    """Puts Permit2 on the chain, a contract that is at one address on all chains, and the escrow, whose address is returned."""
     # `_CACHED_CHAIN_ID` is zero in the committed code, so that Permit2 computes its domain.
     permit2 = json.loads((ROOT / "contracts/artifacts/Permit2.json").read_text())["deployedBytecode"]
     chain.rpc("anvil_setCode", PERMIT2, permit2)
-    creation = json.loads((ROOT / "contracts/artifacts/PaymentBatches.json").read_text())["bytecode"]
+    creation = json.loads((ROOT / f"contracts/artifacts/{contract}.json").read_text())["bytecode"]
     sent = {"from": chain.payer.address, "to": DEPLOYER, "data": "0x" + "00" * 32 + creation[2:], "gas": hex(10_000_000)}
     assert chain.receipt(chain.rpc("eth_sendTransaction", sent))["status"] == "0x1"
-    reserver = bytes.fromhex(chain.reserver.address[2:])
-    values = [bytes.fromhex(PERMIT2[2:]), reserver, bytes(20), 300_000]
-    escrow = chain.deploy("GatewayEscrow", ["address", "address", "address", "uint256"], values).lower()
+    values = [bytes.fromhex(PERMIT2[2:]), bytes.fromhex(chain.reserver.address[2:]), bytes(20), 300_000]
+    return chain.deploy("GatewayEscrow", ["address", "address", "address", "uint256"], values).lower()
+
+
+#: Permit2 may draw of a token whatever is signed for.
+APPROVE = selector("approve(address,uint256)") + word(bytes.fromhex(PERMIT2[2:])) + word(2**256 - 1)
+
+
+def test_the_contract_draws_the_batch_that_was_rebuilt_and_gives_back_what_is_left(chain: Chain) -> None:
+    escrow = served(chain, "PaymentBatches")
     held = [stablecoin(chain), stablecoin(chain)]
-    approve = selector("approve(address,uint256)") + word(bytes.fromhex(PERMIT2[2:])) + word(2**256 - 1)
     for token in held:
-        chain.send(token, approve)
+        chain.send(token, APPROVE)
     payments = []
     for at, token in enumerate([held[0], held[1], held[0]]):
         terms = known(chain, token)
@@ -309,3 +327,67 @@ def test_the_contract_draws_the_batch_that_was_rebuilt_and_gives_back_what_is_le
     chain.rpc("evm_mine")
     assert chain.call(chain.reserver.address, to, data)
     assert [chain.held(token) for token in held] == [AMOUNT - 602, AMOUNT]
+
+
+MANDATE_TYPE = "(address,address,address,uint160,uint256,address,address,uint48,uint32,uint32,uint32,bytes32,bytes,bytes)"
+CHARGE_TYPE = "(bytes32,uint256,uint160,address,uint48,uint48,uint48,bytes)"
+
+
+def test_the_contract_draws_what_a_merchant_asks_for_under_the_mandate_that_was_rebuilt(chain: Chain) -> None:
+    escrow, token = served(chain, "Mandates"), stablecoin(chain)
+    chain.send(token, APPROVE)
+    merchant: LocalAccount = Account.from_key(keccak256(b"a merchant on anvil"))
+    first = replace(known(chain, token), escrow=escrow)
+    now = int(chain.rpc("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+    known_members: Any = {"least": 200, "begins": now, "lock_seconds": 1_000}
+    granted = MandateOrder(first.order.source, first.order.destination, merchant.address, 400, 1_000, 2, **known_members)
+    mandate = evm.Mandate.of(MandateTerms(granted, first, b"\x05" * 32))
+    permit = chain.signature(mandate.permit(CHAIN_ID, PERMIT2))
+    stated = [value.lower() if isinstance(value, str) else value for value in vars(mandate).values()]
+
+    def deposit(request_id: str, amount: int, cap: int, permit: bytes = b"", signer: LocalAccount = merchant) -> bool:
+        at = int(chain.rpc("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+        order = replace(first.order, request_id=request_id, amount=amount, max_source_amount=cap)
+        order = replace(order, quote_deadline=None, fulfillment_deadline=None).timed(at)
+        terms = replace(first, order=order, amount=cap)
+        deadline = terms.fulfillment_deadline
+        own = deposit_of(terms, deadline, deadline + 100)
+        asked = MandateTerms(granted, terms, b"\x05" * 32)
+        signature = bytes(signer.sign_message(evm.rebuild_charge(asked, deadline, deadline + 100).signable).signature)
+        charge = (own["paymentId"], amount, cap, terms.reserver, deadline, deadline, deadline + 100, signature)
+        award = {
+            "paymentId": own["paymentId"],
+            "quoteHash": word(7),
+            "settler": chain.reserver.address,
+            "sourceAmount": cap,
+            "fulfillBy": deadline,
+        }
+        kinds = [MANDATE_TYPE, "bytes", CHARGE_TYPE, AWARD_TYPE, "uint48", "bytes"]
+        admitted = admission(chain, terms, own, award)
+        arguments = encode(kinds, [tuple(stated), permit, charge, tuple(award.values()), deadline, admitted])
+        return chain.call(chain.reserver.address, evm.MANDATES, selector(f"deposit({','.join(kinds)})") + arguments)
+
+    assert not deposit("of-mandate-1", 150, 300)  # nothing was ever allowed
+    assert not deposit("of-mandate-1", 150, 300, permit, chain.payer)
+    assert not deposit("of-mandate-1", 149, 300, permit)
+    assert deposit("of-mandate-1", 150, 300, permit)
+    assert chain.rpc("eth_getCode", mandate.address, "latest") != "0x"
+    # The payment is one; of the period 100 are left, and the payer's signature is not needed any more.
+    assert not deposit("of-mandate-1", 50, 100)
+    assert not deposit("of-mandate-2", 51, 101)
+    assert deposit("of-mandate-2", 50, 100)
+    assert chain.held(token) == AMOUNT - 400
+    chain.rpc("evm_setNextBlockTimestamp", now + 1_000)
+    chain.rpc("evm_mine")
+    assert deposit("of-mandate-3", 50, 100)
+    # What strangers send there goes to the payer.
+    chain.send(token, selector("transfer(address,uint256)") + word(bytes.fromhex(mandate.address[2:])) + word(7))
+    assert chain.held(token) == AMOUNT - 507
+    assert chain.call(chain.reserver.address, *evm.give_back_mandate_call(mandate, token))
+    assert chain.held(token) == AMOUNT - 500
+    # The payer ends it by its signature, which anyone brings.
+    assert not chain.call(chain.reserver.address, *evm.cancel_mandate_call(mandate))
+    signature = chain.signature(mandate.cancellation(CHAIN_ID))
+    assert chain.call(chain.reserver.address, *evm.cancel_mandate_call(mandate, signature))
+    assert not deposit("of-mandate-4", 50, 100)
+    assert chain.held(token) == AMOUNT - 500

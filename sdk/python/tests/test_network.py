@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 
-from gateway_client import AsyncGateway, Choice, Gateway, GatewayError, NotDue, Payment, Sent, refund
+from gateway_client import (
+    AsyncGateway,
+    Choice,
+    Gateway,
+    GatewayError,
+    MandateOrder,
+    NotDue,
+    Payment,
+    Sent,
+    cancel_mandate,
+    refund,
+)
+from gateway_client.evm import EvmWallet
+from gateway_client.keccak import keccak256
 from network import SCENARIOS, Network, exchange
 
 pytestmark = pytest.mark.network
@@ -36,6 +49,9 @@ def test_scenario(network: Network, scenario: dict[str, Any]) -> None:
         return
     if scenario.get("way") == "batch":
         assert pay_batch(network, scenario) == [expected["status"]] * 3
+        return
+    if scenario.get("way") == "mandate":
+        assert pay_by_mandate(network, scenario) == expected["status"]
         return
     payment = pay(network, scenario)
     assert payment.status["status"] == expected["status"], payment.status
@@ -94,6 +110,26 @@ def pay_by_address(network: Network, scenario: dict[str, Any]) -> str:
     assert over > 0
     assert (source.held(address.token, order.account), source.held(address.token, address.address)) == (over, 0)
     return status["status"]
+
+
+def pay_by_mandate(network: Network, scenario: dict[str, Any]) -> str:
+    """How the payment ends that a merchant asks for. Once its payer has ended the mandate there is no other."""
+    chain = scenario["source"]["chain"]
+    order, wallet, pins = network.order(scenario), network.wallet(chain), network.pins(chain)
+    # It signs, and needs no node.
+    merchant = EvmWallet.from_key(keccak256(b"a merchant of the scenarios").hex(), "http://127.0.0.1:1")
+    twice: Any = {"amount": 2 * int(scenario["cap"]), "least": 2 * int(scenario["amount"])}
+    mandate = MandateOrder(order.source, order.destination, merchant.account, period_seconds=86_400, periods=3, **twice)
+    with Gateway(network.url) as gateway:
+        signed = gateway.sign_mandate(mandate, wallet, pins=pins)
+        payment, again = (gateway.charge(order, signed.payload, merchant, pins=pins) for _ in range(2))
+        assert payment.idempotent_replay is False
+        assert (again.payment_id, again.idempotent_replay) == (payment.payment_id, True)
+        cancel_mandate(wallet, signed.cancel)
+        with pytest.raises(GatewayError) as refused:
+            gateway.charge(network.order(scenario), signed.payload, merchant, pins=pins)
+        assert refused.value.code == "NONCE_ALREADY_USED"
+    return payment.status["status"]
 
 
 @pytest.mark.parametrize("chain", ["eip155:31337", "solana", "tron"])

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use events::{Account, Amount, AssetId, Family, OwnedAsset};
 use gateway_client::{
-    Award, Defaults, Error, Gateway, Key, Order, Payment, Pins, Windows, authorization, caller_secret, deposit_address,
-    onchain::Chain, pay, pay_batch, pay_quote, request_id, until,
+    Award, Defaults, Error, Gateway, Key, MandateOrder, Order, Payment, Pins, Windows, authorization, caller_secret,
+    charge, deposit_address, onchain::Chain, pay, pay_batch, pay_quote, request_id, sign_mandate, until,
 };
 
 const QUOTE_SECONDS: u64 = 10;
@@ -21,6 +21,10 @@ const FULFILLMENT_SECONDS: u64 = 180;
 const TRON_FULFILLMENT_SECONDS: u64 = 240;
 /// How long what is over may take to come back.
 const BACK_WITHIN: Duration = Duration::from_secs(60);
+/// How long a period of a mandate is, how many there are, and for how long it lets a payment be held, in seconds.
+const DAY: u32 = 86_400;
+const DAYS: u32 = 3;
+const LOCK_SECONDS: u32 = 7_200;
 const POLL: Duration = Duration::from_millis(500);
 
 #[derive(Deserialize)]
@@ -202,6 +206,9 @@ impl Run {
         if scenario.way.as_deref() == Some("batch") {
             return self.pay_batch(scenario, payer, &order, windows).await;
         }
+        if scenario.way.as_deref() == Some("mandate") {
+            return self.pay_by_mandate(scenario, payer, &order, windows).await;
+        }
         let (sent, outcome) = match self.allow(payer, &order).await {
             Ok(sent) => (sent, self.pay(payer, order, windows, scenario.way.as_deref() == Some("quotes")).await),
             Err(error) => (Vec::new(), Err(error)),
@@ -253,6 +260,42 @@ impl Run {
             said = judge(&scenario.expected, Ok(payment))?;
         }
         Ok(said)
+    }
+
+    /// A merchant asks under a mandate of two such payments a day, and for one more once its payer has ended it.
+    async fn pay_by_mandate(&self, scenario: &Scenario, payer: &Payer, order: &Order, windows: Windows) -> Result<String> {
+        let (source, pins) = (&order.source, &payer.pins);
+        let merchant = Key::parse(source.family(), &hex::encode(rand::random::<[u8; 32]>()))?;
+        let twice = |amount: &str| anyhow::Ok((2 * amount.parse::<u64>()?).to_string().parse()?);
+        let mandate = MandateOrder {
+            source: source.clone(),
+            destination: order.destination.clone(),
+            merchant: merchant.account(source.family()).context("the merchant's account")?,
+            amount: twice(&scenario.cap)?,
+            least: Some(twice(&scenario.amount)?),
+            begins: u64::try_from(Utc::now().timestamp())?,
+            period_seconds: DAY,
+            periods: DAYS,
+            lock_seconds: LOCK_SECONDS,
+        };
+        let signed = sign_mandate(&self.gateway, &mandate, &payer.key, pins).await?;
+        let (escrow, permit2) = (pins.escrow.as_ref().context("the escrow")?, pins.permit2_on(source.asset().chain()));
+        let node = Chain::connect(source.asset().chain(), &payer.node, escrow, permit2.as_ref()).await?;
+        let fee_max = pins.fee_max(source.family());
+        if signed.approval.is_some() {
+            let spender = permit2.as_ref().context("Permit2 of the network")?;
+            node.approve(source, spender, signed.total, &payer.key, fee_max).await?;
+        }
+        let asked = order.clone().from_now(Utc::now(), windows);
+        let payment = charge(&self.gateway, &asked, &signed.payload, &merchant, pins).await;
+        let said = judge(&scenario.expected, payment)?;
+        node.end_mandate(&signed, &payer.key, fee_max).await?;
+        let another = order.clone().under(request_id()).from_now(Utc::now(), windows);
+        match charge(&self.gateway, &another, &signed.payload, &merchant, pins).await {
+            Err(error) if error.refusal().is_some_and(|refusal| refusal.code == "NONCE_ALREADY_USED") => Ok(said),
+            Err(error) => Err(error.into()),
+            Ok(payment) => bail!("{} was made after the payer had ended its mandate", payment.payment_id),
+        }
     }
 
     /// The payer's own account is the exchange that sends the money, by an ordinary transfer. What the settler does not get is

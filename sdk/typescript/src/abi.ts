@@ -1,4 +1,4 @@
-// As much of Solidity's ABI and of EIP-712 as the escrow, Permit2 and tokens need: arguments of one word each.
+// As much of Solidity's ABI and of EIP-712 as the escrow, Permit2, mandates and tokens need: arguments of one word each, and bytes.
 
 import { keccak_256 } from '@noble/hashes/sha3.js';
 
@@ -23,6 +23,14 @@ export function hexWord(text: string): Uint8Array {
   if (!bytes || bytes.length > WORD) throw new RangeError(`${text} is not a word`);
   const padded = new Uint8Array(WORD);
   padded.set(bytes, WORD - bytes.length);
+  return padded;
+}
+
+/** Bytes of any length, as they stand among the arguments: their number, and as many words as they fill. */
+export function bytesWords(bytes: Uint8Array): Uint8Array {
+  const padded = new Uint8Array(WORD * (1 + Math.ceil(bytes.length / WORD)));
+  padded.set(word(bytes.length));
+  padded.set(bytes, WORD);
   return padded;
 }
 

@@ -175,6 +175,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/payments/mandates/prepare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Learn exactly what to sign once for what a merchant will ask for
+         * @description Makes the one message by which a payer allows a merchant to ask for payments: up to an amount in each period, to the recipients that it names, until a last period. The merchant then submits each payment under `EVM_PERMIT2_MANDATE`, whose message `/v1/payments/prepare` makes, with the mandate and the payer's signature in its `payload`. `cancel` is how the payer ends it; `approval` what it has to send to the chain before the first payment. Nothing is kept. On EVM chains, from tokens alone.
+         */
+        post: operations["prepareMandate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/payments/resolve": {
         parameters: {
             query?: never;
@@ -1057,6 +1077,8 @@ export interface components {
             transactions?: {
                 /** @description On Tron: the payer's own transaction that gives the escrow its allowance. */
                 approval?: components["schemas"]["PaymentTransaction"];
+                /** @description On Solana: what a stock client of x402 pays to the address of its merchant's offer. */
+                transfer?: components["schemas"]["PaymentTransaction"];
                 /** @description Commits the payer's funds; on Tron the payer's own transaction, or from a deposit address the gateway's, which reserves, too. */
                 deposit?: components["schemas"]["PaymentTransaction"];
                 /** @description On Tron: reserves the deposit for the settler, where the deposit does not. */
@@ -1505,7 +1527,7 @@ export interface components {
              * @description The scheme the messages are for.
              * @enum {string}
              */
-            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_PERMIT2_MANDATE" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description Each is signed. On EVM chains an allowance for Permit2, where one is needed and the token takes it signed, comes first. */
             signed_messages: components["schemas"]["UnsignedMessage"][];
             fulfillment_verifier: components["schemas"]["FulfillmentVerifier"];
@@ -1570,7 +1592,7 @@ export interface components {
              * @description The scheme the message is for.
              * @enum {string}
              */
-            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_PERMIT2_MANDATE" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description The message: EIP-712 typed data of Permit2's batch transfer, with the root of the payments as witness. */
             signed_messages: components["schemas"]["UnsignedMessage"][];
             /**
@@ -1589,6 +1611,66 @@ export interface components {
         PreparedBatchPayment: {
             /** @description Tracking id of the payment. */
             payment_id: string;
+        };
+        /** @description What a payer signs for a mandate. With its signature as `permit` beside `mandate` this is the `payload` of the message that the merchant signs for each payment. */
+        PreparedMandate: {
+            /**
+             * @description The scheme of the payments.
+             * @enum {string}
+             */
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_PERMIT2_MANDATE" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            /** @description The mandate, with what was left out filled in. */
+            mandate: components["schemas"]["Mandate"];
+            /** @description The address that commits to all of it, to which the allowance is given. */
+            address: string;
+            /** @description The contract that keeps mandates on the source's chain. */
+            contract: string;
+            /** @description What the payer signs: EIP-712 typed data of an allowance at Permit2, of all periods together. */
+            permit: components["schemas"]["UnsignedMessage"];
+            /** @description The call by which a payer that is a contract gives that allowance instead, as `eth_sendTransaction` takes it: it brings no `permit`. */
+            allowance: Record<string, unknown>;
+            fulfillment_verifier: components["schemas"]["FulfillmentVerifier"];
+            approval?: components["schemas"]["Approval"];
+            /** @description How it is ended for ever. */
+            cancel: components["schemas"]["MandateCancellation"];
+        };
+        /** @description What a payer allows its merchant to ask for. */
+        Mandate: {
+            /** @description Who signs for each payment: an account with a key on the source's chain. */
+            merchant: string;
+            /** @description The most that is drawn in a period, smallest unit of the source asset, with what settlers ask. */
+            amount: string;
+            /** @description What is delivered at least where all of `amount` is drawn for it, and so in proportion, smallest unit of the destination asset. Absent for no bound. */
+            least?: string;
+            /**
+             * Format: int64
+             * @description First second of the first period, UNIX.
+             */
+            begins: number;
+            /**
+             * Format: int64
+             * @description How long a period is, in seconds.
+             */
+            period_seconds: number;
+            /**
+             * Format: int64
+             * @description How many there are.
+             */
+            periods: number;
+            /**
+             * Format: int64
+             * @description The most seconds from the deposit of a payment to its refund.
+             */
+            lock_seconds: number;
+            /** @description Drawn at random by the payer, hex with 0x. */
+            salt: string;
+        };
+        /** @description How a payer ends a mandate. */
+        MandateCancellation: {
+            /** @description The payer's, or the merchant's, own call, as `eth_sendTransaction` takes it. */
+            call: Record<string, unknown>;
+            /** @description EIP-712 typed data: with the payer's signature over it anyone can call `cancel` in its place. */
+            message: components["schemas"]["UnsignedMessage"];
         };
         /** @description What became of each payment of a batch, in the order of the request. */
         PaymentBatchResponse: {
@@ -1761,7 +1843,7 @@ export interface components {
              */
             signature_domain_version?: number;
             /** @description Schemes a payer on this chain may sign with. `EVM_PERMIT2` is there only by the operator's word: it has no witness, so the gateway's reserver alone decides on verifier, windows and quote, and could take the whole cap. */
-            message_schemes: ("EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON")[];
+            message_schemes: ("EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_PERMIT2_MANDATE" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON")[];
             /**
              * Format: int64
              * @description Least seconds from `fulfillment_deadline` to the refund window.
@@ -1842,7 +1924,7 @@ export interface components {
             /** @description The same for humans; may be reworded. */
             message?: string;
         };
-        /** @description What the facilitator takes: each source chain by `gw-escrow`, and EVM chains by `exact` besides. */
+        /** @description What the facilitator takes: each source chain by `gw-escrow`, and EVM chains and Solana by `exact` besides. */
         X402Supported: {
             /** @description One for each chain that can be paid from and each scheme. */
             kinds: {
@@ -1860,6 +1942,8 @@ export interface components {
                 network: string;
                 /** @description Members of the scheme. */
                 extra: {
+                    /** @description The requirement's `extra.feePayer`, of `exact` on Solana: who pays the fee of what buyers sign. Stock servers copy it from here. */
+                    feePayer?: string;
                     /** @description What a requirement is built from. */
                     gw: {
                         /** @description The requirement's `extra.gw.escrow`. */
@@ -1951,7 +2035,7 @@ export interface components {
             invalidReason?: string;
             /** @description For humans. Names the member that is at fault. */
             invalidMessage?: string;
-            /** @description The source account. Absent where it could not be read. */
+            /** @description The source account; of the scheme `exact` on Solana the buyer. Absent where it could not be read. */
             payer?: string;
             /** @description What the gateway says besides. */
             extensions: {
@@ -2021,11 +2105,11 @@ export interface components {
             errorReason?: string;
             /** @description For humans. Names the member that is at fault. */
             errorMessage?: string;
-            /** @description The delivery's hash, once the merchant is paid; empty before. Of the scheme `exact` the deposit's, as soon as there is one and unless the payment failed. `extensions.gw.transactions` has both. */
+            /** @description The delivery's hash, once the merchant is paid; empty before. Of the scheme `exact` the deposit's, on Solana that of the buyer's transfer, as soon as there is one and unless the payment failed. `extensions.gw.transactions` has delivery and deposit. */
             transaction: string;
             /** @description CAIP-2 id of the destination's chain; of the scheme `exact` the source's. Empty where it could not be read. */
             network: string;
-            /** @description The source account. Absent where it could not be read. */
+            /** @description The source account; of the scheme `exact` on Solana the buyer. Absent where it could not be read. */
             payer?: string;
             /** @description What the gateway says besides. */
             extensions: {
@@ -2101,7 +2185,7 @@ export interface components {
              * @description What was signed: gasless token approvals on EVM without and with escrow support, Solana or Tron signatures. `/v1/defaults` lists the schemes of each chain.
              * @enum {string}
              */
-            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            message_scheme: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_PERMIT2_MANDATE" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description The first that authorizes the payment counts; on Tron the first deposit that does, and the approval in front of it. The others are kept with the request. */
             signed_messages: components["schemas"]["SignedMessage"][];
             /**
@@ -2342,7 +2426,7 @@ export interface components {
              * @description Which scheme of the source's chain to sign with; the one that binds most when left out.
              * @enum {string}
              */
-            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_PERMIT2_MANDATE" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description Numbers that are the payer's to choose, as in a SignedMessage. */
             payload?: Record<string, unknown>;
             /** @description DID that is going to prove the submission. The payment id is made of it, and so what is signed. Without it: the DID of `proof`, else the batch's originator, else the source account. Where the source is on Tron, this request has to prove it, too. */
@@ -2367,7 +2451,7 @@ export interface components {
              * @description As in a PrepareRequest.
              * @enum {string}
              */
-            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
+            message_scheme?: "EVM_PERMIT2" | "EVM_PERMIT2_ESCROW" | "EVM_PERMIT2_BATCH" | "EVM_PERMIT2_MANDATE" | "EVM_EIP3009" | "SOLANA" | "TRON_PERMIT2_ESCROW" | "TRON";
             /** @description Numbers that are the payer's to choose, as in a SignedMessage. */
             payload?: Record<string, unknown>;
             /** @description DID that is going to prove the submission. The payment id is made of it, and so what is signed. Without it: the DID of `proof`, else the batch's originator, else the source account. Where the source is on Tron, this request has to prove it, too. */
@@ -2520,6 +2604,51 @@ export interface components {
             };
             settler_requirements?: components["schemas"]["SettlerRequirements"];
         };
+        /** @description From which account what may be drawn, to whom it is delivered, and what binds the merchant. */
+        PrepareMandateRequest: {
+            /** @description MAJOR.MINOR of the contract the body was written for; major is fixed at 1. */
+            version: string;
+            /** @description Funding asset and account. */
+            source: components["schemas"]["OwnedAsset"];
+            /** @description Where the amount may arrive; the settler chooses among them. A repeated item says nothing more. */
+            destination: components["schemas"]["OwnedAsset"][];
+            /** @description Who verifies the delivery. Empty means the default verifier. */
+            fulfillment_verifier?: components["schemas"]["FulfillmentVerifier"];
+            /** @description Escrow contract on the source's chain. Empty means the default. */
+            escrow_contract_address?: string;
+            mandate: components["schemas"]["MandateRequest"];
+        };
+        /** @description What a payer allows its merchant to ask for. */
+        MandateRequest: {
+            /** @description Who signs for each payment: an account with a key on the source's chain. */
+            merchant: string;
+            /** @description The most that is drawn in a period, smallest unit of the source asset, with what settlers ask. A decimal number above zero that fits the chain's width. */
+            amount: string;
+            /** @description What is delivered at least where all of `amount` is drawn for it, and so in proportion, smallest unit of the destination asset. Left out, the merchant alone says how much is delivered for what it draws. A decimal number above zero that fits the chain's width. */
+            least?: string;
+            /**
+             * Format: int64
+             * @description First second of the first period, UNIX; by default now.
+             */
+            begins?: number;
+            /**
+             * Format: int64
+             * @description How long a period is, in seconds.
+             */
+            period_seconds: number;
+            /**
+             * Format: int64
+             * @description How many there are.
+             */
+            periods: number;
+            /**
+             * Format: int64
+             * @description The most time from the deposit of a payment to its refund; by default a day and the refund delay of its chains.
+             */
+            lock_seconds?: number;
+            /** @description Drawn at random by the payer, when all else is settled. */
+            salt: string;
+        };
         /** @description Who is going to sign: exactly one of the two. */
         SessionChallengeRequest: {
             /** @description An account with a chain that this gateway serves (CAIP-10). A contract is asked on this chain; for a key any chain of its family will do. */
@@ -2609,6 +2738,9 @@ export interface components {
                         /** @description 32 bytes of the buyer's choice, hex with 0x. */
                         nonce: string;
                     };
+                } | {
+                    /** @description The transfer to `payTo`, signed by the buyer, whose fee `extra.feePayer` pays; Base64. */
+                    transaction: string;
                 };
                 /** @description Extensions of x402; others than this one are not read. */
                 extensions?: {
@@ -2647,10 +2779,12 @@ export interface components {
             maxTimeoutSeconds: number;
             /** @description Members of the scheme. */
             extra: {
-                /** @description `exact`: the token's name, as clients sign it. */
+                /** @description `exact` on EVM chains: the token's name, as clients sign it. */
                 name?: string;
-                /** @description `exact`: the token's version, as clients sign it. */
+                /** @description `exact` on EVM chains: the token's version, as clients sign it. */
                 version?: string;
+                /** @description `exact` on Solana: the gateway's account that pays the fee of what clients sign. */
+                feePayer?: string;
                 /** @description What this scheme needs. */
                 gw: {
                     /** @description Where the merchant is paid. */
@@ -2691,11 +2825,11 @@ export interface components {
                      * @description Version of the signing domain, for Solana sources; refused for other networks.
                      */
                     svmSignatureDomainVersion?: number;
-                    /** @description `exact`: the merchant's account on `network`, for what comes to `payTo` without a deposit. */
+                    /** @description `exact`: the merchant's account on `network`, for what comes to `payTo` without a deposit; on Solana for all that is not delivered. */
                     merchant?: string;
                     /**
                      * Format: int64
-                     * @description `exact`: from the end of the client's signature to the end of the delivery.
+                     * @description `exact`: from the last second of the deposit to the end of the delivery.
                      */
                     deliverySeconds?: number;
                     /**
@@ -2710,7 +2844,7 @@ export interface components {
         X402OfferRequest: {
             /** @description CAIP-2 id of the chain on which buyers pay. */
             network: string;
-            /** @description What they pay with: a token that takes signed transfers (ERC-3009). */
+            /** @description What they pay with: a token that takes signed transfers (ERC-3009), or one on Solana. */
             asset: string;
             /** @description Where the merchant is paid. */
             destination: {
@@ -2723,13 +2857,13 @@ export interface components {
             };
             /** @description The price: what the merchant receives, smallest unit. */
             fulfillmentAmount: string;
-            /** @description What buyers pay, smallest unit. Where both assets have one symbol, the price and 1 % unless it is given. What the settler leaves of it goes back to the buyer. */
+            /** @description What buyers pay, smallest unit. Where both assets have one symbol, the price and 1 % unless it is given. What the settler leaves of it goes back to the buyer, on Solana to `merchant`. */
             amount?: string;
-            /** @description The merchant's account on `network`, where goes what comes to the address without a deposit. The destination's address unless it is given, where that is on a chain of the same family. */
+            /** @description The merchant's account on `network`, where goes what comes to the address without a deposit, on Solana all that is not delivered. The destination's address unless it is given, where that is on a chain of the same family. */
             merchant?: string;
             /**
              * Format: int64
-             * @description How long a client's signature holds, and so the time for auction and deposit.
+             * @description The time for auction and deposit: how long a client's signature holds on an EVM chain; at most 540 on Solana.
              * @default 60
              */
             maxTimeoutSeconds: number;
@@ -4102,6 +4236,140 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PreparedPaymentBatch"];
+                };
+            };
+            /**
+             * @description `INVALID_REQUEST`: The request is not of the form the contract asks for.
+             *
+             *     `INVALID_REQUEST_ID`: A request_id has 1 to 128 characters out of letters, digits, `_`, `-` and `.`.
+             *
+             *     `INVALID_SOURCE_ASSET`: The source asset is not a CAIP-19 identifier.
+             *
+             *     `INVALID_DESTINATION_ACCOUNT`: A destination account is not valid on its chain.
+             *
+             *     `UNSUPPORTED_ASSET`: The asset is well formed, but this gateway does not serve it.
+             *
+             *     `INVALID_DEADLINE`: A deadline is past, too near, too far away, or out of order.
+             *
+             *     `UNTRUSTED_VERIFIER`: The fulfillment verifier is neither the default one nor a trusted one.
+             *
+             *     `UNTRUSTED_ESCROW`: The escrow contract is not one that this gateway deposits into for this verifier.
+             *
+             *     `UNTRUSTED_PROXY`: The fulfillment proxy is neither the default one nor trusted by this gateway on every destination chain.
+             *
+             *     `UNTRUSTED_SELECTOR`: The quote selector is not trusted by this gateway.
+             *
+             *     `INSUFFICIENT_FUNDS`: The payer does not hold the amount.
+             *
+             *     `NONCE_ALREADY_USED`: What the payer signed was used up or revoked on chain.
+             *
+             *     `MESSAGE_SCHEME_NOT_SERVED`: This gateway takes no payment that is signed in this way on this chain.
+             */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INVALID_REQUEST" | "INVALID_REQUEST_ID" | "INVALID_SOURCE_ASSET" | "INVALID_DESTINATION_ACCOUNT" | "UNSUPPORTED_ASSET" | "INVALID_DEADLINE" | "UNTRUSTED_VERIFIER" | "UNTRUSTED_ESCROW" | "UNTRUSTED_PROXY" | "UNTRUSTED_SELECTOR" | "INSUFFICIENT_FUNDS" | "NONCE_ALREADY_USED" | "MESSAGE_SCHEME_NOT_SERVED";
+                    };
+                };
+            };
+            /** @description `REQUEST_TOO_LARGE`: The request is too large to process. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "REQUEST_TOO_LARGE";
+                    };
+                };
+            };
+            /** @description `RATE_LIMITED`: The caller asks for more than one caller may. Send the same request again after as long as Retry-After says. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "RATE_LIMITED";
+                    };
+                };
+            };
+            /** @description `INTERNAL_ERROR`: An unexpected error. Send the same request again, or read the payment's status, to learn what happened. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "INTERNAL_ERROR";
+                    };
+                };
+            };
+            /** @description `SERVICE_UNAVAILABLE`: A dependency is temporarily unavailable. Nothing was accepted; the same request is safe to retry. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"] & {
+                        /** @enum {string} */
+                        code?: "SERVICE_UNAVAILABLE";
+                    };
+                };
+            };
+        };
+    };
+    prepareMandate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Correlation id of your own; up to 128 letters, digits, `_`, `-`, `.` and `:`. Another value is replaced by one of the gateway's. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PrepareMandateRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    Deprecation: components["headers"]["Deprecation"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreparedMandate"];
                 };
             };
             /**

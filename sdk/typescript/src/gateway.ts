@@ -1,14 +1,14 @@
 // The gateway's API, one method for each call, and a few calls on top.
 
 import { payBatch } from './batches.js';
-import { familyOf, splitAsset } from './caip.js';
-import { GatewayError, NoAnswer, TimedOut, UsageError, VerificationError, WalletError } from './errors.js';
+import { GatewayError, NoAnswer, TimedOut, UsageError, VerificationError } from './errors.js';
 import { Http } from './http.js';
 import type { Call } from './http.js';
-import { OUTCOME_SECONDS, persist, seen } from './persist.js';
+import { charge, signMandate } from './mandates.js';
+import type { ChargeOptions, ChargeResult, MandateOrder, SignedMandate, SignMandateOptions } from './mandates.js';
+import { Paying } from './pay.js';
 import { isResent } from './retry.js';
-import { checkAllowance, isAllowedBySignature, mayLackAllowance, paysOtherwise, schemeFor, takesTokenSignatures, TRON } from './schemes.js';
-import { awardSpend, believed, chainsOf, checkTerms, newRequestId, orderRequest, requestOf, spendOf } from './spend.js';
+import { chainsOf, checkTerms, requestOf } from './spend.js';
 import type { PaymentDefaults } from './spend.js';
 import { deadline, events, read } from './sse.js';
 import { pause } from './time.js';
@@ -20,6 +20,7 @@ import type {
   Defaults,
   DepositAddressRequest,
   GatewayOptions,
+  MandatePayload,
   Order,
   PayBatchOptions,
   PayOptions,
@@ -32,14 +33,14 @@ import type {
   PaymentStatusRead,
   PaymentTimeline,
   PrepareAwardRequest,
+  PrepareMandateRequest,
   PreparePaymentBatchRequest,
   PrepareRequest,
+  PreparedMandate,
   PreparedPayment,
   PreparedPaymentBatch,
   QuoteBatch,
   QuoteRequest,
-  Scheme,
-  Spend,
   TimelineEntry,
   Verification,
   Wallet,
@@ -90,19 +91,6 @@ export interface WatchOptions {
   /** Begin behind the entry with this id. */
   lastEventId?: string;
   signal?: AbortSignal;
-}
-
-/** What is asked for, and all that its authorization is rebuilt from. */
-interface Asked<Request> {
-  request: Request;
-  spend: Spend;
-}
-
-/** What came of the payer's own transactions. */
-interface Funded {
-  sent: PayResult['sent'];
-  /** What is to be signed, where it was asked for and nothing has changed since. */
-  prepared?: PreparedPayment;
 }
 
 /** A gateway, by its address. */
@@ -215,6 +203,12 @@ export class Gateway {
    */
   async submitBatch(body: PaymentBatchRequest, options: CallOptions = {}): Promise<PaymentBatchResponse> {
     return (await this.#http.call<PaymentBatchResponse>({ ...options, method: 'POST', path: '/v1/payments/batches', body })).body;
+  }
+
+  /** What a payer signs for a mandate. Nothing is kept. `POST /v1/payments/mandates/prepare`. */
+  async prepareMandate(request: PrepareMandateRequest, options: CallOptions = {}): Promise<PreparedMandate> {
+    const path = '/v1/payments/mandates/prepare';
+    return (await this.#http.call<PreparedMandate>({ ...options, method: 'POST', path, body: request })).body;
   }
 
   /** A payment as it stands. `GET /v1/payments/{id}/status`. */
@@ -342,50 +336,16 @@ export class Gateway {
    * @throws {VerificationError} where the gateway would have the payer sign something else; nothing was signed.
    * @throws {NoAnswer} where nobody answers until every window has passed; {@link Gateway.submit} takes the same body at any time.
    */
-  async pay(order: Order, wallet: Wallet, options: PayOptions = {}): Promise<PayResult> {
-    const isRetry = order.requestId !== undefined;
-    const named: Order = { ...order, requestId: order.requestId ?? newRequestId() };
-    const defaults = await this.#begin(orderRequest(named, wallet.account), wallet, options);
-    const begun = (): Asked<PrepareRequest> => {
-      const request = orderRequest(named, wallet.account);
-      return { request, spend: spendOf(request, defaults, options.trust) };
-    };
-    const first = begun();
-    const scheme = schemeOf(first.spend, defaults, wallet, options);
-    await this.#ordered(first.spend, first.request.request_id, options);
-    const funded = await this.#fund(first, scheme, defaults, wallet, options, isRetry);
-    // Wrapping and allowances took the blocks that they took, and their times are counted anew.
-    const asked = funded.prepared ? first : begun();
-    const { request, spend, sender_auth } = await this.#signed(asked, begun, scheme, wallet, options, funded);
-    const body: PaymentRequest = { ...request, sender_auth };
-    return this.#finish(body, spend, funded.sent, options, (call) => this.submit(body, call));
+  pay(order: Order, wallet: Wallet, options: PayOptions = {}): Promise<PayResult> {
+    return new Paying(this, this.#http).pay(order, wallet, options);
   }
 
   /**
    * Takes a quote out of a batch that {@link Gateway.quote} gave, and pays for it as {@link Gateway.pay} does. The signature is for
    * that quote and no other. A batch that came in another way is the gateway's word: `options.order` is what it is held against.
    */
-  async payQuote(batch: QuoteBatch, quoteId: string, wallet: Wallet, options: PayQuoteOptions = {}): Promise<PayResult> {
-    const quote = (batch.quotes ?? []).find(({ quote_id: id }) => id === quoteId);
-    if (!quote) throw new UsageError(`${batch.quote_request_id} has no quote ${quoteId}`);
-    const requestId = options.requestId ?? newRequestId();
-    const defaults = await this.#begin(batch, wallet, options);
-    const spend = awardSpend(batch, quote, requestId, defaults, options);
-    const scheme = schemeOf(spend, defaults, wallet, options);
-    await this.#ordered(spend, requestId, options);
-    const request: PrepareAwardRequest = {
-      version: '1.0',
-      request_id: requestId,
-      quote_request_id: batch.quote_request_id,
-      quote_id: quoteId,
-      ...(batch.max_source_amount === undefined ? { payload: { permitted_amount: spend.cap.toString() } } : {}),
-    };
-    const asked = { request, spend };
-    const funded = await this.#fund(asked, scheme, defaults, wallet, options, options.requestId !== undefined);
-    const { sender_auth } = await this.#signed(asked, () => asked, scheme, wallet, options, funded);
-    const { version, request_id, quote_request_id, quote_id } = request;
-    const body: AwardRequest = { version, request_id, quote_request_id, quote_id, sender_auth };
-    return this.#finish(body, spend, funded.sent, options, (call) => this.award(batch.quote_request_id, body, call));
+  payQuote(batch: QuoteBatch, quoteId: string, wallet: Wallet, options: PayQuoteOptions = {}): Promise<PayResult> {
+    return new Paying(this, this.#http).payQuote(batch, quoteId, wallet, options);
   }
 
   /**
@@ -403,6 +363,32 @@ export class Gateway {
     return payBatch(this, this.#http, orders, wallet, options);
   }
 
+  /**
+   * Signs once what a merchant may ask for, so much in each period, on an EVM chain: prepare, rebuild and compare, allowance where one is
+   * missing, sign. What comes back is for the merchant, by whatever way; the gateway keeps none of it. The payer ends the mandate at any
+   * time, by the call that comes back with it.
+   *
+   * @throws {VerificationError} where the gateway would have the payer sign something else; nothing was signed.
+   */
+  signMandate(order: MandateOrder, wallet: Wallet, options: SignMandateOptions = {}): Promise<SignedMandate> {
+    return signMandate(this, order, wallet, options);
+  }
+
+  /**
+   * Asks for a payment as the merchant of a mandate: prepare, rebuild and compare, sign, submit, wait. `order.source.account` is the payer, the
+   * wallet's account the merchant, and `order.maxSource` what is drawn; what it does not cost goes back to the payer.
+   *
+   * With the `requestId` of an earlier try it is the same payment: whatever became of that try, money is drawn once. The payer, and all of
+   * its merchants, share the `requestId`s of its account: who has taken one for another payment has it refused here.
+   *
+   * @throws {VerificationError} where the gateway would have the merchant sign something else; nothing was signed.
+   * @throws {GatewayError} `INSUFFICIENT_ALLOWANCE` where the period, or what the payer allows, has too little left.
+   * @throws {NoAnswer} where nobody answers until every window has passed; {@link Gateway.submit} takes the same body at any time.
+   */
+  charge(order: Order, payload: MandatePayload, wallet: Wallet, options: ChargeOptions = {}): Promise<ChargeResult> {
+    return charge(this, this.#http, order, payload, wallet, options);
+  }
+
   /** The defaults of all chains of a payment. */
   async paymentDefaults(
     request: Pick<QuoteRequest, 'source' | 'destination'>,
@@ -412,133 +398,6 @@ export class Gateway {
     const [source] = all;
     if (!source) throw new UsageError('a request has a source');
     return { source, refundDelaySeconds: Math.max(...all.map(({ refund_delay_seconds: seconds }) => seconds)) };
-  }
-
-  async #begin(of: Pick<QuoteRequest, 'source' | 'destination'>, wallet: Wallet, options: PayOptions): Promise<PaymentDefaults> {
-    const { asset_identifier: asset, account } = of.source;
-    const { chainId, namespace } = splitAsset(asset);
-    if (namespace === 'slip44') throw new UsageError(`${asset} is a coin: pay with the asset that wraps it, see /v1/defaults`);
-    checkAllowance(wallet.family, options.messageScheme, options.allowance);
-    if (familyOf(asset) !== wallet.family || account !== wallet.account) {
-      throw new WalletError('chain', `the wallet is ${wallet.account}, and ${account} on ${chainId} pays`);
-    }
-    await wallet.connect(chainId);
-    return this.paymentDefaults(of, options.signal ? { signal: options.signal } : {});
-  }
-
-  async #ordered(spend: Spend, requestId: string, options: PayOptions): Promise<void> {
-    const { paymentId, verifiers } = spend;
-    const shown = verifiers ? { verifiers } : {};
-    await options.onStep?.({ step: 'ordered', requestId, paymentId, believed: believed(spend, options.trust), ...shown });
-  }
-
-  /**
-   * The payer's own transactions, but for a payment that exists already: it may have used them up. Where the gateway knows signatures in
-   * the place of an allowance, or a scheme is named, it is asked first what is to be signed; that stands where nothing had to be sent.
-   */
-  async #fund(
-    { request, spend }: Asked<PrepareRequest | PrepareAwardRequest>,
-    scheme: Scheme | undefined,
-    defaults: PaymentDefaults,
-    wallet: Wallet,
-    options: PayOptions,
-    isRetry: boolean,
-  ): Promise<Funded> {
-    const { wrap = false, signal, onStep } = options;
-    const call = signal ? { signal } : {};
-    const { account, asset_identifier: asset } = spend.terms.source;
-    if (isRetry && (await this.resolve({ requestId: request.request_id, account }, call))) return { sent: [] };
-    if (wrap && !spend.wraps) throw new VerificationError('wrap', `the gateway does not say that ${asset} wraps coins`);
-    const allowance = options.allowance ?? spend.cap;
-    if (allowance < spend.cap) throw new UsageError(`an allowance of ${allowance} is less than may be drawn, ${spend.cap}`);
-    const mayLack = mayLackAllowance(wallet.family, scheme);
-    const isAsked = takesTokenSignatures(defaults) || (mayLack && scheme !== undefined);
-    const prepared = isAsked ? await this.prepare(withScheme(request, scheme), call) : undefined;
-    const isSpared = !mayLack || (prepared && isAllowedBySignature(prepared));
-    const sent = await wallet.fund(spend, {
-      wrap,
-      allowance: isSpared ? 0n : allowance,
-      onStep: async (step) => onStep?.(step),
-      ...call,
-    });
-    return prepared && !sent.length ? { sent, prepared } : { sent };
-  }
-
-  /**
-   * What is asked for, signed by this scheme; or by the payer's own transactions, as it is begun anew, where nobody named a scheme and the
-   * wallet turns out to sign no typed data.
-   */
-  async #signed<Request extends PrepareRequest | PrepareAwardRequest>(
-    asked: Asked<Request>,
-    begun: () => Asked<Request>,
-    scheme: Scheme | undefined,
-    wallet: Wallet,
-    options: PayOptions,
-    funded: Funded,
-  ): Promise<Asked<Request> & Pick<PaymentRequest, 'sender_auth'>> {
-    const hasSent = funded.sent.length > 0;
-    const prepared = funded.prepared ?? (await this.#prepared(asked, scheme, options, hasSent));
-    try {
-      return { ...asked, sender_auth: await this.#sign(asked, scheme, prepared, wallet, options) };
-    } catch (error) {
-      if (options.messageScheme !== undefined || !paysOtherwise(prepared, error)) throw error;
-    }
-    const again = begun();
-    const transactions = await this.#prepared(again, TRON, options, hasSent);
-    return { ...again, sender_auth: await this.#sign(again, TRON, transactions, wallet, options) };
-  }
-
-  #prepared(
-    { request }: Asked<PrepareRequest | PrepareAwardRequest>,
-    scheme: Scheme | undefined,
-    options: PayOptions,
-    hasSent: boolean,
-  ): Promise<PreparedPayment> {
-    return seen(hasSent, options, (call) => this.prepare(withScheme(request, scheme), call));
-  }
-
-  /** The signatures over what was prepared, once that was compared with what was asked for. */
-  async #sign(
-    { request, spend }: Asked<PrepareRequest | PrepareAwardRequest>,
-    scheme: Scheme | undefined,
-    prepared: PreparedPayment,
-    wallet: Wallet,
-    options: PayOptions,
-  ): Promise<PaymentRequest['sender_auth']> {
-    const { payment_id: paymentId, message_scheme } = prepared;
-    if (paymentId !== spend.paymentId) throw anotherId(spend.paymentId, paymentId);
-    if (scheme !== undefined && message_scheme !== scheme) throw VerificationError.mismatch('message_scheme', scheme, message_scheme);
-    wallet.verify(spend, prepared);
-    await options.onStep?.({ step: 'signing', request: withScheme(request, scheme), prepared });
-    options.signal?.throwIfAborted();
-    return { message_scheme, signed_messages: await wallet.sign(spend, prepared) };
-  }
-
-  async #finish(
-    body: PaymentRequest | AwardRequest,
-    spend: Spend,
-    sent: PayResult['sent'],
-    options: PayOptions,
-    submit: (call: CallOptions) => Promise<PaymentResponse>,
-  ): Promise<PayResult> {
-    const { onStep, signal, until = 'final' } = options;
-    await onStep?.({ step: 'submitting', body });
-    // By then every window has passed.
-    const end = (spend.fulfillmentDeadline + spend.refundDelaySeconds + OUTCOME_SECONDS) * 1000;
-    const accepted = await persist(this.#http, end, signal, () =>
-      seen(sent.length > 0, options, (call) => submit({ ...call, waitSeconds: 0, retries: 0 })),
-    );
-    if (accepted.payment_id !== spend.paymentId) throw anotherId(spend.paymentId, accepted.payment_id);
-    await onStep?.({ step: 'status', status: accepted });
-    let status: PayResult['status'] = accepted;
-    if (until === 'final' && accepted.status !== 'completed' && accepted.status !== 'failed') {
-      status = await this.wait(accepted.payment_id, {
-        timeoutMs: Math.max(0, end - Date.now()),
-        onStatus: (seen) => onStep?.({ step: 'status', status: seen }),
-        ...(signal ? { signal } : {}),
-      });
-    }
-    return { paymentId: accepted.payment_id, requestId: body.request_id, body, sent, accepted, status };
   }
 
   async #accepted(
@@ -563,22 +422,6 @@ export class Gateway {
     if (this.#positions.size > POSITIONS_MAX && oldest !== undefined) this.#positions.delete(oldest);
   }
 }
-
-const anotherId = (expected: string, found: string): VerificationError =>
-  new VerificationError('payment_id', `the payment has another id, ${found}, and not ${expected}`, expected, found);
-
-/** The scheme that the gateway is asked for. */
-function schemeOf(
-  { chainId, permit2: own }: Spend,
-  { source }: PaymentDefaults,
-  wallet: Wallet,
-  { messageScheme }: PayOptions,
-): Scheme | undefined {
-  return schemeFor(wallet, { chainId, own, named: source.permit2 }, messageScheme);
-}
-
-const withScheme = <Request extends PrepareRequest | PrepareAwardRequest>(request: Request, scheme: Scheme | undefined): Request =>
-  scheme === undefined ? request : { ...request, message_scheme: scheme };
 
 const secretHeader = (secret: string | undefined): Pick<Call, 'headers'> =>
   secret === undefined ? {} : { headers: { 'caller-secret': secret } };

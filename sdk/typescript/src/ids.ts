@@ -38,6 +38,8 @@ export function onChainId(id: string): `0x${string}` {
   return hex(keccak_256(utf8ToBytes(id)));
 }
 
+/** Asset and account, with the members in the order of their names. */
+const owned = ({ account, asset_identifier }: OwnedAsset): OwnedAsset => ({ account, asset_identifier });
 const compare = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0);
 
 /** Destinations as the set that they are: sorted by asset and then account, each once. */
@@ -56,7 +58,6 @@ export function destinationSet(destinations: readonly OwnedAsset[]): OwnedAsset[
  * `JSON.stringify` writes that form, with the members in the order of their names.
  */
 export function termsHash({ source, destination, fulfillment_amount, max_source_amount }: Terms): `0x${string}` {
-  const owned = ({ account, asset_identifier }: OwnedAsset): OwnedAsset => ({ account, asset_identifier });
   const terms = {
     destination: destinationSet(destination).map(owned),
     fulfillment_amount,
@@ -64,4 +65,13 @@ export function termsHash({ source, destination, fulfillment_amount, max_source_
     source: owned(source),
   };
   return hex(sha256(utf8ToBytes(JSON.stringify(terms))));
+}
+
+/**
+ * The same form in two parts, up to what is delivered and from behind the most that is paid. Between the two amounts stands
+ * `","max_source_amount":"`.
+ */
+export function aroundAmounts({ source, destination }: Pick<Terms, 'source' | 'destination'>): [string, string] {
+  const delivered = JSON.stringify(destinationSet(destination).map(owned));
+  return [`{"destination":${delivered},"fulfillment_amount":"`, `","source":${JSON.stringify(owned(source))}}`];
 }

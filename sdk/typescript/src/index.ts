@@ -23,6 +23,7 @@
  */
 export { Gateway } from './gateway.js';
 export { batchRequest } from './batches.js';
+export type { ChargeOptions, ChargeResult, MandateOrder, MandateStep, SignedMandate, SignMandateOptions } from './mandates.js';
 export type { WaitOptions, WatchOptions, QuoteOptions, SecretOptions } from './gateway.js';
 export { formatAmount, parseAmount } from './amounts.js';
 export { GatewayError, NoAnswer, PaymentFailed, StaleAddress, TimedOut, UsageError, VerificationError, WalletError } from './errors.js';
@@ -36,6 +37,6 @@ export { familyOf, splitAsset } from './caip.js';
 export { addressSpend, awardSpend, newCallerSecret, newRequestId, orderOf, orderRequest, spendOf, termsOf } from './spend.js';
 export type { PaymentDefaults } from './spend.js';
 export { releaserOf, verifierSetId } from './verifiers.js';
-export { claim, refund } from './escrow.js';
+export { cancelMandate, claim, refund } from './escrow.js';
 export type * from './types.js';
 export type { components, operations, paths } from './api.js';

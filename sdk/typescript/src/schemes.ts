@@ -7,6 +7,8 @@ import type { ChainDefaults, Family, PreparedPayment, Scheme, Wallet } from './t
 export const EVM_PERMIT2_ESCROW = 'EVM_PERMIT2_ESCROW' satisfies Scheme;
 /** Permit2's transfer for a batch of payments. */
 export const EVM_PERMIT2_BATCH = 'EVM_PERMIT2_BATCH' satisfies Scheme;
+/** What a merchant asks for, by an allowance of Permit2's for its payer's mandate. */
+export const EVM_PERMIT2_MANDATE = 'EVM_PERMIT2_MANDATE' satisfies Scheme;
 /** A token's own transfer into the escrow (ERC-3009). */
 export const EVM_EIP3009 = 'EVM_EIP3009' satisfies Scheme;
 /** The terms of a deposit, for which an allowance was given before. */

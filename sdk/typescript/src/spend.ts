@@ -29,7 +29,8 @@ const VERSION = '1.0';
 const QUOTE_SECONDS = 10;
 /** On Tron approval, deposit and reservation land one after the other. */
 const FULFILLMENT_SECONDS: Record<Family, number> = { evm: 180, solana: 180, tron: 240 };
-const LOCK_SECONDS_MAX = 7200;
+/** The longest that money may stay locked where the payer does not say. */
+export const LOCK_SECONDS_MAX = 7200;
 const ZERO_HASH = `0x${'0'.repeat(64)}`;
 const REQUEST_ID = /^[A-Za-z0-9_.-]{1,128}$/;
 
@@ -254,6 +255,50 @@ function believe(
 ): Spend {
   const { source } = defaults;
   const { family, chainId } = splitAsset(terms.source.asset_identifier);
+  const quoteDeadline = unixSeconds(request.quote_deadline);
+  const fulfillmentDeadline = unixSeconds(request.fulfillment_deadline);
+  if (Number.isNaN(quoteDeadline) || Number.isNaN(fulfillmentDeadline)) throw new UsageError('a deadline is not a time');
+  const { refundDelaySeconds } = defaults;
+  if (!Number.isSafeInteger(refundDelaySeconds) || refundDelaySeconds < 0) {
+    throw new VerificationError('refund_delay_seconds', `the gateway names a refund delay that is none: ${refundDelaySeconds}`);
+  }
+  const locked = fulfillmentDeadline + refundDelaySeconds - Math.floor(nowMs / 1000);
+  const lockedMax = trust.lockSecondsMax ?? LOCK_SECONDS_MAX;
+  if (locked > lockedMax) {
+    const rule = `the money could be locked for ${locked} s, and ${lockedMax} s are allowed`;
+    throw new VerificationError('lock', rule, `at most ${lockedMax}`, String(locked));
+  }
+  const accounts = accountsOf(terms.source.asset_identifier, request, source, trust);
+  const listed = (source.assets ?? []).find(({ asset_identifier: id }) => normalId(id) === terms.source.asset_identifier);
+  return {
+    paymentId: paymentId(originatorOf(family, terms.source.account), requestId),
+    chainId,
+    terms,
+    cap,
+    quoteDeadline,
+    fulfillmentDeadline,
+    ...accounts,
+    ...(source.signature_cluster_id === undefined ? {} : { signatureClusterId: source.signature_cluster_id }),
+    ...(source.signature_domain_version === undefined ? {} : { signatureDomainVersion: source.signature_domain_version }),
+    refundDelaySeconds,
+    quoteHash,
+    wraps: listed?.wraps !== undefined,
+    ...(trust.feeMax === undefined ? {} : { feeMax: trust.feeMax }),
+  };
+}
+
+/**
+ * The accounts that are signed for, of a request or else the defaults of its source's chain, held against what the payer knows.
+ *
+ * @throws {VerificationError} where the gateway names somebody else.
+ */
+export function accountsOf(
+  asset: string,
+  request: Pick<QuoteRequest, 'escrow_contract_address' | 'fulfillment_verifier'>,
+  source: ChainDefaults,
+  trust: Trust,
+): Pick<Spend, 'escrow' | 'reserver' | 'releaser' | 'verifiers' | 'permit2'> {
+  const { family, chainId } = splitAsset(asset);
   const named = (field: 'escrow' | 'reserver' | 'releaser', account: unknown): string => {
     let said: string;
     try {
@@ -270,44 +315,12 @@ function believe(
     }
     return said;
   };
-  const quoteDeadline = unixSeconds(request.quote_deadline);
-  const fulfillmentDeadline = unixSeconds(request.fulfillment_deadline);
-  if (Number.isNaN(quoteDeadline) || Number.isNaN(fulfillmentDeadline)) throw new UsageError('a deadline is not a time');
-  const { refundDelaySeconds } = defaults;
-  if (!Number.isSafeInteger(refundDelaySeconds) || refundDelaySeconds < 0) {
-    throw new VerificationError('refund_delay_seconds', `the gateway names a refund delay that is none: ${refundDelaySeconds}`);
-  }
-  const locked = fulfillmentDeadline + refundDelaySeconds - Math.floor(nowMs / 1000);
-  const lockedMax = trust.lockSecondsMax ?? LOCK_SECONDS_MAX;
-  if (locked > lockedMax) {
-    const rule = `the money could be locked for ${locked} s, and ${lockedMax} s are allowed`;
-    throw new VerificationError('lock', rule, `at most ${lockedMax}`, String(locked));
-  }
   const ordered = request.fulfillment_verifier?.account;
   const escrow = named('escrow', request.escrow_contract_address || source.escrow_contract_address);
   const reserver = named('reserver', source.reserver);
   const releaser = named('releaser', ordered || source.releaser);
   const verifiers = checkVerifier(family, releaser, shownVerifier(source, releaser, !ordered));
-  const listed = (source.assets ?? []).find(({ asset_identifier: id }) => normalId(id) === terms.source.asset_identifier);
-  return {
-    paymentId: paymentId(originatorOf(family, terms.source.account), requestId),
-    chainId,
-    terms,
-    cap,
-    quoteDeadline,
-    fulfillmentDeadline,
-    escrow,
-    reserver,
-    releaser,
-    ...(verifiers ? { verifiers } : {}),
-    ...ownPermit2(family, chainId, source, trust),
-    ...(source.signature_cluster_id === undefined ? {} : { signatureClusterId: source.signature_cluster_id }),
-    ...(source.signature_domain_version === undefined ? {} : { signatureDomainVersion: source.signature_domain_version }),
-    refundDelaySeconds,
-    quoteHash,
-    wraps: listed?.wraps !== undefined,
-    ...(trust.feeMax === undefined ? {} : { feeMax: trust.feeMax }),
-  };
+  return { escrow, reserver, releaser, ...(verifiers ? { verifiers } : {}), ...ownPermit2(family, chainId, source, trust) };
 }
 
 /** What the gateway shows of a payment's verifiers; of those that a request names itself, what is among the known ones. */

@@ -48,8 +48,36 @@ export type AllowanceData = Typed<
   { owner: string; spender: string; value: string; nonce: string; deadline: string }
 >;
 
-/** What a payer on EVM chains signs. */
-export type TypedData = TransferData | BatchData | AuthorizationData | AllowanceData;
+/** Permit2's allowance for the address of a mandate. */
+export type GrantData = Typed<
+  'PermitSingle',
+  {
+    details: { token: string; amount: string; expiration: string; nonce: string };
+    spender: string;
+    sigDeadline: string;
+  }
+>;
+
+/** What a merchant asks for under a mandate. */
+export type ChargeData = Typed<
+  'Charge',
+  {
+    mandate: string;
+    paymentId: string;
+    fulfillmentAmount: string;
+    amount: string;
+    reserver: string;
+    reserveDeadline: string;
+    fulfillmentDeadline: string;
+    refundAfter: string;
+  }
+>;
+
+/** The end of a mandate. */
+export type CancellationData = Typed<'Cancellation', { mandate: string }>;
+
+/** What a payer on EVM chains signs, or the merchant of its mandate. */
+export type TypedData = TransferData | BatchData | AuthorizationData | AllowanceData | GrantData | ChargeData | CancellationData;
 
 /** The domain of tokens that take signatures. */
 export const TOKEN_DOMAIN_TYPE = 'EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)';

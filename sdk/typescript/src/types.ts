@@ -28,7 +28,7 @@ export type PrepareRequest = Schemas['PrepareRequest'];
 export type PrepareAwardRequest = Schemas['PrepareAwardRequest'];
 /** What to sign. */
 export type PreparedPayment = Schemas['PreparedPayment'];
-/** How a payer signs: one of a chain's `message_schemes`. */
+/** How who pays, or its merchant, signs: one of a chain's `message_schemes`. */
 export type Scheme = PreparedPayment['message_scheme'];
 /** Payments for one signature, signed. */
 export type PaymentBatchRequest = Schemas['PaymentBatchRequest'];
@@ -38,6 +38,29 @@ export type PreparePaymentBatchRequest = Schemas['PreparePaymentBatchRequest'];
 export type PreparedPaymentBatch = Schemas['PreparedPaymentBatch'];
 /** What became of each payment of a batch, in the order of the request. */
 export type PaymentBatchResponse = Schemas['PaymentBatchResponse'];
+/** What a payer allows its merchant to ask for. */
+export type Mandate = Schemas['Mandate'];
+/** What is to be signed for a mandate is asked for with this. */
+export type PrepareMandateRequest = Schemas['PrepareMandateRequest'];
+/** A call of a contract, as `eth_sendTransaction` takes it. */
+export interface SentCall {
+  to: string;
+  data: string;
+  value: string;
+}
+/** What a payer signs for a mandate, and what it can do with it besides. */
+export type PreparedMandate = Omit<Schemas['PreparedMandate'], 'allowance' | 'cancel'> & {
+  /** The call by which a payer that is a contract gives that allowance instead. */
+  allowance: SentCall;
+  /** How it is ended for ever: the payer's, or the merchant's, own call; or the payer's signature, with which anyone calls. */
+  cancel: { call: SentCall; message: Schemas['UnsignedMessage'] };
+};
+/** What a merchant shows with each payment that it asks for. */
+export interface MandatePayload {
+  mandate: Mandate;
+  /** The payer's signature for Permit2, hex with 0x; left out where it gave the allowance by a call. */
+  permit?: string;
+}
 /** What quotes are asked for. */
 export type QuoteRequest = Schemas['QuoteRequest'];
 /** A batch of quotes as it stands. */
@@ -305,6 +328,23 @@ export interface BatchSpend {
   reserveDeadline: number;
 }
 
+/** All that a mandate's address, and what its payer signs, are rebuilt from. */
+export interface MandateSpend extends Pick<Spend, 'chainId' | 'escrow' | 'releaser' | 'verifiers' | 'permit2'> {
+  /** Who pays with what, and to whom it is delivered. */
+  terms: Pick<Terms, 'source' | 'destination'>;
+  mandate: Mandate;
+}
+
+/** All that a merchant's authorization of one payment is rebuilt from. */
+export interface ChargeSpend {
+  /** Of the payment, which the mandate's payer pays. */
+  spend: Spend;
+  payload: MandatePayload;
+}
+
+/** What may be drawn out of an account. */
+export type Drawn = Pick<Spend, 'chainId' | 'cap' | 'permit2' | 'feeMax'> & { terms: Pick<Terms, 'source'> };
+
 /** The economics of a payment, every value in its normal form. */
 export interface Terms {
   source: OwnedAsset;
@@ -369,6 +409,18 @@ export interface Wallet {
   verifyBatch?(batch: BatchSpend, prepared: PreparedPaymentBatch): void;
   /** As {@link Wallet.sign}: one signature for all payments of a batch. */
   signBatch?(batch: BatchSpend, prepared: PreparedPaymentBatch): Promise<SignedMessage[]>;
+  /** As {@link Wallet.fund}, the allowance alone, for payments to come: whatever the account holds now; left out as the above. */
+  allow?(drawn: Drawn, funding: Omit<Funding, 'wrap'>): Promise<{ what: 'approve'; transaction: string }[]>;
+  /** As {@link Wallet.verify}, for a mandate of the wallet's account, with the calls that the gateway shows; left out as the above. */
+  verifyMandate?(mandate: MandateSpend, prepared: PreparedMandate): void;
+  /** {@link Wallet.verifyMandate}, then a signature for Permit2 over what was rebuilt. */
+  signMandate?(mandate: MandateSpend, prepared: PreparedMandate): Promise<string>;
+  /** As {@link Wallet.verify}, for a payment that the wallet's account asks for as the merchant of a mandate; left out as the above. */
+  verifyCharge?(charge: ChargeSpend, prepared: PreparedPayment): void;
+  /** As {@link Wallet.sign}, for such a payment. */
+  signCharge?(charge: ChargeSpend, prepared: PreparedPayment): Promise<SignedMessage[]>;
+  /** Ends a mandate of which the wallet's account is payer or merchant. Resolves to the transaction; left out as the above. */
+  cancelMandate?(mandate: MandateSpend): Promise<string>;
   /** Has the escrow pay an overdue payment back to its payer. Resolves to the transaction. */
   refund(payment: EscrowedPayment): Promise<string>;
   /** Takes money that waits as a claim. Resolves to the transaction. There are no claims on Solana. */

@@ -6,7 +6,7 @@ import { Gateway } from 'gateway-client';
 import { evmWallet } from 'gateway-client/evm';
 import { solanaKeypair, solanaWallet } from 'gateway-client/solana';
 import { tronKey, tronWallet } from 'gateway-client/tron';
-import { privateKeyToAccount } from 'viem/accounts';
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const PREFIXES = { eip155: 'EVM', solana: 'SOLANA', tron: 'TRON' };
@@ -35,6 +35,8 @@ export async function network(directory = process.env.GW_DEV_DIRECTORY ?? join(R
     has: (namespace) => env[NODES[namespace]] !== undefined,
     /** The payer of a namespace. */
     wallet: (namespace) => wallets[namespace](),
+    /** A merchant on EVM chains, with a new key and nothing else. */
+    merchant: () => evmWallet({ account: privateKeyToAccount(generatePrivateKey()), rpc: env.EVM_RPC_URL }),
     /** The payer on EVM chains as viem has accounts, the keypair of that on Solana, and the private key of that on Tron. */
     evmKey,
     solanaKey: () => key('solana'),

@@ -3,7 +3,7 @@
 //     npm run test:network -- [DIRECTORY [NAME…]]
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import { GatewayError, newRequestId, splitAsset } from 'gateway-client';
+import { cancelMandate, GatewayError, newRequestId, splitAsset } from 'gateway-client';
 import { namespaceOf, network, scenarios } from './devnet.mjs';
 import { exchangeOf } from './exchange.mjs';
 
@@ -43,6 +43,7 @@ async function run(scenario) {
   try {
     const options = { trust: net.trust(namespace), messageScheme };
     if (scenario.way === 'batch') return await payBatch(order, wallet, options);
+    if (scenario.way === 'mandate') return await payByMandate(order, wallet, options);
     const paying = exchange ? payByAddress(exchange, order, options) : pay(scenario, order, wallet, options);
     const { status, accepted, body, sent } = await paying;
     await check(status);
@@ -98,6 +99,21 @@ async function payBatch(order, wallet, { trust }) {
   await Promise.all(ends.map(check));
   const unlike = ends.find(({ status }) => status !== 'completed') ?? ends[0];
   return { status: unlike.status, code: unlike.error?.code, id: unlike.payment_id };
+}
+
+/** A merchant asks under a mandate of two such payments a day, and for one more once its payer has ended it. */
+async function payByMandate(order, wallet, { trust }) {
+  const merchant = await net.merchant();
+  const { source, destination, amount, maxSource } = order;
+  const mandate = { source, destination, merchant: merchant.account, amount: 2n * maxSource, least: 2n * amount, periodSeconds: 86_400, periods: 3 };
+  const { payload, spend } = await gateway.signMandate(mandate, wallet, { trust });
+  const { status, accepted, body } = await gateway.charge(order, payload, merchant, { trust });
+  await check(status);
+  assert.equal(body.sender_auth.message_scheme, 'EVM_PERMIT2_MANDATE');
+  await cancelMandate(wallet, spend);
+  const another = { ...order, requestId: newRequestId() };
+  await assert.rejects(gateway.charge(another, payload, merchant, { trust }), (error) => error.code === 'NONCE_ALREADY_USED');
+  return { status: status.status, code: status.error?.code, idempotent_replay: accepted.idempotent_replay, id: status.payment_id };
 }
 
 async function pay(scenario, order, wallet, options) {

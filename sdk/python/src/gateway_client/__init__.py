@@ -5,8 +5,9 @@
 """
 
 from .amounts import decimals, units
+from .async_client import AsyncGateway
 from .batches import BatchPayment, PaymentBatch, batch_request
-from .client import AsyncGateway, Gateway
+from .client import Gateway
 from .errors import (
     AddressMismatch,
     BatchMismatch,
@@ -15,6 +16,7 @@ from .errors import (
     FaultyRequest,
     GatewayError,
     LimitExceeded,
+    MandateMismatch,
     NeedsNewRequestId,
     NeedsReconciling,
     NoAnswer,
@@ -26,6 +28,8 @@ from .errors import (
     StaleAddress,
     StillPending,
 )
+from .mandate_terms import MandateOrder, MandateTerms
+from .mandates import SignedMandate, async_cancel_mandate, cancel_mandate
 from .order import Order, new_caller_secret, new_request_id, owned, payment_id
 from .paying import Choice, Payment, submission
 from .refunds import async_claim, async_refund, claim, refund
@@ -47,6 +51,9 @@ __all__ = [
     "GatewayError",
     "LimitExceeded",
     "Limits",
+    "MandateMismatch",
+    "MandateOrder",
+    "MandateTerms",
     "NeedsNewRequestId",
     "NeedsReconciling",
     "NoAnswer",
@@ -62,14 +69,17 @@ __all__ = [
     "RetryClassification",
     "RetryLater",
     "Sent",
+    "SignedMandate",
     "StaleAddress",
     "StillPending",
     "Terms",
     "Wallet",
+    "async_cancel_mandate",
     "async_claim",
     "async_refund",
     "batch_request",
     "believed",
+    "cancel_mandate",
     "claim",
     "decimals",
     "new_caller_secret",

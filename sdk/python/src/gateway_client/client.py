@@ -1,19 +1,20 @@
-"""The gateway's clients: `Gateway` and, on an event loop, `AsyncGateway`. Both run the same flows."""
+"""The gateway's client, `Gateway`. On an event loop it is `AsyncGateway`, of `async_client`; both run the same flows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import anyio
 import httpx
 
 from .batches import BatchPaying, PaymentBatch
 from .errors import GatewayError, NoAnswer
 from .flow import Answer
+from .mandate_terms import MandateOrder
+from .mandates import Charging, Granting, SignedMandate
 from .operations import PATIENCE_SECONDS, Operations, refusal
 from .order import Order
 from .paying import Choice, Paying, Payment
@@ -29,8 +30,10 @@ from .schemas import (
     PaymentStatusRead,
     PaymentTimeline,
     PrepareAwardRequest,
+    PreparedMandate,
     PreparedPayment,
     PreparedPaymentBatch,
+    PrepareMandateRequest,
     PreparePaymentBatchRequest,
     PrepareRequest,
     QuoteRequest,
@@ -38,7 +41,7 @@ from .schemas import (
     TimelineEntry,
     Verification,
 )
-from .transport import arguments, arun, run, unanswered
+from .transport import arguments, run, unanswered
 from .trust import Limits, Pins
 from .wallet import Sent, Wallet
 
@@ -94,7 +97,7 @@ class Gateway:
 
         Who guesses your `request_id` could open it first, unless you prove a DID or send a `caller_secret` of your own.
         """
-        return run(self._operations.quote(_quote_body(order), caller_secret), self._client)
+        return run(self._operations.quote(quote_body(order), caller_secret), self._client)
 
     def read_quotes(self, quote_request_id: str) -> QuoteRequestRead:
         """A quote-request as it stands."""
@@ -102,7 +105,7 @@ class Gateway:
 
     def prepare(self, order: Order | PrepareRequest | PrepareAwardRequest) -> PreparedPayment:
         """What has to be signed, as the gateway says. `pay` rebuilds it before it signs."""
-        return run(self._operations.prepare(_body(order)), self._client)
+        return run(self._operations.prepare(prepared_body(order)), self._client)
 
     def verify(self, body: PaymentRequest) -> Verification:
         """All checks of a submission; nothing is accepted."""
@@ -119,6 +122,10 @@ class Gateway:
     def submit_batch(self, body: PaymentBatchRequest) -> PaymentBatchResponse:
         """Submits a signed batch, of which each payment is accepted or refused by itself. Nobody waits for their outcomes."""
         return run(self._operations.submit_batch(body), self._client)
+
+    def prepare_mandate(self, body: PrepareMandateRequest) -> PreparedMandate:
+        """What has to be signed for a mandate, as the gateway says. `sign_mandate` rebuilds it before it signs."""
+        return run(self._operations.prepare_mandate(body), self._client)
 
     def award(self, quote_request_id: str, body: AwardRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
         """Takes a quote."""
@@ -193,7 +200,7 @@ class Gateway:
                         return
                     if response.status_code != 200:
                         response.read()
-                        raise _refused(response)
+                        raise refused_stream(response)
                     following.opened()
                     for chunk in response.iter_bytes():
                         yield from following.read(chunk)
@@ -268,6 +275,63 @@ class Gateway:
         paying = BatchPaying(self._operations, orders, wallet, pins, limits, allowance, reserve_deadline)
         return run(paying.pay(wrap), self._client)
 
+    def sign_mandate(
+        self,
+        order: MandateOrder,
+        wallet: Wallet,
+        *,
+        pins: Pins = NO_PINS,
+        limits: Limits = USUAL_LIMITS,
+        approve: bool = True,
+        allowance: int | None = None,
+    ) -> SignedMandate:
+        """Signs a mandate: up to `order.amount` in each period may be drawn from the wallet's account on an EVM chain, for
+        payments that `order.merchant` signs for, each delivered to `order.destination` or refunded. Asks the gateway what to
+        sign, rebuilds it from the order and a salt that it draws at random, gives the allowance that is missing, and signs once.
+
+        Nothing is kept anywhere: give `payload` of what comes back to the merchant, and keep `cancel`, by which it is ended.
+        **Each call makes a mandate of its own**, by which as much can be drawn again.
+
+        Raises `NotSigned` where the gateway asks for something else than the order, of which `MandateMismatch` names the member;
+        `LimitExceeded` where its `lock_seconds` are more than `limits` allow; `ValueError` where no payment could be made by it.
+
+        :param approve: whether the token's allowance for Permit2 is given by a transaction, where it is too small. Otherwise
+            nothing is sent, and `approvals` of what comes back are the calls that are to be sent before the first payment.
+        :param allowance: how much Permit2 is allowed to draw of the token where its allowance is too small, at least the amount
+            of a period; that of all periods together where it is absent.
+        """
+        granting = Granting(self._operations, order, wallet, pins, limits, allowance)
+        return run(granting.sign(approve), self._client)
+
+    def charge(
+        self,
+        order: Order,
+        payload: Mapping[str, Any],
+        wallet: Wallet,
+        *,
+        pins: Pins = NO_PINS,
+        limits: Limits = USUAL_LIMITS,
+        wait_seconds: float | None = None,
+    ) -> Payment:
+        """Asks for a payment under a mandate, as its merchant: the wallet is that of `payload["mandate"]["merchant"]`, and
+        `order.source` names the payer. Asks what to sign, rebuilds it from the order and the mandate, signs, submits, and waits
+        for the outcome. All of `max_source_amount` is drawn, and what it does not cost goes back to the payer. No node is asked.
+
+        A payment that failed is returned and not raised. Whatever is raised, under the same `request_id` the same order can be
+        charged again: it is one payment.
+
+        Raises `NotSigned` where the gateway asks for something else than the order, of which `MandateMismatch` names the member;
+        `GatewayError` of the code `INSUFFICIENT_ALLOWANCE` where the period is full, and
+        `NONCE_ALREADY_USED` where the mandate was ended;
+        `ValueError` where the mandate allows no such payment.
+
+        :param payload: `SignedMandate.payload`, as the payer gave it.
+        :param pins: the accounts that the merchant knows by itself. They are those of the mandate, or its address is another.
+        :param wait_seconds: `StillPending` is raised where the payment has not ended by then; it goes on.
+        """
+        charging = Charging(self._operations, order, payload, wallet, pins, limits)
+        return run(charging.charge(wait_seconds), self._client)
+
     def allow(
         self,
         order: Order,
@@ -284,190 +348,18 @@ class Gateway:
         return run(paying.allow(wrap), self._client)
 
 
-class AsyncGateway:
-    """As `Gateway`, on an event loop of asyncio or trio."""
-
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        patience_seconds: float = PATIENCE_SECONDS,
-        client: httpx.AsyncClient | None = None,
-    ) -> None:
-        self._operations = Operations(base_url, {"user-agent": USER_AGENT, **(headers or {})}, patience_seconds)
-        self._own = httpx.AsyncClient() if client is None else None
-        self._client = client or self._own or httpx.AsyncClient()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Closes its connections."""
-        if self._own:
-            await self._own.aclose()
-
-    async def defaults(self, chain_id: str) -> ChainDefaults:
-        """See `Gateway.defaults`."""
-        return await arun(self._operations.defaults(chain_id), self._client)
-
-    async def all_defaults(self) -> Defaults:
-        """See `Gateway.all_defaults`."""
-        return await arun(self._operations.all_defaults(), self._client)
-
-    async def quote(self, order: Order | QuoteRequest, *, caller_secret: str | None = None) -> QuoteRequestRead:
-        """See `Gateway.quote`."""
-        return await arun(self._operations.quote(_quote_body(order), caller_secret), self._client)
-
-    async def read_quotes(self, quote_request_id: str) -> QuoteRequestRead:
-        """See `Gateway.read_quotes`."""
-        return await arun(self._operations.read_quotes(quote_request_id), self._client)
-
-    async def prepare(self, order: Order | PrepareRequest | PrepareAwardRequest) -> PreparedPayment:
-        """See `Gateway.prepare`."""
-        return await arun(self._operations.prepare(_body(order)), self._client)
-
-    async def verify(self, body: PaymentRequest) -> Verification:
-        """See `Gateway.verify`."""
-        return await arun(self._operations.verify(body), self._client)
-
-    async def submit(self, body: PaymentRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
-        """See `Gateway.submit`."""
-        return await arun(self._operations.submit(body, hold_seconds), self._client)
-
-    async def prepare_batch(self, body: PreparePaymentBatchRequest) -> PreparedPaymentBatch:
-        """See `Gateway.prepare_batch`."""
-        return await arun(self._operations.prepare_batch(body), self._client)
-
-    async def submit_batch(self, body: PaymentBatchRequest) -> PaymentBatchResponse:
-        """See `Gateway.submit_batch`."""
-        return await arun(self._operations.submit_batch(body), self._client)
-
-    async def award(self, quote_request_id: str, body: AwardRequest, *, hold_seconds: int | None = None) -> PaymentResponse:
-        """See `Gateway.award`."""
-        return await arun(self._operations.award(quote_request_id, body, hold_seconds), self._client)
-
-    async def deposit_address(
-        self, quote_request_id: str, body: DepositAddressRequest | None = None, *, caller_secret: str | None = None
-    ) -> PaymentResponse:
-        """See `Gateway.deposit_address`."""
-        return await arun(self._operations.deposit_address(quote_request_id, body, caller_secret), self._client)
-
-    async def open_address(
-        self,
-        order: Order,
-        *,
-        pins: Pins = NO_PINS,
-        limits: Limits = USUAL_LIMITS,
-        pay_by: datetime | None = None,
-        caller_secret: str | None = None,
-    ) -> Addressed:
-        """See `Gateway.open_address`."""
-        from .addresses import opening
-
-        return await arun(opening(self._operations, order, pins, limits, pay_by, caller_secret), self._client)
-
-    async def status(self, payment_id: str) -> PaymentStatusRead:
-        """See `Gateway.status`."""
-        return await arun(self._operations.status(payment_id), self._client)
-
-    async def timeline(self, payment_id: str) -> PaymentTimeline:
-        """See `Gateway.timeline`."""
-        return await arun(self._operations.timeline(payment_id), self._client)
-
-    async def resolve(self, request_id: str, *, account: str | None = None, originator: str | None = None) -> PaymentStatusRead:
-        """See `Gateway.resolve`."""
-        return await arun(self._operations.resolve(request_id, account, originator), self._client)
-
-    async def wait(self, payment_id: str, *, seconds: float | None = None) -> PaymentStatusRead:
-        """See `Gateway.wait`."""
-        return await arun(self._operations.wait(payment_id, seconds), self._client)
-
-    async def watch(self, payment_id: str, *, after: str | None = None) -> AsyncIterator[TimelineEntry]:
-        """See `Gateway.watch`."""
-        following = self._operations.follow(payment_id, after)
-        while True:
-            request = following.request()
-            try:
-                with unanswered(request):
-                    async with self._client.stream(**arguments(request)) as response:
-                        if response.status_code == 204:
-                            return
-                        if response.status_code != 200:
-                            await response.aread()
-                            raise _refused(response)
-                        following.opened()
-                        async for chunk in response.aiter_bytes():
-                            for entry in following.read(chunk):
-                                yield entry
-                seconds = following.ended()
-            except (GatewayError, NoAnswer) as fault:
-                seconds = following.failed(fault)
-            await anyio.sleep(seconds)
-
-    async def pay(
-        self,
-        order: Order,
-        wallet: Wallet,
-        *,
-        pins: Pins = NO_PINS,
-        limits: Limits = USUAL_LIMITS,
-        choice: Choice | None = None,
-        wrap: bool = False,
-        message_scheme: str | None = None,
-        allowance: int | None = None,
-        wait_seconds: float | None = None,
-    ) -> Payment:
-        """See `Gateway.pay`. Signatures are made in a thread."""
-        paying = Paying(self._operations, order, wallet, pins, limits, choice, message_scheme, allowance)
-        return await arun(paying.pay(wrap, wait_seconds), self._client)
-
-    async def pay_batch(
-        self,
-        orders: Sequence[Order],
-        wallet: Wallet,
-        *,
-        pins: Pins = NO_PINS,
-        limits: Limits = USUAL_LIMITS,
-        wrap: bool = False,
-        allowance: int | None = None,
-        reserve_deadline: int | None = None,
-    ) -> PaymentBatch:
-        """See `Gateway.pay_batch`. The signature is made in a thread."""
-        paying = BatchPaying(self._operations, orders, wallet, pins, limits, allowance, reserve_deadline)
-        return await arun(paying.pay(wrap), self._client)
-
-    async def allow(
-        self,
-        order: Order,
-        wallet: Wallet,
-        *,
-        pins: Pins = NO_PINS,
-        limits: Limits = USUAL_LIMITS,
-        wrap: bool = False,
-        message_scheme: str | None = None,
-        allowance: int | None = None,
-    ) -> Sent:
-        """See `Gateway.allow`."""
-        paying = Paying(self._operations, order, wallet, pins, limits, None, message_scheme, allowance)
-        return await arun(paying.allow(wrap), self._client)
-
-
-def _body(order: Order | PrepareRequest | PrepareAwardRequest) -> PrepareRequest | PrepareAwardRequest:
+def prepared_body(order: Order | PrepareRequest | PrepareAwardRequest) -> PrepareRequest | PrepareAwardRequest:
+    """The body of `prepare`."""
     return order.body() if isinstance(order, Order) else order
 
 
-def _quote_body(order: Order | QuoteRequest) -> QuoteRequest:
+def quote_body(order: Order | QuoteRequest) -> QuoteRequest:
+    """The body of `quote`."""
     return order.timed().quote_body() if isinstance(order, Order) else order
 
 
-def _refused(response: httpx.Response) -> GatewayError | NoAnswer:
+def refused_stream(response: httpx.Response) -> GatewayError | NoAnswer:
+    """What the answer says instead of live events."""
     headers = {name.lower(): value for name, value in response.headers.items()}
     answer = Answer(response.status_code, headers, response.content)
     return refusal(answer, answer.json())
-
-
-__all__ = ["AsyncGateway", "Gateway"]

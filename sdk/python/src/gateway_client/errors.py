@@ -139,6 +139,18 @@ class BatchMismatch(NotSigned):
         super().__init__(f"{member} must be {expected}, and is {str(found)[:100]} in what the gateway says of the batch")
 
 
+class MandateMismatch(NotSigned):
+    """What the gateway asks to be signed for a mandate, or for a payment under one, is not of one's own order."""
+
+    def __init__(self, member: str, expected: str, found: object) -> None:
+        #: The member that differs, such as `message.details.amount`.
+        self.member = member
+        self.expected = expected
+        #: What the gateway says.
+        self.found = found
+        super().__init__(f"{member} must be {expected}, and is {str(found)[:100]} in what the gateway says of the mandate")
+
+
 class StaleAddress(NotSigned):
     """The payment's deposit address is one of before, whose time is over or was set by somebody else: nothing may be sent there.
     Under another `request_id` there is another address; a payment that goes on can be waited for."""

@@ -26,8 +26,10 @@ from .schemas import (
     PaymentStatusRead,
     PaymentTimeline,
     PrepareAwardRequest,
+    PreparedMandate,
     PreparedPayment,
     PreparedPaymentBatch,
+    PrepareMandateRequest,
     PreparePaymentBatchRequest,
     PrepareRequest,
     QuoteRequest,
@@ -49,6 +51,8 @@ _KINDS: dict[str, type] = {
     "assets": list,
     "deposit_address": dict,
     "payments": list,
+    "mandate": dict,
+    "permit": dict,
     "reserve_deadline": int,
 }
 _DEFAULTS = ("family", "escrow_contract_address", "reserver", "releaser", "assets")
@@ -61,6 +65,7 @@ _FIELDS = frozenset(
     | PrepareRequest.__annotations__.keys()
     | DepositAddressRequest.__annotations__.keys()
     | PaymentBatchRequest.__annotations__.keys()
+    | PrepareMandateRequest.__annotations__.keys()
 ) | {"payload", "account", "chain_id", "signed_messages", "message", "message_prehash", "signature"}
 
 
@@ -146,6 +151,12 @@ class Operations:
         """Submits a signed batch, of which each payment is accepted or refused by itself."""
         request = self._post("/v1/payments/batches", body)
         return cast(PaymentBatchResponse, (yield from self._ask(request, "payments", until=self._until(seconds))))
+
+    def prepare_mandate(self, body: PrepareMandateRequest) -> Flow[PreparedMandate]:
+        """What has to be signed for a mandate."""
+        members = ("message_scheme", "mandate", "address", "contract", "permit")
+        request = self._post("/v1/payments/mandates/prepare", body)
+        return cast(PreparedMandate, (yield from self._ask(request, *members)))
 
     def status(self, payment_id: str) -> Flow[PaymentStatusRead]:
         """How a payment stands."""

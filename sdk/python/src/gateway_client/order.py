@@ -176,8 +176,13 @@ class Order:
 
     def terms_hash(self) -> bytes:
         """SHA-256 of the terms' RFC 8785 form, which for these texts is sorted keys and no white space."""
-        canonical = json.dumps(self.terms(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return sha256(canonical.encode()).digest()
+        return sha256(_canonical(self.terms()).encode()).digest()
+
+    def around_amounts(self) -> tuple[bytes, bytes]:
+        """The terms' RFC 8785 form in two parts, up to the amount and from behind `max_source_amount`: all of the terms but these
+        two. Between them stands `","max_source_amount":"`."""
+        before = f'{{"destination":{_canonical(list(self.destination))},"fulfillment_amount":"'
+        return before.encode(), f'","source":{_canonical(self.source)}}}'.encode()
 
     def body(self) -> PrepareRequest:
         """The request's body, as `prepare` and `quote` take it."""
@@ -226,6 +231,10 @@ def unix(text: str | None) -> int:
     if text is None:
         raise ValueError("the order has no deadlines: see Order.timed")
     return int(datetime.fromisoformat(text).timestamp())
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _owned_of(value: object, name: str) -> OwnedAsset:

@@ -231,6 +231,10 @@ class Transactions(TypedDict):
     """
     On Tron: the payer's own transaction that gives the escrow its allowance.
     """
+    transfer: NotRequired[PaymentTransaction]
+    """
+    On Solana: what a stock client of x402 pays to the address of its merchant's offer.
+    """
     deposit: NotRequired[PaymentTransaction]
     """
     Commits the payer's funds; on Tron the payer's own transaction, or from a deposit address the gateway's, which reserves, too.
@@ -807,6 +811,60 @@ class PreparedBatchPayment(TypedDict):
     """
 
 
+class Mandate(TypedDict):
+    """
+    What a payer allows its merchant to ask for.
+    """
+
+    merchant: str
+    """
+    Who signs for each payment: an account with a key on the source's chain.
+    """
+    amount: str
+    """
+    The most that is drawn in a period, smallest unit of the source asset, with what settlers ask.
+    """
+    least: NotRequired[str]
+    """
+    What is delivered at least where all of `amount` is drawn for it, and so in proportion, smallest unit of the destination asset. Absent for no bound.
+    """
+    begins: int
+    """
+    First second of the first period, UNIX.
+    """
+    period_seconds: int
+    """
+    How long a period is, in seconds.
+    """
+    periods: int
+    """
+    How many there are.
+    """
+    lock_seconds: int
+    """
+    The most seconds from the deposit of a payment to its refund.
+    """
+    salt: str
+    """
+    Drawn at random by the payer, hex with 0x.
+    """
+
+
+class MandateCancellation(TypedDict):
+    """
+    How a payer ends a mandate.
+    """
+
+    call: dict[str, Any]
+    """
+    The payer's, or the merchant's, own call, as `eth_sendTransaction` takes it.
+    """
+    message: UnsignedMessage
+    """
+    EIP-712 typed data: with the payer's signature over it anyone can call `cancel` in its place.
+    """
+
+
 class ErrorResponse(TypedDict):
     """
     Every error of the API.
@@ -1150,6 +1208,45 @@ DepositAddressRequest = TypedDict(
 )
 
 
+class MandateRequest(TypedDict):
+    """
+    What a payer allows its merchant to ask for.
+    """
+
+    merchant: str
+    """
+    Who signs for each payment: an account with a key on the source's chain.
+    """
+    amount: str
+    """
+    The most that is drawn in a period, smallest unit of the source asset, with what settlers ask. A decimal number above zero that fits the chain's width.
+    """
+    least: NotRequired[str]
+    """
+    What is delivered at least where all of `amount` is drawn for it, and so in proportion, smallest unit of the destination asset. Left out, the merchant alone says how much is delivered for what it draws. A decimal number above zero that fits the chain's width.
+    """
+    begins: NotRequired[int]
+    """
+    First second of the first period, UNIX; by default now.
+    """
+    period_seconds: int
+    """
+    How long a period is, in seconds.
+    """
+    periods: int
+    """
+    How many there are.
+    """
+    lock_seconds: NotRequired[int]
+    """
+    The most time from the deposit of a payment to its refund; by default a day and the refund delay of its chains.
+    """
+    salt: str
+    """
+    Drawn at random by the payer, when all else is settled.
+    """
+
+
 class SessionChallengeRequest(TypedDict):
     """
     Who is going to sign: exactly one of the two.
@@ -1239,7 +1336,7 @@ Authorization = TypedDict(
 
 class Payload1(TypedDict):
     """
-    What a stock client signed, by `exact`.
+    What a stock client signed on an EVM chain, by `exact`.
     """
 
     signature: str
@@ -1249,6 +1346,17 @@ class Payload1(TypedDict):
     authorization: Authorization
     """
     The token's transfer to `payTo` (ERC-3009).
+    """
+
+
+class Payload2(TypedDict):
+    """
+    What a stock client signed on Solana, by `exact`.
+    """
+
+    transaction: str
+    """
+    The transfer to `payTo`, signed by the buyer, whose fee `extra.feePayer` pays; Base64.
     """
 
 
@@ -1360,11 +1468,11 @@ class Gw1(TypedDict):
     """
     merchant: NotRequired[str]
     """
-    `exact`: the merchant's account on `network`, for what comes to `payTo` without a deposit.
+    `exact`: the merchant's account on `network`, for what comes to `payTo` without a deposit; on Solana for all that is not delivered.
     """
     deliverySeconds: NotRequired[int]
     """
-    `exact`: from the end of the client's signature to the end of the delivery.
+    `exact`: from the last second of the deposit to the end of the delivery.
     """
     refundSeconds: NotRequired[int]
     """
@@ -1379,11 +1487,15 @@ class Extra1(TypedDict):
 
     name: NotRequired[str]
     """
-    `exact`: the token's name, as clients sign it.
+    `exact` on EVM chains: the token's name, as clients sign it.
     """
     version: NotRequired[str]
     """
-    `exact`: the token's version, as clients sign it.
+    `exact` on EVM chains: the token's version, as clients sign it.
+    """
+    feePayer: NotRequired[str]
+    """
+    `exact` on Solana: the gateway's account that pays the fee of what clients sign.
     """
     gw: Gw1
     """
@@ -1437,7 +1549,7 @@ class X402OfferRequest(TypedDict):
     """
     asset: str
     """
-    What they pay with: a token that takes signed transfers (ERC-3009).
+    What they pay with: a token that takes signed transfers (ERC-3009), or one on Solana.
     """
     destination: Destination1
     """
@@ -1449,15 +1561,15 @@ class X402OfferRequest(TypedDict):
     """
     amount: NotRequired[str]
     """
-    What buyers pay, smallest unit. Where both assets have one symbol, the price and 1 % unless it is given. What the settler leaves of it goes back to the buyer.
+    What buyers pay, smallest unit. Where both assets have one symbol, the price and 1 % unless it is given. What the settler leaves of it goes back to the buyer, on Solana to `merchant`.
     """
     merchant: NotRequired[str]
     """
-    The merchant's account on `network`, where goes what comes to the address without a deposit. The destination's address unless it is given, where that is on a chain of the same family.
+    The merchant's account on `network`, where goes what comes to the address without a deposit, on Solana all that is not delivered. The destination's address unless it is given, where that is on a chain of the same family.
     """
     maxTimeoutSeconds: NotRequired[int]
     """
-    How long a client's signature holds, and so the time for auction and deposit.
+    The time for auction and deposit: how long a client's signature holds on an EVM chain; at most 540 on Solana.
     """
     deliverySeconds: NotRequired[int]
     """
@@ -1801,6 +1913,7 @@ class PreparedPaymentBatch(TypedDict):
         "EVM_PERMIT2",
         "EVM_PERMIT2_ESCROW",
         "EVM_PERMIT2_BATCH",
+        "EVM_PERMIT2_MANDATE",
         "EVM_EIP3009",
         "SOLANA",
         "TRON_PERMIT2_ESCROW",
@@ -1828,6 +1941,52 @@ class PreparedPaymentBatch(TypedDict):
     approvals: NotRequired[list[Approval]]
     """
     The same for each token of which Permit2 may draw too little.
+    """
+
+
+class PreparedMandate(TypedDict):
+    """
+    What a payer signs for a mandate. With its signature as `permit` beside `mandate` this is the `payload` of the message that the merchant signs for each payment.
+    """
+
+    message_scheme: Literal[
+        "EVM_PERMIT2",
+        "EVM_PERMIT2_ESCROW",
+        "EVM_PERMIT2_BATCH",
+        "EVM_PERMIT2_MANDATE",
+        "EVM_EIP3009",
+        "SOLANA",
+        "TRON_PERMIT2_ESCROW",
+        "TRON",
+    ]
+    """
+    The scheme of the payments.
+    """
+    mandate: Mandate
+    """
+    The mandate, with what was left out filled in.
+    """
+    address: str
+    """
+    The address that commits to all of it, to which the allowance is given.
+    """
+    contract: str
+    """
+    The contract that keeps mandates on the source's chain.
+    """
+    permit: UnsignedMessage
+    """
+    What the payer signs: EIP-712 typed data of an allowance at Permit2, of all periods together.
+    """
+    allowance: dict[str, Any]
+    """
+    The call by which a payer that is a contract gives that allowance instead, as `eth_sendTransaction` takes it: it brings no `permit`.
+    """
+    fulfillment_verifier: FulfillmentVerifier
+    approval: NotRequired[Approval]
+    cancel: MandateCancellation
+    """
+    How it is ended for ever.
     """
 
 
@@ -1909,6 +2068,7 @@ class ChainDefaults(TypedDict):
             "EVM_PERMIT2",
             "EVM_PERMIT2_ESCROW",
             "EVM_PERMIT2_BATCH",
+            "EVM_PERMIT2_MANDATE",
             "EVM_EIP3009",
             "SOLANA",
             "TRON_PERMIT2_ESCROW",
@@ -2039,6 +2199,10 @@ class Extra(TypedDict):
     Members of the scheme.
     """
 
+    feePayer: NotRequired[str]
+    """
+    The requirement's `extra.feePayer`, of `exact` on Solana: who pays the fee of what buyers sign. Stock servers copy it from here.
+    """
     gw: Gw
     """
     What a requirement is built from.
@@ -2070,7 +2234,7 @@ class Kind(TypedDict):
 
 class X402Supported(TypedDict):
     """
-    What the facilitator takes: each source chain by `gw-escrow`, and EVM chains by `exact` besides.
+    What the facilitator takes: each source chain by `gw-escrow`, and EVM chains and Solana by `exact` besides.
     """
 
     kinds: list[Kind]
@@ -2172,7 +2336,7 @@ class X402SettleResponse(TypedDict):
     """
     transaction: str
     """
-    The delivery's hash, once the merchant is paid; empty before. Of the scheme `exact` the deposit's, as soon as there is one and unless the payment failed. `extensions.gw.transactions` has both.
+    The delivery's hash, once the merchant is paid; empty before. Of the scheme `exact` the deposit's, on Solana that of the buyer's transfer, as soon as there is one and unless the payment failed. `extensions.gw.transactions` has delivery and deposit.
     """
     network: str
     """
@@ -2180,7 +2344,7 @@ class X402SettleResponse(TypedDict):
     """
     payer: NotRequired[str]
     """
-    The source account. Absent where it could not be read.
+    The source account; of the scheme `exact` on Solana the buyer. Absent where it could not be read.
     """
     extensions: Extensions1
     """
@@ -2258,6 +2422,7 @@ PrepareRequest = TypedDict(
                 "EVM_PERMIT2",
                 "EVM_PERMIT2_ESCROW",
                 "EVM_PERMIT2_BATCH",
+                "EVM_PERMIT2_MANDATE",
                 "EVM_EIP3009",
                 "SOLANA",
                 "TRON_PERMIT2_ESCROW",
@@ -2285,6 +2450,7 @@ PrepareAwardRequest = TypedDict(
                 "EVM_PERMIT2",
                 "EVM_PERMIT2_ESCROW",
                 "EVM_PERMIT2_BATCH",
+                "EVM_PERMIT2_MANDATE",
                 "EVM_EIP3009",
                 "SOLANA",
                 "TRON_PERMIT2_ESCROW",
@@ -2363,6 +2529,34 @@ class PaymentOfBatch(TypedDict):
     The same for each destination chain, by its CAIP-2 id, in the place of `fulfillment_proxy`: destinations of several families have no contract's address in common. A chain that is left out, or is empty, has the default.
     """
     settler_requirements: NotRequired[SettlerRequirements]
+
+
+class PrepareMandateRequest(TypedDict):
+    """
+    From which account what may be drawn, to whom it is delivered, and what binds the merchant.
+    """
+
+    version: str
+    """
+    MAJOR.MINOR of the contract the body was written for; major is fixed at 1.
+    """
+    source: OwnedAsset
+    """
+    Funding asset and account.
+    """
+    destination: list[OwnedAsset]
+    """
+    Where the amount may arrive; the settler chooses among them. A repeated item says nothing more.
+    """
+    fulfillment_verifier: NotRequired[FulfillmentVerifier]
+    """
+    Who verifies the delivery. Empty means the default verifier.
+    """
+    escrow_contract_address: NotRequired[str]
+    """
+    Escrow contract on the source's chain. Empty means the default.
+    """
+    mandate: MandateRequest
 
 
 class DepositAddress(TypedDict):
@@ -2586,6 +2780,7 @@ class PreparedPayment(TypedDict):
         "EVM_PERMIT2",
         "EVM_PERMIT2_ESCROW",
         "EVM_PERMIT2_BATCH",
+        "EVM_PERMIT2_MANDATE",
         "EVM_EIP3009",
         "SOLANA",
         "TRON_PERMIT2_ESCROW",
@@ -2633,7 +2828,7 @@ class X402VerifyResponse(TypedDict):
     """
     payer: NotRequired[str]
     """
-    The source account. Absent where it could not be read.
+    The source account; of the scheme `exact` on Solana the buyer. Absent where it could not be read.
     """
     extensions: Extensions1
     """
@@ -2650,6 +2845,7 @@ class SenderAuth(TypedDict):
         "EVM_PERMIT2",
         "EVM_PERMIT2_ESCROW",
         "EVM_PERMIT2_BATCH",
+        "EVM_PERMIT2_MANDATE",
         "EVM_EIP3009",
         "SOLANA",
         "TRON_PERMIT2_ESCROW",
@@ -2957,7 +3153,7 @@ class PaymentPayload(TypedDict):
     """
     The requirement as the payer accepted it: equal to `paymentRequirements`, and `extra` may hold more.
     """
-    payload: Payload | Payload1
+    payload: Payload | Payload1 | Payload2
     extensions: NotRequired[Extensions]
     """
     Extensions of x402; others than this one are not read.

@@ -10,6 +10,8 @@ from .schemas import ChainDefaults, PreparedPayment
 BY_TOKEN = "EVM_EIP3009"
 #: The scheme of EVM chains by which Permit2 draws for a batch of payments.
 BY_BATCH = "EVM_PERMIT2_BATCH"
+#: The scheme of EVM chains by which a merchant asks for payments that a payer has signed for once.
+BY_MANDATE = "EVM_PERMIT2_MANDATE"
 #: The scheme of Tron by which Permit2 draws what the payer has allowed it.
 BY_PERMIT2_ON_TRON = "TRON_PERMIT2_ESCROW"
 #: The scheme of Tron by which the payer signs transactions of its own, and needs no Permit2.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,49 @@ class Shown:
         for path, own, shown in (("domain.", typed_data["domain"], self.domain), ("", typed_data["message"], self.message)):
             for name, value in own.items():
                 insist_same(path + name, value, shown.get(name))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a gateway says against what was rebuilt, member by member. Nothing in it is the gateway's to choose. Addresses and
+    hashes have no case."""
+
+    #: The error of a member that differs, of its name, what it must be, and what it is.
+    mismatch: Callable[[str, str, object], NotSigned]
+
+    def insist(self, member: str, own: object, shown: object) -> None:
+        """Raises the error where the gateway's is another."""
+        expected, found = _text(own), _text(shown)
+        if expected != found:
+            raise self.mismatch(member, expected, found)
+
+    def whole(self, path: str, own: object, shown: object) -> None:
+        """Raises the error with the first member in which the gateway's is another."""
+        if isinstance(own, dict):
+            members = shown if isinstance(shown, Mapping) else {}
+            self.insist(f"{path}.members", ",".join(sorted(own)), ",".join(sorted(map(str, members))))
+            for name, value in own.items():
+                self.whole(f"{path}.{name}", value, members[name])
+        elif isinstance(own, list):
+            items = shown if isinstance(shown, list) else []
+            self.insist(f"{path}.length", len(own), len(items))
+            for at, (mine, theirs) in enumerate(zip(own, items, strict=True)):
+                self.whole(f"{path}[{at}]", mine, theirs)
+        else:
+            self.insist(path, own, shown)
+
+    def typed_data(self, rebuilt: Message, asked: object, at: str, kind: str) -> None:
+        """Raises the error where the message that the gateway asks to be signed is another than what was rebuilt, or a
+        `NotSigned` where it is none. `at` is the message's place in the answer, and `kind` what an error says that it is not."""
+        if not isinstance(asked, Mapping) or not all(isinstance(asked.get(name), str) for name in ("message", "message_prehash")):
+            raise NotSigned("the gateway asks for a signature over nothing")
+        own, shown = rebuilt.typed_data, Shown.read(asked["message_prehash"], kind)
+        self.insist("primaryType", own["primaryType"], shown.primary_type)
+        if shown.types != own["types"]:
+            raise NotSigned(f"types are not those of {kind}")
+        self.whole("domain", own["domain"], shown.domain)
+        self.whole("message", own["message"], shown.message)
+        self.insist(f"{at}.message", rebuilt.digest, asked["message"])
 
 
 def insist_same(name: str, own: object, shown: object) -> None:

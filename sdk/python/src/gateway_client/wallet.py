@@ -8,9 +8,20 @@ from dataclasses import dataclass, field
 
 from .errors import NotSigned
 from .flow import Flow
-from .schemas import ChainDefaults, PreparedPayment, PreparedPaymentBatch, SignedMessage, UnsignedMessage
+from .mandate_terms import MandateTerms
+from .schemas import (
+    ChainDefaults,
+    PreparedMandate,
+    PreparedPayment,
+    PreparedPaymentBatch,
+    SignedMessage,
+    UnsignedMessage,
+)
 from .trust import BatchTerms, Limits, Terms
 from .verifiers import check_verifier
+
+#: A call of an EVM chain as `eth_sendTransaction` takes it: `to`, `data` and `value`, each hex with 0x.
+Call = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,36 @@ class Wallet(ABC):
     def signed_batch(self, batch: BatchTerms, prepared: PreparedPaymentBatch) -> Flow[list[SignedMessage]]:
         """As `check_batch`; then one signature over what was rebuilt."""
         raise ValueError(f"batches are paid on EVM chains, and not by the wallet of {self.account}")
+
+    def check_mandate(self, terms: MandateTerms, prepared: PreparedMandate) -> None:
+        """Rebuilds what has to be signed for a mandate from its terms alone, and compares.
+
+        Raises `NotSigned` at the first difference, and `ValueError` where the wallet's chains have no mandates, as the next four.
+        """
+        raise self._without_mandates()
+
+    def signed_mandate(self, terms: MandateTerms, prepared: PreparedMandate) -> Flow[str]:
+        """As `check_mandate`; then the payer's signature over what was rebuilt."""
+        raise self._without_mandates()
+
+    def signed_charge(self, terms: MandateTerms, prepared: PreparedPayment | None) -> Flow[list[SignedMessage]]:
+        """Rebuilds what the merchant has to sign for a payment under a mandate from its terms alone, compares, and signs. Where
+        nothing was prepared the windows are as long as may be.
+
+        Raises `NotSigned` at the first difference.
+        """
+        raise self._without_mandates()
+
+    def approval_calls(self, terms: Terms, allowance: int | None = None) -> Flow[list[Call]]:
+        """The calls by which `allow` gives an allowance where one is missing, without sending them."""
+        raise self._without_mandates()
+
+    def send_call(self, call: Call, limits: Limits) -> Flow[str]:
+        """Sends a call, and waits until it has had its effect. Returns its hash."""
+        raise self._without_mandates()
+
+    def _without_mandates(self) -> ValueError:
+        return ValueError(f"mandates are for EVM chains, and not for the wallet of {self.account}")
 
     @abstractmethod
     def refund(self, escrow: str, payment_id: str, limits: Limits) -> Flow[Refund]:

@@ -18,12 +18,27 @@ export type { Rebuilt } from './messages.js';
 export type { Deposit } from '../deposit.js';
 export { BATCH_IMPLEMENTATION, batchAddress, batchOf, batchPermit, giveBackBatchCall, PAYMENT_BATCHES, paymentLeaf, paymentRoot, rebuildBatch } from './batches.js';
 export type { Batch, BatchPermit } from './batches.js';
+export {
+  allowMandateCall,
+  cancelMandateCall,
+  chargeMessage,
+  giveBackMandateCall,
+  MANDATE_IMPLEMENTATION,
+  mandateAddress,
+  mandateCancellation,
+  mandateOf,
+  mandatePermit,
+  MANDATES,
+  rebuildCharge,
+  rebuildMandate,
+} from './mandates.js';
+export type { Charge, MandatePermit, OnChainMandate, Signable } from './mandates.js';
 export { ADDRESS_IMPLEMENTATION, addressOf, checkAddress, DEPOSIT_ADDRESSES, giveBackCall, openAddress } from './addresses.js';
 export type { AddressedPayment, AddressOptions, AddressTerms, CheckedAddress, CheckOptions, OpenedAddress, PlacedTerms } from '../addresses.js';
 export type { ContractCall } from '../create2.js';
 export type { Permit } from '../permit2.js';
 export type { Allowance, Authorization } from './tokens.js';
-export type { AllowanceData, AuthorizationData, BatchData, TransferData, TypedData } from '../typed.js';
+export type { AllowanceData, AuthorizationData, BatchData, CancellationData, ChargeData, GrantData, TransferData, TypedData } from '../typed.js';
 export { httpProvider } from './rpc.js';
 export type { Eip1193Provider } from './rpc.js';
 

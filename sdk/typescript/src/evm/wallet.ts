@@ -3,15 +3,19 @@
 import { callData, hexWord, keccak, word, wordAt } from '../abi.js';
 import { bytesToHex, hex, unhex } from '../bytes.js';
 import { evmAddress, splitAsset } from '../caip.js';
-import { VerificationError, WalletError } from '../errors.js';
+import { UsageError, VerificationError, WalletError } from '../errors.js';
 import { claimCall } from '../escrow-abi.js';
 import { pause } from '../time.js';
 import type { TypedData } from '../typed.js';
 import type {
   BatchSpend,
+  ChargeSpend,
+  Drawn,
   EscrowedClaim,
   EscrowedPayment,
   Funding,
+  MandateSpend,
+  PreparedMandate,
   PreparedPayment,
   PreparedPaymentBatch,
   SignedMessage,
@@ -21,6 +25,8 @@ import type {
 import { rebuildBatch } from './batches.js';
 import type { BatchPermit } from './batches.js';
 import { refundCall } from './escrow.js';
+import { cancelMandateCall, mandateOf, rebuildCharge, rebuildMandate } from './mandates.js';
+import type { Charge, MandatePermit } from './mandates.js';
 import { rebuild } from './messages.js';
 import type { Rebuilt } from './messages.js';
 import { ask, askNumber, httpProvider, quantity } from './rpc.js';
@@ -109,44 +115,58 @@ class EvmWallet implements Wallet {
 
   async fund(
     spend: Spend,
-    { wrap, allowance, onStep, signal }: Funding,
+    { wrap, allowance, ...told }: Funding,
   ): Promise<{ what: 'wrap' | 'approve'; transaction: string }[]> {
     // Where the allowance is among what is signed, or none is needed, the chain is not asked for it.
     const isAllowed = allowance === 0n;
     if (isAllowed && !wrap) return [];
     const { token } = splitAsset(spend.terms.source.asset_identifier);
     const sent: { what: 'wrap' | 'approve'; transaction: string }[] = [];
-    const send = async (what: 'wrap' | 'approve', amount: bigint, call: OwnCall, done: () => Promise<boolean>): Promise<void> => {
-      await onStep({ step: 'sending', what, amount });
-      signal?.throwIfAborted();
-      const transaction = await this.signer.send(spend.chainId, call, spend.feeMax ?? FEE_WEI_MAX);
-      await onStep({ step: 'sent', what, transaction });
-      await mined(this.node, transaction, call.name, done, signal);
-      sent.push({ what, transaction });
-    };
     const balance = (): Promise<bigint> => this.#read(token, callData('balanceOf(address)', hexWord(this.account)));
     const held = await balance();
     if (held < spend.cap && wrap) {
       const missing = spend.cap - held;
       const call = { to: token, data: callData('deposit()'), value: missing, name: 'deposit' };
-      await send('wrap', missing, call, async () => (await balance()) >= spend.cap);
+      const transaction = await this.#send(spend, { what: 'wrap', amount: missing, call }, told, async () => (await balance()) >= spend.cap);
+      sent.push({ what: 'wrap', transaction });
     } else if (held < spend.cap) {
       // The gateway says what is missing; an allowance would be for nothing.
       return sent;
     }
-    if (isAllowed) return sent;
-    const permit2 = spend.permit2!;
+    return isAllowed ? sent : [...sent, ...(await this.allow(spend, { allowance, ...told }))];
+  }
+
+  async allow(drawn: Drawn, { allowance, ...told }: Omit<Funding, 'wrap'>): Promise<{ what: 'approve'; transaction: string }[]> {
+    const { token } = splitAsset(drawn.terms.source.asset_identifier);
+    const permit2 = drawn.permit2!;
     const allowed = (): Promise<bigint> =>
       this.#read(token, callData('allowance(address,address)', hexWord(this.account), hexWord(permit2)));
     const stands = await allowed();
-    if (stands >= spend.cap) return sent;
+    const sent: { what: 'approve'; transaction: string }[] = [];
+    if (stands >= drawn.cap) return sent;
     // A token like Tether refuses a new allowance while another one stands, so that is taken back first.
     for (const amount of stands > 0n ? [0n, allowance] : [allowance]) {
       const data = callData('approve(address,uint256)', hexWord(permit2), word(amount));
       const call = { to: token, data, value: 0n, name: 'approve' };
-      await send('approve', amount, call, async () => (amount === 0n ? (await allowed()) === 0n : (await allowed()) >= spend.cap));
+      const isDone = async (): Promise<boolean> => (amount === 0n ? (await allowed()) === 0n : (await allowed()) >= drawn.cap);
+      sent.push({ what: 'approve', transaction: await this.#send(drawn, { what: 'approve', amount, call }, told, isDone) });
     }
     return sent;
+  }
+
+  /** Sends one of the payer's own transactions, told before and after it, and waits until it had its effect. */
+  async #send(
+    { chainId, feeMax = FEE_WEI_MAX }: Drawn,
+    { what, amount, call }: { what: 'wrap' | 'approve'; amount: bigint; call: OwnCall },
+    { onStep, signal }: Pick<Funding, 'onStep' | 'signal'>,
+    done: () => Promise<boolean>,
+  ): Promise<string> {
+    await onStep({ step: 'sending', what, amount });
+    signal?.throwIfAborted();
+    const transaction = await this.signer.send(chainId, call, feeMax);
+    await onStep({ step: 'sent', what, transaction });
+    await mined(this.node, transaction, call.name, done, signal);
+    return transaction;
   }
 
   verify(spend: Spend, prepared: PreparedPayment): void {
@@ -175,6 +195,49 @@ class EvmWallet implements Wallet {
     return [{ message: digest, signature: await this.signer.signTypedData(typedData) }];
   }
 
+  verifyMandate(mandate: MandateSpend, prepared: PreparedMandate): void {
+    this.#rebuiltMandate(mandate, prepared);
+  }
+
+  async signMandate(mandate: MandateSpend, prepared: PreparedMandate): Promise<string> {
+    const { typedData } = this.#rebuiltMandate(mandate, prepared);
+    const signature = await this.signer.signTypedData(typedData);
+    const length = unhex(signature)?.length ?? 0;
+    if (length === 65 || length === 64) return signature;
+    const rule = 'a payer that is a contract gives the allowance by a call of Permit2, and signs nothing (signs: false)';
+    throw new WalletError('failed', `what ${this.account} signed is not the signature of a key: ${rule}`);
+  }
+
+  verifyCharge(charge: ChargeSpend, prepared: PreparedPayment): void {
+    this.#rebuiltCharge(charge, prepared);
+  }
+
+  async signCharge(charge: ChargeSpend, prepared: PreparedPayment): Promise<SignedMessage[]> {
+    const { typedData, digest, payload } = this.#rebuiltCharge(charge, prepared);
+    const signature = await this.signer.signTypedData(typedData);
+    return [{ message: digest, message_prehash: JSON.stringify(typedData), signature, payload: { ...payload } }];
+  }
+
+  async cancelMandate(mandate: MandateSpend): Promise<string> {
+    const of = mandateOf(mandate);
+    if (this.account !== of.payer && this.account !== of.merchant)
+      throw new UsageError(`the wallet is ${this.account}, and ${of.payer} or ${of.merchant} ends the mandate`);
+    const { to, data } = cancelMandateCall(of);
+    return this.#call(mandate.chainId, to, unhex(data)!, 'cancel');
+  }
+
+  #rebuiltMandate(mandate: MandateSpend, prepared: PreparedMandate): MandatePermit {
+    const { account: payer } = mandate.terms.source;
+    if (payer !== this.account) throw VerificationError.mismatch('payer', this.account, payer);
+    return rebuildMandate(mandate, prepared);
+  }
+
+  #rebuiltCharge(charge: ChargeSpend, prepared: PreparedPayment): Charge {
+    const { merchant } = charge.payload.mandate;
+    if (merchant.toLowerCase() !== this.account) throw VerificationError.mismatch('merchant', this.account, merchant);
+    return rebuildCharge(charge, prepared);
+  }
+
   #rebuiltBatch(batch: BatchSpend, prepared: PreparedPaymentBatch): BatchPermit {
     const rebuilt = rebuildBatch(batch, prepared);
     const payer = batch.spends[0]?.terms.source.account;
@@ -190,16 +253,16 @@ class EvmWallet implements Wallet {
 
   async refund({ paymentId, chainId, escrow }: EscrowedPayment): Promise<string> {
     const data = await refundCall(this.node, evmAddress(escrow, 'escrow'), paymentId);
-    return this.#sendToEscrow(chainId, escrow, data, 'refund');
+    return this.#call(chainId, escrow, data, 'refund');
   }
 
   async claim(claim: EscrowedClaim): Promise<string> {
     const data = claimCall(this.account, claim, (text, field) => hexWord(evmAddress(text, field)));
-    return this.#sendToEscrow(claim.chainId, claim.escrow, data, 'claim');
+    return this.#call(claim.chainId, claim.escrow, data, 'claim');
   }
 
-  async #sendToEscrow(chainId: string, escrow: string, data: Uint8Array, name: string): Promise<string> {
-    const transaction = await this.signer.send(chainId, { to: evmAddress(escrow, 'escrow'), data, value: 0n, name }, FEE_WEI_MAX);
+  async #call(chainId: string, contract: string, data: Uint8Array, name: string): Promise<string> {
+    const transaction = await this.signer.send(chainId, { to: evmAddress(contract, 'escrow'), data, value: 0n, name }, FEE_WEI_MAX);
     await mined(this.node, transaction, name);
     return transaction;
   }

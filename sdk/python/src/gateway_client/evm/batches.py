@@ -4,7 +4,6 @@ is read from the gateway."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +11,13 @@ from typing import Any
 from eth_account.messages import encode_typed_data
 
 from ..create2 import proxy_address
-from ..errors import BatchMismatch, NotSigned
+from ..errors import BatchMismatch
 from ..escrow_abi import deposit_of, selector, typed_fields, word
 from ..keccak import keccak256
 from ..schemas import PreparedPaymentBatch
 from ..schemes import BY_BATCH
 from ..trust import BatchTerms, Terms
-from ..typed import Message, Shown
+from ..typed import Comparison, Message
 from .address import address_bytes, token_of
 from .addresses import EVM, AddressTerms
 
@@ -38,6 +37,7 @@ _TYPES = {
     "PaymentBatch": typed_fields("address escrow,bytes32 payments"),
     "TokenPermissions": typed_fields("address token,uint256 amount"),
 }
+_OWN = Comparison(BatchMismatch)
 _GIVE_BACK = "giveBack((address,(address,uint256)[],address,uint256,uint256,bytes32),address)"
 
 
@@ -148,55 +148,19 @@ def check_batch(batch: BatchTerms, prepared: PreparedPaymentBatch) -> BatchPermi
     Raises `BatchMismatch` with the member that differs, and other `NotSigned`.
     """
     messages, shown_payments = prepared["signed_messages"], prepared["payments"]
-    _insist("message_scheme", BY_BATCH, prepared["message_scheme"])
-    _insist("signed_messages.length", 1, len(messages))
-    _insist("payments.length", len(batch.payments), len(shown_payments))
+    _OWN.insist("message_scheme", BY_BATCH, prepared["message_scheme"])
+    _OWN.insist("signed_messages.length", 1, len(messages))
+    _OWN.insist("payments.length", len(batch.payments), len(shown_payments))
     for at, (terms, one) in enumerate(zip(batch.payments, shown_payments, strict=True)):
         payment_id = one.get("payment_id") if isinstance(one, Mapping) else None
-        _insist(f"payments[{at}].payment_id", terms.order.payment_id, payment_id)
-    _insist("reserve_deadline", batch.reserve_deadline, prepared["reserve_deadline"])
+        _OWN.insist(f"payments[{at}].payment_id", terms.order.payment_id, payment_id)
+    _OWN.insist("reserve_deadline", batch.reserve_deadline, prepared["reserve_deadline"])
     [asked] = messages
-    if not isinstance(asked, Mapping) or not all(isinstance(asked.get(name), str) for name in ("message", "message_prehash")):
-        raise NotSigned("the gateway asks for a signature over nothing")
     first = batch.payments[0]
     chain_id, _ = token_of(first.order.source["asset_identifier"])
     rebuilt = Batch.of(batch).permit(chain_id, first.known_permit2())
-    shown = Shown.read(asked["message_prehash"], "Permit2's")
-    _insist("primaryType", _PRIMARY, shown.primary_type)
-    if shown.types != _TYPES:
-        raise NotSigned("types are not those of Permit2's transfer for a batch")
-    _compare("domain", rebuilt.typed_data["domain"], shown.domain)
-    _compare("message", rebuilt.typed_data["message"], shown.message)
-    _insist("signed_messages[0].message", "0x" + rebuilt.digest.hex(), asked["message"])
+    _OWN.typed_data(rebuilt, asked, "signed_messages[0]", "Permit2's transfer for a batch")
     return rebuilt
-
-
-def _compare(path: str, own: Any, shown: Any) -> None:
-    """Raises `BatchMismatch` with the first member in which the gateway's is another than what was rebuilt."""
-    if isinstance(own, dict):
-        members = shown if isinstance(shown, Mapping) else {}
-        _insist(f"{path}.members", ",".join(sorted(own)), ",".join(sorted(map(str, members))))
-        for name, value in own.items():
-            _compare(f"{path}.{name}", value, members[name])
-    elif isinstance(own, list):
-        items = shown if isinstance(shown, list) else []
-        _insist(f"{path}.length", len(own), len(items))
-        for at, (mine, theirs) in enumerate(zip(own, items, strict=True)):
-            _compare(f"{path}[{at}]", mine, theirs)
-    else:
-        _insist(path, own, shown)
-
-
-def _insist(member: str, own: object, shown: object) -> None:
-    expected, found = _text(own), _text(shown)
-    if expected != found:
-        raise BatchMismatch(member, expected, found)
-
-
-def _text(value: object) -> str:
-    """Addresses and hashes have no case."""
-    text = "0x" + value.hex() if isinstance(value, bytes) else str(value)
-    return text.lower() if re.match("0x", text) else text
 
 
 def give_back_batch_call(batch: Batch, token: str) -> tuple[str, bytes]:

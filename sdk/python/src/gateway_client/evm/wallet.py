@@ -25,13 +25,21 @@ from ..escrow_abi import (
 )
 from ..flow import Flow, outside, sleep
 from ..keccak import on_chain
+from ..mandate_terms import MandateTerms
 from ..node import JsonRpc, hex_bytes, objects, quantity
-from ..schemas import ChainDefaults, PreparedPayment, PreparedPaymentBatch, SignedMessage
+from ..schemas import (
+    ChainDefaults,
+    PreparedMandate,
+    PreparedPayment,
+    PreparedPaymentBatch,
+    SignedMessage,
+)
 from ..trust import BatchTerms, Limits, Terms
 from ..typed import Message
-from ..wallet import Refund, Sent, Wallet, approvals
+from ..wallet import Call, Refund, Sent, Wallet, approvals
 from .address import token_of
 from .batches import check_batch
+from .mandates import check_charge, check_mandate, rebuild_charge, sent_by_wallets
 from .messages import check_messages
 
 POLL_SECONDS = 0.5
@@ -88,11 +96,24 @@ class EvmWallet(Wallet):
                 wrapped.append((yield from sending.send(token, selector("deposit()"), terms.amount - held)))
         if needs_no_allowance:
             return Sent(wrapped)
+        for data in (yield from self._approvals(terms, token, allowance)):
+            approved.append((yield from sending.send(token, data)))
+        return Sent(wrapped, approved)
+
+    def approval_calls(self, terms: Terms, allowance: int | None = None) -> Flow[list[Call]]:
+        _, token = token_of(terms.order.source["asset_identifier"])
+        missing = yield from self._approvals(terms, token, allowance)
+        return [sent_by_wallets(token, data) for data in missing]
+
+    def _approvals(self, terms: Terms, token: str, allowance: int | None) -> Flow[list[bytes]]:
+        """The data of the token's calls by which Permit2 gets the allowance that it lacks."""
         permit2 = word(_address(terms.known_permit2()))
         standing = yield from self._read(token, ALLOWANCE, word(_address(self.account)) + permit2)
-        for amount in approvals(standing, terms.amount, allowance):
-            approved.append((yield from sending.send(token, selector(APPROVE) + permit2 + word(amount))))
-        return Sent(wrapped, approved)
+        return [selector(APPROVE) + permit2 + word(amount) for amount in approvals(standing, terms.amount, allowance)]
+
+    def send_call(self, call: Call, limits: Limits) -> Flow[str]:
+        sending = _Sending(self, (yield from self.node.number("eth_chainId")), limits)
+        return (yield from sending.send(call["to"], hex_bytes(call["data"]), int(call.get("value", "0x0"), 16)))
 
     def signed(self, terms: Terms, prepared: PreparedPayment) -> Flow[list[SignedMessage]]:
         signed: list[SignedMessage] = []
@@ -110,6 +131,19 @@ class EvmWallet(Wallet):
         given = yield from self._signature(message)
         # The gateway makes the typed data of the payments, and bodies have a limit.
         return [{"message": "0x" + message.digest.hex(), "signature": given}]
+
+    def check_mandate(self, terms: MandateTerms, prepared: PreparedMandate) -> None:
+        check_mandate(terms, prepared)
+
+    def signed_mandate(self, terms: MandateTerms, prepared: PreparedMandate) -> Flow[str]:
+        return (yield from self._signature(check_mandate(terms, prepared)))
+
+    def signed_charge(self, terms: MandateTerms, prepared: PreparedPayment | None) -> Flow[list[SignedMessage]]:
+        fulfilled, delay = terms.payment.fulfillment_deadline, terms.payment.refund_delay_seconds
+        message = check_charge(terms, prepared) if prepared else rebuild_charge(terms, fulfilled, fulfilled + delay)
+        given = yield from self._signature(message)
+        signed: SignedMessage = {"message": "0x" + message.digest.hex(), "payload": dict(message.payload), "signature": given}
+        return [{**prepared["signed_messages"][0], **signed} if prepared else signed]
 
     def _signature(self, message: Message) -> Flow[str]:
         given = yield from outside(lambda: self._signer.sign_message(message.signable))
