@@ -11,6 +11,7 @@ mod delivery;
 mod deploy;
 mod deposit;
 mod head_feed;
+mod mandates;
 mod native_coins;
 mod nodes;
 mod payment_batches;

@@ -263,7 +263,13 @@ impl Run {
     }
 
     /// A merchant asks under a mandate of two such payments a day, and for one more once its payer has ended it.
-    async fn pay_by_mandate(&self, scenario: &Scenario, payer: &Payer, order: &Order, windows: Windows) -> Result<String> {
+    async fn pay_by_mandate(
+        &self,
+        scenario: &Scenario,
+        payer: &Payer,
+        order: &Order,
+        windows: Windows,
+    ) -> Result<String> {
         let (source, pins) = (&order.source, &payer.pins);
         let merchant = Key::parse(source.family(), &hex::encode(rand::random::<[u8; 32]>()))?;
         let twice = |amount: &str| anyhow::Ok((2 * amount.parse::<u64>()?).to_string().parse()?);

@@ -42,7 +42,9 @@ impl Environment<'_> {
     /// The same with a buyer on Solana, where there is one. What the price leaves is the merchant's there.
     pub(super) async fn sells_to_a_stock_client_on_solana(&mut self) -> Result<()> {
         let Some(solana) = &self.network.solana else { return Ok(()) };
-        println!("The same on Solana: the buyer has a token and no SOL, and what the price leaves is the merchant's there");
+        println!(
+            "The same on Solana: the buyer has a token and no SOL, and what the price leaves is the merchant's there"
+        );
         if let Err(missing) = shop::available().await {
             println!("   left out: {missing}\n");
             return Ok(());
@@ -62,7 +64,9 @@ impl Environment<'_> {
         let spent = TOKENS - solana.dev.token_balance(&solana.token, &bought.account).await?;
         let kept = solana.dev.token_balance(&solana.token, &merchant).await?;
         ensure!(spent == stock_shop::PAID && kept < spent - PRICE, "spent {spent}, the merchant has {kept}");
-        println!("   shop received exactly {received}; buyer spent {spent}, of which {kept} are the merchant's on Solana\n");
+        println!(
+            "   shop received exactly {received}; buyer spent {spent}, of which {kept} are the merchant's on Solana\n"
+        );
         self.outcome_tally.completed += 1;
         Ok(())
     }
