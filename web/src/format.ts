@@ -43,5 +43,18 @@ export function leftText(untilMs: number, nowMs: number): string {
   return t('time.left.hours', { hours: Math.floor(minutes / 60), minutes: minutes % 60 });
 }
 
+const UNITS = [['days', 86_400], ['hours', 3600], ['minutes', 60], ['seconds', 1]] as const;
+
+/** A span of time, exactly: its days, hours, minutes and seconds. */
+export function spanText(seconds: number): string {
+  let rest = seconds;
+  const parts = UNITS.flatMap(([unit, size]) => {
+    const count = Math.floor(rest / size);
+    rest -= count * size;
+    return count === 0 ? [] : [t(count === 1 ? `span.${unit}.one` : `span.${unit}`, { count })];
+  });
+  return parts.join(' ') || t('span.seconds', { count: 0 });
+}
+
 /** A DID or an account so short that it can be told from others. */
 export const shortText = (text: string): string => (text.length <= 20 ? text : `${text.slice(0, 10)}…${text.slice(-6)}`);

@@ -3,16 +3,17 @@
 
 import type { OwnedAsset } from '../../sdk/typescript/src/types.js';
 
-const VERSION = 1;
+/** Version of the forms of links. */
+export const VERSION = 1;
 /** Longest fragment that is read, in characters. */
 const FRAGMENT_CHARS_MAX = 16_384;
-const DESTINATIONS_MAX = 16;
+export const DESTINATIONS_MAX = 16;
 const SOURCES_MAX = 64;
-const MEMO_CHARS_MAX = 280;
+export const MEMO_CHARS_MAX = 280;
 const TEXT_CHARS_MAX = 256;
-const UNITS = /^[1-9][0-9]{0,77}$/;
+export const UNITS = /^[1-9][0-9]{0,77}$/;
 const REQUEST_ID = /^[A-Za-z0-9_.-]{1,128}$/;
-const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
+export const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
 
 /** What may be paid with, and the most that is taken of it. */
 export interface Source {
@@ -41,28 +42,28 @@ export class BadLink extends Error {
   }
 }
 
-const damaged = (): BadLink => new BadLink('damaged');
+export const damaged = (): BadLink => new BadLink('damaged');
 
-function object(value: unknown): Record<string, unknown> {
+export function object(value: unknown): Record<string, unknown> {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) throw damaged();
   return value as Record<string, unknown>;
 }
 
-function list(value: unknown, most: number): unknown[] {
+export function list(value: unknown, most: number): unknown[] {
   if (!Array.isArray(value) || value.length > most) throw damaged();
   return value;
 }
 
-function word(value: unknown, form?: RegExp, most = TEXT_CHARS_MAX): string {
+export function word(value: unknown, form?: RegExp, most = TEXT_CHARS_MAX): string {
   if (typeof value !== 'string' || !value || value.length > most || (form && !form.test(value))) throw damaged();
   return value;
 }
 
-function optional<T>(value: unknown, read: (value: unknown) => T): T | undefined {
+export function optional<T>(value: unknown, read: (value: unknown) => T): T | undefined {
   return value === undefined ? undefined : read(value);
 }
 
-function owned(value: unknown): OwnedAsset {
+export function owned(value: unknown): OwnedAsset {
   const { asset_identifier, account } = object(value);
   return { asset_identifier: word(asset_identifier), account: word(account) };
 }
@@ -74,12 +75,11 @@ function source(value: unknown): Source {
 }
 
 /**
- * What the fragment of a link asks for, with or without its `#`.
+ * The members of a document in base64url.
  *
  * @throws {BadLink}
  */
-export function readLink(fragment: string): PaymentLink {
-  const text = fragment.replace(/^#/, '');
+export function decoded(text: string): Record<string, unknown> {
   if (!text) throw new BadLink('empty');
   if (text.length > FRAGMENT_CHARS_MAX || !/^[A-Za-z0-9_-]+$/.test(text)) throw damaged();
   let members: Record<string, unknown>;
@@ -91,6 +91,22 @@ export function readLink(fragment: string): PaymentLink {
   }
   if (typeof members['v'] === 'number' && members['v'] > VERSION) throw new BadLink('newer');
   if (members['v'] !== VERSION) throw damaged();
+  return members;
+}
+
+/** The same the other way round. */
+export function encoded(document: object): string {
+  const bytes = new TextEncoder().encode(JSON.stringify({ v: VERSION, ...document }));
+  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
+}
+
+/**
+ * What the fragment of a link asks for, with or without its `#`.
+ *
+ * @throws {BadLink}
+ */
+export function readLink(fragment: string): PaymentLink {
+  const members = decoded(fragment.replace(/^#/, ''));
   const destination = list(members['destination'], DESTINATIONS_MAX).map(owned);
   if (!destination.length) throw damaged();
   const expires = optional(members['expires_at'], (value) => word(value, TIME));
@@ -103,10 +119,4 @@ export function readLink(fragment: string): PaymentLink {
     ...(expires === undefined ? {} : { expires_at: expires }),
     ...(memo === undefined ? {} : { memo }),
   };
-}
-
-/** The fragment that asks for this, without its `#`. */
-export function writeLink(link: PaymentLink): string {
-  const bytes = new TextEncoder().encode(JSON.stringify({ v: VERSION, ...link }));
-  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
 }

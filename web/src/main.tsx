@@ -6,14 +6,20 @@ import { render, type VNode } from 'preact';
 
 import { GatewayError } from '../../sdk/typescript/src/errors.js';
 import type { Defaults, QuoteBatch } from '../../sdk/typescript/src/types.js';
+import { keptBatch } from './batch/store.js';
 import { timeText } from './format.js';
 import { gateway } from './gateway.js';
-import { BadLink, readLink } from './link.js';
+import { BadLink, type PaymentLink, readLink } from './link.js';
+import { isServedMandate, MANDATE_FRAGMENT, readMandateLink } from './mandate/link.js';
+import { signedBy } from './mandate/store.js';
 import { purchaseOf, purchaseOfBatch } from './order.js';
 import { kept } from './store.js';
 import { App } from './views/app.js';
+import { BATCH_FRAGMENT, BatchPage } from './views/batch/app.js';
+import { Mandates } from './views/mandate/mandates.js';
+import { Offer } from './views/mandate/offer.js';
 import { Message } from './views/message.js';
-import { OpenPayment } from './views/start.js';
+import { Entrances, OpenPayment } from './views/start.js';
 
 const PAUSE_MS = 2000;
 
@@ -49,15 +55,43 @@ async function collected(id: string): Promise<QuoteBatch> {
   }
 }
 
-const ofLink = async (): Promise<VNode> => {
-  let link;
+/** The page that a fragment leads to. */
+const ofFragment = async (): Promise<VNode> => {
+  const fragment = location.hash.replace(/^#/, '');
+  const [name, value] = fragment.split('=', 2);
   try {
-    link = readLink(location.hash);
+    if (name === BATCH_FRAGMENT) return await ofBatch(value);
+    if (fragment === 'mandates') return <Mandates defaults={await persist(() => gateway.defaults())} />;
+    if (fragment.startsWith(MANDATE_FRAGMENT)) return await ofMandate(fragment.slice(MANDATE_FRAGMENT.length));
+    return await ofLink(readLink(fragment));
   } catch (error) {
-    const reason = error instanceof BadLink ? error.reason : 'damaged';
-    if (reason === 'empty') return <Message title="link.empty.title" text="link.empty.text" />;
+    if (!(error instanceof BadLink)) throw error;
+    const { reason } = error;
+    if (reason === 'empty') return <><Message title="link.empty.title" text="link.empty.text" /><Entrances /></>;
     return <Message title="link.bad.title" text={reason === 'newer' ? 'link.version.text' : 'link.bad.text'} />;
   }
+};
+
+/** The page of a batch, or of a list for a new one. */
+const ofBatch = async (root: string | undefined): Promise<VNode> => {
+  const begin = root === undefined ? undefined : keptBatch(root);
+  if (root !== undefined && !begin) return <Message title="batch.missing" text="batch.missing.text" />;
+  return <BatchPage defaults={await persist(() => gateway.defaults())} begin={begin} />;
+};
+
+/** What a merchant's link asks to be allowed. */
+const ofMandate = async (text: string): Promise<VNode> => {
+  const link = readMandateLink(text);
+  const begin = signedBy(text);
+  if (!begin && link.expires_at !== undefined && Date.parse(link.expires_at) <= Date.now()) {
+    return <Message title="link.expired.title" text="mandate.expired" members={{ time: timeText(link.expires_at) }} />;
+  }
+  const defaults = await persist(() => gateway.defaults());
+  if (!begin && !isServedMandate(link, defaults)) return <Message title="link.unserved.title" text="mandate.unserved" />;
+  return <Offer link={link} fragment={text} defaults={defaults} begin={begin} />;
+};
+
+const ofLink = async (link: PaymentLink): Promise<VNode> => {
   const defaults: Defaults = await persist(() => gateway.defaults());
   const purchase = purchaseOf(link, defaults);
   const known = kept(purchase.subject);
@@ -83,7 +117,7 @@ async function start(): Promise<void> {
   for (const time of document.querySelectorAll('time')) time.textContent = timeText(time.dateTime);
   const form = document.getElementById('open-payment');
   if (form) return render(<OpenPayment />, form);
-  const make = { payment: () => ofPayment(id), 'quote-request': () => ofQuoteRequest(id), link: ofLink }[page ?? ''];
+  const make = { payment: () => ofPayment(id), 'quote-request': () => ofQuoteRequest(id), link: ofFragment }[page ?? ''];
   if (!make) return;
   const show = async (): Promise<void> => {
     const node = await make();

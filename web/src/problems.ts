@@ -1,7 +1,8 @@
 // What went wrong, in words that say what to do.
 
-import { GatewayError, NoAnswer, StaleAddress, VerificationError, WalletError } from '../../sdk/typescript/src/errors.js';
-import { t } from './texts.js';
+import { GatewayError, NoAnswer, StaleAddress, UsageError, VerificationError, WalletError } from '../../sdk/typescript/src/errors.js';
+import { chainName } from './chains.js';
+import { t, type TextName } from './texts.js';
 
 export interface ProblemText {
   text: string;
@@ -23,6 +24,15 @@ export class WrongAddress extends Error {
   }
 }
 
+/** The gateway answered for something else than it was asked. */
+export class WrongAnswer extends Error {
+  override readonly name = 'WrongAnswer';
+
+  constructor(readonly field: string) {
+    super(`the answer differs in ${field}`);
+  }
+}
+
 /** By EIP-1193: the person said no. Wallets on Solana and Tron use it, too, or say so in words. */
 const REJECTED = 4001;
 const REJECTION = /reject|denied|declin|cancel/i;
@@ -41,19 +51,32 @@ export function isRejected(error: unknown): boolean {
   return codeOf(error) === REJECTED || codeOf(error) === 'ACTION_REJECTED' || REJECTION.test(messageOf(error));
 }
 
-/** The error as a person is told it. What others say of it stays text. */
-export function problemOf(error: unknown): ProblemText {
+/**
+ * The error as a person is told it. What others say of it stays text.
+ *
+ * @param differs What is said where a signature is asked for over something else than is shown.
+ */
+export function problemOf(error: unknown, differs: TextName = 'error.verify'): ProblemText {
   if (error instanceof PaidElsewhere) return { text: t('pay.elsewhere') };
   if (isRejected(error)) return { text: t('error.cancelled') };
   if (error instanceof NoAnswer) return { text: t('error.offline') };
   if (error instanceof WrongAddress) return { text: t('error.verify.address'), code: error.field };
   if (error instanceof StaleAddress) return { text: t('address.stale'), code: error.field };
-  if (error instanceof VerificationError) return { text: t('error.verify'), code: error.field };
+  if (error instanceof WrongAnswer) return { text: t('error.answer'), code: error.field };
+  if (error instanceof VerificationError) return { text: t(differs), code: error.field };
+  if (error instanceof UsageError) return { text: t('error.usage', { message: error.message }) };
   if (error instanceof GatewayError) {
     const href = error.docsUrl !== undefined && /^https?:\/\//.test(error.docsUrl) ? { href: error.docsUrl } : {};
     return { text: refusal(error), code: error.code, ...href };
   }
   return { text: t('error.wallet', { message: messageOf(error).slice(0, 300) }) };
+}
+
+/** Why the wallet is not on the chain that is needed. */
+export function networkProblem(error: WalletError, chainId: string): string {
+  const chain = chainName(chainId);
+  if (error.reason === 'rejected') return t('network.refused', { chain });
+  return t(error.reason === 'chain' ? 'network.unknown' : 'network.switch', { chain });
 }
 
 function refusal(error: GatewayError): string {
@@ -70,6 +93,8 @@ function refusal(error: GatewayError): string {
     case 'PAYMENT_NOT_FOUND':
     case 'QUOTE_REQUEST_NOT_FOUND':
       return t('missing.text');
+    case 'REQUEST_TOO_LARGE':
+      return t('error.large');
     case 'QUOTE_EXPIRED':
       return t('quotes.lapsed');
     default:

@@ -136,13 +136,21 @@ const link = (more = {}) => ({
   ...more,
 });
 
+async function visit(page, more) {
+  await page.goto(process.env.GATEWAY_URL + linkOf(link(more)));
+  await page.getByText('Send from an exchange or any wallet').click();
+}
+
 /** The page of a link, where no wallet is needed. */
 async function opened(more = {}, options = {}) {
   const made = await open(browser, [], options);
-  await made.page.goto(process.env.GATEWAY_URL + linkOf(link(more)));
-  await made.page.getByText('Send from an exchange or any wallet').click();
+  await visit(made.page, more);
   return made;
 }
+
+/** The page of the payment itself. */
+const visitPayment = (page) => page.goto(`${process.env.GATEWAY_URL}/pay/${world.payment.id}`);
+const kept = (page) => page.evaluate(() => Object.keys(localStorage).length);
 
 const refund = (page) => page.getByLabel('Where money should come back to');
 const ask = (page) => page.getByRole('button', { name: 'Show the address' }).click();
@@ -163,6 +171,28 @@ async function scans(page, name, text) {
 async function asked(page, account = REFUND) {
   await refund(page).fill(account);
   await ask(page);
+}
+
+/** Whatever is changed so of an address, neither the link's page nor the payment's own shows it, and nothing is kept. */
+async function shownNowhere(edits, family = EVM) {
+  const { page, context } = await opened({ pay_with: [payWith(family)] });
+  const { page: own, context: other } = await open(browser);
+  for (const edit of edits) {
+    begin();
+    world.edit = edit;
+    // Asked for anew, what was told before is gone.
+    await asked(page, family.refund);
+    await page.getByText('The address that the gateway gave is not the one of this payment').waitFor();
+    assert.equal(world.asked.filter(([path]) => path.endsWith('/address')).length, 1);
+    assert.ok(!(await page.content()).includes(world.payment.given.address));
+    assert.equal(await kept(page), 0);
+    await visitPayment(own);
+    await own.getByText('so it is not shown. Send nothing').waitFor();
+    assert.ok(!(await own.content()).includes(world.payment.given.address));
+    assert.equal(await kept(own), 0);
+  }
+  await other.close();
+  await context.close();
 }
 
 test('a payer without a wallet gets an address that is checked, and the payment goes on once the money is there', async () => {
@@ -319,7 +349,7 @@ for (const { name, family, lower, foreign } of [
       given.address = computed(given.terms, family);
       given.uri = family.link(given.address, family);
     };
-    for (const edit of [
+    const edits = [
       (given) => (given.address = family.other),
       (given) => (given.uri = family.link(family.other, family)),
       (given) => (given.uri = foreign(given)),
@@ -330,19 +360,8 @@ for (const { name, family, lower, foreign } of [
       made(({ terms }) => (terms.escrow = family.other)),
       made(({ terms }) => (terms.token = family.other)),
       made((given) => (given.factory = given.terms.escrow = family.other)),
-    ]) {
-      begin();
-      world.edit = edit;
-      const { page, context } = await opened({ pay_with: [payWith(family)] });
-      await asked(page, family.refund);
-      await page.getByText('The address that the gateway gave is not the one of this payment').waitFor();
-      assert.ok(!(await page.content()).includes(world.payment.given.address));
-      await page.goto('about:blank');
-      await page.goto(`${process.env.GATEWAY_URL}/pay/${world.payment.id}`);
-      await page.getByText('so it is not shown. Send nothing').waitFor();
-      assert.ok(!(await page.content()).includes(world.payment.given.address));
-      await context.close();
-    }
+    ];
+    await shownNowhere(edits, family);
   });
 }
 
@@ -366,8 +385,8 @@ test('an account that money cannot come back to is refused before anything is as
   await context.close();
 });
 
-test('an address that is not the one of the order is shown to nobody', async () => {
-  for (const edit of [
+test('an address that is not the one of the order is shown to nobody', () =>
+  shownNowhere([
     (given) => (given.address = OTHER),
     (given) => (given.uri = given.uri.replace(/address=0x\w+/, `address=${OTHER}`)),
     (given) => (given.factory = OTHER),
@@ -379,25 +398,11 @@ test('an address that is not the one of the order is shown to nobody', async () 
       given.terms.escrow = OTHER;
       given.address = computed(given.terms);
     },
-  ]) {
-    begin();
-    world.edit = edit;
-    const { page, context } = await opened();
-    await asked(page);
-    await page.getByText('The address that the gateway gave is not the one of this payment').waitFor();
-    assert.ok(!(await page.content()).includes(world.payment.given.address));
-    assert.equal(await page.evaluate(() => Object.keys(localStorage).length), 0);
-    // The payment's own page does not show it either.
-    await page.goto('about:blank');
-    await page.goto(`${process.env.GATEWAY_URL}/pay/${world.payment.id}`);
-    await page.getByText('so it is not shown. Send nothing').waitFor();
-    assert.ok(!(await page.content()).includes(world.payment.given.address));
-    await context.close();
-  }
-});
+  ]));
 
 test('an address of before is shown to nobody, and one sentence says so', async () => {
   const seconds = (more) => new Date(Math.floor(Date.now() / 1000 + more) * 1000).toISOString();
+  const { page, context } = await open(browser);
   for (const [more, edit] of [
     // Somebody else has asked first, for another time than the link's.
     [{ expires_at: seconds(600) }, (given) => (given.pay_by = seconds(900))],
@@ -406,20 +411,22 @@ test('an address of before is shown to nobody, and one sentence says so', async 
   ]) {
     begin();
     world.edit = edit;
-    const { page, context } = await opened(more);
+    // Links differ behind the # alone.
+    await page.goto('about:blank');
+    await visit(page, more);
     await asked(page);
     await page.getByText("This order's address with this refund account was asked for before").waitFor();
     assert.ok(!(await page.content()).includes(world.payment.given.address));
-    assert.equal(await page.evaluate(() => Object.keys(localStorage).length), 0);
+    assert.equal(await kept(page), 0);
     assert.deepEqual(await serious(page), []);
     if (more.expires_at === undefined) {
-      await page.goto('about:blank');
-      await page.goto(`${process.env.GATEWAY_URL}/pay/${world.payment.id}`);
+      await visitPayment(page);
       await page.getByText(`what comes now goes back to the refund account, ${REFUND}.`).waitFor();
       assert.ok(!(await page.locator('article').innerText()).includes(world.payment.given.address));
+      assert.equal(await kept(page), 0);
     }
-    await context.close();
   }
+  await context.close();
 });
 
 test('an address that somebody has paid already leads to its payment, and is not shown', async () => {

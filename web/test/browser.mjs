@@ -1,5 +1,5 @@
 // Chromium with wallets of three families: real keys, whose signatures are made here and not in the page.
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
 import { chromium } from 'playwright-core';
@@ -56,13 +56,13 @@ export async function open(browser, wallets = [], options = {}) {
 /** A picture of the page, kept as an artefact. */
 export const picture = (page, name) => page.screenshot({ path: `${ARTEFACTS}/${name}.png`, fullPage: true });
 
-const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** What axe-core finds that is serious or worse. The page's policy lets no script of another origin in, so it comes in beside it. */
 export async function serious(page) {
-  const { readFileSync } = await import('node:fs');
   const session = await page.context().newCDPSession(page);
-  await session.send('Runtime.evaluate', { expression: readFileSync(axe, 'utf8') });
+  const { result: found } = await session.send('Runtime.evaluate', { expression: 'typeof axe' });
+  if (found.value === 'undefined') await session.send('Runtime.evaluate', { expression: axe });
   const { result } = await session.send('Runtime.evaluate', {
     expression: `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => JSON.stringify(violations
       .filter(({ impact }) => impact === 'serious' || impact === 'critical')

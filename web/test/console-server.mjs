@@ -23,8 +23,10 @@ const DEV = `${BASE}/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913`;
 
 const hash = (text) => createHash('sha256').update(text).digest();
 const hex = (text) => hash(text).toString('hex');
-const base32 = (text) => [...hash(text), ...hash(`${text}+`)].slice(0, 52).map((byte) => BASE32[byte & 31]).join('');
+const base32 = (text) => Array.from(createHash('sha512').update(text).digest().subarray(0, 52), (byte) => BASE32[byte & 31]).join('');
 const account = (text) => `0x${hex(text).slice(0, 40)}`;
+const payers = Array.from({ length: 500 }, (_, n) => account(`payer ${n}`));
+const verifier = account('verifier');
 /** One has a name that is longer than its room and begins like another's. */
 const settlers = [...Array.from({ length: 6 }, (_, n) => `did:web:settler-${n}.example`), 'did:web:settler-1.example.a.name-that-is-longer-than-its-room.co.uk'];
 
@@ -74,16 +76,16 @@ export async function serve({ count: first = 100_000, parkedCount = 40, parkedMa
     return {
       payment_id: idOf(index),
       request_id: `order-${index}`,
-      originator: `eip155:1:${account(`payer ${index % 500}`)}`,
+      originator: `eip155:1:${payers[index % 500]}`,
       submitted_at: new Date(beginning + index * EVERY_MS).toISOString(),
       ...(status === 'completed' ? { finished_at: new Date(beginning + index * EVERY_MS + 41_000).toISOString() } : {}),
       status,
       stage,
       ...(isOverdue(index) ? { overdue: { step: 'unreleased', since: new Date(Date.now() - 754_000).toISOString() } } : {}),
       ...(status === 'failed' ? { failure_code: 'NO_QUOTES' } : {}),
-      source: { asset_identifier: USDC, account: account(`payer ${index % 500}`), permitted_amount: amount, ...(isPaid ? { paid_amount: amount } : {}), refunded: false },
+      source: { asset_identifier: USDC, account: payers[index % 500], permitted_amount: amount, ...(isPaid ? { paid_amount: amount } : {}), refunded: false },
       ...(isAwarded && status !== 'failed' ? { destination: { asset_identifier: DEV, account: account(`recipient ${index}`), amount: String(BigInt(amount) * 10n ** 12n), delivered: status === 'completed' }, settler: settlers[index % 7] } : {}),
-      verifier: `eip155:1:${account('verifier')}`,
+      verifier: `eip155:1:${verifier}`,
       transactions: isPaid ? { deposit: has('deposit'), ...(status === 'completed' ? { fulfillment: has('fulfillment'), release: has('release') } : {}) } : {},
       shard: index % 16,
       parked: isParkingKnown ? parked.has(index) : null,
@@ -136,7 +138,7 @@ export async function serve({ count: first = 100_000, parkedCount = 40, parkedMa
     const prepared = (leg) => ({ attempt: 1, chain_id: ETHEREUM, sender: account('gateway'), validity: { nonce: 7 }, transaction_hash: hashOf(index, leg), raw: '0x02f8', prepared_at: row.submitted_at });
     const set = { threshold: 2, members: ['v1', 'v2', 'v3'].map((name) => ({ account: account(name), endpoint: `https://${name}.example` })) };
     const all = [
-      [0, ['Submitted', { payment_id: row.payment_id, request_id: row.request_id, memo: HOSTILE, verifier: { account: account('verifier'), endpoint: 'https://verifier.example', set } }]],
+      [0, ['Submitted', { payment_id: row.payment_id, request_id: row.request_id, memo: HOSTILE, verifier: { account: verifier, endpoint: 'https://verifier.example', set } }]],
       [1_804, ['AuctionClosed', { addressed: settlers, quotes: settlers.slice(0, 3).map((settler) => ({ settler })), declines: [] }], ['QuoteAwarded', { quote_id: 'q-1' }]],
       [12, ['DepositPrepared', prepared('deposit')]],
       [11_930, ['DepositMined', inclusion('deposit', ETHEREUM)]],
@@ -174,7 +176,7 @@ export async function serve({ count: first = 100_000, parkedCount = 40, parkedMa
     search: (asked) => search(asked.get('q')),
     parked: () => ({ total: parked.size, parked: [...parked].slice(0, parkedMax).map((index, n) => ({ id: n === 1 ? `qrq_${base32('batch')}` : idOf(index), kind: n === 1 ? 'quote_request' : 'payment', since: new Date(Date.now() - 3_600_000 - n * 60_000).toISOString(), cause: ['unreadable', 'illegal', 'unacceptable', 'panicked'][n % 4], text: n === 0 ? HOSTILE : 'the stream holds events that cannot follow each other: EscrowReleased after Failed', attempts: 5, gateway: `gw-${n % 2}` })) }),
     settlers: () => ({ has_more: false, settlers: settlers.map((did, n) => ({ did, registered: n !== 6, corridors: n === 6 ? [] : [{ source_asset: USDC, destination_asset: DEV }], record: { settler: did, asked: 40_000, offered: 38_000, declined: 1_200, won: 3_000 - n * 217, acknowledged: 2_990 - n * 217, refused: n, unanswered: 10 - n, delivered: 2_900 - n * 217, late: 20 + n, missed: n, median_delivery_seconds: 12 + n * 3, last_won_at: new Date(Date.now() - n * 41_000).toISOString(), ...(n === 5 ? { passed_over_until: new Date(Date.now() + 90_000).toISOString() } : {}) } })) }),
-    verifiers: () => ({ surveyed: { payments: 20_000, since: null }, observed: [['first', 'ok', 412], ['second', 'silent'], ['third', HOSTILE]].map(([name, state, median_ms]) => ({ endpoint: `https://${name}.example`, accounts: [{ account: account(name), set: account('set'), threshold: 2, members: 3, has_signed: state === 'ok' }], answers: { attested: median_ms === undefined ? 0 : 18_998, pending: 12, unreachable: state === 'silent' ? 40 : 0 }, state, ...(median_ms === undefined ? {} : { median_ms, p99_ms: 900, last_answered_at: new Date(Date.now() - 4_000).toISOString() }) })), verifiers: [{ endpoint: 'https://first.example', account: account('set'), set: { threshold: 2, members: ['first', 'second', 'third'].map((name) => ({ account: account(name), endpoint: `https://${name}.example` })) }, trusted: true, record: { delivered: 1_000, attested: 1_000, unattested: 0 } }, { endpoint: 'https://verifier.example', account: account('verifier'), trusted: true, record: { delivered: 19_000, attested: 18_998, unattested: 2 } }, { endpoint: 'https://other.example', account: account('other'), trusted: false, record: { delivered: 0, attested: 0, unattested: 0 } }] }),
+    verifiers: () => ({ surveyed: { payments: 20_000, since: null }, observed: [['first', 'ok', 412], ['second', 'silent'], ['third', HOSTILE]].map(([name, state, median_ms]) => ({ endpoint: `https://${name}.example`, accounts: [{ account: account(name), set: account('set'), threshold: 2, members: 3, has_signed: state === 'ok' }], answers: { attested: median_ms === undefined ? 0 : 18_998, pending: 12, unreachable: state === 'silent' ? 40 : 0 }, state, ...(median_ms === undefined ? {} : { median_ms, p99_ms: 900, last_answered_at: new Date(Date.now() - 4_000).toISOString() }) })), verifiers: [{ endpoint: 'https://first.example', account: account('set'), set: { threshold: 2, members: ['first', 'second', 'third'].map((name) => ({ account: account(name), endpoint: `https://${name}.example` })) }, trusted: true, record: { delivered: 1_000, attested: 1_000, unattested: 0 } }, { endpoint: 'https://verifier.example', account: verifier, trusted: true, record: { delivered: 19_000, attested: 18_998, unattested: 2 } }, { endpoint: 'https://other.example', account: account('other'), trusted: false, record: { delivered: 0, attested: 0, unattested: 0 } }] }),
     chains: () => ({ chains: [[ETHEREUM, 'Ethereum', true], [BASE, 'Base', false]].map(([chain_id, name, ready]) => ({ chain_id, name, ready, cause: ready ? null : 'two of three nodes are behind', head: 21_400_123, settled: 21_400_059, submitters: [0, 1].map((n) => ({ account: account(`${name} ${n}`), coins: n ? 0.0412 : 3.2, nonces_in_flight: n ? null : 4 })), nodes: [0, 1, 2].map((n) => ({ origin: `https://node-${n}.example`, up: n < 2 || ready, head_lag: ready ? n : n * 9, latency_ms: 31.25 + n * 40, errors: n * 17, calls: 120_342, disagreements: ready ? 0 : n })) })) }),
     gateways: () => ({ gateways: [gateway('gw-0', 0), gateway('gw-1', 1)], silent: ['gw-2'] }),
     streams: () => ({ streams: [...Array.from({ length: 4 }, (_, n) => `GW_${n}`), 'OPERATOR_ACTS', 'PARKED'].map((name, n) => ({ name, messages: 1_204_331 >> n, bytes: 2_804_331_221 >> n, first_sequence: 1, last_sequence: 1_204_331 >> n, last_at: new Date(Date.now() - n * 1_300).toISOString(), replicas: 3, consumers: 2 })), epochs: [{ number: 0, first_shard: 0, shards: 8, sealed: true, begun_at: null }, { number: 1, first_shard: 8, shards: 16, sealed: false, begun_at: new Date(beginning).toISOString() }] }),

@@ -28,10 +28,9 @@ export async function signIn(page, url, token, fragment = '') {
 export const rows = (page) => page.locator('.row[role=row]');
 
 /** Signs in, looks at the list, at a payment and at every view, and leaves pictures of them. The gateway has a payment at least. */
-export async function lookThrough(url, token, { name = 'console', payments = 1 } = {}) {
-  const browser = await launch();
+export async function lookThrough(browser, url, token, { name = 'console', payments = 1 } = {}) {
+  const { page, context, faults, foreign } = await openConsole(browser, url);
   try {
-    const { page, faults, foreign } = await openConsole(browser, url);
     await signIn(page, url, token);
     await rows(page).nth(payments - 1).waitFor();
     await picture(page, `${name}-payments`);
@@ -61,12 +60,17 @@ export async function lookThrough(url, token, { name = 'console', payments = 1 }
     assert.deepEqual([faults, foreign], [[], []]);
     return id;
   } finally {
-    await browser.close();
+    await context.close();
   }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [url = process.env.CONSOLE_URL, token = process.env.CONSOLE_TOKEN] = process.argv.slice(2);
   if (!url || !token) throw new Error('the address and the token of a console are needed');
-  console.log(await lookThrough(url.replace(/\/$/, ''), token));
+  const browser = await launch();
+  try {
+    console.log(await lookThrough(browser, url.replace(/\/$/, ''), token));
+  } finally {
+    await browser.close();
+  }
 }

@@ -263,6 +263,7 @@ test('a wallet on Tron that signs no typed data is asked for transactions, and s
 
 test('what a gateway would have signed for somebody else is not shown to the wallet', async () => {
   const world = worldOn(TRON.chain, PERMIT2);
+  const { page, wallet, context } = await connected({ typed: ['signTypedData'] }, { world });
   for (const edit of [
     ({ message }) => (message.spender = OTHER),
     ({ message }) => (message.witness.releaser = OTHER),
@@ -270,10 +271,12 @@ test('what a gateway would have signed for somebody else is not shown to the wal
     ({ domain }) => (domain.verifyingContract = OTHER),
     ({ message: { witness } }) => (witness.refundAfter = witness.fulfillmentDeadline),
   ]) {
-    const { page, wallet, context } = await connected({ typed: ['signTypedData'] }, { world, prepared: permit(world, edit) });
+    Object.assign(said, { prepared: permit(world, edit), asked: [] });
+    // Asked for anew, what was told before is gone.
     await pay(page);
     await page.getByText('The gateway asked for a signature over something else than this page shows').waitFor();
+    assert.equal(said.asked.length, 1);
     assert.deepEqual([questions(wallet), said.awards], [[], []]);
-    await context.close();
   }
+  await context.close();
 });

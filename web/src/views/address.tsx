@@ -12,7 +12,7 @@ import { useNow } from '../clock.js';
 import { amountText, servedAsset } from '../format.js';
 import type { Source } from '../link.js';
 import { t, type TextName } from '../texts.js';
-import { Busy, Countdown, Problem, Rows } from './parts.js';
+import { Busy, Copied, Countdown, Problem, Rows } from './parts.js';
 import type { PaymentProps } from './payment.js';
 import { QrCode } from './phone.js';
 
@@ -125,28 +125,5 @@ function AddressCard({ address, defaults }: { address: CheckedAddress; defaults:
         </>
       )}
     </section>
-  );
-}
-
-/** A text with a button that copies it, or marks it where the browser does not let the page copy. */
-function Copied({ text, unit, label }: { text: string; unit?: string | undefined; label: string }): VNode {
-  const [told, setTold] = useState<TextName>();
-  const shown = useRef<HTMLElement>(null);
-  const copy = async (): Promise<void> => {
-    try {
-      await navigator.clipboard.writeText(text);
-      setTold('address.copied');
-    } catch {
-      if (shown.current) getSelection()?.selectAllChildren(shown.current);
-      setTold('address.marked');
-    }
-  };
-  return (
-    <>
-      <code ref={shown}>{text}</code> {unit}
-      <div class="copy">
-        <button type="button" onClick={() => void copy()}>{label}</button> <span class="muted" role="status">{told && t(told)}</span>
-      </div>
-    </>
   );
 }

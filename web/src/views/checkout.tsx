@@ -1,6 +1,6 @@
 // From what is to be paid to a payment: wallet, asset, allowance, quotes, signature.
 
-import type { ComponentChildren, VNode } from 'preact';
+import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
 import { familyOf } from '../../../sdk/typescript/src/caip.js';
@@ -13,14 +13,15 @@ import { gateway, useIsLost } from '../gateway.js';
 import type { Source } from '../link.js';
 import { limitFrom, type Purchase, quotesOf, requestOf, sourcesFor } from '../order.js';
 import { existing, fund as sendFirst, pay, type PayPhase, stillNeeded } from '../pay.js';
-import { problemOf, type ProblemText } from '../problems.js';
+import { networkProblem, problemOf, type ProblemText } from '../problems.js';
 import { areTransactions, type InPlace, inPlaceOf } from '../signatures.js';
 import { canKeep } from '../store.js';
 import { t } from '../texts.js';
 import { type FoundWallet, type OpenWallet, useWallets } from '../wallets/index.js';
 import { AddressForm } from './address.js';
-import { Accounts, Busy, Countdown, Problem, Rows, Time } from './parts.js';
+import { Accounts, Busy, Card, Countdown, type Heading, Problem, Rows, Time } from './parts.js';
 import { Phone } from './phone.js';
+import { Connected, WalletList } from './wallets.js';
 
 /** How often new quotes are asked for by themselves while nobody does anything. */
 const ROUNDS_MAX = 10;
@@ -133,9 +134,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
     } catch (error) {
       if (!(error instanceof WalletError)) throw error;
       setOpen(opened);
-      const chain = chainName(chainId);
-      const text = error.reason === 'rejected' ? t('network.refused', { chain }) : error.reason === 'chain' ? t('network.unknown', { chain }) : t('network.switch', { chain });
-      setProblem({ text, isNetwork: true, again: () => void act(t('wallet.asking'), () => choose(opened, chosen)) });
+      setProblem({ text: networkProblem(error, chainId), isNetwork: true, again: () => void act(t('wallet.asking'), () => choose(opened, chosen)) });
       return;
     }
     await fund(opened, chosen);
@@ -255,12 +254,7 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
       {step === 'connect' && !open && sendable.length > 0 && (
         <AddressForm sources={sendable} defaults={defaults} isBusy={Boolean(busy)} onOpen={(chosen, account) => void openAddress(chosen, account)} />
       )}
-      {open && (
-        <p class="connected">
-          <span class="muted">{t('wallet.connected')}</span> {open.found.name} <code>{shortText(open.wallet.account)}</code>{' '}
-          {!busy && <button type="button" class="plain" onClick={reset}>{t('wallet.change')}</button>}
-        </p>
-      )}
+      {open && <Connected open={open} isBusy={Boolean(busy)} onReset={reset} />}
       {open && step === 'asset' && !busy && (
         <Assets heading={heading} sources={sourcesFor(purchase, open.wallet.family, defaults)} defaults={defaults} onChoose={(chosen) => void act(t('wallet.asking'), () => choose(open, chosen))} />
       )}
@@ -303,17 +297,6 @@ export function Checkout({ purchase, defaults, onPayment }: CheckoutProps): VNod
 }
 
 const symbolOf = (defaults: Defaults, { asset_identifier }: Source): string => servedAsset(defaults, asset_identifier)?.symbol ?? asset_identifier;
-
-type Heading = { current: HTMLHeadingElement | null };
-
-function Card({ title, heading, children }: { title: string; heading: Heading; children: ComponentChildren }): VNode {
-  return (
-    <section class="card">
-      <h2 ref={heading} tabIndex={-1}>{title}</h2>
-      {children}
-    </section>
-  );
-}
 
 /** Amount, recipient, limit, deadlines. */
 function Summary({ purchase, defaults, source }: { purchase: Purchase; defaults: Defaults; source?: Source }): VNode {
@@ -364,18 +347,7 @@ function Connect({ heading, purchase, defaults, onChoose }: { heading: Heading; 
   return (
     <>
       <Card title={t('step.connect')} heading={heading}>
-        {wallets.length === 0 && <p>{t('wallet.none')} {t('wallet.none.text')}</p>}
-        <ul class="wallets">
-          {wallets.map((found) => (
-            <li key={found.id}>
-              <button type="button" onClick={() => onChoose(found)}>
-                {found.icon && <img src={found.icon} alt="" />}
-                {t('wallet.connect', { name: found.name })}
-                <span class="muted">{t(`wallet.family.${found.family}`)}</span>
-              </button>
-            </li>
-          ))}
-        </ul>
+        <WalletList wallets={wallets} onChoose={onChoose} />
       </Card>
       <Phone isOpen={wallets.length === 0} />
     </>

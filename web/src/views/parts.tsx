@@ -1,12 +1,13 @@
 // Small parts that several views have.
 
 import type { ComponentChildren, VNode } from 'preact';
+import { useRef, useState } from 'preact/hooks';
 
 import type { OwnedAsset } from '../../../sdk/typescript/src/types.js';
 import { chainName, chainOf, explorerLink } from '../chains.js';
 import { useNow } from '../clock.js';
 import { leftText, timeText } from '../format.js';
-import { t } from '../texts.js';
+import { t, type TextName } from '../texts.js';
 
 export interface Row {
   name: string;
@@ -85,6 +86,18 @@ export function Problem({ title, text, code, href, children }: {
   );
 }
 
+export type Heading = { current: HTMLHeadingElement | null };
+
+/** A part of the page with a title; `heading` is where a reader goes on. */
+export function Card({ title, heading, children }: { title: string; heading?: Heading; children: ComponentChildren }): VNode {
+  return (
+    <section class="card">
+      <h2 ref={heading ?? null} tabIndex={-1}>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
 /** Something is going on. */
 export const Busy = ({ text }: { text: string }): VNode => (
   <p class="busy" role="status">
@@ -92,3 +105,26 @@ export const Busy = ({ text }: { text: string }): VNode => (
     {text}
   </p>
 );
+
+/** A text with a button that copies it, or marks it where the browser does not let the page copy. */
+export function Copied({ text, unit, label, isLong = false }: { text: string; unit?: string | undefined; label: string; isLong?: boolean }): VNode {
+  const [told, setTold] = useState<TextName>();
+  const shown = useRef<HTMLElement>(null);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setTold('address.copied');
+    } catch {
+      if (shown.current) getSelection()?.selectAllChildren(shown.current);
+      setTold('address.marked');
+    }
+  };
+  return (
+    <>
+      <code ref={shown} class={isLong ? 'document' : undefined}>{text}</code> {unit}
+      <div class="copy">
+        <button type="button" onClick={() => void copy()}>{label}</button> <span class="muted" role="status">{told && t(told)}</span>
+      </div>
+    </>
+  );
+}

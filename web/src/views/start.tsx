@@ -1,4 +1,4 @@
-// Opens the page of a payment by its id.
+// Opens the page of a payment by its id, and leads to what needs no link.
 
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
@@ -18,6 +18,15 @@ export function OpenPayment(): VNode {
       <div class="actions">
         <button type="button" class="primary" disabled={!id} onClick={() => id && location.assign(`/pay/${id}`)}>{t('start.watch.go')}</button>
       </div>
+      <Entrances />
     </div>
   );
 }
+
+/** What the page does without a link. */
+export const Entrances = (): VNode => (
+  <ul>
+    <li><a href="/pay#batch">{t('start.batch')}</a></li>
+    <li><a href="/pay#mandates">{t('start.mandates')}</a></li>
+  </ul>
+);

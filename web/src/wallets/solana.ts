@@ -12,7 +12,7 @@ import { type FoundWallet, ownIcon, ownName } from './wallet.js';
 const CLUSTERS: Record<string, string> = {
   'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp': 'solana:mainnet',
   'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1': 'solana:devnet',
-  'solana:4uhcVJyU9pJkvQyS88uRDiswHScsCKQx': 'solana:testnet',
+  'solana:4uhcVJyU9pJkvQyS88uRDiswHXSCkY3z': 'solana:testnet',
 };
 const LOCAL = 'solana:localnet';
 /** Of a token account: its bytes, and where its amount is. */
