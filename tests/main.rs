@@ -53,6 +53,7 @@ mod repricing;
 mod schemathesis;
 mod selector;
 mod settler_agent;
+mod settler_prices;
 mod solana;
 mod solana_deposit_addresses;
 mod solana_faults;

@@ -164,6 +164,25 @@ fn deposit_fields(record: &EscrowRecord, order: &ReservationOrder) -> [(&'static
     ]
 }
 
+/// What a settler's transactions on a chain usually cost by the chain's prices of the moment, in the smallest unit of its coin. What comes back
+/// later, such as rent, is not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UsualFees {
+    /// A delivery of the chain's coin.
+    pub coin_delivery: U256,
+    /// A delivery of a token, to an account that has none yet where that is dearer.
+    pub token_delivery: U256,
+    /// A release.
+    pub release: U256,
+}
+
+impl UsualFees {
+    /// Of a delivery of `asset`.
+    pub fn of_delivery(&self, asset: &AssetId) -> U256 {
+        if asset.is_coin() { self.coin_delivery } else { self.token_delivery }
+    }
+}
+
 /// One chain, with the settler's account on it. No other process may send from the account.
 ///
 /// Nothing has to outlive the process. The proxy's once-only key and the escrow's state decide, so that a settler which was
@@ -265,6 +284,14 @@ pub trait DeliveryChain: Send + Sync {
     async fn claim(&self, contract: &Account, asset: &AssetId) -> Result<String, PerformError> {
         let _ = asset;
         Err(Transient::misconfigured(format!("the escrow {contract} has no claims")).into())
+    }
+
+    /// What transactions usually cost now.
+    ///
+    /// # Errors
+    /// [`Transient`], also where nobody knows.
+    async fn usual_fees(&self) -> Result<UsualFees, Transient> {
+        Err(Transient::misconfigured("what transactions cost here is not known"))
     }
 
     /// Returns when the chain has a new block, or after a bounded time.

@@ -22,6 +22,7 @@ use crate::{
     inventory::Inventory,
     nats::Nats,
     nats_credentials::inbox_prefix,
+    pricing::Prices,
     quoting::Quoter,
     settlement::SettlementContext,
     trials::Trials,
@@ -65,6 +66,7 @@ pub struct Settler {
     bidding: Arc<Bidding>,
     awards: Arc<Awards>,
     claims: claims::Service,
+    prices: Arc<Prices>,
 }
 
 impl Settler {
@@ -101,12 +103,14 @@ impl Settler {
             nats: nats.clone(),
         });
         let (service, claims) = claims::open(&options, chains.clone());
-        let quoter = Quoter::new(options.clone(), key, chains.clone(), inventory.clone(), trials);
+        let prices = Arc::new(Prices::new(options.book.clone()));
+        let quoter = Quoter::new(options.clone(), key, chains.clone(), inventory.clone(), trials, prices.clone());
         Ok(Self {
             registrar: Registrar::new(nats.clone(), &options, &chains),
             bidding: Arc::new(Bidding::new(nats, quoter, inventory)),
             awards: Arc::new(Awards::new(chains, context, claims)),
             claims: service,
+            prices,
             options,
         })
     }
@@ -116,9 +120,14 @@ impl Settler {
         &self.options.settler
     }
 
+    /// The prices that it asks for, which can be replaced while it works.
+    pub fn prices(&self) -> Arc<Prices> {
+        self.prices.clone()
+    }
+
     /// Works until `shutdown`. Awards that are not settled by then are taken up again by the next run.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { options, registrar, bidding, awards, claims } = self;
+        let Self { options, registrar, bidding, awards, claims, prices } = self;
         if !options.deliver {
             tracing::warn!("development option: this settler will never deliver");
         }
@@ -130,7 +139,8 @@ impl Settler {
                     bidding.clone().answer_requests(),
                     bidding.follow_auction_ends(),
                     awards.run(),
-                    claims.run()
+                    claims.run(),
+                    prices.follow()
                 )
             })
             .await;

@@ -1,4 +1,5 @@
-//! Metrics of the settler: its answers to requests for quotes, how its awards ended, and what it has left to promise.
+//! Metrics of the settler: its answers to requests for quotes, how its awards ended, what it has left to promise, and how its feeds of prices
+//! answer.
 
 use metrics::{Counter, counter, gauge};
 use ruint::aliases::U256;
@@ -59,6 +60,12 @@ impl QuoteMetrics {
 /// most, so no handle is kept.
 pub(crate) fn award_ended(chain_id: &ChainId, outcome: &'static str) {
     counter!("gw_settler_deliveries_total", "chain" => chain_id.to_string(), "outcome" => outcome).increment(1);
+}
+
+/// Counts a read of a feed of prices, one of the configuration's. It is read in seconds at the soonest, so no handle is kept.
+pub(crate) fn feed_read(feed: &str, is_ok: bool) {
+    let outcome = if is_ok { "read" } else { "failed" };
+    counter!("gw_settler_feed_reads_total", "feed" => feed.to_owned(), "outcome" => outcome).increment(1);
 }
 
 /// Notes what is left to be promised of an asset that is traded, smallest unit. A node was just asked for it, so no handle is

@@ -136,7 +136,7 @@ fn doubled(pause: Duration, times: u32) -> Duration {
 /// configuration has.
 pub fn sources(options: &Options) -> BTreeMap<ClaimSource, U256> {
     let mut sources = BTreeMap::<ClaimSource, U256>::new();
-    for ((asset, _), pricing) in &options.corridors {
+    for ((asset, _), pricing) in &options.book.corridors {
         let escrows = options.chains.get(asset.chain()).into_iter().flat_map(|chain| chain.common().escrows());
         for source in escrows.filter_map(|escrow| ClaimSource::new(asset, escrow)) {
             let cost = sources.entry(source).or_insert(pricing.gas_cost);

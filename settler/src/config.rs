@@ -1,5 +1,7 @@
 //! Configuration of `gw settler`: the file, and the checked [`Options`] made of it.
 
+mod corridors;
+mod prices;
 mod verifiers;
 
 use std::{
@@ -13,14 +15,16 @@ use std::{
 use chains::config::ChainConfig;
 use ed25519_dalek::SigningKey;
 use events::{Account, AssetId, ChainId, Did, event::VerifierRef};
-use protocol::{CORRIDORS_MAX, CREDENTIALS_MAX, POLICIES_MAX, TEXT_CHARS_MAX};
+use protocol::{CREDENTIALS_MAX, POLICIES_MAX, TEXT_CHARS_MAX};
 use ruint::aliases::U256;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use trace::TelemetryConfig;
 
-use crate::pricing::{Pricing, Rate};
+use crate::pricing::Book;
 
+pub use corridors::{CorridorConfig, RateConfig, TierConfig};
+pub use prices::{FeedConfig, FeedKind, PriceConfig, SourceConfig};
 pub use verifiers::{VerifierConfig, VerifierMemberConfig};
 
 /// Least firm time: a shorter one is rarely awarded in time.
@@ -51,6 +55,12 @@ pub struct Config {
     pub verifiers: Vec<VerifierConfig>,
     /// What is traded.
     pub corridors: Vec<CorridorConfig>,
+    /// Who says what assets are worth.
+    #[serde(default)]
+    pub feeds: Vec<FeedConfig>,
+    /// What assets are worth.
+    #[serde(default)]
+    pub prices: Vec<PriceConfig>,
     /// Where it is measured.
     #[serde(default)]
     pub metrics: MetricsConfig,
@@ -66,7 +76,7 @@ pub struct Config {
     /// Where traces are sent.
     #[serde(default)]
     pub telemetry: TelemetryConfig,
-    /// Most that may be promised of an asset at a time; without an entry the balance alone is the bound.
+    /// How much of an asset may be promised, and is wanted; without an entry the balance alone is the bound.
     #[serde(default)]
     pub inventory: Vec<InventoryConfig>,
     /// Names of the policies this settler states to hold.
@@ -100,45 +110,18 @@ pub struct MetricsConfig {
     pub listen: Option<SocketAddr>,
 }
 
-/// `[[corridors]]`: a pair of assets that is traded.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CorridorConfig {
-    /// What the payer spends, CAIP-19.
-    pub source_asset: AssetId,
-    /// What is delivered, CAIP-19.
-    pub destination_asset: AssetId,
-    /// Margin on the converted amount, in basis points.
-    #[serde(default)]
-    pub spread_bps: u32,
-    /// Flat cost of the transactions in the smallest unit of the source asset, decimal text.
-    #[serde(default, deserialize_with = "units")]
-    pub gas_cost: U256,
-    /// Units of the source asset for units of the destination asset. Without it the assets trade one for one, and both
-    /// must be listed under their chains with the same decimals.
-    #[serde(default)]
-    pub rate: Option<RateConfig>,
-}
-
-/// Exchange rate: smallest units of one asset for smallest units of the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RateConfig {
-    /// Smallest units of the source asset.
-    pub source: u64,
-    /// Smallest units of the destination asset.
-    pub destination: u64,
-}
-
-/// `[[inventory]]`: the bound of one asset.
+/// `[[inventory]]`: how much of one asset may be promised, and is wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InventoryConfig {
     /// The asset, CAIP-19.
     pub asset: AssetId,
-    /// Most that is promised at a time, smallest unit, decimal text.
-    #[serde(deserialize_with = "units")]
-    pub limit: U256,
+    /// Most that is promised at a time, smallest unit, decimal text. Without it the balance alone is the bound.
+    #[serde(default, deserialize_with = "some_units")]
+    pub limit: Option<U256>,
+    /// How much the settler wants to have free, smallest unit, decimal text: below it `skew_bps` of the corridors to this asset counts.
+    #[serde(default, deserialize_with = "some_units")]
+    pub target: Option<U256>,
 }
 
 /// `[quoting]`: promises in time.
@@ -267,8 +250,8 @@ pub struct Options {
     pub chains: HashMap<ChainId, ChainConfig>,
     /// The trusted verifiers and sets of them, by chain and releaser.
     pub verifiers: HashMap<(ChainId, Account), VerifierRef>,
-    /// Prices by source and destination asset.
-    pub corridors: HashMap<(AssetId, AssetId), Pricing>,
+    /// How everything is priced when the settler starts.
+    pub book: Book,
     /// Promises in time.
     pub quoting: QuotingConfig,
     /// How far ahead it binds itself.
@@ -315,16 +298,7 @@ impl Config {
                 return Err(Error::new("chains", format!("{} stands twice", chain.common().chain_id)));
             }
         }
-        if self.corridors.is_empty() || self.corridors.len() > CORRIDORS_MAX {
-            return Err(Error::new("corridors", format!("there must be 1 to {CORRIDORS_MAX}")));
-        }
-        let mut corridors = HashMap::new();
-        for corridor in &self.corridors {
-            let pair = (corridor.source_asset.clone(), corridor.destination_asset.clone());
-            if corridors.insert(pair, self.pricing(corridor)?).is_some() {
-                return Err(Error::new("corridors", "the same pair of assets stands twice"));
-            }
-        }
+        let book = self.book()?;
         let verifiers = verifiers::trusted(&self.verifiers)?;
         self.limits.check()?;
         self.claims.check()?;
@@ -342,11 +316,11 @@ impl Config {
             settler,
             chains,
             verifiers,
-            corridors,
+            book,
             quoting: self.quoting,
             limits: self.limits,
             claims: self.claims,
-            inventory_max: self.inventory.iter().map(|bound| (bound.asset.clone(), bound.limit)).collect(),
+            inventory_max: self.inventory_max()?,
             policies: self.policies.iter().cloned().collect(),
             credentials: self.credentials()?,
             deliver: self.deliver,
@@ -365,29 +339,23 @@ impl Config {
         self.credentials.iter().map(read).collect()
     }
 
-    fn pricing(&self, corridor: &CorridorConfig) -> Result<Pricing, Error> {
-        if corridor.source_asset.is_coin() {
-            let rule = format!("{} is a coin, which is paid with in its wrapped form", corridor.source_asset);
-            return Err(Error::new("corridors", rule));
-        }
-        for asset in [&corridor.source_asset, &corridor.destination_asset] {
-            if !self.chains.iter().any(|chain| chain.common().chain_id == *asset.chain()) {
-                return Err(Error::new("corridors", format!("{} is none of the chains", asset.chain())));
+    /// How everything is priced by this configuration. What is not about prices is not looked at.
+    ///
+    /// # Errors
+    /// [`Error`] names the key and the rule it breaks.
+    pub fn book(&self) -> Result<Book, Error> {
+        corridors::book(self)
+    }
+
+    fn inventory_max(&self) -> Result<HashMap<AssetId, U256>, Error> {
+        let mut max = HashMap::new();
+        for InventoryConfig { asset, limit, target } in &self.inventory {
+            if limit.is_none() && target.is_none() {
+                return Err(Error::new("inventory", format!("{asset} has neither limit nor target")));
             }
+            max.extend(limit.map(|limit| (asset.clone(), limit)));
         }
-        let rate = match corridor.rate {
-            Some(rate) => Rate::new(rate.source, rate.destination)
-                .ok_or_else(|| Error::new("corridors", "rate must have no zero in it"))?,
-            None => {
-                let decimals = [&corridor.source_asset, &corridor.destination_asset].map(|asset| self.decimals(asset));
-                if decimals[0].is_none() || decimals[0] != decimals[1] {
-                    let rule = "rate may be left out only for listed assets of the same decimals";
-                    return Err(Error::new("corridors", rule));
-                }
-                Rate::PAR
-            }
-        };
-        Ok(Pricing { rate, spread_bps: corridor.spread_bps, gas_cost: corridor.gas_cost })
+        Ok(max)
     }
 
     fn decimals(&self, asset: &AssetId) -> Option<u8> {
@@ -430,6 +398,10 @@ fn units<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256, D::Error> {
     let digits = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
     let number = if digits { U256::from_str_radix(&text, 10).ok() } else { None };
     number.ok_or_else(|| serde::de::Error::custom("must be a whole number of units as decimal text"))
+}
+
+fn some_units<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<U256>, D::Error> {
+    units(deserializer).map(Some)
 }
 
 fn yes() -> bool {

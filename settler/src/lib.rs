@@ -27,6 +27,7 @@ mod agent;
 mod agent_metrics;
 mod attestations;
 mod balances;
+mod fees;
 mod nats;
 mod outcome;
 mod recent;

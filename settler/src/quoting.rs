@@ -18,7 +18,9 @@ use crate::{
     balances::Balances,
     chain_registry::Chains,
     config::{LimitsConfig, Options},
+    fees::Fees,
     inventory::{Inventory, Need, Refusal},
+    pricing::{Conditions, Prices, Pricing, Unpriced},
     recent::RecentMap,
     trials::{Bulkhead, Trial, Trials},
 };
@@ -53,7 +55,7 @@ pub enum Decline {
     InsufficientLiquidity,
     /// The chain refuses the delivery when it is simulated.
     Undeliverable,
-    /// The settler cannot read its balance at the moment.
+    /// The settler cannot read its balance at the moment, or does not know what something is worth.
     TemporarilyUnavailable,
 }
 
@@ -94,22 +96,26 @@ pub struct Quoter {
     chains: Chains,
     inventory: Arc<Inventory>,
     trials: Arc<Trials>,
+    prices: Arc<Prices>,
     balances: Balances,
+    fees: Fees,
     /// The quotes' documents by the fingerprint of their request.
     answers: Mutex<RecentMap<Hash32, String>>,
 }
 
 impl Quoter {
-    /// A quoter that signs with `key`, holds tokens in `inventory` and simulates deliveries by `trials`.
+    /// A quoter that signs with `key`, holds tokens in `inventory`, simulates deliveries by `trials` and asks for what `prices` say.
     pub fn new(
         options: Arc<Options>,
         key: SigningKey,
         chains: Chains,
         inventory: Arc<Inventory>,
         trials: Arc<Trials>,
+        prices: Arc<Prices>,
     ) -> Self {
         let answers = Mutex::new(RecentMap::new(ANSWERS_MAX));
-        Self { options, key, chains, inventory, trials, balances: Balances::default(), answers }
+        let (balances, fees) = (Balances::default(), Fees::default());
+        Self { options, key, chains, inventory, trials, prices, balances, fees, answers }
     }
 
     /// The answer to `rfq` at `now`; the same request is answered with the same quote. `fingerprint` is the hash of the
@@ -122,7 +128,7 @@ impl Quoter {
             return Ok(Bid::quote(document.clone()));
         }
         let declined = |decline: Decline| Ok(Bid::decline(decline.code()));
-        let candidates = match candidates(&self.options, rfq, now) {
+        let candidates = match self.candidates(rfq, now).await? {
             Ok(candidates) => candidates,
             Err(decline) => return declined(decline),
         };
@@ -145,6 +151,59 @@ impl Quoter {
             return Ok(Bid::quote(signed.document()));
         }
         declined(furthest)
+    }
+
+    /// The destinations that could be served, cheapest first. When none can, the reason of the destination that passed the
+    /// most checks.
+    async fn candidates(&self, rfq: &Rfq, now: Timestamp) -> Result<Result<Vec<Candidate>, Decline>, Transient> {
+        let is_its = |payment_id: &PaymentId| is_reassignment_auction(&rfq.auction_id, payment_id);
+        if rfq.escrowed.is_some() && !rfq.payment_id.as_ref().is_some_and(is_its) {
+            return Ok(Err(Decline::InvalidReassignment));
+        }
+        let book = self.prices.current();
+        let mut found = Vec::new();
+        let mut furthest = Decline::UnsupportedCorridor;
+        for (destination, target) in rfq.terms.destination().iter().enumerate() {
+            let corridor = (rfq.terms.source.asset().clone(), target.asset().clone());
+            let candidate = match book.corridors.get(&corridor) {
+                None => Err(Decline::UnsupportedCorridor),
+                Some(pricing) => match served(&self.options, rfq, destination, now) {
+                    Err(decline) => Err(decline),
+                    Ok(proxy) => {
+                        let conditions = self.conditions(rfq, destination, pricing).await?;
+                        let price = priced(rfq, pricing, conditions, now);
+                        price.map(|price| Candidate { price, destination, proxy: proxy.clone() })
+                    }
+                },
+            };
+            match candidate {
+                Ok(candidate) => found.push(candidate),
+                Err(decline) => furthest = furthest.max(decline),
+            }
+        }
+        found.sort_by_key(|candidate| (candidate.price, candidate.destination));
+        Ok(if found.is_empty() { Err(furthest) } else { Ok(found) })
+    }
+
+    /// What the price of this destination depends on, as far as `pricing` heeds it.
+    async fn conditions(&self, rfq: &Rfq, destination: usize, pricing: &Pricing) -> Result<Conditions, Transient> {
+        let (source, target) = (rfq.terms.source.asset(), rfq.terms.destination()[destination].asset());
+        let mut conditions = Conditions::default();
+        let (Some(escrows), Some(deliveries)) = (self.chains.get(source.chain()), self.chains.get(target.chain()))
+        else {
+            return Ok(conditions);
+        };
+        if pricing.heeds_inventory() {
+            let funds = self.balances.recent(&**deliveries, target, &self.inventory).await?;
+            conditions.free = Some(self.inventory.free(target, funds));
+        }
+        if pricing.chain_fees.is_some() {
+            let delivery = self.fees.recent(target.chain(), &**deliveries).await?;
+            let release = self.fees.recent(source.chain(), &**escrows).await?;
+            conditions.delivery_fee = Some(delivery.of_delivery(target));
+            conditions.release_fee = Some(release.release);
+        }
+        Ok(conditions)
     }
 
     /// Whether enough tokens are free. For a payment that its payer signed they are held for the quote's firm time; for
@@ -193,8 +252,8 @@ impl Quoter {
         self.trials.of(&**chain, &order, bulkhead).await
     }
 
-    /// Everything in the quote follows from the request and the configuration, so that a settler that was started
-    /// again makes the same one.
+    /// Everything in the quote follows from the request, the configuration and the price, so that a settler that was started again makes the
+    /// same one where its prices are fixed.
     fn sign(&self, rfq: &Rfq, candidate: &Candidate, now: Timestamp) -> Option<SignedQuote> {
         let destination = rfq.terms.destination()[candidate.destination].clone();
         let source_chain = rfq.terms.source.asset().chain();
@@ -246,31 +305,10 @@ fn fulfill_by(options: &Options, rfq: &Rfq) -> u64 {
     }
 }
 
-/// The destinations that could be served, cheapest first. When none can, the reason of the destination that passed the
-/// most checks.
-fn candidates(options: &Options, rfq: &Rfq, now: Timestamp) -> Result<Vec<Candidate>, Decline> {
-    let is_its = |payment_id: &PaymentId| is_reassignment_auction(&rfq.auction_id, payment_id);
-    if rfq.escrowed.is_some() && !rfq.payment_id.as_ref().is_some_and(is_its) {
-        return Err(Decline::InvalidReassignment);
-    }
-    let mut found = Vec::new();
-    let mut furthest = Decline::UnsupportedCorridor;
-    for destination in 0..rfq.terms.destination().len() {
-        match candidate(options, rfq, destination, now) {
-            Ok(candidate) => found.push(candidate),
-            Err(decline) if decline > furthest => furthest = decline,
-            Err(_) => {}
-        }
-    }
-    found.sort_by_key(|candidate| (candidate.price, candidate.destination));
-    if found.is_empty() { Err(furthest) } else { Ok(found) }
-}
-
-fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -> Result<Candidate, Decline> {
+/// Whether a destination of a corridor that is traded could be served, whatever its price; the proxy through which.
+fn served<'a>(options: &Options, rfq: &'a Rfq, destination: usize, now: Timestamp) -> Result<&'a Account, Decline> {
     let (source, target) = (&rfq.terms.source, &rfq.terms.destination()[destination]);
     let source_chain = source.asset().chain();
-    let corridor = (source.asset().clone(), target.asset().clone());
-    let pricing = options.corridors.get(&corridor).ok_or(Decline::UnsupportedCorridor)?;
 
     let proxy = rfq.fulfillment_proxies.get(destination).ok_or(Decline::UntrustedContract)?;
     let trusted = options.trusts_escrow(source_chain, &rfq.escrow.contract)
@@ -304,13 +342,22 @@ fn candidate(options: &Options, rfq: &Rfq, destination: usize, now: Timestamp) -
     if is_too_small(target.asset(), rfq.terms.fulfillment_amount) {
         return Err(Decline::AmountTooSmall);
     }
-    let price = pricing.price(rfq.terms.fulfillment_amount, source.family().amount_bits());
-    let price = price.ok_or(Decline::PriceAboveCap)?;
+    Ok(proxy)
+}
+
+/// The price, where the payer and the escrow have room for it.
+fn priced(rfq: &Rfq, pricing: &Pricing, conditions: Conditions, now: Timestamp) -> Result<Amount, Decline> {
+    let bits = rfq.terms.source.family().amount_bits();
+    let price =
+        pricing.price(rfq.terms.fulfillment_amount, bits, conditions, now).map_err(|unpriced| match unpriced {
+            Unpriced::Unknown => Decline::TemporarilyUnavailable,
+            Unpriced::TooLarge => Decline::PriceAboveCap,
+        })?;
     let caps = [rfq.terms.max_source_amount, rfq.escrowed.map(|escrowed| escrowed.amount)];
     if caps.into_iter().flatten().any(|cap| price > cap) {
         return Err(Decline::PriceAboveCap);
     }
-    Ok(Candidate { price, destination, proxy: proxy.clone() })
+    Ok(price)
 }
 
 /// Whether the deadlines are within the settler's limits. In a batch the payer chooses the deposit's window when it

@@ -181,7 +181,7 @@ fn a_set_on_solana_signs_and_fits_into_a_transaction() {
 fn the_example_file_is_a_configuration() {
     let config: Config = toml::from_str(include_str!("../../config/settler.example.toml")).unwrap();
     let options = config.options().unwrap();
-    assert_eq!((options.chains.len(), options.corridors.len()), (2, 1));
+    assert_eq!((options.chains.len(), options.book.corridors.len()), (2, 1));
     assert!(options.deliver && chain_registry::connect(&config).is_ok());
 
     // The keys that are commented out are known, and with their defaults.

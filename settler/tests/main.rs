@@ -3,9 +3,11 @@
 // A test may panic, and so may what helps it.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+mod aggregators;
 mod awards;
 mod claims;
 mod configuration;
+mod prices;
 mod quoting;
 mod reassignment;
 

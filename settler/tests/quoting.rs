@@ -12,7 +12,11 @@ use ed25519_dalek::SigningKey;
 use ruint::aliases::U256;
 use serde_json::{Value, json};
 
-use chains::{escrow::EscrowRecord, perform::PerformError, settler::DeliveryChain};
+use chains::{
+    escrow::EscrowRecord,
+    perform::PerformError,
+    settler::{DeliveryChain, UsualFees},
+};
 use events::{
     Account, AssetId, ChainId, Did, Hash32, OwnedAsset, PaymentId, Terms, VerifierMember, VerifierSet,
     event::EscrowPlan, quote::SignedQuote, time::from_unix_seconds,
@@ -23,6 +27,7 @@ use settler::{
     Config, Options,
     chain_registry::Chains,
     inventory::{Funds, Inventory, Need},
+    pricing::Prices,
     quoting::Quoter,
     trials::{Bulkhead, Trial, Trials},
 };
@@ -81,6 +86,11 @@ impl DeliveryChain for Purse {
         unreachable!("quoting releases nothing")
     }
 
+    async fn usual_fees(&self) -> Result<UsualFees, Transient> {
+        let units = U256::from;
+        Ok(UsualFees { coin_delivery: units(30), token_delivery: units(50), release: units(70) })
+    }
+
     async fn next_block(&self) {}
 }
 
@@ -130,12 +140,18 @@ pub fn with_balance(balance: u64) -> Fixture {
     with_balance_under(config(), balance)
 }
 
-fn with_balance_under(config: Value, balance: u64) -> Fixture {
+pub fn with_balance_under(config: Value, balance: u64) -> Fixture {
     let options = options(config);
     let inventory = Arc::new(Inventory::new(options.inventory_max.clone()));
     let purse = Arc::new(Purse(U256::from(balance)));
     let chains: Chains = HashMap::from([1, 10].map(|id| (ChainId::evm(id), purse.clone() as Arc<dyn DeliveryChain>)));
-    Fixture { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory }
+    fixture(options, chains, inventory)
+}
+
+pub fn fixture(options: Options, chains: Chains, inventory: Arc<Inventory>) -> Fixture {
+    let prices = Arc::new(Prices::new(options.book.clone()));
+    let quoter = Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default(), prices);
+    Fixture { quoter, inventory }
 }
 
 pub fn at(seconds: u64) -> DateTime<Utc> {
@@ -388,8 +404,7 @@ async fn less_sol_than_a_new_account_needs_is_declined() {
     let inventory = Arc::new(Inventory::new(options.inventory_max.clone()));
     let purse = || Arc::new(Purse(U256::from(1_000_000_000))) as Arc<dyn DeliveryChain>;
     let chains: Chains = HashMap::from([(ChainId::evm(1), purse()), (solana_id, purse())]);
-    let fixture =
-        Fixture { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory };
+    let fixture = fixture(options, chains, inventory);
     for (lamports, decline) in [(890_879, Some("AMOUNT_TOO_SMALL")), (890_880, None)] {
         let mut rfq = rfq("a", &[USD_TEN], lamports, None);
         let recipient = OwnedAsset::new(sol.parse().unwrap(), solana()["reserver"].as_str().unwrap()).unwrap();
@@ -468,8 +483,7 @@ async fn what_does_not_fit_64_bits_is_not_delivered_on_solana() {
     let purse: Arc<dyn DeliveryChain> = Arc::new(Purse(U256::MAX));
     let ids = options.chains.keys().cloned().collect::<Vec<_>>();
     let chains: Chains = ids.into_iter().map(|id| (id, purse.clone())).collect();
-    let fixture =
-        Fixture { quoter: Quoter::new(Arc::new(options), key(), chains, inventory.clone(), Arc::default()), inventory };
+    let fixture = fixture(options, chains, inventory);
     let recipient = bs58::encode([9; 32]).into_string();
     for (amount, decline) in [("18446744073709551615", None), ("18446744073709551616", Some("INSUFFICIENT_LIQUIDITY"))]
     {

@@ -1,14 +1,26 @@
 //! `gw settler`.
 
-use std::path::PathBuf;
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use chrono::Utc;
 use clap::{Args as ClapArgs, Subcommand};
 use futures::future::try_join;
+use tokio::signal::unix::{SignalKind, signal};
 
 use events::Did;
 use journal_jetstream::connection::nkey;
-use settler::Settler;
+use settler::{
+    Settler,
+    pricing::{
+        Book, Prices,
+        market::{AssetPrice, Board, Median},
+    },
+};
 
 use crate::{metrics::Metrics, telemetry::Logs};
 
@@ -30,12 +42,14 @@ enum Command {
         #[arg(long)]
         did: Option<Did>,
     },
+    /// Ask the feeds of `[[feeds]]` once, and show what each says and which prices come of it. Ends with 1 where an asset has none.
+    Prices,
 }
 
 impl Args {
-    /// Whether the settler's id is to be shown, and nothing run.
+    /// Whether something is to be shown, and nothing run.
     pub fn shows_id(&self) -> bool {
-        matches!(self.command, Some(Command::Id { .. }))
+        self.command.is_some()
     }
 }
 
@@ -50,17 +64,20 @@ pub async fn run(args: Args, logs: Logs) -> Result<()> {
     let path = args.config.context("--config FILE is needed; see config/settler.example.toml")?;
     let config: settler::Config = logs.while_reading(|| config::settler(&path))?;
     let did = Did::from_ed25519(&config.signing_key()?.verifying_key());
-    if let Some(Command::Id { .. }) = args.command {
-        return show(&did);
+    match args.command {
+        Some(Command::Id { .. }) => return show(&did),
+        Some(Command::Prices) => return show_prices(&config).await,
+        None => {}
     }
     let traces = logs.start_with_traces(&config.telemetry, "settler", did.to_string())?;
     // Before any part makes its handles.
     let metrics = Metrics::install(config.metrics.listen)?;
     let settler = Settler::connect(&config).await?;
     let shutdown = super::shutdown_on_signal()?;
+    let repricing = shutdown.clone().run_until_cancelled_owned(reprice_on_signal(path, settler.prices()));
     let working = async {
-        settler.run(shutdown.clone()).await;
-        Ok(())
+        let (repriced, ()) = tokio::join!(repricing, settler.run(shutdown.clone()));
+        repriced.unwrap_or(Ok(()))
     };
     let ended = match metrics {
         Some(metrics) => try_join(working, metrics.serve(|| (), shutdown.clone())).await.map(drop),
@@ -68,6 +85,75 @@ pub async fn run(args: Args, logs: Logs) -> Result<()> {
     };
     traces.finish().await;
     ended
+}
+
+/// Reads the configuration again whenever the process is sent SIGHUP, and goes on by its prices. One that cannot be used changes nothing.
+///
+/// # Errors
+/// When the system gives no signals.
+async fn reprice_on_signal(path: PathBuf, prices: Arc<Prices>) -> Result<()> {
+    let mut hang_ups = signal(SignalKind::hangup()).context("SIGHUP")?;
+    while hang_ups.recv().await.is_some() {
+        match reprice(&path, &prices).await {
+            Ok(()) => tracing::info!(file = %path.display(), "prices are those of the configuration as it is now"),
+            Err(error) => {
+                tracing::error!(file = %path.display(), error = format!("{error:#}"), "prices are as they were");
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn reprice(path: &Path, prices: &Prices) -> Result<()> {
+    let config: settler::Config = config::settler(path)?;
+    Ok(prices.replace(config.book()?).await?)
+}
+
+/// What the feeds say, and what comes of it.
+async fn show_prices(config: &settler::Config) -> Result<()> {
+    let book = config.book()?;
+    ensure!(!book.assets.is_empty(), "there are no [[prices]]: the corridors have rates of their own");
+    for follower in &book.followers {
+        if let Err(error) = follower.probe(&book.board).await {
+            eprintln!("feed {}: {error}", follower.name);
+        }
+    }
+    let (text, missing) = table(&book);
+    super::answer(&text)?;
+    ensure!(missing == 0, "{missing} of {} assets have no price", book.assets.len());
+    Ok(())
+}
+
+/// The assets with what is said of them, and how many have no price.
+fn table(book: &Book) -> (String, usize) {
+    let (mut text, mut missing) = (String::new(), 0);
+    for (asset, price) in &book.assets {
+        // Writing to a string cannot fail.
+        let _ = match price.middle(&book.board, Utc::now()) {
+            Ok(middle) if middle.lower == middle.upper => writeln!(text, "{asset}: {}", middle.lower),
+            Ok(middle) => writeln!(text, "{asset}: {} taken, {} given", middle.lower, middle.upper),
+            Err(error) => {
+                missing += 1;
+                writeln!(text, "{asset}: no price, {error}")
+            }
+        };
+        if let AssetPrice::Median(Median { sources, .. }) = price {
+            for source in sources {
+                let _ = writeln!(text, "  {} {}: {}", source.feed, source.id, said(&book.board, source));
+            }
+        }
+    }
+    (text, missing)
+}
+
+fn said(board: &Board, source: &settler::pricing::market::SourceId) -> String {
+    match board.latest(source) {
+        Some(observation) => {
+            let age = (Utc::now() - observation.at).num_seconds().max(0);
+            format!("{}, {age} s ago", observation.price)
+        }
+        None => "nothing".to_owned(),
+    }
 }
 
 /// What a NATS operator needs to admit a settler.

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use chains::{
     escrow::{EscrowRecord, State},
     perform::PerformError,
-    settler::{DeliveryChain, ReservationOrder, ReservationState},
+    settler::{DeliveryChain, ReservationOrder, ReservationState, UsualFees},
 };
 use escrow_abi::contracts::{self, DevToken as Erc20, FulfillmentProxy, GatewayEscrow, address, text, units, word};
 use events::{
@@ -37,6 +37,11 @@ use super::{
 /// that a transaction offers for it now. A delivery uses far less than both, which leaves enough for the gas of a
 /// release.
 pub const DELIVERIES_RESERVED: u64 = 3;
+
+/// Gas of a delivery and of a release, as what the contracts take (`contracts/checks/gas`) has room in it for tokens that are dearer than the one
+/// that was measured.
+const DELIVERY_GAS: u64 = 110_000;
+const RELEASE_GAS: u64 = 140_000;
 
 /// A settler's account on one chain, its own process's alone.
 #[derive(Debug)]
@@ -287,6 +292,14 @@ impl DeliveryChain for SettlerChain {
         let call = plain(owner, contract, claim.abi_encode());
         let receipt = self.wallet.execute(&format!("claim/{contract}/{token}"), &call).await?;
         Ok(receipt.transaction_hash.to_string())
+    }
+
+    /// At what the newest block burned, and what is offered besides. What a rollup takes for its data is not in it.
+    async fn usual_fees(&self) -> Result<UsualFees, Transient> {
+        let Fees { base, priority, .. } = Query::of(self.node()).fees().await?;
+        let of = |gas: u64| U256::from(gas).saturating_mul(U256::from(base.saturating_add(priority)));
+        let delivery = of(DELIVERY_GAS);
+        Ok(UsualFees { coin_delivery: delivery, token_delivery: delivery, release: of(RELEASE_GAS) })
     }
 
     async fn next_block(&self) {

@@ -74,7 +74,11 @@ async fn a_payment_goes_all_the_way() -> Result<()> {
     assert!(world.chains.attestation_holds(&statement, &payment.escrow, &attestation).await?);
 
     let (payer, paid) = (world.source.balance(&world.payer).await?, world.source.balance(&world.settler).await?);
+    let coins = || world.source.dev.balance(source.account().as_str());
+    let (usual, had) = (source.usual_fees().await?.release, coins().await?);
     let released = source.release(payment.id(), &payment.escrow, &attestation).await?;
+    let spent = had - coins().await?;
+    assert!(spent <= usual && usual < spent * U256::from(4), "{usual} for {spent}");
     assert_eq!(source.release(payment.id(), &payment.escrow, &attestation).await?, released, "once only");
     assert_eq!(world.source.balance(&world.settler).await? - paid, PRICE);
     assert_eq!(world.source.balance(&world.payer).await?, payer);

@@ -18,19 +18,24 @@ use gateway_program::{
 use ruint::aliases::U256;
 use tokio::time::timeout;
 
-use chains::{escrow::EscrowRecord, perform::PerformError, settler::DeliveryChain};
+use chains::{
+    escrow::EscrowRecord,
+    perform::PerformError,
+    settler::{DeliveryChain, UsualFees},
+};
 use events::{Account, AssetId, PaymentId, event::EscrowPlan};
 use sagas::ports::{DeliveryOrder, DeliveryState, Statement, Transient};
 use signer::Ed25519Key;
 
 use super::{
+    broadcaster::Broadcaster,
     deliveries::Deliveries,
     escrows::Escrows,
     node::{self, Commitment, Node, Snapshot},
     program::{fulfillment, key, mint_or_sol, text},
     refusal,
     token_accounts::{place_of, token_accounts},
-    transaction::BUDGET_INSTRUCTIONS,
+    transaction::{BUDGET_INSTRUCTIONS, Budget},
     wallet::{Task, Wallet},
     word::Word,
 };
@@ -38,6 +43,16 @@ use super::{
 /// Lamports that a settler keeps for fees and rent, and that are never promised: some five deliveries, each of which makes
 /// its record (0.0022 SOL, back 30 days after its time) and may make the recipient's token account (0.0021 SOL).
 pub const FEE_RESERVE_LAMPORTS: u64 = 25_000_000;
+/// Compute units of a delivery and of a release of a token of Token-2022, the dearest of `contracts/checks/costs`.
+const DELIVERY_UNITS: u64 = 46_000;
+const RELEASE_UNITS: u64 = 51_000;
+/// Lamports for a signature, and how many a release has: the settler's own, and those of a set of three verifiers.
+const SIGNATURE_LAMPORTS: u64 = 5_000;
+const RELEASE_SIGNATURES: u64 = 4;
+/// Rent of the token account that a delivery makes where the recipient has none.
+const TOKEN_ACCOUNT_LAMPORTS: u64 = 2_039_280;
+/// Millionths of a lamport in one.
+const MILLIONTHS: u64 = 1_000_000;
 /// For so long it is waited for a release to be confirmed: some seventy slots, which are more than two thirds of the stake ever need.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -285,6 +300,23 @@ impl DeliveryChain for SettlerChain {
         let released = self.wallet.execute(&Task { purpose, program, instructions, contended: vec![payout] }).await?;
         self.return_remainder(&program, &record, payment_id).await;
         Ok(released)
+    }
+
+    /// By what recent transactions offered for their compute units. A token's recipient is taken for one without an account. The rent of the
+    /// delivery's record comes back.
+    async fn usual_fees(&self) -> Result<UsualFees, Transient> {
+        let recent = Broadcaster::of(self.node()).recent_fees(&[]).await?;
+        let of = |signatures: u64, units: u64| {
+            let Budget { units, price } = Budget::new(units, &recent, 1);
+            let offered = u64::from(units).saturating_mul(price).div_ceil(MILLIONTHS);
+            U256::from(offered.saturating_add(signatures * SIGNATURE_LAMPORTS))
+        };
+        let delivery = of(1, DELIVERY_UNITS);
+        Ok(UsualFees {
+            coin_delivery: delivery,
+            token_delivery: delivery + U256::from(TOKEN_ACCOUNT_LAMPORTS),
+            release: of(RELEASE_SIGNATURES, RELEASE_UNITS),
+        })
     }
 
     async fn next_block(&self) {

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use chains::{
     escrow::{self, EscrowRecord},
     perform::PerformError,
-    settler::DeliveryChain,
+    settler::{DeliveryChain, UsualFees},
 };
 use escrow_abi::{
     contracts::{DevToken as Trc20, FulfillmentProxy, GatewayEscrow, word},
@@ -24,6 +24,7 @@ use signer::Secp256k1Key;
 
 use super::{
     address::{address, text, token_or_coin, trc20},
+    cost::Cost,
     deliveries::{self, Deliveries, fulfillment_key},
     escrows::{DatedRecord, Escrows},
     node::{Answer, Node, State},
@@ -36,6 +37,15 @@ use super::{
 pub const FEE_RESERVE_ENERGY: u64 = 1_500_000;
 /// Bytes whose price a settler keeps in TRX besides: those of some three transactions.
 const FEE_RESERVE_BYTES: u64 = 1_500;
+
+/// Energy of a delivery of TRX, of one of a token to an account that has none of it, and of a release, as what the contracts take
+/// (`contracts/checks/costs`) has room in it for tokens like USDT, which are dearer than the one that was measured.
+const COIN_DELIVERY_ENERGY: u64 = 70_000;
+const TOKEN_DELIVERY_ENERGY: u64 = 200_000;
+const RELEASE_ENERGY: u64 = 170_000;
+/// Bytes of a delivery and of a release.
+const DELIVERY_BYTES: usize = 500;
+const RELEASE_BYTES: usize = 1_000;
 
 /// A settler's account on one chain, its own process's alone.
 #[derive(Debug)]
@@ -272,6 +282,17 @@ impl DeliveryChain for SettlerChain {
             again: true,
         };
         self.wallet.execute(&task).await
+    }
+
+    /// By what energy and bandwidth cost now. What the account has of both from staking is not taken for free.
+    async fn usual_fees(&self) -> Result<UsualFees, Transient> {
+        let prices = self.node().prices().await?;
+        let of = |energy: u64, bytes: usize| U256::from(Cost::new(energy, bytes).burnt(None, &prices));
+        Ok(UsualFees {
+            coin_delivery: of(COIN_DELIVERY_ENERGY, DELIVERY_BYTES),
+            token_delivery: of(TOKEN_DELIVERY_ENERGY, DELIVERY_BYTES),
+            release: of(RELEASE_ENERGY, RELEASE_BYTES),
+        })
     }
 
     async fn next_block(&self) {

@@ -63,7 +63,7 @@ fn registration(options: &Options, chains: &Chains) -> Registration {
     });
     let mut accounts: Vec<ChainAccounts> = accounts.collect();
     accounts.sort_by(|one, other| one.chain_id.cmp(&other.chain_id));
-    let corridors = options.corridors.keys().cloned();
+    let corridors = options.book.corridors.keys().cloned();
     let mut corridors: Vec<Corridor> =
         corridors.map(|(source_asset, destination_asset)| Corridor { source_asset, destination_asset }).collect();
     corridors.sort();

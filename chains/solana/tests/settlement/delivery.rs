@@ -36,6 +36,11 @@ async fn a_settler_that_was_killed_in_between_delivers_once() -> Result<()> {
     let held = before.balance(&asset).await?;
     let spare = world.dev.lamports(&account(&world.settler)).await? - FEE_RESERVE_LAMPORTS;
     assert_eq!(held, U256::from(spare));
+    let fees = before.usual_fees().await?;
+    // What a token account of 165 bytes has to hold; where nobody offers anything, a signature is all that a delivery costs besides.
+    let rent = world.surfnet.rpc("getMinimumBalanceForRentExemption", json!([165])).await?;
+    assert_eq!(fees.token_delivery - fees.coin_delivery, U256::from(rent.as_u64().context("no number")?));
+    assert!((U256::from(5_000)..U256::from(50_000)).contains(&fees.coin_delivery), "{fees:?}");
     // Two processes with the same key, as when one was killed with its transaction on its way.
     let (one, other) = tokio::join!(before.deliver(&order), after.deliver(&order));
     let hash = delivered(&before, &payment).await?.transaction_hash;

@@ -132,6 +132,10 @@ async fn a_delivery_that_differs_in_any_field_is_none() -> Result<()> {
     world.solidify().await?;
     let own = world.settling();
     let theirs = SettlerChain::new(world.node(), stranger.clone());
+    let (fees, prices) = (own.usual_fees().await?, world.node().prices().await?);
+    let energy = |units: u64| U256::from(units * prices.energy_sun);
+    assert!(fees.coin_delivery > energy(70_000) && fees.token_delivery > energy(200_000), "{fees:?}");
+    assert!((energy(170_000)..energy(300_000)).contains(&fees.release), "{fees:?}");
     let wrong = [
         ("payment", &own, DeliveryOrder { payment_id: PaymentId::derive("tron:x", "other"), ..right.clone() }),
         ("quote", &own, DeliveryOrder { quote_hash: Hash32([5; 32]), ..right.clone() }),
