@@ -161,7 +161,7 @@ impl Quoter {
             return Ok(Err(Decline::InvalidReassignment));
         }
         let book = self.prices.current();
-        let mut found = Vec::new();
+        let (mut found, mut unread) = (Vec::new(), None);
         let mut furthest = Decline::UnsupportedCorridor;
         for (destination, target) in rfq.terms.destination().iter().enumerate() {
             let corridor = (rfq.terms.source.asset().clone(), target.asset().clone());
@@ -169,11 +169,17 @@ impl Quoter {
                 None => Err(Decline::UnsupportedCorridor),
                 Some(pricing) => match served(&self.options, rfq, destination, now) {
                     Err(decline) => Err(decline),
-                    Ok(proxy) => {
-                        let conditions = self.conditions(rfq, destination, pricing).await?;
-                        let price = priced(rfq, pricing, conditions, now);
-                        price.map(|price| Candidate { price, destination, proxy: proxy.clone() })
-                    }
+                    Ok(proxy) => match self.conditions(rfq, destination, pricing).await {
+                        Ok(conditions) => {
+                            let price = priced(rfq, pricing, conditions, now);
+                            price.map(|price| Candidate { price, destination, proxy: proxy.clone() })
+                        }
+                        // A chain that does not answer keeps no other from being delivered on.
+                        Err(fault) => {
+                            unread = Some(fault);
+                            Err(Decline::TemporarilyUnavailable)
+                        }
+                    },
                 },
             };
             match candidate {
@@ -182,7 +188,11 @@ impl Quoter {
             }
         }
         found.sort_by_key(|candidate| (candidate.price, candidate.destination));
-        Ok(if found.is_empty() { Err(furthest) } else { Ok(found) })
+        match (found.is_empty(), unread) {
+            (false, _) => Ok(Ok(found)),
+            (true, Some(fault)) => Err(fault),
+            (true, None) => Ok(Err(furthest)),
+        }
     }
 
     /// What the price of this destination depends on, as far as `pricing` heeds it.

@@ -163,6 +163,7 @@ pub const TABLE: &[Metric] = &[
     // A settler.
     counter("gw_settler_quotes_total", &["outcome"], "Requests for quotes, by what came of them"),
     counter("gw_settler_deliveries_total", &["chain", "outcome"], "Awards that ended, by the chain delivered on"),
+    counter("gw_settler_feed_reads_total", &["feed", "outcome"], "Reads of feeds of prices, by what came of them"),
     gauge(
         "gw_settler_inventory",
         &["chain", "asset"],

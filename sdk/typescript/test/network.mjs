@@ -17,12 +17,13 @@ const requestIds = {};
 /** The scheme by which a scenario's payer sends no transaction of its own. */
 const BY_SIGNATURE = { 'evm-by-signature': 'EVM_EIP3009', 'tron-by-signature': 'TRON_PERMIT2_ESCROW' };
 
+const after = (seconds) => new Date(Date.now() + seconds * 1000);
+
 /** What became of a scenario, in the words of `expected`. */
 async function run(scenario) {
   const namespace = namespaceOf(scenario.source.chain);
   const requestId = scenario.request_id_of ? requestIds[scenario.request_id_of] : newRequestId();
   requestIds[scenario.name] = requestId;
-  const after = (seconds) => new Date(Date.now() + seconds * 1000);
   const exchange = scenario.way === 'address' ? exchangeOf(namespace, net) : undefined;
   const asset = net.asset(scenario.source);
   const wallet = exchange ? { account: await exchange.newAccount(splitAsset(asset).token) } : await net.wallet(namespace);
@@ -111,7 +112,7 @@ async function payByMandate(order, wallet, { trust }) {
   await check(status);
   assert.equal(body.sender_auth.message_scheme, 'EVM_PERMIT2_MANDATE');
   await cancelMandate(wallet, spend);
-  const another = { ...order, requestId: newRequestId() };
+  const another = { ...order, requestId: newRequestId(), quoteDeadline: after(10), fulfillmentDeadline: after(FULFILLMENT_SECONDS.eip155) };
   await assert.rejects(gateway.charge(another, payload, merchant, { trust }), (error) => error.code === 'NONCE_ALREADY_USED');
   return { status: status.status, code: status.error?.code, idempotent_replay: accepted.idempotent_replay, id: status.payment_id };
 }
