@@ -187,7 +187,7 @@ async fn what_happens_to_payments_is_counted_once_under_documented_names() -> Re
     ensure!(reading.sum("gw_refusals_total", &[("code", "PAYMENT_NOT_FOUND")]) >= 1.0, "{}", reading.text);
 
     // Every documented name is told by the process that it is of. What another part of the gateway tells of nodes is its own, and
-    // webhooks are off here.
+    // webhooks are off here; that of feeds is in settler_prices.rs.
     let (verifier, settler) = (world.network.metrics("verifier")?, world.network.metrics("settler-1")?);
     let verifier = until(&verifier, "an attestation", |reading| {
         reading.sum("gw_attestations_total", &[("outcome", "attested")]) > 0.0
@@ -200,7 +200,7 @@ async fn what_happens_to_payments_is_counted_once_under_documented_names() -> Re
     .await?;
     ensure!(settler.sum("gw_settler_quotes_total", &[("outcome", "quoted")]) >= 1.0, "{}", settler.text);
     ensure!(settler.sum("gw_settler_inventory", &[]) > 0.0, "{}", settler.text);
-    let others = ["gw_node_", "gw_webhook", "gw_console_"];
+    let others = ["gw_node_", "gw_webhook", "gw_console_", "gw_settler_feed_"];
     let elsewhere = |name: &str| others.iter().any(|of_others| name.starts_with(of_others));
     for metric in TABLE.iter().filter(|metric| !elsewhere(metric.name)) {
         let told = [&reading, &verifier, &settler].iter().any(|reading| reading.has(metric.name));

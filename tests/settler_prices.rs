@@ -17,7 +17,7 @@ use tokio::{net::TcpListener, process::Command};
 use tokio_util::task::AbortOnDropHandle;
 
 use devkit::Signal;
-use devnet::payer::PaymentSpec;
+use devnet::{network::Options, payer::PaymentSpec};
 use events::Did;
 
 use crate::support::*;
@@ -113,7 +113,9 @@ async fn price(world: &World, request_id: &str) -> Result<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settler_reads_its_prices_anew_and_follows_the_market() -> Result<()> {
-    let (world, market) = tokio::try_join!(World::start(1), Market::open("1"))?;
+    let world = World::with(|options| Options { metrics: true, ..options });
+    let (world, market) = tokio::try_join!(world, Market::open("1"))?;
+    let measured = world.network.metrics("settler-1")?;
     let usable = by_market(&world, &market)?;
     reads(&world, &usable, "prices are those of the configuration as it is now").await?;
     assert_eq!(price(&world, "market").await?, "25125000");
@@ -122,6 +124,8 @@ async fn a_settler_reads_its_prices_anew_and_follows_the_market() -> Result<()> 
     unusable["prices"].as_array_mut().context("no prices")?.clear();
     reads(&world, &unusable, "prices are as they were").await?;
     assert_eq!(price(&world, "dearer").await?, "25376250");
+    let told = reqwest::get(measured).await?.text().await?;
+    ensure!(told.contains(r#"gw_settler_feed_reads_total{feed="own",outcome="read"}"#), "{told}");
 
     let shown = async |config: &toml::Table| -> Result<(bool, String)> {
         let path = world.network.options().directory.join("shown.toml");
