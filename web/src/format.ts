@@ -10,7 +10,9 @@ const SECOND_MS = 1000;
 /** What the gateway says of an asset; `undefined` where it does not serve it. */
 export function servedAsset(defaults: Defaults | undefined, asset: string): ServedAsset | undefined {
   const same = asset.startsWith('eip155:') ? (id: string) => id.toLowerCase() === asset.toLowerCase() : (id: string) => id === asset;
-  return defaults?.chains[chainOf(asset)]?.assets.find(({ asset_identifier }) => same(asset_identifier));
+  const chain = chainOf(asset);
+  if (!defaults || !Object.hasOwn(defaults.chains, chain)) return undefined;
+  return defaults.chains[chain]?.assets.find(({ asset_identifier }) => same(asset_identifier));
 }
 
 /** An amount of an asset. Of an asset that is not served its smallest units are shown as they are. */

@@ -13,7 +13,7 @@ export const MEMO_CHARS_MAX = 280;
 const TEXT_CHARS_MAX = 256;
 export const UNITS = /^[1-9][0-9]{0,77}$/;
 const REQUEST_ID = /^[A-Za-z0-9_.-]{1,128}$/;
-export const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
+const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
 
 /** What may be paid with, and the most that is taken of it. */
 export interface Source {
@@ -63,6 +63,13 @@ export function optional<T>(value: unknown, read: (value: unknown) => T): T | un
   return value === undefined ? undefined : read(value);
 }
 
+/** A point in time, RFC 3339. What no calendar has would never be over. */
+export function time(value: unknown): string {
+  const text = word(value, TIME);
+  if (Number.isNaN(Date.parse(text))) throw damaged();
+  return text;
+}
+
 export function owned(value: unknown): OwnedAsset {
   const { asset_identifier, account } = object(value);
   return { asset_identifier: word(asset_identifier), account: word(account) };
@@ -109,7 +116,7 @@ export function readLink(fragment: string): PaymentLink {
   const members = decoded(fragment.replace(/^#/, ''));
   const destination = list(members['destination'], DESTINATIONS_MAX).map(owned);
   if (!destination.length) throw damaged();
-  const expires = optional(members['expires_at'], (value) => word(value, TIME));
+  const expires = optional(members['expires_at'], time);
   const memo = optional(members['memo'], (value) => word(value, undefined, MEMO_CHARS_MAX));
   return {
     request_id: word(members['request_id'], REQUEST_ID),

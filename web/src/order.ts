@@ -128,7 +128,7 @@ export function quotesOf(batch: QuoteBatch, { destinations }: Pick<Purchase, 'de
  * Whether the payment of this timeline pays the purchase: another shop may have used the same request id. `undefined` where the
  * timeline does not say yet.
  */
-export function isPaidBy(purchase: Purchase, entries: readonly TimelineEntry[]): boolean | undefined {
+export function isPaidBy(purchase: Pick<Purchase, 'destinations' | 'amount'>, entries: readonly TimelineEntry[]): boolean | undefined {
   const order = entries.findLast(({ event }) => event === 'Submitted')?.data;
   if (!order) return undefined;
   const { destination, fulfillment_amount: amount } = order;

@@ -80,10 +80,10 @@ export function onKept(subject: string, told: (payment: Kept) => void): () => vo
   return () => window.removeEventListener('storage', listener);
 }
 
-/** Whether this browser keeps anything for the page. */
-export function canKeep(): boolean {
+/** Whether this browser keeps so many characters for the page. */
+export function canKeep(chars = 1): boolean {
   try {
-    localStorage.setItem(PROBE, '1');
+    localStorage.setItem(PROBE, '1'.repeat(chars));
     localStorage.removeItem(PROBE);
     return true;
   } catch {

@@ -18,8 +18,8 @@ export const SOURCE = EVM.request.source.asset_identifier;
 export const chainId = Number(chain.split(':')[1]);
 const SCHEMES = ['EVM_PERMIT2_ESCROW', 'EVM_PERMIT2_BATCH', 'EVM_PERMIT2_MANDATE'];
 
-/** What the gateway was asked and says: `lie` changes what it has signed, `submit` answers a batch, `statuses` are of payments. */
-export const newWorld = () => ({ lie: {}, submit: undefined, bodies: [], requests: [], statuses: new Map(), resolved: new Map(), allowance: 10n ** 30n });
+/** What the gateway was asked and says: `lie` changes what it has signed, `submit` answers a batch, `statuses` and `timelines` are of payments, `served` is what the chain has otherwise. */
+export const newWorld = () => ({ lie: {}, submit: undefined, bodies: [], requests: [], statuses: new Map(), resolved: new Map(), timelines: new Map(), served: {}, allowance: 10n ** 30n });
 
 /** What an answer says of each payment of a body; `more` takes the place of what is usual. */
 export const acceptedBatch = (body, more = () => ({})) => ({
@@ -50,7 +50,10 @@ export async function serveEntrances(worldNow) {
   const answers = [
     [/^GET \/page\.js$/, () => part('.js')],
     [/^GET \/pay$/, () => page('link', '')],
-    [/^GET \/v1\/defaults$/, (_, { searchParams }) => (searchParams.has('chain_id') ? chains[searchParams.get('chain_id')] : { chains })],
+    [/^GET \/v1\/defaults$/, (world, { searchParams }) => {
+      const now = { ...chains, [chain]: { ...chains[chain], ...world.served } };
+      return searchParams.has('chain_id') ? now[searchParams.get('chain_id')] : { chains: now };
+    }],
     [/^POST \/v1\/payments\/batches\/prepare$/, (world, _, body) => preparedBatch(body, { more: approvals(world, sum(body)), ...world.lie })],
     [/^POST \/v1\/payments\/batches$/, (world, _, body) => {
       world.bodies.push(body);
@@ -62,6 +65,7 @@ export async function serveEntrances(worldNow) {
       return preparedMandate(body, { approves: world.allowance < all, ...world.lie });
     }],
     [/^GET \/v1\/payments\/resolve$/, (world, { searchParams }) => world.resolved.get(searchParams.get('request_id'))],
+    [/^GET \/v1\/payments\/(pay_\w+)\/timeline$/, (world, { pathname }) => world.timelines.get(pathname.split('/')[3])],
     [/^GET \/v1\/payments\/(pay_\w+)\/status$/, (world, { pathname }) => world.statuses.get(pathname.split('/')[3])],
   ];
   const listening = createServer(async (asked, answer) => {

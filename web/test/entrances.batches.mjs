@@ -9,30 +9,38 @@ import { open, picture, serious } from './browser.mjs';
 import { idOf, membersOf, preparedBatch } from './honest_batch.mjs';
 import { twenty } from './honest_gateway.mjs';
 
-const [A, B] = [twenty('1'), twenty('2')];
-const LIST = `recipient,amount,reference\n${A},25,wages-7-a\n${B},10.5,wages-7-b\n${to.account},1,`;
+export const [A, B] = [twenty('1'), twenty('2')];
+export const LIST = `recipient,amount,reference\n${A},25,wages-7-a\n${B},10.5,wages-7-b\n${to.account},1,`;
 
-export function batches(shared) {
-  const worldNow = () => shared.world;
-  /** The page of a list, with a wallet. */
-  async function entered(text) {
-    const wallet = payerWallet(worldNow);
-    const opened = await open(shared.browser, [wallet]);
-    await opened.page.clock.install();
-    await read(opened.page, text);
-    return { ...opened, wallet };
-  }
-  async function read(page, text) {
+/** What a payer does on the page of lists. */
+export function payerOf(shared) {
+  const read = async (page, text) => {
     await page.goto(`${process.env.GATEWAY_URL}/pay#batch`);
     await page.getByLabel('Or paste the list').fill(text);
     await page.getByRole('button', { name: 'Read the list' }).click();
-  }
-  const connect = (page) => page.getByRole('button', { name: 'Connect Test Wallet' }).click();
-  const states = (page) => page.locator('tbody tr td:last-child').allInnerTexts();
-  /** All that the browser keeps for the page. */
-  const kept = (page) => page.evaluate(() => JSON.stringify({ ...localStorage }));
-  /** Lets the page's next round begin. */
-  const goOn = (page) => page.clock.fastForward(20_000);
+  };
+  return {
+    read,
+    /** The page of a list, with a wallet. */
+    async entered(text) {
+      const wallet = payerWallet(() => shared.world);
+      const opened = await open(shared.browser, [wallet]);
+      await opened.page.clock.install();
+      await read(opened.page, text);
+      return { ...opened, wallet };
+    },
+    connect: (page) => page.getByRole('button', { name: 'Connect Test Wallet' }).click(),
+    states: (page) => page.locator('tbody tr td:last-child').allInnerTexts(),
+    /** All that the browser keeps for the page. */
+    kept: (page) => page.evaluate(() => JSON.stringify({ ...localStorage })),
+    /** Lets the page's next round begin. */
+    goOn: (page) => page.clock.fastForward(20_000),
+  };
+}
+
+export function batches(shared) {
+  const worldNow = () => shared.world;
+  const { read, entered, connect, states, kept, goOn } = payerOf(shared);
 
   test('a list is mended, allowed, signed for once and followed to its end, through lost answers, refusals for now and a reload', async () => {
     const world = worldNow();
@@ -176,7 +184,7 @@ export function batches(shared) {
     await other.getByText('Who signs once more pays once more.').waitFor();
     assert.equal(wallet.signed.length, 1);
     await other.close();
-    assert.deepEqual(await states(page), ['accepted', 'too little money INSUFFICIENT_FUNDS', 'refused; nothing is taken for it. INVALID_DESTINATION_ACCOUNT of a test INVALID_DESTINATION_ACCOUNT']);
+    assert.deepEqual(await states(page), ['accepted', 'too little money INSUFFICIENT_FUNDS', 'refused; what it would have cost stays with you, or comes back after the deadline. INVALID_DESTINATION_ACCOUNT of a test INVALID_DESTINATION_ACCOUNT']);
     // What lacks money is not sent again by itself, though rounds go on for the others.
     const [first] = membersOf(world.bodies[0]).map(idOf);
     world.statuses.set(first, { payment_id: first, status: 'finalizing', updated_at: '' });

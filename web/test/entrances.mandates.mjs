@@ -4,11 +4,12 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
 import { decodeFunctionData, recoverTypedDataAddress } from 'viem';
+import { privateKeyToAccount } from 'viem/accounts';
 
-import { MERCHANT, mandateLink, payerWallet, SOURCE, to } from './entrances-server.mjs';
+import { KEY, MERCHANT, mandateLink, payerWallet, SOURCE, to } from './entrances-server.mjs';
 import { open, picture, serious } from './browser.mjs';
-import { twenty } from './honest_gateway.mjs';
-import { addressOf, CONTRACT, MANDATES_ABI, structOf } from './honest_mandate.mjs';
+import { EVM, twenty } from './honest_gateway.mjs';
+import { addressOf, CONTRACT, MANDATES_ABI, preparedMandate, structOf } from './honest_mandate.mjs';
 
 const MANDATE = { merchant: MERCHANT, amount: '25500000', least: '25000000', period_seconds: 2_592_000, periods: 12 };
 const SHOP = 'https://shop.example';
@@ -195,6 +196,42 @@ export function mandates(shared) {
     await connect(page);
     await page.getByText(`Only the account that signed, ${document.source.account}`).waitFor();
     assert.deepEqual([stranger.sent, faults], [[], []]);
+    await context.close();
+  });
+
+  test('money is held for no longer than was shown, whatever the gateway says afterwards', async () => {
+    const world = worldNow();
+    const { page, wallet, context } = await asked();
+    await connect(page);
+    const sign = page.getByRole('button', { name: 'Sign', exact: true });
+    await sign.waitFor();
+    const shown = await page.getByText('a payment that is not delivered, within').innerText();
+    world.served = { refund_delay_seconds: 86_000 };
+    await sign.click();
+    await page.getByRole('heading', { name: 'You have signed' }).waitFor();
+    assert.equal(await page.getByText('a payment that is not delivered, within').innerText(), shown);
+    assert.equal(wallet.signed.length, 1);
+    await context.close();
+  });
+
+  test('a mandate that ends behind every calendar is shown, and can be ended', async () => {
+    const { page, context, faults } = await open(shared.browser, [payerWallet(worldNow)]);
+    const source = { asset_identifier: SOURCE.toLowerCase(), account: payerWallet(worldNow).account.toLowerCase() };
+    const mandate = { ...MANDATE, begins: 1_893_456_000, periods: 2 ** 26, lock_seconds: 90_000, salt: `0x${'3'.repeat(64)}` };
+    const { permit, address, fulfillment_verifier } = preparedMandate({ source, destination: [to], mandate });
+    const data = JSON.parse(permit.message_prehash);
+    const { EIP712Domain: _, ...types } = data.types;
+    const signature = await privateKeyToAccount(KEY).signTypedData({ ...data, types });
+    const document = { mandate, permit: signature, address, source, destination: [to], escrow_contract_address: EVM.served.escrow_contract_address, fulfillment_verifier };
+    await page.goto(`${process.env.GATEWAY_URL}/pay#mandates`);
+    await page.getByLabel('Paste what was handed over').fill(JSON.stringify(document));
+    await page.getByRole('button', { name: 'Read it' }).click();
+    await page.getByText('after the year 9999').waitFor();
+    await page.getByText('End the mandate', { exact: true }).click();
+    await connect(page);
+    await page.getByRole('button', { name: 'End it for ever' }).click();
+    await page.getByRole('heading', { name: 'It is ended' }).waitFor();
+    assert.deepEqual(faults, []);
     await context.close();
   });
 }

@@ -20,7 +20,7 @@ async function part(name) {
   return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
 }
 
-const [{ rowsOf }, { listOf }, { askedFor }, { readMandateLink }, { readDocument, returnLink, spendOfDocument }, { rebuildBatch }, { rebuildMandate }, { spanText }] = await Promise.all(
+const [{ rowsOf }, { listOf }, { askedFor, fund }, { readMandateLink }, { readDocument, returnLink, spendOfDocument }, { rebuildBatch }, { rebuildMandate }, { spanText }] = await Promise.all(
   ['csv.ts', 'batch/list.ts', 'batch/pay.ts', 'mandate/link.ts', 'mandate/document.ts', '../../sdk/typescript/src/evm/batches.ts', '../../sdk/typescript/src/evm/mandates.ts', 'format.ts'].map(part),
 );
 
@@ -259,4 +259,38 @@ test('what is handed over stands in the query of the merchant’s address, besid
 
 test('spans of time are told exactly', () => {
   assert.deepEqual([2_592_000, 86_400, 90_061, 3600, 1, 0].map(spanText), ['30 days', '1 day', '1 day 1 hour 1 minute 1 second', '1 hour', '1 second', '0 seconds']);
+});
+
+test('what is quoted of a list shows what cannot be seen, and names of members are no assets', () => {
+  const [[, text]] = faults(`${A.slice(0, 20)}\u200b${A.slice(20)},1`);
+  assert.ok(text.includes('\\u{200b}'), text);
+  const [[, turned]] = faults(`${A},1,\u202eref`);
+  assert.ok(turned.includes('\\u{202e}'), turned);
+  for (const asset of ['constructor/x', '__proto__/x', 'toString/erc20:0x']) assert.match(faults(`${A},1,,,${asset}`)[0][1], /is not served/, asset);
+  assert.ok(faults(`recipient,amount,${'x'.repeat(5000)}\n`)[0][1].length < 300);
+});
+
+test('a time that no calendar has ends no link', () => {
+  for (const expires_at of ['2027-13-45T00:00:00Z', '2027-01-01T99:00:00Z']) assert.throws(() => asked({ expires_at }), { name: 'BadLink', reason: 'damaged' }, expires_at);
+  assert.equal(asked({ expires_at: '2027-01-01T00:00:00Z' }).expires_at, '2027-01-01T00:00:00Z');
+});
+
+test('coins are wrapped for a list where the page has said so, and not otherwise', async () => {
+  const { payments } = read(`${A},25`);
+  const plan = { payments, source: SOURCE.toLowerCase(), account: EVM.request.source.account };
+  const wrapped = { ...EVM.served, assets: EVM.served.assets.map((asset) => ({ ...asset, wraps: 'eip155:31337/slip44:60' })) };
+  const chains = { ...DEFAULTS.chains, [EVM.chain]: { ...wrapped, message_schemes: SCHEMES } };
+  const asked = askedFor(plan, { chains });
+  const answered = { fetch: globalThis.fetch };
+  globalThis.fetch = async (url, { body }) => Response.json(String(url).includes('/v1/defaults') ? { chains } : preparedBatch(JSON.parse(body)));
+  const funded = [];
+  const wallet = { account: plan.account, connect: async () => {}, verifyBatch: () => {}, signBatch: () => {}, fund: async (_, { wrap }) => (funded.push(wrap), []) };
+  try {
+    for (const wraps of [undefined, [], [{ asset_identifier: SOURCE, amount: '1', coin: '' }]]) {
+      await fund(plan, wallet, { ...asked, prepared: { ...preparedBatch(asked.request), approvals: [{}], ...(wraps ? { wraps } : {}) } }, () => {});
+    }
+  } finally {
+    Object.assign(globalThis, answered);
+  }
+  assert.deepEqual(funded, [false, false, true]);
 });

@@ -3,6 +3,7 @@
 import { after, before, beforeEach } from 'node:test';
 
 import { batches } from './entrances.batches.mjs';
+import { disturbances } from './entrances.disturbances.mjs';
 import { mandates } from './entrances.mandates.mjs';
 import { newWorld, serveEntrances } from './entrances-server.mjs';
 import { launch } from './browser.mjs';
@@ -23,4 +24,5 @@ after(async () => {
 });
 
 batches(shared);
+disturbances(shared);
 mandates(shared);

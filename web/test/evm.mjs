@@ -74,6 +74,7 @@ export function evmWallet(rpc, key, state) {
     };
     const info = { uuid: '350670db-19fa-4704-a166-e52e178b59d2', name: 'Test Wallet', icon: 'data:image/svg+xml;base64,${Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><rect width="8" height="8" rx="2" fill="#e2761b"/></svg>').toString('base64')}', rdns: 'example.wallet' };
     const announce = () => window.dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail: Object.freeze({ info, provider }) }));
+    window.__emit_evm = (event, ...values) => (listeners[event] ?? []).forEach((listener) => listener(...values));
     window.addEventListener('eip6963:requestProvider', announce);
     announce();
   })()`;

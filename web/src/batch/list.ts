@@ -4,6 +4,7 @@ import { parseAmount } from '../../../sdk/typescript/src/amounts.js';
 import { familyOf, normalOwned, splitAsset } from '../../../sdk/typescript/src/caip.js';
 import type { Defaults, OwnedAsset, ServedAsset } from '../../../sdk/typescript/src/types.js';
 import { chainName, chainOf } from '../chains.js';
+import { visible } from '../console/safe.js';
 import { BadCell, type Row, rowsOf } from '../csv.js';
 import { servedAsset } from '../format.js';
 import { t } from '../texts.js';
@@ -53,7 +54,8 @@ export type List = { payments: ListedPayment[] } | { faults: Fault[] };
 /** A rule that is not kept. */
 class Broken extends Error {}
 
-const broken = (...of: Parameters<typeof t>): Broken => new Broken(t(...of));
+/** What is quoted of the list shows all that stands there: a space without width makes another account of one that looks right. */
+const broken = (...of: Parameters<typeof t>): Broken => new Broken(visible(t(...of)));
 
 /** The token assets of EVM chains on which one signature pays many payments. */
 export function payableAssets(defaults: Defaults): string[] {
@@ -115,7 +117,7 @@ function headed(rows: Row[]): [readonly (Column | undefined)[], Row[]] {
   const names = first?.cells.map((cell) => cell.toLowerCase()) ?? [];
   if (!names.includes('recipient')) return [COLUMNS, rows];
   for (const [at, name] of names.entries()) {
-    if (name && !COLUMNS.includes(name as Column)) throw broken('batch.rule.column', { name, columns: COLUMNS.join(', ') });
+    if (name && !COLUMNS.includes(name as Column)) throw broken('batch.rule.column', { name: name.slice(0, 80), columns: COLUMNS.join(', ') });
     if (name && names.indexOf(name) !== at) throw broken('batch.rule.column.twice', { name });
   }
   return [names.map((name) => (name ? (name as Column) : undefined)), others];

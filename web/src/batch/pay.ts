@@ -1,7 +1,9 @@
 // Signing for a batch: the message is the gateway's, and is signed where leaves, root and sums are those of the payer's own list.
 
+import { keccak } from '../../../sdk/typescript/src/abi.js';
 import { batchRequest } from '../../../sdk/typescript/src/batches.js';
-import { VerificationError } from '../../../sdk/typescript/src/errors.js';
+import { hex } from '../../../sdk/typescript/src/bytes.js';
+import { GatewayError, VerificationError } from '../../../sdk/typescript/src/errors.js';
 import { type Batch, batchOf } from '../../../sdk/typescript/src/evm/batches.js';
 import { EVM_PERMIT2_BATCH } from '../../../sdk/typescript/src/schemes.js';
 import { orderRequest, spendOf } from '../../../sdk/typescript/src/spend.js';
@@ -15,6 +17,8 @@ import type {
 } from '../../../sdk/typescript/src/types.js';
 import { chainOf } from '../chains.js';
 import { gateway } from '../gateway.js';
+import { isPaidBy } from '../order.js';
+import { PaidElsewhere } from '../problems.js';
 import { fingerprintOf, type ListedPayment } from './list.js';
 import { keepBatch, type KeptBatch } from './store.js';
 
@@ -45,16 +49,37 @@ export interface Checked {
   shown: Batch;
 }
 
-/** The payments among these that the account has already, by their references: they are not paid again. */
-export async function paidBefore(payments: readonly ListedPayment[], account: string): Promise<Map<string, string>> {
-  const found = new Map<string, string>();
+/** A payment that the account has under the reference of one of the list. `failed`, `other`: the list's own is not paid by it. */
+export interface Earlier {
+  paymentId: string;
+  is: 'paid' | 'failed' | 'other';
+}
+
+/** The payments among these whose references are used up: none is paid under them again. */
+export async function paidBefore(payments: readonly ListedPayment[], account: string): Promise<Map<string, Earlier>> {
+  const found = new Map<string, Earlier>();
   const named = payments.filter(({ reference }) => reference !== undefined);
-  const look = async ({ requestId }: ListedPayment): Promise<void> => {
+  const look = async (listed: ListedPayment): Promise<void> => {
+    const { requestId } = listed;
     const payment = await gateway.resolve({ requestId, account });
-    if (payment) found.set(requestId, payment.payment_id);
+    if (!payment) return;
+    const { payment_id: paymentId, status } = payment;
+    const isOther = (await paysFor(listed, paymentId)) === false;
+    found.set(requestId, { paymentId, is: isOther ? 'other' : status === 'failed' ? 'failed' : 'paid' });
   };
   for (let at = 0; at < named.length; at += AT_ONCE) await Promise.all(named.slice(at, at + AT_ONCE).map(look));
   return found;
+}
+
+/** Whether the payment pays what is listed; `undefined` where nothing says so yet. */
+async function paysFor({ to, amount }: ListedPayment, paymentId: string): Promise<boolean | undefined> {
+  try {
+    const { entries } = await gateway.timeline(paymentId);
+    return isPaidBy({ destinations: [to], amount: amount.toString() }, entries);
+  } catch (error) {
+    if (error instanceof GatewayError && error.status === 404) return undefined;
+    throw error;
+  }
 }
 
 /** What is asked for by this plan, and all that its authorization is rebuilt from; times are counted from now on. */
@@ -116,7 +141,7 @@ export const isShort = ({ approvals, wraps }: PreparedPaymentBatch): boolean => 
 export async function fund(
   plan: Plan,
   wallet: Wallet,
-  { batch }: Checked,
+  { batch, prepared }: Checked,
   told: (what: 'approve' | 'wrap') => void,
 ): Promise<Checked> {
   const [first] = batch.spends;
@@ -126,7 +151,7 @@ export async function fund(
   const onStep = ({ step, what }: { step: string; what: 'approve' | 'wrap' }): void => {
     if (step === 'sent') told(what);
   };
-  const sent = await wallet.fund({ ...first, cap: all }, { wrap: first.wraps, allowance: all, onStep });
+  const sent = await wallet.fund({ ...first, cap: all }, { wrap: first.wraps && Boolean(prepared.wraps?.length), allowance: all, onStep });
   const until = Date.now() + SEEN_MS;
   for (;;) {
     const now = await checked(plan, wallet);
@@ -135,11 +160,27 @@ export async function fund(
   }
 }
 
+/** What came of signing: `short` lacks an allowance by now, and `untold` is a list that another tab has signed for meanwhile. */
+export type Signing = { signed: KeptBatch } | { short: Checked } | { untold: true };
+
 /**
- * The signature. What was signed is kept before it is handed in; `told` is what the wallet is going to show. A batch that lacks an allowance by
- * now comes back as it was prepared.
+ * The signature. What was signed is kept before it is handed in, and a list is signed for in one tab at a time.
+ *
+ * @param isTold Whether the payer knows of every list like this one that was signed for in this browser.
+ * @param told What the wallet is going to show.
+ * @throws {PaidElsewhere} where another tab is at it.
  */
-export async function sign(plan: Plan, wallet: Wallet, told: (shown: Batch) => void): Promise<{ signed: KeptBatch } | { short: Checked }> {
+export async function sign(plan: Plan, wallet: Wallet, isTold: () => boolean, told: (shown: Batch) => void): Promise<Signing> {
+  const locks = (navigator as { locks?: LockManager }).locks;
+  if (!locks) return signed(plan, wallet, isTold, told);
+  return locks.request(`batch:${hex(keccak(fingerprintOf(plan.payments)))}`, { ifAvailable: true }, (lock) => {
+    if (!lock) throw new PaidElsewhere();
+    return signed(plan, wallet, isTold, told);
+  });
+}
+
+async function signed(plan: Plan, wallet: Wallet, isTold: () => boolean, told: (shown: Batch) => void): Promise<Signing> {
+  if (!isTold()) return { untold: true };
   const own = insist(wallet);
   await own.connect(chainOf(plan.source));
   const made = await checked(plan, own);
@@ -148,7 +189,9 @@ export async function sign(plan: Plan, wallet: Wallet, told: (shown: Batch) => v
   told(shown);
   const signed_messages = await own.signBatch(batch, prepared);
   const body: PaymentBatchRequest = { ...request, sender_auth: { message_scheme: EVM_PERMIT2_BATCH, signed_messages } };
-  const signed: KeptBatch = {
+  // Without locks another tab may have been faster: this signature goes to nobody.
+  if (!isTold()) return { untold: true };
+  const kept: KeptBatch = {
     root: shown.payments,
     at: new Date().toISOString(),
     source: { asset_identifier: plan.source, account: plan.account },
@@ -166,6 +209,6 @@ export async function sign(plan: Plan, wallet: Wallet, told: (shown: Batch) => v
     })),
     body,
   };
-  keepBatch(signed);
-  return { signed };
+  keepBatch(kept);
+  return { signed: kept };
 }

@@ -87,7 +87,8 @@ async function handIn(batch: KeptBatch, signal: AbortSignal): Promise<HandedIn> 
       const is: Standing = code ? { is: 'later', code } : { is: 'open' };
       return { changed: new Map(batch.payments.filter(isDue).map(({ paymentId }) => [paymentId, is])), waitMs: error.retryAfterMs };
     }
-    if (!(error instanceof GatewayError)) throw error;
+    // What the gateway did not say itself refuses nothing.
+    if (!(error instanceof GatewayError) || error.code.startsWith('HTTP_')) throw error;
     // A refusal may be that of a repetition: whether there are payments is read, not guessed.
     return settled(batch, refusalOf(error.code, error.message, nextStep(error) === 'resend-when-funded'), signal);
   }
@@ -140,7 +141,8 @@ async function read(paymentId: string, signal: AbortSignal): Promise<Standing | 
   try {
     return acceptedAs(await gateway.status(paymentId, { signal }));
   } catch (error) {
-    if (error instanceof GatewayError && error.status === 404) return undefined;
+    // A 404 of something in front of the gateway says nothing of a payment.
+    if (error instanceof GatewayError && error.code === 'PAYMENT_NOT_FOUND') return undefined;
     throw error;
   }
 }

@@ -5,7 +5,7 @@ import { checkMandate, mandateEnds } from '../../../sdk/typescript/src/mandate-r
 import type { MandateOrder } from '../../../sdk/typescript/src/mandates.js';
 import type { Defaults, OwnedAsset } from '../../../sdk/typescript/src/types.js';
 import { chainOf } from '../chains.js';
-import { damaged, decoded, DESTINATIONS_MAX, list, MEMO_CHARS_MAX, object, optional, owned, TIME, UNITS, word } from '../link.js';
+import { damaged, decoded, DESTINATIONS_MAX, list, MEMO_CHARS_MAX, object, optional, owned, time, UNITS, word } from '../link.js';
 
 /** What stands in front of the document in the fragment. */
 export const MANDATE_FRAGMENT = 'mandate=';
@@ -15,7 +15,7 @@ const LOCK_SECONDS_MAX = 604_800;
 const LOCK_SECONDS = 86_400;
 const RETURN_CHARS_MAX = 2048;
 /** The last second that is shown as a time: that of the year 9999. */
-const LAST_SECOND = 253_402_300_799;
+export const LAST_SECOND = 253_402_300_799;
 const ZERO_SALT = `0x${'0'.repeat(64)}`;
 
 /** What a merchant asks to be allowed. */
@@ -54,7 +54,7 @@ export function readMandateLink(text: string): MandateLink {
   const begins = optional(asked['begins'], whole);
   const lock = optional(asked['lock_seconds'], whole);
   const payer = optional(account, (value) => word(value));
-  const expires = optional(members['expires_at'], (value) => word(value, TIME));
+  const expires = optional(members['expires_at'], time);
   const memo = optional(members['memo'], (value) => word(value, undefined, MEMO_CHARS_MAX));
   const back = optional(members['return_url'], returnUrl);
   const link: MandateLink = {

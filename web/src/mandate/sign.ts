@@ -27,12 +27,14 @@ export async function lacksAllowance(link: MandateLink, defaults: Defaults, acco
 /**
  * Signs what the link asks for. What was signed is kept before it is shown, and one link is signed once, in whichever tab.
  *
+ * @param defaults Those that the page shows the mandate by: another answer of the gateway would lock money for longer.
  * @throws {VerificationError} where the gateway asks for a signature for another spender; nothing was signed.
  * @throws {PaidElsewhere} where another tab is at it.
  */
 export async function signMandate(
   link: MandateLink,
   fragment: string,
+  defaults: Defaults,
   wallet: Wallet,
   told: (phase: MandatePhase) => void,
 ): Promise<KeptMandate> {
@@ -40,7 +42,7 @@ export async function signMandate(
     const known = signedBy(fragment);
     if (known) return known;
     let verifier: FulfillmentVerifier | undefined;
-    const { payload, address, spend } = await gateway.signMandate(mandateOrderOf(link, await gateway.defaults()), wallet, {
+    const { payload, address, spend } = await gateway.signMandate(mandateOrderOf(link, defaults), wallet, {
       onStep: (step) => {
         if (step.step === 'sending') told('allow');
         if (step.step === 'sent') told('allowing');

@@ -1,7 +1,7 @@
 // The wallets of this browser, to be chosen from, and the one that was chosen.
 
 import type { VNode } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 
 import { shortText } from '../format.js';
 import { t } from '../texts.js';
@@ -47,9 +47,11 @@ export function Connected({ open, isBusy, onReset }: { open: OpenWallet; isBusy:
   );
 }
 
-/** A wallet that is open until its account is another one. */
-export function useOpenWallet(): [OpenWallet | undefined, (open: OpenWallet | undefined) => void] {
+/** A wallet that is open until its account is another one, and whether one that was open still is. */
+export function useOpenWallet(): [OpenWallet | undefined, (open: OpenWallet | undefined) => void, (opened: OpenWallet) => boolean] {
   const [open, setOpen] = useState<OpenWallet>();
+  const current = useRef(open);
+  current.current = open;
   useEffect(() => open?.onAccountChange(() => setOpen(undefined)), [open]);
-  return [open, setOpen];
+  return [open, setOpen, (opened) => current.current === opened];
 }

@@ -7,7 +7,7 @@ import { WalletError } from '../../../../sdk/typescript/src/errors.js';
 import { type Batch, PAYMENT_BATCHES } from '../../../../sdk/typescript/src/evm/batches.js';
 import type { Defaults } from '../../../../sdk/typescript/src/types.js';
 import { fingerprintOf, type ListedPayment } from '../../batch/list.js';
-import { type Checked, checked, fund, isShort, paidBefore, type Plan, sign } from '../../batch/pay.js';
+import { type Checked, checked, type Earlier, fund, isShort, paidBefore, type Plan, sign } from '../../batch/pay.js';
 import { type KeptBatch, keptBatches } from '../../batch/store.js';
 import { chainName, chainOf } from '../../chains.js';
 import { amountText, servedAsset, timeText } from '../../format.js';
@@ -21,6 +21,20 @@ import { Busy, Card, Problem, Rows, Time } from '../parts.js';
 import { Connected, EvmWallets, useOpenWallet } from '../wallets.js';
 import { PaymentTable, Sums } from './table.js';
 
+/** Characters that the browser keeps of a payment, at most. */
+const KEPT_CHARS = 1500;
+/** Of an account that was not asked for nothing is known. */
+const NONE: ReadonlyMap<string, Earlier> = new Map();
+
+/** What the gateway knows of the list under an account. */
+interface Looked {
+  account: string;
+  /** The payments whose references are used up. */
+  known: ReadonlyMap<string, Earlier>;
+  /** The message for the others. */
+  made?: Checked;
+}
+
 interface CheckoutProps {
   payments: readonly ListedPayment[];
   source: string;
@@ -30,12 +44,12 @@ interface CheckoutProps {
 }
 
 export function Checkout({ payments, source, defaults, onBack, onSigned }: CheckoutProps): VNode {
-  const [open, setOpen] = useOpenWallet();
+  const [open, setOpen, isStill] = useOpenWallet();
   const { busy, problem, setProblem, act } = useAct('batch.differs');
   const isLost = useIsLost();
-  /** The payments that the account has already, once a wallet was asked. */
-  const [known, setKnown] = useState<ReadonlyMap<string, string>>(new Map());
-  const [made, setMade] = useState<Checked>();
+  const [looked, setLooked] = useState<Looked>();
+  // What was looked up for one account says nothing of another one.
+  const { known, made } = looked && looked.account === open?.wallet.account ? looked : { known: NONE };
   const [signing, setSigning] = useState<Batch>();
   const heading = useRef<HTMLHeadingElement>(null);
   const title = useRef<HTMLHeadingElement>(null);
@@ -44,13 +58,16 @@ export function Checkout({ payments, source, defaults, onBack, onSigned }: Check
   useEffect(() => {
     if (step !== 'connect') heading.current?.focus({ preventScroll: true });
   }, [step]);
-  useEffect(() => {
-    if (!open) setMade(undefined);
-  }, [open]);
+  const [isKept] = useState(() => canKeep(payments.length * KEPT_CHARS));
 
   const missing = payments.filter(({ requestId }) => !known.has(requestId));
-  const signedBefore = (): KeptBatch | undefined => keptBatches().find(({ fingerprint }) => fingerprint === fingerprintOf(payments));
+  /** The latest list like this one, or like what is left of it. */
+  const signedBefore = (): KeptBatch | undefined => {
+    const alike = [payments, missing].map(fingerprintOf);
+    return keptBatches().find(({ fingerprint }) => alike.includes(fingerprint));
+  };
   const [same, setSame] = useState(signedBefore);
+  useEffect(() => setSame(signedBefore()), [looked]);
   const planOf = ({ wallet }: OpenWallet, before = known): Plan => {
     const open = payments.filter(({ requestId }) => !before.has(requestId));
     return { payments: open, source, account: wallet.account };
@@ -70,38 +87,39 @@ export function Checkout({ payments, source, defaults, onBack, onSigned }: Check
 
   const connect = (found: FoundWallet): Promise<void> =>
     act(t('wallet.asking'), async (told) => {
-      const opened = open?.found.id === found.id ? open : await found.open();
+      setLooked(undefined);
+      const opened = open?.found.id === found.id && isStill(open) ? open : await found.open();
       setOpen(opened);
       if (!(await onChain(opened))) return;
       told(t('batch.looking'));
-      const before = await paidBefore(payments, opened.wallet.account);
-      setKnown(before);
+      const { account } = opened.wallet;
+      const before = await paidBefore(payments, account);
+      setLooked({ account, known: before });
       const plan = planOf(opened, before);
-      if (plan.payments.length) setMade(await checked(plan, opened.wallet));
+      if (plan.payments.length) setLooked({ account, known: before, made: await checked(plan, opened.wallet) });
     });
 
   const allow = (opened: OpenWallet, of: Checked): Promise<void> =>
     act(t('wallet.asking'), async (told) => {
+      if (!isStill(opened)) return;
       const now = await fund(planOf(opened), opened.wallet, of, (what) => told(t(what === 'wrap' ? 'wrap.wait' : 'approve.wait')));
-      setMade(now);
+      setLooked({ account: opened.wallet.account, known, made: now });
       if (isShort(now.prepared)) setProblem({ text: t('batch.short') });
     });
 
   const pay = (opened: OpenWallet): Promise<void> =>
     act(t('batch.preparing'), async (told) => {
-      // Another tab may have signed for the list since it was shown here: that is told first.
-      const before = signedBefore();
-      if (before?.root !== same?.root) {
-        setSame(before);
-        return;
-      }
+      if (!isStill(opened)) return;
       try {
-        const done = await sign(planOf(opened), opened.wallet, (shown) => {
+        const isTold = (): boolean => signedBefore()?.root === same?.root;
+        const done = await sign(planOf(opened), opened.wallet, isTold, (shown) => {
           setSigning(shown);
           told(t('pay.signing'));
         });
         if ('signed' in done) onSigned(done.signed);
-        else setMade(done.short);
+        else if ('short' in done) setLooked({ account: opened.wallet.account, known, made: done.short });
+        // Another tab has signed for the list since it was shown here: that is told first.
+        else setSame(signedBefore());
       } finally {
         setSigning(undefined);
       }
@@ -123,8 +141,8 @@ export function Checkout({ payments, source, defaults, onBack, onSigned }: Check
           last={{
             title: t('batch.note'),
             of: ({ requestId, like }) => {
-              const paid = known.get(requestId);
-              if (paid !== undefined) return <a href={`/pay/${paid}`}>{t('batch.known')}</a>;
+              const earlier = known.get(requestId);
+              if (earlier) return <a href={`/pay/${earlier.paymentId}`}>{t(`batch.known.${earlier.is}`)}</a>;
               return like === undefined ? '' : t('batch.like', { line: like });
             },
           }}
@@ -139,7 +157,7 @@ export function Checkout({ payments, source, defaults, onBack, onSigned }: Check
         </Problem>
       )}
       {known.size > 0 && <p>{t(missing.length ? 'batch.known.some' : 'batch.known.all', { count: known.size })}</p>}
-      {!canKeep() && <p class="muted">{t('error.storage')}</p>}
+      {!isKept && <p class="muted">{t('error.storage')}</p>}
       {isLost && <Problem title={t('live.off.title')} text={t('error.offline')} />}
       {problem && (
         <Problem text={faultText(problem.text, problem.code, missing)} code={problem.code} href={problem.href}>
@@ -191,8 +209,9 @@ function Signing({ shown, defaults, source }: { shown: Batch; defaults: Defaults
       <p>{t('batch.shown.text')}</p>
       <Rows
         rows={[
-          { name: t('batch.cost'), value: shown.permitted.map(({ token, amount }) => <div key={token}>{amountText(defaults, source, amount)} <code>{token}</code></div>) },
+          { name: t('batch.cost'), value: shown.permitted.map(({ token, amount }) => <div key={token}>{amountText(defaults, source, amount)} <code>{String(amount)}</code> <code>{token}</code></div>) },
           { name: t('batch.spender'), value: <code>{PAYMENT_BATCHES}</code> },
+          { name: t('batch.escrow'), value: <code>{shown.escrow}</code> },
           { name: t('batch.root'), value: <code>{shown.payments}</code> },
           { name: t('batch.deadline'), value: <Time at={new Date(shown.deadline * 1000).toISOString()} /> },
         ]}

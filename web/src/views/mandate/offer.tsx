@@ -33,7 +33,7 @@ interface OfferProps {
 
 export function Offer({ link, fragment, defaults, begin }: OfferProps): VNode {
   const [kept, setKept] = useState(begin);
-  const [open, setOpen] = useOpenWallet();
+  const [open, setOpen, isStill] = useOpenWallet();
   /** Whether the account has to let Permit2 draw first. */
   const [looked, setLooked] = useState<{ account: string; lacks: boolean }>();
   const { busy, problem, setProblem, act } = useAct('mandate.differs');
@@ -71,7 +71,7 @@ export function Offer({ link, fragment, defaults, begin }: OfferProps): VNode {
 
   const connect = (found: FoundWallet): Promise<void> =>
     act(t('wallet.asking'), async (told) => {
-      const opened = open?.found.id === found.id ? open : await found.open();
+      const opened = open?.found.id === found.id && isStill(open) ? open : await found.open();
       const { account } = opened.wallet;
       if (source.account !== undefined && source.account !== account) {
         setProblem({ text: t('wallet.wrong.account', { account: source.account }) });
@@ -89,11 +89,11 @@ export function Offer({ link, fragment, defaults, begin }: OfferProps): VNode {
       setLooked({ account, lacks: await lacksAllowance(link, defaults, account) });
     });
 
-  const sign = ({ wallet }: OpenWallet): Promise<void> =>
+  const sign = (opened: OpenWallet): Promise<void> =>
     act(t('mandate.preparing'), async (told) => {
-      if (hasEnded()) return;
+      if (!isStill(opened) || hasEnded()) return;
       const texts = { allow: t('mandate.allow.asking'), allowing: t('approve.wait'), sign: t('pay.signing') };
-      setKept(await signMandate(link, fragment, wallet, (phase) => told(texts[phase])));
+      setKept(await signMandate(link, fragment, defaults, opened.wallet, (phase) => told(texts[phase])));
     });
 
   return (

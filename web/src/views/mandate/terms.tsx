@@ -5,6 +5,7 @@ import type { ComponentChildren, VNode } from 'preact';
 import type { Defaults, OwnedAsset } from '../../../../sdk/typescript/src/types.js';
 import { visible } from '../../console/safe.js';
 import { amountOn, amountText, spanText } from '../../format.js';
+import { LAST_SECOND } from '../../mandate/link.js';
 import { t } from '../../texts.js';
 import { Accounts, type Row, Rows, Time } from '../parts.js';
 
@@ -23,7 +24,9 @@ export interface Shown {
   memo?: string | undefined;
 }
 
-const at = (seconds: number): string => new Date(seconds * 1000).toISOString();
+/** A time in UNIX seconds: contracts hold more of them than calendars do. */
+const When = ({ seconds }: { seconds: number }): VNode =>
+  seconds > LAST_SECOND ? <>{t('mandate.far')}</> : <Time at={new Date(seconds * 1000).toISOString()} />;
 
 /** All periods together: what the wallet shows, and no more is ever taken. */
 export const totalOf = ({ amount, periods }: Pick<Shown, 'amount' | 'periods'>): bigint => BigInt(amount) * BigInt(periods);
@@ -40,8 +43,8 @@ export function Terms({ shown, defaults, more = [] }: { shown: Shown; defaults: 
         { name: t('mandate.recipient'), value: <Accounts accounts={destination} /> },
         { name: t('mandate.period'), value: t('mandate.period.text', amounts) },
         { name: t('mandate.periods'), value: periods === 1 ? t('mandate.periods.one', amounts) : t('mandate.periods.text', { ...amounts, count: periods }) },
-        { name: t('mandate.begins'), value: begins === undefined ? t('mandate.begins.signed') : <Time at={at(begins)} /> },
-        { name: t('mandate.ends'), value: <Time at={at(last)} /> },
+        { name: t('mandate.begins'), value: begins === undefined ? t('mandate.begins.signed') : <When seconds={begins} /> },
+        { name: t('mandate.ends'), value: <When seconds={last} /> },
         { name: t('mandate.total'), value: <><strong>{amountOn(defaults, asset, totalOf(shown))}</strong> {t('mandate.total.text')}</> },
         { name: t('mandate.least'), value: <Least least={least} destination={destination} amount={amounts.amount} defaults={defaults} /> },
         { name: t('mandate.lock'), value: t('mandate.lock.text', { span: spanText(lockSeconds) }) },
