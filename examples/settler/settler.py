@@ -125,6 +125,9 @@ class Settler:
         self.promises, self.working, self.reserved, self.over, self.tasks = {}, set(), set(), {}, set()
         if config.get("inventory"):
             raise SystemExit("this example has no `inventory`")
+        for name in ("market", "chain_fees", "tiers", "skew_bps", "profit_min"):
+            if any(pair.get(name) for pair in self.corridors.values()):
+                raise SystemExit(f"this example prices by `rate`, `spread_bps` and `gas_cost`, and knows no `{name}`")
         if not self.corridors:
             raise SystemExit("this example trades ERC-20 tokens on EVM chains, and no corridor is one of these")
 

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use chrono::Utc;
 use tokio::time::Instant;
 
 use chains::settler::DeliveryChain;
@@ -39,7 +40,7 @@ impl Balances {
     pub async fn newest(chain: &dyn DeliveryChain, asset: &AssetId, inventory: &Inventory) -> Result<Funds, Transient> {
         let version = inventory.version();
         let funds = Funds { version, balance: chain.balance(asset).await? };
-        free_to_promise(asset, inventory.free(asset, funds));
+        free_to_promise(asset, inventory.free(asset, funds, Utc::now()));
         Ok(funds)
     }
 

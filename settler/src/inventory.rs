@@ -160,9 +160,12 @@ impl Inventory {
         }
     }
 
-    /// What `funds` leave to be promised of `asset`, smallest unit.
-    pub fn free(&self, asset: &AssetId, funds: Funds) -> U256 {
-        let held = self.state().totals.get(asset).copied().unwrap_or_default();
+    /// What `funds` leave to be promised of `asset` at `now`, smallest unit.
+    pub fn free(&self, asset: &AssetId, funds: Funds, now: Timestamp) -> U256 {
+        let mut state = self.state();
+        state.lapse(now);
+        let held = state.totals.get(asset).copied().unwrap_or_default();
+        drop(state);
         self.limit(asset, funds).saturating_sub(held)
     }
 

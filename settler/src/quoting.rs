@@ -122,7 +122,7 @@ impl Quoter {
     /// request as it came.
     ///
     /// # Errors
-    /// [`Transient`] when the balance cannot be read; nothing was promised.
+    /// [`Transient`] when the balance, or what the chains ask, cannot be read; nothing was promised.
     pub async fn answer(&self, rfq: &Rfq, fingerprint: Hash32, now: Timestamp) -> Result<Bid, Transient> {
         if let Some(document) = self.answers().get(&fingerprint) {
             return Ok(Bid::quote(document.clone()));
@@ -169,7 +169,7 @@ impl Quoter {
                 None => Err(Decline::UnsupportedCorridor),
                 Some(pricing) => match served(&self.options, rfq, destination, now) {
                     Err(decline) => Err(decline),
-                    Ok(proxy) => match self.conditions(rfq, destination, pricing).await {
+                    Ok(proxy) => match self.conditions(rfq, destination, pricing, now).await {
                         Ok(conditions) => {
                             let price = priced(rfq, pricing, conditions, now);
                             price.map(|price| Candidate { price, destination, proxy: proxy.clone() })
@@ -196,7 +196,13 @@ impl Quoter {
     }
 
     /// What the price of this destination depends on, as far as `pricing` heeds it.
-    async fn conditions(&self, rfq: &Rfq, destination: usize, pricing: &Pricing) -> Result<Conditions, Transient> {
+    async fn conditions(
+        &self,
+        rfq: &Rfq,
+        destination: usize,
+        pricing: &Pricing,
+        now: Timestamp,
+    ) -> Result<Conditions, Transient> {
         let (source, target) = (rfq.terms.source.asset(), rfq.terms.destination()[destination].asset());
         let mut conditions = Conditions::default();
         let (Some(escrows), Some(deliveries)) = (self.chains.get(source.chain()), self.chains.get(target.chain()))
@@ -205,7 +211,7 @@ impl Quoter {
         };
         if pricing.heeds_inventory() {
             let funds = self.balances.recent(&**deliveries, target, &self.inventory).await?;
-            conditions.free = Some(self.inventory.free(target, funds));
+            conditions.free = Some(self.inventory.free(target, funds, now));
         }
         if pricing.chain_fees.is_some() {
             let delivery = self.fees.recent(target.chain(), &**deliveries).await?;

@@ -4,7 +4,10 @@ use std::{
     collections::BTreeMap,
     future::Future,
     net::Ipv4Addr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -28,7 +31,7 @@ use tokio_tungstenite::{accept_async, tungstenite::Message};
 use events::time::unix_seconds;
 use settler::{
     Config,
-    pricing::{Book, Conditions, Prices, Unpriced},
+    pricing::{Book, Conditions, Prices, ReplaceError, Unpriced},
 };
 
 use crate::quoting::{NOW, USD_TEN, answer, config, quoted, rfq, with_balance_under};
@@ -49,6 +52,8 @@ type Asked = (String, Option<String>);
 struct Market {
     base: String,
     stream: String,
+    /// How many listen there.
+    streams: Arc<AtomicUsize>,
     says: watch::Sender<Option<Said>>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
@@ -59,11 +64,17 @@ impl Market {
         let base = listener.local_addr().unwrap().to_string();
         let streaming = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let stream = streaming.local_addr().unwrap().to_string();
-        let market = Self { base, stream, says: watch::Sender::default(), asked: Arc::default() };
+        let (says, asked, streams) = Default::default();
+        let market = Self { base, stream, streams, says, asked };
         let listening = market.clone();
         tokio::spawn(async move {
             while let Ok((socket, _)) = streaming.accept().await {
-                tokio::spawn(tell(listening.clone(), socket));
+                let market = listening.clone();
+                tokio::spawn(async move {
+                    market.streams.fetch_add(1, Ordering::SeqCst);
+                    tell(market.clone(), socket).await;
+                    market.streams.fetch_sub(1, Ordering::SeqCst);
+                });
             }
         });
         let routes = Router::new().route("/prices", get(prices)).with_state(market.clone());
@@ -233,6 +244,20 @@ async fn a_feed_that_says_by_itself_is_heard_and_connected_to_again() {
     .unwrap();
     market.says(&[("ETH", "3200")]);
     becomes(&prices, Ok("3200000000")).await;
+    // However often it hung up, it is soon asked again once it has said something.
+    for price in ["3201", "3202", "3203", "3204"] {
+        market.is_silent();
+        while_following(&prices, async {
+            while market.streams.load(Ordering::SeqCst) > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        market.says(&[("ETH", price)]);
+        let expected = format!("{price}000000");
+        let soon = timeout(Duration::from_secs(6), becomes(&prices, Ok(&expected)));
+        soon.await.expect("within a pause and a bit");
+    }
     assert_eq!(market.asked.lock().unwrap()[0].0, r#"{"ids":["ETH"]}"#);
 }
 
@@ -262,7 +287,12 @@ async fn prices_are_replaced_while_the_settler_is_at_work_once_the_new_ones_are_
     let mut more = trading(&[&new], json!({}), lasting);
     let dollars = json!({"source_asset": USD_ONE, "destination_asset": USD_TEN});
     more["corridors"].as_array_mut().unwrap().push(dollars);
-    while_following(&prices, prices.replace(book(&more))).await.unwrap_err();
+    assert_eq!(while_following(&prices, prices.replace(book(&more))).await, Err(ReplaceError::OtherCorridors));
+    // Nor may a feed that says nothing take the price away.
+    let silent = Market::open().await;
+    let mute = book(&trading(&[&silent], json!({}), json!({"stale_seconds": 60})));
+    let refused = while_following(&prices, prices.replace(mute)).await;
+    assert!(matches!(refused, Err(ReplaceError::Unpriced { .. })), "{refused:?}");
     assert_eq!(of_ether(&prices, Conditions::default()), Ok("5050000000".to_owned()));
 }
 
@@ -368,6 +398,8 @@ fn what_cannot_be_priced_is_refused_when_the_settler_starts() {
     says("/prices/0/fixed", json!("1"), "either fixed or sources");
     says("/prices/0/sources_min", json!(2), "sources_min must be 1 to 1");
     says("/prices/0/stale_seconds", json!(86_401), "stale_seconds must be 1 to 86400");
+    says("/prices/0/stale_seconds", json!(15), "stale_seconds must be more than pause_seconds of feed-0");
+    says("/prices/1/asset", json!("eip155:10/slip44:61"), "eip155:10 has two coins");
     says("/prices/0/deviation_bps", json!(0), "deviation_bps must be 1 to 10000");
     says("/prices/0/decimals", json!(17), "17 are not its decimals");
     says("/prices/1/fixed", json!("-1"), "fixed -1 is no price");

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use clap::{Args as ClapArgs, Subcommand};
 use futures::future::try_join;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use events::Did;
 use journal_jetstream::connection::nkey;
@@ -72,12 +72,14 @@ pub async fn run(args: Args, logs: Logs) -> Result<()> {
     let traces = logs.start_with_traces(&config.telemetry, "settler", did.to_string())?;
     // Before any part makes its handles.
     let metrics = Metrics::install(config.metrics.listen)?;
+    // Before that a SIGHUP would end the process.
+    let hang_ups = signal(SignalKind::hangup()).context("SIGHUP")?;
     let settler = Settler::connect(&config).await?;
     let shutdown = super::shutdown_on_signal()?;
-    let repricing = shutdown.clone().run_until_cancelled_owned(reprice_on_signal(path, settler.prices()));
+    let repricing = shutdown.clone().run_until_cancelled_owned(reprice_on_signal(hang_ups, path, settler.prices()));
     let working = async {
-        let (repriced, ()) = tokio::join!(repricing, settler.run(shutdown.clone()));
-        repriced.unwrap_or(Ok(()))
+        tokio::join!(repricing, settler.run(shutdown.clone()));
+        Ok(())
     };
     let ended = match metrics {
         Some(metrics) => try_join(working, metrics.serve(|| (), shutdown.clone())).await.map(drop),
@@ -88,11 +90,7 @@ pub async fn run(args: Args, logs: Logs) -> Result<()> {
 }
 
 /// Reads the configuration again whenever the process is sent SIGHUP, and goes on by its prices. One that cannot be used changes nothing.
-///
-/// # Errors
-/// When the system gives no signals.
-async fn reprice_on_signal(path: PathBuf, prices: Arc<Prices>) -> Result<()> {
-    let mut hang_ups = signal(SignalKind::hangup()).context("SIGHUP")?;
+async fn reprice_on_signal(mut hang_ups: Signal, path: PathBuf, prices: Arc<Prices>) {
     while hang_ups.recv().await.is_some() {
         match reprice(&path, &prices).await {
             Ok(()) => tracing::info!(file = %path.display(), "prices are those of the configuration as it is now"),
@@ -101,22 +99,20 @@ async fn reprice_on_signal(path: PathBuf, prices: Arc<Prices>) -> Result<()> {
             }
         }
     }
-    Ok(())
 }
 
 async fn reprice(path: &Path, prices: &Prices) -> Result<()> {
     let config: settler::Config = config::settler(path)?;
-    Ok(prices.replace(config.book()?).await?)
+    // All of it: the next start would refuse the rest.
+    Ok(prices.replace(config.options()?.book).await?)
 }
 
 /// What the feeds say, and what comes of it.
 async fn show_prices(config: &settler::Config) -> Result<()> {
     let book = config.book()?;
     ensure!(!book.assets.is_empty(), "there are no [[prices]]: the corridors have rates of their own");
-    for follower in &book.followers {
-        if let Err(error) = follower.probe(&book.board).await {
-            eprintln!("feed {}: {error}", follower.name);
-        }
+    for (feed, error) in book.fill().await {
+        eprintln!("feed {feed}: {error}");
     }
     let (text, missing) = table(&book);
     super::answer(&text)?;

@@ -163,6 +163,9 @@ impl Market {
         let mut assets = HashMap::new();
         for price in &config.prices {
             let priced = Priced { decimals: decimals(config, price)?, price: asset_price(price, &mut feeds)? };
+            let is_coin_of = |known: &AssetId| known.is_coin() && known.chain() == price.asset.chain();
+            let is_other = price.asset.is_coin() && assets.keys().any(is_coin_of);
+            rule(PRICES, !is_other, format!("{} has two coins", price.asset.chain()))?;
             let is_new = assets.insert(price.asset.clone(), priced).is_none();
             rule(PRICES, is_new, format!("{} stands twice", price.asset))?;
         }
@@ -240,6 +243,9 @@ fn asset_price(price: &PriceConfig, feeds: &mut [(&FeedConfig, Vec<String>)]) ->
             .iter_mut()
             .find(|(feed, _)| feed.name == source.feed)
             .ok_or_else(|| wrong(format!("there is no feed {}", source.feed)))?;
+        if feed.kind != FeedKind::WebSocket && feed.pause_seconds >= price.stale_seconds.into() {
+            return Err(wrong(format!("stale_seconds must be more than pause_seconds of {}", feed.name)));
+        }
         let id = feed.kind.id(&source.id).ok_or_else(|| wrong(format!("{} has no {}", feed.name, source.id)))?;
         let found = SourceId { feed: feed.name.clone(), id };
         if sources.contains(&found) {

@@ -4,27 +4,18 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
 };
 
 use chrono::Utc;
 use futures::future::join_all;
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::sync::watch;
 
 use events::{AssetId, time::Timestamp};
 
 use super::{
     Pricing,
-    market::{AssetPrice, Board, Follower},
+    market::{AssetPrice, Board, FeedError, Follower, NoPrice},
 };
-
-/// How long the prices of a new book are waited for before it takes the place of the old one.
-const FILLED_WITHIN: Duration = Duration::from_secs(10);
-/// How often it is looked whether they are there.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How everything is priced.
 #[derive(Debug, Clone, Default)]
@@ -46,32 +37,36 @@ impl Book {
         std::future::pending().await
     }
 
-    /// Whether each asset has a price at `now`.
-    fn is_filled(&self, now: Timestamp) -> bool {
-        self.assets.iter().all(|(_, price)| price.middle(&self.board, now).is_ok())
+    /// Why an asset has no price at `now`; `None` where it has one, or is none of the book's.
+    fn lack(&self, asset: &AssetId, now: Timestamp) -> Option<NoPrice> {
+        let (_, price) = self.assets.iter().find(|(known, _)| known == asset)?;
+        price.middle(&self.board, now).err()
     }
 
-    /// Waits until each asset has a price, or for as long as is waited for it.
-    pub async fn fill(&self) {
-        let filled = async {
-            while !self.is_filled(Utc::now()) {
-                sleep(LOOK_EVERY).await;
-            }
-        };
-        let _ = timeout(FILLED_WITHIN, async {
-            tokio::select! {
-                _ = self.follow() => {}
-                () = filled => {}
-            }
-        })
-        .await;
+    /// Reads each feed once, all of them side by side; which failed, and why.
+    pub async fn fill(&self) -> Vec<(&str, FeedError)> {
+        let probe = async |follower: &'_ Follower| follower.probe(&self.board).await;
+        let read = join_all(self.followers.iter().map(probe)).await;
+        let failed = self.followers.iter().zip(read).filter_map(|(follower, read)| Some((follower, read.err()?)));
+        failed.map(|(follower, error)| (follower.name.as_str(), error)).collect()
     }
 }
 
 /// Why a book cannot take the place of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("which pairs of assets are traded is said when the settler starts")]
-pub struct OtherCorridors;
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplaceError {
+    /// The gateways know which pairs this settler trades.
+    #[error("other pairs of assets are traded in it: start the settler anew for that")]
+    OtherCorridors,
+    /// An asset would lose its price.
+    #[error("{asset} has a price now, and would have none: {lack}")]
+    Unpriced {
+        /// Which.
+        asset: AssetId,
+        /// Why.
+        lack: NoPrice,
+    },
+}
 
 /// The prices that count.
 #[derive(Debug)]
@@ -94,15 +89,23 @@ impl Prices {
     /// Puts `book` in its place, once its feeds have said what they know. Quotes that were given stand.
     ///
     /// # Errors
-    /// [`OtherCorridors`]: the gateways know which pairs this settler trades.
-    pub async fn replace(&self, book: Book) -> Result<(), OtherCorridors> {
+    /// [`ReplaceError`]; nothing is changed.
+    pub async fn replace(&self, book: Book) -> Result<(), ReplaceError> {
         let current = self.current();
         let is_same = book.corridors.len() == current.corridors.len()
             && book.corridors.keys().all(|pair| current.corridors.contains_key(pair));
         if !is_same {
-            return Err(OtherCorridors);
+            return Err(ReplaceError::OtherCorridors);
         }
-        book.fill().await;
+        for (feed, error) in book.fill().await {
+            tracing::warn!(feed, %error, "no prices from a feed");
+        }
+        let now = Utc::now();
+        for (asset, _) in &book.assets {
+            if let Some(lack) = book.lack(asset, now).filter(|_| current.lack(asset, now).is_none()) {
+                return Err(ReplaceError::Unpriced { asset: asset.clone(), lack });
+            }
+        }
         *self.book.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(book);
         self.replaced.send_replace(());
         Ok(())

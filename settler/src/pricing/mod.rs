@@ -13,7 +13,7 @@ use ruint::aliases::{U256, U1024};
 use events::{Amount, time::Timestamp};
 
 pub use self::{
-    book::{Book, Prices},
+    book::{Book, Prices, ReplaceError},
     margin::{Margin, Skew, Tier},
     rate::{Rate, Rates},
 };

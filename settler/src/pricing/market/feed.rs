@@ -73,17 +73,25 @@ impl std::fmt::Debug for Follower {
 }
 
 impl Follower {
+    /// Reads once, and notes on `board` what is said of the ids that were asked for; how often something was.
+    async fn hear(&self, board: &Board) -> (u64, Result<(), FeedError>) {
+        let mut heard = 0;
+        let mut hear = |id: &str, observation: Observation| {
+            if self.ids.iter().any(|asked| asked == id) {
+                heard += 1;
+                board.note(SourceId { feed: self.name.clone(), id: id.to_owned() }, observation, Utc::now());
+            }
+        };
+        let read = self.feed.read(&self.ids, &mut hear).await;
+        (heard, read)
+    }
+
     /// Reads once, and notes on `board` what is said of the ids that were asked for.
     ///
     /// # Errors
     /// [`FeedError`].
     pub async fn read(&self, board: &Board) -> Result<(), FeedError> {
-        let mut hear = |id: &str, observation: Observation| {
-            if self.ids.iter().any(|asked| asked == id) {
-                board.note(SourceId { feed: self.name.clone(), id: id.to_owned() }, observation, Utc::now());
-            }
-        };
-        self.feed.read(&self.ids, &mut hear).await
+        self.hear(board).await.1
     }
 
     /// Reads until something was said of each id, or for some seconds, for whoever wants to know beforehand.
@@ -106,22 +114,20 @@ impl Follower {
         tokio::time::timeout(PROBE_MAX, read).await.unwrap_or(Ok(()))
     }
 
-    /// Notes on `board` what is said, until it is dropped. A feed that fails is asked ever less often, and is asked as before once it answers.
+    /// Notes on `board` what is said, until it is dropped. A feed that says nothing is asked ever less often, and as before once it says
+    /// something, also where its connection ends afterwards.
     pub async fn follow(&self, board: &Board) -> Infallible {
         let mut failures = 0_u32;
         loop {
-            let read = self.read(board).await;
-            feed_read(&self.name, read.is_ok());
-            match read {
-                Ok(()) => failures = 0,
-                Err(error) => {
-                    failures = failures.saturating_add(1);
-                    // A feed may be away for a day.
-                    match failures.is_power_of_two() {
-                        true => tracing::warn!(feed = self.name, %error, failures, "no prices from a feed"),
-                        false => tracing::debug!(feed = self.name, %error, failures, "no prices from a feed"),
-                    }
-                }
+            let (heard, read) = self.hear(board).await;
+            feed_read(&self.name, heard > 0);
+            failures = if heard > 0 { 0 } else { failures.saturating_add(1) };
+            let reason =
+                read.err().map_or_else(|| "it says nothing of what it is asked".to_owned(), |error| error.to_string());
+            // A feed may be away for a day.
+            match failures.is_power_of_two() {
+                true => tracing::warn!(feed = self.name, reason, failures, "no prices from a feed"),
+                false => tracing::debug!(feed = self.name, reason, failures, heard, "a feed was read"),
             }
             let times = 1_u32.checked_shl(failures).unwrap_or(BACK_OFF_MAX).min(BACK_OFF_MAX);
             tokio::time::sleep(self.pause * times).await;

@@ -187,8 +187,7 @@ fn decimal(number: &Number) -> Option<String> {
     }
 }
 
-/// A feed that is asked over HTTP.
-#[derive(Debug)]
+/// A feed that is asked over HTTP. Its address and headers may hold a key, so it is not shown.
 pub struct HttpFeed {
     http: reqwest::Client,
     url: Url,

@@ -26,8 +26,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// The longest message.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// A feed over WebSocket. It is told `{"ids": ["ID"]}` once, and says what [`Shape::Plain`] says, of all ids or of some, whenever it likes.
-#[derive(Debug)]
+/// A feed over WebSocket. It is told `{"ids": ["ID"]}` once, and says what [`Shape::Plain`] says, of all ids or of some, whenever it
+/// likes. Its address may hold a key, so it is not shown.
 pub struct StreamFeed {
     url: Url,
 }
@@ -45,11 +45,12 @@ impl StreamFeed {
 impl Feed for StreamFeed {
     async fn read(&self, ids: &[String], hear: Hear<'_>) -> Result<(), FeedError> {
         let broken = |error: tungstenite::Error| FeedError::Unreachable(error.to_string());
+        let late = |_| FeedError::Unreachable(format!("connecting took longer than {CONNECT_MAX:?}"));
         let limits = WebSocketConfig::default()
             .max_message_size(Some(MESSAGE_BYTES_MAX))
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
         let connecting = connect_async_with_config(self.url.as_str(), Some(limits), true);
-        let (mut socket, _) = timeout(CONNECT_MAX, connecting).await.map_err(|_| FeedError::Ended)?.map_err(broken)?;
+        let (mut socket, _) = timeout(CONNECT_MAX, connecting).await.map_err(late)?.map_err(broken)?;
         socket.send(Message::text(json!({"ids": ids}).to_string())).await.map_err(broken)?;
         loop {
             let said = timeout(SILENCE_MAX, socket.next()).await.ok().flatten().ok_or(FeedError::Ended)?;
